@@ -1,0 +1,131 @@
+"""One result beside what it must be: tolerance, wrong elements, wrong blocks."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from grader.arrays import in_float64
+from grader.model import Array, Mode, Operand
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Index = tuple[int, ...]
+
+#: Half the distance from 1 to the next number: the largest relative error of one rounding.
+ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-53}
+SUM_FACTOR = 16  # for the order of a sum, and for exp, tanh and the like being a few bits off
+
+
+def tolerance(
+    expected: Floats, dtype: str, roundings: int, contraction: int, mode: Mode = Mode.STRICT
+) -> Floats:
+    """The largest error that rounding explains, for each element. Zero for integers and bools.
+
+    Two terms. The result was rounded to its own dtype up to `roundings` times: relative to each
+    element. And the sum behind it, of `contraction` terms, was accumulated in float32: its error
+    grows with the square root of the terms, relative to the largest element, since terms may
+    cancel. Accumulating in bfloat16 exceeds this by far, and shall.
+    """
+    if dtype not in ROUNDOFF:
+        return np.zeros_like(expected)
+    finite = np.abs(expected[np.isfinite(expected)])
+    scale = float(finite.max(initial=0.0))
+    accumulated = SUM_FACTOR * ROUNDOFF["float32"] * contraction**0.5 * scale
+    if mode is Mode.COMPILED and contraction > 1:
+        # At default precision the MXU may round float32 operands to bfloat16.
+        accumulated += ROUNDOFF["bfloat16"] * scale
+    return roundings * ROUNDOFF[dtype] * np.abs(np.nan_to_num(expected)) + accumulated
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A result, its expected value and the output operand that it was written through.
+
+    `block` is the block's size along each dimension of the result (1 where squeezed); the whole
+    array where the result did not come straight from a kernel's output.
+    """
+
+    name: str
+    dtype: str
+    actual: Floats
+    expected: Floats
+    allowed: Floats
+    block: Index
+
+    @functools.cached_property
+    def wrong(self) -> Mask:
+        """Which elements are wrong."""
+        with np.errstate(invalid="ignore"):
+            error = np.abs(self.actual - self.expected)
+            near = error <= self.allowed
+        same = (self.actual == self.expected) | (np.isnan(self.actual) & np.isnan(self.expected))
+        return ~(near | same)
+
+    @property
+    def grid(self) -> Index:
+        """How many blocks the result has along each dimension."""
+        shape = self.actual.shape
+        return tuple(-(-size // block) for size, block in zip(shape, self.block, strict=True))
+
+    def part(self, index: Index) -> tuple[slice, ...]:
+        """The elements of one block."""
+        return tuple(slice(i * b, (i + 1) * b) for i, b in zip(index, self.block, strict=True))
+
+    def indices(self) -> list[Index]:
+        """Every block's index, in row-major order."""
+        return list(itertools.product(*map(range, self.grid)))
+
+    @functools.cached_property
+    def wrong_blocks(self) -> tuple[Index, ...]:
+        """The indices of the blocks that hold a wrong element."""
+        return tuple(index for index in self.indices() if self.wrong[self.part(index)].any())
+
+    def worst(self) -> Index:
+        """The element that is furthest off; one that is no number where there is one."""
+        with np.errstate(invalid="ignore"):
+            error = np.abs(self.actual - self.expected)
+        error = np.where(np.isfinite(error), error, np.inf)
+        position = int(np.argmax(np.where(self.wrong, error, -1.0)))
+        return tuple(int(i) for i in np.unravel_index(position, self.actual.shape))
+
+    def block_of(self, element: Index) -> Index:
+        return tuple(i // b for i, b in zip(element, self.block, strict=True))
+
+    def close(self, got: Floats, wanted: Floats, allowed: Floats) -> bool:
+        """Whether `got` could be `wanted` but for rounding."""
+        if got.shape != wanted.shape:
+            return False
+        with np.errstate(invalid="ignore"):
+            return bool((np.abs(got - wanted) <= allowed).all())
+
+
+def compare(
+    name: str,
+    actual: Array,
+    expected: Array,
+    operand: Operand | None,
+    roundings: int,
+    contraction: int,
+    mode: Mode,
+) -> Comparison:
+    """Set one result beside its expected values, whose shape it has (rung `contract`)."""
+    wanted = in_float64(expected)
+    return Comparison(
+        name=operand.name if operand else name,
+        dtype=actual.dtype,
+        actual=in_float64(actual),
+        expected=wanted,
+        allowed=tolerance(wanted, actual.dtype, roundings, contraction, mode),
+        block=_block(actual, operand),
+    )
+
+
+def _block(actual: Array, operand: Operand | None) -> Index:
+    if operand is None:
+        return tuple(max(size, 1) for size in actual.shape)
+    return tuple(1 if size is None else max(size, 1) for size in operand.block)

@@ -1,0 +1,55 @@
+"""★ Does the launch function return the shapes and dtypes that it is annotated with?"""
+
+from __future__ import annotations
+
+from grader.checks.evidence import Evidence
+from grader.checks.words import paragraph
+from grader.model import ArrayType, Check, Finding, Reference
+
+
+def check(evidence: Evidence) -> Finding | None:
+    """Compare the traced results with the spec's, and hear what jaxtyping says of the launch."""
+    observed, reference = evidence.observed, evidence.reference
+    if observed.trace is not None:
+        results = observed.trace.results
+        if len(results) != len(reference.results):
+            return _finding(
+                f"returns {len(results)} arrays instead of {len(reference.results)}",
+                f"It returns {_types(results)}; the spec returns {_types(reference.results)}.",
+                reference,
+            )
+        for position, (got, wanted) in enumerate(zip(results, reference.results, strict=True)):
+            if got != wanted:
+                which = f"result {position}" if len(results) > 1 else "the result"
+                return _finding(
+                    _difference(got, wanted), f"{which} is {got}, not {wanted}.", reference
+                )
+    if observed.broken_annotation:
+        return _finding(
+            "breaks its annotation",
+            "jaxtyping and beartype reject what the launch function takes or returns:\n"
+            + "\n".join(f"  {line}" for line in observed.broken_annotation.splitlines()[:12]),
+            reference,
+        )
+    return None
+
+
+def _difference(got: ArrayType, wanted: ArrayType) -> str:
+    if got.shape != wanted.shape:
+        return f"returns shape {got.shape}, not {wanted.shape}"
+    return f"returns dtype {got.dtype}, not {wanted.dtype}"
+
+
+def _types(results: tuple[ArrayType, ...]) -> str:
+    return ", ".join(map(str, results)) or "nothing"
+
+
+def _finding(phrase: str, what: str, reference: Reference) -> Finding:
+    inputs = zip(reference.names, reference.inputs, strict=True)
+    parts = [
+        what,
+        paragraph("inputs", ", ".join(f"{name}: {array}" for name, array in inputs)),
+        paragraph("says", "-> " + ", ".join(reference.annotations)),
+        paragraph("try", "Look at out_shape in the pallas_call: it fixes what comes back."),
+    ]
+    return Finding(Check.CONTRACT, phrase, "\n".join(parts))

@@ -1,0 +1,47 @@
+"""★ Is the work inside a `pallas_call`, not around it?"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from grader.checks.evidence import Evidence
+from grader.checks.words import listed, paragraph
+from grader.model import Check, Finding
+
+
+def check(evidence: Evidence) -> Finding | None:
+    """Look at the trace: a kernel, nothing but layout around it, and results that come from it."""
+    trace = evidence.observed.trace
+    if trace is None:
+        return None
+    if not any(trace.from_kernel) and not trace.calls:
+        return _finding(
+            "no pallas_call",
+            "The trace holds no pallas_call: the result was computed by XLA, not by a kernel.",
+        )
+    if callbacks := sorted({name for call in trace.calls for name in call.callbacks}):
+        return _finding(
+            "the kernel calls back to the host",
+            f"The kernel holds {listed(callbacks)}: that part runs on the host, and a TPU has none "
+            "within reach.",
+        )
+    extra = Counter(name for name in trace.outside if name not in evidence.outside)
+    if extra:
+        names = listed(f"{name} ({n}×)" if n > 1 else name for name, n in extra.items())
+        return _finding(
+            f"work outside the kernel: {names}",
+            f"Outside of the pallas_call stands work of its own: {names}. Each such operation is "
+            "another trip of the whole array through HBM.\n"
+            f"Allowed around this kernel: {listed(evidence.outside, 12) or 'nothing'}.",
+        )
+    if not all(trace.from_kernel):
+        return _finding(
+            "a result does not come from the kernel",
+            "There is a pallas_call, but what is returned does not depend on it.",
+        )
+    return None
+
+
+def _finding(phrase: str, what: str) -> Finding:
+    advice = "Move the computation into the kernel's body, and return what pallas_call returns."
+    return Finding(Check.PALLAS_USED, phrase, f"{what}\n{paragraph('try', advice)}")

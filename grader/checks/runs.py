@@ -1,0 +1,107 @@
+"""★ Does it import, trace and come to an end?"""
+
+from __future__ import annotations
+
+import re
+
+from grader.checks.evidence import Evidence
+from grader.checks.words import at, paragraph
+from grader.model import Accident, Check, Finding, Problem, Stage
+
+#: What an exception's text betrays, and what to try. The first that matches is shown.
+ADVICE: tuple[tuple[str, str], ...] = (
+    (
+        r"'?AbstractRef'? object has no attribute '_\w+'|got <class '.*Ref'>|"
+        r"unsupported operand type.*Ref",
+        "A Ref is a handle to memory, not an array. Load what it holds with ref[...], for example "
+        "x_ref[...], and compute with that.",
+    ),
+    (
+        r"Invalid dtype for `swap`",
+        "A store must have the Ref's dtype: cast what you store with .astype(o_ref.dtype).",
+    ),
+    (
+        r"Invalid shape for `swap`",
+        "A store must have the shape of the Ref (or of the part of it that is indexed). Compare "
+        "the two shapes above.",
+    ),
+    (
+        r"should return None",
+        "A kernel returns nothing: store the result, o_ref[...] = value.",
+    ),
+    (
+        r"Attempted boolean conversion of traced|TracerBoolConversionError",
+        "A kernel is traced once for all grid steps, so Python's if cannot look at a value. Use "
+        "@pl.when(condition) to run code on some steps, jnp.where to choose elements.",
+    ),
+    (
+        r"must return \d+ values to match block_shape",
+        "An index map returns one block index for each dimension of the block shape.",
+    ),
+    (
+        r"must have the same number of dimensions as the array",
+        "A block shape has one entry for each dimension of the array; None for a dimension that "
+        "the kernel shall not see.",
+    ),
+    (
+        r"missing \d+ required positional argument|takes \d+ positional arguments? but \d+",
+        "A kernel takes one Ref for each input, then each output, then each scratch buffer; an "
+        "index map takes one index for each grid dimension.",
+    ),
+    (
+        r"Buffers with a memory space of HBM or ANY cannot be referenced directly",
+        "A core computes on VMEM only: copy from HBM with pltpu.sync_copy or an async copy first.",
+    ),
+    (
+        r"hidden_case\.grade|has lost its test",
+        "Put back the last lines of the file: the grader finds your function through them.",
+    ),
+    (
+        r"out of memory|RESOURCE_EXHAUSTED|Unable to allocate|bad_alloc|MemoryError",
+        "The case needs a few megabytes. Look for an array that is built too large, or for a list "
+        "that grows without end.",
+    ),
+)
+
+
+def check(evidence: Evidence) -> Finding | None:
+    """Reject what did not import, did not trace, did not end, or did not stay in the process."""
+    attempt = evidence.attempt
+    if isinstance(attempt, Accident):
+        parts = [attempt.message]
+        if attempt.place:
+            parts.append(paragraph("line", at(evidence.file, attempt.place)))
+        return Finding(Check.RUNS, attempt.phrase, "\n".join(parts))
+    problem = attempt.problem
+    if problem is None or problem.stage is Stage.RUN:
+        return None
+    return _raised(problem, evidence.file)
+
+
+def _raised(problem: Problem, file: str) -> Finding:
+    first_line = (problem.message.splitlines() or [""])[0]
+    if problem.kind == "SystemExit":
+        phrase, what = "calls sys.exit", "SystemExit: the kata tried to end the process"
+    elif problem.kind == "Skipped":
+        phrase, what = "tries to skip itself", f"a kata cannot be skipped ({first_line})"
+    else:
+        phrase = f"{problem.kind}: {first_line}"
+        what = f"{problem.kind}: {problem.message}"
+    when = {
+        Stage.IMPORT: "The file cannot be imported",
+        Stage.TRACE: "The launch cannot be traced: it fails before a kernel runs",
+    }.get(problem.stage, "It fails")
+    parts = [f"{when}.", paragraph("error", what)]
+    if problem.place:
+        parts.append(paragraph("line", at(file, problem.place)))
+    if advice := advice_for(f"{problem.kind}: {problem.message}"):
+        parts.append(paragraph("try", advice))
+    return Finding(Check.RUNS, phrase, "\n".join(parts))
+
+
+def advice_for(text: str) -> str:
+    """What to try, for an exception's text that is known; else nothing."""
+    for pattern, advice in ADVICE:
+        if re.search(pattern, text):
+            return advice
+    return ""

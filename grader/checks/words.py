@@ -1,0 +1,56 @@
+"""Small pieces of prose that several checks share."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from grader.model import Place
+
+WIDTH = 88
+
+
+def listed(items: Iterable[object], most: int = 4) -> str:
+    """Items in a sentence: "a, b and c", or "a, b, c, d and 5 more"."""
+    texts = [str(item) for item in items]
+    if len(texts) > most:
+        texts = [*texts[:most], f"{len(texts) - most} more"]
+    if len(texts) < 2:
+        return "".join(texts)
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def times(shape: Sequence[int]) -> str:
+    """A grid's shape: "2×3"."""
+    return "×".join(map(str, shape)) or "1"
+
+
+def number(value: float) -> str:
+    """A value as short as it stays telling."""
+    return f"{value:.6g}"
+
+
+def paragraph(label: str, text: str) -> str:
+    """A labelled paragraph, wrapped under its label; lines that are indented stay as they are."""
+    indent = " " * 9
+    lines: list[str] = []
+    for line in text.splitlines() or [""]:
+        if line.startswith(" "):
+            lines.append(indent + line)
+        else:
+            lines += textwrap.wrap(
+                line, WIDTH, initial_indent=indent, subsequent_indent=indent
+            ) or [""]
+    return f"  {label:<6} " + "\n".join(lines).removeprefix(indent)
+
+
+def at(file: str, place: Place | None) -> str:
+    """A place in the learner's file, clickable in most terminals, with the line's text below."""
+    if place is None:
+        return ""
+    return f"{file}:{place.line}\n    {place.text}"
+
+
+def count(number_of: int, one: str) -> str:
+    """ "1 block", "3 blocks"."""
+    return f"{number_of} {one}" if number_of == 1 else f"{number_of} {one}s"

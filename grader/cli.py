@@ -1,0 +1,186 @@
+"""The `kata` command: find, hint, show, reset; and for authors, sync and new."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.text import Text
+
+from grader import repository
+from grader.catalog import Kata, katas, named
+from grader.regions import regions
+from grader.repository import STATE, RepositoryError, Synced
+
+Command = Callable[[argparse.Namespace, Path, Console], int]
+
+HINTS = "hints.json"
+LEVELS = ("a nudge", "the pattern", "nearly all of it")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code: 0 done, 1 not done, 2 misused."""
+    options = _parser().parse_args(arguments)
+    console = Console(highlight=False)
+    try:
+        root = repository.find_root(Path.cwd())
+        return options.command(options, root, console)
+    except ValueError as error:
+        print(f"kata: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kata",
+        description="Find your way through the katas. Grade them with: pytest -k NAME",
+        epilog="NAME matches like pytest's -k: matmul, basics, 'basics and 10', tiled_matmul.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(name: str, command: Command, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        sub.set_defaults(command=command)
+        return sub
+
+    add("list", _list, "all katas, or those that match").add_argument("name", nargs="?", default="")
+    add("next", _next, "the first kata that is still to do")
+    hint = add("hint", _hint, "one hint, and one level more each time it is asked")
+    hint.add_argument("name")
+    hint.add_argument("level", nargs="?", type=int, choices=(1, 2, 3), help="this level instead")
+    show = add("show", _show, "the solution of a kata, after asking")
+    show.add_argument("name")
+    show.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    reset = add("reset", _reset, "put a kata's stub back; what you wrote is saved first")
+    reset.add_argument("name")
+    sync = add("sync", _sync, "for authors: generate the katas from the solutions")
+    sync.add_argument("--check", action="store_true", help="only compare; exit 1 if they differ")
+    new = add("new", _new, "for authors: the three files of a new kata")
+    new.add_argument("place", metavar="TRACK/NAME", help="such as 2_fusion/row_softmax")
+    return parser
+
+
+def _one(root: Path, name: str) -> Kata:
+    """The only kata that matches. Raises RepositoryError for none or several."""
+    match named(katas(root), name):
+        case (kata,):
+            return kata
+        case ():
+            raise RepositoryError(f"no kata matches {name!r}; kata list shows them all")
+        case several:
+            names = ", ".join(kata.name for kata in several)
+            raise RepositoryError(f"{name!r} matches {len(several)} katas: {names}")
+
+
+def _where(kata: Kata) -> str:
+    file, line = kata.where()
+    return f"{file}:{line}"
+
+
+def _list(options: argparse.Namespace, root: Path, console: Console) -> int:
+    every = katas(root)
+    found = named(every, options.name) if options.name else every
+    if not found:
+        raise RepositoryError(f"no kata matches {options.name!r}")
+    width = max(len(kata.name) for kata in found)
+    for track in dict.fromkeys(kata.track for kata in found):
+        console.print(Text(track, "bold"))
+        for kata in (kata for kata in found if kata.track == track):
+            state = ("todo    ", "yellow") if kata.untouched() else ("edited  ", "green")
+            number, name = (f"  {kata.number} ", "dim"), f" {kata.name:<{width}}  "
+            line = Text.assemble(number, name, state, kata.key.concept)
+            console.print(line, no_wrap=True, overflow="ellipsis")
+    console.print(Text("edited: right or wrong, pytest -k kata tells", "dim"))
+    return 0
+
+
+def _next(options: argparse.Namespace, root: Path, console: Console) -> int:
+    todo = next((kata for kata in katas(root) if kata.untouched()), None)
+    if todo is None:
+        console.print("Every kata has been edited. pytest -k kata tells which are solved.")
+        return 0
+    console.print(Text(_where(todo), "cyan"))
+    console.print(f"  {todo.key.title}: {todo.key.concept}")
+    console.print(f"  pytest -k {todo.name}      stuck?  kata hint {todo.name}")
+    return 0
+
+
+def _hint(options: argparse.Namespace, root: Path, console: Console) -> int:
+    kata = _one(root, options.name)
+    file = root / STATE / HINTS
+    asked = _asked(file)
+    level = options.level or min(asked.get(kata.id, 0) + 1, len(LEVELS))
+    asked[kata.id] = max(level, asked.get(kata.id, 0))
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(asked, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    title = (f"{kata.name}, hint {level} of {len(LEVELS)}", "bold")
+    console.print(Text.assemble(title, (f" ({LEVELS[level - 1]})", "dim")))
+    console.print(f"  {kata.key.hints[level - 1]}", markup=False)
+    if level < len(LEVELS):
+        console.print(Text(f"  more: kata hint {kata.name}", "dim"))
+    return 0
+
+
+def _asked(file: Path) -> dict[str, int]:
+    """How many hints were given, by kata; a damaged file counts as none."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    levels = data.items() if isinstance(data, dict) else ()
+    return {kata: level for kata, level in levels if level in (1, 2, 3)}
+
+
+def _show(options: argparse.Namespace, root: Path, console: Console) -> int:
+    kata = _one(root, options.name)
+    if not options.yes:
+        if not sys.stdin.isatty():
+            raise RepositoryError("show asks before it spoils; without a terminal, say --yes")
+        answer = console.input(f"Show the solution of {kata.name}? \\[y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
+            return 1
+    text = kata.solution.read_text(encoding="utf-8")
+    for region in regions(text):
+        console.print(Text(f"{kata.solution.relative_to(root).as_posix()}:{region.first}", "cyan"))
+        console.print(Syntax(region.body, "python", background_color="default"))
+    return 0
+
+
+def _reset(options: argparse.Namespace, root: Path, console: Console) -> int:
+    kata = _one(root, options.name)
+    saved = repository.reset(kata, datetime.datetime.now())
+    if saved is None:
+        console.print(f"{kata.name} is as shipped: nothing to reset")
+    else:
+        console.print(f"saved  {saved.relative_to(root).as_posix()}")
+        console.print(f"reset  {_where(kata)}")
+    return 0
+
+
+def _sync(options: argparse.Namespace, root: Path, console: Console) -> int:
+    results = repository.sync(root, options.check)
+    for result in results:
+        if result.outcome is not Synced.SAME:
+            file = result.kata.path.relative_to(root).as_posix()
+            console.print(f"{file}: {result.outcome.value}")
+    bad = [r for r in results if r.outcome in (Synced.DIFFERS, Synced.REFUSED)]
+    console.print(f"{len(results)} katas, {len(bad)} not in step with their solutions")
+    return 1 if bad else 0
+
+
+def _new(options: argparse.Namespace, root: Path, console: Console) -> int:
+    kata = repository.new(root, options.place)
+    for file in (kata.solution, kata.key_path, kata.path):
+        console.print(file.relative_to(root).as_posix())
+    console.print(f"Write over them, then: kata sync && pytest tests -k {kata.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

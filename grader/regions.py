@@ -1,0 +1,84 @@
+"""Solution regions: the lines of a kata file that a learner writes.
+
+A region stands between two marker lines, alone on their lines and indented alike:
+
+    # BEGIN SOLUTION
+    o_ref[...] = x_ref[...] + 10
+    # END SOLUTION
+
+Everything else is shared by kata and solution, word for word.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+BEGIN = "# BEGIN SOLUTION"
+END = "# END SOLUTION"
+
+
+class RegionError(ValueError):
+    """The markers of a file do not pair up. `line` is 1-based."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Lines `begin` to `end` of a file (1-based, the two marker lines included)."""
+
+    begin: int
+    end: int
+    indent: str
+    body: str
+
+    @property
+    def first(self) -> int:
+        """The first line that the learner writes, for an editor to open at."""
+        return self.begin + 1
+
+    def __contains__(self, line: int) -> bool:
+        return self.begin < line < self.end
+
+
+def regions(text: str) -> tuple[Region, ...]:
+    """The regions of a file, in order. Raises RegionError where markers do not pair up."""
+    found: list[Region] = []
+    lines = text.splitlines()
+    begin = 0
+    for number, line in enumerate(lines, start=1):
+        marker = line.strip()
+        if marker == BEGIN:
+            if begin:
+                raise RegionError(number, f"{BEGIN!r} inside the region that starts at {begin}")
+            begin = number
+        elif marker == END:
+            if not begin:
+                raise RegionError(number, f"{END!r} without a {BEGIN!r} above it")
+            opening = lines[begin - 1]
+            indent = opening[: len(opening) - len(opening.lstrip())]
+            body = textwrap.dedent("\n".join(lines[begin : number - 1])).strip("\n")
+            found.append(Region(begin, number, indent, body))
+            begin = 0
+    if begin:
+        raise RegionError(begin, f"{BEGIN!r} without an {END!r} below it")
+    return tuple(found)
+
+
+def blank(text: str, fillings: Sequence[str]) -> str:
+    """Replace the regions' bodies by `fillings`, one each, indented as the region is.
+
+    Raises RegionError where the number of fillings is not the number of regions.
+    """
+    found = regions(text)
+    if len(found) != len(fillings):
+        raise RegionError(1, f"{len(found)} regions, but {len(fillings)} texts to fill them with")
+    lines = text.splitlines()
+    for region, filling in reversed(list(zip(found, fillings, strict=True))):
+        body = textwrap.indent(filling.strip("\n"), region.indent).splitlines()
+        lines[region.begin : region.end - 1] = body
+    return "\n".join(lines) + "\n"

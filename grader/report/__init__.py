@@ -1,0 +1,1 @@
+"""Grades in, text out: `standings` counts, `terminal` and `jsonfile` put into words."""

@@ -1,0 +1,109 @@
+"""From grades to standings: what each kata, each track and the whole have reached."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from grader.catalog import Kata
+from grader.keys import KeyProblem
+from grader.model import Grade, State
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A kata's place on the map: its worst hidden case decides."""
+
+    kata: Kata
+    state: State
+    stars: int
+    phrase: str  # why not more, in a few words
+    cases: int  # how many of its hidden cases ran
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """The katas of one track that ran, and how many others it has."""
+
+    name: str
+    standings: tuple[Standing, ...]
+    not_run: int
+
+    @property
+    def solved(self) -> int:
+        return sum(standing.state is State.PASSED for standing in self.standings)
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """The whole map: tracks of which something ran, and the kata to turn to next."""
+
+    tracks: tuple[Track, ...]
+    next: Standing | None
+
+    @property
+    def all(self) -> tuple[Standing, ...]:
+        return tuple(itertools.chain.from_iterable(track.standings for track in self.tracks))
+
+
+_WORST = (State.FAILED, State.TODO, State.PASSED)
+
+
+def standings(katas: Sequence[Kata], grades: Iterable[Grade]) -> Standings:
+    """Count grades kata by kata, in the order of the katas."""
+    by_kata: dict[str, list[Grade]] = {}
+    for grade in grades:
+        by_kata.setdefault(grade.kata, []).append(grade)
+    tracks = []
+    for name, members in itertools.groupby(katas, key=lambda kata: kata.track):
+        of_track = list(members)
+        ran = tuple(_standing(kata, by_kata[kata.id]) for kata in of_track if kata.id in by_kata)
+        if ran:
+            tracks.append(Track(name, ran, len(of_track) - len(ran)))
+    everything = [standing for track in tracks for standing in track.standings]
+    return Standings(tuple(tracks), _next(everything))
+
+
+def _standing(kata: Kata, grades: list[Grade]) -> Standing:
+    worst = min(grades, key=lambda grade: (_WORST.index(grade.state), grade.stars, grade.case))
+    return Standing(
+        kata=kata,
+        state=worst.state,
+        stars=min(grade.stars for grade in grades),
+        phrase=_phrase(kata, worst, len(grades)),
+        cases=len(grades),
+        seconds=sum(grade.seconds for grade in grades),
+    )
+
+
+def _phrase(kata: Kata, worst: Grade, cases: int) -> str:
+    if worst.finding:
+        return f"{worst.finding.check.title}: {worst.finding.phrase}"
+    if worst.state is State.TODO:
+        return "todo"
+    try:
+        count = kata.key.count
+    except KeyProblem:
+        count = cases
+    return "" if cases == count else f"{cases} of {count} hidden cases ran"
+
+
+def _next(everything: list[Standing]) -> Standing | None:
+    """The first failed kata; where none failed, the first that is to do."""
+    for state in (State.FAILED, State.TODO):
+        for standing in everything:
+            if standing.state is state:
+                return standing
+    return None
+
+
+def same_failure(one: Grade, other: Grade) -> bool:
+    """Whether two cases of one kata fail the same check: the second need not be told in full."""
+    return (
+        one.kata == other.kata
+        and one.finding is not None
+        and other.finding is not None
+        and one.finding.check is other.finding.check
+    )

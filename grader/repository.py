@@ -1,0 +1,137 @@
+"""Writing kata files: stubs from solutions, a stub over a saved attempt, the files of a new kata.
+
+Nothing here ever overwrites what a learner has written without keeping it first.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import enum
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader import template
+from grader.catalog import FILE, KATAS, SOLUTIONS, TRACK, Kata, katas
+from grader.regions import RegionError, regions
+
+STATE = ".kata"  # this clone's own folder; git ignores it
+
+
+class RepositoryError(ValueError):
+    """What was asked for cannot be done to these files."""
+
+
+def find_root(start: Path) -> Path:
+    """The nearest folder from `start` upwards that holds katas/ and solutions/.
+
+    Raises RepositoryError.
+    """
+    for folder in (start, *start.parents):
+        if (folder / KATAS).is_dir() and (folder / SOLUTIONS).is_dir():
+            return folder
+    raise RepositoryError(f"no {KATAS}/ and {SOLUTIONS}/ here or above: {start}")
+
+
+# ---- sync ----
+
+
+class Synced(enum.Enum):
+    """What `sync` did to a kata's file, or found."""
+
+    SAME = "same"
+    WRITTEN = "written"
+    DIFFERS = "differs from its blanked solution"
+    REFUSED = "holds an attempt: not touched"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """One kata and what became of it."""
+
+    kata: Kata
+    outcome: Synced
+
+
+def sync(root: Path, check: bool) -> tuple[SyncResult, ...]:
+    """Generate every kata from its solution by blanking the regions; with `check`, only compare.
+
+    A file with a region that is no stub is left alone. Raises keys.KeyProblem or RegionError.
+    """
+    return tuple(SyncResult(kata, _sync(kata, check)) for kata in katas(root, SOLUTIONS))
+
+
+def _sync(kata: Kata, check: bool) -> Synced:
+    shipped = kata.shipped()
+    present = kata.path.read_text(encoding="utf-8") if kata.path.exists() else None
+    if present == shipped:
+        return Synced.SAME
+    if present is not None and not _is_stub(present, kata):
+        return Synced.REFUSED
+    if check:
+        return Synced.DIFFERS
+    kata.path.parent.mkdir(parents=True, exist_ok=True)
+    kata.path.write_text(shipped, encoding="utf-8")
+    return Synced.WRITTEN
+
+
+def _is_stub(text: str, kata: Kata) -> bool:
+    """Whether every region holds what a stub holds: the key's text, or a lone raise."""
+    try:
+        bodies = [region.body for region in regions(text)]
+    except RegionError:
+        return False
+    given = {filling.strip("\n") for filling in kata.key.fillings}
+    return bool(bodies) and all(body in given or _lone_raise(body) for body in bodies)
+
+
+def _lone_raise(body: str) -> bool:
+    try:
+        statements = ast.parse(body).body
+    except SyntaxError:
+        return False
+    return (
+        len(statements) == 1
+        and isinstance(statements[0], ast.Raise)
+        and isinstance(statements[0].exc, ast.Call)
+        and ast.unparse(statements[0].exc.func) == "NotImplementedError"
+    )
+
+
+# ---- reset ----
+
+
+def reset(kata: Kata, now: datetime.datetime) -> Path | None:
+    """Put the stub back; the attempt is saved first. Returns where, None if there was none."""
+    shipped = kata.shipped()
+    saved = None
+    if kata.path.exists() and (attempt := kata.path.read_bytes()) != shipped.encode():
+        folder = kata.root / STATE / "attempts" / kata.id
+        folder.mkdir(parents=True, exist_ok=True)
+        saved = folder / f"{now:%Y-%m-%d_%H-%M-%S_%f}.py"
+        saved.write_bytes(attempt)
+    kata.path.write_text(shipped, encoding="utf-8")
+    return saved
+
+
+# ---- new ----
+
+
+def new(root: Path, place: str) -> Kata:
+    """Write the three files of a kata "TRACK/NAME", numbered after the track's last.
+
+    Raises RepositoryError for a malformed place or a name that is taken.
+    """
+    track, _, name = place.partition("/")
+    if not TRACK.fullmatch(track) or not FILE.fullmatch(f"kata_00_{name}.py"):
+        raise RepositoryError(f"{place!r}: needs TRACK/NAME, such as 2_fusion/row_softmax")
+    every = katas(root, SOLUTIONS)
+    if taken := [kata for kata in every if kata.name == name]:
+        raise RepositoryError(f"{name} is taken: {taken[0].id}")
+    last = max((int(kata.number) for kata in every if kata.track == track), default=0)
+    kata = Kata(root, track, f"kata_{last + 1:02}_{name}")
+    kata.solution.parent.mkdir(parents=True, exist_ok=True)
+    kata.solution.write_text(template.solution(name), encoding="utf-8")
+    kata.key_path.write_text(template.key(name), encoding="utf-8")
+    _sync(kata, check=False)
+    return kata

@@ -1,0 +1,264 @@
+"""The bench: pytest's side of the sandbox. Starts workers, asks them, stops them, reads remains.
+
+Does not import jax. One bench serves one process (pytest's, or one xdist worker's).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from grader import codec, devices
+from grader.model import Accident, Device, Place
+from grader.sandbox.messages import Answer, Ask, Closed, Hello, receive, send
+from grader.sandbox.zygote import NUMBER
+
+BOOT_SECONDS = 120  # for importing jax on a slow disk
+DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
+FORKS = sys.platform == "linux"
+
+
+class SandboxError(RuntimeError):
+    """No worker could be started: jax is missing or broken, or the backend is another one."""
+
+
+class _Process(Protocol):
+    """A worker's process, however it was started."""
+
+    pid: int
+
+    def wait(self) -> int:
+        """Wait for its end; the exit code, or minus the signal that ended it."""
+        ...
+
+
+class _Forked:
+    def __init__(self, pid: int, control: socket.socket) -> None:
+        self.pid = pid
+        self._control = control
+
+    def wait(self) -> int:
+        self._control.sendall(b"R" + NUMBER.pack(self.pid))
+        (status,) = NUMBER.unpack(self._control.recv(NUMBER.size))
+        return os.waitstatus_to_exitcode(status)
+
+
+class _Launcher:
+    """Starts worker processes: from a zygote where forking is safe, else each anew."""
+
+    def __init__(self, device: Device, folder: Path, environ: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environ = {**environ, **devices.environment(device)}
+        self._control: socket.socket | None = None
+        self._zygote: subprocess.Popen[bytes] | None = None
+        if FORKS:
+            self._control, theirs = socket.socketpair()
+            self._zygote = self._popen("zygote", theirs)
+            theirs.close()
+
+    def _popen(self, role: str, inherited: socket.socket) -> subprocess.Popen[bytes]:
+        with open(self._folder / "zygote.err", "ab") as err:
+            return subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "grader.sandbox.zygote",
+                    role,
+                    str(inherited.fileno()),
+                    str(self._folder),
+                ],
+                env=self._environ,
+                pass_fds=[inherited.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=err,
+                stderr=err,
+                start_new_session=True,  # Ctrl-C is for pytest, which then closes the bench
+            )
+
+    def start(self, theirs: socket.socket) -> _Process:
+        """Start a worker that serves the socket `theirs`. Raises SandboxError."""
+        if self._control is None:
+            return self._popen("worker", theirs)
+        try:
+            socket.send_fds(self._control, [b"F" + NUMBER.pack(0)], [theirs.fileno()])
+            pid = self._control.recv(NUMBER.size)
+        except OSError:
+            pid = b""
+        if not pid:
+            raise SandboxError(self.remains() or "the process that imports jax has died")
+        return _Forked(NUMBER.unpack(pid)[0], self._control)
+
+    def remains(self) -> str:
+        """What a process wrote that died while it was starting."""
+        with contextlib.suppress(OSError):
+            return (self._folder / "zygote.err").read_text(errors="replace").strip()
+        return ""
+
+    def close(self) -> None:
+        if self._control is not None:
+            self._control.close()  # the zygote takes this as its end
+        if self._zygote is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._zygote.wait(5)
+            self._zygote.kill()
+            self._zygote.wait()
+
+
+class Worker:
+    """One worker process, from this side."""
+
+    def __init__(self, launcher: _Launcher, folder: Path, backend: str) -> None:
+        self._launcher, self._folder, self._backend = launcher, folder, backend
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = launcher.start(theirs)
+        self._greeted = False
+        self._pending: list[Ask] = []
+
+    @property
+    def alive(self) -> bool:
+        return self._socket.fileno() >= 0
+
+    def ask(self, question: Ask) -> None:
+        """Send a question without waiting for its answer. Answers come in the order of asking."""
+        self._greet()
+        self._pending.append(question)
+        with contextlib.suppress(Closed):  # `answer` will notice
+            send(self._socket, codec.pack(question))
+
+    def answer(self, seconds: float | None) -> Answer | Accident:
+        """Wait for the answer to the oldest open question; stop the process if none comes."""
+        question = self._pending.pop(0)
+        self._socket.settimeout(seconds)
+        try:
+            return codec.unpack(Answer, receive(self._socket))
+        except TimeoutError:
+            return self._stop(question, seconds or 0.0)
+        except Closed:
+            return self._bury(question)
+
+    def _greet(self) -> None:
+        """Wait until the process is ready, once. Raises SandboxError where it never is."""
+        if self._greeted:
+            return
+        self._socket.settimeout(BOOT_SECONDS)
+        try:
+            hello = codec.unpack(Hello, receive(self._socket))
+        except (Closed, TimeoutError):
+            reason = self._read("err") or self._launcher.remains()
+            self.close()
+            raise SandboxError(f"no process could be started to grade in\n{reason}") from None
+        if hello.backend != self._backend:
+            self.close()
+            raise SandboxError(f"asked jax for the {self._backend}, got the {hello.backend}")
+        self._greeted = True
+
+    def _stop(self, question: Ask, seconds: float) -> Accident:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGUSR1)
+            time.sleep(DUMP_SECONDS)
+        where = self._place(question)
+        printed = self._read("out")
+        self.close()
+        message = (
+            f"No answer after {seconds:g} s, so the process was stopped.\n"
+            "Usual reasons: a loop whose condition never changes, or a DMA or semaphore wait that "
+            "nothing ever signals (a wait without a start)."
+        )
+        return Accident(f"no answer after {seconds:g} s", message, where, printed)
+
+    def _bury(self, question: Ask) -> Accident:
+        where, printed = self._place(question), self._read("out")
+        code = self.close()
+        if code >= 0:
+            phrase = f"left the process (exit code {code})"
+            message = (
+                f"The process ended with exit code {code} before the kernel was graded.\n"
+                "Something called os._exit; a kata has no need to."
+            )
+        else:
+            name = signal.Signals(-code).name
+            phrase = f"crashed ({name})"
+            message = (
+                f"The process crashed with {name} before the kernel was graded.\n"
+                "Usual reasons: native code called with a bad address, or memory that ran out."
+            )
+        return Accident(phrase, message, where, printed)
+
+    def _place(self, question: Ask) -> Place | None:
+        """The innermost line of the kata's file in what faulthandler wrote."""
+        pattern = re.compile(rf'File "{re.escape(question.file)}", line (\d+)')
+        found = pattern.search(self._read("err"))
+        if not found:
+            return None
+        number = int(found.group(1))
+        lines = Path(question.file).read_text(encoding="utf-8", errors="replace").splitlines()
+        return Place(number, lines[number - 1].strip() if number <= len(lines) else "")
+
+    def _read(self, end: str) -> str:
+        file = self._folder / f"{self._process.pid}.{end}"
+        try:
+            return file.read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return ""
+
+    def close(self) -> int:
+        """End the process, whatever it is doing; its exit code, or minus the ending signal."""
+        if not self.alive:
+            return 0
+        self._socket.close()
+        # Of one that is already ending, a kill changes neither exit code nor signal.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGKILL)
+        return self._process.wait()
+
+
+class Bench:
+    """Two workers at a time: one trusted, for the solutions; one for the learner's present kata."""
+
+    def __init__(self, device: Device, environ: Mapping[str, str] = os.environ) -> None:
+        self.device = device
+        self._folder = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
+        self._launcher = _Launcher(device, self._folder, environ)
+        self._workers: dict[str, Worker] = {}
+        self._attempting = ""
+
+    def trusted(self) -> Worker:
+        """The worker that evaluates solutions' specs."""
+        return self._worker("trusted")
+
+    def attempting(self, kata: str) -> Worker:
+        """The worker for a learner's kata: a fresh process whenever the kata changes."""
+        if kata != self._attempting:
+            self._drop("attempting")
+            self._attempting = kata
+        return self._worker("attempting")
+
+    def _worker(self, role: str) -> Worker:
+        worker = self._workers.get(role)
+        if worker is None or not worker.alive:
+            worker = Worker(self._launcher, self._folder, self.device.backend)
+            self._workers[role] = worker
+        return worker
+
+    def _drop(self, role: str) -> None:
+        if worker := self._workers.pop(role, None):
+            worker.close()
+
+    def close(self) -> None:
+        """End every process and remove their files."""
+        for role in list(self._workers):
+            self._drop(role)
+        self._launcher.close()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,84 @@
+"""What the bench and its workers say to each other, and how it goes over a socket."""
+
+from __future__ import annotations
+
+import enum
+import socket
+import struct
+from dataclasses import dataclass, field
+
+from grader.model import Array, Attempt, Case, Clues, Mode, Problem, Reference
+
+_LENGTH = struct.Struct("!Q")
+
+
+class Task(enum.Enum):
+    """What a worker is asked to do."""
+
+    REFERENCE = "reference"  # evaluate the solution's spec
+    ATTEMPT = "attempt"  # trace and run the learner's launch function
+    EXPLAIN = "explain"  # of the launch attempted last: what a wrong result is explained with
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question. `inputs` and `keywords` are the reference's, for an attempt."""
+
+    task: Task
+    file: str  # the kata's or the solution's file
+    name: str  # the kata's name
+    case: Case
+    mode: Mode
+    inputs: tuple[Array, ...] = ()
+    keywords: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer: the field that the task names, or the problem that kept it from being filled."""
+
+    attempt: Attempt | None = None
+    reference: Reference | None = None
+    clues: Clues | None = None
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first thing a worker says, when it is ready."""
+
+    backend: str
+    jax: str
+
+
+class Closed(Exception):
+    """The other side is gone."""
+
+
+def send(to: socket.socket, message: bytes) -> None:
+    """Send one message. Raises Closed if nobody is there."""
+    try:
+        to.sendall(_LENGTH.pack(len(message)) + message)
+    except OSError:
+        raise Closed from None
+
+
+def receive(sender: socket.socket) -> bytes:
+    """Wait for one message. Raises Closed at the end of the stream, TimeoutError by settimeout."""
+    (length,) = _LENGTH.unpack(_exactly(sender, _LENGTH.size))
+    return _exactly(sender, length)
+
+
+def _exactly(sender: socket.socket, count: int) -> bytes:
+    received = bytearray()
+    while len(received) < count:
+        try:
+            part = sender.recv(min(count - len(received), 1 << 20))
+        except TimeoutError:
+            raise
+        except OSError:
+            raise Closed from None
+        if not part:
+            raise Closed
+        received += part
+    return bytes(received)

@@ -1,0 +1,127 @@
+"""Exceptions as data: which line of the learner's file, and what Pallas or JAX says of it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from grader.model import Place, Problem, Stage
+from grader.regions import RegionError, regions
+
+TRACEBACK_LIMIT = 20_000  # characters
+#: The interpreter runs a kernel's memory operations as host callbacks. What one of them raises
+#: reaches the caller as text alone; the exception itself, with its lines, goes to this logger.
+CALLBACK_LOGGER = "jax._src.callback"
+
+
+class NotGraded(Exception):
+    """The kata's visible test no longer hands its launch function to the grader."""
+
+
+class Caught:
+    """What `caught` has caught so far: one problem, or None."""
+
+    def __init__(self) -> None:
+        self.problem: Problem | None = None
+
+
+@contextlib.contextmanager
+def caught(file: str, stage: Stage) -> Iterator[Caught]:
+    """Turn whatever is raised inside into a Problem, also SystemExit and pytest's Skipped."""
+    result = Caught()
+    log = _CallbackLog()
+    logger = logging.getLogger(CALLBACK_LOGGER)
+    logger.addHandler(log)
+    try:
+        yield result
+    except BaseException as error:
+        result.problem = problem_of(log.first or error, Path(file), stage)
+    finally:
+        logger.removeHandler(log)
+
+
+class _CallbackLog(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: BaseException | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.first is None and record.exc_info:
+            self.first = record.exc_info[1]
+
+
+def problem_of(error: BaseException, file: Path, stage: Stage) -> Problem:
+    """An exception as data, with the innermost line of `file` that it passed through."""
+    lines = _lines(file)
+    place = _place(error, file, lines)
+    text = "".join(traceback.format_exception(error))
+    return Problem(
+        stage=stage,
+        kind=type(error).__name__,
+        message=str(error).strip(),
+        place=place,
+        todo=isinstance(error, NotImplementedError) and _in_region(error, file, lines),
+        traceback=text[-TRACEBACK_LIMIT:],
+    )
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _place(error: BaseException, file: Path, lines: list[str]) -> Place | None:
+    if isinstance(error, SyntaxError) and error.lineno and error.filename == str(file):
+        return place_at(error.lineno, lines)
+    seen: set[int] = set()
+    current: BaseException | None = error
+    found = None
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        # An exception's cause may be the stand-in with which JAX carries the user's own lines.
+        found = found or _innermost(current.__traceback__, file)
+        current = current.__cause__ or current.__context__
+    return place_at(found, lines) if found else None
+
+
+def _innermost(trace: TracebackType | None, file: Path) -> int | None:
+    numbers = [
+        number
+        for frame, number in traceback.walk_tb(trace)
+        if frame.f_code.co_filename == str(file)
+    ]
+    return numbers[-1] if numbers else None
+
+
+def place_at(number: int, lines: list[str]) -> Place:
+    """Line `number` (1-based) of a file."""
+    return Place(number, lines[number - 1].strip() if 0 < number <= len(lines) else "")
+
+
+def _in_region(error: BaseException, file: Path, lines: list[str]) -> bool:
+    """Whether the exception was raised by a solution region itself, not by what it called."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames or frames[-1][0].f_code.co_filename != str(file):
+        return False
+    try:
+        return any(frames[-1][1] in region for region in regions("\n".join(lines)))
+    except RegionError:
+        return False
+
+
+_COMPLAINT = re.compile(
+    r"^RACE DETECTED\n(?:^ .*\n?)*|^Semaphore \d+ has non-zero count.*\n?", re.MULTILINE
+)
+
+
+def complaints(printed: str) -> tuple[str, tuple[str, ...]]:
+    """Split what the TPU interpreter prints instead of raising from what the learner prints."""
+    found = tuple(match.group().strip() for match in _COMPLAINT.finditer(printed))
+    return _COMPLAINT.sub("", printed), found

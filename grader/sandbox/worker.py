@@ -1,0 +1,181 @@
+"""A process that imports one kata and tells what it observes of its kernels. Judges nothing.
+
+Everything that the learner's code can do to a process may happen here: it is the bench that
+notices. What is printed goes to two files in the bench's folder, named by process number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import faulthandler
+import importlib.util
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+from beartype import beartype
+from jaxtyping import TypeCheckError, jaxtyped
+
+from grader import arrays, codec, kernels, specs
+from grader.model import Attempt, Clues, Stage
+from grader.sandbox import problems
+from grader.sandbox.messages import Answer, Ask, Closed, Hello, Task, receive, send
+
+MEMORY_LIMIT = 8 << 30  # bytes of private memory; a graded case needs about 1 % of it
+
+
+def main(bench: socket.socket, folder: str) -> None:
+    """Answer the bench's questions until it hangs up."""
+    out, err = _redirect(Path(folder))
+    faulthandler.enable(err)
+    faulthandler.register(signal.SIGUSR1, err, all_threads=True)
+    _limit_memory()
+    jax.config.update("jax_traceback_filtering", "off")
+    worker = _Worker(out)
+    try:
+        send(bench, codec.pack(Hello(jax.default_backend(), jax.__version__)))
+        while True:
+            send(bench, codec.pack(worker.answer(codec.unpack(Ask, receive(bench)))))
+    except Closed:
+        return
+
+
+def _redirect(folder: Path) -> tuple[Path, Any]:
+    out, err = (folder / f"{os.getpid()}.{end}" for end in ("out", "err"))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    for file, fd in ((out, 1), (err, 2)):
+        opened = os.open(file, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
+        os.dup2(opened, fd)
+    return out, sys.__stderr__
+
+
+def _limit_memory() -> None:
+    """Let growth without end fail in this process instead of on the learner's machine (Linux)."""
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
+
+
+class _Case:
+    """What a kata's visible test receives: it hands over the launch function, no more."""
+
+    def __init__(self) -> None:
+        self.launch: Callable[..., Any] | None = None
+
+    def grade(self, launch: Callable[..., Any]) -> None:
+        """Grade a launch function: `hidden_case.grade(constant_add)`."""
+        self.launch = launch
+
+
+class _Worker:
+    """One process's memory: the module it has imported and the launch it has traced last."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._module: ModuleType | None = None
+        self._launch: kernels.Launch | None = None
+
+    def answer(self, ask: Ask) -> Answer:
+        match ask.task:
+            case Task.REFERENCE:
+                return self._reference(ask)
+            case Task.ATTEMPT:
+                return Answer(attempt=self._attempt(ask))
+            case Task.EXPLAIN:
+                return Answer(clues=self._clues(ask))
+
+    def _reference(self, ask: Ask) -> Answer:
+        with problems.caught(ask.file, Stage.IMPORT) as caught:
+            # The file may have changed since another case; references are few and imports cheap.
+            solution = _load(Path(ask.file))
+            return Answer(reference=specs.reference(solution, ask.name, ask.case))
+        return Answer(problem=caught.problem)
+
+    def _attempt(self, ask: Ask) -> Attempt:
+        observed = self._observe(ask)
+        printed, complaints = problems.complaints(self._printed())
+        return dataclasses.replace(observed, printed=printed, complaints=complaints)
+
+    def _observe(self, ask: Ask) -> Attempt:
+        self._launch = None
+        with problems.caught(ask.file, Stage.IMPORT) as caught:
+            self._module = self._module or _load(Path(ask.file))
+            function = _graded(self._module, ask.name)
+        if caught.problem:
+            return Attempt(problem=caught.problem)
+        values = [arrays.to_numpy(array) for array in ask.inputs]
+        trace, broken = None, ""
+        with problems.caught(ask.file, Stage.TRACE) as caught, _running(ask):
+            try:
+                self._launch = kernels.Launch(_checked(function), values, ask.keywords)
+            except TypeCheckError as error:
+                broken = str(error)
+                self._launch = kernels.Launch(function, values, ask.keywords)
+            trace = self._launch.trace()
+        if caught.problem or broken or self._launch is None:
+            return Attempt(problem=caught.problem, trace=trace, broken_annotation=broken)
+        outputs = ()
+        with problems.caught(ask.file, Stage.RUN) as caught, _running(ask):
+            outputs = tuple(map(arrays.from_numpy, self._launch.run(values)))
+        return Attempt(problem=caught.problem, trace=trace, outputs=outputs)
+
+    def _clues(self, ask: Ask) -> Clues:
+        """Look closer at a launch whose result was wrong. What can't be had stays empty."""
+        values = [arrays.to_numpy(array) for array in ask.inputs]
+        walk, with_zeros = None, ()
+        with problems.caught(ask.file, Stage.RUN):
+            walk = self._launch.walk() if self._launch else None
+            with kernels.running(ask.mode, ask.case.seed, unwritten="zero"):
+                launch = kernels.Launch(_graded(self._module, ask.name), values, ask.keywords)
+                with_zeros = tuple(map(arrays.from_numpy, launch.run(values)))
+        self._printed()
+        return Clues(walk, with_zeros)
+
+    def _printed(self) -> str:
+        """What was printed since the last look; the file starts anew."""
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        text = self._out.read_text(encoding="utf-8", errors="replace")
+        os.truncate(self._out, 0)
+        return text
+
+
+def _running(ask: Ask) -> AbstractContextManager[None]:
+    return kernels.running(ask.mode, ask.case.seed)
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The launch function, its annotations checked at each call: named axes must agree."""
+    return jaxtyped(function, typechecker=beartype)
+
+
+def _load(file: Path) -> ModuleType:
+    """Import a file by its path, as a fresh module."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _graded(module: ModuleType | None, name: str) -> Callable[..., Any]:
+    """The launch function that the kata's own test hands over."""
+    case = _Case()
+    test = getattr(module, f"test_{name}", None)
+    if test is None:
+        raise problems.NotGraded(f"the file has lost its test: def test_{name}(hidden_case): …")
+    test(case)
+    if case.launch is None:
+        raise problems.NotGraded(f"test_{name} does not call hidden_case.grade({name})")
+    return case.launch

@@ -1,0 +1,73 @@
+"""A process that imports jax once, runs nothing, and forks a fresh worker whenever it is told to.
+
+    python -m grader.sandbox.zygote zygote CONTROL FOLDER
+
+CONTROL is the number of an inherited socket. Over it comes `F` with a worker's socket attached
+(answered by the new process's number), or `R` with a number: wait for that worker's end (answered
+by its wait status). When CONTROL closes, every worker still alive is killed: none outlives pytest.
+
+Where forking a process that has imported jax is not safe (macOS), the bench starts each worker
+anew, through `spawned`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import sys
+import warnings
+
+NUMBER = struct.Struct("!q")
+
+
+def main(control_fd: int, folder: str) -> None:
+    """Serve until the control socket closes."""
+    control = socket.socket(fileno=control_fd)
+    from grader.sandbox import worker
+
+    alive: set[int] = set()
+    with contextlib.suppress(ConnectionError):
+        while True:
+            order, fds, _, _ = socket.recv_fds(control, 1 + NUMBER.size, 1)
+            if not order:
+                break
+            if order[:1] == b"F":
+                alive.add(child := _fork(worker, control, fds[0], folder))
+                control.sendall(NUMBER.pack(child))
+            else:
+                (child,) = NUMBER.unpack(order[1:])
+                _, status = os.waitpid(child, 0)
+                alive.discard(child)
+                control.sendall(NUMBER.pack(status))
+    for child in alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
+
+def _fork(worker, control: socket.socket, fd: int, folder: str) -> int:
+    with warnings.catch_warnings():
+        # jax warns that forking may deadlock its threads; before its backend starts it has none.
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child:
+        os.close(fd)
+        return child
+    control.close()
+    worker.main(socket.socket(fileno=fd), folder)
+    os._exit(0)
+
+
+def spawned(fd: int, folder: str) -> None:
+    """Be a single worker, in a process of its own."""
+    from grader.sandbox import worker
+
+    worker.main(socket.socket(fileno=fd), folder)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    role = spawned if sys.argv[1] == "worker" else main
+    role(int(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,57 @@
+"""What one pytest session knows of its katas: seed, device, requirements, the bench."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from grader.cases import draw
+from grader.catalog import Kata, katas, named
+from grader.grading import Grader
+from grader.model import Case, Device
+from grader.sandbox.bench import Bench
+
+
+class Session:
+    """One process's session. The bench, and with it jax, starts when the first kernel is graded."""
+
+    def __init__(self, root: Path, seed: int, device: Device, required: tuple[str, ...]) -> None:
+        self.root = root
+        self.seed = seed
+        self.device = device
+        self._required = required
+        self._bench: Bench | None = None
+
+    def cases(self, kata: Kata) -> tuple[Case, ...]:
+        """The kata's hidden cases in this session. Raises keys.KeyProblem."""
+        return draw(kata.id, kata.key, self.seed)
+
+    @cached_property
+    def _required_ids(self) -> frozenset[str]:
+        every = katas(self.root)
+        return frozenset(kata.id for name in self._required for kata in named(every, name))
+
+    def requires(self, kata: Kata) -> bool:
+        """Whether --kata-require makes a todo of this kata a failure."""
+        return kata.id in self._required_ids
+
+    def unknown_requirements(self) -> tuple[str, ...]:
+        """The --kata-require arguments that name no kata. Raises ValueError for a malformed one."""
+        every = katas(self.root)
+        return tuple(name for name in self._required if not named(every, name))
+
+    @cached_property
+    def grader(self) -> Grader:
+        """Started on first use, closed with the session."""
+        self._bench = Bench(self.device)
+        return Grader(self._bench)
+
+    def close(self) -> None:
+        """End the bench's processes, if any were started."""
+        if self._bench is not None:
+            self._bench.close()
+
+
+SESSION = pytest.StashKey[Session]()

@@ -1,0 +1,163 @@
+"""The trusted side of a case: from a solution file to inputs and what must come back.
+
+Shapes and dtypes are read from the spec's jaxtyping annotations; values are drawn from the case's
+seed. What is expected is the spec evaluated in float64, so that its own rounding plays no part.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+from grader.arrays import dtype_of, from_numpy
+from grader.kernels import longest_sum
+from grader.keys import arithmetic_names, evaluate
+from grader.model import ArrayType, Case, Reference
+
+
+class SpecProblem(ValueError):
+    """A solution file and its answer key do not fit together: the author's to mend."""
+
+
+def reference(solution: ModuleType, name: str, case: Case) -> Reference:
+    """Inputs, keywords and expected results of kata `name` for one case.
+
+    Raises SpecProblem where the file lacks a part, an annotation can't be read, or [cases] names
+    something that neither a dimension nor a keyword of spec or launch is called.
+    """
+    spec, launch = _part(solution, f"{name}_spec"), _part(solution, name)
+    arrays = _annotated(spec)
+    result = typing.get_type_hints(launch, include_extras=True).get("return")
+    _all_used(case, spec, launch, arrays)
+    inputs = _inputs(solution, name, case, arrays)
+    keywords = _keywords(spec, case)
+    # Both ways of evaluating are the spec's own; no shape is stated twice.
+    results = jax.tree.leaves(jax.eval_shape(lambda *xs: spec(*xs, **keywords), *inputs))
+    return Reference(
+        names=tuple(arrays),
+        inputs=tuple(map(from_numpy, inputs)),
+        keywords=_keywords(launch, case),
+        expected=tuple(from_numpy(value) for value in _in_float64(spec, inputs, keywords)),
+        results=tuple(ArrayType(r.dtype.name, tuple(r.shape)) for r in results),
+        annotations=tuple(_in_words(part) for part in _result_parts(result)),
+        contraction=longest_sum(spec, inputs, keywords),
+    )
+
+
+def _part(solution: ModuleType, name: str) -> Callable[..., Any]:
+    part = getattr(solution, name, None)
+    if not callable(part):
+        raise SpecProblem(f"the solution defines no function {name}")
+    return part
+
+
+def _annotated(spec: Callable[..., Any]) -> dict[str, Any]:
+    """The spec's array parameters: those whose annotation is jaxtyping's, by name."""
+    hints = typing.get_type_hints(spec, include_extras=True)
+    hints.pop("return", None)
+    arrays = {name: hint for name, hint in hints.items() if hasattr(hint, "dim_str")}
+    if not arrays:
+        raise SpecProblem(f"{spec.__name__} has no parameter annotated with a jaxtyping array")
+    return arrays
+
+
+def _keywords(function: Callable[..., Any], case: Case) -> dict[str, int]:
+    parameters = inspect.signature(function).parameters
+    return {name: size for name, size in case.sizes.items() if name in parameters}
+
+
+def _all_used(case: Case, spec: Any, launch: Any, arrays: dict[str, Any]) -> None:
+    dimensions = {n for hint in arrays.values() for token in _tokens(hint) for n in _names(token)}
+    used = dimensions | set(_keywords(spec, case)) | set(_keywords(launch, case))
+    made = f"{launch.__name__}_inputs"
+    for name in case.sizes:
+        if name not in used and not hasattr(inspect.getmodule(spec), made):
+            raise SpecProblem(
+                f"[cases] names {name!r}, which is no dimension of {spec.__name__}'s arrays "
+                f"and no keyword of it or of {launch.__name__}"
+            )
+
+
+def _tokens(hint: Any) -> list[str]:
+    return hint.dim_str.split()
+
+
+def _names(token: str) -> set[str]:
+    try:
+        return arithmetic_names(token)
+    except ValueError:
+        raise SpecProblem(f"cannot draw an array with a dimension written {token!r}") from None
+
+
+def _shape(hint: Any, case: Case) -> tuple[int, ...]:
+    for name in {n for token in _tokens(hint) for n in _names(token)} - set(case.sizes):
+        raise SpecProblem(f"[cases] lacks the dimension {name!r}")
+    return tuple(evaluate(token, case.sizes) for token in _tokens(hint))
+
+
+def _dtype(hint: Any, case: Case) -> np.dtype[Any]:
+    """The case's dtype where the annotation admits it, else the one that the annotation names."""
+    admitted = list(hint.dtypes)
+    for wanted in (case.dtype, "float32", "int32"):
+        if wanted in admitted:
+            return dtype_of(wanted)
+    if len(admitted) == 1 and isinstance(admitted[0], str):
+        return dtype_of(admitted[0])
+    raise SpecProblem(f"cannot choose a dtype for {_in_words(hint)}")
+
+
+def _inputs(
+    solution: ModuleType, name: str, case: Case, arrays: dict[str, Any]
+) -> list[np.ndarray[Any, Any]]:
+    make = getattr(solution, f"{name}_inputs", None)
+    if make is None:
+        return [
+            _draw(np.random.default_rng([case.seed, i]), _shape(hint, case), _dtype(hint, case))
+            for i, hint in enumerate(arrays.values())
+        ]
+    made = make(jax.random.key(case.seed), dtype=dtype_of(case.dtype), **_keywords(make, case))
+    if len(made) != len(arrays):
+        raise SpecProblem(f"{name}_inputs returns {len(made)} arrays, the spec takes {len(arrays)}")
+    return [np.asarray(array) for array in made]
+
+
+def _draw(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """Values that differ from element to element, so that no block equals another."""
+    if dtype == np.bool_:
+        return rng.random(shape) < 0.5
+    if np.issubdtype(dtype, np.integer):
+        high = min(np.iinfo(dtype).max, 1000)
+        low = max(np.iinfo(dtype).min, -1000)
+        return rng.integers(low, high, shape, endpoint=True).astype(dtype)
+    return rng.standard_normal(shape, np.float32).astype(dtype)
+
+
+def _in_float64(
+    spec: Callable[..., Any], inputs: list[np.ndarray[Any, Any]], keywords: dict[str, int]
+) -> list[np.ndarray[Any, Any]]:
+    def wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return array.astype(np.float64) if jax.numpy.issubdtype(array.dtype, np.floating) else array
+
+    with jax.enable_x64(True):
+        results = jax.tree.leaves(spec(*map(wide, inputs), **keywords))
+        return [np.asarray(result) for result in results]
+
+
+def _result_parts(result: Any) -> list[Any]:
+    """The annotations of a launch's results: one, or those of the tuple that it returns."""
+    return list(typing.get_args(result)) if typing.get_origin(result) is tuple else [result]
+
+
+def _in_words(hint: Any) -> str:
+    """An annotation as the kata's file writes it, such as Float[Array, "M N"]."""
+    if not hasattr(hint, "dim_str"):
+        return str(hint)
+    return f'{hint.__name__.split("[")[0]}[Array, "{hint.dim_str}"]'

@@ -1,0 +1,1 @@
+"""What is true of the TPU: plain facts and arithmetic, no kernels."""

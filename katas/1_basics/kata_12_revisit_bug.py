@@ -1,0 +1,102 @@
+"""Repair a matmul that passes on a CPU and returns garbage on a TPU.
+
+Goal
+    A colleague needed x @ y in float32 and improved on launch_matmul twice.
+    The result is float32, so o_ref can be the accumulator, as it was for row
+    sums, and the scratch is gone. And the grid now goes through a whole row of
+    y's blocks while a block of x stays in VMEM, so x is fetched only once:
+
+        for i in range(M // bm):
+            for k in range(K // bk):
+                for j in range(N // bn):
+                    one step
+
+    With interpret=True every test passes. On a TPU the result is garbage. The
+    kernel may be taken for right: repair the launch, between the markers.
+
+Concept
+    Plain interpret mode runs the steps on whole arrays. A step's output block
+    is cut out of the result, the body runs, and the block is put back; what one
+    step has stored, any later step finds there.
+
+    A TPU does something else. The result is in HBM; the body sees one of two
+    buffers in VMEM, each as large as a block. After each step Pallas compares
+    the block indices of this step and the next. If they are the same, nothing
+    moves and the next step gets the same buffer. If they differ, this buffer is
+    sent off to HBM and the next step gets the other one, so that computing can
+    go on while the copy is under way:
+
+        output block    A       A       A   |   B       B   |   C     time ->
+        o_ref is       [-------- buffer 0 -][-- buffer 1 --][ buffer 0 --
+        on the way                           A to HBM        B to HBM
+
+    Look at buffer 0 when it becomes C: it isn't cleared, and C isn't fetched
+    from HBM. Output blocks travel in one direction only; their index map tells
+    Pallas where to send a block, never where to get it from. At the first
+    step of C the body finds what is left of A.
+
+    Now write down the output block of every step of your colleague's grid, say
+    for 2 x 2 x 2 blocks, and follow the buffers. At how many points in time is
+    a block sent to HBM, and what is in it?
+
+    What the fetching of x is worth, reckon afterwards: compare it with what it
+    would take to bring each block of the result back in at every visit.
+
+Shapes
+    name     dtype[dims]       memory space   block
+    x_ref    x.dtype[M, K]     VMEM           (bm, bk)
+    y_ref    x.dtype[K, N]     VMEM           (bk, bn)
+    o_ref    float32[M, N]     VMEM           (bm, bn)
+    k_axis   a Python int      -              the grid axis that walks along K
+
+Try
+    pytest -k revisit_bug           stuck?  kata hint revisit_bug
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Float32
+
+
+def revisit_bug_spec(x: Float[Array, "M K"], y: Float[Array, "K N"]) -> Float32[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    return jnp.dot(x, y, preferred_element_type=jnp.promote_types(x.dtype, jnp.float32))
+
+
+def revisit_bug_kernel(x_ref, y_ref, o_ref, *, k_axis):
+    @pl.when(pl.program_id(k_axis) == 0)
+    def _():
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    o_ref[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
+
+
+def revisit_bug(
+    x: Float[Array, "M K"], y: Float[Array, "K N"], *, bm: int = 512, bn: int = 512, bk: int = 512
+) -> Float32[Array, "M N"]:
+    """Launch: the order of the steps and what each of them sees."""
+    M, K = x.shape
+    _, N = y.shape
+    # BEGIN SOLUTION
+    k_axis = 1
+    grid = (M // bm, K // bk, N // bn)
+    x_spec = pl.BlockSpec((bm, bk), lambda i, k, j: (i, k))
+    y_spec = pl.BlockSpec((bk, bn), lambda i, k, j: (k, j))
+    o_spec = pl.BlockSpec((bm, bn), lambda i, k, j: (i, j))
+    dimension_semantics = ("parallel", "arbitrary", "arbitrary")
+    # END SOLUTION
+    return pl.pallas_call(
+        lambda x_ref, y_ref, o_ref: revisit_bug_kernel(x_ref, y_ref, o_ref, k_axis=k_axis),
+        grid=grid,
+        in_specs=[x_spec, y_spec],
+        out_specs=o_spec,
+        out_shape=jax.ShapeDtypeStruct((M, N), jnp.float32),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=dimension_semantics),
+        name="revisit_bug",
+    )(x, y)
+
+
+def test_revisit_bug(hidden_case):
+    hidden_case.grade(revisit_bug)

@@ -1,0 +1,88 @@
+"""Add two long vectors, one block at a time.
+
+Goal
+    Write the body of a kernel that adds two vectors. The launch is given: it
+    cuts the vectors into blocks of bn elements and runs your body once for each
+    block. Read it closely; in kata 06 you write one yourself.
+
+Concept
+    In kata 01 the whole vector lay in VMEM. Long ones do not fit: a TPU v5e has
+    16 GB of HBM, but the compiler lends a kernel 16 MiB of VMEM unless told
+    otherwise, and x, y and x + y with 2 million float32 each are 24 MB. So the
+    launch cuts the work into steps, and describes it with two things:
+
+        grid=(n,)                      run the body n times: step 0, 1, ... n-1
+        BlockSpec(shape, index_map)    what the Ref of one array holds in a step
+
+    The index map is a function from the step to the number of a block. It
+    counts in blocks, not in elements; `lambda i: (i,)` says "in step i, block i":
+
+        x in HBM    | block 0 | block 1 | block 2 | block 3 |     4 * bn elements
+                                   |
+                                   v
+        step 1                 |  x_ref  |                        bn elements
+
+    Your body sees one block and nothing else: x_ref[0] is the first element of
+    the block, not of the vector. Each Ref has two buffers, so that while the body
+    works on one block, the next is on its way in and the last on its way out:
+
+        copy in    x0 y0 | x1 y1 | x2 y2 | x3 y3 |
+        your body        |   0   |   1   |   2   |   3   |
+        copy out                 |  o0   |  o1   |  o2   |  o3   |   -> time
+
+    Not every bn is legal. A vector register holds 8 rows of 128 lanes, 1024
+    32-bit numbers, and a long vector lies in HBM in tiles of that size. A block
+    of a vector may therefore be
+
+        the whole vector,
+        a multiple of 1024 (whole tiles), or
+        a smaller power of two, down to one row of lanes: 128 float32, or 256
+        bfloat16, of which two share a lane.
+
+Shapes
+    name     dtype[dims]    memory space   block
+    x_ref    x.dtype[bn]    VMEM           block i of x[N]
+    y_ref    x.dtype[bn]    VMEM           block i of y[N]
+    o_ref    x.dtype[bn]    VMEM           block i of the result[N]
+
+Try
+    pytest -k tiled_vector_add          stuck?  kata hint tiled_vector_add
+"""
+
+import jax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float
+
+
+def tiled_vector_add_spec(x: Float[Array, "N"], y: Float[Array, "N"]) -> Float[Array, "N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    return x + y
+
+
+def tiled_vector_add_kernel(x_ref, y_ref, o_ref):
+    # BEGIN SOLUTION
+    o_ref[...] = x_ref[...] + y_ref[...]
+    # END SOLUTION
+
+
+def tiled_vector_add(
+    x: Float[Array, "N"], y: Float[Array, "N"], *, bn: int = 65536
+) -> Float[Array, "N"]:
+    """Launch: one grid step for each block of bn elements; bn divides N."""
+    return pl.pallas_call(
+        tiled_vector_add_kernel,
+        grid=(x.shape[0] // bn,),
+        in_specs=[
+            pl.BlockSpec((bn,), lambda i: (i,)),  # x_ref: in step i, block i of x
+            pl.BlockSpec((bn,), lambda i: (i,)),  # y_ref: in step i, block i of y
+        ],
+        out_specs=pl.BlockSpec((bn,), lambda i: (i,)),  # o_ref: becomes block i of the result
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),  # the whole result, in HBM
+        # No step needs what another computes, so they may run in any order (more in kata 06).
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+    )(x, y)
+
+
+def test_tiled_vector_add(hidden_case):
+    hidden_case.grade(tiled_vector_add)

@@ -1,0 +1,107 @@
+"""Multiply two matrices block by block, keeping the sum in float32.
+
+Goal
+    Write the body of a kernel that computes x @ y. The launch is given: it
+    walks along K in blocks of bk and hands you one block of x, one block of y
+    and an accumulator. The result has the inputs' dtype, but the sum over K
+    must not be rounded to it before it is complete.
+
+Concept
+    Each block of the result is a sum over k of small products, so this is the
+    row sum again: k is the innermost grid axis, and all steps along it share
+    one output block.
+
+                   k ->                        j                     j
+              +----+----+----+              +----+----+           +----+----+
+        i     | x0 | x1 | x2 |          k   |    | y0 |     i     |    | o  |
+              +----+----+----+          |   +----+----+           +----+----+
+              |    |    |    |          v   |    | y1 |           |    |    |
+              +----+----+----+              +----+----+           +----+----+
+                                            |    | y2 |
+                                            +----+----+    o = x0 y0 + x1 y1 + x2 y2
+
+    There is one difference. The sums of a row sum left as float32; this result
+    may be bfloat16, and a bfloat16 total would lose bits at every step. So the
+    total has memory of its own, *scratch*, which is in VMEM, float32, and never
+    copied anywhere. A body receives its scratch after inputs and outputs:
+
+        x_ref --+
+                +--> matrix unit --> acc_ref (float32) --> o_ref --> HBM
+        y_ref --+                    in every step         once per block
+
+    Scratch is the kernel's to look after. There is one acc_ref for the whole
+    grid; it starts as old bits, and it keeps what you store from step to step,
+    also from one block of the result to the next. `pl.num_programs(axis)` is
+    the number of steps along a grid axis.
+
+    The matrix unit works this way itself. On a v5e it is four arrays of 128 x
+    128 multipliers, 197 Tflop/s in all: they take bfloat16 numbers, multiply
+    them exactly, and add in float32. But by JAX's rules a product of bfloat16
+    matrices is bfloat16 again, and `jnp.dot` would drop the bits you are after;
+    its argument preferred_element_type says in which dtype the sums come out.
+
+    (float32 inputs are rounded to bfloat16 on their way into the unit, unless
+    you ask for a higher `precision` and pay six passes for it instead of one.
+    A CPU doesn't round them. x @ y outside of Pallas has the same default.)
+
+Shapes
+    name      dtype[dims]       memory space   block      grid (M/bm, N/bn, K/bk)
+    x_ref     x.dtype[M, K]     VMEM           (bm, bk)
+    y_ref     x.dtype[K, N]     VMEM           (bk, bn)
+    o_ref     x.dtype[M, N]     VMEM           (bm, bn)
+    acc_ref   float32           VMEM scratch   (bm, bn)
+
+Try
+    pytest -k tiled_matmul          stuck?  kata hint tiled_matmul
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float
+
+
+def tiled_matmul_spec(x: Float[Array, "M K"], y: Float[Array, "K N"]) -> Float[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    return x @ y
+
+
+def tiled_matmul_kernel(x_ref, y_ref, o_ref, acc_ref):
+    # BEGIN SOLUTION
+    @pl.when(pl.program_id(2) == 0)
+    def _():
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    acc_ref[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
+
+    @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+    def _():
+        o_ref[...] = acc_ref[...].astype(o_ref.dtype)
+    # END SOLUTION
+
+
+def tiled_matmul(
+    x: Float[Array, "M K"], y: Float[Array, "K N"], *, bm: int = 128, bn: int = 128, bk: int = 128
+) -> Float[Array, "M N"]:
+    """Launch: one step per pair of blocks to multiply, the sum over k innermost."""
+    M, K = x.shape
+    _, N = y.shape
+    return pl.pallas_call(
+        tiled_matmul_kernel,
+        grid=(M // bm, N // bn, K // bk),
+        in_specs=[
+            pl.BlockSpec((bm, bk), lambda i, j, k: (i, k)),
+            pl.BlockSpec((bk, bn), lambda i, j, k: (k, j)),
+        ],
+        out_specs=pl.BlockSpec((bm, bn), lambda i, j, k: (i, j)),
+        out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
+        scratch_shapes=[pltpu.VMEM((bm, bn), jnp.float32)],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "arbitrary")
+        ),
+    )(x, y)
+
+
+def test_tiled_matmul(hidden_case):
+    hidden_case.grade(tiled_matmul)
