@@ -70,7 +70,7 @@ class Grader:
         Raises BrokenKata where the solution's side fails, SandboxError where no process starts.
         """
         started = time.perf_counter()
-        worker = self._bench.attempting(kata.id)  # boots while the reference is computed
+        worker = self._bench.attempting(kata.path)  # boots while the reference is computed
         self.prepare(kata, case)
         reference = self._reference(case)
         attempt = self._attempt(worker, kata, case, reference, seconds)

@@ -161,10 +161,16 @@ def kernel_call(eqn: Any) -> KernelCall:
             name=str(eqn.params.get("name") or "kernel"),
             grid=tuple(n if isinstance(n, int) else None for n in mapping.grid),
             operands=tuple(_operands(mapping, kernel)),
+            parallel=_parallel(eqn.params.get("compiler_params")),
             callbacks=tuple(n for n in _primitives(kernel) if n in CALLBACKS),
         )
     except (AttributeError, KeyError) as error:
         raise UnsupportedJax(f"a parameter of pallas_call ({error})") from error
+
+
+def _parallel(compiler_params: Any) -> tuple[int, ...]:
+    semantics = getattr(compiler_params, "dimension_semantics", None) or ()
+    return tuple(axis for axis, kind in enumerate(semantics) if str(kind).endswith("parallel"))
 
 
 def _operands(mapping: Any, kernel: Any) -> Iterator[Operand]:
@@ -251,30 +257,27 @@ def first_touches(kernel: Any) -> list[Touch]:
 
 
 def _touch(jaxpr: Any, refs: dict[int, int], touches: dict[int, Touch], guarded: bool) -> None:
+    used = {id(var) for eqn in jaxpr.eqns for var in eqn.invars} | set(map(id, jaxpr.outvars))
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
-        inner = _inner_jaxprs(eqn)
         operands = [refs.get(id(var)) for var in eqn.invars]
+        for sub in (inner := _inner_jaxprs(eqn)):
+            # A cond's first operand chooses the branch; the rest line up with each branch's.
+            aligned = operands[len(operands) - len(sub.invars) :]
+            mapped = {
+                id(var): ref
+                for var, ref in zip(sub.invars, aligned, strict=False)
+                if ref is not None
+            }
+            _touch(sub, mapped, touches, guarded or name == "cond")
         if inner:
-            for sub in inner:
-                # A cond's first operand chooses the branch; the rest line up with each branch's.
-                aligned = operands[len(operands) - len(sub.invars) :]
-                mapped = {
-                    id(var): ref
-                    for var, ref in zip(sub.invars, aligned, strict=False)
-                    if ref is not None
-                }
-                _touch(sub, mapped, touches, guarded or name == "cond")
             continue
-        reads = name in _READS or (name == "swap" and _used(eqn.outvars[0]))
+        # A store is a swap whose old value nobody uses.
+        reads = name in _READS or (name == "swap" and id(eqn.outvars[0]) in used)
         for ref in operands:
             if ref is not None and touches[ref] is Touch.NOTHING:
                 write = Touch.GUARDED_WRITE if guarded else Touch.WRITE
                 touches[ref] = Touch.READ if reads else write
-
-
-def _used(var: Any) -> bool:
-    return type(var).__name__ != "DropVar"
 
 
 # ---- grid steps and blocks ----

@@ -184,6 +184,7 @@ class KernelCall:
     name: str
     grid: tuple[int | None, ...]
     operands: tuple[Operand, ...]
+    parallel: tuple[int, ...] = ()  # the grid dimensions whose steps may run in any order
     callbacks: tuple[str, ...] = ()  # primitives in the body that leave the device
 
     def role(self, *roles: Role) -> tuple[Operand, ...]:
@@ -224,11 +225,23 @@ class Walk:
 class Clues:
     """What is looked up only once a result is wrong.
 
-    `with_zeros` are the results when memory that nothing has written holds zeros, not NaN.
+    `with_zeros` are the results when memory that nothing has written holds zeros, not NaN;
+    `shares` what the spec makes of one block alone of one input.
     """
 
     walk: Walk | None = None
     with_zeros: tuple[Array, ...] = ()
+    shares: tuple[Share, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What the spec makes of input `name` with all but one block along `axis` set to zero."""
+
+    name: str
+    axis: int
+    which: str  # "first" or "last"
+    results: tuple[Array, ...]
 
 
 @dataclass(frozen=True, slots=True)

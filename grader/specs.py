@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from grader.arrays import dtype_of, from_numpy
 from grader.kernels import longest_sum
 from grader.keys import arithmetic_names, evaluate
-from grader.model import ArrayType, Case, Reference
+from grader.model import ArrayType, Case, KernelCall, Reference, Role, Share
 
 
 class SpecProblem(ValueError):
@@ -48,6 +48,36 @@ def reference(solution: ModuleType, name: str, case: Case) -> Reference:
         annotations=tuple(_in_words(part) for part in _result_parts(result)),
         contraction=longest_sum(spec, inputs, keywords),
     )
+
+
+def shares(
+    spec: Callable[..., Any],
+    inputs: list[np.ndarray[Any, Any]],
+    keywords: dict[str, int],
+    calls: Sequence[KernelCall],
+) -> tuple[Share, ...]:
+    """What the spec makes of the first and of the last block alone of each blocked input.
+
+    A kernel that forgets what it has summed, or stops too early, returns just that.
+    """
+    if len(calls) != 1:
+        return ()
+    names = list(inspect.signature(spec).parameters)
+    wanted = {name: size for name, size in keywords.items() if name in names}
+    found = []
+    for position, operand in enumerate(calls[0].role(Role.INPUT)[: len(inputs)]):
+        for axis, block in enumerate(operand.block):
+            size = operand.array.shape[axis]
+            if operand.array.shape != inputs[position].shape or not block or block >= size:
+                continue
+            for which, part in (("first", slice(0, block)), ("last", slice(size - block, size))):
+                kept = np.zeros_like(inputs[position])
+                index = (slice(None),) * axis + (part,)
+                kept[index] = inputs[position][index]
+                results = spec(*inputs[:position], kept, *inputs[position + 1 :], **wanted)
+                leaves = tuple(map(from_numpy, jax.tree.leaves(results)))
+                found.append(Share(operand.name, axis, which, leaves))
+    return tuple(found)
 
 
 def _part(solution: ModuleType, name: str) -> Callable[..., Any]:

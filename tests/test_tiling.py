@@ -129,19 +129,19 @@ def sizes(rank: int, dimension: int) -> list[int]:
         *multiples * 4,
         *(size + off for size in multiples for off in (-1, 1)),
         *(1 << k for k in range(12)),
+        *[128, 256, 512] * (8 if rank == 1 else 1),
         *(0, 3, 5, 12, 100, 384, 1536),
     ]
 
 
 @st.composite
-def launches(draw: st.DrawFn) -> Launch:
+def launches(draw: st.DrawFn, rank: int) -> Launch:
     """Blocks that are often legal, and where they are not, often nearly so."""
-    rank = draw(st.sampled_from([0, *[1, 1, 2, 2, 3, 4] * 3]))
     array = tuple(draw(st.sampled_from(sizes(rank, i))) for i in range(rank))
     block: list[int | None] = list(array)
     if draw(st.sampled_from(["parts", "parts", "whole"])) == "parts":
         for i in range(rank):
-            block[i] = draw(st.sampled_from([*[array[i]] * 20, *sizes(rank, i), *[None] * 5]))
+            block[i] = draw(st.sampled_from([*[array[i]] * 20, *sizes(rank, i), *[None] * 10]))
     return Launch(
         tuple(block),
         array,
@@ -156,26 +156,26 @@ def launches(draw: st.DrawFn) -> Launch:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_a_block_is_legal_if_and_only_if_mosaic_lowers_it(side: Side) -> None:
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+def test_a_block_is_legal_if_and_only_if_mosaic_lowers_it(rank: int, side: Side) -> None:
+    """One of eight parts of 250 launches each, so that none runs long."""
     seen = Counter()
 
-    @settings(DETERMINISTIC, max_examples=1100)
-    @given(launches())
+    @settings(DETERMINISTIC, max_examples=250)
+    @given(launches(rank))
     def agrees(launch: Launch) -> None:
         ours = {violation.rule for violation in launch.violations()}
         mosaics = refused(launch.spec, launch.array, launch.dtype, side)
         assert bool(ours) == bool(mosaics)
         assert ours <= mosaics
-        verdict = "illegal" if ours else "legal"
-        seen.update([verdict, (verdict, Space.of(launch.memory_space)), *ours])
+        seen.update(["illegal" if ours else "legal", *ours])
 
     agrees()
     drawn = seen["legal"] + seen["illegal"]
-    assert drawn >= 1100
-    assert 0.35 < seen["legal"] / drawn < 0.65
-    assert min(seen[rule] for rule in Rule) >= 10
-    for space in map(Space.of, MAIN_SPACES):
-        assert min(seen["legal", space], seen["illegal", space]) >= 10
+    assert drawn >= 250
+    assert 0.3 < seen["legal"] / drawn < 0.7
+    tiled = [Rule.RANK_1] if rank == 1 else [Rule.LANES, Rule.SUBLANES, Rule.SQUEEZED]
+    assert min(seen[rule] for rule in [*tiled, Rule.WHOLE, Rule.MOVES]) >= 5
 
 
 @pytest.mark.parametrize("memory_space", EVERY_SPACE, ids=str)
@@ -329,7 +329,7 @@ def test_a_rule_is_a_sentence_with_its_reason(rule: Rule, words: list[str]) -> N
 
 
 @DETERMINISTIC
-@given(launches())
+@given(st.integers(0, 4).flatmap(launches))
 def test_legal_sizes_are_the_nearest_that_mend_the_dimension(launch: Launch) -> None:
     block, array = list(launch.block), launch.array
     bits, space = dtype_bits(launch.dtype), Space.of(launch.memory_space)
@@ -348,7 +348,7 @@ def test_legal_sizes_are_the_nearest_that_mend_the_dimension(launch: Launch) -> 
 
 
 @settings(DETERMINISTIC, max_examples=500)
-@given(launches())
+@given(st.integers(0, 4).flatmap(launches))
 def test_nearest_legal_blocks_are_legal(launch: Launch) -> None:
     block, array = launch.block, launch.array
     bits, space = dtype_bits(launch.dtype), Space.of(launch.memory_space)

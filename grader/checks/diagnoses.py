@@ -14,7 +14,7 @@ import numpy as np
 
 from grader.checks.compare import ROUNDOFF, Comparison, Floats, Index
 from grader.checks.words import count, listed, number, times
-from grader.model import KernelCall, Operand, Role, Touch, Walk
+from grader.model import KernelCall, Operand, Role, Share, Touch, Walk
 
 MOST_PAIRS = 4096  # of blocks compared with blocks
 
@@ -41,6 +41,7 @@ class Suspect:
     walk: Walk | None = None
     with_zeros: Floats | None = None
     inputs: dict[str, Floats] | None = None
+    shares: tuple[tuple[Share, Floats], ...] = ()
 
     def refs(self, *roles: Role) -> tuple[Operand, ...]:
         return self.call.role(*roles) if self.call else ()
@@ -51,6 +52,29 @@ class Suspect:
         if self.walk is None or self.output is None:
             return set(self.result.indices())
         return set(self.walk.outputs[self.output])
+
+
+# ---- the grid ----
+
+
+def shared_by_parallel_steps(suspect: Suspect) -> Diagnosis | None:
+    """A grid dimension is marked parallel, but its steps write to one output block."""
+    if suspect.walk is None or suspect.call is None or suspect.output is None:
+        return None
+    blocks = suspect.walk.outputs[suspect.output]
+    for axis in suspect.call.parallel:
+        seen: dict[tuple[Index, Index], int] = {}
+        for step, block in zip(suspect.walk.steps, blocks, strict=True):
+            others = step[:axis] + step[axis + 1 :]
+            if seen.setdefault((others, block), step[axis]) != step[axis]:
+                return Diagnosis(
+                    f"grid dimension {axis} is not parallel",
+                    f"Grid dimension {axis} is marked parallel, but its steps share output blocks: "
+                    f"steps that differ in nothing else lead to block {block} of "
+                    f"{suspect.result.name}. Parallel steps may run in any order and on two cores, "
+                    "each with scratch of its own: a race. Mark that dimension arbitrary.",
+                )
+    return None
 
 
 # ---- NaN: memory that nothing has written ----
@@ -101,7 +125,7 @@ def read_before_written(suspect: Suspect) -> Diagnosis | None:
     refs = sure or [o for o in guarded if o.role is Role.SCRATCH] or guarded
     if not refs:
         return None
-    names = listed(o.name for o in refs)
+    name = refs[0].name
     if sure:
         how = "The first thing the kernel does to it is to read it."
     else:
@@ -111,8 +135,8 @@ def read_before_written(suspect: Suspect) -> Diagnosis | None:
         )
     role = "Scratch" if refs[0].role is Role.SCRATCH else "An output block"
     return Diagnosis(
-        f"{names} read before it was written",
-        f"{names} is read before it was written. {how} {role} starts as whatever bits the memory "
+        f"{name} read before it was written",
+        f"{name} is read before it was written. {how} {role} starts as whatever bits the memory "
         "held; here that is NaN.",
     )
 
@@ -278,6 +302,21 @@ def _pattern(moved: dict[Index, Index]) -> str:
     return ""
 
 
+def one_share_of_the_sum(suspect: Suspect) -> Diagnosis | None:
+    """The result is what a single block of an input contributes: the rest of a sum is lost."""
+    result = suspect.result
+    for share, value in suspect.shares:
+        slack = 2 * result.allowed + 2 * _rounding(value, result.dtype)
+        if result.close(result.actual, value, slack):
+            other = "later" if share.which == "first" else "earlier"
+            return Diagnosis(
+                f"only the {share.which} block of {share.name} counts",
+                f"The result is what the {share.which} block of {share.name} along its dimension "
+                f"{share.axis} contributes; what {other} grid steps add is lost.",
+            )
+    return None
+
+
 def transposed(suspect: Suspect) -> Diagnosis | None:
     """Every wrong block is the transpose of what it should be."""
     result = suspect.result
@@ -424,6 +463,7 @@ def headline(result: Comparison) -> str:
 
 
 DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
+    shared_by_parallel_steps,
     never_visited,
     never_stored,
     read_before_written,
@@ -435,6 +475,7 @@ DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     same_amount,
     same_factor,
     another_block,
+    one_share_of_the_sum,
     transposed,
     rows_reordered,
     rounded_too_early,

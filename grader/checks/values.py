@@ -20,13 +20,12 @@ def check(evidence: Evidence) -> Finding | None:
         return raised(problem, evidence.file)
     results = _comparisons(evidence)
     wrong = [(position, result) for position, result in enumerate(results) if result.wrong.any()]
-    if evidence.observed.complaints:
-        return complained(evidence.observed.complaints)
+    complaints = evidence.observed.complaints
     if not wrong:
-        return None
+        return complained(complaints) if complaints else None
     position, result = wrong[0]
-    suspect = _suspect(evidence, position, result)
-    return _finding(result, diagnose(suspect))
+    diagnosis = diagnose(_suspect(evidence, position, result))
+    return complained(complaints, diagnosis) if complaints else _finding(result, diagnosis)
 
 
 def _comparisons(evidence: Evidence) -> list[Comparison]:
@@ -70,6 +69,11 @@ def _suspect(evidence: Evidence, position: int, result: Comparison) -> Suspect:
         output=position if operand else None,
         walk=clues.walk if operand else None,
         with_zeros=in_float64(zeros) if zeros else None,
+        shares=tuple(
+            (share, in_float64(share.results[position]))
+            for share in clues.shares
+            if position < len(share.results)
+        ),
         inputs={
             name: in_float64(array)
             for name, array in zip(reference.names, reference.inputs, strict=True)
@@ -177,8 +181,8 @@ def _race(text: str) -> tuple[str, str, str]:
     )
 
 
-def complained(complaints: tuple[str, ...]) -> Finding:
-    """What the interpreter printed instead of raising."""
+def complained(complaints: tuple[str, ...], diagnosis: Diagnosis | None = None) -> Finding:
+    """What the interpreter printed instead of raising, and what is wrong with the values."""
     races = [text for text in complaints if text.startswith("RACE")]
     if races:
         phrase, what, advice = _race(races[0])
@@ -187,4 +191,7 @@ def complained(complaints: tuple[str, ...]) -> Finding:
         what = "A semaphore is left non-zero at the kernel's end."
         what += f"\n{paragraph('error', complaints[0])}"
         advice = "Every signal needs its wait: a count left over breaks the next kernel on a TPU."
-    return Finding(Check.VALUES, phrase, f"{what}\n{paragraph('try', advice)}")
+    parts = [what, paragraph("try", advice)]
+    if diagnosis:
+        parts.append(paragraph("also", diagnosis.why))
+    return Finding(Check.VALUES, phrase, "\n".join(parts))

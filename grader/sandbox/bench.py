@@ -6,6 +6,7 @@ Does not import jax. One bench serves one process (pytest's, or one xdist worker
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import shutil
@@ -59,7 +60,7 @@ class _Launcher:
 
     def __init__(self, device: Device, folder: Path, environ: Mapping[str, str]) -> None:
         self._folder = folder
-        self._environ = {**environ, **devices.environment(device)}
+        self._environ = devices.environment(device, environ)
         self._control: socket.socket | None = None
         self._zygote: subprocess.Popen[bytes] | None = None
         if FORKS:
@@ -232,17 +233,18 @@ class Bench:
         self._folder = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
         self._launcher = _Launcher(device, self._folder, environ)
         self._workers: dict[str, Worker] = {}
-        self._attempting = ""
+        self._attempting: tuple[Path, str] | None = None
 
     def trusted(self) -> Worker:
         """The worker that evaluates solutions' specs."""
         return self._worker("trusted")
 
-    def attempting(self, kata: str) -> Worker:
-        """The worker for a learner's kata: a fresh process whenever the kata changes."""
-        if kata != self._attempting:
+    def attempting(self, file: Path) -> Worker:
+        """The worker for a learner's file: a fresh process whenever file or content changes."""
+        content = (file, hashlib.sha256(file.read_bytes()).hexdigest())
+        if content != self._attempting:
             self._drop("attempting")
-            self._attempting = kata
+            self._attempting = content
         return self._worker("attempting")
 
     def _worker(self, role: str) -> Worker:

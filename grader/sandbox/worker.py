@@ -14,7 +14,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,7 +23,7 @@ from beartype import beartype
 from jaxtyping import TypeCheckError, jaxtyped
 
 from grader import arrays, codec, kernels, specs
-from grader.model import Attempt, Clues, Stage
+from grader.model import Attempt, Clues, Mode, Stage
 from grader.sandbox import problems
 from grader.sandbox.messages import Answer, Ask, Closed, Hello, Task, receive, send
 
@@ -114,7 +113,7 @@ class _Worker:
             return Attempt(problem=caught.problem)
         values = [arrays.to_numpy(array) for array in ask.inputs]
         trace, broken = None, ""
-        with problems.caught(ask.file, Stage.TRACE) as caught, _running(ask):
+        with problems.caught(ask.file, Stage.TRACE) as caught, kernels.running(*_how(ask)):
             try:
                 self._launch = kernels.Launch(_checked(function), values, ask.keywords)
             except TypeCheckError as error:
@@ -124,21 +123,25 @@ class _Worker:
         if caught.problem or broken or self._launch is None:
             return Attempt(problem=caught.problem, trace=trace, broken_annotation=broken)
         outputs = ()
-        with problems.caught(ask.file, Stage.RUN) as caught, _running(ask):
+        with problems.caught(ask.file, Stage.RUN) as caught, kernels.running(*_how(ask)):
             outputs = tuple(map(arrays.from_numpy, self._launch.run(values)))
         return Attempt(problem=caught.problem, trace=trace, outputs=outputs)
 
     def _clues(self, ask: Ask) -> Clues:
         """Look closer at a launch whose result was wrong. What can't be had stays empty."""
         values = [arrays.to_numpy(array) for array in ask.inputs]
-        walk, with_zeros = None, ()
+        walk, with_zeros, shares = None, (), ()
         with problems.caught(ask.file, Stage.RUN):
+            trace = self._launch.trace() if self._launch else None
             walk = self._launch.walk() if self._launch else None
-            with kernels.running(ask.mode, ask.case.seed, unwritten="zero"):
-                launch = kernels.Launch(_graded(self._module, ask.name), values, ask.keywords)
-                with_zeros = tuple(map(arrays.from_numpy, launch.run(values)))
+            # The learner's own copy of the spec will do: this explains a verdict, no more.
+            spec = getattr(self._module, f"{ask.name}_spec")
+            shares = specs.shares(spec, values, ask.keywords, trace.calls if trace else ())
+        with problems.caught(ask.file, Stage.RUN), kernels.running(*_how(ask), unwritten="zero"):
+            launch = kernels.Launch(_graded(self._module, ask.name), values, ask.keywords)
+            with_zeros = tuple(map(arrays.from_numpy, launch.run(values)))
         self._printed()
-        return Clues(walk, with_zeros)
+        return Clues(walk, with_zeros, shares)
 
     def _printed(self) -> str:
         """What was printed since the last look; the file starts anew."""
@@ -149,8 +152,8 @@ class _Worker:
         return text
 
 
-def _running(ask: Ask) -> AbstractContextManager[None]:
-    return kernels.running(ask.mode, ask.case.seed)
+def _how(ask: Ask) -> tuple[Mode, int]:
+    return ask.mode, ask.case.seed
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -42,9 +42,11 @@ Concept
     numbers are therefore kept in float32, in every step.
 
 Shapes
-    name     dtype[dims]       memory space   block      grid (M / bm, N / bn)
+    name     dtype[dims]       memory space   block
     x_ref    x.dtype[M, N]     VMEM           (bm, bn)
     o_ref    float32[M, 1]     VMEM           (bm, 1)
+
+    The grid is (M / bm, N / bn).
 
 Try
     pytest -k row_sum               stuck?  kata hint row_sum

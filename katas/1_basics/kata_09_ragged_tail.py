@@ -23,13 +23,17 @@ Concept
 
     The two edges of x behave differently:
 
-                  x_ref             o_ref        - Past the bottom edge, garbage
-               +-------+---+        +---+          rows give garbage sums in rows
-               | real  | ? |  --->  | r |          of o_ref that do not exist. On
-               |       | ? |        | r |          the way out they are cut off.
-               +-------+---+        +---+        - Past the right edge, garbage
-               | ? ? ? | ? |  --->  | ? |          goes into sums of real rows.
-               +-------+---+        +---+          Nobody cuts that off but you.
+                  x_ref              o_ref
+               +-------+---+         +---+
+               | real  | ? |  -----> |   |   real sums, if the ? are kept out
+               |       | ? |         |   |
+        -------+-------+---+- edge --+---+--------------------------------
+               | ? ? ? | ? |  -----> | ? |   cut off on the way to HBM
+               +-------+---+         +---+
+
+    Past the bottom edge, garbage rows make garbage sums, but in rows that the
+    result does not have. They never reach HBM. Past the right edge, garbage
+    would go into the sums of real rows, and that is yours to prevent.
 
     To tell real columns from the rest, number them.
 
@@ -45,10 +49,12 @@ Concept
     in 7.5 cycles, and in that time the vector unit can do far more to it.
 
 Shapes
-    name     dtype[dims]       memory space   block      grid (cdiv(M, bm), cdiv(N, bn))
-    x_ref    x.dtype[M, N]     VMEM           (bm, bn)
-    o_ref    float32[M, 1]     VMEM           (bm, 1)
-    n        a Python int      -              N
+    name     dtype[dims]     memory space   block
+    x_ref    x.dtype[M, N]   VMEM           (bm, bn)
+    o_ref    float32[M, 1]   VMEM           (bm, 1)
+    n        a Python int    -              N
+
+    The grid is (pl.cdiv(M, bm), pl.cdiv(N, bn)).
 
 Try
     pytest -k ragged_tail           stuck?  kata hint ragged_tail

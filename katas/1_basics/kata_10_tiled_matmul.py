@@ -45,11 +45,13 @@ Concept
     A CPU doesn't round them. x @ y outside of Pallas has the same default.)
 
 Shapes
-    name      dtype[dims]       memory space   block      grid (M/bm, N/bn, K/bk)
+    name      dtype[dims]       memory space   block
     x_ref     x.dtype[M, K]     VMEM           (bm, bk)
     y_ref     x.dtype[K, N]     VMEM           (bk, bn)
     o_ref     x.dtype[M, N]     VMEM           (bm, bn)
     acc_ref   float32           VMEM scratch   (bm, bn)
+
+    The grid is (M / bm, N / bn, K / bk).
 
 Try
     pytest -k tiled_matmul          stuck?  kata hint tiled_matmul

@@ -45,11 +45,13 @@ Concept
     A CPU doesn't round them. x @ y outside of Pallas has the same default.)
 
 Shapes
-    name      dtype[dims]       memory space   block      grid (M/bm, N/bn, K/bk)
+    name      dtype[dims]       memory space   block
     x_ref     x.dtype[M, K]     VMEM           (bm, bk)
     y_ref     x.dtype[K, N]     VMEM           (bk, bn)
     o_ref     x.dtype[M, N]     VMEM           (bm, bn)
     acc_ref   float32           VMEM scratch   (bm, bn)
+
+    The grid is (M / bm, N / bn, K / bk).
 
 Try
     pytest -k tiled_matmul          stuck?  kata hint tiled_matmul
@@ -78,6 +80,7 @@ def tiled_matmul_kernel(x_ref, y_ref, o_ref, acc_ref):
     @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
     def _():
         o_ref[...] = acc_ref[...].astype(o_ref.dtype)
+
     # END SOLUTION
 
 

@@ -35,6 +35,9 @@ Concept
         256 x 256            128           53 %
         512 x 512            256          100 %
 
+    Starting a copy takes time too, and short steps can't hide it: simulated,
+    4096 x 4096 x 4096 takes 11.6 ms in blocks of 128 and 0.9 ms in blocks of 512.
+
     Large blocks must fit, however. With 512 for all three, bfloat16 takes
 
         x: 2 * 0.5 MB    y: 2 * 0.5 MB    o: 2 * 0.5 MB    acc: 1 MB

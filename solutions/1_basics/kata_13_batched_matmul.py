@@ -41,11 +41,13 @@ Concept
     as index maps that let several b share one block.
 
 Shapes
-    name      dtype[dims]         memory space   Ref        grid (B, M/bm, N/bn, K/bk)
-    x_ref     x.dtype[B, M, K]    VMEM           [bm, bk]
-    y_ref     x.dtype[B, K, N]    VMEM           [bk, bn]
-    o_ref     x.dtype[B, M, N]    VMEM           [bm, bn]
-    acc_ref   float32             VMEM scratch   [bm, bn]
+    name      dtype[dims]         memory space   Ref's shape
+    x_ref     x.dtype[B, M, K]    VMEM           (bm, bk)
+    y_ref     x.dtype[B, K, N]    VMEM           (bk, bn)
+    o_ref     x.dtype[B, M, N]    VMEM           (bm, bn)
+    acc_ref   float32             VMEM scratch   (bm, bn)
+
+    The grid is (B, M / bm, N / bn, K / bk).
 
 Try
     pytest -k batched_matmul        stuck?  kata hint batched_matmul

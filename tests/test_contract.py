@@ -1,0 +1,148 @@
+"""What the repository promises of its exercises; each of them is held to it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from grader import grading, keys
+from grader.cases import draw
+from grader.catalog import Kata, katas
+from grader.grading import Grader
+from grader.keys import Mistake
+from grader.model import State
+from grader.regions import regions
+from grader.repository import Synced, sync
+from tests.conftest import ROOT, with_text
+
+EVERY = katas(ROOT, "solutions")
+SEEDS = (1, 20, 300)
+SECTIONS = ("Goal", "Concept", "Shapes", "Try")
+MISTAKES = [(kata, mistake) for kata in EVERY for mistake in kata.key.mistakes]
+
+each = pytest.mark.parametrize("exercise", EVERY, ids=lambda kata: kata.name)
+
+
+@each
+def test_stub_is_todo(exercise: Kata, grader: Grader, tmp_path: Path) -> None:
+    stub = with_text(exercise, tmp_path, exercise.shipped())
+    assert stub.untouched()
+    grade = grader.grade(stub, draw(stub.id, stub.key, SEEDS[0])[0], 60)
+    # The given code of a debugging kata runs, and has to be wrong.
+    assert grade.state is (State.FAILED if exercise.key.debugging else State.TODO)
+
+
+@each
+def test_solution_earns_every_star(exercise: Kata, grader: Grader, tmp_path: Path) -> None:
+    solved = with_text(exercise, tmp_path, exercise.solution.read_text())
+    for seed in SEEDS:
+        for case in draw(solved.id, solved.key, seed):
+            grade = grader.grade(solved, case, 60)
+            assert grade.finding is None, f"{case}: {grade.finding}"
+            assert grade.stars == grading.MOST_STARS
+
+
+def mistaken(exercise: Kata, mistake: Mistake) -> str:
+    """The solution with the mistake made, inside its regions."""
+    text = exercise.solution.read_text()
+    lines = text.splitlines(keepends=True)
+    parts = ["".join(lines[region.begin : region.end - 1]) for region in regions(text)]
+    assert sum(part.count(mistake.old) for part in parts) == 1, "old: exactly once in the regions"
+    part = next(part for part in parts if mistake.old in part)
+    return text.replace(part, part.replace(mistake.old, mistake.new))
+
+
+@pytest.mark.parametrize(
+    ("exercise", "mistake"),
+    MISTAKES,
+    ids=[
+        re.sub(r"\W+", "-", f"{k.name}-{m.title}").replace("kata", "exercise") for k, m in MISTAKES
+    ],
+)
+def test_mistake_is_rejected(
+    exercise: Kata, mistake: Mistake, grader: Grader, tmp_path: Path
+) -> None:
+    wrong = with_text(exercise, tmp_path, mistaken(exercise, mistake))
+    heard = []
+    for case in draw(wrong.id, wrong.key, SEEDS[0]):
+        finding = grader.grade(wrong, case, 60).finding
+        if finding is None:
+            continue
+        heard.append(f"{finding.check.value}: {finding.phrase}\n{finding.message}")
+        words = " ".join(heard[-1].lower().split())
+        if finding.check is mistake.caught and mistake.says.lower() in words:
+            return
+    pytest.fail("\n\n".join(heard) or "the mistake passes every hidden case")
+
+
+@each
+def test_file_equals_its_blanked_solution(exercise: Kata) -> None:
+    """The generated stub, or in a learner's clone an attempt with the same text around it."""
+    outcomes = {result.kata: result.outcome for result in sync(ROOT, check=True)}
+    assert outcomes[exercise] in (Synced.SAME, Synced.REFUSED), "run: kata sync"
+
+
+@each
+def test_key_holds_hints_and_mistakes(exercise: Kata) -> None:
+    key = exercise.key
+    assert len(set(key.hints)) == 3
+    assert len(key.mistakes) >= 3
+    assert len({mistake.title for mistake in key.mistakes}) == len(key.mistakes)
+    assert len(key.concept) <= 60
+
+
+@each
+def test_docstring_teaches(exercise: Kata) -> None:
+    docstring = ast.get_docstring(ast.parse(exercise.solution.read_text()), clean=False)
+    assert docstring
+    lines = docstring.splitlines()
+    assert 20 <= len(lines) <= 60, f"{len(lines)} lines"
+    assert [line for line in lines if line in SECTIONS] == list(SECTIONS)
+    assert f"pytest -k {exercise.name}" in docstring
+    assert f"kata hint {exercise.name}" in docstring
+    assert max(map(len, lines)) <= 100
+
+
+@each
+def test_docstring_and_hints_do_not_spoil(exercise: Kata) -> None:
+    """No line of the solution stands in the docstring."""
+    text = exercise.solution.read_text()
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    code = [line.strip() for region in regions(text) for line in region.body.splitlines()]
+    spoiled = [line for line in code if len(line) > 40 and line in docstring]
+    assert not spoiled
+
+
+@each
+def test_file_names_what_it_should(exercise: Kata) -> None:
+    """The parts that the grader and the reader expect, and no import beyond the three."""
+    tree = ast.parse(exercise.shipped())
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert {f"{exercise.name}_spec", exercise.name, exercise.test} <= functions
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [a.name for a in node.names]
+        )
+    }
+    assert imported <= {"jax", "jaxtyping", "beartype"}
+    assert "interpret" not in {n.arg for n in ast.walk(tree) if isinstance(n, ast.keyword)}
+
+
+def test_numbers_have_no_gaps() -> None:
+    for track in {kata.track for kata in EVERY}:
+        numbers = [int(kata.number) for kata in EVERY if kata.track == track]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_every_key_names_a_solution() -> None:
+    for file in (ROOT / "solutions").glob("*/*.toml"):
+        assert file.with_suffix(".py").exists(), file
+        keys.load(file)
