@@ -269,3 +269,4 @@ class Accident:
     message: str
     place: Place | None = None
     printed: str = ""
+    stuck: bool = False  # it was still running when it was stopped

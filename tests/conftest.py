@@ -30,7 +30,7 @@ def grader() -> Iterator[Grader]:
 
 
 def with_text(kata: Kata, root: Path, text: str) -> Kata:
-    """The same kata in a repository at `root` that shares our solutions, with `text` as its file."""
+    """The same kata in a repository at `root` that shares our solutions, its file `text`."""
     link = root / "solutions"
     if not link.exists():
         link.symlink_to(kata.root / "solutions")

@@ -177,7 +177,7 @@ class Worker:
             "Usual reasons: a loop whose condition never changes, or a DMA or semaphore wait that "
             "nothing ever signals (a wait without a start)."
         )
-        return Accident(f"no answer after {seconds:g} s", message, where, printed)
+        return Accident(f"no answer after {seconds:g} s", message, where, printed, stuck=True)
 
     def _bury(self, question: Ask) -> Accident:
         where, printed = self._place(question), self._read("out")

@@ -71,8 +71,8 @@ class Rule(enum.Enum):
         "a register of 8 sublanes by 128 lanes, and 128 * (32 / bits) elements fill one sublane."
     )
     RANK_0 = (
-        "A block needs at least one dimension: vector memory is read in rows of 128 lanes. A "
-        "scalar belongs in SMEM, which is read word by word."
+        "A block needs at least one dimension: vector memory is read in rows of 128 lanes. Give a "
+        "scalar a dimension of 1 and keep it in SMEM, which is read word by word."
     )
     WHOLE = (
         "A block in ANY or HBM must be the whole array: the pipeline copies nothing there, so the "
