@@ -188,10 +188,11 @@ def _operands(mapping: Any, kernel: Any) -> Iterator[Operand]:
             sizes = tuple(_size(dim) for dim in spec.block_shape)
             space = _space(spec.transformed_block_aval)
             moves = _moves(spec.index_map_jaxpr.jaxpr)
+            axes = _axes(spec.index_map_jaxpr.jaxpr, len(mapping.grid))
         else:
             role = Role.PREFETCH if position < prefetch else Role.SCRATCH
             array = ArrayType(_dtype_name(aval), tuple(getattr(aval, "shape", ())))
-            sizes, space, moves = array.shape, _space(var.aval), False
+            sizes, space, moves, axes = array.shape, _space(var.aval), False, ()
         yield Operand(
             name=names[position],
             role=role,
@@ -199,6 +200,7 @@ def _operands(mapping: Any, kernel: Any) -> Iterator[Operand]:
             block=sizes,
             space=space,
             moves=moves,
+            axes=axes,
             first=touches[position],
         )
 
@@ -220,6 +222,15 @@ def _size(dim: Any) -> int | None:
 
 def _moves(index_map: Any) -> bool:
     return any(getattr(var, "val", None) != 0 for var in index_map.outvars)
+
+
+def _axes(index_map: Any, grid_rank: int) -> tuple[int, ...]:
+    """The grid dimensions on which an index map's results depend."""
+    sources = {id(var): {axis} for axis, var in enumerate(index_map.invars[:grid_rank])}
+    for eqn in index_map.eqns:
+        seen = set().union(*(sources.get(id(var), set()) for var in eqn.invars))
+        sources.update((id(var), seen) for var in eqn.outvars)
+    return tuple(sorted(set().union(*(sources.get(id(var), set()) for var in index_map.outvars))))
 
 
 def _space(aval: Any) -> str:

@@ -174,6 +174,7 @@ class Operand:
     block: tuple[int | None, ...]
     space: str  # the memory space that the BlockSpec names; "default" where it names none
     moves: bool = False  # the index map returns something else than literal zeros
+    axes: tuple[int, ...] = ()  # the grid dimensions that the index map looks at
     first: Touch = Touch.NOTHING
 
 

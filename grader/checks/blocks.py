@@ -36,13 +36,12 @@ def _space(operand: Operand) -> Space:
 
 
 def _violations(operand: Operand) -> tuple[Violation, ...]:
-    return violations(
-        operand.block,
-        operand.array.shape,
-        dtype_bits(operand.array.dtype),
-        _space(operand),
-        moves=operand.moves,
-    )
+    try:
+        bits = dtype_bits(operand.array.dtype)
+    except ValueError:  # random keys, semaphores: no block of numbers
+        return ()
+    shape, space = operand.array.shape, _space(operand)
+    return violations(operand.block, shape, bits, space, moves=operand.moves)
 
 
 def _explained(operand: Operand, found: tuple[Violation, ...]) -> str:
@@ -53,7 +52,7 @@ def _explained(operand: Operand, found: tuple[Violation, ...]) -> str:
     legal = nearest_legal_blocks(
         operand.block, operand.array.shape, dtype_bits(operand.array.dtype), _space(operand)
     )
-    if legal:
+    if legal and legal != (operand.block,):
         parts.append(paragraph("legal", f"nearest: {listed(map(_shape, legal))}"))
     return "\n".join(parts)
 

@@ -6,7 +6,14 @@ import re
 
 from grader.arrays import in_float64
 from grader.checks.compare import Comparison, compare
-from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
+from grader.checks.diagnoses import (
+    Diagnosis,
+    Suspect,
+    diagnose,
+    headline,
+    map_of_blocks,
+    shared_by_parallel_steps,
+)
 from grader.checks.evidence import Evidence
 from grader.checks.runs import advice_for
 from grader.checks.words import at, listed, number, paragraph, times
@@ -22,10 +29,20 @@ def check(evidence: Evidence) -> Finding | None:
     wrong = [(position, result) for position, result in enumerate(results) if result.wrong.any()]
     complaints = evidence.observed.complaints
     if not wrong:
-        return complained(complaints) if complaints else None
+        return complained(complaints) if complaints else _lucky(evidence)
     position, result = wrong[0]
     diagnosis = diagnose(_suspect(evidence, position, result))
     return complained(complaints, diagnosis) if complaints else _finding(result, diagnosis)
+
+
+def _lucky(evidence: Evidence) -> Finding | None:
+    """Right values that another order of the parallel grid steps would have made wrong."""
+    trace = evidence.observed.trace
+    results = _comparisons(evidence)
+    for call in trace.calls if trace and results else ():
+        if found := shared_by_parallel_steps(Suspect(results[0], call)):
+            return Finding(Check.VALUES, found.phrase, f"Right only by luck.\n{found.why}")
+    return None
 
 
 def _comparisons(evidence: Evidence) -> list[Comparison]:

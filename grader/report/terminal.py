@@ -125,7 +125,7 @@ def repeated(grade: Grade, earlier: Grade, node: str, seed: int) -> str:
     """A later case that fails the same check, told in two lines."""
     assert grade.finding
     return (
-        f"{grade.finding.check.title}: {grade.finding.phrase}\n"
-        f"  The same check that hidden{earlier.case} fails, told in full there. This case alone:\n"
-        f'  pytest "{node}" --kata-seed {seed}'
+        f"{grade.finding.check.title}: {grade.finding.phrase}   "
+        f"(the same check as in hidden{earlier.case})\n"
+        f'  again  pytest "{node}" --kata-seed {seed}'
     )
