@@ -12,7 +12,8 @@ import secrets
 from collections.abc import Sequence
 from typing import TypeVar
 
-from grader.keys import Key, arithmetic_names, evaluate
+from grader.arithmetic import arithmetic_names, evaluate
+from grader.keys import Key
 from grader.model import Case
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from grader.grading import BrokenKata
 from grader.keys import KeyProblem
 from grader.model import Case, Check, Finding, Grade, State
 from grader.regions import RegionError
-from grader.sandbox.bench import SandboxError
+from grader.sandbox.launcher import SandboxError
 from grader.session import SESSION, Session
 
 SECONDS = pytest.StashKey[float | None]()

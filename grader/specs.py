@@ -15,9 +15,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from grader.arithmetic import arithmetic_names, evaluate
 from grader.arrays import dtype_of, from_numpy
 from grader.kernels import longest_sum
-from grader.keys import arithmetic_names, evaluate
 from grader.model import ArrayType, Case, KernelCall, Reference, Role, Share
 
 

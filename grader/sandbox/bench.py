@@ -12,114 +12,24 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
-from grader import codec, devices
+from grader import codec
 from grader.model import Accident, Device, Place
+from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import Answer, Ask, Closed, Hello, receive, send
-from grader.sandbox.zygote import NUMBER
 
 BOOT_SECONDS = 120  # for importing jax on a slow disk
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
-FORKS = sys.platform == "linux"
-
-
-class SandboxError(RuntimeError):
-    """No worker could be started: jax is missing or broken, or the backend is another one."""
-
-
-class _Process(Protocol):
-    """A worker's process, however it was started."""
-
-    pid: int
-
-    def wait(self) -> int:
-        """Wait for its end; the exit code, or minus the signal that ended it."""
-        ...
-
-
-class _Forked:
-    def __init__(self, pid: int, control: socket.socket) -> None:
-        self.pid = pid
-        self._control = control
-
-    def wait(self) -> int:
-        self._control.sendall(b"R" + NUMBER.pack(self.pid))
-        (status,) = NUMBER.unpack(self._control.recv(NUMBER.size))
-        return os.waitstatus_to_exitcode(status)
-
-
-class _Launcher:
-    """Starts worker processes: from a zygote where forking is safe, else each anew."""
-
-    def __init__(self, device: Device, folder: Path, environ: Mapping[str, str]) -> None:
-        self._folder = folder
-        self._environ = devices.environment(device, environ)
-        self._control: socket.socket | None = None
-        self._zygote: subprocess.Popen[bytes] | None = None
-        if FORKS:
-            self._control, theirs = socket.socketpair()
-            self._zygote = self._popen("zygote", theirs)
-            theirs.close()
-
-    def _popen(self, role: str, inherited: socket.socket) -> subprocess.Popen[bytes]:
-        with open(self._folder / "zygote.err", "ab") as err:
-            return subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "grader.sandbox.zygote",
-                    role,
-                    str(inherited.fileno()),
-                    str(self._folder),
-                ],
-                env=self._environ,
-                pass_fds=[inherited.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=err,
-                stderr=err,
-                start_new_session=True,  # Ctrl-C is for pytest, which then closes the bench
-            )
-
-    def start(self, theirs: socket.socket) -> _Process:
-        """Start a worker that serves the socket `theirs`. Raises SandboxError."""
-        if self._control is None:
-            return self._popen("worker", theirs)
-        try:
-            socket.send_fds(self._control, [b"F" + NUMBER.pack(0)], [theirs.fileno()])
-            pid = self._control.recv(NUMBER.size)
-        except OSError:
-            pid = b""
-        if not pid:
-            raise SandboxError(self.remains() or "the process that imports jax has died")
-        return _Forked(NUMBER.unpack(pid)[0], self._control)
-
-    def remains(self) -> str:
-        """What a process wrote that died while it was starting."""
-        with contextlib.suppress(OSError):
-            return (self._folder / "zygote.err").read_text(errors="replace").strip()
-        return ""
-
-    def close(self) -> None:
-        if self._control is not None:
-            self._control.close()  # the zygote takes this as its end
-        if self._zygote is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._zygote.wait(5)
-            self._zygote.kill()
-            self._zygote.wait()
 
 
 class Worker:
     """One worker process, from this side."""
 
-    def __init__(self, launcher: _Launcher, folder: Path, backend: str) -> None:
+    def __init__(self, launcher: Launcher, folder: Path, backend: str) -> None:
         self._launcher, self._folder, self._backend = launcher, folder, backend
         self._socket, theirs = socket.socketpair()
         with theirs:
@@ -231,7 +141,7 @@ class Bench:
     def __init__(self, device: Device, environ: Mapping[str, str] = os.environ) -> None:
         self.device = device
         self._folder = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
-        self._launcher = _Launcher(device, self._folder, environ)
+        self._launcher = Launcher(device, self._folder, environ)
         self._workers: dict[str, Worker] = {}
         self._attempting: tuple[Path, str] | None = None
 

@@ -1,0 +1,48 @@
+"""What a wrong result looks like: one small function per known pattern.
+
+Each takes a Suspect and returns a Diagnosis, or None where its pattern is not there. `DIAGNOSES`
+lists them in the order in which they are asked: the most specific and most certain first.
+
+    unwritten  blocks that nothing wrote, memory read before it was written, races
+    amounts    numbers, but the wrong ones: too large, off by a constant, rounded
+    places     the right numbers in the wrong place, or only some of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grader.checks.diagnoses import amounts, places, unwritten
+from grader.checks.diagnoses.suspect import Diagnosis, Suspect, headline, map_of_blocks
+
+__all__ = ["DIAGNOSES", "Diagnosis", "Suspect", "diagnose", "headline", "map_of_blocks"]
+
+DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
+    unwritten.shared_by_parallel_steps,
+    unwritten.never_visited,
+    unwritten.never_stored,
+    unwritten.read_before_written,
+    unwritten.padding_used,
+    unwritten.computed_nan,
+    amounts.overflowed,
+    amounts.all_zero,
+    amounts.input_unchanged,
+    amounts.same_amount,
+    amounts.same_factor,
+    places.another_block,
+    places.one_share_of_the_sum,
+    places.left_over,
+    places.transposed,
+    places.rows_reordered,
+    amounts.rounded_too_early,
+    places.only_the_last,
+    places.only_the_first,
+)
+
+
+def diagnose(suspect: Suspect) -> Diagnosis | None:
+    """The first pattern that explains a wrong result, or None."""
+    for diagnosis in DIAGNOSES:
+        if found := diagnosis(suspect):
+            return found
+    return None

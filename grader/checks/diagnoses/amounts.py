@@ -1,0 +1,93 @@
+"""Numbers, but the wrong ones: too large, off by a constant, rounded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grader.checks.compare import ROUNDOFF
+from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rms, rounding, wrong_values
+from grader.checks.words import count, number
+
+
+def overflowed(suspect: Suspect) -> Diagnosis | None:
+    """Infinity where a finite value belongs."""
+    result = suspect.result
+    infinite = np.isinf(result.actual) & np.isfinite(result.expected)
+    if not infinite.any():
+        return None
+    return Diagnosis(
+        "overflow to inf",
+        f"{count(int(infinite.sum()), 'element')} overflowed to infinity where a finite value "
+        "belongs: a value left its dtype's range (exp of a large number?).",
+    )
+
+
+def all_zero(suspect: Suspect) -> Diagnosis | None:
+    """Every wrong element is exactly zero."""
+    result = suspect.result
+    if result.actual[result.wrong].any():
+        return None
+    return Diagnosis(
+        "zeros where values belong",
+        "Every wrong element is exactly zero: initialised, but nothing was added or stored after, "
+        "or initialised again after the work was done.",
+    )
+
+
+def same_amount(suspect: Suspect) -> Diagnosis | None:
+    """Every element is off by one constant."""
+    result = suspect.result
+    got, wanted, allowed = wrong_values(result)
+    if got.size < 2:
+        return None
+    amount = float(np.median(got - wanted))
+    slack = allowed + rounding(got, result.dtype)
+    if not (np.abs(got - wanted - amount) <= slack).all() or abs(amount) <= slack.max():
+        return None
+    return Diagnosis(
+        f"off by the same amount: {number(amount)}",
+        f"Every wrong element is off by the same amount: {number(amount)}.",
+    )
+
+
+def same_factor(suspect: Suspect) -> Diagnosis | None:
+    """Every element is off by one constant factor."""
+    result = suspect.result
+    got, wanted, allowed = wrong_values(result)
+    large = np.abs(wanted) > 4 * allowed
+    if large.sum() < 2:
+        return None
+    factor = float(np.median(got[large] / wanted[large]))
+    slack = allowed * max(abs(factor), 1.0) + rounding(got, result.dtype)
+    if not (np.abs(got - factor * wanted) <= slack).all():
+        return None
+    return Diagnosis(
+        f"off by the same factor: {number(factor)}",
+        f"Every wrong element is off by the same factor: {number(factor)} times what it should be.",
+    )
+
+
+def input_unchanged(suspect: Suspect) -> Diagnosis | None:
+    """The result is one of the inputs."""
+    result = suspect.result
+    for name, value in (suspect.inputs or {}).items():
+        if value.shape == result.actual.shape and np.array_equal(value, result.actual):
+            return Diagnosis(f"equals {name}, unchanged", f"The result is {name}, unchanged.")
+    return None
+
+
+def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
+    """Errors of bfloat16 size in a result that should have float32's: rounded on the way."""
+    result = suspect.result
+    if result.dtype not in ROUNDOFF or not np.isfinite(result.actual).all():
+        return None
+    scale, error = rms(result.expected), rms(result.actual - result.expected)
+    # One rounding to bfloat16 errs by about 2**-10 of a value; sums make it a little more.
+    if not 2**-12 * scale <= error <= 2**-5 * scale:
+        return None
+    return Diagnosis(
+        "rounded too early",
+        "The errors are small, but as large as bfloat16 makes them: something was rounded too "
+        "early. Accumulate in float32 (preferred_element_type, a float32 scratch) and cast once, "
+        "at the end.",
+    )

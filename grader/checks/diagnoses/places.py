@@ -1,0 +1,175 @@
+"""The right numbers in the wrong place, or only some of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from grader.checks.compare import Comparison, Floats, Index
+from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rounding
+from grader.checks.words import count, listed
+
+MOST_PAIRS = 4096  # of blocks compared with blocks
+
+
+def another_block(suspect: Suspect) -> Diagnosis | None:
+    """Wrong blocks that hold what belongs in other blocks: an index map that leads astray."""
+    result = suspect.result
+    wrong, every = result.wrong_blocks, result.indices()
+    if len(every) < 2 or len(wrong) * len(every) > MOST_PAIRS:
+        return None
+    moved = {index: home for index in wrong if (home := _home(result, index, every))}
+    if len(moved) < len(wrong) or not moved:
+        return None
+    whole = "; ".join(f"{i} holds block {home}'s" for i, home in list(moved.items())[:4])
+    first, home = next(iter(moved.items()))
+    return Diagnosis(
+        f"block {first} holds what belongs in block {home}",
+        f"{_pattern(moved) or whole}. In all, {count(len(moved), 'block')} of {result.name} "
+        f"{'hold' if len(moved) > 1 else 'holds'} what belongs in block elsewhere: for example "
+        f"block {first} holds what belongs in block {home}. Look at the index maps.",
+    )
+
+
+def _home(result: Comparison, index: Index, every: list[Index]) -> Index | None:
+    got = result.actual[result.part(index)]
+    for other in every:
+        part = result.part(other)
+        if other != index and result.close(got, result.expected[part], result.allowed[part]):
+            return other
+    return None
+
+
+def _pattern(moved: dict[Index, Index]) -> str:
+    """Name a move that one dimension explains: "block row 1 looks like block row 0's values"."""
+    words = {1: ["block"], 2: ["block row", "block column"]}.get(len(next(iter(moved))), [])
+    for axis, word in enumerate(words):
+        others = all(a[:axis] + a[axis + 1 :] == b[:axis] + b[axis + 1 :] for a, b in moved.items())
+        pairs = {(a[axis], b[axis]) for a, b in moved.items()}
+        if others and len(dict(pairs)) == len(pairs):
+            return listed(
+                (f"{word} {a} looks like {word} {b}'s values" for a, b in sorted(pairs)), 3
+            )
+    return ""
+
+
+def one_share_of_the_sum(suspect: Suspect) -> Diagnosis | None:
+    """The result is what a single block of an input contributes: the rest of a sum is lost."""
+    result = suspect.result
+    for share, value in suspect.shares:
+        slack = 2 * result.allowed + 2 * rounding(value, result.dtype)
+        if result.close(result.actual, value, slack):
+            other = "later" if share.which == "first" else "earlier"
+            return Diagnosis(
+                f"only the {share.which} block of {share.name} counts",
+                f"The result is what the {share.which} block of {share.name} along its dimension "
+                f"{share.axis} contributes; what {other} grid steps add is lost.",
+            )
+    return None
+
+
+def left_over(suspect: Suspect) -> Diagnosis | None:
+    """Wrong blocks that hold their own values plus another block's: stale sums, never cleared."""
+    result = suspect.result
+    wrong, every = result.wrong_blocks, result.indices()
+    if (
+        len(every) < 2
+        or len(wrong) * len(every) > MOST_PAIRS
+        or not np.isfinite(result.actual).all()
+    ):
+        return None
+    stale = {index: other for index in wrong if (other := _leftover(result, index, every))}
+    if len(stale) < len(wrong) or not stale:
+        return None
+    index, other = next(iter(stale.items()))
+    return Diagnosis(
+        f"block {index} still holds what was summed for block {other}",
+        f"Block {index} holds its own sum plus stale values: what was summed for block {other} "
+        "before it. Whatever the sum is kept in was not cleared between the two.",
+    )
+
+
+def _leftover(result: Comparison, index: Index, every: list[Index]) -> Index | None:
+    part = result.part(index)
+    excess = result.actual[part] - result.expected[part]
+    for other in every:
+        there = result.part(other)
+        slack = 4 * (result.allowed[part].max() + result.allowed[there].max())
+        if other != index and result.close(
+            excess, result.actual[there], np.full_like(excess, slack)
+        ):
+            return other
+    return None
+
+
+def transposed(suspect: Suspect) -> Diagnosis | None:
+    """Every wrong block is the transpose of what it should be."""
+    result = suspect.result
+    if result.actual.ndim < 2:
+        return None
+    for index in result.wrong_blocks:
+        part = result.part(index)
+        turned = np.swapaxes(result.expected[part], -1, -2)
+        allowed = np.swapaxes(result.allowed[part], -1, -2)
+        if not result.close(result.actual[part], turned, allowed):
+            return None
+    return Diagnosis(
+        "blocks are transposed",
+        f"Every wrong block of {result.name} is transposed: its rows and columns are exchanged.",
+    )
+
+
+def rows_reordered(suspect: Suspect) -> Diagnosis | None:
+    """The right rows (or, of a vector, elements) in another order, within each wrong block."""
+    result = suspect.result
+    for index in result.wrong_blocks:
+        part = result.part(index)
+        got, wanted = result.actual[part], result.expected[part]
+        if np.isnan(got).any() or not got.ndim:
+            return None
+        order = [_lexical(value) for value in (got, wanted)]
+        if not result.close(got[order[0]], wanted[order[1]], result.allowed[part][order[1]]):
+            return None
+    what = "rows" if result.actual.ndim > 1 else "elements"
+    return Diagnosis(
+        f"{what} are in another order",
+        f"The {what} of each wrong block are all there, but the {what} are in another order.",
+    )
+
+
+def _lexical(value: Floats) -> Any:
+    """The order of the first axis by the values that follow, coarse enough to survive rounding."""
+    rows = value.reshape(value.shape[0], -1)
+    return np.argsort(rows[:, 0], kind="stable")
+
+
+def only_the_last(suspect: Suspect) -> Diagnosis | None:
+    """Every wrong block is the last along one axis."""
+    result = suspect.result
+    for axis, blocks in enumerate(result.grid):
+        if blocks > 1 and {index[axis] for index in result.wrong_blocks} == {blocks - 1}:
+            size, block = result.actual.shape[axis], result.block[axis]
+            ragged = (
+                f", which holds only {size % block} of {block} elements" if size % block else ""
+            )
+            return Diagnosis(
+                "only the last block is wrong",
+                f"Along dimension {axis} only the last block is wrong{ragged}: look at what the "
+                "kernel does at the array's edge or on its last grid step.",
+            )
+    return None
+
+
+def only_the_first(suspect: Suspect) -> Diagnosis | None:
+    """Only the first block along one axis is right: later grid steps go wrong."""
+    result = suspect.result
+    right = set(result.indices()) - set(result.wrong_blocks)
+    for axis, blocks in enumerate(result.grid):
+        if blocks > 1 and right and {index[axis] for index in right} == {0}:
+            return Diagnosis(
+                "only the first block is right",
+                f"Along dimension {axis} only the first block is right: something that is set up "
+                "on the first grid step does not hold on later ones.",
+            )
+    return None

@@ -1,0 +1,92 @@
+"""A wrong result and what is known of it; a diagnosis; what the patterns share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader.checks.compare import ROUNDOFF, Comparison, Floats, Index
+from grader.checks.words import listed, times
+from grader.model import KernelCall, Operand, Role, Share, Walk
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A phrase for a table cell, and a sentence or two for the learner."""
+
+    phrase: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A wrong result and what is known of where it came from.
+
+    `with_zeros` is the same result with unwritten memory holding zeros instead of NaN, `output` the
+    position of the kernel's output that it is; both None where unknown.
+    """
+
+    result: Comparison
+    call: KernelCall | None = None
+    output: int | None = None
+    walk: Walk | None = None
+    with_zeros: Floats | None = None
+    inputs: dict[str, Floats] | None = None
+    shares: tuple[tuple[Share, Floats], ...] = ()
+
+    def refs(self, *roles: Role) -> tuple[Operand, ...]:
+        return self.call.role(*roles) if self.call else ()
+
+    @property
+    def written(self) -> set[Index]:
+        """The blocks to which some grid step's index map leads; all of them where unknown."""
+        if self.walk is None or self.output is None:
+            return set(self.result.indices())
+        return set(self.walk.outputs[self.output])
+
+
+def wrong_values(result: Comparison) -> tuple[Floats, Floats, Floats]:
+    wrong = result.wrong
+    got, wanted, allowed = result.actual[wrong], result.expected[wrong], result.allowed[wrong]
+    finite = np.isfinite(got) & np.isfinite(wanted)
+    if not finite.all():
+        return got[:0], wanted[:0], allowed[:0]
+    return got, wanted, allowed
+
+
+def rms(values: Floats) -> float:
+    return float(np.sqrt(np.mean(values**2))) if values.size else 0.0
+
+
+def rounding(got: Floats, dtype: str) -> Floats:
+    return 2 * ROUNDOFF.get(dtype, 0.0) * np.abs(got)
+
+
+def blocks_in_words(indices: Iterable[Index]) -> str:
+    found = [index[0] if len(index) == 1 else index for index in indices]
+    return f"block {found[0]}" if len(found) == 1 else f"blocks {listed(found)}"
+
+
+def map_of_blocks(result: Comparison) -> str:
+    """The blocks as a picture, "#" wrong and "." right; empty where that shows nothing."""
+    grid = result.grid
+    all_wrong = len(result.wrong_blocks) == len(result.indices())
+    if len(grid) > 2 or max(grid, default=1) > 32 or all_wrong:
+        return ""
+    cells = np.full(grid, ".")
+    for index in result.wrong_blocks:
+        cells[index] = "#"
+    return "\n".join("  " + " ".join(row) for row in np.atleast_2d(cells))
+
+
+def headline(result: Comparison) -> str:
+    """How much is wrong, in grid terms."""
+    blocks, wrong = result.indices(), result.wrong_blocks
+    if len(blocks) == 1:
+        share = f"{int(result.wrong.sum())} of {result.wrong.size} elements are wrong"
+        return f"{result.name}: {share}"
+    which = "all" if len(wrong) == len(blocks) else blocks_in_words(wrong)
+    verb = "is" if len(wrong) == 1 else "are"
+    return f"{result.name}: {which} of its {times(result.grid)} blocks {verb} wrong"

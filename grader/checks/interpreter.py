@@ -1,0 +1,98 @@
+"""What the TPU interpreter raises, or prints, while it runs a kernel: in the learner's words."""
+
+from __future__ import annotations
+
+import re
+
+from grader.checks.diagnoses import Diagnosis
+from grader.checks.runs import advice_for
+from grader.checks.words import at, paragraph
+from grader.model import Check, Finding, Problem
+
+_BLOCK_INDEX = re.compile(
+    r'Out-of-bounds block index (\(.*?\)) for (\w+) "(.*?)" in iteration (\(.*?\))'
+)
+_REVISITED = re.compile(
+    r"Revisited block .* of output (\d+) in iteration (\(.*?\))\. .* in iterations (\(.*?\)) "
+    r"through (\(.*?\))"
+)
+
+
+def raised(problem: Problem, file: str) -> Finding:
+    """What the interpreter raised, in the learner's words."""
+    phrase, what, advice = _translated(problem)
+    parts = [what]
+    if problem.place:
+        parts.append(paragraph("line", at(file, problem.place)))
+    if advice:
+        parts.append(paragraph("try", advice))
+    return Finding(Check.VALUES, phrase, "\n".join(parts))
+
+
+def _translated(problem: Problem) -> tuple[str, str, str]:
+    message = problem.message
+    if found := _BLOCK_INDEX.search(message):
+        index, role, name, step = found.groups()
+        return (
+            f"{name}: block index {index} is out of bounds",
+            f"At grid step {step} the index map of {role} {name} returns {index}: that block lies "
+            f"out of bounds.\n{paragraph('error', message)}",
+            "An index map returns block indices, not element indices: block i starts at element "
+            "i × block size. Compare the grid with the number of blocks.",
+        )
+    if found := _REVISITED.search(message):
+        output, step, first, last = found.groups()
+        return (
+            "an output block is revisited",
+            f"At grid step {step} output {output} comes back to a block that steps {first} to "
+            f"{last} had written and left: the block is revisited after it was copied out to HBM, "
+            "and what the kernel finds in VMEM then is not what it had stored.",
+            "All steps that add to one output block must follow each other: make the grid axis "
+            "that is summed over the last one.",
+        )
+    if "RACE DETECTED" in message:
+        return _race(message)
+    if "Out-of-bounds" in message or "out of bound" in message.lower():
+        return (
+            "reads out of bounds",
+            f"The kernel reads out of bounds.\n{paragraph('error', message)}",
+            "Inside the kernel a Ref holds one block only; its indices start at 0.",
+        )
+    if problem.kind == "AssertionError" and "swap" in problem.traceback:
+        return (
+            "stores out of bounds",
+            "The kernel stores out of bounds: past the end of its Ref.",
+            "Inside the kernel a Ref holds one block only; its indices start at 0.",
+        )
+    first_line = (message.splitlines() or [""])[0]
+    return (
+        f"{problem.kind}: {first_line}",
+        f"The kernel raises while it runs.\n{paragraph('error', f'{problem.kind}: {message}')}",
+        advice_for(f"{problem.kind}: {message}"),
+    )
+
+
+def _race(text: str) -> tuple[str, str, str]:
+    return (
+        "race between two cores",
+        "A race: two cores touch the same memory, at least one of them writes, and nothing orders "
+        f"them.\n{paragraph('error', text)}",
+        "A grid dimension is marked parallel although its steps share an output block or scratch: "
+        "mark it arbitrary in dimension_semantics.",
+    )
+
+
+def complained(complaints: tuple[str, ...], diagnosis: Diagnosis | None = None) -> Finding:
+    """What the interpreter printed instead of raising, and what is wrong with the values."""
+    races = [text for text in complaints if text.startswith("RACE")]
+    if races:
+        phrase, what, advice = _race(races[0])
+    else:
+        phrase = "a semaphore is left non-zero"
+        what = "A semaphore is left non-zero at the kernel's end."
+        what += f"\n{paragraph('error', complaints[0])}"
+        advice = "Every signal needs its wait: a count left over breaks the next kernel on a TPU."
+    parts = [what, paragraph("try", advice)]
+    if diagnosis:
+        parts.append(paragraph("also", diagnosis.why))
+    return Finding(Check.VALUES, phrase, "\n".join(parts))

@@ -1,0 +1,25 @@
+"""From a function to what it launches: the only package that touches JAX's internals.
+
+    launch     trace and run a launch function, in a chosen mode
+    around     what stands around the kernels of a trace
+    calls      one pallas_call as data: operands, blocks, grid, walk
+    refs       what a kernel does first to each Ref
+    jaxprs     what these share; how long a spec's sums are
+
+Written against jax 0.10.2 and 0.12.0.1. Where an internal has moved, UnsupportedJax names those.
+"""
+
+from grader.kernels.calls import kernel_call, walk_of
+from grader.kernels.jaxprs import UnsupportedJax, longest_sum
+from grader.kernels.launch import Launch, running
+from grader.kernels.refs import first_touches
+
+__all__ = [
+    "Launch",
+    "UnsupportedJax",
+    "first_touches",
+    "kernel_call",
+    "longest_sum",
+    "running",
+    "walk_of",
+]

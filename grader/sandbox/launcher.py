@@ -1,0 +1,105 @@
+"""Starts worker processes: from a zygote where forking is safe, else each anew."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from grader import devices
+from grader.model import Device
+from grader.sandbox.zygote import NUMBER
+
+FORKS = sys.platform == "linux"
+
+
+class SandboxError(RuntimeError):
+    """No worker could be started: jax is missing or broken, or the backend is another one."""
+
+
+class Process(Protocol):
+    """A worker's process, however it was started."""
+
+    pid: int
+
+    def wait(self) -> int:
+        """Wait for its end; the exit code, or minus the signal that ended it."""
+        ...
+
+
+class _Forked:
+    def __init__(self, pid: int, control: socket.socket) -> None:
+        self.pid = pid
+        self._control = control
+
+    def wait(self) -> int:
+        self._control.sendall(b"R" + NUMBER.pack(self.pid))
+        (status,) = NUMBER.unpack(self._control.recv(NUMBER.size))
+        return os.waitstatus_to_exitcode(status)
+
+
+class Launcher:
+    """Starts worker processes: from a zygote where forking is safe, else each anew."""
+
+    def __init__(self, device: Device, folder: Path, environ: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environ = devices.environment(device, environ)
+        self._control: socket.socket | None = None
+        self._zygote: subprocess.Popen[bytes] | None = None
+        if FORKS:
+            self._control, theirs = socket.socketpair()
+            self._zygote = self._popen("zygote", theirs)
+            theirs.close()
+
+    def _popen(self, role: str, inherited: socket.socket) -> subprocess.Popen[bytes]:
+        with open(self._folder / "zygote.err", "ab") as err:
+            return subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "grader.sandbox.zygote",
+                    role,
+                    str(inherited.fileno()),
+                    str(self._folder),
+                ],
+                env=self._environ,
+                pass_fds=[inherited.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=err,
+                stderr=err,
+                start_new_session=True,  # Ctrl-C is for pytest, which then closes the bench
+            )
+
+    def start(self, theirs: socket.socket) -> Process:
+        """Start a worker that serves the socket `theirs`. Raises SandboxError."""
+        if self._control is None:
+            return self._popen("worker", theirs)
+        try:
+            socket.send_fds(self._control, [b"F" + NUMBER.pack(0)], [theirs.fileno()])
+            pid = self._control.recv(NUMBER.size)
+        except OSError:
+            pid = b""
+        if not pid:
+            raise SandboxError(self.remains() or "the process that imports jax has died")
+        return _Forked(NUMBER.unpack(pid)[0], self._control)
+
+    def remains(self) -> str:
+        """What a process wrote that died while it was starting."""
+        with contextlib.suppress(OSError):
+            return (self._folder / "zygote.err").read_text(errors="replace").strip()
+        return ""
+
+    def close(self) -> None:
+        """End the zygote, and with it every worker that it has started."""
+        if self._control is not None:
+            self._control.close()  # the zygote takes this as its end
+        if self._zygote is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._zygote.wait(5)
+            self._zygote.kill()
+            self._zygote.wait()
