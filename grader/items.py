@@ -54,7 +54,8 @@ class KataFile(pytest.File):
             cases = (None,)
         for index, case in enumerate(cases):
             name = f"{self.kata.test}[hidden{index}]"
-            item: KataCase = KataCase.from_parent(self, name=name)
+            # Said in full, or pytest 9.2 takes the brackets for a part of the name, and --lf fails.
+            item: KataCase = KataCase.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}")
             item.kata, item.case = self.kata, case
             if case is not None and (seconds := self.kata.key.timeout):
                 item.add_marker(pytest.mark.timeout(seconds))
@@ -108,9 +109,10 @@ class KataCase(pytest.Item):
         """The finding, the case in full, and the command that brings exactly it back."""
         file, line = self.kata.where()
         seed = self.session_of_katas.seed
+        told = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"
         return "\n".join(
             [
-                f"{finding.check.title}: {finding.message}",
+                f"{finding.check.title}: {told}{finding.message}",
                 "",
                 f"  case   {drawn}",
                 f'  again  pytest "{self.nodeid}" --kata-seed {seed}',

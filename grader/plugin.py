@@ -117,12 +117,12 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> bool | None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the grade to the report, where the controller and JUnit XML find it."""
+    """Attach the grade, where the controller and JUnit XML find it."""
     report = yield
     if call.when == "call" and isinstance(item, KataCase):
         grade = item.stash.get(GRADE, None) or _broken(item, report)
         setattr(report, ATTRIBUTE, codec.to_builtins(grade))
-        report.user_properties += jsonfile.properties(grade)
+        item.user_properties += jsonfile.properties(grade)  # JUnit XML takes them at teardown
     return report
 
 

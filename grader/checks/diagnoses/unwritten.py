@@ -133,13 +133,18 @@ def _first(suspect: Suspect, touch: Touch) -> list[Operand]:
 
 
 def _ragged(suspect: Suspect) -> list[tuple[Operand, int]]:
-    """Input dimensions that their block does not divide."""
-    return [
+    """Input dimensions that their block does not divide, those lost in the result first.
+
+    A dimension that the result has too spoils only what lies past the result's own edge.
+    """
+    found = [
         (operand, axis)
         for operand in suspect.refs(Role.INPUT)
         for axis, block in enumerate(operand.block)
         if block and operand.array.shape[axis] % block
     ]
+    kept = suspect.result.actual.shape
+    return sorted(found, key=lambda place: place[0].array.shape[place[1]] in kept)
 
 
 def _elements(mask: Any, block: Index, result: Comparison) -> str:

@@ -1,0 +1,227 @@
+"""The pytest plugin, from outside: what is selected, drawn, reported, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Repository
+
+
+@pytest.fixture
+def two_tracks(repository: Repository) -> Repository:
+    """Three katas in two tracks; one is solved, one wrong, one a stub."""
+    repository.solve(repository.add("right"))
+    repository.solve(repository.add("wrong", number=10), "o_ref[...] = x_ref[...] * 3")
+    repository.add("stub", track="2_second")
+    return repository
+
+
+def ran(repository: Repository, *arguments: str) -> set[str]:
+    return set(repository.pytest(*arguments).grades)
+
+
+def collected(folder: Path, *arguments: str) -> list[str]:
+    """The node ids that pytest would run."""
+    out = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    return [line for line in out.splitlines() if "::" in line]
+
+
+def test_selection(two_tracks: Repository) -> None:
+    every = {"right", "wrong", "stub"}
+    file = "katas/1_first/kata_10_wrong.py"
+    for arguments, expected in {
+        ("-k", "kata"): every,
+        ("-k", "first"): {"right", "wrong"},
+        ("-k", "first and 10"): {"wrong"},
+        ("-k", "stub"): {"stub"},
+        (file,): {"wrong"},
+        (f"{file}::test_wrong",): {"wrong"},
+        (f"{file}::test_wrong[hidden1]",): {"wrong"},
+        ("katas/2_second",): {"stub"},
+    }.items():
+        names = {
+            re.sub(r".*kata_\d+_(\w+)\.py.*", r"\1", n)
+            for n in collected(two_tracks.root, *arguments)
+        }
+        assert names == expected, arguments
+
+
+def test_ids_are_stable_and_show_no_shape(two_tracks: Repository) -> None:
+    first = collected(two_tracks.root, "--kata-seed", "1")
+    assert first == collected(two_tracks.root, "--kata-seed", "2")
+    assert first[0] == "katas/1_first/kata_01_right.py::test_right[hidden0]"
+    assert len(first) == len(set(first)) == 9
+
+
+def test_our_own_tests_are_not_selected_as_exercises() -> None:
+    nodes = collected(ROOT, "katas", "tests", "-k", "kata")
+    assert nodes
+    assert all(node.startswith("katas/") for node in nodes)
+
+
+def test_a_seed_fixes_the_cases_also_under_xdist(two_tracks: Repository) -> None:
+    def drawn(*arguments: str) -> list[str]:
+        grades = two_tracks.pytest("-k", "right or wrong", *arguments).grades
+        return [grade["drawn"] for name in sorted(grades) for grade in grades[name]]
+
+    seven = drawn("--kata-seed", "7")
+    assert seven == drawn("--kata-seed", "7", "-n", "2")
+    assert seven != drawn("--kata-seed", "8")
+
+
+def test_an_undrawn_seed_is_shared_by_all_workers_and_printed(two_tracks: Repository) -> None:
+    out = two_tracks.pytest("-k", "wrong", "-n", "2").out
+    seeds = set(re.findall(r"--kata-seed (\d+)", out))
+    assert len(seeds) == 1
+
+
+def test_outcomes_and_map(two_tracks: Repository) -> None:
+    done = two_tracks.pytest("--kata-seed", "3")
+    assert done.code == 1
+    assert "3 failed, 3 passed, 3 todo" in done.out
+    assert "katas: cpu" in done.out
+    assert "strict" in done.out
+    assert "1_first" in done.out
+    assert "1/2 solved" in done.out
+    assert re.search(r"✔ 01 ★★ right", done.out)
+    assert re.search(r"✘ 10 ☆☆ wrong +values: off by the same factor: 1\.5", done.out)
+    assert re.search(r"· 01 ☆☆ stub +todo", done.out)
+    assert "1 of 3 solved, 1 failed, 1 todo" in done.out
+    assert "mend  katas/1_first/kata_10_wrong.py:14" in done.out
+
+
+def test_a_failure_is_told_in_full_once_with_its_case(two_tracks: Repository) -> None:
+    out = two_tracks.pytest("-k", "wrong", "--kata-seed", "3").out
+    assert out.count("  case   bm=") == 1
+    assert "(the same check as in hidden0)" in out
+    again = 'pytest "katas/1_first/kata_10_wrong.py::test_wrong[hidden0]" --kata-seed 3'
+    assert again in out
+    assert "Traceback" not in out
+    assert "NotImplementedError" not in out
+
+
+def test_the_printed_command_repeats_the_case(two_tracks: Repository) -> None:
+    out = two_tracks.pytest("-k", "wrong").out
+    case = re.search(r"  case   (.*)", out)
+    again = re.search(r'  again  pytest "(.*)" --kata-seed (\d+)', out)
+    assert case
+    assert again
+    grade = two_tracks.pytest(again[1], "--kata-seed", again[2]).grades["wrong"]
+    assert [g["drawn"] for g in grade] == [case[1]]
+
+
+def test_todo_alone_is_success_unless_required(two_tracks: Repository) -> None:
+    assert two_tracks.pytest("-k", "stub").code == 0
+    required = two_tracks.pytest("-k", "stub", "--kata-require", "second")
+    assert required.code == 1
+    assert "still to do" in required.out
+    assert two_tracks.pytest("-k", "stub", "--kata-require", "first").code == 0
+
+
+def test_a_requirement_that_names_nothing_is_refused(two_tracks: Repository) -> None:
+    done = two_tracks.pytest("--kata-require", "no_such_track")
+    assert done.code == 4
+    assert "no_such_track: no kata or track matches" in done.out
+
+
+def test_an_edited_stub_is_still_todo(two_tracks: Repository) -> None:
+    """Its region still raises: a note above it changes nothing."""
+    file = next(two_tracks.root.glob("katas/2_second/*.py"))
+    file.write_text("# a note\n" + file.read_text())
+    done = two_tracks.pytest("-k", "stub")
+    assert (done.code, done.state("stub")) == (0, "todo")
+
+
+def test_a_not_implemented_error_from_elsewhere_is_no_todo(two_tracks: Repository) -> None:
+    file = next(two_tracks.root.glob("katas/1_first/kata_01*.py"))
+    text = file.read_text().replace("    rows = pl", "    raise NotImplementedError\n    rows = pl")
+    file.write_text(text)
+    assert two_tracks.pytest("-k", "right").state("right") == "failed"
+
+
+def test_last_failed_and_exit_first(two_tracks: Repository) -> None:
+    two_tracks.pytest()
+    assert ran(two_tracks, "--lf") == {"wrong"}
+    stopped = two_tracks.pytest("-x", "-k", "wrong or stub")
+    assert [len(grades) for grades in stopped.grades.values()] == [1]
+
+
+def test_a_broken_key_is_its_own_failure(two_tracks: Repository) -> None:
+    two_tracks.add("keyless").key_path.write_text('title = "x"\nconcpt = "y"\n')
+    done = two_tracks.pytest("-k", "right or keyless")
+    assert done.state("right") == "passed"
+    assert done.state("keyless") == "failed"
+    assert "did you mean 'concept'?" in done.out
+    assert "This kata is broken, not your kernel" in done.out
+
+
+def test_a_broken_solution_is_its_own_failure(two_tracks: Repository) -> None:
+    two_tracks.solve(kata := two_tracks.add("unsound"))
+    kata.solution.write_text(kata.solution.read_text().replace("x * 2", "no_such_name"))
+    done = two_tracks.pytest("-k", "right or unsound")
+    assert (done.state("right"), done.state("unsound")) == ("passed", "failed")
+    assert "This kata is broken, not your kernel" in done.out
+
+
+@pytest.mark.parametrize("mode", ["strict", "interpret"])
+def test_modes(two_tracks: Repository, mode: str) -> None:
+    done = two_tracks.pytest("-k", "right or wrong", "--kata-mode", mode)
+    assert (done.state("right"), done.state("wrong")) == ("passed", "failed")
+    assert f"{mode}:" in done.out
+
+
+def test_strict_catches_what_interpret_forgives(repository: Repository) -> None:
+    """Reading an output before it is written: garbage on a TPU, zeros in the plain interpreter."""
+    repository.solve(repository.add("greedy"), "o_ref[...] = x_ref[...] * 2 + 0 * o_ref[...]")
+    strict = repository.pytest("--kata-mode", "strict")
+    assert "o_ref read before it was written" in strict.phrase("greedy")
+
+
+def test_compiled_mode_needs_a_tpu(two_tracks: Repository) -> None:
+    done = two_tracks.pytest("--kata-mode", "compiled", JAX_PLATFORMS="cpu")
+    assert done.code == 4
+    assert "needs a TPU" in done.out
+
+
+def test_machines_can_read_the_grades(two_tracks: Repository, tmp_path: Path) -> None:
+    xml_file, json_file = tmp_path / "out.xml", tmp_path / "deep" / "grades.json"
+    two_tracks.pytest("-k", "wrong", f"--junitxml={xml_file}", f"--kata-json={json_file}")
+    document = json.loads(json_file.read_text())
+    assert document["schema"] == 1
+    assert document["mode"] == "strict"
+    grade = document["grades"][0]
+    assert grade["finding"]["check"] == "values"
+    case = xml.etree.ElementTree.parse(xml_file).find(".//testcase")
+    assert case is not None
+    properties = {p.get("name"): p.get("value") for p in case.iter("property")}
+    assert properties["kata"] == "1_first/kata_10_wrong"
+    assert properties["kata_state"] == "failed"
+    assert properties["kata_reason"] == grade["finding"]["phrase"]
+
+
+@pytest.mark.parametrize("arguments", [["-q"], ["-v"], ["-qq"], ["--color=yes"], ["-n", "2"]])
+def test_the_total_is_readable_everywhere(two_tracks: Repository, arguments: list[str]) -> None:
+    out = two_tracks.pytest(*arguments, COLUMNS="45").out
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
+    assert "1 of 3 solved, 1 failed, 1 todo" in plain
+
+
+def test_no_map_where_none_ran(repository: Repository) -> None:
+    (repository.root / "test_other.py").write_text("def test_other():\n    pass\n")
+    out = repository.pytest("test_other.py").out
+    assert "1 passed" in out
+    assert "solved" not in out
+    assert "katas:" not in out
