@@ -117,7 +117,7 @@ def test_a_compiled_matmul_may_round_its_operands() -> None:
     exact = from_numpy((x * x).sum(1))
 
     def wrong(mode: Mode, contraction: int) -> bool:
-        return compare("o", from_numpy(got), exact, None, 2, contraction, mode).wrong.any()
+        return bool(compare("o", from_numpy(got), exact, None, 2, contraction, mode).wrong.any())
 
     assert not wrong(Mode.COMPILED, 128)
     assert wrong(Mode.STRICT, 128)

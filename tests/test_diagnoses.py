@@ -322,6 +322,14 @@ def test_padding_is_told_with_its_sizes() -> None:
     assert padding_used(replace(shown, **squeezed)) is None
 
 
+def test_padding_along_a_dimension_that_the_result_has_not_is_the_likelier() -> None:
+    """The other may spoil only what lies past the result's own edge."""
+    ragged = kernel(operand("x_ref", (30, 100), (8, 64)), output())
+    total = np.ones(30)
+    shown = suspect(np.full(30, np.nan), total, (8,), with_zeros=total, **ragged)
+    assert "dimension 1 has 100 elements in blocks of 64" in why(padding_used, shown)
+
+
 def test_nan_that_is_expected_is_not_computed() -> None:
     nan = with_part((0, 0), np.nan)
     noise = with_part((0, 0), np.nan, NOISE)

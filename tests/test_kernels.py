@@ -419,6 +419,12 @@ def test_the_walk_is_the_last_kernels() -> None:
     assert walk.outputs == (((3, 0), (2, 0), (1, 0), (0, 0)),)
 
 
+@pytest.mark.xfail(strict=True, reason="an Element's index map returns elements, not blocks")
+def test_the_walk_counts_blocks_where_the_index_map_counts_elements() -> None:
+    rows = pl.BlockSpec((pl.Element(8), pl.Element(128)), lambda i: (8 * i, 0))
+    assert walked(launch(outs=rows)).outputs == (((0, 0), (1, 0), (2, 0), (3, 0)),)
+
+
 def test_a_walk_that_is_not_known_before_the_run() -> None:
     assert walked(gathered, np.arange(4, dtype=np.int32), X) is None
     assert walked(lambda n, x: launch(grid=(n,))(x), np.int32(4), X) is None

@@ -1,0 +1,54 @@
+"""Draw the README's terminal picture from what pytest really prints.
+
+    python docs/draw_terminal.py        writes docs/terminal.svg
+
+A copy of the repository gets a kata solved, one half solved, one wrong; the picture is what
+`pytest -k …` says of them there, in pytest's own colours.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+ROOT = Path(__file__).parents[1]
+SELECTION = "constant_add or reversed_blocks or tiled_matmul"
+WRONG = ("acc_ref[...] = jnp.zeros_like(acc_ref)", "pass")
+WIDTH = 104
+
+
+def main() -> None:
+    """Run pytest on the prepared copy and write the picture."""
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch)
+        for name in ("katas", "solutions"):
+            shutil.copytree(ROOT / name, copy / name)
+        (copy / "pytest.ini").write_text("[pytest]\ntestpaths = katas\n")
+        solutions = {file.stem: file for file in (copy / "solutions").glob("*/*.py")}
+        for stem in ("kata_01_constant_add", "kata_10_tiled_matmul"):
+            text = solutions[stem].read_text().replace(*WRONG)
+            next(copy.glob(f"katas/*/{stem}.py")).write_text(text)
+        command = ["-m", "pytest", "-q", "-x", "-k", SELECTION, "--color=yes", "--kata-seed", "7"]
+        ran = subprocess.run(
+            [sys.executable, *command, "-r", "N", "-p", "no:cacheprovider"],
+            cwd=copy,
+            env={**os.environ, "COLUMNS": str(WIDTH)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115
+    console.print(Text(f'$ pytest -x -k "{SELECTION}"\n', "bold"))
+    console.print(Text.from_ansi(ran.stdout))
+    console.save_svg(str(ROOT / "docs" / "terminal.svg"), title="Pallas Katas")
+
+
+if __name__ == "__main__":
+    main()
