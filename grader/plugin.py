@@ -129,7 +129,9 @@ def pytest_runtest_makereport(
 def _broken(item: KataCase, report: pytest.TestReport) -> Grade:
     """The grade of a case that could not be graded: its key or solution is broken, or we are."""
     text = report.longreprtext
-    finding = Finding(Check.RUNS, " ".join(text.splitlines()[:2]) or "not graded", text)
+    lines = text.splitlines() or ["not graded"]
+    phrase = " ".join(dict.fromkeys([lines[0], lines[-1]]))
+    finding = Finding(Check.RUNS, phrase, text)
     index = item.case.index if item.case else 0
     return Grade(item.kata.id, index, State.FAILED, 0, finding)
 

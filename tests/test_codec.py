@@ -90,6 +90,12 @@ def test_fields_that_are_missing_take_their_defaults() -> None:
     assert codec.from_builtins(Grade, data) == Grade("x", 0, State.TODO, 0)
 
 
+def test_tables_carry_values_too() -> None:
+    table = {"a": State.TODO, "b": State.PASSED}
+    assert codec.to_builtins(table) == {"a": "todo", "b": "passed"}
+    assert codec.unpack(dict[str, State], codec.pack(table)) == table
+
+
 # ---- arrays ----
 
 
@@ -160,6 +166,7 @@ WRONG = {
     "half a size": (Case, {**CASE, "sizes": {"M": 8.5}}),
     "number for a tuple": (Walk, {"steps": 3, "outputs": []}),
     "none for a text": (Case, {**CASE, "dtype": None}),
+    "nothing for a place": (Problem, {"stage": "run", "kind": "", "message": "", "place": {}}),
     "field missing": (Case, {"index": 0}),
     "no such enum": (Role, "scratched"),
     "too few": (tuple[int, str], [1]),

@@ -105,9 +105,7 @@ else:
     o_ref[...] = x_ref[...] * 2"""
     repository.solve(repository.add("now_and_then"), body)
     ran = repository.pytest()
-    states = {
-        grade["drawn"].split(",")[0]: grade["state"] for grade in ran.grades["now_and_then"]
-    }
+    states = {grade["drawn"].split(",")[0]: grade["state"] for grade in ran.grades["now_and_then"]}
     assert states == {"bm=8": "failed", "bm=16": "passed"}
     assert "out of bounds" in ran.phrase("now_and_then")
 

@@ -13,6 +13,7 @@ from tests.conftest import Repository
 
 A, B, C = (Kata(Path("/nowhere"), "1_first", f"kata_0{i}_{name}") for i, name in enumerate("abc"))
 D = Kata(Path("/nowhere"), "2_second", "kata_01_d")
+E = Kata(Path("/nowhere"), "2_second", "kata_02_e")
 POOL = (A, B, C, D)
 OFF = Finding(Check.VALUES, "off by one", "all of it")
 SHAPE = Finding(Check.BLOCKS, "block too small", "all of it")
@@ -67,13 +68,13 @@ def test_a_check_is_named_in_words() -> None:
 
 
 def test_tracks_keep_the_order_of_the_exercises_whatever_that_of_the_grades() -> None:
-    found = standings(POOL, [passed(D), failed(C), passed(A)])
+    found = standings((*POOL, E), [todo(E), passed(D), failed(C), passed(A)])
     assert [track.name for track in found.tracks] == ["1_first", "2_second"]
     first, second = found.tracks
     assert [standing.kata for standing in first.standings] == [A, C]
     assert (first.solved, first.not_run) == (1, 1)
     assert (second.solved, second.not_run) == (1, 0)
-    assert [standing.kata for standing in found.all] == [A, C, D]
+    assert [standing.kata for standing in found.all] == [A, C, D, E]
 
 
 def test_a_track_of_which_nothing_ran_is_left_out() -> None:
