@@ -173,7 +173,7 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     ),
 }
 
-each = pytest.mark.parametrize("pattern", DIAGNOSES, ids=lambda pattern: pattern.__name__)
+each = pytest.mark.parametrize("pattern", SHOWN, ids=lambda pattern: pattern.__name__)
 
 
 @each
@@ -198,6 +198,11 @@ def test_pattern_is_not_seen_in_noise(pattern: Callable[[Suspect], Diagnosis | N
         **kernel_of,
     )
     assert pattern(noise) is None
+
+
+def test_every_pattern_is_asked_for_and_shown() -> None:
+    assert set(DIAGNOSES) == set(SHOWN)
+    assert len(DIAGNOSES) == len(SHOWN)
 
 
 def test_noise_has_no_diagnosis() -> None:
@@ -330,8 +335,9 @@ def test_padding_along_a_dimension_that_the_result_has_not_is_the_likelier() -> 
     assert "dimension 1 has 100 elements in blocks of 64" in why(padding_used, shown)
 
 
-def test_nan_that_is_expected_is_not_computed() -> None:
+def test_nan_that_is_expected_or_garbage_is_not_computed() -> None:
     nan = with_part((0, 0), np.nan)
+    assert computed_nan(suspect(nan, with_zeros=X + 1)) is None
     noise = with_part((0, 0), np.nan, NOISE)
     assert computed_nan(suspect(noise, nan, with_zeros=noise)) is None
     assert computed_nan(suspect(nan)) is None
@@ -493,6 +499,9 @@ def test_first_and_last_are_told_along_their_axis() -> None:
 
 
 SYMMETRIC = SQUARES + SQUARES.T
+OVERFLOWN = with_part((1, 1), np.inf)
+CORNER = SQUARES[:8, :8]
+TURN = CORNER.T - CORNER
 
 OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
     "a race leaves memory unwritten": (
@@ -533,6 +542,16 @@ OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
         read_before_written,
         padding_used,
     ),
+    "NaN and infinity": (
+        suspect(with_part((0, 0), np.nan, OVERFLOWN), with_zeros=with_part((0, 0), np.nan)),
+        computed_nan,
+        overflowed,
+    ),
+    "an unchanged input of zeros": (
+        suspect(np.zeros_like(X), inputs={"x": np.zeros_like(X)}),
+        all_zero,
+        input_unchanged,
+    ),
     "zero times the value": (suspect(np.zeros_like(X)), all_zero, same_factor),
     "an unchanged input lacks the amount": (
         suspect(X, X + 10, inputs={"x": X}),
@@ -569,6 +588,21 @@ OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
         ),
         another_block,
         one_share_of_the_sum,
+    ),
+    "the first share is carried on": (
+        suspect(never_cleared(), shares=(share_of("first", never_cleared()),)),
+        one_share_of_the_sum,
+        left_over,
+    ),
+    "turned by what was left": (
+        suspect(np.concatenate([TURN, CORNER.T]), np.concatenate([TURN, CORNER]), (8, 8)),
+        left_over,
+        transposed,
+    ),
+    "rows that are alike": (
+        suspect(1 + X[::-1] / 100, 1 + X / 100, X.shape),
+        rows_reordered,
+        rounded_too_early,
     ),
     "sums are carried on from the first block": (
         suspect(never_cleared()),

@@ -65,7 +65,16 @@ def interrupts():
 def recurses():
     recurses()
 """
-HELPER = """def raises(error):
+#: `raises` raises on the line on which the stub does, in a file of its own.
+HELPER = """
+
+
+
+
+
+
+
+def raises(error):
     raise error
 
 

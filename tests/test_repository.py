@@ -115,6 +115,7 @@ def test_given_code_is_a_stub_too(repository: Repository) -> None:
 ATTEMPTS = {
     "solved": "o_ref[...] = x_ref[...] * 2",
     "half": "x = x_ref[...]\nraise NotImplementedError('the rest')",
+    "below": "raise NotImplementedError('double it')\no_ref[...] = x_ref[...] * 2",
     "pass": "pass",
     "empty": "",
     "no-python": "o_ref[...] = = 2",

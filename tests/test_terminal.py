@@ -64,7 +64,7 @@ def shown(
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No colour setting of the machine that runs the tests."""
     monkeypatch.setenv("TERM", "xterm")
-    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
 
 
