@@ -33,7 +33,7 @@ def arithmetic_names(text: str) -> set[str]:
 
 
 def evaluate(text: str, sizes: dict[str, int]) -> int:
-    """The value of an arithmetic text over the sizes drawn so far."""
+    """The value of an arithmetic text over sizes. Raises ValueError for a division by zero."""
 
     def value(node: ast.expr) -> int:
         if isinstance(node, ast.BinOp):
@@ -44,4 +44,32 @@ def evaluate(text: str, sizes: dict[str, int]) -> int:
         assert isinstance(node.value, int)
         return node.value
 
-    return value(_parse_arithmetic(text))
+    try:
+        return value(_parse_arithmetic(text))
+    except ZeroDivisionError:
+        raise ValueError(f"{text!r} divides by zero") from None
+
+
+def settle(drawn: dict[str, int | str]) -> dict[str, int]:
+    """Turn arithmetic over each other into numbers; there must be no circle among them.
+
+    Raises ValueError where one is no size.
+    """
+    sizes: dict[str, int] = {}
+    while len(sizes) < len(drawn):
+        for name, item in drawn.items():
+            if isinstance(item, int):
+                sizes[name] = item
+            elif arithmetic_names(item) <= set(sizes):
+                sizes[name] = _size(name, item, sizes)
+    return {name: sizes[name] for name in drawn}
+
+
+def _size(name: str, text: str, sizes: dict[str, int]) -> int:
+    try:
+        size = evaluate(text, sizes)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if size < 0:
+        raise ValueError(f"{name}: {text!r} is {size}, and a size is not negative")
+    return size

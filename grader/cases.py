@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Sequence
 from typing import TypeVar
 
-from grader.arithmetic import arithmetic_names, evaluate
+from grader.arithmetic import settle
 from grader.keys import Key
 from grader.model import Case
 
@@ -27,7 +27,10 @@ def random_seed() -> int:
 
 
 def draw(kata: str, key: Key, session_seed: int) -> tuple[Case, ...]:
-    """The hidden cases of one kata: a function of its name, its key and the seed alone."""
+    """The hidden cases of one kata: a function of its name, its key and the seed alone.
+
+    Raises ValueError where arithmetic of the key gives no size.
+    """
     deck = random.Random(_digest(f"{session_seed}/{kata}"))
     hands = {name: _deal(deck, items, key.count) for name, items in sorted(key.choices.items())}
     dtypes = _deal(deck, key.dtypes, key.count)
@@ -37,7 +40,7 @@ def draw(kata: str, key: Key, session_seed: int) -> tuple[Case, ...]:
             index=index,
             session_seed=session_seed,
             seed=_digest(f"{session_seed}/{kata}/{index}") % 2**SEED_BITS,
-            sizes=_settle({name: hands[name][index] for name in key.choices}),
+            sizes=settle({name: hands[name][index] for name in key.choices}),
             dtype=dtypes[index],
         )
         for index in range(key.count)
@@ -53,15 +56,3 @@ def _deal(deck: random.Random, items: Sequence[T], count: int) -> list[T]:
     while len(hand) < count:
         hand += deck.sample(items, len(items))
     return hand[:count]
-
-
-def _settle(drawn: dict[str, int | str]) -> dict[str, int]:
-    """Turn arithmetic into numbers, in the order that it needs; the key has ruled out cycles."""
-    sizes: dict[str, int] = {}
-    while len(sizes) < len(drawn):
-        for name, item in drawn.items():
-            if isinstance(item, int):
-                sizes[name] = item
-            elif arithmetic_names(item) <= set(sizes):
-                sizes[name] = evaluate(item, sizes)
-    return {name: sizes[name] for name in drawn}

@@ -115,11 +115,11 @@ def katas(root: Path, folder: str = KATAS) -> tuple[Kata, ...]:
         for file in (root / folder).glob("*/kata_*.py")
         if TRACK.fullmatch(file.parent.name) and FILE.fullmatch(file.name)
     ]
-    return tuple(sorted(found, key=lambda kata: (_number(kata.track), kata.track, kata.stem)))
+    return tuple(sorted(found, key=_order))
 
 
-def _number(track: str) -> int:
-    return int(track.split("_", 1)[0])
+def _order(kata: Kata) -> tuple[int, str, int, str]:
+    return int(kata.track.split("_", 1)[0]), kata.track, int(kata.number), kata.stem
 
 
 def named(all_katas: Iterable[Kata], expression: str) -> tuple[Kata, ...]:
@@ -130,7 +130,7 @@ def named(all_katas: Iterable[Kata], expression: str) -> tuple[Kata, ...]:
     from _pytest.mark.expression import Expression
 
     pool = tuple(all_katas)
-    exact = tuple(k for k in pool if expression in (k.name, k.stem, k.id, k.id + ".py"))
+    exact = tuple(kata for kata in pool if expression in (kata.name, kata.stem))
     if exact:
         return exact
     try:
@@ -139,7 +139,7 @@ def named(all_katas: Iterable[Kata], expression: str) -> tuple[Kata, ...]:
         raise ValueError(f"{expression!r} is no expression that -k would take: {error}") from None
 
     def matches(kata: Kata) -> bool:
-        text = f"{kata.id}.py {kata.test}".lower()
+        text = f"{KATAS}/{kata.id}.py {kata.test}".lower()
 
         def contains(word: str, /, **_: object) -> bool:
             return word.lower() in text

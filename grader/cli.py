@@ -14,7 +14,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from grader import repository
-from grader.catalog import Kata, katas, named
+from grader.catalog import SOLUTIONS, Kata, katas, named
 from grader.regions import regions
 from grader.repository import STATE, RepositoryError, Synced
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         root = repository.find_root(Path.cwd())
         return options.command(options, root, console)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         print(f"kata: {error}", file=sys.stderr)
         return 2
 
@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _one(root: Path, name: str) -> Kata:
     """The only kata that matches. Raises RepositoryError for none or several."""
-    match named(katas(root), name):
+    match named(katas(root, SOLUTIONS), name):
         case (kata,):
             return kata
         case ():
@@ -84,7 +84,7 @@ def _where(kata: Kata) -> str:
 
 
 def _list(options: argparse.Namespace, root: Path, console: Console) -> int:
-    every = katas(root)
+    every = katas(root, SOLUTIONS)
     found = named(every, options.name) if options.name else every
     if not found:
         raise RepositoryError(f"no kata matches {options.name!r}")
@@ -92,12 +92,19 @@ def _list(options: argparse.Namespace, root: Path, console: Console) -> int:
     for track in dict.fromkeys(kata.track for kata in found):
         console.print(Text(track, "bold"))
         for kata in (kata for kata in found if kata.track == track):
-            state = ("todo    ", "yellow") if kata.untouched() else ("edited  ", "green")
+            state = _state(kata)
             number, name = (f"  {kata.number} ", "dim"), f" {kata.name:<{width}}  "
             line = Text.assemble(number, name, state, kata.key.concept)
             console.print(line, no_wrap=True, overflow="ellipsis")
     console.print(Text("edited: right or wrong, pytest -k kata tells", "dim"))
     return 0
+
+
+def _state(kata: Kata) -> tuple[str, str]:
+    """What the files tell, and its colour; padded to the longest."""
+    if not kata.path.exists():
+        return "gone    ", "red"
+    return ("todo    ", "yellow") if kata.untouched() else ("edited  ", "green")
 
 
 def _next(options: argparse.Namespace, root: Path, console: Console) -> int:
@@ -106,7 +113,7 @@ def _next(options: argparse.Namespace, root: Path, console: Console) -> int:
         console.print("Every kata has been edited. pytest -k kata tells which are solved.")
         return 0
     console.print(Text(_where(todo), "cyan"))
-    console.print(f"  {todo.key.title}: {todo.key.concept}")
+    console.print(f"  {todo.key.title}: {todo.key.concept}", markup=False)
     console.print(f"  pytest -k {todo.name}      stuck?  kata hint {todo.name}")
     return 0
 
@@ -134,7 +141,7 @@ def _asked(file: Path) -> dict[str, int]:
     except (OSError, ValueError):
         return {}
     levels = data.items() if isinstance(data, dict) else ()
-    return {kata: level for kata, level in levels if level in (1, 2, 3)}
+    return {kata: level for kata, level in levels if type(level) is int and 0 < level < 4}
 
 
 def _show(options: argparse.Namespace, root: Path, console: Console) -> int:
@@ -142,7 +149,10 @@ def _show(options: argparse.Namespace, root: Path, console: Console) -> int:
     if not options.yes:
         if not sys.stdin.isatty():
             raise RepositoryError("show asks before it spoils; without a terminal, say --yes")
-        answer = console.input(f"Show the solution of {kata.name}? \\[y/N] ")
+        try:
+            answer = console.input(f"Show the solution of {kata.name}? \\[y/N] ")
+        except EOFError:
+            return 1
         if answer.strip().lower() not in ("y", "yes"):
             return 1
     text = kata.solution.read_text(encoding="utf-8")
@@ -154,12 +164,12 @@ def _show(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 def _reset(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = _one(root, options.name)
-    saved = repository.reset(kata, datetime.datetime.now())
-    if saved is None:
+    if kata.path.exists() and kata.path.read_bytes() == kata.shipped().encode():
         console.print(f"{kata.name} is as shipped: nothing to reset")
-    else:
+        return 0
+    if saved := repository.reset(kata, datetime.datetime.now()):
         console.print(f"saved  {saved.relative_to(root).as_posix()}")
-        console.print(f"reset  {_where(kata)}")
+    console.print(f"reset  {_where(kata)}")
     return 0
 
 

@@ -44,21 +44,30 @@ def from_builtins(kind: Any, data: Any) -> Any:
         (kind,) = (k for k in typing.get_args(kind) if k is not types.NoneType)
         return from_builtins(kind, data)
     if origin is tuple:
+        _require(list, data)
         kinds = typing.get_args(kind)
         if kinds[-1] is Ellipsis:
             return tuple(from_builtins(kinds[0], item) for item in data)
         return tuple(from_builtins(k, item) for k, item in zip(kinds, data, strict=True))
     if origin is dict:
+        _require(dict, data)
         _, inner = typing.get_args(kind)
         return {key: from_builtins(inner, item) for key, item in data.items()}
     if dataclasses.is_dataclass(kind):
         hints = _hints(kind)
+        _require(dict, data)
+        if unknown := set(data) - set(hints):
+            raise TypeError(f"{kind} has no field {', '.join(sorted(unknown))}")
         return typing.cast(Any, kind)(**{k: from_builtins(hints[k], v) for k, v in data.items()})
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(data)
+    _require(kind, data)
+    return data
+
+
+def _require(kind: type, data: Any) -> None:
     if not isinstance(data, kind):
         raise TypeError(f"expected {kind.__name__}, got {type(data).__name__}: {data!r}")
-    return data
 
 
 @functools.cache

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ast
 import difflib
+import math
+import textwrap
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.arithmetic import arithmetic_names
+from grader.arithmetic import arithmetic_names, settle
 from grader.model import Check
 
 DEFAULT_CASES = 4
@@ -143,7 +145,7 @@ class _Reader:
 
     def _timeout(self) -> float | None:
         value = self.data.get("timeout")
-        if value is not None and (type(value) not in (int, float) or value <= 0):
+        if value is not None and (type(value) not in (int, float) or not 0 < value < math.inf):
             raise self._fail("timeout", f"needs a number of seconds above 0, not {value!r}")
         return value
 
@@ -157,13 +159,17 @@ class _Reader:
         if ("todo" in self.data) == ("stub" in self.data):
             raise self._fail("todo", "needs either todo (messages) or stub (given code), not both")
         if "stub" in self.data:
-            stubs = self._texts("stub", ())
+            stubs = tuple(map(_dedented, self._texts("stub", ())))
+            if not stubs:
+                raise self._fail("stub", "needs the given code of each solution region")
             for stub in stubs:
                 self._parse("stub", stub)
             return stubs, True
         messages = self._texts("todo", ())
         if not messages:
             raise self._fail("todo", "needs one message for each solution region")
+        if any(not message.strip() or "\n" in message for message in messages):
+            raise self._fail("todo", "a message is one line that is not empty")
         return tuple(map(_raise, messages)), False
 
     def _parse(self, key: str, code: str) -> None:
@@ -182,6 +188,7 @@ class _Reader:
         names = [name for name in table if name != "dtype"]
         choices = {name: self._choices(name, table[name], names) for name in names}
         self._no_cycle(choices)
+        self._all_sizes(choices)
         return choices, tuple(dtypes)
 
     def _choices(self, name: str, value: Any, names: list[str]) -> tuple[int | str, ...]:
@@ -200,9 +207,11 @@ class _Reader:
 
     def _range(self, key: str, value: dict[str, Any]) -> tuple[int, ...]:
         self._known(value, ["min", "max", "step"], f"{key}.")
-        match value.get("min"), value.get("max"), value.get("step", 1):
-            case int(low), int(high), int(step) if step >= 1 and 0 <= low <= high:
-                return tuple(range(low, high + 1, step))
+        ends = value.get("min"), value.get("max"), value.get("step", 1)
+        if not any(isinstance(end, bool) for end in ends):
+            match ends:
+                case int(low), int(high), int(step) if step >= 1 and 0 <= low <= high:
+                    return tuple(range(low, high + 1, step))
         raise self._fail(key, "a range is {min = …, max = …, step = …} with 0 <= min <= max")
 
     def _arithmetic(self, key: str, text: str, names: list[str]) -> None:
@@ -224,6 +233,16 @@ class _Reader:
                 raise self._fail("cases", f"these depend on each other: {', '.join(needs)}")
             for name in free:
                 del needs[name]
+
+    def _all_sizes(self, choices: dict[str, tuple[int | str, ...]]) -> None:
+        """Try each choice once, beside the others' first."""
+        first = {name: items[0] for name, items in choices.items()}
+        for name, items in choices.items():
+            for item in items:
+                try:
+                    settle({**first, name: item})
+                except ValueError as error:
+                    raise self._fail("cases", str(error)) from None
 
     def _mistakes(self) -> tuple[Mistake, ...]:
         tables = self.data.get("mistakes", [])
@@ -250,6 +269,10 @@ def _raise(message: str) -> str:
     if len(quoted) <= 60:
         return f"raise NotImplementedError({quoted})"
     return f"raise NotImplementedError(\n    {quoted}\n)"
+
+
+def _dedented(code: str) -> str:
+    return textwrap.dedent(code).strip("\n")
 
 
 def _indented(code: str) -> str:

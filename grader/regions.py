@@ -48,7 +48,7 @@ class Region:
 def regions(text: str) -> tuple[Region, ...]:
     """The regions of a file, in order. Raises RegionError where markers do not pair up."""
     found: list[Region] = []
-    lines = text.splitlines()
+    lines = text.split("\n")  # splitlines would also split at form feeds, unlike editors
     begin = 0
     for number, line in enumerate(lines, start=1):
         marker = line.strip()
@@ -61,6 +61,8 @@ def regions(text: str) -> tuple[Region, ...]:
                 raise RegionError(number, f"{END!r} without a {BEGIN!r} above it")
             opening = lines[begin - 1]
             indent = opening[: len(opening) - len(opening.lstrip())]
+            if line[: len(line) - len(line.lstrip())] != indent:
+                raise RegionError(number, f"{END!r} is not indented like its {BEGIN!r}")
             body = textwrap.dedent("\n".join(lines[begin : number - 1])).strip("\n")
             found.append(Region(begin, number, indent, body))
             begin = 0
@@ -77,8 +79,8 @@ def blank(text: str, fillings: Sequence[str]) -> str:
     found = regions(text)
     if len(found) != len(fillings):
         raise RegionError(1, f"{len(found)} regions, but {len(fillings)} texts to fill them with")
-    lines = text.splitlines()
+    lines = text.split("\n")
     for region, filling in reversed(list(zip(found, fillings, strict=True))):
-        body = textwrap.indent(filling.strip("\n"), region.indent).splitlines()
+        body = textwrap.indent(filling.strip("\n"), region.indent).split("\n")
         lines[region.begin : region.end - 1] = body
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import datetime
 import enum
+import keyword
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,25 +64,24 @@ def sync(root: Path, check: bool) -> tuple[SyncResult, ...]:
 
 def _sync(kata: Kata, check: bool) -> Synced:
     shipped = kata.shipped()
-    present = kata.path.read_text(encoding="utf-8") if kata.path.exists() else None
-    if present == shipped:
+    present = kata.path.read_bytes() if kata.path.exists() else None
+    if present == shipped.encode():
         return Synced.SAME
     if present is not None and not _is_stub(present, kata):
         return Synced.REFUSED
     if check:
         return Synced.DIFFERS
-    kata.path.parent.mkdir(parents=True, exist_ok=True)
-    kata.path.write_text(shipped, encoding="utf-8")
+    _write(kata, shipped, datetime.datetime.now())
     return Synced.WRITTEN
 
 
-def _is_stub(text: str, kata: Kata) -> bool:
+def _is_stub(content: bytes, kata: Kata) -> bool:
     """Whether every region holds what a stub holds: the key's text, or a lone raise."""
     try:
-        bodies = [region.body for region in regions(text)]
-    except RegionError:
+        bodies = [region.body for region in regions(content.decode())]
+    except (RegionError, UnicodeDecodeError):
         return False
-    given = {filling.strip("\n") for filling in kata.key.fillings}
+    given = set(kata.key.fillings)
     return bool(bodies) and all(body in given or _lone_raise(body) for body in bodies)
 
 
@@ -90,6 +90,8 @@ def _lone_raise(body: str) -> bool:
         statements = ast.parse(body).body
     except SyntaxError:
         return False
+    if any(line.lstrip().startswith("#") for line in body.splitlines()):
+        return False  # a note, perhaps an attempt that was put aside
     return (
         len(statements) == 1
         and isinstance(statements[0], ast.Raise)
@@ -103,14 +105,19 @@ def _lone_raise(body: str) -> bool:
 
 def reset(kata: Kata, now: datetime.datetime) -> Path | None:
     """Put the stub back; the attempt is saved first. Returns where, None if there was none."""
-    shipped = kata.shipped()
+    return _write(kata, kata.shipped(), now)
+
+
+def _write(kata: Kata, shipped: str, now: datetime.datetime) -> Path | None:
+    """Write the stub; what stood there and differs is kept. Returns where, None if nothing."""
     saved = None
-    if kata.path.exists() and (attempt := kata.path.read_bytes()) != shipped.encode():
+    if kata.path.exists() and (present := kata.path.read_bytes()) != shipped.encode():
         folder = kata.root / STATE / "attempts" / kata.id
         folder.mkdir(parents=True, exist_ok=True)
         saved = folder / f"{now:%Y-%m-%d_%H-%M-%S_%f}.py"
-        saved.write_bytes(attempt)
-    kata.path.write_text(shipped, encoding="utf-8")
+        saved.write_bytes(present)
+    kata.path.parent.mkdir(parents=True, exist_ok=True)
+    kata.path.write_bytes(shipped.encode())
     return saved
 
 
@@ -123,7 +130,8 @@ def new(root: Path, place: str) -> Kata:
     Raises RepositoryError for a malformed place or a name that is taken.
     """
     track, _, name = place.partition("/")
-    if not TRACK.fullmatch(track) or not FILE.fullmatch(f"kata_00_{name}.py"):
+    named = FILE.fullmatch(f"kata_00_{name}.py") and not keyword.iskeyword(name)
+    if not TRACK.fullmatch(track) or not named:
         raise RepositoryError(f"{place!r}: needs TRACK/NAME, such as 2_fusion/row_softmax")
     every = katas(root, SOLUTIONS)
     if taken := [kata for kata in every if kata.name == name]:

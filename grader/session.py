@@ -10,6 +10,7 @@ import pytest
 from grader.cases import draw
 from grader.catalog import Kata, katas, named
 from grader.grading import Grader
+from grader.keys import KeyProblem
 from grader.model import Case, Device
 from grader.sandbox.bench import Bench
 
@@ -26,7 +27,12 @@ class Session:
 
     def cases(self, kata: Kata) -> tuple[Case, ...]:
         """The kata's hidden cases in this session. Raises keys.KeyProblem."""
-        return draw(kata.id, kata.key, self.seed)
+        try:
+            return draw(kata.id, kata.key, self.seed)
+        except KeyProblem:
+            raise
+        except ValueError as error:
+            raise KeyProblem(kata.key_path, "cases", str(error)) from None
 
     @cached_property
     def _required_ids(self) -> frozenset[str]:

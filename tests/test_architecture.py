@@ -102,7 +102,6 @@ def test_only_kernels_imports_what_jax_keeps_to_itself() -> None:
     assert private == {"kernels"}
 
 
-@pytest.mark.xfail(strict=True, reason="sandbox/problems.py names the logger jax._src.callback")
 def test_only_kernels_mentions_what_jax_keeps_to_itself() -> None:
     texts = {module: file.read_text(encoding="utf-8") for module, file in FILES.items()}
     assert {room(m) for m, text in texts.items() if "jax._src" in text} == {"kernels"}

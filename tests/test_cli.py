@@ -147,7 +147,6 @@ def test_next_is_the_first_that_nobody_touched(shop: Shop) -> None:
     assert "Every kata has been edited" in shop.run("next")
 
 
-@pytest.mark.xfail(strict=True, reason="title and concept are printed as rich markup")
 @pytest.mark.parametrize("concept", ["index x_ref[i] by hand", "a block [bm, bn]", "[/i] closes"])
 def test_next_shows_brackets_as_they_are(shop: Shop, concept: str) -> None:
     shop.edit_key(shop.double, "doubling", concept)
@@ -215,7 +214,6 @@ def test_a_damaged_file_counts_as_no_hints(shop: Shop, hints: Path, data: bytes)
     assert levels(shop.run("hint", "double")) == "2"
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="1.0 is in (1, 2, 3), but no index")
 def test_half_damaged_levels_count_as_none(shop: Shop, hints: Path) -> None:
     hints.parent.mkdir()
     hints.write_bytes(b'{"1_first/kata_01_double": 1.0}')
@@ -256,7 +254,6 @@ def test_show_shows_the_regions_and_nothing_else(shop: Shop, flag: str) -> None:
     assert lines == [f"solutions/1_first/kata_01_double.py:{line}", Repository.BODY]
 
 
-@pytest.mark.xfail(strict=True, raises=EOFError, reason="Ctrl-D ends in a traceback")
 def test_the_end_of_input_is_no_yes(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(""))
     assert main(["show", "double"]) == 1
@@ -280,7 +277,6 @@ def test_reset_of_a_stub_does_nothing(shop: Shop) -> None:
     assert not (shop.root / ".kata").exists()
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="only files that are there are found")
 def test_reset_brings_a_deleted_file_back(shop: Shop) -> None:
     shop.double.path.unlink()
     shop.run("reset", "double")

@@ -113,20 +113,19 @@ def test_every_mode_can_be_asked_for() -> None:
 # ---- environment ----
 
 
-@pytest.mark.parametrize("backend", ["cpu", "tpu"])
-def test_jax_is_told_the_backend_that_was_chosen(backend: str) -> None:
-    device = Device(backend, Mode.INTERPRET, "")
+def test_jax_is_told_to_stay_on_the_cpu() -> None:
+    device = Device("cpu", Mode.INTERPRET, "")
     told = environment(device, {"JAX_PLATFORMS": "else", "HOME": "/home/me"})
-    assert told["JAX_PLATFORMS"] == backend
+    assert told["JAX_PLATFORMS"] == "cpu"
     assert told["HOME"] == "/home/me"
     assert told["TPU_SKIP_MDS_QUERY"] == "1"
 
 
-@pytest.mark.xfail(strict=True, reason="JAX fails loudly on any listed platform it does not have")
-def test_jax_is_told_of_one_kind_of_gpu() -> None:
+def test_accelerators_are_left_to_jax() -> None:
     """With "cuda,rocm", jax.devices() raises where only one of the two plugins is installed."""
-    told = environment(choose(AUTO, GPU), {})["JAX_PLATFORMS"]
-    assert told in ("cuda", "rocm")
+    device = choose(AUTO, GPU)
+    assert "JAX_PLATFORMS" not in environment(device, {})
+    assert environment(device, {"JAX_PLATFORMS": "cuda"})["JAX_PLATFORMS"] == "cuda"
 
 
 @pytest.mark.parametrize("mode", [Mode.STRICT, Mode.INTERPRET], ids=lambda mode: mode.value)

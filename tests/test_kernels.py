@@ -330,6 +330,10 @@ def in_a_loop(x_ref: Any, o_ref: Any) -> None:
         o_ref[pl.ds(row, 1)] = x_ref[pl.ds(row, 1)]
 
 
+def guarded_loop(x_ref: Any, o_ref: Any) -> None:
+    pl.when(pl.program_id(0) > 0)(lambda: in_a_loop(x_ref, o_ref))
+
+
 def in_halves(x_ref: Any, o_ref: Any) -> None:
     o_ref.at[0:4][...] = x_ref[0:4]
     o_ref.at[4:8][...] = o_ref[0:4]
@@ -354,6 +358,7 @@ def in_jit(x_ref: Any, o_ref: Any) -> None:
         (guarded_write_then_read, Touch.READ, Touch.GUARDED_WRITE),
         (nested, Touch.READ, Touch.GUARDED_WRITE),
         (in_a_loop, Touch.READ, Touch.WRITE),
+        (guarded_loop, Touch.READ, Touch.GUARDED_WRITE),
         (in_halves, Touch.READ, Touch.WRITE),
         (write_then_read, Touch.READ, Touch.WRITE),
         (in_jit, Touch.READ, Touch.WRITE),
@@ -519,6 +524,23 @@ def test_strict_tells_of_a_race(heard: list[str], capfd: pytest.CaptureFixture[s
 
 def test_the_plain_interpreter_forgives() -> None:
     assert np.array_equal(run(launch(outs=AGAIN, rows=16), Mode.INTERPRET), X[16:] * 2)
+
+
+def test_the_interpreters_memory_is_dropped_after_an_exception(
+    monkeypatch: pytest.MonkeyPatch, heard: list[str]
+) -> None:
+    """Its buffers and clocks, and JAX's tokens, on which a later callback would wait."""
+    from jax._src.dispatch import runtime_tokens
+
+    drops = []
+    monkeypatch.setattr(pltpu, "reset_tpu_interpret_mode_state", lambda: drops.append(1))
+    run(launch())
+    assert not drops
+    with pytest.raises(jax.errors.JaxRuntimeError):
+        run(launch(ins=BEYOND))
+    assert heard
+    assert len(drops) == 1
+    assert not runtime_tokens.current_tokens
 
 
 @pytest.mark.parametrize("mode", [Mode.STRICT, Mode.INTERPRET, Mode.COMPILED])

@@ -112,7 +112,6 @@ def test_what_was_filled_in_is_read_back(one: tuple[str, str], two: tuple[str, s
     assert blank(filled, two) == blank(TWO, two)
 
 
-@pytest.mark.xfail(strict=True, reason="str.splitlines also splits at form feeds and U+2028")
 @pytest.mark.parametrize("character", ["\x0c", "\u2028", "\x1c"], ids=["FF", "LS", "FS"])
 def test_lines_are_the_editors_lines(character: str) -> None:
     """Python's tokenizer and editors end a line at a newline alone."""

@@ -141,13 +141,11 @@ def test_unicode_encodings_keep_the_signs(encoding: str) -> None:
     assert shown(encoding=encoding) == shown()
 
 
-@pytest.mark.xfail(strict=True, reason="only the map's own signs are translated")
 def test_other_encodings_can_carry_whatever_the_learners_code_said() -> None:
     """What pytest's writer can't encode it writes unicode-escaped, newlines and all."""
     assert shown(encoding="ascii", given=grades("ValueError: größer als ∞")).encode("ascii")
 
 
-@pytest.mark.xfail(strict=True, reason="rich takes a dumb terminal for 80 columns wide")
 @pytest.mark.parametrize("width", [40, 120])
 def test_a_terminal_of_no_known_kind_keeps_its_width(
     width: int, monkeypatch: pytest.MonkeyPatch

@@ -11,10 +11,11 @@ Written against jax 0.10.2 and 0.12.0.1. Where an internal has moved, Unsupporte
 
 from grader.kernels.calls import kernel_call, walk_of
 from grader.kernels.jaxprs import UnsupportedJax, longest_sum
-from grader.kernels.launch import Launch, running
+from grader.kernels.launch import CALLBACK_LOGGER, Launch, running
 from grader.kernels.refs import first_touches
 
 __all__ = [
+    "CALLBACK_LOGGER",
     "Launch",
     "UnsupportedJax",
     "first_touches",

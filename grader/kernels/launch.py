@@ -15,6 +15,10 @@ from grader.kernels.calls import array_type, kernel_call, walk_of
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.model import Mode, Trace, Walk
 
+#: The interpreter runs a kernel's memory operations as host callbacks. What one of them raises
+#: reaches the caller as text alone; the exception itself, with its lines, goes to this logger.
+CALLBACK_LOGGER = "jax._src.callback"
+
 
 @contextlib.contextmanager
 def running(mode: Mode, seed: int, unwritten: Literal["nan", "zero"] = "nan") -> Iterator[None]:

@@ -35,7 +35,7 @@ def write(file: Path, grades: Sequence[Grade], session: Session) -> None:
     """Write the document, making its folder if need be."""
     file.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document(grades, session), indent=2, ensure_ascii=False)
-    file.write_text(text + "\n", encoding="utf-8")
+    file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
 
 def properties(grade: Grade) -> list[tuple[str, str]]:

@@ -31,6 +31,7 @@ def rendered(what: RenderableType, width: int, colour: bool, encoding: str = "ut
     console = Console(
         file=io.StringIO(),
         width=max(NARROWEST, min(width, WIDEST)),
+        height=100,  # given too, or rich falls back to 80 columns on a dumb terminal
         force_terminal=colour,
         color_system="standard" if colour else None,
         highlight=False,
@@ -39,7 +40,9 @@ def rendered(what: RenderableType, width: int, colour: bool, encoding: str = "ut
     with console.capture() as capture:
         console.print(what, crop=False)
     text = "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
-    return text if encoding.lower().startswith("utf") else text.translate(_PLAIN)
+    if encoding.lower().startswith("utf"):
+        return text
+    return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
 
 
 def map_of(found: Standings, verbosity: int = 0) -> RenderableType:

@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
+from grader.kernels import CALLBACK_LOGGER
 from grader.model import Place, Problem, Stage
 from grader.regions import RegionError, regions
 
 TRACEBACK_LIMIT = 20_000  # characters
-#: The interpreter runs a kernel's memory operations as host callbacks. What one of them raises
-#: reaches the caller as text alone; the exception itself, with its lines, goes to this logger.
-CALLBACK_LOGGER = "jax._src.callback"
 
 
 class NotGraded(Exception):
