@@ -134,7 +134,7 @@ def _shape(hint: Any, case: Case) -> tuple[int, ...]:
 def _dtype(hint: Any, case: Case) -> np.dtype[Any]:
     """The case's dtype where the annotation admits it, else the one that the annotation names."""
     admitted = list(hint.dtypes)
-    for wanted in (case.dtype, "float32", "int32"):
+    for wanted in (case.dtype, "float32", "int32", "bool"):
         if wanted in admitted:
             return dtype_of(wanted)
     if len(admitted) == 1 and isinstance(admitted[0], str):

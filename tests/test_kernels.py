@@ -274,15 +274,7 @@ def test_a_loop_carries_what_the_kernel_made() -> None:
     assert "scan" in trace.outside or "while" in trace.outside
 
 
-@pytest.mark.parametrize(
-    "kernel_first",
-    [
-        False,
-        pytest.param(
-            True, marks=pytest.mark.xfail(strict=True, reason="only the last branch counts")
-        ),
-    ],
-)
+@pytest.mark.parametrize("kernel_first", [False, True])
 def test_either_branch_of_a_cond_may_hold_the_kernel(kernel_first: bool) -> None:
     def either(x: Any) -> Any:
         branches = [launch(), lambda a: a]
@@ -369,7 +361,6 @@ def test_what_is_done_first_to_a_ref(kernel: Function, x: Touch, o: Touch) -> No
     assert first_of(kernel) == (x, o)
 
 
-@pytest.mark.xfail(strict=True, reason="the constants of run_scoped's jaxpr are not followed")
 def test_what_is_done_first_inside_run_scoped() -> None:
     def scoped(x_ref: Any, o_ref: Any) -> None:
         def body(buffer: Any) -> None:
@@ -424,7 +415,6 @@ def test_the_walk_is_the_last_kernels() -> None:
     assert walk.outputs == (((3, 0), (2, 0), (1, 0), (0, 0)),)
 
 
-@pytest.mark.xfail(strict=True, reason="an Element's index map returns elements, not blocks")
 def test_the_walk_counts_blocks_where_the_index_map_counts_elements() -> None:
     rows = pl.BlockSpec((pl.Element(8), pl.Element(128)), lambda i: (8 * i, 0))
     assert walked(launch(outs=rows)).outputs == (((0, 0), (1, 0), (2, 0), (3, 0)),)
@@ -484,6 +474,22 @@ def test_run_gives_every_result_on_the_host() -> None:
         results = Launch(lambda x: {"b": launch()(x), "a": x[:1]}, (X,), {}).run((X,))
     assert [type(result) for result in results] == [np.ndarray, np.ndarray]
     assert [result.shape for result in results] == [(1, 128), (32, 128)]
+
+
+def test_the_seed_shuffles_parallel_steps_and_no_others() -> None:
+    """Each step stores what the step before it on the same core has left in scratch."""
+
+    def left(x_ref: Any, o_ref: Any, last_ref: Any) -> None:
+        o_ref[...] = last_ref[...]
+        last_ref[...] = x_ref[...]
+
+    def orders(parallel: bool) -> set[bytes]:
+        scratch = [pltpu.VMEM((8, 128), jnp.float32)]
+        function = launch(left, parallel=parallel, scratch_shapes=scratch)
+        return {run(function, seed=seed)[::8, 0].tobytes() for seed in (0, 1, 3, 3)}
+
+    assert len(orders(parallel=True)) == 3
+    assert len(orders(parallel=False)) == 1
 
 
 def test_memory_that_nothing_has_written() -> None:
@@ -595,6 +601,5 @@ def test_the_longest_sum_may_depend_on_keywords() -> None:
     assert longest_sum(blocks, [np.ones(64, np.float32)], {"bn": 16}) == 16
 
 
-@pytest.mark.xfail(strict=True, reason="a reduction over no axes is taken for one over axis 0")
 def test_the_sum_of_a_scalar_has_one_term() -> None:
     assert longest_sum(jnp.sum, [np.ones((), np.float32)], {}) == 1

@@ -31,8 +31,6 @@ def double_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
     return x * 2
 """
 
-NO_BOOL = pytest.mark.xfail(strict=True, reason="Bool admits two names, so none is chosen")
-
 Load = Callable[[str], ModuleType]
 
 
@@ -90,7 +88,7 @@ def test_an_open_annotation_follows_the_case(load: Load, dtype: str) -> None:
         ("Int32", "int32"),
         ("UInt8", "uint8"),
         ("Int", "int32"),
-        pytest.param("Bool", "bool", marks=NO_BOOL),
+        ("Bool", "bool"),
         ("Num", "bfloat16"),
     ],
 )
@@ -133,7 +131,7 @@ def test_values_differ_between_elements_inputs_and_seeds(load: Load) -> None:
 
 @pytest.mark.parametrize(
     ("annotation", "low", "high"),
-    [("Int32", -1000, 1000), ("UInt8", 0, 255), pytest.param("Bool", 0, 1, marks=NO_BOOL)],
+    [("Int32", -1000, 1000), ("UInt8", 0, 255), ("Bool", 0, 1)],
 )
 def test_integers_and_bools_use_their_range(
     load: Load, annotation: str, low: int, high: int

@@ -152,7 +152,6 @@ def test_right_values_by_luck() -> None:
     assert check(evidence(attempt(traced=trace(shared, apart))))
 
 
-@pytest.mark.xfail(strict=True, reason="an output in HBM has no block, its index map no say")
 def test_parallel_steps_may_copy_into_one_output_in_hbm() -> None:
     by_hand = replace(output((32, 128), Touch.NOTHING, axes=()), space="any")
     assert check(evidence(attempt(traced=trace(call(by_hand, parallel=(0,)))))) is None
@@ -227,7 +226,6 @@ def test_a_read_out_of_bounds() -> None:
     assert "its indices start at 0" in said
 
 
-@pytest.mark.xfail(strict=True, reason="a swap out of bounds is told as a read")
 @pytest.mark.parametrize("verb", ["swap", "masked swap", "write"])
 def test_a_store_out_of_bounds(verb: str) -> None:
     said = on(

@@ -52,16 +52,17 @@ def _translated(problem: Problem) -> tuple[str, str, str]:
         )
     if "RACE DETECTED" in message:
         return _race(message)
+    stored = re.search(r"Out-of-bounds (masked swap|swap|write)", message)
+    if stored or (problem.kind == "AssertionError" and "swap" in problem.traceback):
+        return (
+            "stores out of bounds",
+            "The kernel stores out of bounds: past the end of its Ref.",
+            "Inside the kernel a Ref holds one block only; its indices start at 0.",
+        )
     if "Out-of-bounds" in message or "out of bound" in message.lower():
         return (
             "reads out of bounds",
             f"The kernel reads out of bounds.\n{paragraph('error', message)}",
-            "Inside the kernel a Ref holds one block only; its indices start at 0.",
-        )
-    if problem.kind == "AssertionError" and "swap" in problem.traceback:
-        return (
-            "stores out of bounds",
-            "The kernel stores out of bounds: past the end of its Ref.",
             "Inside the kernel a Ref holds one block only; its indices start at 0.",
         )
     first_line = (message.splitlines() or [""])[0]

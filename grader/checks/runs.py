@@ -11,8 +11,8 @@ from grader.model import Accident, Check, Finding, Problem, Stage
 #: What an exception's text betrays, and what to try. The first that matches is shown.
 ADVICE: tuple[tuple[str, str], ...] = (
     (
-        r"'?AbstractRef'? object has no attribute '_\w+'|got <class '.*Ref'>|"
-        r"unsupported operand type.*Ref",
+        r"'AbstractRef' object has no attribute|got a Ref of type|TransformedRefs cannot be|"
+        r"requires ndarray or scalar arguments, got <class .*Tracer'>|Cannot store a Ref into",
         "A Ref is a handle to memory, not an array. Load what it holds with ref[...], for example "
         "x_ref[...], and compute with that.",
     ),

@@ -41,9 +41,14 @@ class Reader:
         inner = inner_jaxprs(eqn)
         if name not in _WRAPPERS or not inner:
             self.outside.append(name)
-        results = [any(flags)] * count
+        results = [False if inner else any(flags)] * count
         for sub in inner:
-            matching = flags if len(sub.invars) == len(flags) else [any(flags)] * len(sub.invars)
+            # A cond's first operand chooses the branch; the rest line up with each branch's.
+            aligned = flags[len(flags) - len(sub.invars) :]
+            matching = (
+                aligned if len(aligned) == len(sub.invars) else [any(flags)] * len(sub.invars)
+            )
             found = self.read(sub, matching)
-            results = found if len(found) == count else [any(found) or any(results)] * count
+            found = found if len(found) == count else [any(found)] * count
+            results = [one or other for one, other in zip(results, found, strict=True)]
         return results

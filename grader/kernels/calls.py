@@ -126,18 +126,28 @@ def walk_of(eqn: Any) -> Walk | None:
     steps = list(itertools.product(*map(range, sizes)))
     columns = [np.array(column, np.int32) for column in zip(*steps, strict=True)]
     outputs = mapping.block_mappings[mapping.num_inputs : mapping.num_inputs + mapping.num_outputs]
-    return Walk(
-        steps=tuple(steps),
-        outputs=tuple(_indices(spec.index_map_jaxpr, columns, count) for spec in outputs),
-    )
+    visited = [_visited(spec, columns, count) for spec in outputs]
+    if any(blocks is None for blocks in visited):
+        return None
+    return Walk(steps=tuple(steps), outputs=tuple(blocks for blocks in visited if blocks))
 
 
-def _indices(
-    index_map: Any, columns: list[np.ndarray[Any, Any]], count: int
-) -> tuple[tuple[int, ...], ...]:
-    function = core.jaxpr_as_fun(index_map)
-    if not columns:
-        results = [np.full(count, int(value)) for value in function()]
-    else:
+def _visited(
+    spec: Any, columns: list[np.ndarray[Any, Any]], count: int
+) -> tuple[tuple[int, ...], ...] | None:
+    """The block indices of one operand, step by step; None where blocks overlap."""
+    function = core.jaxpr_as_fun(spec.index_map_jaxpr)
+    if columns:
         results = [np.asarray(value) for value in jax.jit(jax.vmap(function))(*columns)]
-    return tuple(tuple(int(value[step]) for value in results) for step in range(count))
+    else:
+        results = [np.full(count, int(value)) for value in function()]
+    # An index map counts blocks, but along an Element dimension elements.
+    units = [_size(dim) or 1 if _counts_elements(dim) else 1 for dim in spec.block_shape]
+    pairs = list(zip(results, units, strict=True))
+    if any((value % unit).any() for value, unit in pairs):
+        return None
+    return tuple(tuple(int(value[step]) // unit for value, unit in pairs) for step in range(count))
+
+
+def _counts_elements(dim: Any) -> bool:
+    return type(dim).__name__ == "Element"

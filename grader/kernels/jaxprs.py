@@ -55,5 +55,5 @@ def _sums(jaxpr: Any) -> Iterator[int]:
             (contracted, _), _ = eqn.params["dimension_numbers"]
             yield int(np.prod([shape[axis] for axis in contracted], initial=1))
         elif name in _SUMS:
-            axes = eqn.params.get("axes") or (eqn.params.get("axis", 0),)
+            axes = eqn.params["axes"] if "axes" in eqn.params else (eqn.params["axis"],)
             yield int(np.prod([shape[axis] for axis in axes], initial=1))

@@ -26,12 +26,12 @@ def _touch(jaxpr: Any, refs: dict[int, int], touches: dict[int, Touch], guarded:
         name = eqn.primitive.name
         operands = [refs.get(id(var)) for var in eqn.invars]
         for sub in (inner := inner_jaxprs(eqn)):
-            # A cond's first operand chooses the branch; the rest line up with each branch's.
-            aligned = operands[len(operands) - len(sub.invars) :]
+            # A cond's first operand chooses the branch; the rest line up with each branch's. The
+            # body of a run_scoped takes its buffers as inputs, what it closes over as constants.
+            inputs = sub.constvars if name == "run_scoped" else sub.invars
+            aligned = operands[len(operands) - len(inputs) :]
             mapped = {
-                id(var): ref
-                for var, ref in zip(sub.invars, aligned, strict=False)
-                if ref is not None
+                id(var): ref for var, ref in zip(inputs, aligned, strict=False) if ref is not None
             }
             _touch(sub, mapped, touches, guarded or name == "cond")
         if inner:

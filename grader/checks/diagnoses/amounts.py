@@ -59,6 +59,8 @@ def same_factor(suspect: Suspect) -> Diagnosis | None:
         return None
     factor = float(np.median(got[large] / wanted[large]))
     slack = allowed * max(abs(factor), 1.0) + rounding(got, result.dtype)
+    if abs(factor - 1) * np.abs(wanted[large]).max() <= slack.max():
+        return None
     if not (np.abs(got - factor * wanted) <= slack).all():
         return None
     return Diagnosis(
@@ -80,6 +82,8 @@ def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
     """Errors of bfloat16 size in a result that should have float32's: rounded on the way."""
     result = suspect.result
     if result.dtype not in ROUNDOFF or not np.isfinite(result.actual).all():
+        return None
+    if not np.isfinite(result.expected).all():
         return None
     scale, error = rms(result.expected), rms(result.actual - result.expected)
     # One rounding to bfloat16 errs by about 2**-10 of a value; sums make it a little more.

@@ -20,7 +20,8 @@ def shared_by_parallel_steps(suspect: Suspect) -> Diagnosis | None:
     for axis in suspect.call.parallel if suspect.call else ():
         steps = suspect.call.grid[axis] if suspect.call else None
         for output in suspect.refs(Role.OUTPUT):
-            if steps != 1 and axis not in output.axes:
+            pipelined = output.space not in ("any", "hbm")  # else the kernel copies by hand
+            if pipelined and steps != 1 and axis not in output.axes:
                 return Diagnosis(
                     f"grid dimension {axis} is not parallel: a race",
                     f"Grid dimension {axis} is marked parallel, but all its steps write to the "
