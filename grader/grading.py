@@ -25,7 +25,7 @@ from grader.model import (
 from grader.sandbox.bench import Bench, Worker
 from grader.sandbox.messages import Answer, Ask, Task
 
-#: Seconds for a solution's spec, and for a closer look at a wrong result.
+#: Seconds for a solution's spec.
 TRUSTED_SECONDS = 60.0
 
 
@@ -79,7 +79,8 @@ class Grader:
         attempt = self._stuck.get(kata.path) or self._attempt(
             worker, kata, case, reference, seconds
         )
-        state, stars, finding = verdict(self._evidence(worker, kata, case, reference, attempt))
+        evidence = self._evidence(worker, kata, case, reference, attempt, seconds)
+        state, stars, finding = verdict(evidence)
         return Grade(
             kata=kata.id,
             case=case.index,
@@ -126,11 +127,12 @@ class Grader:
         case: Case,
         reference: Reference,
         attempt: Attempt | Accident,
+        seconds: float | None,
     ) -> Evidence:
         @functools.cache
         def clues() -> Clues:
             worker.ask(self._ask(Task.EXPLAIN, kata, case, reference))
-            answer = worker.answer(TRUSTED_SECONDS)
+            answer = worker.answer(seconds)
             return (answer.clues if isinstance(answer, Answer) else None) or Clues()
 
         return Evidence(

@@ -27,16 +27,15 @@ def check(evidence: Evidence) -> Finding | None:
     wrong = [(position, result) for position, result in enumerate(results) if result.wrong.any()]
     complaints = evidence.observed.complaints
     if not wrong:
-        return complained(complaints) if complaints else _lucky(evidence)
+        return complained(complaints) if complaints else _lucky(evidence, results)
     position, result = wrong[0]
     diagnosis = diagnose(_suspect(evidence, position, result))
     return complained(complaints, diagnosis) if complaints else _finding(result, diagnosis)
 
 
-def _lucky(evidence: Evidence) -> Finding | None:
+def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
     """Right values that another order of the parallel grid steps would have made wrong."""
     trace = evidence.observed.trace
-    results = _comparisons(evidence)
     for call in trace.calls if trace and results else ():
         if found := shared_by_parallel_steps(Suspect(results[0], call)):
             return Finding(Check.VALUES, found.phrase, f"Right only by luck.\n{found.why}")
