@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
+
 import pytest
 
 from tests.conftest import Repository
@@ -110,10 +113,16 @@ else:
     assert "out of bounds" in ran.phrase("now_and_then")
 
 
-def test_nothing_is_left_behind(repository: Repository, tmp_path_factory: pytest.TempPathFactory):
+def test_nothing_is_left_behind(
+    repository: Repository, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """No process and no file outlives the session, also when a kernel hangs."""
     scratch = tmp_path_factory.mktemp("scratch")
     key = "timeout = 2\n" + repository.KEY
-    repository.solve(repository.add("python_loop", key=key), PYTHON_LOOP)
-    repository.pytest(TMPDIR=str(scratch))
+    mark = f"{time.time_ns() % 10**8}.5"
+    body = f"import subprocess\nsubprocess.Popen(['sleep', '{mark}'])\n{PYTHON_LOOP}"
+    repository.solve(repository.add("python_loop", key=key), body)
+    assert repository.pytest(TMPDIR=str(scratch)).state("python_loop") == "failed"
     assert not list(scratch.glob("pallas-katas-*"))
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert mark not in running.stdout

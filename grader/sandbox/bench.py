@@ -131,7 +131,7 @@ class Worker:
         self._socket.close()
         # Of one that is already ending, a kill changes neither exit code nor signal.
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._process.pid, signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)
         return self._process.wait()
 
 

@@ -44,7 +44,8 @@ def main(control_fd: int, folder: str) -> None:
                 control.sendall(NUMBER.pack(status))
     for child in alive:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
+            os.killpg(child, signal.SIGKILL)
+    os._exit(0)  # nothing to tidy up that is worth the time
 
 
 def _fork(worker, control: socket.socket, fd: int, folder: str) -> int:
@@ -56,6 +57,7 @@ def _fork(worker, control: socket.socket, fd: int, folder: str) -> int:
         os.close(fd)
         return child
     control.close()
+    os.setsid()  # what the learner's code starts ends with it
     worker.main(socket.socket(fileno=fd), folder)
     os._exit(0)
 
