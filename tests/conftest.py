@@ -151,3 +151,10 @@ dtype = ["float32", "bfloat16"]
 def repository(tmp_path: Path) -> Repository:
     """An empty repository; add katas to it."""
     return Repository(tmp_path)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Our own tests start whole pytest processes: on a busy machine those take their time."""
+    for item in items:
+        if ROOT / "tests" in item.path.parents and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(300))

@@ -265,6 +265,11 @@ def test_each_result_is_followed_on_its_own() -> None:
     assert len(trace.calls) == 3
 
 
+def test_each_result_is_followed_through_jit() -> None:
+    both = jax.jit(lambda made, plain: (plain + 1, made * 2))
+    assert traced(lambda x: both(launch()(x), x)).from_kernel == (False, True)
+
+
 def test_a_loop_carries_what_the_kernel_made() -> None:
     def looped(x: Any) -> Any:
         return jax.lax.fori_loop(0, 3, lambda _, a: launch()(a), x)
@@ -425,6 +430,8 @@ def test_a_walk_that_is_not_known_before_the_run() -> None:
     assert walked(lambda n, x: launch(grid=(n,))(x), np.int32(4), X) is None
     assert walked(lambda x: x + 1) is None
     assert walked(launch(grid=(5000,))) is None
+    overlapping = pl.BlockSpec((pl.Element(8), pl.Element(128)), lambda i: (4 * i, 0))
+    assert walked(launch(outs=overlapping)) is None
 
 
 # ---- running ----
@@ -588,6 +595,9 @@ def test_compiled_mode_compiles() -> None:
         (lambda x, y: jnp.einsum("bij,bij->b", x, y), [(9, 4, 5), (9, 4, 5)], 20),
         (lambda x, y: (x.sum(0), y.sum(0)), [(9, 4), (30, 2)], 30),
         (jax.jit(lambda x: jax.jit(lambda a: a.sum(1))(x)), [(4, 7)], 7),
+        (lambda x: jax.lax.scan(lambda c, a: (c + a, a), x[0], x)[0], [(9, 4)], 9),
+        (lambda x, y: jax.lax.conv(x, y, (1, 1), "SAME"), [(1, 3, 8, 8), (5, 3, 2, 2)], 12),
+        (lambda x: jax.ops.segment_sum(x, jnp.zeros(6, jnp.int32), 2), [(6, 4)], 6),
     ],
 )
 def test_the_longest_sum(function: Function, shapes: list[tuple[int, ...]], terms: int) -> None:

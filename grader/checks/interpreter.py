@@ -54,9 +54,10 @@ def _translated(problem: Problem) -> tuple[str, str, str]:
         return _race(message)
     stored = re.search(r"Out-of-bounds (masked swap|swap|write)", message)
     if stored or (problem.kind == "AssertionError" and "swap" in problem.traceback):
+        what = "The kernel stores out of bounds: past the end of its Ref."
         return (
             "stores out of bounds",
-            "The kernel stores out of bounds: past the end of its Ref.",
+            f"{what}\n{paragraph('error', message)}" if message else what,
             "Inside the kernel a Ref holds one block only; its indices start at 0.",
         )
     if "Out-of-bounds" in message or "out of bound" in message.lower():
@@ -74,6 +75,8 @@ def _translated(problem: Problem) -> tuple[str, str, str]:
 
 
 def _race(text: str) -> tuple[str, str, str]:
+    # The clocks by which the interpreter knows are of no use to a reader.
+    text = "\n".join(line for line in text.splitlines() if "clock:" not in line)
     return (
         "race between two cores",
         "A race: two cores touch the same memory, at least one of them writes, and nothing orders "

@@ -45,15 +45,23 @@ def longest_sum(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[
 
 def _sums(jaxpr: Any) -> Iterator[int]:
     for eqn in jaxpr.eqns:
-        for sub in inner_jaxprs(eqn):
-            yield from _sums(sub)
-        name, shape = (
-            eqn.primitive.name,
-            getattr(eqn.invars[0].aval, "shape", ()) if eqn.invars else (),
-        )
-        if name == "dot_general":
-            (contracted, _), _ = eqn.params["dimension_numbers"]
-            yield int(np.prod([shape[axis] for axis in contracted], initial=1))
-        elif name in _SUMS:
-            axes = eqn.params["axes"] if "axes" in eqn.params else (eqn.params["axis"],)
-            yield int(np.prod([shape[axis] for axis in axes], initial=1))
+        inner = [terms for sub in inner_jaxprs(eqn) for terms in _sums(sub)]
+        turns = eqn.params["length"] if eqn.primitive.name == "scan" else 1  # each may add
+        yield turns * max(inner, default=1)
+        shapes = [getattr(var.aval, "shape", ()) for var in eqn.invars]
+        yield from _terms(eqn.primitive.name, eqn.params, shapes)
+
+
+def _terms(name: str, params: dict[str, Any], shapes: list[tuple[int, ...]]) -> Iterator[int]:
+    """How many terms one equation adds up, if it does."""
+    if name == "dot_general":
+        (contracted, _), _ = params["dimension_numbers"]
+        yield int(np.prod([shapes[0][axis] for axis in contracted], initial=1))
+    elif name in _SUMS:
+        axes = params["axes"] if "axes" in params else (params["axis"],)
+        yield int(np.prod([shapes[0][axis] for axis in axes], initial=1))
+    elif name == "conv_general_dilated":
+        features = shapes[1][params["dimension_numbers"].rhs_spec[0]]
+        yield int(np.prod(shapes[1])) // max(features, 1)
+    elif name == "scatter-add":
+        yield shapes[2][0] if shapes[2] else 1
