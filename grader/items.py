@@ -81,6 +81,8 @@ class KataCase(pytest.Item):
         self._show_prints(grade.printed)
         if grade.state is State.TODO:
             pytest.skip("todo")
+        if grade.finding and grade.finding.full and self.config.get_verbosity() > 1:
+            self.add_report_section("call", "full error", grade.finding.full)
         if grade.finding:
             raise KataFailed(self._explanation(grade.finding, grade.drawn))
 

@@ -71,11 +71,15 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Why a check said no: a phrase for a table cell, and the whole explanation."""
+    """Why a check said no: a phrase for a table cell, and the whole explanation.
+
+    `full` is an exception's whole traceback, for those who ask (-vv).
+    """
 
     check: Check
     phrase: str
     message: str
+    full: str = ""
 
 
 @dataclass(frozen=True, slots=True)

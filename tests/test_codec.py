@@ -78,7 +78,7 @@ def test_the_form_of_a_grade() -> None:
         "case": 2,
         "state": "failed",
         "stars": 1,
-        "finding": {"check": "values", "phrase": "off", "message": "off by one"},
+        "finding": {"check": "values", "phrase": "off", "message": "off by one", "full": ""},
         "drawn": "",
         "seconds": 0.0,
         "printed": "",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.checks.runs import advice_for, check
+from grader.checks.runs import advice_for, check, in_short
 from grader.kernels import Launch, running
 from grader.model import Accident, Attempt, Check, Mode, Place, Problem, Stage
 from grader.sandbox.problems import NotGraded, caught
@@ -21,6 +21,10 @@ from tests.making import FILE, attempt, evidence
 
 LINE = Place(12, "o_ref[...] = x_ref + 1")
 PROBLEM = Problem(Stage.TRACE, "ValueError", "no such thing\nat all", LINE)
+
+
+def problem(kind: str, message: str, line: str = "") -> Problem:
+    return Problem(Stage.TRACE, kind, message, Place(1, line) if line else None)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -171,15 +175,27 @@ def test_advice_on_a_file_that_lost_its_test() -> None:
         NotGraded("the file has lost its test: def test_double(hidden_case): …"),
         NotGraded("test_double does not call hidden_case.grade(double)"),
     ):
-        assert "last lines of the file" in advice_for(f"NotGraded: {error}")
+        assert "last lines of the file" in advice_for(problem("NotGraded", str(error)))
 
 
 def test_advice_on_memory() -> None:
     with pytest.raises(MemoryError) as raised:
         np.ones(2**50)
-    assert "built too large" in advice_for(f"{type(raised.value).__name__}: {raised.value}")
+    assert "built too large" in advice_for(problem(type(raised.value).__name__, str(raised.value)))
 
 
 def test_no_advice_on_the_unknown() -> None:
-    assert advice_for("ZeroDivisionError: division by zero") == ""
-    assert advice_for("ValueError: could not broadcast input array") == ""
+    assert advice_for(problem("ZeroDivisionError", "division by zero")) == ""
+    assert advice_for(problem("ValueError", "could not broadcast input array")) == ""
+
+
+def test_advice_on_a_slice_differs_from_that_on_a_branch() -> None:
+    kind, message = "TracerBoolConversionError", "Attempted boolean conversion of traced array"
+    assert "pl.ds" in advice_for(problem(kind, message, "o_ref[...] = x_ref[i * 8 : i * 8 + 8]"))
+    assert "pl.when" in advice_for(problem(kind, message, "if x_ref[0] > 0:"))
+    assert "pl.when" in advice_for(problem(kind, message))
+
+
+def test_a_long_text_is_cut_to_its_first_paragraph() -> None:
+    assert in_short("ValueError: no") == "ValueError: no"
+    assert in_short("first\nline\n\nsecond") == "first\nline\n(the whole text: pytest -vv)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from grader.checks.diagnoses import Diagnosis
-from grader.checks.runs import advice_for
+from grader.checks.runs import advice_for, in_short
 from grader.checks.words import at, paragraph
 from grader.model import Check, Finding, Problem
 
@@ -26,7 +26,7 @@ def raised(problem: Problem, file: str) -> Finding:
         parts.append(paragraph("line", at(file, problem.place)))
     if advice:
         parts.append(paragraph("try", advice))
-    return Finding(Check.VALUES, phrase, "\n".join(parts))
+    return Finding(Check.VALUES, phrase, "\n".join(parts), problem.traceback)
 
 
 def _translated(problem: Problem) -> tuple[str, str, str]:
@@ -69,8 +69,9 @@ def _translated(problem: Problem) -> tuple[str, str, str]:
     first_line = (message.splitlines() or [""])[0]
     return (
         f"{problem.kind}: {first_line}",
-        f"The kernel raises while it runs.\n{paragraph('error', f'{problem.kind}: {message}')}",
-        advice_for(f"{problem.kind}: {message}"),
+        "The kernel raises while it runs.\n"
+        + paragraph("error", in_short(f"{problem.kind}: {message}")),
+        advice_for(problem),
     )
 
 

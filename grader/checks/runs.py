@@ -30,6 +30,13 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "A kernel returns nothing: store the result, o_ref[...] = value.",
     ),
     (
+        # The last line of the text is the learner's: here it slices.
+        r"(boolean conversion of traced|static start)[\s\S]*\n.*\[[^\]\n]*:[^\]\n]*\].*\Z",
+        "A slice needs a size that is known while tracing: ref[pl.ds(start, size)], where start "
+        "may be a value. But mind that a Ref holds only the block of the present grid step, and "
+        "its indices start at 0: often [...] is all that is needed.",
+    ),
+    (
         r"Attempted boolean conversion of traced|TracerBoolConversionError",
         "A kernel is traced once for all grid steps, so Python's if cannot look at a value. Use "
         "@pl.when(condition) to run code on some steps, jnp.where to choose elements.",
@@ -91,16 +98,24 @@ def _raised(problem: Problem, file: str) -> Finding:
         Stage.IMPORT: "The file cannot be imported",
         Stage.TRACE: "The launch cannot be traced: it fails before a kernel runs",
     }.get(problem.stage, "It fails")
-    parts = [f"{when}.", paragraph("error", what)]
+    parts = [f"{when}.", paragraph("error", in_short(what))]
     if problem.place:
         parts.append(paragraph("line", at(file, problem.place)))
-    if advice := advice_for(f"{problem.kind}: {problem.message}"):
+    if advice := advice_for(problem):
         parts.append(paragraph("try", advice))
-    return Finding(Check.RUNS, phrase, "\n".join(parts))
+    return Finding(Check.RUNS, phrase, "\n".join(parts), problem.traceback)
 
 
-def advice_for(text: str) -> str:
-    """What to try, for an exception's text that is known; else nothing."""
+def in_short(message: str) -> str:
+    """The first paragraph of an exception's text, and a word on where the rest is."""
+    first, _, rest = message.strip().partition("\n\n")
+    return f"{first}\n(the whole text: pytest -vv)" if rest else first
+
+
+def advice_for(problem: Problem) -> str:
+    """What to try, for an exception whose text is known; else nothing."""
+    line = problem.place.text if problem.place else ""
+    text = f"{problem.kind}: {problem.message}\n{line}"
     for pattern, advice in ADVICE:
         if re.search(pattern, text):
             return advice
