@@ -272,7 +272,7 @@ def test_why_nothing_was_stored(first: Touch, reason: str) -> None:
 def test_elements_that_were_not_stored_are_told_in_indices_of_the_array() -> None:
     part = (slice(26, 28), slice(64, 128))
     shown = suspect(with_part(part, np.nan), with_zeros=with_part(part, 0.0))
-    assert "elements [26:28, 64:128] of o_ref never written" in why(never_stored, shown)
+    assert "In o_ref, elements [26:28, 64:128] never written" in why(never_stored, shown)
 
 
 def test_elements_that_become_numbers_were_stored() -> None:

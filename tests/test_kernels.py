@@ -425,6 +425,12 @@ def test_the_walk_counts_blocks_where_the_index_map_counts_elements() -> None:
     assert walked(launch(outs=rows)).outputs == (((0, 0), (1, 0), (2, 0), (3, 0)),)
 
 
+def test_the_walk_of_a_grid_without_steps() -> None:
+    """A block larger than the array, and a grid that is rounded down: nothing is ever run."""
+    walk = walked(launch(grid=(0,)))
+    assert (walk.steps, walk.outputs) == ((), ((),))
+
+
 def test_a_walk_that_is_not_known_before_the_run() -> None:
     assert walked(gathered, np.arange(4, dtype=np.int32), X) is None
     assert walked(lambda n, x: launch(grid=(n,))(x), np.int32(4), X) is None

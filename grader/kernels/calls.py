@@ -121,15 +121,17 @@ def walk_of(eqn: Any) -> Walk | None:
     mapping = eqn.params["grid_mapping"]
     sizes = [n if isinstance(n, int) else 0 for n in mapping.grid]
     count = int(np.prod(sizes)) if sizes else 1
-    if mapping.num_index_operands or not 0 < count <= MAX_STEPS:
+    dynamic = any(not isinstance(n, int) for n in mapping.grid)
+    if mapping.num_index_operands or dynamic or count > MAX_STEPS:
         return None
+    if not count:
+        return Walk(steps=(), outputs=((),) * mapping.num_outputs)
     steps = list(itertools.product(*map(range, sizes)))
     columns = [np.array(column, np.int32) for column in zip(*steps, strict=True)]
     outputs = mapping.block_mappings[mapping.num_inputs : mapping.num_inputs + mapping.num_outputs]
     visited = [_visited(spec, columns, count) for spec in outputs]
-    if any(blocks is None for blocks in visited):
-        return None
-    return Walk(steps=tuple(steps), outputs=tuple(blocks for blocks in visited if blocks))
+    known = tuple(blocks for blocks in visited if blocks is not None)
+    return Walk(steps=tuple(steps), outputs=known) if len(known) == len(visited) else None
 
 
 def _visited(

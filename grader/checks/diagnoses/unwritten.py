@@ -42,8 +42,9 @@ def never_visited(suspect: Suspect) -> Diagnosis | None:
     steps = len(suspect.walk.steps) if suspect.walk else 0
     return Diagnosis(
         f"{which} never written",
-        f"{which} of {result.name} never written: no grid step's output index map leads there. The "
-        f"grid has {count(steps, 'step')}, the result {count(len(result.indices()), 'block')}.",
+        f"In {result.name}, {which} never written: no grid step's output index map leads there. "
+        f"The grid has {count(steps, 'step')}, the result "
+        f"{count(len(result.indices()), 'block')}.",
     )
 
 
@@ -65,7 +66,7 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
             f"The store to {result.name} stands under a condition that does not hold on the steps "
             "that should write it."
         )
-    return Diagnosis(f"{what} never written", f"{what} of {result.name} never written. {reason}")
+    return Diagnosis(f"{what} never written", f"In {result.name}, {what} never written. {reason}")
 
 
 def read_before_written(suspect: Suspect) -> Diagnosis | None:
