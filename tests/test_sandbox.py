@@ -1,0 +1,108 @@
+"""The bench and its processes, beyond what the faults show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader import devices
+from grader.cases import draw
+from grader.catalog import Kata
+from grader.grading import BrokenKata, Grader
+from grader.model import Device, Mode, State
+from grader.sandbox import launcher
+from grader.sandbox.bench import Bench
+from grader.sandbox.launcher import SandboxError
+from tests.conftest import Repository
+
+CPU = devices.choose("interpret", devices.Hardware(tpu=False, gpu=False, platforms="cpu"))
+
+
+@pytest.fixture
+def solved(repository: Repository) -> Kata:
+    kata = repository.add("double")
+    repository.solve(kata)
+    return kata
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench(CPU)
+    yield bench
+    bench.close()
+
+
+def state(grader: Grader, kata: Kata, case: int = 0) -> State:
+    return grader.grade(kata, draw(kata.id, kata.key, 1)[case], 60).state
+
+
+def test_without_forking_the_answers_are_the_same(
+    solved: Kata, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS: each worker is a process of its own."""
+    monkeypatch.setattr(launcher, "FORKS", False)
+    bench = Bench(CPU)
+    grader = Grader(bench)
+    assert state(grader, solved) is State.PASSED
+    repository.solve(solved, "import os\nos._exit(3)")
+    assert state(grader, solved) is State.FAILED
+    repository.solve(solved)
+    assert state(grader, solved) is State.PASSED
+    bench.close()
+
+
+def test_a_changed_file_gets_a_fresh_process(
+    bench: Bench, solved: Kata, repository: Repository
+) -> None:
+    grader = Grader(bench)
+    assert state(grader, solved) is State.PASSED
+    repository.solve(solved, "o_ref[...] = x_ref[...]")
+    assert state(grader, solved) is State.FAILED
+
+
+def test_a_case_that_was_prepared_and_never_graded_is_passed_over(
+    bench: Bench, solved: Kata
+) -> None:
+    grader = Grader(bench)
+    first, second, third = draw(solved.id, solved.key, 1)
+    grader.prepare(solved, first)
+    grader.prepare(solved, second)
+    assert grader.grade(solved, third, 60).drawn == str(third)
+    assert grader.grade(solved, first, 60).state is State.PASSED
+
+
+def test_a_solution_that_dies_is_told_apart(bench: Bench, solved: Kata) -> None:
+    solved.solution.write_text("import os\nos._exit(0)\n")
+    with pytest.raises(BrokenKata, match="exit code 0"):
+        state(Grader(bench), solved)
+
+
+def test_a_jax_that_cannot_be_imported_is_named(solved: Kata, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "jax.py").write_text("raise ImportError('jaxlib is broken here')")
+    bench = Bench(CPU, {**os.environ, "PYTHONPATH": str(broken)})
+    with pytest.raises(SandboxError, match="jaxlib is broken here"):
+        state(Grader(bench), solved)
+    bench.close()
+
+
+def test_another_backend_than_the_one_announced_is_an_error(solved: Kata) -> None:
+    bench = Bench(
+        Device("gpu", Mode.INTERPRET, "it was said"), {**os.environ, "JAX_PLATFORMS": "cpu"}
+    )
+    with pytest.raises(SandboxError, match="asked jax for the gpu, got the cpu"):
+        state(Grader(bench), solved)
+    bench.close()
+
+
+def test_closing_twice_or_unused_does_no_harm(solved: Kata) -> None:
+    unused = Bench(CPU)
+    unused.close()
+    used = Bench(CPU)
+    state(Grader(used), solved)
+    used.close()
+    used.close()
