@@ -57,8 +57,11 @@ def _redirect(folder: Path) -> tuple[Path, Any]:
 
 
 def _limit_memory() -> None:
-    """Let growth without end fail in this process instead of on the learner's machine (Linux)."""
-    if sys.platform == "linux":
+    """Let growth without end fail in this process instead of on the learner's machine.
+
+    On Linux, and on the CPU: drivers of accelerators map far more than they use.
+    """
+    if sys.platform == "linux" and os.environ.get("JAX_PLATFORMS") == "cpu":
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
