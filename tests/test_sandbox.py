@@ -59,8 +59,9 @@ def test_a_changed_file_gets_a_fresh_process(
 ) -> None:
     grader = Grader(bench)
     assert state(grader, solved) is State.PASSED
-    repository.solve(solved, "o_ref[...] = x_ref[...]")
+    repository.solve(solved, "o_ref[...] = x_ref[...] * 3")  # as long, and in the same second
     assert state(grader, solved) is State.FAILED
+    assert not list(repository.root.rglob("__pycache__"))
 
 
 def test_a_case_that_was_prepared_and_never_graded_is_passed_over(
