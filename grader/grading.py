@@ -136,7 +136,6 @@ class Grader:
             return (answer.clues if isinstance(answer, Answer) else None) or Clues()
 
         return Evidence(
-            case=case,
             mode=self._bench.device.mode,
             file=kata.where()[0],
             attempt=attempt,

@@ -14,7 +14,6 @@ from grader.model import (
     Array,
     ArrayType,
     Attempt,
-    Case,
     Clues,
     KernelCall,
     Mode,
@@ -113,6 +112,5 @@ def evidence(
     mode: Mode = Mode.STRICT,
     roundings: int = 2,
 ) -> Evidence:
-    case = Case("1_first/kata_01_double", 0, 1, 2, {"bm": 8}, "float32")
     known = against or reference()
-    return Evidence(case, mode, FILE, tried, known, outside, roundings, clues)
+    return Evidence(mode, FILE, tried, known, outside, roundings, clues)

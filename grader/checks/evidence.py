@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.model import Accident, Array, Attempt, Case, Clues, Mode, Problem, Reference
+from grader.model import Accident, Array, Attempt, Clues, Mode, Problem, Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,6 @@ class Evidence:
     result may have been rounded to its dtype. `clues` looks closer, once, when a result is wrong.
     """
 
-    case: Case
     mode: Mode
     file: str  # the learner's, relative to the root
     attempt: Attempt | Accident

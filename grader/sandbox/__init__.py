@@ -1,7 +1,7 @@
 """Runs learners' code in processes of its own, so that no kata can hurt another or the session.
 
 bench      in pytest's process: starts workers, asks them, times them out, reads their remains
-zygote     a process that has imported jax and runs nothing: forks a fresh worker in ~10 ms
+zygote     a process that has imported jax and runs nothing: a fresh worker is ready in about 12 ms
 worker     imports one kata, observes its kernels, answers; judges nothing
 messages   what they say to each other
 """
