@@ -128,8 +128,11 @@ def test_a_kernel_is_read_as_data() -> None:
             block=(8, 256),
             space="vmem",
             first=Touch.GUARDED_WRITE,
+            buffers=1,
         ),
-        Operand("n_ref", Role.SCRATCH, ArrayType("int32", (1,)), block=(1,), space="smem"),
+        Operand(
+            "n_ref", Role.SCRATCH, ArrayType("int32", (1,)), block=(1,), space="smem", buffers=1
+        ),
     )
 
 

@@ -2,21 +2,28 @@
 
     launch     trace and run a launch function, in a chosen mode
     around     what stands around the kernels of a trace
-    calls      one pallas_call as data: operands, blocks, grid, walk
+    onchip     trace and lower for a TPU that need not be there
+    refusals   what Mosaic refuses to lower, and from which lines it came
+    calls      one pallas_call as data: operands, blocks, grid
+    blocks     where each operand's block lies on each grid step
+    known      values that are known before any kernel runs
     refs       what a kernel does first to each Ref
     jaxprs     what these share; how long a spec's sums are
 
 Written against jax 0.10.2 and 0.12.0.1. Where an internal has moved, UnsupportedJax names those.
 """
 
-from grader.kernels.calls import kernel_call, walk_of
+from grader.kernels.blocks import walk_of
+from grader.kernels.calls import kernel_call
 from grader.kernels.jaxprs import UnsupportedJax, longest_sum
 from grader.kernels.launch import CALLBACK_LOGGER, Launch, running
 from grader.kernels.refs import first_touches
+from grader.kernels.refusals import NotLowered
 
 __all__ = [
     "CALLBACK_LOGGER",
     "Launch",
+    "NotLowered",
     "UnsupportedJax",
     "first_touches",
     "kernel_call",

@@ -1,21 +1,16 @@
-"""A pallas_call equation as data: operands, blocks, grid, and where each step's blocks lie."""
+"""A pallas_call equation as data: operands, blocks, grid."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
-import jax
-import numpy as np
-from jax.extend import core
-
+from grader.kernels.blocks import block_size
 from grader.kernels.jaxprs import UnsupportedJax, primitives
 from grader.kernels.refs import first_touches
-from grader.model import ArrayType, KernelCall, Operand, Role, Walk
+from grader.model import ArrayType, KernelCall, Operand, Role
 
 CALLBACKS = ("pure_callback", "io_callback")
-MAX_STEPS = 4096
 
 
 def kernel_call(eqn: Any) -> KernelCall:
@@ -23,7 +18,7 @@ def kernel_call(eqn: Any) -> KernelCall:
     try:
         mapping, kernel = eqn.params["grid_mapping"], eqn.params["jaxpr"]
         return KernelCall(
-            name=str(eqn.params.get("name") or "kernel"),
+            name=str(eqn.params.get("name") or _function(kernel)),
             grid=tuple(n if isinstance(n, int) else None for n in mapping.grid),
             operands=tuple(_operands(mapping, kernel)),
             parallel=_parallel(eqn.params.get("compiler_params")),
@@ -31,6 +26,12 @@ def kernel_call(eqn: Any) -> KernelCall:
         )
     except (AttributeError, KeyError) as error:
         raise UnsupportedJax(f"a parameter of pallas_call ({error})") from error
+
+
+def _function(kernel: Any) -> str:
+    """The name of the function that was traced: the source info reads "NAME at FILE:LINE"."""
+    name = str(getattr(kernel.debug_info, "func_src_info", "") or "").partition(" ")[0]
+    return name if name.isidentifier() else "kernel"
 
 
 def _parallel(compiler_params: Any) -> tuple[int, ...]:
@@ -50,14 +51,17 @@ def _operands(mapping: Any, kernel: Any) -> Iterator[Operand]:
             spec = mapping.block_mappings[block]
             role = Role.INPUT if block < inputs else Role.OUTPUT
             array = array_type(spec.array_aval)
-            sizes = tuple(_size(dim) for dim in spec.block_shape)
+            sizes = tuple(block_size(dim) for dim in spec.block_shape)
             space = _space(spec.transformed_block_aval)
             moves = _moves(spec.index_map_jaxpr.jaxpr)
             axes = _axes(spec.index_map_jaxpr.jaxpr, len(mapping.grid))
+            element = any(type(dim).__name__ == "Element" for dim in spec.block_shape)
+            buffers = 1 if _stays(sizes, array, moves) else _buffers(spec.pipeline_mode)
         else:
             role = Role.PREFETCH if position < prefetch else Role.SCRATCH
             array = ArrayType(_dtype_name(aval), tuple(getattr(aval, "shape", ())))
             sizes, space, moves, axes = array.shape, _space(var.aval), False, ()
+            buffers, element = 1, False
         yield Operand(
             name=names[position],
             role=role,
@@ -67,6 +71,8 @@ def _operands(mapping: Any, kernel: Any) -> Iterator[Operand]:
             moves=moves,
             axes=axes,
             first=touches[position],
+            buffers=buffers,
+            element=element,
         )
 
 
@@ -78,11 +84,13 @@ def _names(kernel: Any) -> list[str]:
     ]
 
 
-def _size(dim: Any) -> int | None:
-    """A block's size along one dimension, in elements; None where it is squeezed."""
-    if dim is None or type(dim).__name__ == "Squeezed":
-        return None
-    return dim if isinstance(dim, int) else int(dim.block_size)
+def _stays(sizes: tuple[int | None, ...], array: ArrayType, moves: bool) -> bool:
+    """Whether the block is the whole array: Mosaic then keeps one copy, whatever the spec asks."""
+    return not moves and tuple(1 if n is None else n for n in sizes) == array.shape
+
+
+def _buffers(pipeline_mode: Any) -> int:
+    return 2 if pipeline_mode is None else int(pipeline_mode.buffer_count)
 
 
 def _moves(index_map: Any) -> bool:
@@ -111,45 +119,3 @@ def array_type(aval: Any) -> ArrayType:
 def _dtype_name(aval: Any) -> str:
     dtype = getattr(aval, "dtype", None)
     return str(getattr(dtype, "name", dtype))
-
-
-def walk_of(eqn: Any) -> Walk | None:
-    """Evaluate a pallas_call's output index maps over its grid, in the order of the grid steps.
-
-    None for a dynamic grid, for index maps that read scalar prefetch, and beyond MAX_STEPS.
-    """
-    mapping = eqn.params["grid_mapping"]
-    sizes = [n if isinstance(n, int) else 0 for n in mapping.grid]
-    count = int(np.prod(sizes)) if sizes else 1
-    dynamic = any(not isinstance(n, int) for n in mapping.grid)
-    if mapping.num_index_operands or dynamic or count > MAX_STEPS:
-        return None
-    if not count:
-        return Walk(steps=(), outputs=((),) * mapping.num_outputs)
-    steps = list(itertools.product(*map(range, sizes)))
-    columns = [np.array(column, np.int32) for column in zip(*steps, strict=True)]
-    outputs = mapping.block_mappings[mapping.num_inputs : mapping.num_inputs + mapping.num_outputs]
-    visited = [_visited(spec, columns, count) for spec in outputs]
-    known = tuple(blocks for blocks in visited if blocks is not None)
-    return Walk(steps=tuple(steps), outputs=known) if len(known) == len(visited) else None
-
-
-def _visited(
-    spec: Any, columns: list[np.ndarray[Any, Any]], count: int
-) -> tuple[tuple[int, ...], ...] | None:
-    """The block indices of one operand, step by step; None where blocks overlap."""
-    function = core.jaxpr_as_fun(spec.index_map_jaxpr)
-    if columns:
-        results = [np.asarray(value) for value in jax.jit(jax.vmap(function))(*columns)]
-    else:
-        results = [np.full(count, int(value)) for value in function()]
-    # An index map counts blocks, but along an Element dimension elements.
-    units = [_size(dim) or 1 if _counts_elements(dim) else 1 for dim in spec.block_shape]
-    pairs = list(zip(results, units, strict=True))
-    if any((value % unit).any() for value, unit in pairs):
-        return None
-    return tuple(tuple(int(value[step]) // unit for value, unit in pairs) for step in range(count))
-
-
-def _counts_elements(dim: Any) -> bool:
-    return type(dim).__name__ == "Element"

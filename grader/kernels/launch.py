@@ -11,7 +11,8 @@ import numpy as np
 from jax.experimental.pallas import tpu as pltpu
 
 from grader.kernels.around import Reader
-from grader.kernels.calls import array_type, kernel_call, walk_of
+from grader.kernels.blocks import walk_of
+from grader.kernels.calls import array_type, kernel_call
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.model import Mode, Trace, Walk
 

@@ -1,0 +1,127 @@
+"""What Mosaic refuses to lower: which operation, and the lines that it was traced from."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from grader.kernels.calls import array_type
+from grader.kernels.jaxprs import UnsupportedJax, inner_jaxprs
+from grader.model import KernelCall, Operation
+
+_LOCATION = re.compile(r'loc\("(?:[^"]*/)?([^"/:]+):?"')
+_JITTED = ("jit", "pjit")
+_LINE = re.compile(r'"([^"]+)":(\d+)')
+
+
+class NotLowered(Exception):
+    """Mosaic has refused a kernel.
+
+    Its text is that of Mosaic's own exception (its cause), the class name first. `operation` is
+    what was being lowered; None where Mosaic refuses the launch, not an operation. `call` is the
+    kernel. The traceback ends in the lines from which the operation was traced.
+    """
+
+    call: KernelCall | None = None
+
+    def __init__(self, message: str, operation: Operation | None) -> None:
+        super().__init__(message)
+        self.operation = operation
+
+
+def refusal(error: Exception, launch: Any) -> NotLowered:
+    """Mosaic's exception about the pallas_call equation `launch`, with what it is about."""
+    # From the outermost in: a launch, a loop, a jitted function, the operation itself.
+    nested = [launch, *_being_lowered(error)]
+    if len(nested) == 1:
+        nested += _verified(error, launch.params["jaxpr"])
+    found = NotLowered(f"{type(error).__name__}: {error}", _operation(nested[1:]))
+    return found.with_traceback(_lines(nested))
+
+
+def _being_lowered(error: Exception) -> list[Any]:
+    """The equations of the kernel whose lowering was under way when the exception was raised."""
+    local = (frame.f_locals.get("eqn") for frame, _ in traceback.walk_tb(error.__traceback__))
+    eqns: dict[int, Any] = {id(eqn): eqn for eqn in local if hasattr(eqn, "source_info")}
+    return [eqn for eqn in eqns.values() if eqn.primitive.name != "pallas_call"]
+
+
+def _verified(error: Exception, kernel: Any) -> list[Any]:
+    """The equations around the one whose lowered form the verifier of MLIR rejects."""
+    text = _location(error)
+    if not (name := _LOCATION.search(text)):
+        return []
+    line = _LINE.search(text)
+    wanted = (line[1], int(line[2])) if line else None
+    matching = (
+        nested
+        for nested in _nested(kernel)
+        if nested[-1].primitive.name == name[1] and _own_line(nested[-1]) == wanted
+    )
+    return next(matching, [])
+
+
+def _location(error: BaseException | None) -> str:
+    """Where MLIR's verifier says the trouble is: primitive, and the user's lines; else ""."""
+    while error is not None:
+        for diagnostic in getattr(error, "error_diagnostics", ()):
+            return str(diagnostic.location)
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def _nested(jaxpr: Any) -> Iterator[list[Any]]:
+    for eqn in jaxpr.eqns:
+        yield [eqn]
+        for sub in inner_jaxprs(eqn):
+            yield from ([eqn, *inner] for inner in _nested(sub))
+
+
+def _own_line(eqn: Any) -> tuple[str, int] | None:
+    """File and line, outside of jax, of an equation; None inside what jax itself has jitted."""
+    try:
+        from jax._src.source_info_util import user_frames
+    except ImportError:
+        raise UnsupportedJax("jax._src.source_info_util.user_frames") from None
+    frame = next(iter(user_frames(eqn.source_info.traceback)), None)
+    return (frame.file_name, frame.start_line) if frame else None
+
+
+def _operation(nested: list[Any]) -> Operation | None:
+    """The innermost equation; and the function of jax's that it is part of, if it is one's."""
+    if not nested:
+        return None
+    own = [at for at, eqn in enumerate(nested) if _own_line(eqn)]
+    inside = nested[own[-1] : -1] if own else []
+    names = [_called(eqn) for eqn in inside if eqn.primitive.name in _JITTED]
+    name = _called(nested[-1])
+    types = (array_type(v.aval) for v in nested[-1].invars if hasattr(v.aval, "shape"))
+    within = names[0] if names and names[0] != name else ""
+    return Operation(name, tuple(types), within)
+
+
+def _called(eqn: Any) -> str:
+    """The name of a jitted function, else of the primitive."""
+    jitted = eqn.primitive.name in _JITTED
+    return str(eqn.params["name"]).strip("_") if jitted else eqn.primitive.name
+
+
+def _lines(nested: list[Any]) -> TracebackType | None:
+    """One traceback out of those of all equations, each below the one it is part of."""
+    traces = [eqn.source_info.traceback for eqn in nested]
+    joined = None
+    for trace in reversed([t.as_python_traceback() for t in traces if t is not None]):
+        frames = list(_links(trace))
+        if frames:
+            frames[-1].tb_next = joined
+            joined = frames[0]
+    return joined
+
+
+def _links(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
