@@ -1,0 +1,156 @@
+"""The chips: one table, each number with its source.
+
+Numbers are of one TensorCore, of which v4, v5p and tpu7x have two to a chip. Sources:
+
+    pages      Google's "System architecture" page of each chip, at docs.cloud.google.com/tpu/docs
+    jax        `pltpu.get_tpu_info()`; tests/test_chips.py compares this table with it
+    paper      Jouppi et al., "TPU v4", ISCA 2023 (arXiv 2304.01433)
+    book       "How to Scale Your Model", jax-ml.github.io/scaling-book, chapter on TPUs
+    peak       what makes the peak of the pages: clock = peak / (2 * multiply-adds a cycle)
+    compiler   what libtpu says or does: 0.0.42.1, 0.0.50.1 and 0.0.51 agree
+    fitted     to measured times; see `dma_latency`
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Trust(enum.Enum):
+    """What predicted times are worth: how they compare with times measured on the chip."""
+
+    VALIDATED = "predicted times are within about 10 % of measured ones"
+    ONE_CORE = (
+        "predicted times are within about 10 % of measured ones, but see one TensorCore only: "
+        "a kernel whose grid is parallel may take half of it"
+    )
+    UNKNOWN = "no measured times are known to compare predicted ones with"
+    DOUBTFUL = "predicted times have been wrong by a factor of up to 2.8: not to be judged by"
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One TPU generation. Times in seconds, sizes in bytes, all of one TensorCore.
+
+    `kind` is JAX's `device_kind`, and `cores` the `num_cores` of a device of `topology`, which is
+    libtpu's name for the smallest set of such chips.
+    """
+
+    name: str
+    kind: str
+    cores: int
+    topology: str
+    clock: float  # Hz
+    bandwidth: float  # of HBM, bytes a second
+    mxus: int
+    mxu_shape: tuple[int, int]
+    multiply_adds: int  # bfloat16 ones that all MXUs together finish in a cycle
+    vmem: int
+    scoped_vmem: int  # of `vmem`, what a kernel gets unless it asks for more
+    trust: Trust
+    dma_latency: float = 440e-9
+    """From a DMA's start to its last byte, less the time that its bytes take. Fitted on v5e to the
+    18 rows of JAX's matmul tutorial; assumed to be the same elsewhere."""
+    granule: int = 32
+    """The unit in which the compiler's listings give a DMA's size (compiler: from sizes that are
+    known)."""
+    branch_delay: int = 4
+    """How many bundles are still issued after a branch (compiler: from its listings)."""
+
+    @property
+    def peak(self) -> float:
+        """Operations a second that the MXUs reach in bfloat16: a multiply-add counts as two."""
+        return 2 * self.multiply_adds * self.clock
+
+
+_MIB = 1 << 20
+_SMALL, _LARGE = (128, 128), (256, 256)
+
+_ALL = (
+    Chip(
+        name="v4",
+        kind="TPU v4",  # compiler
+        cores=1,  # compiler: without megacore, which v5p has
+        topology="v4:2x2x1",
+        clock=1.05e9,  # paper; peak: 275e12 for two cores
+        bandwidth=1228e9 / 2,  # jax rounds it to 1.23e12 a chip, the pages to 1200e9
+        mxus=4,  # pages
+        mxu_shape=_SMALL,  # book
+        multiply_adds=4 * 128 * 128,
+        vmem=16 * _MIB,  # jax, compiler
+        scoped_vmem=16 * _MIB,  # compiler
+        trust=Trust.UNKNOWN,
+        granule=512,
+        branch_delay=1,
+    ),
+    Chip(
+        name="v5e",
+        kind="TPU v5 lite",  # compiler
+        cores=1,
+        topology="v5e:2x2",
+        clock=1.5e9,  # book; peak: 197e12
+        bandwidth=819e9,  # pages
+        mxus=4,  # pages
+        mxu_shape=_SMALL,  # book
+        multiply_adds=4 * 128 * 128,
+        vmem=128 * _MIB,  # jax, compiler
+        scoped_vmem=16 * _MIB,  # compiler
+        trust=Trust.VALIDATED,  # JAX's matmul tutorial; grouped matmul of tokamax
+    ),
+    Chip(
+        name="v5p",
+        kind="TPU v5",  # compiler
+        cores=2,
+        topology="v5p:2x2x1",
+        clock=1.75e9,  # peak: 459e12 for two cores
+        bandwidth=2765e9 / 2,  # pages; jax has 2.46e12 a chip
+        mxus=4,  # pages
+        mxu_shape=_SMALL,  # book
+        multiply_adds=4 * 128 * 128,
+        vmem=64 * _MIB,  # jax, compiler
+        scoped_vmem=16 * _MIB,  # compiler
+        trust=Trust.ONE_CORE,  # splash attention of tokamax
+    ),
+    Chip(
+        name="v6e",
+        kind="TPU v6 lite",  # compiler
+        cores=1,
+        topology="v6e:2x2",
+        clock=1.75e9,  # peak: 918e12
+        bandwidth=1640e9,  # pages and jax
+        mxus=2,  # pages and jax
+        mxu_shape=_LARGE,  # jax, book
+        # Twice what two arrays of 256 by 256 do with one multiply-add a cycle and cell: so much the
+        # peak of the pages asks for at this clock, at which predicted times agree with measured.
+        multiply_adds=4 * 256 * 256,
+        vmem=128 * _MIB,  # jax, compiler
+        scoped_vmem=32 * _MIB,  # compiler
+        trust=Trust.VALIDATED,  # splash attention of tokamax
+    ),
+    Chip(
+        name="tpu7x",
+        kind="TPU7x",  # compiler
+        cores=1,  # compiler: each of a chip's two cores is a device of its own
+        topology="tpu7x:2x2x1",
+        clock=2.2e9,  # peak: 2307e12 for two cores
+        bandwidth=7380e9 / 2,  # pages; jax rounds it to 7.40e12 a chip
+        mxus=2,  # jax
+        mxu_shape=_LARGE,  # jax
+        multiply_adds=4 * 256 * 256,  # as on v6e
+        vmem=64 * _MIB,  # jax, compiler
+        scoped_vmem=32 * _MIB,  # compiler
+        trust=Trust.DOUBTFUL,
+        branch_delay=6,
+    ),
+)
+
+CHIPS = {chip.name: chip for chip in _ALL}
+DEFAULT = "v5e"
+
+
+def named(name: str) -> Chip:
+    """The chip of that name. Raises ValueError that lists the names there are."""
+    if name not in CHIPS:
+        raise ValueError(f"no chip {name!r}: choose from {', '.join(CHIPS)}")
+    return CHIPS[name]

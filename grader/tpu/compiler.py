@@ -1,0 +1,169 @@
+"""The TPU's own compiler, libtpu, in this process: no TPU is needed.
+
+`build` compiles one kernel by itself and gives the compiler's schedule of it, how it uses VMEM, or
+why it is refused. `xla_cycles` asks what XLA expects of a plain jax.numpy function.
+
+jax and libtpu are imported on first use, not before; `why_not` tells whether they can be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grader.model import KernelCall
+from grader.tpu.chips import Chip
+from grader.tpu.hlo import estimated_cycles, kernel_instructions, scoped_vmem
+from grader.tpu.libtpu import (
+    LISTING,
+    CompilerUnavailable,
+    compiled,
+    dump,
+    lower,
+    other_version,
+    why_not,
+)
+from grader.tpu.refusals import Failure, Kind, read_lowering_error, read_refusal
+from grader.tpu.vmem import Vmem, footprint, read_report
+
+if TYPE_CHECKING:
+    from grader.kernels.onchip import Kernel
+
+__all__ = [
+    "Build",
+    "CompilerUnavailable",
+    "Estimate",
+    "build",
+    "other_version",
+    "why_not",
+    "xla_cycles",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What the compiler makes of one kernel for one chip.
+
+    `bundles` is its listing of VLIW bundles. Where `failure` is None and something is missing all
+    the same, `missing` says why.
+    """
+
+    chip: str
+    bundles: str = ""
+    vmem: Vmem | None = None
+    failure: Failure | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """XLA's estimate for a program in cycles; 0 where it has none, and `missing` says why."""
+
+    cycles: int
+    missing: str = ""
+
+
+def build(kernel: Kernel, chip: Chip) -> Build:
+    """Compile one kernel, alone, for one TensorCore of a chip.
+
+    Raises CompilerUnavailable; what is wrong with the kernel is in the Build.
+    """
+    try:
+        lowered = lower(kernel.function, kernel.arguments, chip)
+    except CompilerUnavailable:
+        raise
+    except Exception as error:
+        return Build(chip.name, failure=read_lowering_error(error))
+    limit = min(scoped_vmem(lowered.as_text()) or chip.scoped_vmem, chip.vmem)
+    with dump() as folder:
+        try:
+            hlo = compiled(lowered)
+        except Exception as error:
+            failure = read_refusal(error, kernel.call)
+        else:
+            return _read(folder, hlo, kernel.call, chip, limit)
+    if failure.kind is Kind.VMEM:
+        failure = _itemised(failure, kernel, chip, limit)
+    return Build(chip.name, failure=failure)
+
+
+def xla_cycles(
+    function: Callable[..., Any], args: Sequence[Any], chip: Chip, **keywords: Any
+) -> Estimate:
+    """XLA's estimate for `function(*args, **keywords)` without Pallas; arguments lie in HBM.
+
+    `args` are arrays or ShapeDtypeStructs. Raises CompilerUnavailable.
+    """
+    try:
+        lowered = lower(lambda *arrays: function(*arrays, **keywords), args, chip)
+    except CompilerUnavailable:
+        raise
+    except Exception as error:
+        what = read_lowering_error(error).message
+        return Estimate(0, f"jax can't lower it for a TPU: {what}")
+    with dump():
+        try:
+            hlo = compiled(lowered)
+        except Exception as error:
+            return Estimate(0, f"XLA can't compile it: {str(error).partition(chr(10))[0]}")
+    cycles, missing = estimated_cycles(hlo)
+    if missing:
+        return Estimate(0, f"XLA has no estimate for {', '.join(missing)}")
+    return Estimate(cycles)
+
+
+def _read(folder: Path, hlo: str, call: KernelCall, chip: Chip, limit: int) -> Build:
+    """The listing and the report of the one kernel in a program."""
+    names = kernel_instructions(hlo)
+    files = sorted(path.name for path in folder.iterdir())
+    if len(names) != 1:
+        return Build(chip.name, missing=f"the program holds {len(names)} kernels, not one")
+    if not files:
+        return Build(
+            chip.name,
+            missing="libtpu was loaded before, by another part of this process, and told to write "
+            "no listings: set JAX_PLATFORMS=cpu before jax is first used",
+        )
+    listings = [file for file in files if _is_listing(file, names[0])]
+    if len(listings) != 1:
+        what = "no listing" if not listings else f"{len(listings)} listings"
+        return Build(chip.name, missing=f"libtpu wrote {what} of {names[0]}")
+    reports = [file for file in files if file.endswith("vmem_report.html")]
+    report = _text(folder / reports[0]) if reports else ""
+    vmem = read_report(report, names[0], call, limit)
+    return Build(chip.name, _text(folder / listings[0]), vmem)
+
+
+def _is_listing(file: str, instruction: str) -> bool:
+    """Whether libtpu named a file after an instruction; it cuts long names and adds a hash."""
+    found = re.fullmatch(rf"\d+-(.+?)(-\d{{10,}})?-\d+-{LISTING}\.txt", file)
+    if not found:
+        return False
+    return instruction.startswith(found[1]) if found[2] else found[1] == instruction
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _itemised(failure: Failure, kernel: Kernel, chip: Chip, limit: int) -> Failure:
+    """With all that makes it too much: by the blocks, where these explain nearly all of it.
+
+    Else the kernel may compile where all of the core's VMEM is allowed: then the report tells.
+    """
+    blocks = footprint(kernel.call)
+    taken = sum(a.size for a in blocks)
+    wanted = max(failure.wanted, taken)
+    found = dataclasses.replace(failure, wanted=wanted, limit=limit, allocations=blocks)
+    if taken < 0.98 * wanted <= chip.vmem:
+        lowered = lower(kernel.function, kernel.arguments, chip)
+        with dump() as folder, contextlib.suppress(Exception):
+            hlo = compiled(lowered, xla_tpu_scoped_vmem_limit_kib=chip.vmem >> 10)
+            if vmem := _read(folder, hlo, kernel.call, chip, limit).vmem:
+                return dataclasses.replace(found, allocations=vmem.allocations)
+    return found

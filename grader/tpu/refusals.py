@@ -1,0 +1,191 @@
+"""Why the TPU's compiler refused a kernel: its exception, read.
+
+The texts are those of libtpu 0.0.42.1, 0.0.50.1 and 0.0.51. One of unknown form stays whole, as
+an INTERNAL failure.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import linecache
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from grader.model import KernelCall, Place
+from grader.tpu.vmem import Allocation, named_allocations
+
+
+class Kind(enum.Enum):
+    """What a kernel failed by."""
+
+    VMEM = "vmem"  # it asks for more vector memory than there is
+    SMEM = "smem"  # … scalar memory
+    SEMAPHORES = "sflag"  # … semaphores
+    HBM = "hbm"  # its arrays do not fit into the chip's main memory
+    LOWERING = "lowering"  # Mosaic's lowering in jax, before libtpu saw it
+    UNSUPPORTED = "unsupported"  # libtpu's Mosaic can't do what it says
+    INTERNAL = "internal"  # all else
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A refusal. Sizes are in bytes; 0 where the text has none.
+
+    `operation` is MLIR's name of what was compiled, such as "tpu.vector_load", and `types` what it
+    was applied to. `file` and `place` are the kernel's line, where the exception knows it.
+    """
+
+    kind: Kind
+    message: str
+    full: str
+    operation: str = ""
+    types: str = ""
+    file: str = ""
+    place: Place | None = None
+    wanted: int = 0
+    limit: int = 0
+    allocations: tuple[Allocation, ...] = ()
+
+
+_SCOPED = re.compile(r"Scoped allocation with size (\S+) and limit (\S+) exceeded")
+_WHOLE = re.compile(r"Ran out of memory in memory space vmem\. Used (\S+) of (\S+) vmem")
+_SINGLE = re.compile(
+    r"Allocation \(size=(\d+)\) would exceed memory \(size=(\d+)\)"
+    r".*?\[shape = '([^']*)', space=(\w+),.*?tag = '([^']*)'"
+)
+_HBM = re.compile(r"required for HLO temporaries \((\S+)\) exceeds available HBM \((\S+)\)")
+_LISTED = re.compile(r"^ *\d+\. Size: (\S+)$(.*?)^ *={5,}$", re.MULTILINE | re.DOTALL)
+_MOSAIC = re.compile(r"Mosaic failed to compile TPU kernel[^\n]*?: (.*)", re.DOTALL)
+#: An error's number and name; MLIR's text of what it failed at.
+_NOISE = re.compile(r"^E\d+: \w+: |(?<=[a-z]'): %\d+ = .*")
+_OPERATION = re.compile(
+    r'"([a-z_]+\.[a-z_]+)"\(.*?\) *(?:<\{.*?\}> *)?(?:\{.*?\} *)?: *(\(.*)$', re.MULTILINE
+)
+_FRAME = re.compile(r'"[^"]*"\("([^"]+)":(\d+):\d+')
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def read_refusal(error: BaseException, call: KernelCall) -> Failure:
+    """What an exception that libtpu raised for a kernel says. Never raises itself."""
+    text = str(error)
+    for read in (_out_of_vmem, _out_of_one, _out_of_hbm, _unsupported):
+        if failure := read(text, error, call):
+            return failure
+    return Failure(Kind.INTERNAL, f"{type(error).__name__}: {_first_line(text)}", text)
+
+
+def read_lowering_error(error: BaseException) -> Failure:
+    """The same for what jax raised while it lowered the kernel."""
+    text = f"{type(error).__name__}: {error}"
+    file, place = _place_of(error)
+    return Failure(Kind.LOWERING, _first_line(text), text, file=file, place=place)
+
+
+def _out_of_vmem(text: str, _error: BaseException, call: KernelCall) -> Failure | None:
+    found = _SCOPED.search(text) or _WHOLE.search(text)
+    if not found:
+        return None
+    listed = [
+        (_field(entry[2], "Tag"), _field(entry[2], "Shape"), _bytes(entry[1]))
+        for entry in _LISTED.finditer(text)
+    ]
+    wanted, limit = _bytes(found[1]), _bytes(found[2])
+    return Failure(
+        Kind.VMEM,
+        "it needs more VMEM than it may have",
+        text,
+        wanted=wanted,
+        limit=limit,
+        allocations=named_allocations(listed, call),
+    )
+
+
+def _out_of_one(text: str, _error: BaseException, call: KernelCall) -> Failure | None:
+    """A single allocation that is larger than all of the memory."""
+    found = _SINGLE.search(text)
+    if not found or found[4] not in ("vmem", "smem", "sflag"):
+        return None
+    size, limit, shape, space, tag = found.groups()
+    return Failure(
+        Kind(space),
+        f"one allocation of {int(size):,} bytes, and {space} has {int(limit):,} in all",
+        text,
+        wanted=int(size),
+        limit=int(limit),
+        allocations=named_allocations([(tag, shape.partition("{")[0], int(size))], call),
+    )
+
+
+def _out_of_hbm(text: str, _error: BaseException, _call: KernelCall) -> Failure | None:
+    if not (found := _HBM.search(text)):
+        return None
+    message = f"its arrays need {found[1]} of HBM, and {found[2]} are free"
+    wanted, limit = _bytes(found[1]), _bytes(found[2])
+    return Failure(Kind.HBM, message, text, wanted=wanted, limit=limit)
+
+
+def _unsupported(text: str, error: BaseException, _call: KernelCall) -> Failure | None:
+    if not (found := _MOSAIC.search(text)):
+        return None
+    operation = _OPERATION.search(text)
+    file, place = _place_in(text)
+    if place is None:
+        file, place = _place_of(error)
+    return Failure(
+        Kind.UNSUPPORTED,
+        _NOISE.sub("", _first_line(found[1])),
+        text,
+        operation=operation[1] if operation else "",
+        types=operation[2].strip() if operation else "",
+        file=file,
+        place=place,
+    )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0].strip()
+
+
+def _field(entry: str, name: str) -> str:
+    found = re.search(rf"^ *{name}: (.*)$", entry, re.MULTILINE)
+    return re.sub(r"\{.*", "", found[1]) if found and name == "Shape" else found[1] if found else ""
+
+
+def _bytes(size: str) -> int:
+    """ "16.00M" and the like; libtpu rounds to two decimals."""
+    found = re.match(r"([\d.]+)([KMGTB]?)", size)
+    return round(float(found[1].rstrip(".")) * _UNITS[found[2]]) if found else 0
+
+
+def _place_in(text: str) -> tuple[str, Place | None]:
+    """The innermost line of the call chain that the text gives which is not jax's own."""
+    location = re.search(r"loc\((.*)\)$", text, re.MULTILINE)
+    frames = _FRAME.findall(location[1]) if location else []
+    return _innermost((file, int(line)) for file, line in frames)
+
+
+def _place_of(error: BaseException) -> tuple[str, Place | None]:
+    """The same for the traceback: where jax knows the kernel's lines, it puts them at its end."""
+    return _innermost(reversed(list(_frames(error.__traceback__))))
+
+
+def _frames(trace: TracebackType | None) -> Iterator[tuple[str, int]]:
+    while trace is not None:
+        yield trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+
+
+_OURS = str(Path(__file__).parent.parent)
+_LIBRARY = re.compile(r"[/\\](?:jax|jaxlib)[/\\]|^<")
+
+
+def _innermost(frames: Iterable[tuple[str, int]]) -> tuple[str, Place | None]:
+    """The first frame, from inside out, that is not jax's; none beyond those of this package."""
+    for file, line in itertools.takewhile(lambda frame: not frame[0].startswith(_OURS), frames):
+        if not _LIBRARY.search(file):
+            return file, Place(line, linecache.getline(file, line).strip())
+    return "", None

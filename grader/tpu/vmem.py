@@ -1,0 +1,162 @@
+"""What takes a kernel's VMEM, by the compiler's report, and which block sizes would fit.
+
+A kernel's VMEM holds windows (the blocks of its operands, most of them twice, so that the next
+block moves in while the present one is used), scratch, and spills: values for which there were no
+registers left. Sizes are in bytes.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grader.model import KernelCall, Operand, Role
+from grader.tpu import layout
+from grader.tpu.tiling import Block, dtype_bits
+
+
+class Use(enum.Enum):
+    """What an allocation is for."""
+
+    WINDOW = "window"
+    SCRATCH = "scratch"
+    SPILL = "spills"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A piece of VMEM. `name` is the operand's where it is known; `size` is of all `buffers`."""
+
+    use: Use
+    name: str
+    shape: str  # of one buffer, as "f32[512,512]"; "" where there is none
+    buffers: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vmem:
+    """One kernel's VMEM: what it may have, what it has, and what for."""
+
+    limit: int
+    used: int
+    allocations: tuple[Allocation, ...]
+
+    @property
+    def spilled(self) -> int:
+        """Bytes of values that did not fit into registers."""
+        return sum(a.size for a in self.allocations if a.use is Use.SPILL)
+
+
+def read_report(html: str, instruction: str, call: KernelCall, limit: int) -> Vmem | None:
+    """The part of libtpu's VMEM report that is about one HLO instruction; None if there is none."""
+    start = html.find("const DATA =")
+    if start < 0:
+        return None
+    text = html[start:].partition("=")[2].lstrip()
+    data, _ = json.JSONDecoder().raw_decode(text)
+    breakdown = (data.get("hlo_breakdowns") or {}).get(instruction)
+    if breakdown is None:
+        return Vmem(limit, 0, ())
+    listed = [a for b in breakdown["blocks"] for a in b["allocations"]]
+    found = [(a.get("tag", ""), a.get("shape", ""), int(a["size"])) for a in listed]
+    used = sum(int(b["block_size"]) for b in breakdown["blocks"])
+    return Vmem(limit, used, named_allocations(found, call))
+
+
+_WINDOW = re.compile(
+    r"(input|output) window allocation for operator (?:input|output) (\d+)\. "
+    r"The window shape is ([^\s,]+\[[\d,]*\])"
+)
+_SCRATCH = "scratch operand"
+_BUFFERS = re.compile(r"This allocation has (\d+) buffering levels")
+
+
+def named_allocations(
+    found: Sequence[tuple[str, str, int]], call: KernelCall
+) -> tuple[Allocation, ...]:
+    """Allocations by (tag, shape, size) as libtpu words them, with the names of the operands."""
+    scratch = [o for o in call.role(Role.SCRATCH) if in_vmem(o)]
+    used = [shape for tag, shape, _ in found if tag == _SCRATCH]
+    # Scratch has no number; it is listed in order, without what the kernel does not use.
+    everything = used == [_shape(o) for o in scratch]
+    names = iter([o.name for o in scratch] if everything else [_only(s, scratch) for s in used])
+    return tuple(_allocation(tag, shape, size, call, names) for tag, shape, size in found)
+
+
+def _only(shape: str, scratch: Sequence[Operand]) -> str:
+    """The name of the scratch buffer of a shape, if there is but one."""
+    same = [o.name for o in scratch if _shape(o) == shape]
+    return same[0] if len(same) == 1 else ""
+
+
+def _allocation(
+    tag: str, shape: str, size: int, call: KernelCall, scratch: Iterator[str]
+) -> Allocation:
+    if window := _WINDOW.match(tag):
+        levels = _BUFFERS.search(tag)
+        name = _operand(call, window[1], int(window[2]))
+        return Allocation(Use.WINDOW, name, window[3], int(levels[1]) if levels else 1, size)
+    if tag == _SCRATCH:
+        return Allocation(Use.SCRATCH, next(scratch), shape, 1, size)
+    if tag == "SPILL":
+        return Allocation(Use.SPILL, "", "", 1, size)
+    return Allocation(Use.OTHER, "", shape, 1, size)
+
+
+def _operand(call: KernelCall, direction: str, number: int) -> str:
+    """The name of a kernel's input or output. Scalar prefetch counts, sizes of the grid do not."""
+    inputs = call.role(Role.PREFETCH, Role.INPUT)
+    operands = call.role(Role.OUTPUT) if direction == "output" else inputs
+    return operands[number].name if number < len(operands) else ""
+
+
+def footprint(call: KernelCall) -> tuple[Allocation, ...]:
+    """Windows and scratch of a kernel by its blocks alone, where the compiler gives no report."""
+    return tuple(
+        Allocation(
+            use=Use.SCRATCH if operand.role is Role.SCRATCH else Use.WINDOW,
+            name=operand.name,
+            shape=_shape(operand),
+            buffers=(buffers := 1 if is_fixed(call, operand) else operand.buffers),
+            size=block_bytes(operand, operand.block) * buffers,
+        )
+        for operand in call.operands
+        if in_vmem(operand)
+    )
+
+
+def is_fixed(call: KernelCall, operand: Operand) -> bool:
+    """Whether the compiler sees that a block never moves: then it keeps one copy of it."""
+    return all(call.grid[axis] == 1 for axis in operand.axes)
+
+
+def in_vmem(operand: Operand) -> bool:
+    """Whether an operand takes VMEM: no semaphores, no scalar prefetch, nothing left in HBM."""
+    if operand.role is Role.PREFETCH or operand.space not in ("default", "vmem"):
+        return False
+    try:
+        return dtype_bits(operand.array.dtype) > 0
+    except ValueError:
+        return False
+
+
+def block_bytes(operand: Operand, block: Block) -> int:
+    """What one buffer of a block of an operand takes in VMEM, padded to whole tiles."""
+    bits = dtype_bits(operand.array.dtype)
+    shape = tuple(1 if size is None else size for size in block)
+    tile = layout.tile(operand.array.shape, bits)
+    return math.prod(layout.padded(shape, tile)) * bits // 8
+
+
+def _shape(operand: Operand) -> str:
+    """A block in the compiler's words: "bf16[512,256]"."""
+    short = operand.array.dtype.replace("float", "f").replace("int", "s").replace("us", "u")
+    sizes: list[Any] = [1 if n is None else n for n in operand.block]
+    return f"{short.replace('_', '')}[{','.join(map(str, sizes))}]"
