@@ -1,0 +1,221 @@
+"""What surrounds the scalar core: its memory, the DMA engine and the semaphores, in time.
+
+The model of the DMA engine has three numbers of the chip's: every transfer waits its turn, moves at
+HBM's bandwidth, and arrives a fixed latency later. Transfers within the chip cost the latency only.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import index
+from typing import Any
+
+from grader.tpu.schedule.bundles import NotUnderstood
+from grader.tpu.schedule.values import Address, Source, Unknown, divide
+
+#: SMEM has 2**18 words, so every allocation gets that many. The first of them holds the core's
+#: number, on chips whose two cores share a kernel.
+ALLOCATION_SHIFT = 18
+_CORE = 1 << ALLOCATION_SHIFT
+
+#: Set in a semaphore's number where it is another chip's.
+_OTHER_CHIP = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One DMA between HBM and the chip, from `start` to `end` (cycles), and its bytes."""
+
+    operand: str
+    inward: bool
+    start: float
+    end: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The core waited from `start` to `end` (cycles); for no DMA where `operand` is empty."""
+
+    operand: str
+    inward: bool
+    start: float
+    end: float
+
+
+@dataclass(slots=True)
+class _Arrival:
+    time: float
+    amount: int
+    operand: str = ""
+    inward: bool = False
+
+
+@dataclass(slots=True)
+class _Semaphore:
+    """What it counts now, and what will be added. Below zero: a wait takes before it has."""
+
+    count: int = 0
+    due: list[_Arrival] = field(default_factory=list)  # by time
+
+    def settle(self, now: float) -> None:
+        while self.due and self.due[0].time <= now:
+            self.count += self.due.pop(0).amount
+
+
+@dataclass
+class Machine:
+    """The state of one core while a schedule runs. Times are in cycles, sizes in bytes.
+
+    `words` holds what is known of operands that the scalar core reads, as 32-bit words. Sums go by
+    operand and by whether the transfer leads inward; single events are kept up to `most_events`.
+    """
+
+    latency: float
+    bytes_per_cycle: float
+    granule: int
+    names: Mapping[Source, str]
+    words: Mapping[Source, Sequence[int]]
+    most_events: int
+    now: float = 0.0
+    free: float = 0.0  # when the DMA engine has taken its last transfer's bytes
+    memory: dict[int, Any] = field(default_factory=lambda: {_CORE: 0})
+    flags: dict[int, _Semaphore] = field(default_factory=lambda: defaultdict(_Semaphore))
+    moved: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    waited: defaultdict[tuple[str, bool], float] = field(default_factory=lambda: defaultdict(float))
+    transfers: list[Transfer] = field(default_factory=list)
+    stalls: list[Stall] = field(default_factory=list)
+    queues: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+
+    def value(self, source: Source) -> Any:
+        """A scalar operand, passed by value."""
+        words = self.words.get(source)
+        return words[0] if words else Unknown(f"the value of {self._name(source)}")
+
+    def load(self, address: Any) -> Any:
+        """One word of SMEM."""
+        if isinstance(address, Unknown):
+            return address
+        return self.memory.get(address, _UNWRITTEN)
+
+    def store(self, address: Any, value: Any, condition: Any) -> None:
+        """Write one word of SMEM, if the condition holds."""
+        if isinstance(condition, Unknown):
+            value = condition
+        elif not condition:
+            return
+        self.memory[index(address)] = value
+
+    def general_transfer(
+        self, kind: str, source: Any, granules: Any, target: Any, flag: Any
+    ) -> None:
+        """Issue a DMA with strides of any number; `kind` may be "", where the listing says none."""
+        if index(flag) & _OTHER_CHIP:
+            raise NotUnderstood("a DMA to another chip")
+        ends = ("hbm" if isinstance(place, Address) else "vmem" for place in (source, target))
+        self.transfer(kind or "_to_".join(ends), source, granules, target, flag, dense=False)
+
+    def transfer(
+        self, kind: str, source: Any, granules: Any, target: Any, flag: Any, dense: bool = True
+    ) -> None:
+        """Issue a DMA; `kind` is such as "hbm_to_vmem". The semaphore `flag` counts granules."""
+        granules = index(granules)
+        if granules < 0:
+            raise NotUnderstood("a DMA of less than nothing, as for a block outside of its array")
+        size = granules * self.granule
+        start, _, end = kind.partition("_to_")
+        if start == end == "hbm" or not {start, end} <= {"hbm", "vmem", "smem"}:
+            names = f"{start.upper()} to {end.upper()}"
+            raise NotUnderstood(f"a DMA from {names}: its speed was never measured")
+        arrival = _Arrival(self.now + self.latency, granules)
+        if "hbm" in (start, end):
+            arrival.inward = start == "hbm"
+            arrival.operand = self._name(_whose(source if arrival.inward else target).source)
+            begins = max(self.now, self.free)
+            self.free = begins + size / self.bytes_per_cycle
+            arrival.time = self.free + self.latency
+            self.moved[arrival.operand, arrival.inward] += size
+            if len(self.transfers) < self.most_events:
+                moved = Transfer(arrival.operand, arrival.inward, begins, arrival.time, size)
+                self.transfers.append(moved)
+        if end == "smem":
+            self._fill(index(target), size // 4, source if dense else None)
+        bisect.insort(self.flags[index(flag)].due, arrival, key=lambda one: one.time)
+
+    def _fill(self, target: int, count: int, source: Any) -> None:
+        """Copy into SMEM what is known of an operand, a word at a time."""
+        words: Sequence[Any] = ()
+        missing = Unknown("what a DMA brought into SMEM")
+        if isinstance(source, Address):
+            words = self.words.get(source.source, ())[max(source.offset, 0) * self.granule // 4 :]
+            missing = Unknown(f"the contents of {self._name(source.source)}")
+        known = [*words[:count], *[missing] * (count - len(words))]
+        self.memory.update(enumerate(known, target))
+
+    def wait(self, flag: Any, amount: Any) -> None:
+        """Stall until a semaphore counts at least `amount`."""
+        semaphore = self._settled(flag)
+        missing = index(amount) - semaphore.count
+        if missing <= 0:
+            return
+        for arrival in semaphore.due:
+            missing -= arrival.amount
+            if missing <= 0:
+                return self._stall(arrival)
+        raise NotUnderstood("a wait for something that this core never sends")
+
+    def delay(self, cycles: Any) -> None:
+        """Do nothing for so long, as `pl.delay` asks."""
+        self._stall(_Arrival(self.now + index(cycles), 0))
+
+    def _stall(self, until: _Arrival) -> None:
+        start, end = self.now, until.time
+        self.waited[until.operand, until.inward] += end - start
+        if len(self.stalls) < self.most_events:
+            self.stalls.append(Stall(until.operand, until.inward, start, end))
+        self.now = end
+
+    def signal(self, flag: Any, amount: Any) -> None:
+        """Add to a semaphore, or take from it, what is there or will be."""
+        self.flags[index(flag)].count += index(amount)
+
+    def read_flag(self, flag: Any) -> None:
+        """Queue what a semaphore counts now, for a later `pop`."""
+        self.queues["sfrf"].append(self._settled(flag).count)
+
+    def _settled(self, flag: Any) -> _Semaphore:
+        semaphore = self.flags[index(flag)]
+        semaphore.settle(self.now)
+        return semaphore
+
+    def divide(self, dividend: Any, divisor: Any, kinds: str) -> None:
+        """Queue a quotient ("Div" in `kinds`), then a remainder ("Rem"), for later `pop`s."""
+        results = zip(("Div", "Rem"), divide(dividend, divisor), strict=True)
+        self.queues["drf"] += [result for kind, result in results if kind in kinds]
+
+    def halt(self, condition: Any, message: str) -> None:
+        """Stop, if the condition holds; where that is not known, take it that it does not."""
+        if not isinstance(condition, Unknown) and condition:
+            raise NotUnderstood(f"the kernel stops with an error: {message}")
+
+    def pop(self, queue: str) -> Any:
+        """What was queued first: by `divide` in "drf", by `read_flag` in "sfrf"."""
+        if not self.queues[queue]:
+            raise NotUnderstood(f"a read of {queue}, which nothing has filled")
+        return self.queues[queue].pop(0)
+
+    def _name(self, source: Source) -> str:
+        return self.names.get(source, f"{source.kind} {source.index}")
+
+
+_UNWRITTEN = Unknown("scalar memory that was not written before")
+
+
+def _whose(address: Any) -> Address:
+    if not isinstance(address, Address):
+        index(address)  # unknown, it is to blame
+        raise NotUnderstood("a DMA to an address that belongs to no operand")
+    return address

@@ -1,0 +1,102 @@
+"""From the compiler's listing to time: what one core does, cycle by cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from grader.tpu.chips import Chip
+from grader.tpu.schedule.bundles import parse
+from grader.tpu.schedule.machine import Machine, Stall, Transfer
+from grader.tpu.schedule.mix import busy, spills
+from grader.tpu.schedule.program import Program
+from grader.tpu.schedule.values import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """All DMAs of one operand in one direction: their bytes, and the cycles spent waiting for them.
+
+    Without a name: what was waited for was no DMA of an operand's.
+    """
+
+    operand: str
+    inward: bool
+    size: int
+    stalled: float
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One kernel's predicted run on one core. Times are in cycles, sizes in bytes.
+
+    `cycles` is issue and stalls together. `stalled` and `moved` go by operand, in both directions;
+    a stall for no DMA's sake has no operand. Of a long run, `transfers`, `stalls` and `turns` hold
+    the beginning. `turns` is when each turn of the outermost loop began: the grid's, if it has
+    more than one step. If it has blocks to move, there are two turns more than steps, and step n
+    computes in turn n + 1, while the next blocks move in.
+    """
+
+    cycles: float
+    issue: int
+    busy: dict[str, int]  # cycles by Unit's value
+    spills: int
+    moved: tuple[Moved, ...]
+    transfers: tuple[Transfer, ...]
+    stalls: tuple[Stall, ...]
+    turns: tuple[float, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved between HBM and the chip."""
+        return sum(moved.size for moved in self.moved)
+
+    @property
+    def stalled(self) -> float:
+        """Cycles in which the core waited for a DMA or a semaphore."""
+        return self.cycles - self.issue
+
+
+def simulate(
+    listing: str,
+    chip: Chip,
+    names: Mapping[Source, str],
+    words: Mapping[Source, Sequence[int]],
+    most_events: int = 0,
+) -> Schedule:
+    """Run the listing of one kernel on one core of a chip.
+
+    `names` are the operands' for whoever reads the result. `words` are the contents, as 32-bit
+    words in the order of SMEM, of those that the scalar core reads. Up to `most_events` of each
+    kind of event are kept. Raises NotUnderstood: the listing holds something whose effect or
+    duration is not known, or decides by values that only a real run has.
+    """
+    bundles = parse(listing)
+    program = Program(bundles, chip.branch_delay)
+    machine = Machine(
+        latency=chip.dma_latency * chip.clock,
+        bytes_per_cycle=chip.bandwidth / chip.clock,
+        granule=chip.granule,
+        names=names,
+        words=words,
+        most_events=most_events,
+    )
+    ran = program.run(machine)
+    return Schedule(
+        cycles=machine.now,
+        issue=sum(ran.counts),
+        busy=busy(bundles, ran.counts),
+        spills=spills(bundles, ran.counts),
+        moved=_moved(machine),
+        transfers=tuple(machine.transfers),
+        stalls=tuple(machine.stalls),
+        turns=ran.turns[:most_events],
+    )
+
+
+def _moved(machine: Machine) -> tuple[Moved, ...]:
+    keys = dict.fromkeys((*machine.moved, *machine.waited))
+    return tuple(
+        Moved(operand, inward, machine.moved[operand, inward], machine.waited[operand, inward])
+        for operand, inward in keys
+    )
