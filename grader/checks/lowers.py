@@ -1,0 +1,106 @@
+"""★★ Does Mosaic lower the kernel for a TPU?"""
+
+from __future__ import annotations
+
+import re
+
+from grader.checks.evidence import Evidence
+from grader.checks.mosaic import advice_for
+from grader.checks.words import at, listed, paragraph
+from grader.model import Accident, Check, Finding, Operation, Problem
+
+_NO_RULE = re.compile(r"Unimplemented primitive in Pallas TPU lowering")
+#: What Mosaic says to those who would mend it, not to those who use it.
+_NOISE = re.compile(
+    r"Pallas encountered an internal verification error\. |Error details: |"
+    r"Please file (an issue|a bug) at \S+\s*|\n? *see current operation:[\s\S]*|"
+    r"\s*error: \"[\s\S]*\):(?= )"
+)
+#: How a kernel's author calls what JAX has other names for.
+_CALLED = {
+    "get": "load",
+    "swap": "store",
+    "masked_load": "masked load",
+    "masked_swap": "masked store",
+    "dma_start": "async copy",
+    "dot_general": "dot",
+}
+
+
+def check(evidence: Evidence) -> Finding | None:
+    """Look at how far the launch came on its way to a TPU."""
+    own = evidence.way().own
+    if isinstance(own, Accident) or own.problem is None:
+        return None
+    return finding_for(own.problem, evidence.file)
+
+
+def finding_for(problem: Problem, file: str) -> Finding:
+    """Explain what was raised while the launch was traced and lowered for a TPU.
+
+    `file` is the learner's, relative to the root.
+    """
+    advice = advice_for(problem)
+    parts = [
+        f"The values are right, but {_phrase(problem)}.",
+        paragraph("error", _error(problem)),
+    ]
+    if problem.place:
+        parts.append(paragraph("line", at(file, problem.place)))
+    if advice:
+        parts += [paragraph("why", advice.why), paragraph("try", advice.way)]
+    elif _NO_RULE.search(problem.message):
+        parts.append(paragraph("try", _BUILD))
+    return Finding(Check.LOWERS, _phrase(problem), "\n".join(parts), problem.traceback)
+
+
+_BUILD = (
+    "Build it from what a TPU has: arithmetic, comparisons, jnp.where, jnp.dot, and sums and "
+    "maxima along a dimension. Or do it outside the kernel."
+)
+
+
+def _phrase(problem: Problem) -> str:
+    operation = problem.operation
+    if operation is None:
+        return _when(problem)
+    verb = "cannot lower" if _NO_RULE.search(problem.message) else "refuses"
+    within = f" (in {operation.within})" if operation.within else ""
+    return f"Mosaic {verb} {_called(operation)}{within}"
+
+
+def _when(problem: Problem) -> str:
+    if problem.kind == "NotLowered":
+        return "Mosaic refuses the launch"
+    return "the launch cannot be traced for a TPU"
+
+
+def _error(problem: Problem) -> str:
+    more = "\n(the whole text: pytest -vv)"
+    if problem.operation is None:
+        return _shortened(problem) + more
+    what = _described(problem.operation)
+    if _NO_RULE.search(problem.message):
+        return f"Mosaic has no lowering for {what}.{more}"
+    return f"in lowering {what}:\n{_shortened(problem)}{more}"
+
+
+def _described(operation: Operation) -> str:
+    """ "dot of bfloat16[8, 128] and bfloat16[128, 128]", "sort of …, which median is made of"."""
+    arrays = [operand for operand in operation.operands if operand.shape] or operation.operands
+    text = _called(operation)
+    if arrays:
+        text += f" of {listed(arrays, 3)}"
+    return f"{text}, a part of {operation.within}" if operation.within else text
+
+
+def _called(operation: Operation) -> str:
+    return _CALLED.get(operation.name, operation.name)
+
+
+def _shortened(problem: Problem) -> str:
+    """Mosaic's own words, without what is not meant for the learner."""
+    kind = "" if problem.kind == "NotLowered" else f"{problem.kind}: "
+    text = _NOISE.sub("", kind + problem.message).strip()
+    first = (text.splitlines() or [""])[0].strip()
+    return f"{first.removesuffix(':')}, without a word" if first.endswith(":") else first
