@@ -1,1 +1,24 @@
-"""What is true of the TPU: plain facts and arithmetic, no kernels."""
+"""What a TPU would make of a kernel, found out without one.
+
+    chips      the table of chips: clock, bandwidth, matrix units, VMEM, each with its source
+    tiling     which block shapes a TPU accepts, and the nearest that it would
+    layout     the tiles that arrays lie in, and what they pad
+    traffic    from grid and index maps alone: which blocks move at which grid step, and their bytes
+    reuse      how long a kernel keeps a block, in words
+    compiler   libtpu, the TPU's own compiler: its schedule of a kernel, or why it refuses
+    refusals   its error messages, read;  vmem, its report on VMEM, read;  hlo, its programs, read
+    fitting    block sizes that would fit into VMEM
+    schedule   the compiler's schedule, executed: cycles, stalls, spills, what moves when
+    predict    these put together, for any function that holds a pallas_call
+    roofline   what bounds a kernel: HBM, a unit of the core, DMA latency
+    advice     what makes it slow, and what to try;  rules, which of its blocks a TPU refuses
+    screen     all of this on a terminal;  trace, on a timeline;  units, sizes and times in words
+    asking     what the command line says;  `python -m grader.tpu` is __main__
+
+Only `compiler` and `predict` need jax, and they import it when they are called.
+"""
+
+from grader.tpu.chips import CHIPS, Chip
+from grader.tpu.predict import OnChip, Prediction, predictions
+
+__all__ = ["CHIPS", "Chip", "OnChip", "Prediction", "predictions"]

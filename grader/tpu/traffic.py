@@ -19,6 +19,7 @@ import numpy as np
 from grader.model import ArrayType, KernelCall, Operand, Role
 from grader.tpu import layout, windows
 from grader.tpu.tiling import Space, dtype_bits
+from grader.tpu.vmem import buffered_bytes
 
 Ints = np.ndarray[Any, Any]
 
@@ -26,7 +27,6 @@ BY_THE_KERNEL = "the kernel copies it itself"
 NO_DMA = "a single element comes along with the launch, by no DMA"
 OUTSIDE = "on some step its block lies outside of the array"
 
-VMEM_UNIT = 1024  # bytes: what the compiler rounds each allocation up to
 _VMEM = (Space.DEFAULT, Space.VMEM)
 
 
@@ -157,7 +157,7 @@ def _row(call: KernelCall, operand: Operand, starts: Ints | None, reason: str) -
     try:
         bits = dtype_bits(operand.array.dtype)
         stored = layout.stored_bytes(operand.array.shape, bits)
-        vmem = _vmem(call, operand) if space in _VMEM else 0
+        vmem = buffered_bytes(call, operand) if space in _VMEM else 0
     except ValueError as error:
         return unknown(str(error))
     if _comes_along(operand):
@@ -197,17 +197,3 @@ def _comes_along(operand: Operand) -> bool:
     """Whether an operand reaches the chip with the launch: XLA has a place for single elements."""
     incoming = operand.role in (Role.INPUT, Role.PREFETCH)
     return incoming and math.prod(operand.array.shape) == 1
-
-
-def _vmem(call: KernelCall, operand: Operand) -> int:
-    """Bytes of VMEM: as many copies of the block as are buffered, rounded up to whole KiB."""
-    bits = dtype_bits(operand.array.dtype)
-    tile = layout.tile(operand.array.shape, bits)
-    copies = 1 if _is_fixed(call, operand) else operand.buffers
-    size = math.prod(layout.padded(windows.block(operand), tile)) * bits // 8 * copies
-    return -(-size // VMEM_UNIT) * VMEM_UNIT
-
-
-def _is_fixed(call: KernelCall, operand: Operand) -> bool:
-    """Whether the compiler sees that the block never moves: then it keeps one copy of it."""
-    return all(call.grid[axis] == 1 for axis in operand.axes)

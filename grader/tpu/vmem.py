@@ -124,8 +124,8 @@ def footprint(call: KernelCall) -> tuple[Allocation, ...]:
             use=Use.SCRATCH if operand.role is Role.SCRATCH else Use.WINDOW,
             name=operand.name,
             shape=_shape(operand),
-            buffers=(buffers := 1 if is_fixed(call, operand) else operand.buffers),
-            size=block_bytes(operand, operand.block) * buffers,
+            buffers=1 if is_fixed(call, operand) else operand.buffers,
+            size=buffered_bytes(call, operand),
         )
         for operand in call.operands
         if in_vmem(operand)
@@ -145,6 +145,12 @@ def in_vmem(operand: Operand) -> bool:
         return dtype_bits(operand.array.dtype) > 0
     except ValueError:
         return False
+
+
+def buffered_bytes(call: KernelCall, operand: Operand) -> int:
+    """What all buffers of an operand's block take in VMEM, in whole KiB as the compiler has it."""
+    copies = 1 if is_fixed(call, operand) else operand.buffers
+    return -(-block_bytes(operand, operand.block) * copies // 1024) * 1024
 
 
 def block_bytes(operand: Operand, block: Block) -> int:

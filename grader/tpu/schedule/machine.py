@@ -147,10 +147,11 @@ class Machine:
 
     def _fill(self, target: int, count: int, source: Any) -> None:
         """Copy into SMEM what is known of an operand, a word at a time."""
-        words: Sequence[Any] = ()
+        words: Sequence[int] = ()
         missing = Unknown("what a DMA brought into SMEM")
         if isinstance(source, Address):
-            words = self.words.get(source.source, ())[max(source.offset, 0) * self.granule // 4 :]
+            first = source.offset * self.granule // 4
+            words = self.words.get(source.source, ())[first:] if first >= 0 else ()
             missing = Unknown(f"the contents of {self._name(source.source)}")
         known = [*words[:count], *[missing] * (count - len(words))]
         self.memory.update(enumerate(known, target))

@@ -97,10 +97,15 @@ class Program:
             number, idle = number + 1, idle + 1
         self._ends[first] = number
         yield f"m.now += {idle}"
-        following = number if number < len(self._bundles) else END
+        following = self._at(number)
         yield (
-            f"return {branch.target} if taken else {following}" if branch else f"return {following}"
+            f"return {self._at(branch.target)} if taken else {following}"
+            if branch
+            else f"return {following}"
         )
+
+    def _at(self, number: int) -> int:
+        return number if number < len(self._bundles) else END
 
     def run(self, machine: Machine) -> Ran:
         """Run from the first bundle to the last. Raises NotUnderstood."""

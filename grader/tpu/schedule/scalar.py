@@ -150,7 +150,7 @@ def _dma(instruction: Instruction) -> str:
     """A general DMA has any number of strides, and may lead to another chip."""
     labels = instruction.labels or {}
     kind = instruction.opcode.removeprefix("dma.")
-    start, end = ("src", "dst") if kind == "general" else kind.split("_to_")
+    start, _, end = ("src_to_dst" if kind == "general" else kind).partition("_to_")
     try:
         terms = [labels[key] for key in (start, "size_in_granules", end, "dst_syncflagno")]
     except KeyError:

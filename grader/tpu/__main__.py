@@ -1,0 +1,219 @@
+"""What any function that holds a pallas_call would take on a TPU.
+
+    python -m grader.tpu matmul.py:matmul --case 'bf16[4096,4096] bf16[4096,4096] bm=512'
+
+The function's file is imported into this process and traced; nothing is run on any device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.progress import track
+from rich.text import Text
+
+from grader.rendering import show
+from grader.tpu import compiler
+from grader.tpu.asking import Called, call_of, choices, combinations
+from grader.tpu.chips import CHIPS, DEFAULT, named
+from grader.tpu.compiler import Estimate
+from grader.tpu.predict import Prediction, predictions
+from grader.tpu.rules import explained, in_short, refused_blocks
+from grader.tpu.screen import Launch, Side, Tried, screen, table
+from grader.tpu.trace import MOST_EVENTS, trace
+
+Function = Callable[..., Any]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command. Returns the exit code: 0 done, 1 nothing to predict, 2 misused."""
+    options = _parser().parse_args(arguments)
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    console = Console(highlight=False)
+    try:
+        return _swept(options, console) if options.sweep else _one(options, console)
+    except (OSError, ValueError) as error:
+        print(f"grader.tpu: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m grader.tpu",
+        description="Predict what the Pallas kernels that a function launches would take on a TPU. "
+        "Needs no TPU, and runs nothing; libtpu (pip install '.[tpu]') for times.",
+        epilog="FUNCTION is FILE.py:NAME or MODULE:NAME. Integer arrays whose contents decide what "
+        "is moved, such as scalar prefetch, may be given them: i32[4]=3,1,0,2.",
+    )
+    parser.add_argument("function", metavar="FUNCTION", help="what launches the kernels")
+    parser.add_argument(
+        "--case",
+        required=True,
+        metavar="ARGUMENTS",
+        help="its arguments in one text: arrays as dtype[shape], then keywords as NAME=VALUE, such "
+        "as 'bf16[4096,4096] bf16[4096,4096] bm=512'",
+    )
+    parser.add_argument(
+        "--chip", choices=list(CHIPS), default=DEFAULT, help="the TPU (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--against",
+        metavar="FUNCTION",
+        help="a function of the same arguments to compare with; without kernels, XLA's estimate",
+    )
+    parser.add_argument(
+        "--sweep",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE,VALUE",
+        help="predict every combination of these keywords, such as bm=128,256 bn=128,256",
+    )
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="also write the timeline there, for Perfetto"
+    )
+    return parser
+
+
+# ---- one case, or many ----
+
+
+def _one(options: argparse.Namespace, console: Console) -> int:
+    case = call_of(options.case)
+    events = MOST_EVENTS if options.trace else 0
+    function = _function(options.function)
+    own = _side("yours", function, case, options.chip, events)
+    par, xla = None, None
+    if options.against:
+        other = _function(options.against)
+        par = _side("other", other, case, options.chip, events)
+        if not par.kernels and not par.trouble:
+            par, xla = None, _xla(other, case, options.chip)
+    if not own.kernels and not own.trouble:
+        own = Side("yours", trouble="It launches no pallas_call: nothing of it is a kernel.")
+    name = options.function.rpartition(":")[2]
+    show(screen(Launch(name, options.case, options.chip, own, par, xla)), console)
+    if options.trace:
+        sides = [side for side in (own, par) if side and side.seconds is not None]
+        text = trace((side.title, side.kernels) for side in sides)
+        options.trace.write_text(text, encoding="utf-8")
+        console.print(f"wrote {options.trace}: open it at https://ui.perfetto.dev", markup=False)
+    return 0 if own.kernels and not any(k.failure for k in own.kernels) else 1
+
+
+def _swept(options: argparse.Namespace, console: Console) -> int:
+    case, function = call_of(options.case), _function(options.function)
+    tries = combinations(choices(options.sweep))
+    err = Console(stderr=True)
+    steps = track(tries, "predicting", console=err, transient=True) if err.is_terminal else tries
+    tried = [_tried(function, case.with_keywords(sizes), options.chip, sizes) for sizes in steps]
+    title = f"{options.function.rpartition(':')[2]} on a TPU {options.chip}, predicted"
+    show(Group(Text(title, "bold"), Text(f"{options.case}\n", "dim"), table(tried)), console)
+    return 0 if any(one.seconds is not None or one.bytes for one in tried) else 1
+
+
+def _tried(function: Function, case: Called, chip: str, sizes: dict[str, int]) -> Tried:
+    try:
+        return Tried(sizes, _predicted(function, case, chip))
+    except Exception as error:
+        return Tried(sizes, trouble=_phrase(error))
+
+
+def _side(title: str, function: Function, case: Called, chip: str, events: int) -> Side:
+    try:
+        return Side(title, _predicted(function, case, chip, events))
+    except Exception as error:
+        return Side(title, trouble=f"{_phrase(error)}{_rules(error)}{_line(error)}")
+
+
+def _predicted(
+    function: Function, case: Called, chip: str, events: int = 0
+) -> tuple[Prediction, ...]:
+    keywords = _accepted(function, case)
+    return predictions(function, *case.arrays(), chip=chip, events=events, **keywords)
+
+
+def _xla(function: Function, case: Called, chip: str) -> Estimate | None:
+    try:
+        keywords = _accepted(function, case)
+        return compiler.xla_cycles(function, case.arrays(), named(chip), **keywords)
+    except compiler.CompilerUnavailable:
+        return None
+
+
+def _accepted(function: Function, case: Called) -> dict[str, Any]:
+    """The keywords of a case that a function takes: what is compared with may have fewer."""
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return dict(case.keywords)
+    return {name: value for name, value in case.keywords.items() if name in parameters}
+
+
+# ---- the function, and what it raises ----
+
+
+def _function(place: str) -> Function:
+    """FILE.py:NAME or MODULE:NAME. Raises ValueError; what importing raises is told as such."""
+    where, _, name = place.rpartition(":")
+    if not where:
+        raise ValueError(f"{place!r} is not of the form FILE.py:NAME or MODULE:NAME")
+    try:
+        module = _imported(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+    except Exception as error:
+        raise ValueError(f"{where} can't be imported: {_phrase(error)}{_line(error)}") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ValueError(f"{where} has no function {name}")
+    return function
+
+
+def _imported(file: Path) -> Any:
+    """A file as a module; what lies beside it can be imported, as when it is run."""
+    sys.path.insert(0, str(file.resolve().parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _phrase(error: Exception) -> str:
+    call = getattr(error, "call", None)
+    if call and (blocks := in_short(call)):
+        return blocks
+    lines = str(error).strip().splitlines() or [""]
+    refused = type(error).__name__ == "NotLowered"
+    return f"Mosaic refuses it: {lines[0]}" if refused else f"{type(error).__name__}: {lines[0]}"
+
+
+def _rules(error: Exception) -> str:
+    """Which blocks a TPU refuses and why, where that is it."""
+    call = getattr(error, "call", None)
+    refused = refused_blocks(call) if call else ()
+    parts = [part for each in refused for part in explained(*each)]
+    return "".join(f"\n  {label:<6} {text}" for label, text in parts)
+
+
+def _line(error: Exception) -> str:
+    """The innermost line of the user's own, where there is one."""
+    ours = str(Path(__file__).parent.parent)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        library = "site-packages" in frame.filename or frame.filename.startswith(("<", ours))
+        if not library:
+            return f"\n  line   {frame.filename}:{frame.lineno}\n             {frame.line}"
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Reading what a command line says: sizes as NAME=VALUE, several to try, and a function's call."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from grader.model import ArrayType
+from grader.tpu.tiling import dtype_bits
+
+T = TypeVar("T")
+
+
+def assignments(words: Iterable[str]) -> dict[str, str]:
+    """ "bm=512" and the like, by name. Raises ValueError for another form and for a name twice."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not (name.isidentifier() and sign and value):
+            raise ValueError(f"{word!r} is not of the form NAME=VALUE")
+        if name in found:
+            raise ValueError(f"{name} is given twice: {found[name]} and {value}")
+        found[name] = value
+    return found
+
+
+def size(name: str, text: str) -> int:
+    """A size: a whole number above 0. Raises ValueError."""
+    if not (text.isdecimal() and int(text) > 0):
+        raise ValueError(f"{name}={text}: a size is a whole number above 0")
+    return int(text)
+
+
+def choices(words: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """ "bm=128,256" and the like: the sizes to try, by name. Raises ValueError."""
+    listed = assignments(words).items()
+    return {name: tuple(size(name, text) for text in texts.split(",")) for name, texts in listed}
+
+
+def combinations(of: Mapping[str, Sequence[T]]) -> list[dict[str, T]]:
+    """Every choice with every other; the last name changes fastest."""
+    return [dict(zip(of, values, strict=True)) for values in itertools.product(*of.values())]
+
+
+# ---- a call of a function ----
+
+_SHORT = {"f": "float", "bf": "bfloat", "i": "int", "s": "int", "u": "uint"}
+_ARRAY = re.compile(r"([a-z][a-z0-9_]*)\[([\d,\s]*)\](?:=(.*))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """The arguments of a call: arrays by dtype and shape, some with contents; and keywords."""
+
+    types: tuple[ArrayType, ...]
+    contents: tuple[tuple[int, ...] | None, ...]
+    keywords: Mapping[str, Any]
+
+    def arrays(self) -> list[Any]:
+        """numpy arrays where the contents are given, else jax.ShapeDtypeStructs."""
+        import jax
+        import numpy as np
+
+        return [
+            jax.ShapeDtypeStruct(kind.shape, jax.numpy.dtype(kind.dtype))
+            if values is None
+            else np.array(values, kind.dtype).reshape(kind.shape)
+            for kind, values in zip(self.types, self.contents, strict=True)
+        ]
+
+    def with_keywords(self, others: Mapping[str, Any]) -> Called:
+        """The same call with these keywords besides, or in place of its own."""
+        return Called(self.types, self.contents, {**self.keywords, **others})
+
+
+def call_of(text: str) -> Called:
+    """ "bf16[512,256] i32[4]=3,1,0,2 bm=128 causal=True" as a call. Raises ValueError."""
+    types: list[ArrayType] = []
+    contents: list[tuple[int, ...] | None] = []
+    words: list[str] = []
+    for word in shlex.split(text):
+        if not (found := _ARRAY.fullmatch(word)):
+            words.append(word)
+            continue
+        kind = ArrayType(_dtype(found[1]), tuple(int(n) for n in found[2].split(",") if n.strip()))
+        values = tuple(map(int, found[3].split(","))) if found[3] else None
+        if values is not None and len(values) != math.prod(kind.shape):
+            raise ValueError(f"{word}: {len(values)} values for {math.prod(kind.shape)} elements")
+        types.append(kind)
+        contents.append(values)
+    if bad := [word for word in words if "=" not in word]:
+        raise ValueError(f"{bad[0]!r} is no array, as bf16[512,256] is, and no NAME=VALUE")
+    keywords = {name: _value(value) for name, value in assignments(words).items()}
+    return Called(tuple(types), tuple(contents), keywords)
+
+
+def _dtype(name: str) -> str:
+    """JAX's name for a dtype: "bfloat16" for "bf16". Raises ValueError."""
+    if short := re.fullmatch(r"(bf|f|i|s|u)(\d+)", name):
+        name = f"{_SHORT[short[1]]}{short[2]}"
+    if name == "pred":
+        name = "bool"
+    dtype_bits(name)
+    return name
+
+
+def _value(text: str) -> Any:
+    """A Python literal where it is one, else the text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

@@ -1,0 +1,191 @@
+"""What kernels would take on a TPU: lowering, compiling, traffic and schedule, put together.
+
+    >>> from grader.tpu import predictions
+    >>> (kernel,) = predictions(matmul, x, y, chip="v5e", bm=128)
+    >>> kernel.seconds, kernel.traffic.bytes, kernel.vmem.used
+
+Works on any function that holds a `pallas_call`. Nothing is run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from grader.model import KernelCall, Operand, Problem, Role
+from grader.tpu import compiler, libtpu
+from grader.tpu.chips import DEFAULT, Chip, named
+from grader.tpu.refusals import Failure
+from grader.tpu.reuse import Reuse, reuse
+from grader.tpu.schedule import NotUnderstood, Schedule, Source, simulate, words
+from grader.tpu.traffic import Traffic, traffic
+from grader.tpu.vmem import Vmem
+
+if TYPE_CHECKING:
+    from grader.kernels.onchip import Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One kernel on one chip, as far as that is known without running it there.
+
+    `traffic` follows from the index maps alone, and so does `reuse`, which aligns with its
+    operands. `labels` name the operands, each differently; the schedule uses them too. `compiled`:
+    the compiler accepts the kernel. Where it refuses, `failure` says why; where it could not be
+    asked, or where there is no schedule, `unknown` does.
+    """
+
+    chip: str
+    call: KernelCall
+    labels: tuple[str, ...]
+    traffic: Traffic
+    reuse: tuple[Reuse | None, ...]
+    compiled: bool = False
+    vmem: Vmem | None = None
+    schedule: Schedule | None = None
+    failure: Failure | None = None
+    unknown: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """Predicted time on the chip, without the launch; None where there is no schedule."""
+        return self.schedule.cycles / named(self.chip).clock if self.schedule else None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes between HBM and the chip: as scheduled, else by the index maps."""
+        return self.schedule.bytes if self.schedule else self.traffic.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OnChip:
+    """What became of one launch on its way to the chips: as far as it came.
+
+    `problem` is what Mosaic or the trace for a TPU refused. Without it there is a prediction for
+    each kernel on each chip.
+    """
+
+    problem: Problem | None = None
+    predictions: tuple[Prediction, ...] = ()
+
+    @property
+    def unsupported(self) -> bool:
+        """Whether this version of jax keeps something elsewhere that is needed to lower."""
+        return self.problem is not None and self.problem.kind == "UnsupportedJax"
+
+    def on(self, chip: str) -> tuple[Prediction, ...]:
+        """The launch's kernels on one chip, in program order."""
+        return tuple(p for p in self.predictions if p.chip == chip)
+
+    @property
+    def unchecked(self) -> str:
+        """Why the compiler could not be asked; nothing where it was."""
+        if self.unsupported:
+            return self.problem.message if self.problem else ""
+        asked = (p.unknown for p in self.predictions if not p.compiled and p.failure is None)
+        return next(asked, "")
+
+
+def predictions(
+    function: Callable[..., Any], *args: Any, chip: str = DEFAULT, events: int = 0, **kwargs: Any
+) -> tuple[Prediction, ...]:
+    """A prediction for each kernel that `function(*args, **kwargs)` launches.
+
+    `args` are arrays, or `jax.ShapeDtypeStruct`s where the contents decide nothing. `events` is how
+    many single transfers and stalls a schedule keeps. Raises ValueError for an unknown chip, and
+    what tracing or Mosaic's lowering raises.
+    """
+    from grader.kernels.onchip import for_chip, kernels_of, lower
+
+    target = named(chip)
+    with contextlib.suppress(compiler.CompilerUnavailable):
+        libtpu.device(target)  # before jax loads libtpu in search of a TPU, as it does on its own
+    with for_chip(target.kind, target.cores):
+        kernels = kernels_of(function, args, kwargs)
+        for kernel in kernels:
+            lower(kernel)
+    return tuple(predict(kernel, target, events) for kernel in kernels)
+
+
+def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
+    """Predict one kernel, which has been traced for this chip."""
+    blocks = kernel.blocks()
+    moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
+    labels = _labels(kernel.call.operands)
+    # Where the grid is not known whole, no operand has starts.
+    grid = [size or 0 for size in blocks.grid]
+    kept = tuple(
+        None if starts is None or not len(starts) else reuse(grid, starts)
+        for starts in blocks.starts
+    )
+
+    def prediction(**found: Any) -> Prediction:
+        return Prediction(chip.name, kernel.call, labels, moved, kept, **found)
+
+    try:
+        build = compiler.build(kernel, chip)
+    except compiler.CompilerUnavailable as error:
+        return prediction(unknown=str(error))
+    if build.failure:
+        return prediction(failure=build.failure)
+    if build.missing:
+        return prediction(compiled=True, unknown=build.missing)
+    try:
+        schedule = simulate(
+            build.bundles, chip, _sources(kernel, labels), _words(kernel), most_events=events
+        )
+    except NotUnderstood as reason:
+        return prediction(compiled=True, unknown=str(reason), vmem=build.vmem)
+    if doubt := _contradiction(moved, labels, schedule):
+        return prediction(compiled=True, unknown=doubt, vmem=build.vmem)
+    return prediction(compiled=True, schedule=schedule, vmem=build.vmem)
+
+
+def _labels(operands: tuple[Operand, ...]) -> tuple[str, ...]:
+    """Names that differ: a kernel that takes *refs calls all of its operands the same."""
+    count = Counter(operand.name for operand in operands)
+    seen: Counter[str] = Counter()
+    labels = []
+    for operand in operands:
+        number = seen[operand.name]
+        seen[operand.name] += 1
+        labels.append(f"{operand.name}[{number}]" if count[operand.name] > 1 else operand.name)
+    return tuple(labels)
+
+
+def _sources(kernel: Kernel, labels: tuple[str, ...]) -> dict[Source, str]:
+    """The operands by the schedule's numbers: grid sizes, inputs, and on from there, outputs."""
+    operands = zip(kernel.call.operands, labels, strict=True)
+    passed = [label for operand, label in operands if operand.role is not Role.SCRATCH]
+    first = kernel.call.grid.count(None)
+    arguments = len(kernel.arguments)
+    named_ = {Source("input", n): f"the size of grid axis {n}" for n in range(first)}
+    for number, label in enumerate(passed, first):
+        named_[Source("input" if number < arguments else "output", number)] = label
+    return named_
+
+
+def _words(kernel: Kernel) -> dict[Source, list[int]]:
+    return {
+        Source("input", number): words(value)
+        for number, value in enumerate(kernel.values)
+        if value is not None
+    }
+
+
+def _contradiction(moved: Traffic, labels: tuple[str, ...], schedule: Schedule) -> str:
+    """Where the schedule moves other bytes than the index maps ask for, one of them is misread."""
+    scheduled = {(one.operand, one.inward): one.size for one in schedule.moved}
+    for row, label in zip(moved.operands, labels, strict=True):
+        if row.bytes is None or row.role is Role.SCRATCH:
+            continue
+        found = scheduled.get((label, row.role is not Role.OUTPUT), 0)
+        if found != row.bytes:
+            return (
+                f"the compiler's schedule moves {found:,} bytes of {label}, "
+                f"its index map asks for {row.bytes:,}"
+            )
+    return ""

@@ -1,0 +1,213 @@
+"""One screen for a launch: what its kernels would take on a TPU, and what to try.
+
+Draws predictions, asks for none: all that is said here was found out elsewhere. Reads well from 40
+columns on, and without colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from grader.tpu.advice import Advice, advice
+from grader.tpu.chips import named
+from grader.tpu.compiler import Estimate
+from grader.tpu.predict import Prediction
+from grader.tpu.roofline import roofline
+from grader.tpu.screen.fitting import FirstThatFits
+from grader.tpu.screen.kernel import kernel_block
+from grader.tpu.screen.labelled import labelled
+from grader.tpu.units import bytes_of, time_of
+
+MOST_ADVICE = 3
+_WORTH = 0.04  # of the time; what is less is not worth a word
+NONE = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One launch on a screen: its kernels, in program order, or what kept it from having any.
+
+    `trouble` says that in words (of par, in few), and so do `refusals` for kernels that the
+    compiler refuses; they align with `kernels`. `todo`: there is nothing yet, by no fault.
+    """
+
+    title: str
+    kernels: tuple[Prediction, ...] = ()
+    trouble: str = ""
+    refusals: tuple[str, ...] = ()
+    todo: bool = False
+
+    @property
+    def seconds(self) -> float | None:
+        """Of all kernels together; None where one has no schedule."""
+        known = [k.seconds for k in self.kernels if k.seconds is not None]
+        return sum(known) if self.kernels and len(known) == len(self.kernels) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a screen is about. `drawn` are sizes and dtype in words; `notes` stand at its end.
+
+    `par` is a launch that does the same, and `xla` what XLA makes of it without Pallas.
+    """
+
+    name: str
+    drawn: str
+    chip: str
+    own: Side
+    par: Side | None = None
+    xla: Estimate | None = None
+    notes: tuple[str, ...] = ()
+
+
+def screen(launch: Launch) -> RenderableType:
+    """All of a launch: beside par and XLA, kernel by kernel, and what to try."""
+    own, par = launch.own, launch.par
+    parts: list[RenderableType] = [_title(launch)]
+    if own.trouble:
+        parts += [labelled(own.trouble, "yellow" if own.todo else "red"), Text()]
+    if own.kernels or (par and par.kernels):
+        parts += [FirstThatFits(_compared(launch), _compared(launch, narrow=True)), Text()]
+    several = len(own.kernels) > 1
+    for position, kernel in enumerate(own.kernels):
+        refused = own.refusals[position] if position < len(own.refusals) else ""
+        parts += [kernel_block(kernel, refused, own.seconds if several else None), Text()]
+    parts += _to_try(own, par)
+    parts += [Text(note, "dim") for note in _notes(launch)]
+    return Group(*parts)
+
+
+def _title(launch: Launch) -> Text:
+    return Text.assemble(
+        (launch.name, "bold"),
+        f" on a TPU {launch.chip}, predicted: nothing was run\n",
+        (launch.drawn, "dim"),
+        "\n",
+    )
+
+
+# ---- side by side ----
+
+
+def _compared(launch: Launch, narrow: bool = False) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
+    sides = [side for side in (launch.own, launch.par) if side and side.kernels]
+    table.add_column("", style="dim")
+    for side in sides:
+        table.add_column(side.title, justify="right", no_wrap=not narrow)
+    both = len(sides) == 2 and not narrow
+    if both:
+        table.add_column("ratio", justify="right", style="bold")
+    if launch.xla:
+        table.add_column("XLA", justify="right")
+    for name, values, ratio, of_xla in _rows(sides, launch):
+        more = [ratio] * both + [of_xla] * bool(launch.xla)
+        table.add_row(name, *values, *more)
+    return table
+
+
+Row = tuple[str, list[str], str, str]
+
+
+def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
+    times = [side.seconds for side in sides]
+    yield (
+        "time",
+        [NONE if one is None else time_of(one) for one in times],
+        _ratio(times),
+        _time_of(launch.xla, launch.chip),
+    )
+    sizes = [sum(k.bytes for k in side.kernels) for side in sides]
+    yield "HBM bytes", [bytes_of(size) for size in sizes], _ratio(sizes), ""
+    vmem = [max(_vmem(k) for k in side.kernels) for side in sides]
+    yield "VMEM", [bytes_of(size) for size in vmem], "", ""
+    if any(times):
+        yield "waiting", [_waiting(side) for side in sides], "", ""
+        yield "spills", [_spills(side) for side in sides], "", ""
+        yield "bound by", [_bounds(side) for side in sides], "", ""
+
+
+def _time_of(xla: Estimate | None, chip: str) -> str:
+    return time_of(xla.cycles / named(chip).clock) if xla and xla.cycles else NONE
+
+
+def _ratio(values: Sequence[float | None]) -> str:
+    if len(values) < 2 or values[0] is None or not values[1]:
+        return ""
+    return f"{values[0] / values[1]:.2f}×"
+
+
+def _vmem(kernel: Prediction) -> int:
+    return kernel.vmem.used if kernel.vmem else kernel.traffic.vmem
+
+
+def _waiting(side: Side) -> str:
+    if side.seconds is None:
+        return NONE
+    schedules = [k.schedule for k in side.kernels if k.schedule]
+    return f"{sum(s.stalled for s in schedules) / sum(s.cycles for s in schedules):.0%}"
+
+
+def _spills(side: Side) -> str:
+    if side.seconds is None:
+        return NONE
+    return f"{sum(k.schedule.spills for k in side.kernels if k.schedule):,}"
+
+
+def _bounds(side: Side) -> str:
+    """The bound of the kernel that takes longest."""
+    found = [line for line in map(roofline, side.kernels) if line]
+    return max(found, key=lambda line: line.total).bound.value if found else NONE
+
+
+# ---- what to try, and what has to be said ----
+
+
+def _to_try(own: Side, par: Side | None) -> list[RenderableType]:
+    if not own.kernels or any(k.failure for k in own.kernels):
+        return []
+    beside = par.kernels if par and not any(k.failure for k in par.kernels) else ()
+    found, title = advice(own.kernels, beside), "what costs most, and what to try"
+    if beside and not found:
+        found, title = advice(own.kernels), "at par; to go beyond it"
+    whole = sum(k.schedule.cycles for k in own.kernels if k.schedule)
+    found = [each for each in found if each.size or each.cycles >= _WORTH * whole]
+    if not found:
+        return []
+    parts: list[RenderableType] = [Text(title, "bold")]
+    told: set[str] = set()
+    for number, each in enumerate(found[:MOST_ADVICE], 1):
+        parts.append(_advised(number, each, whole, each.remedy in told))
+        told.add(each.remedy)
+    return [*parts, Text()]
+
+
+def _advised(number: int, each: Advice, whole: float, told: bool) -> RenderableType:
+    text = Text(each.why)
+    if whole:
+        text.append(f" (up to {min(each.cycles / whole, 1):.0%} of the time)", "dim")
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_row(f"{number}.", text)
+    table.add_row("", Text.assemble(("try: ", "bold"), "the same." if told else each.remedy))
+    return table
+
+
+def _notes(launch: Launch) -> Iterator[str]:
+    asked = [side for side in (launch.own, launch.par) if side and side.kernels]
+    unchecked = (k.unknown for s in asked for k in s.kernels if not k.compiled and not k.failure)
+    if reason := next(unchecked, ""):
+        yield f"not checked: whether the TPU's compiler takes it, its time and spills ({reason})"
+    elif asked:
+        yield f"{launch.chip}: {named(launch.chip).trust.value}"
+    if launch.par and launch.par.trouble:
+        yield f"par: {launch.par.trouble}"
+    if asked and launch.xla and launch.xla.cycles:
+        yield "XLA: its own estimate for the same in jax.numpy, without Pallas"
+    elif asked and launch.xla:
+        yield f"XLA: no estimate ({launch.xla.missing})"
+    yield from launch.notes
