@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from grader.arithmetic import settle
@@ -26,9 +26,12 @@ def random_seed() -> int:
     return secrets.randbits(SEED_BITS)
 
 
-def draw(kata: str, key: Key, session_seed: int) -> tuple[Case, ...]:
+def draw(
+    kata: str, key: Key, session_seed: int, given: Mapping[str, int] | None = None
+) -> tuple[Case, ...]:
     """The hidden cases of one kata: a function of its name, its key and the seed alone.
 
+    Sizes that are `given` stand instead of those drawn; what is computed from them follows.
     Raises ValueError where arithmetic of the key gives no size.
     """
     deck = random.Random(_digest(f"{session_seed}/{kata}"))
@@ -40,7 +43,7 @@ def draw(kata: str, key: Key, session_seed: int) -> tuple[Case, ...]:
             index=index,
             session_seed=session_seed,
             seed=_digest(f"{session_seed}/{kata}/{index}") % 2**SEED_BITS,
-            sizes=settle({name: hands[name][index] for name in key.choices}),
+            sizes=settle({n: (given or {}).get(n, hands[n][index]) for n in key.choices}),
             dtype=dtypes[index],
         )
         for index in range(key.count)

@@ -1,4 +1,4 @@
-"""The `kata` command: find, hint, show, reset; and for authors, sync and new."""
+"""The `kata` command: find, hint, show, reset, cost, trace; and for authors, sync and new."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from grader import repository
+from grader import costs, repository
 from grader.catalog import SOLUTIONS, Kata, katas, named
 from grader.regions import regions
 from grader.repository import STATE, RepositoryError, Synced
@@ -25,8 +25,13 @@ LEVELS = ("a nudge", "the pattern", "nearly all of it")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit code: 0 done, 1 not done, 2 misused."""
-    options = _parser().parse_args(arguments)
+    """Run one command. Returns the exit code: 0 done, 1 not done, 2 misused, 130 interrupted."""
+    parser = _parser()
+    options, more = parser.parse_known_args(arguments)
+    if more and not (hasattr(options, "sizes") and all("=" in word for word in more)):
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    if more:  # argparse takes no positionals after options that come between
+        options.sizes += more
     console = Console(highlight=False)
     try:
         root = repository.find_root(Path.cwd())
@@ -34,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         print(f"kata: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,23 +66,12 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("-y", "--yes", action="store_true", help="do not ask")
     reset = add("reset", _reset, "put a kata's stub back; what you wrote is saved first")
     reset.add_argument("name")
+    costs.add_commands(add)
     sync = add("sync", _sync, "for authors: generate the katas from the solutions")
     sync.add_argument("--check", action="store_true", help="only compare; exit 1 if they differ")
     new = add("new", _new, "for authors: the three files of a new kata")
     new.add_argument("place", metavar="TRACK/NAME", help="such as 2_fusion/row_softmax")
     return parser
-
-
-def _one(root: Path, name: str) -> Kata:
-    """The only kata that matches. Raises RepositoryError for none or several."""
-    match named(katas(root, SOLUTIONS), name):
-        case (kata,):
-            return kata
-        case ():
-            raise RepositoryError(f"no kata matches {name!r}; kata list shows them all")
-        case several:
-            names = ", ".join(kata.name for kata in several)
-            raise RepositoryError(f"{name!r} matches {len(several)} katas: {names}")
 
 
 def _where(kata: Kata) -> str:
@@ -119,7 +115,7 @@ def _next(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 
 def _hint(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = _one(root, options.name)
+    kata = repository.one(root, options.name)
     file = root / STATE / HINTS
     asked = _asked(file)
     level = options.level or min(asked.get(kata.id, 0) + 1, len(LEVELS))
@@ -145,7 +141,7 @@ def _asked(file: Path) -> dict[str, int]:
 
 
 def _show(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = _one(root, options.name)
+    kata = repository.one(root, options.name)
     if not options.yes:
         if not sys.stdin.isatty():
             raise RepositoryError("show asks before it spoils; without a terminal, say --yes")
@@ -163,7 +159,7 @@ def _show(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 
 def _reset(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = _one(root, options.name)
+    kata = repository.one(root, options.name)
     if kata.path.exists() and kata.path.read_bytes() == kata.shipped().encode():
         console.print(f"{kata.name} is as shipped: nothing to reset")
         return 0

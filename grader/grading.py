@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.catalog import Kata
-from grader.checks import blocks, contract, pallas_used, runs, values
-from grader.checks.evidence import Evidence
+from grader.checks import blocks, compiles, contract, cost, lowers, pallas_used, runs, values
+from grader.checks.evidence import Evidence, WayToChip
 from grader.model import (
     Accident,
     Attempt,
     Case,
+    Check,
     Clues,
     Finding,
     Grade,
@@ -22,19 +23,24 @@ from grader.model import (
     Reference,
     State,
 )
-from grader.sandbox.bench import Bench, Worker
+from grader.sandbox.bench import Bench
 from grader.sandbox.messages import Answer, Ask, Task
-
-#: Seconds for a solution's spec.
-TRUSTED_SECONDS = 60.0
+from grader.sandbox.trusted import Trusted
+from grader.tpu import OnChip
+from grader.tpu.chips import DEFAULT
+from grader.tpu.compiler import Estimate
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One check, and how many stars a kernel has that passed it and all before."""
+    """One check, and how many stars a kernel has that passed it and all before.
+
+    Failing a rung that is `needed` fails the kata; of the others only the star is lost.
+    """
 
     check: Callable[[Evidence], Finding | None]
     stars: int
+    needed: bool = True
 
 
 LADDER = (
@@ -42,7 +48,10 @@ LADDER = (
     Rung(contract.check, 0),
     Rung(pallas_used.check, 0),
     Rung(values.check, 1),
-    Rung(blocks.check, 2),
+    Rung(blocks.check, 1),
+    Rung(lowers.check, 1),
+    Rung(compiles.check, 2),
+    Rung(cost.check, 3, needed=False),
 )
 MOST_STARS = LADDER[-1].stars
 
@@ -52,19 +61,17 @@ class BrokenKata(Exception):
 
 
 class Grader:
-    """Grades cases one after another, on one bench."""
+    """Grades cases one after another, on one bench, for chips of these names."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, chips: tuple[str, ...] = (DEFAULT,)) -> None:
         self._bench = bench
-        self._asked: list[Case] = []
+        self._chips = chips
+        self._trusted = Trusted(bench)
         self._stuck: dict[Path, Accident] = {}
 
     def prepare(self, kata: Kata, case: Case) -> None:
         """Have the trusted worker begin on a case that will be graded next."""
-        if case not in self._asked:
-            ask = Ask(Task.REFERENCE, str(kata.solution), kata.name, case, self._bench.device.mode)
-            self._bench.trusted().ask(ask)
-            self._asked.append(case)
+        self._trusted.ask(self._reference_ask(kata, case))
 
     def grade(self, kata: Kata, case: Case, seconds: float | None) -> Grade:
         """Grade the learner's file on one case, within `seconds` (None: without end).
@@ -72,15 +79,14 @@ class Grader:
         Raises BrokenKata where the solution's side fails, SandboxError where no process starts.
         """
         started = time.perf_counter()
-        worker = self._bench.attempting(kata.path)  # boots while the reference is computed
-        self.prepare(kata, case)
-        reference = self._reference(case)
+        self._bench.attempting(kata.path)  # boots while the reference is computed
+        reference = self.reference(kata, case)
+        ask = self._ask(Task.ATTEMPT, kata.path, kata, case, reference)
         # One hidden case that hangs is enough: the others would only take as long again.
-        attempt = self._stuck.get(kata.path) or self._attempt(
-            worker, kata, case, reference, seconds
-        )
-        evidence = self._evidence(worker, kata, case, reference, attempt, seconds)
+        attempt = self._stuck.get(kata.path) or self._attempt(ask, seconds)
+        evidence = self._evidence(kata, case, reference, attempt, seconds)
         state, stars, finding = verdict(evidence)
+        reached = state is State.PASSED or bool(finding and finding.check is Check.COST)
         return Grade(
             kata=kata.id,
             case=case.index,
@@ -90,39 +96,107 @@ class Grader:
             drawn=str(case),
             seconds=round(time.perf_counter() - started, 3),
             printed=attempt.printed,
+            cost=cost.compared(evidence) if reached else None,
+            unchecked=evidence.own.unchecked if reached else "",
         )
 
-    def _reference(self, case: Case) -> Reference:
-        while True:
-            answer = self._bench.trusted().answer(TRUSTED_SECONDS)
-            if isinstance(answer, Accident):
-                self._asked.clear()
-                raise BrokenKata(f"the solution's spec: {answer.phrase}\n{answer.message}")
-            if self._asked.pop(0) != case:
-                continue  # prepared, but never graded: -x, or a test that was deselected late
-            if answer.reference is None:
-                raise BrokenKata(f"the solution's spec: {_in_short(answer.problem)}")
-            return answer.reference
+    def reference(self, kata: Kata, case: Case) -> Reference:
+        """Inputs and what must come back, from the solution. Raises BrokenKata."""
+        return self._referred(self._reference_ask(kata, case))
 
-    def _attempt(
-        self, worker: Worker, kata: Kata, case: Case, reference: Reference, seconds: float | None
-    ) -> Attempt | Accident:
-        worker.ask(self._ask(Task.ATTEMPT, kata, case, reference))
-        answer = worker.answer(seconds)
+    def inputs(self, kata: Kata, case: Case) -> Reference:
+        """The same without what must come back, for cases of any size. Raises BrokenKata."""
+        return self._referred(self._reference_ask(kata, case, Task.INPUTS))
+
+    def way(
+        self,
+        kata: Kata,
+        case: Case,
+        reference: Reference,
+        seconds: float | None,
+        events: int = 0,
+    ) -> WayToChip:
+        """The learner's launch and par's on their way to the chips, side by side."""
+        par = self._ask(Task.PREDICT, kata.solution, kata, case, reference, events)
+        self._trusted.ask(par)
+        own = self.own(kata, case, reference, seconds, events)
+        return WayToChip(own, _on_chip(self._trusted.answer(par)))
+
+    def own(
+        self,
+        kata: Kata,
+        case: Case,
+        reference: Reference,
+        seconds: float | None,
+        events: int = 0,
+    ) -> OnChip | Accident:
+        """The learner's launch on its way to the chips."""
+        worker = self._bench.attempting(kata.path)
+        worker.ask(self._ask(Task.PREDICT, kata.path, kata, case, reference, events))
+        return _on_chip(worker.answer(seconds))
+
+    def par(self, kata: Kata, case: Case, reference: Reference) -> OnChip | Accident:
+        """Par on its way to the chips."""
+        ask = self._ask(Task.PREDICT, kata.solution, kata, case, reference)
+        return _on_chip(self._trusted.answer(ask))
+
+    def xla(self, kata: Kata, case: Case, reference: Reference) -> Estimate | None:
+        """XLA's estimate for the spec on the first chip; None where it can't be asked."""
+        ask = self._ask(Task.XLA, kata.solution, kata, case, reference)
+        answer = self._trusted.answer(ask)
+        return None if isinstance(answer, Accident) else answer.xla
+
+    def _reference_ask(self, kata: Kata, case: Case, task: Task = Task.REFERENCE) -> Ask:
+        return Ask(task, str(kata.solution), kata.name, case, self._bench.device.mode)
+
+    def _referred(self, ask: Ask) -> Reference:
+        answer = self._trusted.answer(ask)
+        if isinstance(answer, Accident):
+            raise BrokenKata(f"the solution's spec: {answer.phrase}\n{answer.message}")
+        if answer.reference is None:
+            raise BrokenKata(f"the solution's spec: {_in_short(answer.problem)}")
+        return answer.reference
+
+    def _attempt(self, ask: Ask, seconds: float | None) -> Attempt | Accident:
+        answer = self._attempted(ask, seconds)
+        if isinstance(answer, Accident) and answer.crashed:
+            # A kernel that crashes does so again; a machine that is short of something may not.
+            answer = self._attempted(ask, seconds)
         if isinstance(answer, Answer):
             assert answer.attempt is not None
             return answer.attempt
         if answer.stuck:
-            self._stuck[kata.path] = answer
+            self._stuck[Path(ask.file)] = answer
         return answer
 
-    def _ask(self, task: Task, kata: Kata, case: Case, reference: Reference) -> Ask:
-        mode, keywords = self._bench.device.mode, reference.keywords
-        return Ask(task, str(kata.path), kata.name, case, mode, reference.inputs, keywords)
+    def _attempted(self, ask: Ask, seconds: float | None) -> Answer | Accident:
+        worker = self._bench.attempting(Path(ask.file))
+        worker.ask(ask)
+        return worker.answer(seconds)
+
+    def _ask(
+        self,
+        task: Task,
+        file: Path,
+        kata: Kata,
+        case: Case,
+        reference: Reference,
+        events: int = 0,
+    ) -> Ask:
+        return Ask(
+            task,
+            str(file),
+            kata.name,
+            case,
+            self._bench.device.mode,
+            reference.inputs,
+            reference.keywords,
+            self._chips,
+            events,
+        )
 
     def _evidence(
         self,
-        worker: Worker,
         kata: Kata,
         case: Case,
         reference: Reference,
@@ -131,9 +205,14 @@ class Grader:
     ) -> Evidence:
         @functools.cache
         def clues() -> Clues:
-            worker.ask(self._ask(Task.EXPLAIN, kata, case, reference))
+            worker = self._bench.attempting(kata.path)
+            worker.ask(self._ask(Task.EXPLAIN, kata.path, kata, case, reference))
             answer = worker.answer(seconds)
             return (answer.clues if isinstance(answer, Answer) else None) or Clues()
+
+        @functools.cache
+        def way() -> WayToChip:
+            return self.way(kata, case, reference, seconds)
 
         return Evidence(
             mode=self._bench.device.mode,
@@ -143,6 +222,10 @@ class Grader:
             outside=kata.key.outside,
             roundings=kata.key.roundings,
             clues=clues,
+            chips=self._chips,
+            par_required=kata.key.par_required,
+            slack=kata.key.slack,
+            way=way,
         )
 
 
@@ -153,9 +236,17 @@ def verdict(evidence: Evidence) -> tuple[State, int, Finding | None]:
     stars = 0
     for rung in LADDER:
         if finding := rung.check(evidence):
-            return State.FAILED, stars, finding
+            failed = rung.needed or evidence.par_required
+            return (State.FAILED if failed else State.PASSED), stars, finding
         stars = rung.stars
     return State.PASSED, stars, None
+
+
+def _on_chip(answer: Answer | Accident) -> OnChip | Accident:
+    if isinstance(answer, Accident):
+        return answer
+    assert answer.on_chip is not None
+    return answer.on_chip
 
 
 def _in_short(problem: Problem | None) -> str:

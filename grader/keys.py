@@ -36,7 +36,7 @@ LAYOUT = (
 
 _NAMES = (
     *("title", "concept", "hints", "todo", "stub", "cases", "count"),
-    *("outside", "roundings", "timeout", "mistakes"),
+    *("outside", "roundings", "timeout", "par", "slack", "mistakes"),
 )
 
 
@@ -45,6 +45,14 @@ class KeyProblem(ValueError):
 
     def __init__(self, file: Path, key: str, reason: str) -> None:
         super().__init__(f"{file}: {key}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """How far above par a kernel may lie, as fractions of par."""
+
+    bytes: float = 0.10
+    cycles: float = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,7 @@ class Key:
 
     `choices` maps each name of [cases] to what it may be: numbers, or arithmetic over other names.
     `fillings` are the stubs' region bodies, as code. `timeout` is in seconds, None for pytest's.
+    `par_required`: missing par fails the kata, instead of costing a star.
     """
 
     title: str
@@ -77,6 +86,8 @@ class Key:
     outside: tuple[str, ...]
     roundings: int
     timeout: float | None
+    par_required: bool
+    slack: Slack
     mistakes: tuple[Mistake, ...]
 
 
@@ -112,6 +123,8 @@ class _Reader:
             outside=self._texts("outside", LAYOUT),
             roundings=self._number("roundings", 2, 1, 64),
             timeout=self._timeout(),
+            par_required=self._par_required(),
+            slack=self._slack(),
             mistakes=self._mistakes(),
         )
 
@@ -148,6 +161,22 @@ class _Reader:
         if value is not None and (type(value) not in (int, float) or not 0 < value < math.inf):
             raise self._fail("timeout", f"needs a number of seconds above 0, not {value!r}")
         return value
+
+    def _par_required(self) -> bool:
+        value = self.data.get("par", "for a star")
+        if value not in ("required", "for a star"):
+            raise self._fail("par", f'needs "required" or "for a star", not {value!r}')
+        return value == "required"
+
+    def _slack(self) -> Slack:
+        table = self.data.get("slack", {})
+        if not isinstance(table, dict):
+            raise self._fail("slack", "needs a table: {bytes = 0.10, cycles = 0.15}")
+        self._known(table, ["bytes", "cycles"], "slack.")
+        for name, value in table.items():
+            if type(value) not in (int, float) or not 0 <= value < math.inf:
+                raise self._fail(f"slack.{name}", f"needs a fraction of par, not {value!r}")
+        return Slack(**table)
 
     def _hints(self) -> tuple[str, str, str]:
         hints = self._texts("hints", ())

@@ -18,6 +18,9 @@ class Check(enum.Enum):
     PALLAS_USED = "pallas_used"
     VALUES = "values"
     BLOCKS = "blocks"
+    LOWERS = "lowers"
+    COMPILES = "compiles"
+    COST = "cost"
 
     @property
     def title(self) -> str:
@@ -83,8 +86,26 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What a launch takes on one chip beside par: bytes from and to HBM, and cycles.
+
+    None where the index maps, or the compiler's schedule, do not tell.
+    """
+
+    chip: str
+    bytes: int | None
+    par_bytes: int | None
+    cycles: int | None
+    par_cycles: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Grade:
-    """The verdict on one kata for one hidden case. `stars` are 0 to 3 (DESIGN: the ladder)."""
+    """The verdict on one kata for one hidden case. `stars` are 0 to 3.
+
+    A kata may be passed with a finding, which then says what the last star takes. `unchecked` says
+    why the TPU's compiler could not be asked.
+    """
 
     kata: str
     case: int
@@ -94,6 +115,8 @@ class Grade:
     drawn: str = ""  # the case in words
     seconds: float = 0.0
     printed: str = ""  # what the learner's code printed
+    cost: Cost | None = None
+    unchecked: str = ""
 
 
 # ---- what is observed of a kernel, in the sandbox ----
@@ -101,7 +124,10 @@ class Grade:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array's bytes, C order. `dtype` is JAX's name, such as "bfloat16"."""
+    """An array's bytes, C order. `dtype` is JAX's name, such as "bfloat16".
+
+    Without bytes for its elements, its contents are not known, and decide nothing.
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -136,6 +162,20 @@ class Stage(enum.Enum):
     IMPORT = "import"
     TRACE = "trace"
     RUN = "run"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of a kernel, by JAX's name for the primitive.
+
+    `operands` are its inputs, Refs by what they hold. `within` is the function of JAX's that it is
+    part of, such as "median" for a sort; "" where the kernel's own lines call for it.
+    """
+
+    name: str
+    operands: tuple[ArrayType, ...] = ()
+    within: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +188,8 @@ class Problem:
     place: Place | None = None
     todo: bool = False  # the stub's own NotImplementedError
     traceback: str = ""
+    operation: Operation | None = None  # what Mosaic was lowering
+    call: KernelCall | None = None  # the kernel that Mosaic was lowering
 
 
 class Role(enum.Enum):
@@ -180,6 +222,8 @@ class Operand:
     moves: bool = False  # the index map returns something else than literal zeros
     axes: tuple[int, ...] = ()  # the grid dimensions that the index map looks at
     first: Touch = Touch.NOTHING
+    buffers: int = 2  # copies of the block in VMEM, so that one is filled while another is used
+    element: bool = False  # its index map counts elements, not blocks (pl.Element)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +319,4 @@ class Accident:
     place: Place | None = None
     printed: str = ""
     stuck: bool = False  # it was still running when it was stopped
+    crashed: bool = False  # a signal ended it

@@ -14,9 +14,12 @@ from grader import catalog, codec, devices
 from grader.cases import random_seed
 from grader.items import GRADE, NEXT, SECONDS, KataCase, KataFile
 from grader.model import Check, Finding, Grade, State
+from grader.rendering import rendered
 from grader.report import jsonfile, terminal
 from grader.report.standings import Standings, same_failure, standings
-from grader.session import SESSION, Session
+from grader.session import ALL, SESSION, Session, chips
+from grader.tpu import compiler
+from grader.tpu.chips import CHIPS, DEFAULT
 
 ATTRIBUTE = "kata_grade"  # on a report: the grade, as builtins, for it to cross to the controller
 SEED = "kata_seed"
@@ -36,6 +39,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=devices.AUTO,
         help="strict: the TPU interpreter (auto on a CPU); interpret: the plain, forgiving one "
         "(auto on a GPU); compiled: as it is (auto on a TPU)",
+    )
+    group.addoption(
+        "--kata-chip",
+        choices=[*CHIPS, ALL],
+        default=DEFAULT,
+        help="the TPU to compile for, and to predict costs on (default: %(default)s); all: compile "
+        f"for each, costs on {DEFAULT}",
     )
     group.addoption(
         "--kata-require",
@@ -63,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
             random_seed() if seed is None else seed,
             device,
             tuple(options.kata_require),
+            chips(options.kata_chip),
         )
         unknown = session.unknown_requirements()
     except ValueError as error:
@@ -149,8 +160,16 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return []
     return [
         f"katas: {devices.in_words(session.device)}",
+        f"katas: for TPU {', '.join(session.chips)}{_uncompiled()}",
         f"katas: hidden cases drawn with --kata-seed {session.seed}",
     ]
+
+
+def _uncompiled() -> str:
+    if reason := compiler.why_not():
+        return f"; not compiled: {reason}"
+    newer = compiler.other_version()
+    return f" ({newer})" if newer else ""
 
 
 class Reporter:
@@ -180,7 +199,7 @@ class Reporter:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._grades:
             return
-        text = terminal.rendered(
+        text = rendered(
             terminal.map_of(self._standings(), self._config.get_verbosity()),
             width=shutil.get_terminal_size().columns,
             colour=terminalreporter.hasmarkup,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader import template
-from grader.catalog import FILE, KATAS, SOLUTIONS, TRACK, Kata, katas
+from grader.catalog import FILE, KATAS, SOLUTIONS, TRACK, Kata, katas, named
 from grader.regions import RegionError, regions
 
 STATE = ".kata"  # this clone's own folder; git ignores it
@@ -32,6 +32,18 @@ def find_root(start: Path) -> Path:
         if (folder / KATAS).is_dir() and (folder / SOLUTIONS).is_dir():
             return folder
     raise RepositoryError(f"no {KATAS}/ and {SOLUTIONS}/ here or above: {start}")
+
+
+def one(root: Path, name: str) -> Kata:
+    """The only kata that matches. Raises RepositoryError for none or several."""
+    match named(katas(root, SOLUTIONS), name):
+        case (kata,):
+            return kata
+        case ():
+            raise RepositoryError(f"no kata matches {name!r}; kata list shows them all")
+        case several:
+            names = ", ".join(kata.name for kata in several)
+            raise RepositoryError(f"{name!r} matches {len(several)} katas: {names}")
 
 
 # ---- sync ----

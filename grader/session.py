@@ -13,15 +13,26 @@ from grader.grading import Grader
 from grader.keys import KeyProblem
 from grader.model import Case, Device
 from grader.sandbox.bench import Bench
+from grader.tpu.chips import CHIPS, DEFAULT
+
+ALL = "all"
 
 
 class Session:
     """One process's session. The bench, and with it jax, starts when the first kernel is graded."""
 
-    def __init__(self, root: Path, seed: int, device: Device, required: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        seed: int,
+        device: Device,
+        required: tuple[str, ...] = (),
+        chips: tuple[str, ...] = (DEFAULT,),
+    ) -> None:
         self.root = root
         self.seed = seed
         self.device = device
+        self.chips = chips
         self._required = required
         self._bench: Bench | None = None
 
@@ -52,12 +63,19 @@ class Session:
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
         self._bench = Bench(self.device)
-        return Grader(self._bench)
+        return Grader(self._bench, self.chips)
 
     def close(self) -> None:
         """End the bench's processes, if any were started."""
         if self._bench is not None:
             self._bench.close()
+
+
+def chips(asked: str) -> tuple[str, ...]:
+    """The chips that --kata-chip asks for; costs are judged on the first."""
+    if asked == ALL:
+        return (DEFAULT, *(name for name in CHIPS if name != DEFAULT))
+    return (asked,)
 
 
 SESSION = pytest.StashKey[Session]()

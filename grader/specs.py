@@ -7,6 +7,7 @@ seed. What is expected is the spec evaluated in float64, so that its own roundin
 from __future__ import annotations
 
 import inspect
+import math
 import typing
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -18,16 +19,17 @@ import numpy as np
 from grader.arithmetic import arithmetic_names, evaluate
 from grader.arrays import dtype_of, from_numpy
 from grader.kernels import longest_sum
-from grader.model import ArrayType, Case, KernelCall, Reference, Role, Share
+from grader.model import Array, ArrayType, Case, KernelCall, Reference, Role, Share
 
 
 class SpecProblem(ValueError):
     """A solution file and its answer key do not fit together: the author's to mend."""
 
 
-def reference(solution: ModuleType, name: str, case: Case) -> Reference:
+def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = True) -> Reference:
     """Inputs, keywords and expected results of kata `name` for one case.
 
+    Not `evaluated`, there are no expected results, and large floating inputs have no contents.
     Raises SpecProblem where the file lacks a part, an annotation can't be read, or [cases] names
     something that neither a dimension nor a keyword of spec or launch is called.
     """
@@ -35,19 +37,27 @@ def reference(solution: ModuleType, name: str, case: Case) -> Reference:
     arrays = _annotated(spec)
     result = typing.get_type_hints(launch, include_extras=True).get("return")
     _all_used(case, spec, launch, arrays)
-    inputs = _inputs(solution, name, case, arrays)
+    inputs = _inputs(solution, name, case, arrays, _draw if evaluated else _outline)
     keywords = _keywords(spec, case)
     # Both ways of evaluating are the spec's own; no shape is stated twice.
     results = jax.tree.leaves(jax.eval_shape(lambda *xs: spec(*xs, **keywords), *inputs))
     return Reference(
         names=tuple(arrays),
-        inputs=tuple(map(from_numpy, inputs)),
+        inputs=tuple(map(_carried, inputs)),
         keywords=_keywords(launch, case),
-        expected=tuple(from_numpy(value) for value in _in_float64(spec, inputs, keywords)),
+        expected=_expected(spec, inputs, keywords) if evaluated else (),
         results=tuple(ArrayType(r.dtype.name, tuple(r.shape)) for r in results),
         annotations=tuple(_in_words(part) for part in _result_parts(result)),
         contraction=longest_sum(spec, inputs, keywords),
     )
+
+
+def spec_of(
+    solution: ModuleType, name: str, case: Case
+) -> tuple[Callable[..., Any], dict[str, int]]:
+    """The spec of kata `name`, and the keywords that it takes in a case. Raises SpecProblem."""
+    spec = _part(solution, f"{name}_spec")
+    return spec, _keywords(spec, case)
 
 
 def shares(
@@ -142,13 +152,16 @@ def _dtype(hint: Any, case: Case) -> np.dtype[Any]:
     raise SpecProblem(f"cannot choose a dtype for {_in_words(hint)}")
 
 
+Drawing = Callable[[np.random.Generator, tuple[int, ...], np.dtype[Any]], Any]
+
+
 def _inputs(
-    solution: ModuleType, name: str, case: Case, arrays: dict[str, Any]
-) -> list[np.ndarray[Any, Any]]:
+    solution: ModuleType, name: str, case: Case, arrays: dict[str, Any], draw: Drawing
+) -> list[Any]:
     make = getattr(solution, f"{name}_inputs", None)
     if make is None:
         return [
-            _draw(np.random.default_rng([case.seed, i]), _shape(hint, case), _dtype(hint, case))
+            draw(np.random.default_rng([case.seed, i]), _shape(hint, case), _dtype(hint, case))
             for i, hint in enumerate(arrays.values())
         ]
     made = make(jax.random.key(case.seed), dtype=dtype_of(case.dtype), **_keywords(make, case))
@@ -170,15 +183,35 @@ def _draw(
     return rng.standard_normal(shape, np.float32).astype(dtype)
 
 
-def _in_float64(
+#: Floating arrays of more elements have no contents where nothing is evaluated: on the way to a
+#: chip they decide nothing, while drawing and sending them takes seconds.
+_LARGE = 1 << 20
+
+
+def _outline(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Values, or for a large floating array its shape and dtype alone."""
+    if math.prod(shape) > _LARGE and jax.numpy.issubdtype(dtype, np.floating):
+        return jax.ShapeDtypeStruct(shape, dtype)
+    return _draw(rng, shape, dtype)
+
+
+def _carried(value: Any) -> Array:
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return Array(value.dtype.name, value.shape, b"")
+    return from_numpy(value)
+
+
+def _expected(
     spec: Callable[..., Any], inputs: list[np.ndarray[Any, Any]], keywords: dict[str, int]
-) -> list[np.ndarray[Any, Any]]:
+) -> tuple[Array, ...]:
+    """The spec's results in float64."""
+
     def wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return array.astype(np.float64) if jax.numpy.issubdtype(array.dtype, np.floating) else array
 
     with jax.enable_x64(True):
         results = jax.tree.leaves(spec(*map(wide, inputs), **keywords))
-        return [np.asarray(result) for result in results]
+        return tuple(from_numpy(np.asarray(result)) for result in results)
 
 
 def _result_parts(result: Any) -> list[Any]:

@@ -20,6 +20,9 @@ from grader.sandbox.bench import Bench
 
 ROOT = Path(__file__).parent.parent
 
+# With libtpu installed, jax would load it in search of a TPU, and without the compiler's flags.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
 
 @pytest.fixture(scope="session")
 def grader() -> Iterator[Grader]:

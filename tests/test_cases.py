@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from grader import codec
 from grader.cases import SEED_BITS, draw, random_seed
-from grader.keys import Key
+from grader.keys import Key, Slack
 from grader.model import Case
 from tests.conftest import ROOT
 
@@ -36,6 +36,8 @@ KEY = Key(
     outside=(),
     roundings=2,
     timeout=None,
+    par_required=False,
+    slack=Slack(),
     mistakes=(),
 )
 seeds = st.integers(0, 2**SEED_BITS - 1)

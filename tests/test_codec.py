@@ -82,6 +82,8 @@ def test_the_form_of_a_grade() -> None:
         "drawn": "",
         "seconds": 0.0,
         "printed": "",
+        "cost": None,
+        "unchecked": "",
     }
 
 

@@ -23,13 +23,14 @@ GRADES = [
 
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
-    return Session(tmp_path, 77, Device("gpu", Mode.INTERPRET, "why"), ())
+    return Session(tmp_path, 77, Device("gpu", Mode.INTERPRET, "why"), chips=("v6e",))
 
 
 def test_the_document_says_how_the_grades_came_about(session: Session) -> None:
     document = jsonfile.document(GRADES, session)
-    assert document["schema"] == jsonfile.VERSION == 1
+    assert document["schema"] == jsonfile.VERSION == 2
     assert (document["seed"], document["backend"], document["mode"]) == (77, "gpu", "interpret")
+    assert document["chips"] == ["v6e"]
     assert list(document["versions"]) == ["pallas-katas", "jax", "jaxlib", "libtpu"]
     assert document["versions"]["jax"] == jax.__version__
 
@@ -72,7 +73,7 @@ def test_the_file_is_for_people_too(session: Session, tmp_path: Path) -> None:
     jsonfile.write(file, GRADES, session)
     text = file.read_text(encoding="utf-8")
     assert "off by −1" in text
-    assert text.startswith('{\n  "schema": 1,\n')
+    assert text.startswith('{\n  "schema": 2,\n')
     assert text.endswith("}\n")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.tpu import compiler
 from tests.conftest import ROOT, Repository
 
 
@@ -96,16 +97,16 @@ def test_outcomes_and_map(two_tracks: Repository) -> None:
     assert "strict" in done.out
     assert "1_first" in done.out
     assert "1/2 solved" in done.out
-    assert re.search(r"✔ 01 ★★ right", done.out)
-    assert re.search(r"✘ 10 ☆☆ wrong +values: off by the same factor: 1\.5", done.out)
-    assert re.search(r"· 01 ☆☆ stub +todo", done.out)
+    assert re.search(r"✔ 01 ★★★ right", done.out)
+    assert re.search(r"✘ 10 ☆☆☆ wrong +values: off by the same factor: 1\.5", done.out)
+    assert re.search(r"· 01 ☆☆☆ stub +todo", done.out)
     assert "1 of 3 solved, 1 failed, 1 todo" in done.out
     assert "mend  katas/1_first/kata_10_wrong.py:14" in done.out
 
 
 def test_a_failure_is_told_in_full_once_with_its_case(two_tracks: Repository) -> None:
     out = two_tracks.pytest("-k", "wrong", "--kata-seed", "3").out
-    assert out.count("  case   bm=") == 1
+    assert out.count("  case   bm=") == 1, out
     assert "(the same check as in hidden0)" in out
     again = 'pytest "katas/1_first/kata_10_wrong.py::test_wrong[hidden0]" --kata-seed 3'
     assert again in out
@@ -225,3 +226,96 @@ def test_no_map_where_none_ran(repository: Repository) -> None:
     assert "1 passed" in out
     assert "solved" not in out
     assert "katas:" not in out
+
+
+SLOW = """import jax.numpy as jnp
+value = x_ref[...]
+for _ in range(400):
+    value = jnp.maximum(value, jnp.minimum(value, -value))
+o_ref[...] = value * 2"""
+
+#: Hides libtpu, as on a machine for which there is none.
+HIDDEN = """import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "libtpu" else found(name, *more)
+"""
+
+
+@pytest.fixture
+def slow(repository: Repository) -> Repository:
+    """One kata that is solved right, and slower than it can be."""
+    repository.solve(repository.add("slow"), SLOW)
+    return repository
+
+
+def needs_libtpu() -> None:
+    if reason := compiler.why_not():
+        pytest.skip(reason)
+
+
+def test_missing_par_is_no_failure(slow: Repository) -> None:
+    needs_libtpu()
+    done = slow.pytest("-v", "--kata-seed", "3")
+    assert done.code == 0
+    assert re.search(r"✔ 01 ★★☆ slow .*× par +cost: [\d.]+× par's time: ", done.out)
+    assert "the third star: kata cost slow" in done.out
+    for grade in done.grades["slow"]:
+        assert (grade["state"], grade["stars"]) == ("passed", 2)
+        assert grade["finding"]["check"] == "cost"
+        assert grade["cost"]["cycles"] > 1.15 * grade["cost"]["par_cycles"]
+        assert grade["cost"]["bytes"] == grade["cost"]["par_bytes"]
+
+
+def test_a_key_may_require_par(slow: Repository) -> None:
+    needs_libtpu()
+    slow.solve(slow.add("slow", key='par = "required"\n' + slow.KEY), SLOW)
+    done = slow.pytest("--kata-seed", "3")
+    assert done.code == 1
+    assert "cost: " in done.out
+    assert "predicted on a v5e; par" in " ".join(done.out.split())
+    slow.solve(slow.add("slow", key="slack = {cycles = 99}\n" + slow.KEY), SLOW)
+    assert [g["stars"] for g in slow.pytest("--kata-seed", "3").grades["slow"]] == [3, 3, 3]
+
+
+def test_without_libtpu_the_rest_is_graded_and_the_gap_is_named(
+    slow: Repository, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    hiding = tmp_path_factory.mktemp("hiding")
+    (hiding / "sitecustomize.py").write_text(HIDDEN)
+    done = slow.pytest("--kata-seed", "3", PYTHONPATH=str(hiding))
+    assert done.code == 0
+    assert "not compiled: " in done.out
+    assert "not checked: whether the TPU's compiler accepts it, and its time there" in done.out
+    assert "pip install" in done.out
+    for grade in done.grades["slow"]:
+        assert (grade["stars"], grade["finding"]) == (3, None)
+        assert grade["cost"]["cycles"] is None
+        assert grade["cost"]["bytes"] == grade["cost"]["par_bytes"]
+        assert grade["unchecked"]
+
+
+def test_the_chip_is_chosen_and_named(two_tracks: Repository) -> None:
+    needs_libtpu()
+    done = two_tracks.pytest("-k", "right", "--kata-chip", "v6e")
+    assert "for TPU v6e" in done.out
+    assert {grade["cost"]["chip"] for grade in done.grades["right"]} == {"v6e"}
+    every = two_tracks.pytest("-k", "right and hidden0", "--kata-chip", "all")
+    assert "for TPU v5e, v4, v5p, v6e, tpu7x" in every.out
+    assert [g["cost"]["chip"] for g in every.grades["right"]] == ["v5e"]
+    unknown = two_tracks.pytest("--kata-chip", "v1")
+    assert unknown.code == 4
+    assert "v5e" in unknown.out
+
+
+def test_what_only_the_compiler_refuses(two_tracks: Repository) -> None:
+    """A slice whose start it can't prove to be aligned; a block of 8 rows has only one."""
+    needs_libtpu()
+    body = """o_ref[...] = x_ref[...] * 2
+rows = pl.ds(jax.numpy.minimum(pl.program_id(0), 0), 8)
+o_ref[rows, :] = x_ref[rows, :] * 2"""
+    two_tracks.solve(two_tracks.add("unaligned", number=20), body)
+    done = two_tracks.pytest("-k", "unaligned", "--kata-seed", "3")
+    assert done.code == 1
+    failed = [g for g in done.grades["unaligned"] if g["state"] == "failed"]
+    assert {(g["finding"]["check"], g["stars"]) for g in failed} == {("compiles", 1)}
+    assert "multiple of 8" in done.out

@@ -14,8 +14,9 @@ from grader.catalog import Kata
 from grader.grading import BrokenKata, Grader
 from grader.model import Device, Mode, State
 from grader.sandbox import launcher
-from grader.sandbox.bench import Bench
+from grader.sandbox.bench import Bench, Worker
 from grader.sandbox.launcher import SandboxError
+from grader.sandbox.messages import Ask, Task
 from tests.conftest import Repository
 
 CPU = devices.choose("interpret", devices.Hardware(tpu=False, gpu=False, platforms="cpu"))
@@ -73,6 +74,51 @@ def test_a_case_that_was_prepared_and_never_graded_is_passed_over(
     grader.prepare(solved, second)
     assert grader.grade(solved, third, 60).drawn == str(third)
     assert grader.grade(solved, first, 60).state is State.PASSED
+
+
+def test_large_inputs_in_both_directions_do_not_wait_for_each_other(
+    bench: Bench, repository: Repository
+) -> None:
+    """While the next case's reference waits to be taken, par is asked for with its inputs."""
+    key = repository.KEY.replace("N = [128, 256]", "N = [32768, 65536]")
+    large = repository.add("large", key=key)
+    repository.solve(large)
+    grader = Grader(bench)
+    cases = draw(large.id, large.key, 1)
+    for case, following in zip(cases, [*cases[1:], cases[-1]], strict=True):
+        grader.prepare(large, case)
+        grader.prepare(large, following)
+        assert grader.grade(large, case, 60).state is State.PASSED
+
+
+def test_a_reference_is_computed_once(
+    bench: Bench, solved: Kata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Ask] = []
+    ask = Worker.ask
+    monkeypatch.setattr(Worker, "ask", lambda w, a: (asked.append(a), ask(w, a))[1])
+    grader = Grader(bench)
+    first, second, _ = draw(solved.id, solved.key, 1)
+    for case in (first, second):
+        grader.prepare(solved, first)
+        grader.prepare(solved, second)
+        grader.grade(solved, case, 60)
+    references = [a.case for a in asked if a.task is Task.REFERENCE]
+    assert references.count(second) == 1
+
+
+def test_a_crash_that_does_not_come_again_is_no_verdict(
+    bench: Bench, solved: Kata, repository: Repository, tmp_path: Path
+) -> None:
+    once = f"""import pathlib
+been = pathlib.Path({str(tmp_path / "been")!r})
+if not been.exists():
+    been.touch()
+    import ctypes
+    ctypes.string_at(0)
+o_ref[...] = x_ref[...] * 2"""
+    repository.solve(solved, once)
+    assert state(Grader(bench), solved) is State.PASSED
 
 
 def test_a_solution_that_dies_is_told_apart(bench: Bench, solved: Kata) -> None:

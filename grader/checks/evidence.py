@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from grader.keys import Slack
 from grader.model import Accident, Array, Attempt, Clues, Mode, Problem, Reference
+from grader.tpu import OnChip
+
+
+@dataclass(frozen=True, slots=True)
+class WayToChip:
+    """The learner's launch beside par, both on their way to the same chips."""
+
+    own: OnChip | Accident
+    par: OnChip | Accident
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +23,10 @@ class Evidence:
     """One attempt beside its reference.
 
     `outside` are the primitives that the key allows around the kernel; `roundings` is how often a
-    result may have been rounded to its dtype. `clues` looks closer, once, when a result is wrong.
+    result may have been rounded to its dtype. `clues` looks closer, once, when a result is wrong;
+    `way` lowers and compiles, once, when the values are right. `chips` are those to compile for;
+    what it costs is judged on the first, within `slack` of par. With `par_required`, that is no
+    matter of a star.
     """
 
     mode: Mode
@@ -23,6 +36,10 @@ class Evidence:
     outside: tuple[str, ...]
     roundings: int
     clues: Callable[[], Clues]
+    chips: tuple[str, ...]
+    par_required: bool
+    slack: Slack
+    way: Callable[[], WayToChip]
 
     @property
     def observed(self) -> Attempt:
@@ -33,6 +50,13 @@ class Evidence:
     @property
     def problem(self) -> Problem | None:
         return self.attempt.problem if isinstance(self.attempt, Attempt) else None
+
+    @property
+    def own(self) -> OnChip:
+        """The learner's launch on its way to the chips, where the process lived to tell."""
+        own = self.way().own
+        assert isinstance(own, OnChip)
+        return own
 
     @property
     def outputs(self) -> tuple[Array, ...]:

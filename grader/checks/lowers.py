@@ -30,7 +30,7 @@ _CALLED = {
 def check(evidence: Evidence) -> Finding | None:
     """Look at how far the launch came on its way to a TPU."""
     own = evidence.way().own
-    if isinstance(own, Accident) or own.problem is None:
+    if isinstance(own, Accident) or own.problem is None or own.unsupported:
         return None
     return finding_for(own.problem, evidence.file)
 

@@ -75,17 +75,23 @@ def check(evidence: Evidence) -> Finding | None:
     """Reject what did not import, did not trace, did not end, or did not stay in the process."""
     attempt = evidence.attempt
     if isinstance(attempt, Accident):
-        parts = [attempt.message]
-        if attempt.place:
-            parts.append(paragraph("line", at(evidence.file, attempt.place)))
-        return Finding(Check.RUNS, attempt.phrase, "\n".join(parts))
+        return ended(attempt, evidence.file)
     problem = attempt.problem
     if problem is None or problem.stage is Stage.RUN:
         return None
-    return _raised(problem, evidence.file)
+    return raised(problem, evidence.file)
 
 
-def _raised(problem: Problem, file: str) -> Finding:
+def ended(accident: Accident, file: str) -> Finding:
+    """Explain why the process gave no answer. `file` is the learner's, relative to the root."""
+    parts = [accident.message]
+    if accident.place:
+        parts.append(paragraph("line", at(file, accident.place)))
+    return Finding(Check.RUNS, accident.phrase, "\n".join(parts))
+
+
+def raised(problem: Problem, file: str) -> Finding:
+    """Explain what the learner's code raised."""
     first_line = (problem.message.splitlines() or [""])[0]
     if problem.kind == "SystemExit":
         phrase, what = "calls sys.exit", "SystemExit: the kata tried to end the process"

@@ -15,7 +15,7 @@ from grader import codec
 from grader.model import Grade
 from grader.session import Session
 
-VERSION = 1
+VERSION = 2
 
 
 def document(grades: Sequence[Grade], session: Session) -> dict[str, Any]:
@@ -26,6 +26,7 @@ def document(grades: Sequence[Grade], session: Session) -> dict[str, Any]:
         "seed": session.seed,
         "backend": session.device.backend,
         "mode": session.device.mode.value,
+        "chips": list(session.chips),
         "versions": {name: _version(name) for name in ("pallas-katas", "jax", "jaxlib", "libtpu")},
         "grades": codec.to_builtins(ordered),
     }

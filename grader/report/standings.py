@@ -21,6 +21,8 @@ class Standing:
     phrase: str  # why not more, in a few words
     cases: int  # how many of its hidden cases ran
     seconds: float
+    beside_par: float | None = None  # its cycles (else bytes) as a multiple of par's, at the worst
+    unchecked: str = ""  # why the TPU's compiler was not asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,18 @@ def _standing(kata: Kata, grades: list[Grade]) -> Standing:
         phrase=_phrase(kata, worst, len(grades)),
         cases=len(grades),
         seconds=sum(grade.seconds for grade in grades),
+        beside_par=max(filter(None, map(_beside_par, grades)), default=None),
+        unchecked=next((grade.unchecked for grade in grades if grade.unchecked), ""),
     )
+
+
+def _beside_par(grade: Grade) -> float | None:
+    cost = grade.cost
+    if cost and cost.cycles and cost.par_cycles:
+        return cost.cycles / cost.par_cycles
+    if cost and cost.bytes and cost.par_bytes:
+        return cost.bytes / cost.par_bytes
+    return None
 
 
 def _phrase(kata: Kata, worst: Grade, cases: int) -> str:

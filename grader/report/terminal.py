@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from grader.grading import MOST_STARS
 from grader.model import Grade, State
 from grader.report.standings import Standing, Standings, Track
 
-NARROWEST, WIDEST = 40, 120
 SIGNS = {State.PASSED: ("✔", "green"), State.FAILED: ("✘", "red"), State.TODO: ("·", "yellow")}
 BAR = 14
-
-#: For terminals that can't show them.
-_PLAIN = str.maketrans("✔✘·★☆█░×−–…", "+x-*.#.x---")
 
 
 def encoding_of(reporter: Any) -> str:
     """The encoding of the stream that pytest's terminal reporter writes to."""
     stream = getattr(getattr(reporter, "_tw", None), "_file", None)
     return getattr(stream, "encoding", None) or "ascii"
-
-
-def rendered(what: RenderableType, width: int, colour: bool, encoding: str = "utf-8") -> str:
-    """A renderable as text of the given width, with ANSI colours if asked for."""
-    console = Console(
-        file=io.StringIO(),
-        width=max(NARROWEST, min(width, WIDEST)),
-        height=100,  # given too, or rich falls back to 80 columns on a dumb terminal
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        highlight=False,
-        legacy_windows=False,
-    )
-    with console.capture() as capture:
-        console.print(what, crop=False)
-    text = "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
-    if encoding.lower().startswith("utf"):
-        return text
-    return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
 
 
 def map_of(found: Standings, verbosity: int = 0) -> RenderableType:
@@ -55,6 +31,8 @@ def map_of(found: Standings, verbosity: int = 0) -> RenderableType:
         for track in found.tracks:
             parts += [_title(track), _lines(track, verbosity > 0)]
     parts.append(_total(found))
+    if verbosity > -2:
+        parts += _notes(found)
     if found.next and verbosity > -2:
         parts.append(_next(found.next))
     return Group(*parts)
@@ -86,6 +64,8 @@ def _line(standing: Standing, width: int, verbose: bool) -> Text:
     line.append_text(stars(standing)).append(f" {standing.kata.name:<{width}}  ")
     if verbose:
         line.append(f"{standing.cases} cases {standing.seconds:5.1f} s  ", "dim")
+        if standing.beside_par:
+            line.append(f"{standing.beside_par:.2f}× par  ", "dim")
     return line.append(standing.phrase, "" if standing.state is State.FAILED else "dim")
 
 
@@ -108,6 +88,18 @@ def _total(found: Standings) -> Text:
         f", {failed} failed, {todo} todo",
         (f"   {earned} of {most} stars", "dim"),
     )
+
+
+def _notes(found: Standings) -> list[RenderableType]:
+    """What was not asked, and where a star is left to earn."""
+    notes: list[RenderableType] = []
+    if reason := next((s.unchecked for s in found.all if s.unchecked), ""):
+        text = f"not checked: whether the TPU's compiler accepts it, and its time there ({reason})"
+        notes.append(Text(text, "yellow"))
+    slow = [s for s in found.all if s.state is State.PASSED and s.stars < MOST_STARS]
+    if slow:
+        notes.append(Text(f"the third star: kata cost {slow[0].kata.name}", "dim"))
+    return notes
 
 
 def _next(standing: Standing) -> Text:

@@ -105,7 +105,7 @@ class Worker:
                 f"The process crashed with {name} before the kernel was graded.\n"
                 "Usual reasons: native code called with a bad address, or memory that ran out."
             )
-        return Accident(phrase, message, where, printed)
+        return Accident(phrase, message, where, printed, crashed=code < 0)
 
     def _place(self, question: Ask) -> Place | None:
         """The innermost line of the kata's file in what faulthandler wrote."""

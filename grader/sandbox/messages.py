@@ -8,6 +8,8 @@ import struct
 from dataclasses import dataclass, field
 
 from grader.model import Array, Attempt, Case, Clues, Mode, Problem, Reference
+from grader.tpu import OnChip
+from grader.tpu.compiler import Estimate
 
 _LENGTH = struct.Struct("!Q")
 
@@ -16,13 +18,20 @@ class Task(enum.Enum):
     """What a worker is asked to do."""
 
     REFERENCE = "reference"  # evaluate the solution's spec
+    INPUTS = "inputs"  # the same without evaluating it, which takes long at real sizes
     ATTEMPT = "attempt"  # trace and run the learner's launch function
     EXPLAIN = "explain"  # of the launch attempted last: what a wrong result is explained with
+    PREDICT = "predict"  # lower and compile a launch function for TPUs, and simulate it
+    XLA = "xla"  # what XLA expects of the solution's spec on the first of the chips
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One question. `inputs` and `keywords` are the reference's, for an attempt."""
+    """One question. `inputs` and `keywords` are the reference's, for an attempt.
+
+    `chips` are those to predict for, the one to lower for first; `events` is how many single
+    transfers and stalls a predicted schedule keeps.
+    """
 
     task: Task
     file: str  # the kata's or the solution's file
@@ -31,6 +40,8 @@ class Ask:
     mode: Mode
     inputs: tuple[Array, ...] = ()
     keywords: dict[str, int] = field(default_factory=dict)
+    chips: tuple[str, ...] = ()
+    events: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,8 @@ class Answer:
     attempt: Attempt | None = None
     reference: Reference | None = None
     clues: Clues | None = None
+    on_chip: OnChip | None = None
+    xla: Estimate | None = None
     problem: Problem | None = None
 
 

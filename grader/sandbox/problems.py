@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from grader.kernels import CALLBACK_LOGGER
+from grader.kernels import CALLBACK_LOGGER, NotLowered
 from grader.model import Place, Problem, Stage
 from grader.regions import RegionError, regions
 
@@ -65,6 +65,8 @@ def problem_of(error: BaseException, file: Path, stage: Stage) -> Problem:
         place=place,
         todo=isinstance(error, NotImplementedError) and _in_region(error, file, lines),
         traceback=text[-TRACEBACK_LIMIT:],
+        operation=error.operation if isinstance(error, NotLowered) else None,
+        call=error.call if isinstance(error, NotLowered) else None,
     )
 
 

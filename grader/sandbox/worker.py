@@ -6,6 +6,7 @@ notices. What is printed goes to two files in the bench's folder, named by proce
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import faulthandler
 import importlib.util
@@ -13,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -23,9 +25,12 @@ from beartype import beartype
 from jaxtyping import TypeCheckError, jaxtyped
 
 from grader import arrays, codec, kernels, specs
-from grader.model import Attempt, Clues, Mode, Stage
+from grader.model import Array, Attempt, Clues, Mode, Stage
 from grader.sandbox import problems
 from grader.sandbox.messages import Answer, Ask, Closed, Hello, Task, receive, send
+from grader.tpu import OnChip, Prediction, predictions
+from grader.tpu.chips import named
+from grader.tpu.compiler import CompilerUnavailable, xla_cycles
 
 MEMORY_LIMIT = 8 << 30  # bytes of private memory; grading a matmul takes about 5 % of it
 
@@ -35,6 +40,7 @@ def main(bench: socket.socket, folder: str) -> None:
     # Cached bytecode goes by size and second: an edit right after another would be missed.
     sys.dont_write_bytecode = True
     out, err = _redirect(Path(folder))
+    tempfile.tempdir = folder  # what a worker that is killed leaves behind goes with the bench
     faulthandler.enable(err)
     faulthandler.register(signal.SIGUSR1, err, all_threads=True)
     _limit_memory()
@@ -90,18 +96,32 @@ class _Worker:
 
     def answer(self, ask: Ask) -> Answer:
         match ask.task:
-            case Task.REFERENCE:
+            case Task.REFERENCE | Task.INPUTS:
                 return self._reference(ask)
             case Task.ATTEMPT:
                 return Answer(attempt=self._attempt(ask))
             case Task.EXPLAIN:
                 return Answer(clues=self._clues(ask))
+            case Task.PREDICT:
+                return Answer(on_chip=self._on_chip(ask))
+            case Task.XLA:
+                return self._xla(ask)
 
     def _reference(self, ask: Ask) -> Answer:
         with problems.caught(ask.file, Stage.IMPORT) as caught:
             # The file may have changed since another case; references are few and imports cheap.
             solution = _load(Path(ask.file))
-            return Answer(reference=specs.reference(solution, ask.name, ask.case))
+            evaluated = ask.task is Task.REFERENCE
+            return Answer(reference=specs.reference(solution, ask.name, ask.case, evaluated))
+        return Answer(problem=caught.problem)
+
+    def _xla(self, ask: Ask) -> Answer:
+        """XLA's estimate for the spec; none where its compiler can't be had."""
+        values = list(map(_argument, ask.inputs))
+        with problems.caught(ask.file, Stage.IMPORT) as caught:
+            spec, keywords = specs.spec_of(_load(Path(ask.file)), ask.name, ask.case)
+            with contextlib.suppress(CompilerUnavailable):
+                return Answer(xla=xla_cycles(spec, values, named(ask.chips[0]), **keywords))
         return Answer(problem=caught.problem)
 
     def _attempt(self, ask: Ask) -> Attempt:
@@ -148,6 +168,22 @@ class _Worker:
         self._printed()
         return Clues(walk, with_zeros, shares)
 
+    def _on_chip(self, ask: Ask) -> OnChip:
+        """Of the learner's launch or of a solution's: the way to a TPU, as far as it leads."""
+        values = list(map(_argument, ask.inputs))
+        found: list[Prediction] = []
+        with problems.caught(ask.file, Stage.IMPORT) as caught:
+            function = _graded(self._module or _load(Path(ask.file)), ask.name)
+        if caught.problem:
+            return OnChip(caught.problem)
+        with problems.caught(ask.file, Stage.LOWER) as caught:
+            for name in ask.chips:
+                found += predictions(
+                    function, *values, chip=name, events=ask.events, **ask.keywords
+                )
+        self._printed()  # what a trace prints was shown when the kernel ran
+        return OnChip(caught.problem, tuple(found))
+
     def _printed(self) -> str:
         """What was printed since the last look; the file starts anew."""
         for stream in (sys.stdout, sys.stderr):
@@ -159,6 +195,13 @@ class _Worker:
 
 def _how(ask: Ask) -> tuple[Mode, int]:
     return ask.mode, ask.case.seed
+
+
+def _argument(array: Array) -> Any:
+    """What a launch is traced with: an array, or shape and dtype where the contents are unknown."""
+    if array.data or 0 in array.shape:
+        return arrays.to_numpy(array)
+    return jax.ShapeDtypeStruct(array.shape, arrays.dtype_of(array.dtype))
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:

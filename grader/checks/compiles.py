@@ -1,0 +1,193 @@
+"""★★ Does the TPU's own compiler take the kernel, and does it fit into VMEM?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
+
+from grader.checks.evidence import Evidence
+from grader.checks.refused import advice_for
+from grader.checks.words import at, listed, paragraph
+from grader.model import Accident, Check, Finding
+from grader.tpu import Prediction
+from grader.tpu.chips import named
+from grader.tpu.fitting import Fit, fitting
+from grader.tpu.refusals import Failure, Kind
+from grader.tpu.tiling import Block
+from grader.tpu.units import bytes_of
+from grader.tpu.vmem import Allocation, Use
+
+
+def check(evidence: Evidence) -> Finding | None:
+    """Look at what the compiler made of every kernel on every chip that was asked for."""
+    own = evidence.way().own
+    if isinstance(own, Accident):
+        return _accident(own)
+    refused = [prediction for prediction in own.predictions if prediction.failure]
+    return finding_for(refused, evidence.file) if refused else None
+
+
+def finding_for(refused: Sequence[Prediction], file: str) -> Finding:
+    """Explain refusals, at least one. `file` is the learner's, relative to the root."""
+    alike: dict[tuple[str, Kind, str], list[Prediction]] = {}
+    for one in refused:
+        failure = _failure(one)
+        alike.setdefault((one.call.name, failure.kind, failure.message), []).append(one)
+    parts = ["The values are right, but the TPU's compiler refuses the kernel."]
+    for group in alike.values():
+        parts += _explained(group, file)
+    first = next(iter(alike.values()))
+    full = "\n\n".join(_failure(group[0]).full for group in alike.values())
+    return Finding(Check.COMPILES, _phrase(first), "\n".join(parts), full)
+
+
+def _accident(accident: Accident) -> Finding:
+    return Finding(
+        Check.COMPILES,
+        f"while compiling: {accident.phrase}",
+        "The values are right, but the process that compiled the kernel for a TPU gave no "
+        f"answer.\n{accident.message}",
+    )
+
+
+def _failure(prediction: Prediction) -> Failure:
+    assert prediction.failure is not None
+    return prediction.failure
+
+
+def _chips(group: Iterable[Prediction]) -> str:
+    return listed(dict.fromkeys(one.chip for one in group))
+
+
+def _phrase(group: Sequence[Prediction]) -> str:
+    failure = _failure(group[0])
+    if failure.kind is Kind.VMEM:
+        return (
+            f"needs {bytes_of(failure.wanted)} of VMEM, "
+            f"{bytes_of(failure.limit)} are the limit on {group[0].chip}"
+        )
+    if failure.kind in _MEMORIES:
+        return f"needs more {_MEMORIES[failure.kind]} than a {group[0].chip} has"
+    refuse = "refuses" if len({one.chip for one in group}) == 1 else "refuse"
+    return f"{_chips(group)} {refuse} it: {failure.message}"
+
+
+def _explained(group: Sequence[Prediction], file: str) -> list[str]:
+    failure = _failure(group[0])
+    if failure.kind is Kind.VMEM:
+        return list(_vmem(group, failure))
+    if failure.kind in _MEMORIES:
+        return list(_memory(group, failure))
+    return list(_unsupported(group, failure, file))
+
+
+# ---- VMEM ----
+
+
+def _vmem(group: Sequence[Prediction], failure: Failure) -> Iterator[str]:
+    chip, call = named(group[0].chip), group[0].call
+    yield paragraph(
+        "vmem",
+        f"{call.name} needs {bytes_of(failure.wanted)} of VMEM on {_chips(group)}; "
+        f"{bytes_of(failure.limit)} are the limit:\n{_table(failure)}",
+    )
+    if any(a.buffers > 1 for a in failure.allocations):
+        twice = "A block that moves is there twice: the next one comes in while one is in use."
+        yield paragraph("why", twice)
+    fits = fitting(call, failure.limit, failure.wanted)
+    if fits:
+        yield paragraph("fits", f"blocks {_blocks(fits)} would fit.")
+    yield paragraph("try", f"{_ways(failure, fits)} {_more(failure, chip.vmem, chip.name)}".strip())
+
+
+def _table(failure: Failure) -> str:
+    """What takes the memory, the largest first, in lines that are indented."""
+    listed_sizes = sum(a.size for a in failure.allocations)
+    rows = [(_called(a), _held(a), a.size) for a in failure.allocations]
+    if failure.wanted - listed_sizes > 0.02 * failure.wanted:
+        rows.append(("values", "of the kernel's computation", failure.wanted - listed_sizes))
+    rows.sort(key=lambda row: -row[2])
+    name = max(len(row[0]) for row in rows)
+    held = max(len(row[1]) for row in rows)
+    return "\n".join(f"  {a:<{name}}  {b:<{held}}  {bytes_of(size):>8}" for a, b, size in rows)
+
+
+def _called(allocation: Allocation) -> str:
+    return allocation.name or allocation.use.value
+
+
+def _held(allocation: Allocation) -> str:
+    if allocation.use is Use.SPILL:
+        return "values for which no register was left"
+    shape = re.sub(r",(?=\d)", ", ", allocation.shape)
+    return f"{allocation.buffers} × {shape}" if allocation.buffers > 1 else shape
+
+
+def _blocks(fits: Sequence[Fit]) -> str:
+    """ "(256, 512) of x_ref and o_ref and (256, 128) of y_ref"."""
+    names: dict[Block, list[str]] = {}
+    for fit in fits:
+        names.setdefault(fit.block, []).append(fit.name)
+    return listed(f"{_shape(block)} of {listed(same)}" for block, same in names.items())
+
+
+def _shape(block: Block) -> str:
+    return f"({', '.join(map(str, block))}{',' if len(block) == 1 else ''})"
+
+
+def _ways(failure: Failure, fits: Sequence[Fit]) -> str:
+    spilled = sum(a.size for a in failure.allocations if a.use is Use.SPILL)
+    ways = "Smaller blocks, and a grid of more steps." if fits else ""
+    scratch = sum(a.size for a in failure.allocations if a.use is Use.SCRATCH)
+    if not fits and scratch > failure.limit / 2:
+        ways = "The scratch alone takes most of it: hold less of the problem at a time."
+    if spilled > failure.wanted / 10:
+        ways += " Values as large as a whole block find no registers: loop over parts of it."
+    return ways.strip()
+
+
+def _more(failure: Failure, vmem: int, chip: str) -> str:
+    if vmem < 1.5 * failure.limit or failure.wanted > vmem:
+        return ""
+    return (
+        f"Or ask for more: a {chip} has {bytes_of(vmem)}, and a kernel gets what "
+        f"compiler_params=pltpu.CompilerParams(vmem_limit_bytes=…) says."
+    )
+
+
+# ---- other memories ----
+
+_MEMORIES = {Kind.SMEM: "SMEM", Kind.SEMAPHORES: "semaphores", Kind.HBM: "HBM"}
+_ADVICE = {
+    Kind.SMEM: "SMEM is for a few scalars: keep tables in VMEM or HBM, and bring in what a grid "
+    "step needs by a BlockSpec with memory_space=pltpu.SMEM.",
+    Kind.SEMAPHORES: "A semaphore can be waited on over and over: one for each copy that is under "
+    "way at a time is enough.",
+    Kind.HBM: "Inputs and outputs together must fit into the chip's main memory: use smaller "
+    "arrays.",
+}
+
+
+def _memory(group: Sequence[Prediction], failure: Failure) -> Iterator[str]:
+    name = _MEMORIES[failure.kind]
+    needs = f"{group[0].call.name} needs {bytes_of(failure.wanted)} of {name}"
+    yield paragraph("memory", f"{needs} on {_chips(group)}, which has {bytes_of(failure.limit)}.")
+    for one in failure.allocations:
+        yield paragraph("takes", f"{_called(one)} {one.shape}")
+    yield paragraph("try", _ADVICE[failure.kind])
+
+
+# ---- what it can't do ----
+
+
+def _unsupported(group: Sequence[Prediction], failure: Failure, file: str) -> Iterator[str]:
+    advice = advice_for(failure)
+    what = f"in {advice.called}:\n{failure.message}" if advice.called else failure.message
+    yield paragraph("error", f"on {_chips(group)}, {what}\n(the whole text: pytest -vv)")
+    if failure.place:
+        own = PurePath(failure.file).parts[-len(PurePath(file).parts) :] == PurePath(file).parts
+        yield paragraph("line", at(file if own else failure.file, failure.place))
+    if advice.why:
+        yield paragraph("why", advice.why)
+    yield paragraph("try", advice.way)

@@ -1,0 +1,123 @@
+"""★★★ Are HBM bytes and predicted cycles within the slack of par?
+
+Par is the solution, compiled in the same run for the same case. Nothing here is measured in
+seconds of this machine: the bytes and cycles are those of the compiler's schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grader.checks.evidence import Evidence
+from grader.checks.words import paragraph
+from grader.model import Check, Cost, Finding
+from grader.tpu import OnChip, Prediction
+from grader.tpu.advice import Advice, advice
+from grader.tpu.chips import Trust, named
+from grader.tpu.units import bytes_of, time_of
+
+_TRUSTED = (Trust.VALIDATED, Trust.ONE_CORE)
+
+
+def compared(evidence: Evidence) -> Cost | None:
+    """The learner's launch and par in numbers; None where either did not get as far."""
+    both = _both(evidence)
+    if both is None:
+        return None
+    own, par = both
+    chip = evidence.chips[0]
+    cycles = par_cycles = own_bytes = par_bytes = None
+    scheduled = all(p.schedule for p in (*own, *par))
+    if scheduled or not any(p.traffic.unknown for p in (*own, *par)):
+        own_bytes, par_bytes = (_bytes(side, scheduled) for side in both)
+    if scheduled and named(chip).trust in _TRUSTED:
+        cycles, par_cycles = map(_cycles, both)
+    return Cost(chip, own_bytes, par_bytes, cycles, par_cycles)
+
+
+def check(evidence: Evidence) -> Finding | None:
+    """Reject what moves more, or takes longer, than the key's slack allows."""
+    cost = compared(evidence)
+    if cost is None:
+        return None
+    more_bytes = _over(cost.bytes, cost.par_bytes, evidence.slack.bytes)
+    more_cycles = _over(cost.cycles, cost.par_cycles, evidence.slack.cycles)
+    if not (more_bytes or more_cycles):
+        return _no_verdict(evidence) if cost.bytes is None and cost.cycles is None else None
+    both = _both(evidence)
+    assert both is not None
+    found = advice(*both)
+    if more_bytes:
+        found = tuple(sorted(found, key=lambda each: -each.size))
+    what = f"{more_bytes:.2g}× par's HBM bytes" if more_bytes else f"{more_cycles:.2g}× par's time"
+    phrase = f"{what}: {found[0].phrase}" if found else what
+    lines = [
+        "Right, and a TPU takes it, but it would be slower there than it can be.",
+        *_numbers(cost, evidence),
+        *(text for each in found[:3] for text in _explained(each)),
+    ]
+    return Finding(Check.COST, phrase, "\n".join(lines))
+
+
+def _both(evidence: Evidence) -> tuple[tuple[Prediction, ...], tuple[Prediction, ...]] | None:
+    """The kernels of the learner's launch, and of par's, on the chip that is judged on."""
+    way = evidence.way()
+    if not (isinstance(way.own, OnChip) and isinstance(way.par, OnChip)):
+        return None
+    own, par = way.own.on(evidence.chips[0]), way.par.on(evidence.chips[0])
+    if not own or not par or any(p.failure for p in par):
+        return None
+    return own, par
+
+
+def _bytes(side: Sequence[Prediction], scheduled: bool) -> int:
+    return sum(p.bytes if scheduled else p.traffic.bytes for p in side)
+
+
+def _cycles(side: Sequence[Prediction]) -> int:
+    return round(sum(p.schedule.cycles for p in side if p.schedule))
+
+
+def _over(own: int | None, par: int | None, slack: float) -> float:
+    """How many times par, where that is more than the slack allows; else 0."""
+    if own is None or not par or own <= par * (1 + slack):
+        return 0.0
+    return own / par
+
+
+def _no_verdict(evidence: Evidence) -> Finding | None:
+    """Par's cost is known, the kernel's own is not: a star can't be given on trust."""
+    both = _both(evidence)
+    assert both is not None
+    own, par = both
+    reasons = [p.unknown or p.traffic.unknown[0] for p in own if not p.schedule]
+    if not reasons or not all(p.schedule for p in par):
+        return None
+    return Finding(
+        Check.COST,
+        f"no verdict: {reasons[0]}",
+        "Right, and a TPU takes it; what it would cost there can't be told.\n"
+        + paragraph("why", reasons[0]),
+    )
+
+
+def _numbers(cost: Cost, evidence: Evidence) -> list[str]:
+    lines = []
+    if cost.bytes is not None and cost.par_bytes:
+        text = f"{bytes_of(cost.bytes)} between HBM and the chip; par moves "
+        allowed = f"up to {1 + evidence.slack.bytes:.2f}× passes"
+        times = f"{cost.bytes / cost.par_bytes:.2f}×, {allowed}"
+        lines.append(paragraph("bytes", f"moves {text}{bytes_of(cost.par_bytes)} ({times})"))
+    if cost.cycles is not None and cost.par_cycles:
+        clock = named(cost.chip).clock
+        times = f"{cost.cycles / cost.par_cycles:.2f}×"
+        allowed = f"up to {1 + evidence.slack.cycles:.2f}× passes"
+        own, par = (time_of(cycles / clock) for cycles in (cost.cycles, cost.par_cycles))
+        lines.append(
+            paragraph("time", f"{own} predicted on a {cost.chip}; par {par} ({times}, {allowed})")
+        )
+    return lines
+
+
+def _explained(found: Advice) -> list[str]:
+    return [paragraph("why", found.why), paragraph("try", found.remedy)]
