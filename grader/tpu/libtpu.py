@@ -42,6 +42,7 @@ LISTING = "packed-bundles-post-ra"
 _IN_HBM = {
     "xla_vf_vmem_memory_space_assignment": False,
     "xla_gf_vmem_memory_space_assignment": False,
+    "xla_tpu_cmem_memory_space_assignment": False,
 }
 
 

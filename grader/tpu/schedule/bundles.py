@@ -75,7 +75,7 @@ _LABELLED = re.compile(r"/\*(\w+)=\*/(.*)")
 _OPERAND_KIND = re.compile(r"\[shape: .*?index: (\d+), kind: (\w+)")
 
 #: Vector instructions that reach into the scalar core's world, and so are kept whole.
-_SHARED = ("vsync", "vwait", "vdelay", "vpop.sfrf", "vpush")
+_SHARED = ("vsync", "vwait", "vdelay", "vpop.sfrf")
 
 
 def parse(listing: str) -> tuple[Bundle, ...]:

@@ -33,7 +33,7 @@ _VALUES = {
     "sshll.u32": _wrapped("{0} << ({1} & 31)"),
     "sshra.s32": "{0} >> ({1} & 31)",
     "sshrl.u32": _wrapped("{u0} >> ({1} & 31)"),
-    "sclz.u32": "leading_zeros({0})",
+    "sclz": "leading_zeros({0})",
     "smin.s32": "choose({0} < {1}, {0}, {1})",
     "smax.s32": "choose({0} > {1}, {0}, {1})",
     "smin.u32": "choose({u0} < {u1}, {0}, {1})",
@@ -64,8 +64,8 @@ for _sign, _operator in {
     _VALUES[f"scmp.{_sign}.s32"] = f"{{0}} {_operator} {{1}}"
     _VALUES[f"scmp.{_sign}.u32"] = f"{{u0}} {_operator} {{u1}}"
 
-#: What is done, by opcode. Fences, and what is handed to the vector units or to the other core,
-#: have no effect on control, SMEM or time beyond the bundle that they stand in.
+#: What is done, by opcode. Fences, the vector units' random seed, and the parities that semaphores
+#: begin and end with have no effect on control, SMEM or time beyond the bundle that they stand in.
 _EFFECTS = {
     "dma.done.wait": "m.wait({0}, {1})",
     "vwait.ge": "m.wait({0}, {1})",
@@ -75,9 +75,8 @@ _EFFECTS = {
     "vsyncmov": "m.read_flag({0})",
     "sdivrem.u32": "m.divide({0}, {1}, {note})",
     "sbr.rel": "",
+    "set.rngseed": "",
     "sfence": "",
-    "vpush": "",
-    "vpush.ccrf": "",
     "vsyncpa": "",
 }
 _FLOAT = r"-?(\d+\.\d*(e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)"
