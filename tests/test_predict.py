@@ -1,4 +1,4 @@
-"""Any function with a pallas_call in, predictions out: chips, names, values, and what is missing."""
+"""Any function with a pallas_call in, predictions out: chips, names, values, what is missing."""
 
 from __future__ import annotations
 
