@@ -13,13 +13,15 @@ from grader.cases import draw
 from grader.catalog import Kata, katas
 from grader.grading import Grader
 from grader.keys import Mistake
-from grader.model import State
+from grader.model import Check, State
 from grader.regions import regions
 from grader.repository import Synced, sync
+from grader.tpu import compiler
 from tests.conftest import ROOT, with_text
 
 EVERY = katas(ROOT, "solutions")
 SEEDS = (1, 20, 300)
+ASK_THE_COMPILER = (Check.COMPILES, Check.COST)
 SECTIONS = ("Goal", "Concept", "Shapes", "Try")
 MISTAKES = [(kata, mistake) for kata in EVERY for mistake in kata.key.mistakes]
 
@@ -43,6 +45,11 @@ def test_solution_earns_every_star(exercise: Kata, grader: Grader, tmp_path: Pat
             grade = grader.grade(solved, case, 60)
             assert grade.finding is None, f"{case}: {grade.finding}"
             assert grade.stars == grading.MOST_STARS
+            assert grade.unchecked == compiler.why_not()
+            if not grade.unchecked:  # with the compiler there is a time, and it is par's own
+                assert grade.cost
+                assert grade.cost.cycles
+                assert grade.cost.cycles == grade.cost.par_cycles
 
 
 def mistaken(exercise: Kata, mistake: Mistake) -> str:
@@ -65,15 +72,22 @@ def mistaken(exercise: Kata, mistake: Mistake) -> str:
 def test_mistake_is_rejected(
     exercise: Kata, mistake: Mistake, grader: Grader, tmp_path: Path
 ) -> None:
+    if mistake.caught in ASK_THE_COMPILER and (reason := compiler.why_not()):
+        pytest.skip(reason)
     wrong = with_text(exercise, tmp_path, mistaken(exercise, mistake))
     heard = []
     for case in draw(wrong.id, wrong.key, SEEDS[0]):
-        finding = grader.grade(wrong, case, 60).finding
+        grade = grader.grade(wrong, case, 60)
+        finding = grade.finding
         if finding is None:
             continue
         heard.append(f"{finding.check.value}: {finding.phrase}\n{finding.message}")
         words = " ".join(heard[-1].lower().split())
         if finding.check is mistake.caught and mistake.says.lower() in words:
+            slow = finding.check is Check.COST
+            solved = slow and not wrong.key.par_required
+            assert grade.state is (State.PASSED if solved else State.FAILED)
+            assert grade.stars == 2 if slow else grade.stars < 2
             return
     pytest.fail("\n\n".join(heard) or "the mistake passes every hidden case")
 
