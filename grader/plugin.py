@@ -200,7 +200,11 @@ class Reporter:
         if not self._grades:
             return
         text = rendered(
-            terminal.map_of(self._standings(), self._config.get_verbosity()),
+            terminal.map_of(
+                self._standings(),
+                self._config.stash[SESSION].seed,
+                self._config.get_verbosity(),
+            ),
             width=shutil.get_terminal_size().columns,
             colour=terminalreporter.hasmarkup,
             encoding=terminal.encoding_of(terminalreporter),

@@ -64,7 +64,7 @@ def test_missing_par_costs_a_star_and_fails_only_where_par_is_required() -> None
 def test_the_numbers_are_told_beside_pars_with_what_passes() -> None:
     found = cost.check(beside(own(cycles=3000, size=4_000_000)))
     assert found is not None
-    assert found.phrase.startswith("4× par's HBM bytes")
+    assert found.phrase.startswith("4.0× par's HBM bytes")
     message = " ".join(found.message.split())
     assert "moves 3.81 MiB between HBM and the chip; par moves 977 KiB" in message
     assert "(4.00×, up to 1.10× passes)" in message
@@ -74,7 +74,7 @@ def test_the_numbers_are_told_beside_pars_with_what_passes() -> None:
 def test_only_what_is_over_names_the_phrase() -> None:
     found = cost.check(beside(own(cycles=3000)))
     assert found is not None
-    assert found.phrase.startswith("3× par's time")
+    assert found.phrase.startswith("3.0× par's time")
 
 
 def test_the_costliest_cause_is_named_with_what_to_try() -> None:

@@ -58,7 +58,7 @@ def shown(
     given: list[Grade] | None = None,
 ) -> str:
     found = standings(POOL, grades() if given is None else given)
-    return rendered(map_of(found, verbosity), width, colour, encoding)
+    return rendered(map_of(found, 7, verbosity), width, colour, encoding)
 
 
 @pytest.fixture(autouse=True)
@@ -220,3 +220,25 @@ def test_the_encoding_is_that_of_pytests_stream() -> None:
 )
 def test_an_unknown_encoding_counts_as_the_poorest(reporter: object) -> None:
     assert encoding_of(reporter) == "ascii"
+
+
+def test_a_star_that_is_missing_names_the_case_that_lacks_it() -> None:
+    slow = Finding(Check.COST, "2.0× par's time", "It is slow.")
+    given = [
+        Grade(SOLVED.id, 0, State.PASSED, MOST_STARS),
+        Grade(SOLVED.id, 2, State.PASSED, MOST_STARS - 1, slow),
+    ]
+    lines = shown(given=given).splitlines()
+    assert f"the third star: kata cost {SOLVED.name} --seed 7 --case 2" in lines
+    assert any("★★☆" in line and "cost: 2.0× par's time" in line for line in lines)
+
+
+def test_what_was_not_checked_is_said_once_with_the_reason() -> None:
+    given = [
+        Grade(SOLVED.id, case, State.PASSED, MOST_STARS, unchecked="pip install '.[tpu]'")
+        for case in range(3)
+    ]
+    text = shown(given=given)
+    assert text.count("not checked: ") == 1
+    assert "(pip install '.[tpu]')" in text
+    assert "not checked" not in shown(given=[Grade(SOLVED.id, 0, State.PASSED, MOST_STARS)])

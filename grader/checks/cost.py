@@ -49,7 +49,9 @@ def check(evidence: Evidence) -> Finding | None:
     found = advice(*both)
     if more_bytes:
         found = tuple(sorted(found, key=lambda each: -each.size))
-    what = f"{more_bytes:.2g}× par's HBM bytes" if more_bytes else f"{more_cycles:.2g}× par's time"
+    what = f"{_times(more_bytes)} par's HBM bytes"
+    if not more_bytes:
+        what = f"{_times(more_cycles)} par's time"
     phrase = f"{what}: {found[0].phrase}" if found else what
     lines = [
         "Right, and a TPU takes it, but it would be slower there than it can be.",
@@ -83,6 +85,10 @@ def _over(own: int | None, par: int | None, slack: float) -> float:
     if own is None or not par or own <= par * (1 + slack):
         return 0.0
     return own / par
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f}×" if ratio < 10 else f"{ratio:.0f}×"
 
 
 def _no_verdict(evidence: Evidence) -> Finding | None:

@@ -19,6 +19,7 @@ class Standing:
     state: State
     stars: int
     phrase: str  # why not more, in a few words
+    case: int  # the hidden case that decides
     cases: int  # how many of its hidden cases ran
     seconds: float
     beside_par: float | None = None  # its cycles (else bytes) as a multiple of par's, at the worst
@@ -75,6 +76,7 @@ def _standing(kata: Kata, grades: list[Grade]) -> Standing:
         state=worst.state,
         stars=min(grade.stars for grade in grades),
         phrase=_phrase(kata, worst, len(grades)),
+        case=worst.case,
         cases=len(grades),
         seconds=sum(grade.seconds for grade in grades),
         beside_par=max(filter(None, map(_beside_par, grades)), default=None),

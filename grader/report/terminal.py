@@ -21,10 +21,11 @@ def encoding_of(reporter: Any) -> str:
     return getattr(stream, "encoding", None) or "ascii"
 
 
-def map_of(found: Standings, verbosity: int = 0) -> RenderableType:
+def map_of(found: Standings, seed: int, verbosity: int = 0) -> RenderableType:
     """Tracks with a bar each, a line a kata, the total, what to do next.
 
-    Below a verbosity of -1 (-qq) the total alone; above 0 (-v) with cases and seconds.
+    `seed` is the session's, for commands that bring its cases back. Below a verbosity of -1 (-qq)
+    the total alone; above 0 (-v) with cases and seconds.
     """
     parts: list[RenderableType] = []
     if verbosity > -2:
@@ -32,7 +33,7 @@ def map_of(found: Standings, verbosity: int = 0) -> RenderableType:
             parts += [_title(track), _lines(track, verbosity > 0)]
     parts.append(_total(found))
     if verbosity > -2:
-        parts += _notes(found)
+        parts += _notes(found, seed)
     if found.next and verbosity > -2:
         parts.append(_next(found.next))
     return Group(*parts)
@@ -90,7 +91,7 @@ def _total(found: Standings) -> Text:
     )
 
 
-def _notes(found: Standings) -> list[RenderableType]:
+def _notes(found: Standings, seed: int) -> list[RenderableType]:
     """What was not asked, and where a star is left to earn."""
     notes: list[RenderableType] = []
     if reason := next((s.unchecked for s in found.all if s.unchecked), ""):
@@ -98,7 +99,8 @@ def _notes(found: Standings) -> list[RenderableType]:
         notes.append(Text(text, "yellow"))
     slow = [s for s in found.all if s.state is State.PASSED and s.stars < MOST_STARS]
     if slow:
-        notes.append(Text(f"the third star: kata cost {slow[0].kata.name}", "dim"))
+        command = f"kata cost {slow[0].kata.name} --seed {seed} --case {slow[0].case}"
+        notes.append(Text(f"the third star: {command}", "dim"))
     return notes
 
 
