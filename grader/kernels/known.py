@@ -173,6 +173,8 @@ def _leaves_the_device(eqn: Any) -> bool:
 def _evaluate(sources: Sequence[_Source]) -> list[Value | None]:
     """The values behind sources: of all together, or one by one where some can't be had."""
     some = [source for source in sources if source is not None]
+    if not some:
+        return [None] * len(sources)
     values = _together(some)
     if values is None:
         singly = [_together([source]) for source in some]

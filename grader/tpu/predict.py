@@ -94,6 +94,8 @@ def predictions(
 ) -> tuple[Prediction, ...]:
     """A prediction for each kernel that `function(*args, **kwargs)` launches.
 
+    Of a kernel in a loop around it (`lax.scan`, `lax.fori_loop`), for one turn of the loop.
+
     `args` are arrays, or `jax.ShapeDtypeStruct`s where the contents decide nothing. `events` is how
     many single transfers and stalls a schedule keeps. Raises ValueError for an unknown chip, and
     what tracing or Mosaic's lowering raises.

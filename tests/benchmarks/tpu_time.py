@@ -10,8 +10,8 @@ track        pytest -n 2 on all hidden cases of a solved copy of the track, as w
 
 The single cases are timed in one process that has loaded everything, one after another. The whole
 processes alternate, so that a machine whose speed drifts drifts for both; read their ratio. Where
-others use the machine too, read the seconds of CPU: without them it takes no longer than that, and
-the track, on two cores, a little more than half of it.
+others use the machine too, read the seconds of CPU: a single case takes about as long where nobody
+else does, and the track, on two cores, half as long at the least.
 """
 
 from __future__ import annotations
