@@ -188,5 +188,32 @@ def test_a_schedule_that_contradicts_the_index_maps_is_not_believed(
     assert "262,144 bytes of x_ref, its index map asks for 1" in found.unknown
 
 
+@libtpu
+def test_a_grid_that_two_cores_share_gets_no_time() -> None:
+    def shared(x: jax.Array) -> jax.Array:
+        rows = pl.BlockSpec((128, 128), lambda i: (i, 0))
+        parallel = pltpu.CompilerParams(dimension_semantics=("parallel",))
+
+        def kernel(x_ref, o_ref):
+            o_ref[...] = x_ref[...] * 2
+
+        return pl.pallas_call(
+            kernel,
+            grid=(4,),
+            in_specs=[rows],
+            out_specs=rows,
+            out_shape=x,
+            compiler_params=parallel,
+        )(x)
+
+    (two_cores,) = predictions(shared, X, chip="v5p")
+    assert two_cores.compiled
+    assert two_cores.schedule is None
+    assert "shared by the 2 TensorCores of a v5p" in two_cores.unknown
+    assert two_cores.bytes == 2 * BYTES
+    (one_core,) = predictions(shared, X)
+    assert one_core.schedule is not None
+
+
 def test_nothing_is_unchecked_where_all_was_asked() -> None:
     assert OnChip().unchecked == ""

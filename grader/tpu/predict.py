@@ -141,6 +141,10 @@ def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
         )
     except NotUnderstood as reason:
         return prediction(compiled=True, unknown=str(reason), vmem=build.vmem)
+    if chip.cores > 1 and kernel.call.parallel:
+        shared = f"its grid is shared by the {chip.cores} TensorCores of a {chip.name}"
+        reason = f"{shared}, and the compiler lists the part of one"
+        return prediction(compiled=True, unknown=reason, vmem=build.vmem)
     if doubt := _contradiction(moved, labels, schedule):
         return prediction(compiled=True, unknown=doubt, vmem=build.vmem)
     return prediction(compiled=True, schedule=schedule, vmem=build.vmem)
