@@ -201,7 +201,7 @@ def test_machines_can_read_the_grades(two_tracks: Repository, tmp_path: Path) ->
     xml_file, json_file = tmp_path / "out.xml", tmp_path / "deep" / "grades.json"
     two_tracks.pytest("-k", "wrong", f"--junitxml={xml_file}", f"--kata-json={json_file}")
     document = json.loads(json_file.read_text())
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     assert document["mode"] == "strict"
     grade = document["grades"][0]
     assert grade["finding"]["check"] == "values"
