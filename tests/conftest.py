@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from grader import devices
 from grader.catalog import Kata
+from grader.cli import main
 from grader.grading import Grader
 from grader.sandbox.bench import Bench
 
@@ -154,6 +156,42 @@ dtype = ["float32", "bfloat16"]
 def repository(tmp_path: Path) -> Repository:
     """An empty repository; add katas to it."""
     return Repository(tmp_path)
+
+
+class Shop:
+    """A repository of three exercises in the current folder, and what commands say in it."""
+
+    def __init__(self, repository: Repository, capture: pytest.CaptureFixture[str]) -> None:
+        self.repository = repository
+        self.root = repository.root
+        self.double = repository.add("double", number=1)
+        self.row_sum = repository.add("row_sum", number=2)
+        self.row_max = repository.add("row_max", track="2_second", number=1)
+        self.capture = capture
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """What a command that exits with `code` writes to stdout, or to stderr if misused."""
+        assert main(arguments) == code
+        captured = self.capture.readouterr()
+        return captured.err if code == 2 else captured.out
+
+    def edit_key(self, kata: Kata, old: str, new: str) -> None:
+        text = kata.key_path.read_text()
+        assert text.count(old) == 1
+        kata.key_path.write_text(text.replace(old, new))
+
+
+@pytest.fixture
+def shop(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Shop:
+    monkeypatch.chdir(repository.root)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    return Shop(repository, capsys)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

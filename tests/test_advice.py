@@ -107,6 +107,17 @@ def test_waiting_goes_by_operand_and_direction() -> None:
     assert "26.7 µs in all" in one.why
 
 
+def test_a_single_buffer_is_named_where_its_block_moves() -> None:
+    call = matmul()
+    operands = tuple(dataclasses.replace(one, buffers=1) for one in call.operands)
+    alone = prediction(WAITING, call=dataclasses.replace(call, operands=operands))
+    assert "Buffered(1)" in about(advice([alone]), "to arrive").remedy
+    still = Reuse(None, 2, 8, 8)
+    kept = dataclasses.replace(alone, reuse=(still, still, still, None))
+    assert "Buffered" not in about(advice([kept]), "to arrive").remedy
+    assert "Buffered" not in about(advice([prediction(WAITING)]), "to arrive").remedy
+
+
 def test_waiting_that_par_does_too_is_left_out() -> None:
     assert about(advice([prediction(WAITING)]), "to arrive").cycles == 50_000
     assert advice([prediction(WAITING)], [prediction(WAITING)]) == ()

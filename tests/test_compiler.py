@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -424,11 +425,17 @@ def test_versions(version: str, refused: bool, noted: bool, versions: pytest.Mon
 def test_no_libtpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     assert compiler.why_not() == "pip install '.[tpu]'"
     with pytest.raises(compiler.CompilerUnavailable, match="pip install"):
         libtpu.device(CHIPS["v5e"])
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert compiler.why_not() == "the TPU's compiler, libtpu, comes for Linux only; this is darwin"
+    only = "the TPU's compiler, libtpu, comes for Linux on x86-64 only; this is"
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    assert compiler.why_not() == f"{only} darwin on arm64"
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert compiler.why_not() == f"{only} linux on aarch64"
 
 
 def test_the_installed_jax_names_its_libtpu() -> None:

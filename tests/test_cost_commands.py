@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import re
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -12,41 +11,12 @@ from pathlib import Path
 import pytest
 
 from grader import devices, studies
-from grader.cli import main
 from grader.grading import Grader
 from grader.sandbox.bench import Bench
-from tests.conftest import Repository
+from tests.conftest import Shop
 from tests.trace_events import read
 
 needs_libtpu = pytest.mark.skipif(find_spec("libtpu") is None, reason="libtpu is not installed")
-
-
-class Shop:
-    """A repository of one exercise in the current folder, and what commands say in it."""
-
-    def __init__(self, repository: Repository, capture: pytest.CaptureFixture[str]) -> None:
-        self.repository = repository
-        self.double = repository.add("double")
-        self.capture = capture
-
-    def run(self, *arguments: str, code: int = 0) -> str:
-        """What a command that exits with `code` writes to stdout, or to stderr if misused."""
-        assert main(arguments) == code
-        captured = self.capture.readouterr()
-        return captured.err if code == 2 else captured.out
-
-
-@pytest.fixture
-def shop(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Shop:
-    monkeypatch.chdir(repository.root)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("TERM", "dumb")
-    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("sys.stdin", io.StringIO())
-    return Shop(repository, capsys)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import faulthandler
-import importlib.util
 import os
 import signal
 import socket
@@ -25,6 +24,7 @@ from beartype import beartype
 from jaxtyping import TypeCheckError, jaxtyped
 
 from grader import arrays, codec, kernels, specs
+from grader.loading import loaded
 from grader.model import Array, Attempt, Clues, Mode, Stage
 from grader.sandbox import problems
 from grader.sandbox.messages import Answer, Ask, Closed, Hello, Task, receive, send
@@ -110,7 +110,7 @@ class _Worker:
     def _reference(self, ask: Ask) -> Answer:
         with problems.caught(ask.file, Stage.IMPORT) as caught:
             # The file may have changed since another case; references are few and imports cheap.
-            solution = _load(Path(ask.file))
+            solution = loaded(Path(ask.file))
             evaluated = ask.task is Task.REFERENCE
             return Answer(reference=specs.reference(solution, ask.name, ask.case, evaluated))
         return Answer(problem=caught.problem)
@@ -119,7 +119,7 @@ class _Worker:
         """XLA's estimate for the spec; none where its compiler can't be had."""
         values = list(map(_argument, ask.inputs))
         with problems.caught(ask.file, Stage.IMPORT) as caught:
-            spec, keywords = specs.spec_of(_load(Path(ask.file)), ask.name, ask.case)
+            spec, keywords = specs.spec_of(loaded(Path(ask.file)), ask.name, ask.case)
             with contextlib.suppress(CompilerUnavailable):
                 return Answer(xla=xla_cycles(spec, values, named(ask.chips[0]), **keywords))
         return Answer(problem=caught.problem)
@@ -132,7 +132,7 @@ class _Worker:
     def _observe(self, ask: Ask) -> Attempt:
         self._launch = None
         with problems.caught(ask.file, Stage.IMPORT) as caught:
-            self._module = self._module or _load(Path(ask.file))
+            self._module = self._module or loaded(Path(ask.file))
             function = _graded(self._module, ask.name)
         if caught.problem:
             return Attempt(problem=caught.problem)
@@ -173,7 +173,7 @@ class _Worker:
         values = list(map(_argument, ask.inputs))
         found: list[Prediction] = []
         with problems.caught(ask.file, Stage.IMPORT) as caught:
-            function = _graded(self._module or _load(Path(ask.file)), ask.name)
+            function = _graded(self._module or loaded(Path(ask.file)), ask.name)
         if caught.problem:
             return OnChip(caught.problem)
         with problems.caught(ask.file, Stage.LOWER) as caught:
@@ -207,17 +207,6 @@ def _argument(array: Array) -> Any:
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """The launch function, its annotations checked at each call: named axes must agree."""
     return jaxtyped(function, typechecker=beartype)
-
-
-def _load(file: Path) -> ModuleType:
-    """Import a file by its path, as a fresh module."""
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _graded(module: ModuleType | None, name: str) -> Callable[..., Any]:

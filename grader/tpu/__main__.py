@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import inspect
 import os
 import sys
@@ -22,6 +21,7 @@ from rich.console import Console, Group
 from rich.progress import track
 from rich.text import Text
 
+from grader.loading import loaded
 from grader.rendering import show
 from grader.tpu import compiler
 from grader.tpu.asking import Called, call_of, choices, combinations
@@ -179,13 +179,7 @@ def _function(place: str) -> Function:
 def _imported(file: Path) -> Any:
     """A file as a module; what lies beside it can be imported, as when it is run."""
     sys.path.insert(0, str(file.resolve().parent))
-    spec = importlib.util.spec_from_file_location(file.stem, file.resolve())
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
-    spec.loader.exec_module(module)
-    return module
+    return loaded(file.resolve())
 
 
 def _phrase(error: Exception) -> str:

@@ -13,6 +13,7 @@ import importlib.metadata
 import importlib.util
 import math
 import os
+import platform
 import re
 import shutil
 import sys
@@ -53,8 +54,9 @@ class CompilerUnavailable(RuntimeError):
 def why_not() -> str:
     """Why libtpu can't be used here; "" where it can, as far as is known without loading it."""
     if importlib.util.find_spec("libtpu") is None:
-        if sys.platform != "linux":
-            return f"the TPU's compiler, libtpu, comes for Linux only; this is {sys.platform}"
+        here = f"{sys.platform} on {platform.machine()}"
+        if here != "linux on x86_64":
+            return f"the TPU's compiler, libtpu, comes for Linux on x86-64 only; this is {here}"
         return INSTALL
     installed, asked = _versions()
     if asked and _numbers(installed) < _numbers(asked):

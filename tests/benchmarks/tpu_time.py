@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 import json
 import os
 import resource
@@ -39,6 +38,7 @@ from grader import arrays, specs
 from grader.cases import draw
 from grader.catalog import Kata, katas
 from grader.kernels.onchip import for_chip, kernels_of, lower
+from grader.loading import loaded
 from grader.model import Case
 from grader.tpu import CHIPS, compiler, predictions
 from grader.tpu.chips import DEFAULT
@@ -125,13 +125,7 @@ def _case(times: Times, kata: Kata, case: Case, own: ModuleType, par: ModuleType
 
 def _loaded(kata: Kata, role: str) -> ModuleType:
     """A solution as a module of its own: jax remembers what it has traced by function."""
-    spec = importlib.util.spec_from_file_location(f"{kata.stem}_{role}", kata.solution)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return loaded(kata.solution, f"{kata.stem}_{role}")
 
 
 def whole_track(runs: int) -> dict[str, list[Spent]]:

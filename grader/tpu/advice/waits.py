@@ -58,13 +58,25 @@ def waits(own: Prediction, par: Prediction | None) -> Iterator[Advice]:
         yield Advice(
             f"waits for {what}",
             f"The core waits for {what} {way}, {waited} in all.",
-            "The next block moves while the present one is computed with, so long as there is "
-            "enough to compute: give each step more work for the bytes that it moves, or move "
-            "fewer bytes."
-            if one.operand
-            else "Signal earlier, or wait later.",
+            _remedy(own, one.operand),
             cycles,
         )
+
+
+def _remedy(own: Prediction, label: str) -> str:
+    if label not in own.labels:  # no operand's
+        return "Signal earlier, or wait later."
+    position = own.labels.index(label)
+    kept = own.reuse[position]
+    if own.call.operands[position].buffers == 1 and kept and kept.axis is not None:
+        return (
+            "It has a single buffer, so no block can move while another is computed with: leave "
+            "out pipeline_mode=pl.Buffered(1)."
+        )
+    return (
+        "The next block moves while the present one is computed with, so long as there is enough "
+        "to compute: give each step more work for the bytes that it moves, or move fewer bytes."
+    )
 
 
 def _for_hbm(schedule: Schedule, par: Prediction | None, line: Roofline) -> Advice:

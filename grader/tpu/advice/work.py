@@ -16,8 +16,8 @@ _MUCH = 0.25
 _UNITS = {
     Unit.MXU: (
         "the matrix units",
-        "float32 operands pass through them several times, bfloat16 once; and a matrix that is fed "
-        "in slices narrower than the array leaves the rest of it idle.",
+        "A matrix that is fed in slices narrower than the array leaves the rest of it idle, and a "
+        "higher precision= than the default takes several passes.",
     ),
     Unit.XLU: (
         "the cross-lane unit",
@@ -41,8 +41,8 @@ _UNITS = {
     ),
     Unit.SCALAR: (
         "the scalar core",
-        "It runs the grid and the DMAs, so it is busy where steps are many and small: take larger "
-        "blocks.",
+        "It runs the grid, the DMAs and the loops, so it is busy where steps or turns are many and "
+        "small: take larger blocks, and more rows in a turn.",
     ),
 }
 _FEWER_REGISTERS = (
