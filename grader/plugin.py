@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Generator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,33 @@ def _uncompiled() -> str:
     return f" ({newer})" if newer else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What pytest's summary, `--tb=line` and JUnit XML show of a failure."""
+
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A failure as the learner is told it, in the form that pytest asks of a representation."""
+
+    text: str
+
+    @property
+    def reprcrash(self) -> Headline:
+        return Headline(self.text.partition("\n")[0])
+
+    def toterminal(self, tw: Any) -> None:
+        tw.line(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Reporter:
     """Collects the grades where all reports arrive: in pytest itself, or in xdist's controller."""
 
@@ -188,6 +216,9 @@ class Reporter:
         if report.failed and (earlier := self._told(grade)):
             seed = self._config.stash[SESSION].seed
             report.longrepr = terminal.repeated(grade, earlier, report.nodeid, seed)
+        if isinstance(report.longrepr, str):
+            # Given a text, pytest's summary repeats all of it wherever the variable CI is set.
+            report.longrepr = Told(report.longrepr)  # type: ignore[assignment]
         self._grades.append(grade)
 
     def _told(self, grade: Grade) -> Grade | None:

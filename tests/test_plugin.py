@@ -104,14 +104,27 @@ def test_outcomes_and_map(two_tracks: Repository) -> None:
     assert "mend  katas/1_first/kata_10_wrong.py:14" in done.out
 
 
-def test_a_failure_is_told_in_full_once_with_its_case(two_tracks: Repository) -> None:
-    out = two_tracks.pytest("-k", "wrong", "--kata-seed", "3").out
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_a_failure_is_told_in_full_once_with_its_case(two_tracks: Repository, ci: str) -> None:
+    """Where the variable CI is set, pytest cuts no line of its summary."""
+    out = two_tracks.pytest("-k", "wrong", "--kata-seed", "3", CI=ci).out
     assert out.count("  case   bm=") == 1, out
     assert "(the same check as in hidden0)" in out
     again = 'pytest "katas/1_first/kata_10_wrong.py::test_wrong[hidden0]" --kata-seed 3'
     assert again in out
     assert "Traceback" not in out
     assert "NotImplementedError" not in out
+
+
+def test_a_summary_has_one_line_for_each_failure(two_tracks: Repository) -> None:
+    ran = two_tracks.pytest("-k", "wrong", "-n", "2", "--junitxml=x.xml", CI="true")
+    summary = ran.out.partition("short test summary info")[2]
+    assert len(re.findall(r"^FAILED .* - values: off by the same factor", summary, re.M)) == 3
+    assert "why" not in summary
+    assert ran.out.count("  case   bm=") == 1
+    xml = (two_tracks.root / "x.xml").read_text()
+    assert xml.count('failure message="values: off by the same factor: 1.5') == 3
+    assert xml.count("  case   bm=") == 1
 
 
 def test_the_printed_command_repeats_the_case(two_tracks: Repository) -> None:
