@@ -35,19 +35,21 @@ from grader.tpu.compiler import Estimate
 class Rung:
     """One check, and how many stars a kernel has that passed it and all before.
 
-    Failing a rung that is `needed` fails the kata; of the others only the star is lost.
+    Failing a rung that is `needed` fails the kata; of the others only the star is lost. A rung
+    `of_kernels` is not asked where the kata has none.
     """
 
     check: Callable[[Evidence], Finding | None]
     stars: int
     needed: bool = True
+    of_kernels: bool = True
 
 
 LADDER = (
-    Rung(runs.check, 0),
-    Rung(contract.check, 0),
+    Rung(runs.check, 0, of_kernels=False),
+    Rung(contract.check, 0, of_kernels=False),
     Rung(pallas_used.check, 0),
-    Rung(values.check, 1),
+    Rung(values.check, 1, of_kernels=False),
     Rung(blocks.check, 1),
     Rung(lowers.check, 1),
     Rung(compiles.check, 2),
@@ -86,7 +88,9 @@ class Grader:
         attempt = self._stuck.get(kata.path) or self._attempt(ask, seconds)
         evidence = self._evidence(kata, case, reference, attempt, seconds)
         state, stars, finding = verdict(evidence)
-        reached = state is State.PASSED or bool(finding and finding.check is Check.COST)
+        compiled = kata.key.kernel and (
+            state is State.PASSED or bool(finding and finding.check is Check.COST)
+        )
         return Grade(
             kata=kata.id,
             case=case.index,
@@ -96,8 +100,8 @@ class Grader:
             drawn=str(case),
             seconds=round(time.perf_counter() - started, 3),
             printed=attempt.printed,
-            cost=cost.compared(evidence) if reached else None,
-            unchecked=evidence.own.unchecked if reached else "",
+            cost=cost.compared(evidence) if compiled else None,
+            unchecked=evidence.own.unchecked if compiled else "",
         )
 
     def reference(self, kata: Kata, case: Case) -> Reference:
@@ -219,6 +223,7 @@ class Grader:
             file=kata.where()[0],
             attempt=attempt,
             reference=reference,
+            kernel=kata.key.kernel,
             outside=kata.key.outside,
             roundings=kata.key.roundings,
             clues=clues,
@@ -235,11 +240,13 @@ def verdict(evidence: Evidence) -> tuple[State, int, Finding | None]:
         return State.TODO, 0, None
     stars = 0
     for rung in LADDER:
+        if rung.of_kernels and not evidence.kernel:
+            continue
         if finding := rung.check(evidence):
             failed = rung.needed or evidence.par_required
             return (State.FAILED if failed else State.PASSED), stars, finding
         stars = rung.stars
-    return State.PASSED, stars, None
+    return State.PASSED, MOST_STARS, None
 
 
 def _on_chip(answer: Answer | Accident) -> OnChip | Accident:

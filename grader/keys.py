@@ -36,7 +36,7 @@ LAYOUT = (
 
 _NAMES = (
     *("title", "concept", "hints", "todo", "stub", "cases", "count"),
-    *("outside", "roundings", "timeout", "par", "slack", "mistakes"),
+    *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
 )
 
 
@@ -56,6 +56,15 @@ class Slack:
 
 
 @dataclass(frozen=True, slots=True)
+class Roundings:
+    """How often a kernel may round: each result to its own dtype, and the operands of its sums to
+    the coarsest floating dtype among the inputs."""
+
+    results: int = 2
+    operands: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Mistake:
     """A known wrong solution: replace `old` by `new`; `caught` must reject it, saying `says`."""
 
@@ -71,7 +80,8 @@ class Key:
     """One kata's answer key.
 
     `choices` maps each name of [cases] to what it may be: numbers, or arithmetic over other names.
-    `fillings` are the stubs' region bodies, as code. `timeout` is in seconds, None for pytest's.
+    `fillings` are the stubs' region bodies, as code. Without a `kernel` the launch is plain
+    jax.numpy, traced by jit. `timeout` is in seconds, None for pytest's.
     `par_required`: missing par fails the kata, instead of costing a star.
     """
 
@@ -83,8 +93,9 @@ class Key:
     choices: dict[str, tuple[int | str, ...]]
     dtypes: tuple[str, ...]
     count: int
+    kernel: bool
     outside: tuple[str, ...]
-    roundings: int
+    roundings: Roundings
     timeout: float | None
     par_required: bool
     slack: Slack
@@ -120,8 +131,11 @@ class _Reader:
             choices=choices,
             dtypes=dtypes,
             count=self._number("count", DEFAULT_CASES, 3, 5),
+            kernel=self._kernel(),
             outside=self._texts("outside", LAYOUT),
-            roundings=self._number("roundings", 2, 1, 64),
+            roundings=Roundings(
+                self._number("roundings", 2, 1, 64), self._number("operand_roundings", 0, 0, 64)
+            ),
             timeout=self._timeout(),
             par_required=self._par_required(),
             slack=self._slack(),
@@ -154,6 +168,15 @@ class _Reader:
         value = self.data.get(name, default)
         if type(value) is not int or not low <= value <= high:
             raise self._fail(name, f"needs a whole number from {low} to {high}, not {value!r}")
+        return value
+
+    def _kernel(self) -> bool:
+        value = self.data.get("kernel", True)
+        if not isinstance(value, bool):
+            raise self._fail("kernel", f"needs true or false, not {value!r}")
+        for name in () if value else ("outside", "par", "slack"):
+            if name in self.data:
+                raise self._fail(name, "means nothing where there is no kernel")
         return value
 
     def _timeout(self) -> float | None:

@@ -57,6 +57,8 @@ def case_of(kata: Kata, index: int, seed: int, given: Mapping[str, str]) -> Case
         if name not in (*kata.key.choices, DTYPE):
             raise NoStudy(f"{kata.name} has no size {name!r}, but {names_of(kata)}")
     sizes = {name: size(name, text) for name, text in given.items() if name != DTYPE}
+    if not kata.key.kernel:
+        raise NoStudy(f"{kata.name} is plain jax.numpy, without a kernel: nothing to predict")
     cases = draw(kata.id, kata.key, seed, sizes)
     if index not in range(len(cases)):
         raise NoStudy(f"{kata.name} has cases 0 to {len(cases) - 1}, not {index}")

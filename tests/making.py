@@ -9,7 +9,7 @@ import numpy as np
 
 from grader.arrays import dtype_of, from_numpy
 from grader.checks.evidence import Evidence, WayToChip
-from grader.keys import Slack
+from grader.keys import Roundings, Slack
 from grader.model import (
     Accident,
     Array,
@@ -113,6 +113,8 @@ def evidence(
     clues: Callable[[], Clues] = Clues,
     mode: Mode = Mode.STRICT,
     roundings: int = 2,
+    operand_roundings: int = 0,
+    kernel: bool = True,
     way: WayToChip | None = None,
     chips: tuple[str, ...] = ("v5e",),
     par_required: bool = False,
@@ -126,7 +128,8 @@ def evidence(
         attempt=tried,
         reference=against or reference(),
         outside=outside,
-        roundings=roundings,
+        kernel=kernel,
+        roundings=Roundings(roundings, operand_roundings),
         clues=clues,
         chips=chips,
         par_required=par_required,

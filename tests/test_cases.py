@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from grader import codec
 from grader.cases import SEED_BITS, draw, random_seed
-from grader.keys import Key, Slack
+from grader.keys import Key, Roundings, Slack
 from grader.model import Case
 from tests.conftest import ROOT
 
@@ -33,8 +33,9 @@ KEY = Key(
     },
     dtypes=("float32", "bfloat16", "int8"),
     count=4,
+    kernel=True,
     outside=(),
-    roundings=2,
+    roundings=Roundings(),
     timeout=None,
     par_required=False,
     slack=Slack(),

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from grader.arrays import from_numpy
-from grader.checks.compare import ROUNDOFF, Comparison, compare, tolerance
+from grader.checks.compare import ROUNDOFF, Comparison, Sum, coarsest, compare, tolerance
+from grader.keys import Roundings
 from grader.model import Mode
 from tests.making import array, operand
 
@@ -43,7 +44,8 @@ def in_blocks(values: Values) -> Values:
 
 def judged(got: Values, values: Values, roundings: int = 2, mode: Mode = Mode.STRICT) -> Comparison:
     exact = from_numpy(values.astype(np.float64).sum(1))
-    return compare("o", from_numpy(got), exact, None, roundings, values.shape[1], mode)
+    behind = Sum(values.shape[1])
+    return compare("o", from_numpy(got), exact, None, Roundings(roundings), behind, mode)
 
 
 @dtypes
@@ -77,35 +79,36 @@ def test_as_many_roundings_as_the_key_allows(dtype: Any) -> None:
     expected = np.linspace(1, 2, 50)
     for roundings in (2, 5):
         error = (roundings - 0.1) * ROUNDOFF[name] * expected
-        assert (error <= tolerance(expected, name, roundings, 1)).all()
+        assert (error <= tolerance(expected, name, Roundings(roundings), Sum())).all()
         if name != "float32":  # there the second term, for sums, allows more
-            assert (error > tolerance(expected, name, roundings - 1, 1)).all()
+            assert (error > tolerance(expected, name, Roundings(roundings - 1), Sum())).all()
 
 
 def test_cancelled_sums_are_judged_by_the_largest_element() -> None:
-    allowed = tolerance(np.array([0.0, 1000.0]), "float32", 1, 100)
+    allowed = tolerance(np.array([0.0, 1000.0]), "float32", Roundings(1), Sum(100))
     assert 1e-5 < allowed[0] < 0.1
     assert allowed[1] > allowed[0]
 
 
 def test_longer_sums_may_err_more() -> None:
-    short, long = (tolerance(np.ones(1), "float32", 1, n)[0] for n in (1, 10_000))
+    short, long = (tolerance(np.ones(1), "float32", Roundings(1), Sum(n))[0] for n in (1, 10_000))
     assert 10 * short < long < 100 * short * 1.01
 
 
 def test_nan_and_infinity_do_not_widen_the_tolerance() -> None:
-    plain = tolerance(np.array([1.0, 2.0]), "float32", 2, 8)
-    odd = tolerance(np.array([1.0, 2.0, np.nan, -np.inf]), "float32", 2, 8)
+    plain = tolerance(np.array([1.0, 2.0]), "float32", Roundings(2), Sum(8))
+    odd = tolerance(np.array([1.0, 2.0, np.nan, -np.inf]), "float32", Roundings(2), Sum(8))
     assert np.array_equal(odd[:2], plain)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "bool"])
 def test_integers_and_bools_are_exact(dtype: str) -> None:
-    assert not tolerance(np.array([1e6, 0.0]), dtype, 64, 4096).any()
+    assert not tolerance(np.array([1e6, 0.0]), dtype, Roundings(64, 64), Sum(4096)).any()
 
 
 def test_one_off_is_wrong_for_integers() -> None:
-    got = compare("o", array([1, 3], "int32"), array([1, 2], "int32"), None, 2, 9, Mode.STRICT)
+    values = array([1, 3], "int32"), array([1, 2], "int32")
+    got = compare("o", *values, None, Roundings(), Sum(9), Mode.STRICT)
     assert got.wrong.tolist() == [False, True]
 
 
@@ -117,12 +120,36 @@ def test_a_compiled_matmul_may_round_its_operands() -> None:
     exact = from_numpy((x * x).sum(1))
 
     def wrong(mode: Mode, contraction: int) -> bool:
-        return bool(compare("o", from_numpy(got), exact, None, 2, contraction, mode).wrong.any())
+        behind = Sum(contraction)
+        found = compare("o", from_numpy(got), exact, None, Roundings(), behind, mode)
+        return bool(found.wrong.any())
 
     assert not wrong(Mode.COMPILED, 128)
     assert wrong(Mode.STRICT, 128)
     assert wrong(Mode.INTERPRET, 128)
     assert wrong(Mode.COMPILED, 1)
+
+
+def test_a_sum_of_operands_that_were_rounded() -> None:
+    """As where p of a softmax meets v in bfloat16: allowed if the key says so, and once."""
+    draw = np.random.default_rng(0)
+    p, v = draw.random((64, 256)), draw.standard_normal((256, 64))
+    once = p.astype(ml_dtypes.bfloat16).astype(np.float64) @ v
+    exact, got = from_numpy(p @ v), from_numpy(once.astype(np.float32))
+
+    def wrong(operands: int, dtype: str) -> bool:
+        behind = Sum(256, dtype)
+        roundings = Roundings(2, operands)
+        return bool(compare("o", got, exact, None, roundings, behind, Mode.STRICT).wrong.any())
+
+    assert wrong(0, "bfloat16")
+    assert not wrong(1, "bfloat16")
+    assert wrong(1, "float32")
+
+
+def test_the_coarsest_dtype_among_floats_and_integers() -> None:
+    assert coarsest(["float32", "int32", "bfloat16", "float16"]) == "bfloat16"
+    assert coarsest(["int32", "bool"]) == "float32"
 
 
 # ---- where it is wrong ----
@@ -185,8 +212,8 @@ def test_close_needs_one_shape_and_numbers() -> None:
 def test_blocks_are_those_of_the_output_operand() -> None:
     zeros = array(np.zeros((4, 16, 128)))
     o_ref = operand("o_ref", (4, 16, 128), (None, 8, 128))
-    through = compare("the result", zeros, zeros, o_ref, 2, 1, Mode.STRICT)
+    through = compare("the result", zeros, zeros, o_ref, Roundings(), Sum(), Mode.STRICT)
     assert (through.name, through.block, through.grid) == ("o_ref", (1, 8, 128), (4, 2, 1))
-    alone = compare("the result", zeros, zeros, None, 2, 1, Mode.STRICT)
+    alone = compare("the result", zeros, zeros, None, Roundings(), Sum(), Mode.STRICT)
     assert (alone.name, alone.block, alone.grid) == ("the result", (4, 16, 128), (1, 1, 1))
     assert alone.dtype == "float32"

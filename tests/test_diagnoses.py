@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from grader.checks.compare import Comparison, Index, tolerance
+from grader.checks.compare import Comparison, Index, Sum, tolerance
 from grader.checks.diagnoses import (
     DIAGNOSES,
     Diagnosis,
@@ -44,6 +44,7 @@ from grader.checks.diagnoses.unwritten import (
     read_before_written,
     shared_by_parallel_steps,
 )
+from grader.keys import Roundings
 from grader.model import Operand, Role, Share, Touch, Walk
 from tests.making import X, array, call, operand, output
 
@@ -62,7 +63,7 @@ def suspect(
     dtype: str = "float32",
     **others: Any,
 ) -> Suspect:
-    allowed = tolerance(expected, dtype, roundings=2, contraction=1)
+    allowed = tolerance(expected, dtype, Roundings(), Sum())
     return Suspect(Comparison("o_ref", dtype, actual, expected, allowed, block), **others)
 
 

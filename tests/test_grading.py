@@ -70,6 +70,19 @@ def test_the_first_failing_rung_speaks() -> None:
         assert finding.check is check
 
 
+def test_a_launch_without_a_kernel_is_asked_for_its_values_alone() -> None:
+    plain = trace(outside=("cumsum",))
+    assert verdict(evidence(attempt(traced=plain), kernel=False)) == (
+        State.PASSED,
+        MOST_STARS,
+        None,
+    )
+    state, stars, finding = verdict(evidence(attempt(3 * X, plain), kernel=False))
+    assert (state, stars) == (State.FAILED, 0)
+    assert finding
+    assert finding.check is Check.VALUES
+
+
 def test_stars_never_fall_along_the_ladder() -> None:
     stars = [rung.stars for rung in LADDER]
     assert stars == sorted(stars)

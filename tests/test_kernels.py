@@ -136,7 +136,9 @@ def test_a_kernel_is_read_as_data() -> None:
     )
 
 
-def gathered(index: Any, x: Any) -> Any:
+def moved(index: Any, x: Any, out: Any, into: Any) -> Any:
+    """A copy of x[32, 128], whose blocks of eight rows go from and to where maps of `index` say."""
+
     def kernel(index_ref: Any, x_ref: Any, o_ref: Any) -> None:
         o_ref[...] = x_ref[...]
 
@@ -145,11 +147,19 @@ def gathered(index: Any, x: Any) -> Any:
         grid_spec=pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=1,
             grid=(4,),
-            in_specs=[pl.BlockSpec((8, 128), lambda i, index: (index[i], 0))],
-            out_specs=pl.BlockSpec((8, 128), lambda i, index: (i, 0)),
+            in_specs=[pl.BlockSpec((8, 128), out)],
+            out_specs=pl.BlockSpec((8, 128), into),
         ),
         out_shape=jax.ShapeDtypeStruct((32, 128), jnp.float32),
     )(index, x)
+
+
+def gathered(index: Any, x: Any) -> Any:
+    return moved(index, x, lambda i, index: (index[i], 0), lambda i, index: (i, 0))
+
+
+def scattered(index: Any, x: Any) -> Any:
+    return moved(index, x, lambda i, index: (i, 0), lambda i, index: (index[i], 0))
 
 
 def test_scalar_prefetch_comes_before_the_inputs() -> None:
@@ -434,9 +444,15 @@ def test_the_walk_of_a_grid_without_steps() -> None:
     assert (walk.steps, walk.outputs) == ((), ((),))
 
 
+def test_the_walk_follows_scalar_prefetch_and_a_dynamic_grid() -> None:
+    order = np.array([2, 0, 3, 1], np.int32)
+    assert walked(scattered, order, X).outputs == (((2, 0), (0, 0), (3, 0), (1, 0)),)
+    dynamic = walked(lambda n, x: launch(grid=(n,))(x), np.int32(3), X)
+    assert dynamic.outputs == (((0, 0), (1, 0), (2, 0)),)
+
+
 def test_a_walk_that_is_not_known_before_the_run() -> None:
-    assert walked(gathered, np.arange(4, dtype=np.int32), X) is None
-    assert walked(lambda n, x: launch(grid=(n,))(x), np.int32(4), X) is None
+    assert walked(lambda x: scattered(launch()(x)[0, :4].astype(jnp.int32), x)) is None
     assert walked(lambda x: x + 1) is None
     assert walked(launch(grid=(5000,))) is None
     overlapping = pl.BlockSpec((pl.Element(8), pl.Element(128)), lambda i: (4 * i, 0))

@@ -11,6 +11,7 @@ from grader.keys import (
     LAYOUT,
     Key,
     KeyProblem,
+    Roundings,
     load,
 )
 from grader.model import Check
@@ -57,7 +58,8 @@ def test_a_short_key_has_defaults(tmp_path: Path) -> None:
     assert key.dtypes == ("float32",)
     assert key.count == DEFAULT_CASES
     assert key.outside == LAYOUT
-    assert key.roundings == 2
+    assert key.roundings == Roundings(results=2, operands=0)
+    assert key.kernel
     assert key.timeout is None
     (mistake,) = key.mistakes
     assert (mistake.title, mistake.old, mistake.new) == ("triples", "2", "3")
@@ -65,9 +67,11 @@ def test_a_short_key_has_defaults(tmp_path: Path) -> None:
 
 
 def test_a_long_key_says_it_all(tmp_path: Path) -> None:
-    more = 'count = 5\noutside = ["mul"]\nroundings = 64\ntimeout = 2.5\n\n[cases]\n'
-    key = read(tmp_path, edited("[cases]\n", more + 'dtype = ["bfloat16", "bool"]\n'))
-    assert (key.count, key.outside, key.roundings, key.timeout) == (5, ("mul",), 64, 2.5)
+    more = 'count = 5\noutside = ["mul"]\nroundings = 64\noperand_roundings = 3\ntimeout = 2.5\n'
+    cases = '\n[cases]\ndtype = ["bfloat16", "bool"]\n'
+    key = read(tmp_path, edited("[cases]\n", more + cases))
+    assert (key.count, key.outside, key.timeout) == (5, ("mul",), 2.5)
+    assert key.roundings == Roundings(64, 3)
     assert key.dtypes == ("bfloat16", "bool")
     assert "dtype" not in key.choices
 
@@ -137,6 +141,20 @@ BAD = {
     "outside-text": ("[cases]", 'outside = "mul"\n[cases]', "outside", "list of texts"),
     "roundings-none": ("[cases]", "roundings = 0\n[cases]", "roundings", "from 1 to 64, not 0"),
     "roundings-many": ("[cases]", "roundings = 65\n[cases]", "roundings", "from 1 to 64, not 65"),
+    "operands-none": ("[cases]", "operand_roundings = -1\n[cases]", "operand_roundings", "not -1"),
+    "kernel-text": ("[cases]", 'kernel = "no"\n[cases]', "kernel", "true or false, not 'no'"),
+    "no-kernel-outside": (
+        "[cases]",
+        'kernel = false\noutside = ["mul"]\n[cases]',
+        "outside",
+        "where there is no kernel",
+    ),
+    "no-kernel-par": (
+        "[cases]",
+        'kernel = false\npar = "required"\n[cases]',
+        "par",
+        "where there is no kernel",
+    ),
     "roundings-true": ("[cases]", "roundings = true\n[cases]", "roundings", "not True"),
     "timeout-zero": ("[cases]", "timeout = 0\n[cases]", "timeout", "seconds above 0, not 0"),
     "timeout-past": ("[cases]", "timeout = -1.5\n[cases]", "timeout", "above 0, not -1.5"),

@@ -119,7 +119,9 @@ def test_a_failure_is_told_in_full_once_with_its_case(two_tracks: Repository, ci
 def test_a_summary_has_one_line_for_each_failure(two_tracks: Repository) -> None:
     ran = two_tracks.pytest("-k", "wrong", "-n", "2", "--junitxml=x.xml", CI="true")
     summary = ran.out.partition("short test summary info")[2]
-    assert len(re.findall(r"^FAILED .* - values: off by the same factor", summary, re.M)) == 3
+    assert (
+        len(re.findall(r"^FAILED .* - values: off by the same factor", summary, re.MULTILINE)) == 3
+    )
     assert "why" not in summary
     assert ran.out.count("  case   bm=") == 1
     xml = (two_tracks.root / "x.xml").read_text()

@@ -57,6 +57,14 @@ def test_what_is_no_case_is_told(
         case_of(repository.add("double"), index, 0, given)
 
 
+def test_there_is_nothing_to_study_without_a_kernel(repository: Repository) -> None:
+    plain = repository.add(
+        "double", key=Repository.KEY.replace("[cases]", "kernel = false\n[cases]")
+    )
+    with pytest.raises(NoStudy, match="double is plain jax.numpy, without a kernel"):
+        case_of(plain, 0, 0, {})
+
+
 def test_the_names_that_may_be_given(repository: Repository) -> None:
     assert names_of(repository.add("double")) == "bm, M, N, dtype"
 

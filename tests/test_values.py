@@ -283,3 +283,37 @@ def test_bfloat16_results_are_read_as_such() -> None:
     exact = Y.astype(ml_dtypes.bfloat16)
     tried = replace(attempt(), outputs=(array(exact, "bfloat16"),))
     assert check(evidence(tried)) is None
+
+
+# ---- integers ----
+
+
+def test_few_integers_are_shown_whole_beside_those_wanted() -> None:
+    """With the tables that they came from; a kata without a kernel has no blocks."""
+    sizes = np.array([3, 0, 5], np.int32)
+    against = replace(
+        reference([np.array([0, 3, 3, 8])]),
+        names=("group_sizes", "x"),
+        inputs=(array(sizes, "int32"), array(X)),
+    )
+    got = Attempt(trace=trace(outside=("cumsum",)), outputs=(array([0, 3, 3, 9], "int32"),))
+    message = told(evidence(got, against, kernel=False))
+    assert "result int32, 4\n" in message
+    assert "got    [0 3 3 9]" in message
+    assert "wanted [0 3 3 8]" in message
+    assert "inputs group_sizes = [3 0 5]" in message
+    assert "block" not in message
+    assert "x =" not in message
+
+
+def test_a_table_has_a_line_for_each_row() -> None:
+    table = np.array([[1, 2], [3, 4]])
+    against = replace(reference(), names=("table",), inputs=(array(table, "int32"),))
+    assert "table = [[1 2]\n" in told(evidence(attempt(3 * X), against))
+
+
+def test_many_integers_are_not_shown() -> None:
+    many = np.arange(65)
+    got = Attempt(trace=trace(), outputs=(array(many + 1, "int32"),))
+    message = told(evidence(got, reference([many])))
+    assert "wanted" not in message

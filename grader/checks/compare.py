@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from grader.arrays import in_float64
+from grader.keys import Roundings
 from grader.model import Array, Mode, Operand
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -21,25 +23,41 @@ ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "floa
 SUM_FACTOR = 16  # for the order of a sum, and for exp, tanh and the like being a few bits off
 
 
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """What is known of the sums behind a result: terms of the longest, dtype of their operands."""
+
+    terms: int = 1
+    operands: str = "float32"
+
+
 def tolerance(
-    expected: Floats, dtype: str, roundings: int, contraction: int, mode: Mode = Mode.STRICT
+    expected: Floats, dtype: str, roundings: Roundings, behind: Sum, mode: Mode = Mode.STRICT
 ) -> Floats:
     """The largest error that rounding explains, for each element. Zero for integers and bools.
 
-    Two terms. The result was rounded to its own dtype up to `roundings` times: relative to each
-    element. And the sum behind it, of `contraction` terms, was accumulated in float32: its error
-    grows with the square root of the terms, relative to the largest element, since terms may
-    cancel. Accumulating in bfloat16 exceeds this by far, and shall.
+    Three terms. The result was rounded to its own dtype so often: relative to each element. The sum
+    behind it was accumulated in float32: its error grows with the square root of the terms,
+    relative to the largest element, since terms may cancel. And its operands were rounded so often,
+    which shows at most like a rounding of the largest element. Accumulating in bfloat16 exceeds
+    this by far, and shall.
     """
     if dtype not in ROUNDOFF:
         return np.zeros_like(expected)
     finite = np.abs(expected[np.isfinite(expected)])
     scale = float(finite.max(initial=0.0))
-    accumulated = SUM_FACTOR * ROUNDOFF["float32"] * contraction**0.5 * scale
-    if mode is Mode.COMPILED and contraction > 1:
+    accumulated = SUM_FACTOR * ROUNDOFF["float32"] * behind.terms**0.5 * scale
+    accumulated += roundings.operands * ROUNDOFF[behind.operands] * scale
+    if mode is Mode.COMPILED and behind.terms > 1:
         # At default precision the MXU may round float32 operands to bfloat16.
         accumulated += ROUNDOFF["bfloat16"] * scale
-    return roundings * ROUNDOFF[dtype] * np.abs(np.nan_to_num(expected)) + accumulated
+    return roundings.results * ROUNDOFF[dtype] * np.abs(np.nan_to_num(expected)) + accumulated
+
+
+def coarsest(dtypes: Iterable[str]) -> str:
+    """The floating dtype with the largest roundoff; float32 where there is none."""
+    floating = [dtype for dtype in dtypes if dtype in ROUNDOFF]
+    return max(floating, key=lambda dtype: ROUNDOFF[dtype], default="float32")
 
 
 @dataclass(frozen=True)
@@ -109,8 +127,8 @@ def compare(
     actual: Array,
     expected: Array,
     operand: Operand | None,
-    roundings: int,
-    contraction: int,
+    roundings: Roundings,
+    behind: Sum,
     mode: Mode,
 ) -> Comparison:
     """Set one result beside its expected values, whose shape it has (rung `contract`)."""
@@ -120,7 +138,7 @@ def compare(
         dtype=actual.dtype,
         actual=in_float64(actual),
         expected=wanted,
-        allowed=tolerance(wanted, actual.dtype, roundings, contraction, mode),
+        allowed=tolerance(wanted, actual.dtype, roundings, behind, mode),
         block=_block(actual, operand),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grader.checks.evidence import Evidence
 from grader.checks.words import paragraph
-from grader.model import ArrayType, Check, Finding, Reference
+from grader.model import ArrayType, Check, Finding
 
 
 def check(evidence: Evidence) -> Finding | None:
@@ -16,20 +16,20 @@ def check(evidence: Evidence) -> Finding | None:
             return _finding(
                 f"returns {len(results)} arrays instead of {len(reference.results)}",
                 f"It returns {_types(results)}; the spec returns {_types(reference.results)}.",
-                reference,
+                evidence,
             )
         for position, (got, wanted) in enumerate(zip(results, reference.results, strict=True)):
             if got != wanted:
                 which = f"result {position}" if len(results) > 1 else "the result"
                 return _finding(
-                    _difference(got, wanted), f"{which} is {got}, not {wanted}.", reference
+                    _difference(got, wanted), f"{which} is {got}, not {wanted}.", evidence
                 )
     if observed.broken_annotation:
         return _finding(
             "breaks its annotation",
             "jaxtyping and beartype reject what the launch function takes or returns:\n"
             + "\n".join(f"  {line}" for line in observed.broken_annotation.splitlines()[:12]),
-            reference,
+            evidence,
         )
     return None
 
@@ -44,12 +44,15 @@ def _types(results: tuple[ArrayType, ...]) -> str:
     return ", ".join(map(str, results)) or "nothing"
 
 
-def _finding(phrase: str, what: str, reference: Reference) -> Finding:
+def _finding(phrase: str, what: str, evidence: Evidence) -> Finding:
+    reference = evidence.reference
     inputs = zip(reference.names, reference.inputs, strict=True)
     parts = [
         what,
         paragraph("inputs", ", ".join(f"{name}: {array}" for name, array in inputs)),
         paragraph("says", "-> " + ", ".join(reference.annotations)),
-        paragraph("try", "Look at out_shape in the pallas_call: it fixes what comes back."),
     ]
+    if evidence.kernel:
+        advice = "Look at out_shape in the pallas_call: it fixes what comes back."
+        parts.append(paragraph("try", advice))
     return Finding(Check.CONTRACT, phrase, "\n".join(parts))

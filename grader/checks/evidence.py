@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.keys import Slack
+from grader.keys import Roundings, Slack
 from grader.model import Accident, Array, Attempt, Clues, Mode, Problem, Reference
 from grader.tpu import OnChip
 
@@ -22,19 +22,20 @@ class WayToChip:
 class Evidence:
     """One attempt beside its reference.
 
-    `outside` are the primitives that the key allows around the kernel; `roundings` is how often a
-    result may have been rounded to its dtype. `clues` looks closer, once, when a result is wrong;
-    `way` lowers and compiles, once, when the values are right. `chips` are those to compile for;
-    what it costs is judged on the first, within `slack` of par. With `par_required`, that is no
-    matter of a star.
+    `kernel`: whether the kata is about one. `outside` are the primitives that the key allows around
+    it; `roundings` is how often it may have rounded. `clues` looks closer, once, when a result is
+    wrong; `way` lowers and compiles, once, when the values are right. `chips` are those to compile
+    for; what it costs is judged on the first, within `slack` of par. With `par_required`, that is
+    no matter of a star.
     """
 
     mode: Mode
     file: str  # the learner's, relative to the root
     attempt: Attempt | Accident
     reference: Reference
+    kernel: bool
     outside: tuple[str, ...]
-    roundings: int
+    roundings: Roundings
     clues: Callable[[], Clues]
     chips: tuple[str, ...]
     par_required: bool

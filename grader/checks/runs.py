@@ -37,6 +37,12 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "its indices start at 0: often [...] is all that is needed.",
     ),
     (
+        r"must be static|NonConcreteBooleanIndex|Shapes must be 1D sequences of concrete values",
+        "Under jit a shape cannot depend on a value, only on other shapes and on Python's numbers. "
+        "Choose a length that is always enough, as total_repeat_length=… or size=… do, and pick "
+        "elements with jnp.where(condition, x, y), which keeps the shape.",
+    ),
+    (
         r"Attempted boolean conversion of traced|TracerBoolConversionError",
         "A kernel is traced once for all grid steps, so Python's if cannot look at a value. Use "
         "@pl.when(condition) to run code on some steps, jnp.where to choose elements.",

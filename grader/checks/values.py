@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from grader.arrays import in_float64
-from grader.checks.compare import Comparison, compare
+from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, compare
 from grader.checks.diagnoses import (
     Diagnosis,
     Suspect,
@@ -14,8 +18,10 @@ from grader.checks.diagnoses import (
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
 from grader.checks.evidence import Evidence
 from grader.checks.interpreter import complained, raised
-from grader.checks.words import listed, number, paragraph, times
-from grader.model import Check, Clues, Finding, KernelCall, Operand, Role, Stage
+from grader.checks.words import WIDTH, listed, number, paragraph, times
+from grader.model import Check, Clues, Finding, KernelCall, Operand, Reference, Role, Stage
+
+_FEW = 64  # elements that one can read at a glance
 
 
 def check(evidence: Evidence) -> Finding | None:
@@ -30,7 +36,9 @@ def check(evidence: Evidence) -> Finding | None:
         return complained(complaints) if complaints else _lucky(evidence, results)
     position, result = wrong[0]
     diagnosis = diagnose(_suspect(evidence, position, result))
-    return complained(complaints, diagnosis) if complaints else _finding(result, diagnosis)
+    if complaints:
+        return complained(complaints, diagnosis)
+    return _finding(evidence, result, diagnosis)
 
 
 def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
@@ -44,6 +52,7 @@ def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
 
 def _comparisons(evidence: Evidence) -> list[Comparison]:
     reference = evidence.reference
+    behind = Sum(reference.contraction, coarsest(array.dtype for array in reference.inputs))
     return [
         compare(
             f"result {position}" if len(evidence.outputs) > 1 else "the result",
@@ -51,7 +60,7 @@ def _comparisons(evidence: Evidence) -> list[Comparison]:
             expected,
             _output(evidence, position)[1],
             evidence.roundings,
-            reference.contraction,
+            behind,
             evidence.mode,
         )
         for position, (actual, expected) in enumerate(
@@ -95,16 +104,14 @@ def _suspect(evidence: Evidence, position: int, result: Comparison) -> Suspect:
     )
 
 
-def _finding(result: Comparison, diagnosis: Diagnosis | None) -> Finding:
+def _finding(evidence: Evidence, result: Comparison, diagnosis: Diagnosis | None) -> Finding:
     worst = result.worst()
     where = listed(worst) if len(worst) == 1 else str(worst)
     block = f", in block {result.block_of(worst)}" if len(result.indices()) > 1 else ""
     got, wanted = result.actual[worst], result.expected[worst]
     shape = "×".join(map(str, result.actual.shape))
-    parts = [
-        headline(result),
-        paragraph("result", f"{result.dtype}, {shape}, in blocks of {times(result.block)}"),
-    ]
+    blocks = f", in blocks of {times(result.block)}" if evidence.kernel else ""
+    parts = [headline(result), paragraph("result", f"{result.dtype}, {shape or 'one'}{blocks}")]
     if picture := map_of_blocks(result):
         parts.append(paragraph("blocks", picture + "\n# has wrong elements"))
     parts.append(
@@ -114,7 +121,27 @@ def _finding(result: Comparison, diagnosis: Diagnosis | None) -> Finding:
             f"(rounding explains at most {number(result.allowed[worst])})",
         )
     )
+    if result.dtype not in ROUNDOFF and result.actual.size <= _FEW:
+        parts.append(paragraph("got", _whole(result.actual)))
+        parts.append(paragraph("wanted", _whole(result.expected)))
+    if tables := _tables(evidence.reference):
+        parts.append(paragraph("inputs", tables))
     if diagnosis:
         parts.append(paragraph("why", diagnosis.why))
     phrase = diagnosis.phrase if diagnosis else headline(result)
     return Finding(Check.VALUES, phrase, "\n".join(parts))
+
+
+def _tables(reference: Reference) -> str:
+    """The small integer inputs, such as sizes of groups: without them a result says little."""
+    lines = []
+    for name, array in zip(reference.names, reference.inputs, strict=True):
+        if array.dtype not in ROUNDOFF and 0 < math.prod(array.shape) <= _FEW:
+            lines.append(f"{name} = {_whole(in_float64(array))}")
+    return "\n".join(lines)
+
+
+def _whole(values: Floats) -> str:
+    """All elements of a small array of integers, rows below each other."""
+    text = np.array2string(values.astype(np.int64), max_line_width=WIDTH - 20)
+    return text.replace("\n", "\n ")

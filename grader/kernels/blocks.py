@@ -64,15 +64,14 @@ def blocks_of(eqn: Any, values: Sequence[Values | None], most: int = MAX_STEPS) 
     )
 
 
-def walk_of(eqn: Any) -> Walk | None:
+def walk_of(eqn: Any, values: Sequence[Values | None] = ()) -> Walk | None:
     """Which output block each grid step of a pallas_call writes, in the order of the steps.
 
-    None for a dynamic grid, with scalar prefetch, for overlapping blocks, and beyond 4096 steps.
+    `values` are those of sizes of dynamic grid dimensions, and of scalar prefetch, as far as known.
+    None where they do not suffice, for overlapping blocks, and beyond 4096 steps.
     """
     mapping = eqn.params["grid_mapping"]
-    if mapping.num_index_operands:
-        return None
-    blocks = blocks_of(eqn, (), _MAX_WALK)
+    blocks = blocks_of(eqn, values, _MAX_WALK)
     first = mapping.num_index_operands + mapping.num_inputs
     outputs = []
     for position in range(mapping.num_outputs):

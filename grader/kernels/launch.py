@@ -14,6 +14,7 @@ from grader.kernels.around import Reader
 from grader.kernels.blocks import walk_of
 from grader.kernels.calls import array_type, kernel_call
 from grader.kernels.jaxprs import UnsupportedJax
+from grader.kernels.known import known_values
 from grader.model import Mode, Trace, Walk
 
 #: The interpreter runs a kernel's memory operations as host callbacks. What one of them raises
@@ -67,6 +68,7 @@ class Launch:
 
     def __init__(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]):
         self._traced = jax.jit(lambda *arrays: function(*arrays, **kwargs)).trace(*args)
+        self._args = args
         self._equations: list[Any] = []
 
     def trace(self) -> Trace:
@@ -89,4 +91,6 @@ class Launch:
 
     def walk(self) -> Walk | None:
         """Which output block each grid step of the last kernel writes; None where unknowable."""
-        return walk_of(self._equations[-1]) if self._equations else None
+        if not self._equations:
+            return None
+        return walk_of(self._equations[-1], known_values(self._traced.jaxpr, self._args)[-1])
