@@ -61,7 +61,7 @@ def test_there_is_nothing_to_study_without_a_kernel(repository: Repository) -> N
     plain = repository.add(
         "double", key=Repository.KEY.replace("[cases]", "kernel = false\n[cases]")
     )
-    with pytest.raises(NoStudy, match="double is plain jax.numpy, without a kernel"):
+    with pytest.raises(NoStudy, match=r"double is plain jax\.numpy, without a kernel"):
         case_of(plain, 0, 0, {})
 
 
