@@ -1,0 +1,87 @@
+"""What an answer key holds, once read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.model import Check
+
+DEFAULT_CASES = 4
+DTYPES = ("float32", "bfloat16", "float16", "int32", "int8", "uint8", "int16", "uint32", "bool")
+
+#: What may stand around a kernel unless its key says otherwise: operations that only say how the
+#: elements are laid out.
+LAYOUT = (
+    "reshape",
+    "transpose",
+    "broadcast_in_dim",
+    "squeeze",
+    "expand_dims",
+    "slice",
+    "concatenate",
+    "pad",
+    "copy",
+)
+
+
+class KeyProblem(ValueError):
+    """An answer key that can't be used: which file, which key, why."""
+
+    def __init__(self, file: Path, key: str, reason: str) -> None:
+        super().__init__(f"{file}: {key}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """How far above par a kernel may lie, as fractions of par."""
+
+    bytes: float = 0.10
+    cycles: float = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Roundings:
+    """How often a kernel may round: each result to its own dtype, and the operands of its sums to
+    the coarsest floating dtype among the inputs."""
+
+    results: int = 2
+    operands: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A known wrong solution: replace `old` by `new`; `caught` must reject it, saying `says`."""
+
+    title: str
+    old: str
+    new: str
+    caught: Check
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One kata's answer key.
+
+    `choices` maps each name of [cases] to what it may be: numbers, or arithmetic over other names.
+    `fillings` are the stubs' region bodies, as code. Without a `kernel` the launch is plain
+    jax.numpy, traced by jit. `timeout` is in seconds, None for pytest's.
+    `par_required`: missing par fails the kata, instead of costing a star.
+    """
+
+    title: str
+    concept: str
+    hints: tuple[str, str, str]
+    fillings: tuple[str, ...]
+    debugging: bool  # the regions ship with wrong code to mend instead of a raise
+    choices: dict[str, tuple[int | str, ...]]
+    dtypes: tuple[str, ...]
+    count: int
+    kernel: bool
+    outside: tuple[str, ...]
+    roundings: Roundings
+    timeout: float | None
+    par_required: bool
+    slack: Slack
+    mistakes: tuple[Mistake, ...]
