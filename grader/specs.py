@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from grader.arithmetic import arithmetic_names, evaluate
 from grader.arrays import dtype_of, from_numpy
 from grader.kernels import longest_sum
-from grader.model import Array, ArrayType, Case, KernelCall, Reference, Role, Share
+from grader.model import Array, ArrayType, Case, KernelCall, Operand, Reference, Role, Share
 
 
 class SpecProblem(ValueError):
@@ -75,10 +75,10 @@ def shares(
     names = list(inspect.signature(spec).parameters)
     wanted = {name: size for name, size in keywords.items() if name in names}
     found = []
-    for position, operand in enumerate(calls[0].role(Role.INPUT)[: len(inputs)]):
+    for position, operand in _passed_on(inputs, calls[0]):
         for axis, block in enumerate(operand.block):
             size = operand.array.shape[axis]
-            if operand.array.shape != inputs[position].shape or not block or block >= size:
+            if not block or block >= size:
                 continue
             for which, part in (("first", slice(0, block)), ("last", slice(size - block, size))):
                 kept = np.zeros_like(inputs[position])
@@ -88,6 +88,19 @@ def shares(
                 leaves = tuple(map(from_numpy, jax.tree.leaves(results)))
                 found.append(Share(operand.name, axis, which, leaves))
     return tuple(found)
+
+
+def _passed_on(
+    inputs: list[np.ndarray[Any, Any]], call: KernelCall
+) -> Iterator[tuple[int, Operand]]:
+    """The spec's inputs that reach the kernel as they are: in their order, tables aside."""
+    rest = list(enumerate(inputs))
+    for operand in call.role(Role.INPUT):
+        for number, (position, array) in enumerate(rest):
+            if operand.array == ArrayType(array.dtype.name, array.shape):
+                yield position, operand
+                del rest[: number + 1]
+                break
 
 
 def _part(solution: ModuleType, name: str) -> Callable[..., Any]:

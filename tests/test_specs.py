@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from grader.arrays import in_float64, to_numpy
-from grader.model import ArrayType, Case, Reference
+from grader.model import ArrayType, Case, Reference, Role
 from grader.specs import SpecProblem, reference, shares
 from tests.making import call, operand
 
@@ -275,6 +275,17 @@ def test_each_blocked_axis_of_each_input_has_its_shares() -> None:
     kept = INTS.copy()
     kept[:, :3] = 0
     assert np.array_equal(by_place[1, "last"], kept @ INTS.T)
+
+
+def test_shares_are_of_the_inputs_that_a_kernel_was_given() -> None:
+    """A table may come first, and the kernel be given another one of the same shape."""
+    table = np.array([2, 1], np.int32)
+    tables = operand("table_ref", (2,), role=Role.PREFETCH, dtype="int32")
+    made = operand("made_ref", (6, 2), (3, 2))
+    held = call(tables, made, operand("a_ref", (2, 6), (1, 6)))
+    first, last = shares(lambda table, a: a * table[0], [table, INTS], {}, (held,))
+    assert {s.name for s in (first, last)} == {"a_ref"}
+    assert to_numpy(last.results[0]).tolist() == [[0] * 6, (2 * INTS[1]).tolist()]
 
 
 def test_no_shares_of_whole_squeezed_or_other_arrays() -> None:
