@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from grader.arithmetic import arithmetic_names, evaluate
-from grader.arrays import dtype_of, from_numpy
+from grader.arrays import dtype_of, from_numpy, to_numpy
 from grader.kernels import longest_sum
 from grader.model import Array, ArrayType, Case, KernelCall, Operand, Reference, Role, Share
 
@@ -50,6 +50,13 @@ def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = Tru
         annotations=tuple(_in_words(part) for part in _result_parts(result)),
         contraction=longest_sum(spec, inputs, keywords),
     )
+
+
+def argument(array: Array) -> Any:
+    """What a launch is traced with: an array, or shape and dtype where the contents are unknown."""
+    if array.data or 0 in array.shape:
+        return to_numpy(array)
+    return jax.ShapeDtypeStruct(array.shape, dtype_of(array.dtype))
 
 
 def spec_of(

@@ -25,7 +25,7 @@ from jaxtyping import TypeCheckError, jaxtyped
 
 from grader import arrays, codec, kernels, specs
 from grader.loading import loaded
-from grader.model import Array, Attempt, Clues, Mode, Stage
+from grader.model import Attempt, Clues, Mode, Stage
 from grader.sandbox import problems
 from grader.sandbox.messages import Answer, Ask, Closed, Hello, Task, receive, send
 from grader.tpu import OnChip, Prediction, predictions
@@ -117,7 +117,7 @@ class _Worker:
 
     def _xla(self, ask: Ask) -> Answer:
         """XLA's estimate for the spec; none where its compiler can't be had."""
-        values = list(map(_argument, ask.inputs))
+        values = list(map(specs.argument, ask.inputs))
         with problems.caught(ask.file, Stage.IMPORT) as caught:
             spec, keywords = specs.spec_of(loaded(Path(ask.file)), ask.name, ask.case)
             with contextlib.suppress(CompilerUnavailable):
@@ -170,7 +170,7 @@ class _Worker:
 
     def _on_chip(self, ask: Ask) -> OnChip:
         """Of the learner's launch or of a solution's: the way to a TPU, as far as it leads."""
-        values = list(map(_argument, ask.inputs))
+        values = list(map(specs.argument, ask.inputs))
         found: list[Prediction] = []
         with problems.caught(ask.file, Stage.IMPORT) as caught:
             function = _graded(self._module or loaded(Path(ask.file)), ask.name)
@@ -195,13 +195,6 @@ class _Worker:
 
 def _how(ask: Ask) -> tuple[Mode, int]:
     return ask.mode, ask.case.seed
-
-
-def _argument(array: Array) -> Any:
-    """What a launch is traced with: an array, or shape and dtype where the contents are unknown."""
-    if array.data or 0 in array.shape:
-        return arrays.to_numpy(array)
-    return jax.ShapeDtypeStruct(array.shape, arrays.dtype_of(array.dtype))
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
