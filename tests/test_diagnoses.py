@@ -21,6 +21,7 @@ from grader.checks.diagnoses import (
 )
 from grader.checks.diagnoses.amounts import (
     all_zero,
+    factor_of_the_row,
     input_unchanged,
     overflowed,
     rounded_too_early,
@@ -163,6 +164,10 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     ),
     transposed: (suspect(blockwise_transposed(), SQUARES, (8, 8)), "blocks are transposed"),
     rows_reordered: (suspect(X[::-1], block=X.shape), "rows are in another order"),
+    factor_of_the_row: (
+        suspect(X * np.linspace(0.5, 3, 32)[:, None]),
+        "each row is off by a factor of its own",
+    ),
     rounded_too_early: (suspect(bfloat16(X)), "rounded too early"),
     only_the_last: (
         suspect(with_part(LAST, NOISE[LAST])),
@@ -384,6 +389,29 @@ def test_bfloat16_rounds_on_top_of_amount_and_factor(
     pattern: Callable[[Suspect], Diagnosis | None], wrong: Values
 ) -> None:
     assert ": 3" in why(pattern, suspect(bfloat16(wrong), bfloat16(X), dtype="bfloat16"))
+
+
+def test_each_row_has_a_factor_of_its_own() -> None:
+    """As where a softmax is divided by a sum that was not rescaled."""
+    factors = np.linspace(0.5, 3, 24)[:, None]
+    said = why(factor_of_the_row, suspect(with_part(slice(8, 32), X[8:] * factors)))
+    assert "off by a factor of its own, from 0.5 to 3" in said
+    heads = np.stack([X, 2 * X]), np.stack([X * 2, X * 8])
+    assert "from 2 to 4" in why(factor_of_the_row, suspect(heads[1], heads[0], (1, *ROWS)))
+    rounded = bfloat16(np.concatenate([X[:8], X[8:] * factors]))
+    assert factor_of_the_row(suspect(rounded, bfloat16(X), dtype="bfloat16"))
+
+
+def test_rows_that_no_factor_explains() -> None:
+    factors = np.linspace(0.5, 3, 32)[:, None]
+    scaled = X * factors
+    assert factor_of_the_row(suspect(with_part((5, 7), 9.0, scaled))) is None, "one element more"
+    assert factor_of_the_row(suspect(with_part((5, 7), np.nan, scaled))) is None
+    assert factor_of_the_row(suspect(with_part(5, 0.0, scaled))) is None, "a row is missing"
+    assert factor_of_the_row(suspect(with_part(5, X[5] * 2))) is None, "one row tells nothing"
+    assert factor_of_the_row(suspect(scaled[:, 0], X[:, 0], (8,))) is None, "no rows"
+    zeros = with_part(5, 0.0)
+    assert factor_of_the_row(suspect(zeros + scaled, zeros)) is None, "nothing to multiply"
 
 
 def test_integers_are_off_by_an_exact_amount() -> None:

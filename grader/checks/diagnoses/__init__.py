@@ -34,6 +34,7 @@ DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     places.left_over,
     places.transposed,
     places.rows_reordered,
+    amounts.factor_of_the_row,
     amounts.rounded_too_early,
     places.only_the_last,
     places.only_the_first,

@@ -8,6 +8,8 @@ from grader.checks.compare import ROUNDOFF
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rms, rounding, wrong_values
 from grader.checks.words import count, number
 
+_LEAST_FACTOR = 1e-3
+
 
 def overflowed(suspect: Suspect) -> Diagnosis | None:
     """Infinity where a finite value belongs."""
@@ -66,6 +68,34 @@ def same_factor(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         f"off by the same factor: {number(factor)}",
         f"Every wrong element is off by the same factor: {number(factor)} times what it should be.",
+    )
+
+
+def factor_of_the_row(suspect: Suspect) -> Diagnosis | None:
+    """The elements of each wrong row are off by one factor, each row by another."""
+    result = suspect.result
+    if result.actual.ndim < 2 or not np.isfinite(result.actual[result.wrong]).all():
+        return None
+    length = result.actual.shape[-1]
+    rows = [v.reshape(-1, length) for v in (result.actual, result.expected, result.allowed)]
+    wrong = result.wrong.reshape(-1, length).any(1)
+    got, wanted, allowed = (values[wrong] for values in rows)
+    power = (wanted**2).sum(1)
+    if len(got) < 2 or length < 2 or not power.all() or not np.isfinite(power).all():
+        return None
+    factors = (got * wanted).sum(1) / power
+    # A row of zeros is any factor's; zero times a row says that it is missing.
+    if (np.abs(factors) < _LEAST_FACTOR).any():
+        return None
+    slack = allowed * np.maximum(np.abs(factors), 1.0)[:, None] + rounding(got, result.dtype)
+    if not (np.abs(got - factors[:, None] * wanted) <= slack).all():
+        return None
+    low, high = number(float(factors.min())), number(float(factors.max()))
+    return Diagnosis(
+        "each row is off by a factor of its own",
+        f"Each wrong row is off by a factor of its own, from {low} to {high}. Something that "
+        "belongs to the row is wrong: what it is divided by, such as the sum of a softmax, or a "
+        "rescaling that was forgotten or done twice.",
     )
 
 
