@@ -1,151 +1,34 @@
-"""Draw the pictures of the track 1_basics: `python docs/draw_basics.py`, or `--check` to compare.
-
-Each picture is a function that states its shapes and works out from them every number it shows.
-The same input gives the same bytes. Lengths are in units of the SVG's own 480-wide view box.
-"""
+"""Draw the pictures of 1_basics: `python docs/draw_basics.py`, or `--check` to compare."""
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
-from xml.sax.saxutils import escape
+from dataclasses import dataclass
 
-OUT = Path(__file__).parents[1] / "katas" / "1_basics" / "pictures"
-WIDTH = 480  # narrow, so that the words stay readable when a phone shows it at 350 pixels
-SHOWN = 600  # pixels, where there is room
+from drawing import (
+    BF16,
+    BOLD,
+    F32,
+    LANES,
+    SUBLANES,
+    WIDTH,
+    Block,
+    Picture,
+    amount,
+    comma,
+    main,
+    moves,
+)
 
-SUBLANES, LANES = 8, 128  # of a vector register, and so of a tile
-F32, BF16 = 4, 2  # bytes
 HBM, VMEM = 16_000_000_000, 16 << 20  # bytes: of a v5e, and what it lends a kernel unasked
-
 TILE = SUBLANES * LANES * F32
-BOLD = ("ink halo bold", "start")  # of a text: look and anchor
-
-Block = tuple[int, ...]
-
-# class -> the property that is coloured, light, dark
-COLOURS = {
-    "ink": ("fill", "#1f2328", "#e6edf3"),
-    "soft": ("fill", "#57606a", "#9aa4af"),
-    "halo": ("stroke", "#ffffff", "#0d1117"),  # readable where the page is not what the OS says
-    "edge": ("stroke", "#6e7781", "#8b949e"),
-    "head": ("fill", "#6e7781", "#8b949e"),
-    "bare": ("fill", "none", "none"),
-    "grey": ("fill", "#eaeef2", "#262c36"),
-    "blue": ("fill", "#b6dcff", "#174a80"),
-    "gold": ("fill", "#ffdca0", "#6b4708"),
-    "green": ("fill", "#b9e8c0", "#1a5a2c"),
-    "red": ("fill", "#ffc4be", "#7a2620"),
-}
-LETTERS = """\
-text { font-family: system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
-.code { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
-.bold { font-weight: 600; }
-.halo { paint-order: stroke; stroke-width: 3; stroke-linejoin: round; }
-.thick { stroke-width: 2.5; }
-.dash { stroke-dasharray: 4 3; }"""
-
-
-@dataclass
-class Picture:
-    """An SVG in the making. Positions are the top left corner of boxes, the baseline of text."""
-
-    name: str
-    title: str
-    description: str
-    height: int
-    parts: list[str] = field(default_factory=list)
-
-    def text(
-        self,
-        x: float,
-        y: float,
-        words: str,
-        look: str = "ink halo",
-        at: str = "middle",
-        size: int = 13,
-    ) -> None:
-        self.parts.append(
-            f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{at}" class="{look}">'
-            f"{escape(words)}</text>"
-        )
-
-    def box(
-        self,
-        x: float,
-        y: float,
-        w: float,
-        h: float,
-        look: str = "bare",
-        words: str = "",
-        size: int = 13,
-    ) -> None:
-        self.parts.append(
-            f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" class="edge {look}"/>'
-        )
-        if words:
-            ink = "ink halo" if look == "bare" else "ink"
-            self.text(x + w / 2, y + h / 2 + size * 0.36, words, ink, size=size)
-
-    def line(self, start: tuple[float, float], end: tuple[float, float], look: str = "") -> None:
-        ends = f'x1="{start[0]:g}" y1="{start[1]:g}" x2="{end[0]:g}" y2="{end[1]:g}"'
-        self.parts.append(f'<line {ends} class="{f"edge {look}".strip()}"/>')
-
-    def arrow(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        self.line(start, end)
-        self.parts[-1] = self.parts[-1].replace("/>", ' marker-end="url(#head)"/>')
-
-    def svg(self) -> str:
-        size = f'width="{SHOWN}" height="{SHOWN * self.height // WIDTH}"'
-        return "\n".join(
-            [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" '
-                f'{size} role="img" aria-labelledby="title desc">',
-                f'<title id="title">{escape(self.title)}</title>',
-                f'<desc id="desc">{escape(self.description)}</desc>',
-                f"<style>\n{_colours(1)}\n{LETTERS}",
-                f"@media (prefers-color-scheme: dark) {{\n{_colours(2)}\n}}\n</style>",
-                '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-                'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" class="head"/></marker>'
-                "</defs>",
-                *self.parts,
-                "</svg>\n",
-            ]
-        )
-
-
-def _colours(mode: int) -> str:
-    return "\n".join(f".{name} {{ {of[0]}: {of[mode]}; }}" for name, of in COLOURS.items())
-
-
-# ---- what the numbers are made from ----
-
-
-def amount(size: int) -> str:
-    """Bytes in words: 4096 is "4 KiB", 16e9 is "16 GB"."""
-    for unit, name in ((10**9, "GB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= unit and size % unit == 0:
-            return f"{size // unit} {name}"
-    return f"{size} bytes"
 
 
 def legal(block: Block, array: Block) -> bool:
     """The block-shape rule for two dimensions."""
     pairs = zip(block, array, (SUBLANES, LANES), strict=True)
     return all(size == whole or size % step == 0 for size, whole, step in pairs)
-
-
-def moves(blocks: Iterable[Block]) -> int:
-    """How often a block is copied: once for each run of equal block indices."""
-    return sum(1 for _ in itertools.groupby(blocks))
-
-
-def comma(index: Iterable[int]) -> str:
-    return ",".join(map(str, index))
 
 
 @dataclass(frozen=True)
@@ -428,26 +311,7 @@ def _timeline(p: Picture, grid: Block, steps: list[Block], now: int) -> None:
             p.text(x + unit - 14, tops["o"] + 42, "to HBM", "soft halo", "end", size=12)
 
 
-PICTURES: tuple[Callable[[], Picture], ...] = (memory, index_map, tile, overlap, matmul)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Draw the pictures of katas/1_basics.")
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 if one differs")
-    check: bool = parser.parse_args().check
-    stale = 0
-    for draw in PICTURES:
-        picture = draw()
-        file, text = OUT / f"{picture.name}.svg", picture.svg()
-        if file.is_file() and file.read_bytes() == text.encode():
-            continue
-        stale += 1
-        print(f"{file.relative_to(OUT.parents[2])}: {'differs' if check else 'written'}")
-        if not check:
-            OUT.mkdir(exist_ok=True)
-            file.write_bytes(text.encode())
-    return int(check and stale > 0)
-
+PICTURES = (memory, index_map, tile, overlap, matmul)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("1_basics", PICTURES))
