@@ -196,6 +196,28 @@ def test_advice_on_a_slice_differs_from_that_on_a_branch() -> None:
     assert "pl.when" in advice_for(problem(kind, message))
 
 
+@pytest.mark.parametrize(
+    ("plain", "words"),
+    [
+        (lambda x: x if x[0] > 0 else -x, "jnp.where"),
+        (lambda x: [int(n) for n in x], "cannot look at one"),
+        (lambda x: jnp.zeros(x[0]), "cannot depend on a value"),
+        (lambda x: jnp.repeat(x, x), "total_repeat_length"),
+        (lambda x: x[x > 0], "keeps the shape"),
+        (lambda x: np.asarray(x) + 1, "whole arrays"),
+    ],
+)
+def test_advice_where_there_is_no_kernel(plain: Callable[[Any], Any], words: str) -> None:
+    """What jit refuses is told without a word of grids and Refs."""
+    with caught(__file__, Stage.TRACE) as found:
+        jax.jit(plain).trace(np.arange(1, 4))
+    finding = check(evidence(Attempt(problem=found.problem), kernel=False))
+    assert finding
+    assert words in " ".join(finding.message.split())
+    assert "kernel" not in finding.message
+    assert "cannot be traced by jit" in finding.message
+
+
 def test_a_long_text_is_cut_to_its_first_paragraph() -> None:
     assert in_short("ValueError: no") == "ValueError: no"
     assert in_short("first\nline\n\nsecond") == "first\nline\n(the whole text: pytest -vv)"

@@ -8,8 +8,17 @@ from grader.checks.evidence import Evidence
 from grader.checks.words import at, paragraph
 from grader.model import Accident, Check, Finding, Problem, Stage
 
+Known = tuple[tuple[str, str], ...]
+_STATIC = r"must be static|NonConcreteBooleanIndex|Shapes must be 1D sequences of concrete values"
+_CHOOSE_A_LENGTH = (
+    "Under jit a shape cannot depend on a value, only on other shapes and on Python's numbers. "
+    "Choose a length that is always enough, as total_repeat_length=… or size=… do, and pick "
+    "elements with jnp.where(condition, x, y), which keeps the shape."
+)
+_CONVERTED = r"Attempted boolean conversion of traced|TracerBoolConversionError"
+
 #: What an exception's text betrays, and what to try. The first that matches is shown.
-ADVICE: tuple[tuple[str, str], ...] = (
+ADVICE: Known = (
     (
         r"'AbstractRef' object has no attribute|got a Ref of type|TransformedRefs cannot be|"
         r"requires ndarray or scalar arguments, got <class .*Tracer'>|Cannot store a Ref into",
@@ -36,14 +45,9 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "may be a value. But mind that a Ref holds only the block of the present grid step, and "
         "its indices start at 0: often [...] is all that is needed.",
     ),
+    (_STATIC, _CHOOSE_A_LENGTH),
     (
-        r"must be static|NonConcreteBooleanIndex|Shapes must be 1D sequences of concrete values",
-        "Under jit a shape cannot depend on a value, only on other shapes and on Python's numbers. "
-        "Choose a length that is always enough, as total_repeat_length=… or size=… do, and pick "
-        "elements with jnp.where(condition, x, y), which keeps the shape.",
-    ),
-    (
-        r"Attempted boolean conversion of traced|TracerBoolConversionError",
+        _CONVERTED,
         "A kernel is traced once for all grid steps, so Python's if cannot look at a value. Use "
         "@pl.when(condition) to run code on some steps, jnp.where to choose elements.",
     ),
@@ -76,6 +80,17 @@ ADVICE: tuple[tuple[str, str], ...] = (
     ),
 )
 
+#: The same where a kata has no kernel: what jit, which traces it, cannot do.
+WITHOUT_KERNEL: Known = (
+    (_STATIC, _CHOOSE_A_LENGTH),
+    (
+        rf"{_CONVERTED}|Concretization|TracerIntegerConversion|TracerArrayConversion",
+        "It is traced by jit, once for all values: Python's if, for, int() and list() cannot look "
+        "at one. Work on whole arrays; jnp.where(condition, x, y) chooses element by element.",
+    ),
+    *ADVICE,
+)
+
 
 def check(evidence: Evidence) -> Finding | None:
     """Reject what did not import, did not trace, did not end, or did not stay in the process."""
@@ -85,7 +100,7 @@ def check(evidence: Evidence) -> Finding | None:
     problem = attempt.problem
     if problem is None or problem.stage is Stage.RUN:
         return None
-    return raised(problem, evidence.file)
+    return raised(problem, evidence.file, ADVICE if evidence.kernel else WITHOUT_KERNEL)
 
 
 def ended(accident: Accident, file: str) -> Finding:
@@ -96,7 +111,7 @@ def ended(accident: Accident, file: str) -> Finding:
     return Finding(Check.RUNS, accident.phrase, "\n".join(parts))
 
 
-def raised(problem: Problem, file: str) -> Finding:
+def raised(problem: Problem, file: str, known: Known = ADVICE) -> Finding:
     """Explain what the learner's code raised."""
     first_line = (problem.message.splitlines() or [""])[0]
     if problem.kind == "SystemExit":
@@ -106,14 +121,14 @@ def raised(problem: Problem, file: str) -> Finding:
     else:
         phrase = f"{problem.kind}: {first_line}"
         what = f"{problem.kind}: {problem.message}"
-    when = {
-        Stage.IMPORT: "The file cannot be imported",
-        Stage.TRACE: "The launch cannot be traced: it fails before a kernel runs",
-    }.get(problem.stage, "It fails")
-    parts = [f"{when}.", paragraph("error", in_short(what))]
+    tracing = "The launch cannot be traced: it fails before a kernel runs"
+    if known is WITHOUT_KERNEL:
+        tracing = "It cannot be traced by jit"
+    stages = {Stage.IMPORT: "The file cannot be imported", Stage.TRACE: tracing}
+    parts = [f"{stages.get(problem.stage, 'It fails')}.", paragraph("error", in_short(what))]
     if problem.place:
         parts.append(paragraph("line", at(file, problem.place)))
-    if advice := advice_for(problem):
+    if advice := advice_for(problem, known):
         parts.append(paragraph("try", advice))
     return Finding(Check.RUNS, phrase, "\n".join(parts), problem.traceback)
 
@@ -124,11 +139,11 @@ def in_short(message: str) -> str:
     return f"{first}\n(the whole text: pytest -vv)" if rest else first
 
 
-def advice_for(problem: Problem) -> str:
+def advice_for(problem: Problem, known: Known = ADVICE) -> str:
     """What to try, for an exception whose text is known; else nothing."""
     line = problem.place.text if problem.place else ""
     text = f"{problem.kind}: {problem.message}\n{line}"
-    for pattern, advice in ADVICE:
+    for pattern, advice in known:
         if re.search(pattern, text):
             return advice
     return ""
