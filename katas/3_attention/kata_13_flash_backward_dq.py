@@ -1,0 +1,141 @@
+"""Compute attention's gradient for the queries, from scores that are made anew.
+
+Goal
+    Write the body of a kernel that returns dq, the gradient of the loss with
+    respect to q. For every block of queries it goes over all blocks of keys.
+    What the forward pass left you is lse, the log-sum-exp of each row of scaled
+    scores; kata 12 left delta. The launch is given. No mask, for now.
+
+Concept
+    Backwards, all of p is needed. Keeping it is out of the question: with 8
+    heads of 4096 x 4096 it is 268 MB in bfloat16, against 8.4 MB for q. That it
+    never was in HBM is why flash attention is fast. So p is made once more, one
+    block at a time, and this time without a running maximum:
+
+        forward      m and l are known when a row of blocks ends
+                     lse = m + log(l)                           4 bytes a query
+        backward     p = exp(s) / sum(exp(s)) = exp(s - lse)    right at once
+
+    lse is at least as large as any score of its row, so this exp can't
+    overflow. Divided first and subtracted later it would: with scores of 100,
+    exp(s) is inf in float32.
+
+    The rest is one chain for a block of queries and a block of keys, three
+    matmuls instead of forward's two:
+
+          q ---+                       do ---+
+               +-- s = scale q kT            +-- dp = do vT
+          k ---+      |                v ----+       |
+                      v                              v
+                p = exp(s - lse)  ------>  ds = p * (dp - delta)
+                                                 |
+                              dq += ds k * scale +      over all blocks of keys
+
+    scale is there twice. s is the *scaled* score, as it was when lse was made.
+    And since ds is the gradient of s, not of q kT, dq has that factor as well.
+    It is the same for all terms of the sum, so it can be applied to the (bq, H)
+    numbers of the complete sum, rather than to (bq, bkv) in every step.
+
+    lse and delta come as rows, which are dense in HBM. Here each is one number
+    per row of s, so a column is needed: `x[:, None]` makes one, (n, 1), of a
+    vector (n,). That is cross-lane work, and hides behind the matmuls.
+
+    Both operands of the third matmul should have the inputs' dtype, as in the
+    forward pass; sums are float32.
+
+Shapes
+    name        dtype[dims]            memory space   Ref's shape
+    q_ref       q.dtype[B, N, T, H]    VMEM           (bq, H)
+    k_ref       q.dtype[B, N, S, H]    VMEM           (bkv, H)
+    v_ref       q.dtype[B, N, S, H]    VMEM           (bkv, H)
+    do_ref      q.dtype[B, N, T, H]    VMEM           (bq, H)
+    lse_ref     float32[B, N, 1, T]    VMEM           (1, bq)
+    delta_ref   float32[B, N, 1, T]    VMEM           (1, bq)
+    dq_ref      q.dtype[B, N, T, H]    VMEM           (bq, H)
+    acc_ref     float32                VMEM scratch   (bq, H)
+
+    The grid is (B, N, T / bq, S / bkv).
+
+Try
+    pytest -k flash_backward_dq             stuck?  kata hint flash_backward_dq
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Float32
+
+
+def flash_backward_dq_spec(
+    q: Float[Array, "B N T H"],
+    k: Float[Array, "B N S H"],
+    v: Float[Array, "B N S H"],
+    do: Float[Array, "B N T H"],
+    lse: Float32[Array, "B N 1 T"],
+    delta: Float32[Array, "B N 1 T"],
+) -> Float[Array, "B N T H"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    scale = q.shape[-1] ** -0.5
+    s = jnp.einsum("bnth,bnsh->bnts", q, k) * scale
+    p = jnp.exp(s - lse.mT)
+    ds = p * (jnp.einsum("bnth,bnsh->bnts", do, v) - delta.mT)
+    return (jnp.einsum("bnts,bnsh->bnth", ds, k) * scale).astype(q.dtype)
+
+
+def flash_backward_dq_inputs(key, *, B, N, T, S, H, dtype):
+    """Queries that attend to many keys, or to few with scores above 100; lse and delta to match."""
+    q, k, v, do = jax.random.normal(key, (4, B, N, max(T, S), H))
+    sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40
+    q, do = (q[:, :, :T] * sharpness).astype(dtype), (do[:, :, :T] / sharpness).astype(dtype)
+    k, v = k[:, :, :S].astype(dtype), v[:, :, :S].astype(dtype)
+    s = jnp.einsum("bnth,bnsh->bnts", q, k, preferred_element_type=jnp.float32) * H**-0.5
+    lse = jax.nn.logsumexp(s, axis=-1, keepdims=True)
+    o = jnp.einsum("bnts,bnsh->bnth", jnp.exp(s - lse), v.astype(jnp.float32))
+    delta = jnp.sum(o * do, axis=-1, keepdims=True)
+    return q, k, v, do, lse.mT, delta.mT
+
+
+def flash_backward_dq_kernel(q_ref, k_ref, v_ref, do_ref, lse_ref, delta_ref, dq_ref, acc_ref):
+    scale = q_ref.shape[1] ** -0.5
+    last_of_both = (((1,), (1,)), ((), ()))
+
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "make p anew from lse, then ds from p, dp and delta; sum ds k over the blocks of keys; scale and store the sum"
+    )
+    # END SOLUTION
+
+
+def flash_backward_dq(
+    q: Float[Array, "B N T H"],
+    k: Float[Array, "B N S H"],
+    v: Float[Array, "B N S H"],
+    do: Float[Array, "B N T H"],
+    lse: Float32[Array, "B N 1 T"],
+    delta: Float32[Array, "B N 1 T"],
+    *,
+    bq: int = 1024,
+    bkv: int = 1024,
+) -> Float[Array, "B N T H"]:
+    """Launch: every block of queries meets all blocks of keys of its head, keys innermost."""
+    B, N, T, H = q.shape
+    S = k.shape[2]
+    of_queries = pl.BlockSpec((None, None, bq, H), lambda b, n, i, j: (b, n, i, 0))
+    of_keys = pl.BlockSpec((None, None, bkv, H), lambda b, n, i, j: (b, n, j, 0))
+    row = pl.BlockSpec((None, None, 1, bq), lambda b, n, i, j: (b, n, 0, i))
+    return pl.pallas_call(
+        flash_backward_dq_kernel,
+        grid=(B, N, T // bq, S // bkv),
+        in_specs=[of_queries, of_keys, of_keys, of_queries, row, row],
+        out_specs=of_queries,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[pltpu.VMEM((bq, H), jnp.float32)],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
+        ),
+    )(q, k, v, do, lse, delta)
+
+
+def test_flash_backward_dq(hidden_case):
+    hidden_case.grade(flash_backward_dq)

@@ -1,0 +1,149 @@
+"""Compute attention's gradient for keys and values, with the scores transposed.
+
+Goal
+    Write the body of a kernel that returns dk and dv. For every block of keys
+    it goes over all blocks of queries: kv is the outer axis now, q the inner
+    one. The launch is given, and so is the rule: no block of p or ds is to be
+    transposed.
+
+Concept
+    dq is a sum over keys; dk and dv are sums over queries:
+
+        dq[t] = scale * sum over j of ds[t, j] k[j]
+        dk[j] = scale * sum over t of ds[t, j] q[t]
+        dv[j] =         sum over t of  p[t, j] do[t]
+
+    A grid has one innermost axis, and a sum has to be finished before its block
+    leaves VMEM. Hence two kernels, 3 + 4 matmuls, although 5 would do: s and dp
+    are made twice, which is cheaper than adding to half-finished blocks of dq
+    in HBM.
+
+    Look at the two new sums. They run over t, which is the *first* dim of p and
+    of ds. The matrix unit sums over the last dim of its left operand, so both
+    would have to be turned, bq x bkv numbers each, in every step, and turning
+    is cross-lane work. lse and delta, one number for each query, would also
+    have to be turned once more.
+
+    None of it is needed if the scores are made the other way round, keys by
+    queries. For the matrix unit that is the same work:
+
+                     queries                       lse, delta (1, bq)
+                  +-----------+                  +-----------+
+            keys  | sT = k qT |                  |||||||||||||  one row for all
+                  |           |                  vvvvvvvvvvvvv  rows of sT
+                  +-----------+
+
+    The rows lse and delta lie along the lanes, as the queries do in sT, and a
+    load can spread one row over all 8 sublanes of a register. And pT, dsT have
+    keys in front, queries behind: left operands of dv and dk as they stand.
+
+    So a step needs four matmuls, whose operands, as they lie in VMEM, are
+    summed over these dims:
+
+        k, q -> sT      last and last          pT,  do -> dv    last and first
+        v, do -> dpT    last and last          dsT, q  -> dk    last and first
+
+    Two sums, so two accumulators. For what scale does, and for the dtype of
+    matmul operands, see kata 13.
+
+Shapes
+    name                dtype[dims]            memory space   Ref's shape
+    q_ref, do_ref       q.dtype[B, N, T, H]    VMEM           (bq, H)
+    k_ref, v_ref        q.dtype[B, N, S, H]    VMEM           (bkv, H)
+    lse_ref, delta_ref  float32[B, N, 1, T]    VMEM           (1, bq)
+    dk_ref, dv_ref      q.dtype[B, N, S, H]    VMEM           (bkv, H)
+    dk_acc, dv_acc      float32                VMEM scratch   (bkv, H)
+
+    The grid is (B, N, S / bkv, T / bq).
+
+Try
+    pytest -k flash_backward_dkv            stuck?  kata hint flash_backward_dkv
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Float32
+
+
+def flash_backward_dkv_spec(
+    q: Float[Array, "B N T H"],
+    k: Float[Array, "B N S H"],
+    v: Float[Array, "B N S H"],
+    do: Float[Array, "B N T H"],
+    lse: Float32[Array, "B N 1 T"],
+    delta: Float32[Array, "B N 1 T"],
+) -> tuple[Float[Array, "B N S H"], Float[Array, "B N S H"]]:
+    """What the kernel must compute, in plain jax.numpy: dk and dv."""
+    scale = q.shape[-1] ** -0.5
+    s = jnp.einsum("bnth,bnsh->bnts", q, k) * scale
+    p = jnp.exp(s - lse.mT)
+    ds = p * (jnp.einsum("bnth,bnsh->bnts", do, v) - delta.mT)
+    dk = jnp.einsum("bnts,bnth->bnsh", ds, q) * scale
+    dv = jnp.einsum("bnts,bnth->bnsh", p, do)
+    return dk.astype(k.dtype), dv.astype(v.dtype)
+
+
+def flash_backward_dkv_inputs(key, *, B, N, T, S, H, dtype):
+    """Queries that attend to many keys, or to few with scores above 100; lse and delta to match."""
+    q, k, v, do = jax.random.normal(key, (4, B, N, max(T, S), H))
+    sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40
+    q, do = (q[:, :, :T] * sharpness).astype(dtype), (do[:, :, :T] / sharpness).astype(dtype)
+    k, v = k[:, :, :S].astype(dtype), v[:, :, :S].astype(dtype)
+    s = jnp.einsum("bnth,bnsh->bnts", q, k, preferred_element_type=jnp.float32) * H**-0.5
+    lse = jax.nn.logsumexp(s, axis=-1, keepdims=True)
+    o = jnp.einsum("bnts,bnsh->bnth", jnp.exp(s - lse), v.astype(jnp.float32))
+    delta = jnp.sum(o * do, axis=-1, keepdims=True)
+    return q, k, v, do, lse.mT, delta.mT
+
+
+def flash_backward_dkv_kernel(
+    q_ref, k_ref, v_ref, do_ref, lse_ref, delta_ref, dk_ref, dv_ref, dk_acc, dv_acc
+):
+    scale = q_ref.shape[1] ** -0.5
+    last_of_both = (((1,), (1,)), ((), ()))
+
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "make pT and dsT with keys in front; add pT do to one sum and dsT q to the other; store both after the last block of queries"
+    )
+    # END SOLUTION
+
+
+def flash_backward_dkv(
+    q: Float[Array, "B N T H"],
+    k: Float[Array, "B N S H"],
+    v: Float[Array, "B N S H"],
+    do: Float[Array, "B N T H"],
+    lse: Float32[Array, "B N 1 T"],
+    delta: Float32[Array, "B N 1 T"],
+    *,
+    bq: int = 1024,
+    bkv: int = 1024,
+) -> tuple[Float[Array, "B N S H"], Float[Array, "B N S H"]]:
+    """Launch: every block of keys meets all blocks of queries of its head, queries innermost."""
+    B, N, T, H = q.shape
+    S = k.shape[2]
+    of_queries = pl.BlockSpec((None, None, bq, H), lambda b, n, j, i: (b, n, i, 0))
+    of_keys = pl.BlockSpec((None, None, bkv, H), lambda b, n, j, i: (b, n, j, 0))
+    row = pl.BlockSpec((None, None, 1, bq), lambda b, n, j, i: (b, n, 0, i))
+    dk, dv = pl.pallas_call(
+        flash_backward_dkv_kernel,
+        grid=(B, N, S // bkv, T // bq),
+        in_specs=[of_queries, of_keys, of_keys, of_queries, row, row],
+        out_specs=[of_keys, of_keys],
+        out_shape=[
+            jax.ShapeDtypeStruct(k.shape, k.dtype),
+            jax.ShapeDtypeStruct(v.shape, v.dtype),
+        ],
+        scratch_shapes=[pltpu.VMEM((bkv, H), jnp.float32)] * 2,
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
+        ),
+    )(q, k, v, do, lse, delta)
+    return dk, dv
+
+
+def test_flash_backward_dkv(hidden_case):
+    hidden_case.grade(flash_backward_dkv)

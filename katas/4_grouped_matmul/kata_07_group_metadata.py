@@ -1,0 +1,107 @@
+"""Assemble the tables that drive a grouped matmul.
+
+Goal
+    Write group_metadata: from the sizes of G groups, all that the kernel's
+    launch needs, as a tuple (group_offsets, group_ids, m_tile_ids, num_visits).
+    You have written each part in the five katas before; bring them along.
+
+Concept
+    The tables are the plan of the kernel's work. A grouped matmul of x[M, K]
+    with the weights w[G, K, N] looks up all of it in visit v:
+
+        group_ids[v]        which block of the weights to fetch     index map
+        m_tile_ids[v]       which tile of x to fetch, and
+                            which tile of the result to write       index maps
+        group_offsets[g]    which rows of that tile are the
+                            group's own                             body
+        num_visits          how many steps there are                grid
+
+        group_sizes    = [3, 6, 0, 7, 4]              M = 20, tm = 4
+
+                                  .-> tiles_per_group -+-> group_ids
+        group_sizes -> offsets --<                     '-> num_visits
+                                  '-> tile_visits -------> m_tile_ids
+
+        group_offsets  = [0, 3, 9, 9, 16, 20]
+        group_ids      = [0, 1, 1, 1, 3, 3, 4, 4, 4]
+        m_tile_ids     = [0, 0, 1, 2, 2, 3, 4, 4, 4]
+        num_visits     = 7
+
+    Three of them have a length that is known when the program is compiled, V =
+    M / tm + G - 1 at most. The fourth tells how much of it is used, and is a
+    value: an int32 without dims, on the device like the rest, since all is
+    traced. The size of a grid axis on a TPU may be such a value. In launch_masked_store
+    you will use it so, and then the unused entries cost no step.
+
+    The numbers of tiles per group and of visits per tile add up to the same,
+    as sums over the rows and over the columns of the staircase. That is the
+    first thing to look at where a kernel gets lost: if one of them counts an
+    empty group, or a group on an edge twice, then from there on all visits are
+    about the wrong tile, or the wrong group.
+
+    What it costs is small and paid once. With 64 groups and 256 tiles these are
+    64 + 1 offsets and twice 319 words, 2.8 KB of SMEM, beside weights and rows
+    of hundreds of megabytes. All matmuls of a layer that share groups and tm,
+    also those of the backward pass, share the tables.
+
+Shapes
+    name             dtype[dims]
+    group_sizes      int32[G]        not negative, their sum is M
+    M, tm            Python ints     rows in all, rows of a tile
+    group_offsets    int32[G + 1]    0 first, M last
+    group_ids        int32[V]        behind the last visit: the last group
+    m_tile_ids       int32[V]        behind the last visit: the last tile
+    num_visits       int32, no dims
+
+Try
+    pytest -k group_metadata          stuck?  kata hint group_metadata
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32
+
+
+def group_metadata_spec(
+    group_sizes: Int32[Array, "G"], *, M: int, tm: int
+) -> tuple[Int32[Array, "G+1"], Int32[Array, "V"], Int32[Array, "V"], Int32[Array, ""]]:
+    """What must come back, said the long way: draw the staircase and list its marks."""
+    G, T = len(group_sizes), M // tm
+    earlier = jnp.arange(G)[None, :] < jnp.arange(G + 1)[:, None]
+    group_offsets = jnp.sum(jnp.where(earlier, group_sizes, 0), axis=1, dtype=jnp.int32)
+    starts, ends = group_offsets[:-1, None], group_offsets[1:, None]
+    tile = jnp.arange(T)[None, :]
+    touches = jnp.maximum(starts, tile * tm) < jnp.minimum(ends, (tile + 1) * tm)
+    marks = jnp.nonzero(touches, size=T + G - 1, fill_value=(G - 1, T - 1))
+    group_ids, m_tile_ids = (mark.astype(jnp.int32) for mark in marks)
+    return group_offsets, group_ids, m_tile_ids, jnp.sum(touches, dtype=jnp.int32)
+
+
+def group_metadata_inputs(key, *, G, M, tm, pattern, dtype):
+    """G sizes that sum to M. The pattern says where the cuts between the groups are."""
+    cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
+    odd = [cut | 1 for cut in cuts]
+    offsets = {
+        0: [0, *cuts, M],  # anywhere
+        1: [0, *(cut // tm * tm for cut in cuts), M],  # on the edges of tiles
+        2: [0, *sorted(M // tm // 2 * tm + cut % tm for cut in cuts), M],  # all within one tile
+        # inside of tiles, with empty groups: the first, one in the middle, the last
+        3: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
+        4: [0 if g <= sum(cuts) % G else M for g in range(G)] + [M],  # one group has all rows
+    }[pattern]
+    return (jnp.diff(jnp.array(offsets, jnp.int32)),)
+
+
+def group_metadata(
+    group_sizes: Int32[Array, "G"], *, M: int, tm: int
+) -> tuple[Int32[Array, "G+1"], Int32[Array, "V"], Int32[Array, "V"], Int32[Array, ""]]:
+    """Where the groups lie, and which group and which tile each visit is about."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return group_offsets, group_ids, m_tile_ids and num_visits, assembled from the five katas before"
+    )
+    # END SOLUTION
+
+
+def test_group_metadata(hidden_case):
+    hidden_case.grade(group_metadata)

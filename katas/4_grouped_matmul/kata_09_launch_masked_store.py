@@ -1,0 +1,144 @@
+"""Write the launch that scalar-prefetched tables drive.
+
+Goal
+    The kernel is masked_store's, solved. Write its whole launch: tables, grid,
+    BlockSpecs, result. Make as many steps along the visits as there are visits:
+    num_visits, an int32 that is computed on the device, tells how many.
+
+Concept
+    A launch without tables takes grid, in_specs, out_specs and scratch_shapes as
+    they are. With tables they go into a grid_spec, which takes their place:
+
+        pl.pallas_call(
+            kernel,
+            grid_spec=pltpu.PrefetchScalarGridSpec(
+                num_scalar_prefetch=...,   how many operands are tables?
+                grid=...,
+                in_specs=[...],            one for each further operand
+                out_specs=...,
+                scratch_shapes=[...],      if there are any
+            ),
+            out_shape=...,
+            compiler_params=...,
+        )(tables first, then the operands of in_specs)
+
+    Tables have no BlockSpec: they are copied whole, before the first step. But
+    every index map gets their Refs, after the grid indices and in the order of
+    the operands, and so does the body, before all others.
+
+    What is new is the grid. Its sizes have been Python ints so far, known when
+    the kernel was compiled. They may also be values of the program, an int32
+    without dims each. A grid is a loop of the scalar unit, which compares a
+    counter with a bound in either case; only the size of a Ref has to be
+    known in advance. The visits need that. V = M / tm + G - 1 is room for the
+    worst case, of which num_visits are used:
+
+        v                0    1    2    3    4    5    6  |  7    8
+        group_ids        0    1    1    1    3    3    4  |  4    4
+        m_tile_ids       0    0    1    2    2    3    4  |  4    4
+                        [------- num_visits = 7 --------]   no step
+
+    A step that changes nothing isn't free: it computes all of a tile. In a
+    grouped matmul that is a full product of blocks, as dear as any. With 64
+    experts of equal size on 256 tiles, 63 of 319 steps would be wasted, a fifth.
+
+    For the order of the axes, think of what is fetched and of what is written.
+    Visits of one tile must follow each other without a gap, and there are several
+    blocks of columns. On which axis the body expects the visits, it says itself.
+
+Shapes
+    name            dtype[dims]        block
+    group_offsets   int32[G + 1]       a table
+    group_ids       int32[V]           a table
+    m_tile_ids      int32[V]           a table
+    x               x.dtype[M, N]      (tm, tn): of the visit's tile
+    bias            x.dtype[G, 1, N]   (1, tn): of the visit's group, 2 dims
+    result          x.dtype[M, N]      (tm, tn): of the visit's tile
+    num_visits      int32, no dims     not an operand
+
+Try
+    pytest -k launch_masked_store          stuck?  kata hint launch_masked_store
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Int32
+
+
+def launch_masked_store_spec(
+    x: Float[Array, "M N"],
+    bias: Float[Array, "G 1 N"],
+    group_offsets: Int32[Array, "G+1"],
+    group_ids: Int32[Array, "V"],
+    m_tile_ids: Int32[Array, "V"],
+    num_visits: Int32[Array, ""],
+) -> Float[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    row = jnp.arange(len(x))[:, None]
+    group = jnp.sum(group_offsets[None, 1:] <= row, axis=1)
+    return x + bias[group, 0]
+
+
+def launch_masked_store_inputs(key, *, G, M, N, tm, pattern, dtype):
+    """Rows of G groups, and the tables of group_metadata for them."""
+    x_key, bias_key, cut_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, N)).astype(dtype)
+    bias = jax.random.normal(bias_key, (G, 1, N)).astype(dtype)
+    cuts = sorted(jax.random.randint(cut_key, (G - 1,), 0, M).tolist())
+    odd = [cut | 1 for cut in cuts]
+    offsets = {
+        0: [0, M // tm // 2 * tm, *odd[1:], M],  # inside of tiles, but one on an edge
+        1: [0] * (G // 2) + [M - 1] * (G - G // 2) + [M],  # most are empty
+        # inside of tiles, with empty groups: the first, one in the middle, the last
+        2: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
+    }[pattern]
+    offsets = sorted(offsets)
+    T = M // tm
+    visits = [
+        (g, t)
+        for g in range(G)
+        for t in range(T)
+        if max(offsets[g], t * tm) < min(offsets[g + 1], (t + 1) * tm)
+    ]
+    num_visits = jnp.int32(len(visits))
+    visits += [(G - 1, T - 1)] * (T + G - 1 - len(visits))
+    group_ids, m_tile_ids = jnp.array(visits, jnp.int32).T
+    return x, bias, jnp.array(offsets, jnp.int32), group_ids, m_tile_ids, num_visits
+
+
+def launch_masked_store_kernel(
+    group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, bias_ref, o_ref
+):
+    """Add the group's bias in the group's rows. Given, and to be left as it is."""
+    visit = pl.program_id(1)
+    group = group_ids_ref[visit]
+    first_row = m_tile_ids_ref[visit] * o_ref.shape[0]
+    row = first_row + jax.lax.broadcasted_iota(jnp.int32, o_ref.shape, 0)
+    mine = (row >= group_offsets_ref[group]) & (row < group_offsets_ref[group + 1])
+    o_ref[...] = jnp.where(mine, x_ref[...] + bias_ref[...], o_ref[...])
+
+
+def launch_masked_store(
+    x: Float[Array, "M N"],
+    bias: Float[Array, "G 1 N"],
+    group_offsets: Int32[Array, "G+1"],
+    group_ids: Int32[Array, "V"],
+    m_tile_ids: Int32[Array, "V"],
+    num_visits: Int32[Array, ""],
+    *,
+    tm: int = 512,
+    tn: int = 512,
+) -> Float[Array, "M N"]:
+    """Launch: for each block of columns, the visits that are needed."""
+
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return pl.pallas_call(...) with a grid_spec of three tables, and num_visits steps along the visits"
+    )
+    # END SOLUTION
+
+
+def test_launch_masked_store(hidden_case):
+    hidden_case.grade(launch_masked_store)

@@ -1,0 +1,124 @@
+"""Multiply the rows of each group by the group's own matrix, where all groups are alike.
+
+Goal
+    Write the BlockSpecs of a grouped matmul. The rows of x are sorted by group,
+    M / G rows for each of G groups, and those of group g are multiplied by
+    w[g]. M / G is a multiple of tm. Grid and kernel are given.
+
+Concept
+    In a mixture-of-experts layer each row of x is a token and each w[g] an
+    expert. Once the rows are sorted, an expert's rows lie together, so a tile
+    of tm rows needs one matrix out of the stack:
+
+              x [M, K]                          w [G, K, N]
+            +----------+
+        i=0 |          | --+                   +--------------+
+            | group 0  |   +-----------------> |     w[0]     |
+        i=1 |          | --+                   +--------------+
+            +----------+
+        i=2 |          | --+                   +--------------+
+            | group 1  |   +-----------------> |     w[1]     |
+        i=3 |          | --+                   +--------------+
+            +----------+
+        ...
+
+    This is one matmul with one grid, not G of them. Only the copy of w's block
+    has to know that there are groups: the kernel is that of a plain matmul.
+
+    Why does j, the columns, come first in the grid? A block is fetched when
+    its indices change from one step to the next. With tk = K there is a single
+    k step, and w's block stays where it is through all tiles of a group. With
+    tk = K / 2 the steps go k = 0, 1, 0, 1, ..., and all of w[g] is fetched anew
+    for every tile. Eight experts of 2048 x 2048 in bfloat16 are 67 MB, which
+    takes a v5e 82 us to read; with 8192 rows in 16 tiles it is read
+
+        tk = 2048    tile by tile: 8 matrices          67 MB    82 us
+        tk = 1024    ...           16 matrices        134 MB   164 us
+
+    The matrix unit needs 349 us for it all, and can hide either. A v6e is 4.7
+    times as fast at multiplying, and only twice as fast at reading: there it
+    shows.
+
+    One thing in the kernel is new. The last product is not added to acc_ref to
+    be read back at once, but goes from the matrix unit to o_ref. A `pl.when` is
+    a branch, and the compiler only overlaps what stands in the same one: here
+    rows are stored while others are still being multiplied.
+
+Shapes
+    name      dtype[dims]         memory space   Ref's shape
+    x_ref     x.dtype[M, K]       VMEM           (tm, tk)
+    w_ref     x.dtype[G, K, N]    VMEM           (tk, tn)
+    o_ref     x.dtype[M, N]       VMEM           (tm, tn)
+    acc_ref   float32             VMEM scratch   (tm, tn)
+
+    The grid is (N / tn, M / tm, K / tk), its indices j, i, k.
+
+Try
+    pytest -k aligned_grouped_matmul          stuck?  kata hint aligned_grouped_matmul
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float
+
+
+def aligned_grouped_matmul_spec(
+    x: Float[Array, "M K"], w: Float[Array, "G K N"]
+) -> Float[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    (M, K), (G, _, N) = x.shape, w.shape
+    return (x.reshape(G, M // G, K) @ w).reshape(M, N)
+
+
+def aligned_grouped_matmul_kernel(x_ref, w_ref, o_ref, acc_ref):
+    k, last = pl.program_id(2), pl.num_programs(2) - 1
+
+    def product():
+        return jnp.dot(x_ref[...], w_ref[...], preferred_element_type=jnp.float32)
+
+    @pl.when(k == 0)
+    def _():
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    @pl.when(k < last)
+    def _():
+        acc_ref[...] += product()
+
+    @pl.when(k == last)
+    def _():
+        o_ref[...] = (acc_ref[...] + product()).astype(o_ref.dtype)
+
+
+def aligned_grouped_matmul(
+    x: Float[Array, "M K"],
+    w: Float[Array, "G K N"],
+    *,
+    tm: int = 512,
+    tk: int = 1024,
+    tn: int = 1024,
+) -> Float[Array, "M N"]:
+    """Launch: a tiled matmul in which each tile of rows finds its matrix in the stack."""
+    M, K = x.shape
+    G, _, N = w.shape
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "x_spec, w_spec and o_spec: which block each step (j, i, k) sees of x, of w and of the result"
+    )
+    # END SOLUTION
+    return pl.pallas_call(
+        aligned_grouped_matmul_kernel,
+        grid=(N // tn, M // tm, K // tk),
+        in_specs=[x_spec, w_spec],
+        out_specs=o_spec,
+        out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
+        scratch_shapes=[pltpu.VMEM((tm, tn), jnp.float32)],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "arbitrary")
+        ),
+    )(x, w)
+
+
+def test_aligned_grouped_matmul(hidden_case):
+    hidden_case.grade(aligned_grouped_matmul)

@@ -1,0 +1,166 @@
+"""Sum up the gradient of each group's matrix over the rows of the group.
+
+Goal
+    Write the body of the kernel that a grouped matmul needs for the gradient of
+    its weights. With y[r] = x[r] @ w[g] for the rows r of group g, and dy the
+    gradient of y,
+
+        dw[g] = x[rows of g].T @ dy[rows of g]          [K, N], like w[g]
+
+    A group without rows gets zeros. The launch is given. The result has the
+    inputs' dtype; its sums are float32.
+
+Concept
+    In the grouped matmul rows were kept apart; now they are what is summed
+    over. M has become the inner dim, so the visits have become the innermost
+    axis of the grid, and what they share is a block of dw[g]:
+
+        visit            0      1      2      3      4      5      6      7
+        group            0      1      1      1      2      3      3      4
+        tile             0      0      1      2      2      2      3      4
+        rows of g       0-2     3     4-7     8     none   9-11  12-15  16-19
+
+        acc_ref      [dw[0]] [------ dw[1] ------] [dw[2]] [--- dw[3] ---] ...
+
+    Group 2 is empty. In the forward pass it had no visit. Now there is one
+    (group_metadata has visit_empty_groups=True), in the tile where the group
+    would begin: a block that no step writes keeps the bits that were there.
+    There is nothing to multiply in it, though.
+
+    A mask in front of the sum is not the same as one behind it. Rows of others
+    must not be multiplied, and zero is what doesn't count in a sum. But only
+    zero times a number is zero: one token whose activation or gradient has
+    overflowed to inf or NaN may spoil the gradient of its own group, and of no
+    other that happens to share a tile with it. Both x_ref and dy_ref come with
+    rows of other groups, and each may hold such a number.
+
+    Nothing is transposed here, neither in HBM nor by you: jax.lax.dot_general
+    is told which dim of each operand is summed over, the rows of both. The
+    matrix unit wants one of them turned, and the compiler does so on the way.
+
+    Where does a group begin and end? The tables tell: count its first row, and
+    the first row after it, from the top of this visit's tile. If the first is
+    0 or more, the group begins in this tile.
+
+Shapes
+    name                dtype[dims]              memory space   Ref's shape
+    group_offsets_ref   int32[G + 1]             SMEM           all of it
+    group_ids_ref       int32[M / tm + G - 1]    SMEM           all of it
+    m_tile_ids_ref      int32[M / tm + G - 1]    SMEM           all of it
+    x_ref, dy_ref       x.dtype[M, K], [M, N]    VMEM           (tm, tk), (tm, tn)
+    dw_ref              x.dtype[G, K, N]         VMEM           (tk, tn)
+    acc_ref             float32                  VMEM scratch   (tk, tn)
+
+    The grid is (K / tk, N / tn, num_visits).
+
+Try
+    pytest -k transposed_grouped_matmul          stuck?  kata hint transposed_grouped_matmul
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Int32
+
+
+def transposed_grouped_matmul_spec(
+    x: Float[Array, "M K"], dy: Float[Array, "M N"], group_sizes: Int32[Array, "G"]
+) -> Float[Array, "G K N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    ends = jnp.cumsum(group_sizes)
+    row = jnp.arange(len(x))
+    mine = (row >= (ends - group_sizes)[:, None]) & (row < ends[:, None])
+    x, dy = (jnp.where(mine[:, :, None], rows, 0) for rows in (x, dy))
+    return jnp.swapaxes(x, 1, 2) @ dy
+
+
+def transposed_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
+    """Groups as routers make them, and in one case NaN and inf beside another group's rows."""
+    x_key, dy_key, cut_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, K))
+    dy = jax.random.normal(dy_key, (M, N))
+    lowest = (1, 2 * tm, M // 2)[pattern]
+    drawn = jax.random.randint(cut_key, (G - 1,), lowest, M).tolist()
+    cuts = [row | 1 for row in sorted(drawn)]  # odd: inside a tile
+    if pattern == 0:  # the first, the last and one between them have no rows
+        cuts[0], cuts[G // 2], cuts[-1] = 0, cuts[G // 2 - 1], M
+    if pattern == 1:  # three end in the first tile, the next at the end of the second
+        cuts[:4] = tm // 8, tm // 2 + 3, tm - 1, 2 * tm
+    group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
+    if pattern == 2:
+        x = x.at[cuts[1], 3].set(jnp.nan)
+        dy = dy.at[cuts[1] - 1, 5].set(jnp.inf)
+    return x.astype(dtype), dy.astype(dtype), group_sizes
+
+
+def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
+    """Which group and which tile each visit is about. Given: it is group_metadata's, of kata 07."""
+    G, T = len(group_sizes), M // tm
+    group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
+    starts, ends = group_offsets[:-1], group_offsets[1:]
+    empty = group_sizes == 0
+    tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
+    # A tile is visited once, and once more for each group that starts behind its first row.
+    inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
+    tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
+    V = T + G - 1
+    group_ids = jnp.repeat(jnp.arange(G), tiles_per_group, total_repeat_length=V)
+    m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
+    return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
+
+
+def transposed_grouped_matmul_kernel(
+    group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, dy_ref, dw_ref, acc_ref
+):
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "clear acc_ref where a group begins, add the product of the visit's own rows, store where the group ends"
+    )
+    # END SOLUTION
+
+
+def transposed_grouped_matmul(
+    x: Float[Array, "M K"],
+    dy: Float[Array, "M N"],
+    group_sizes: Int32[Array, "G"],
+    *,
+    tm: int = 512,
+    tk: int = 1024,
+    tn: int = 1024,
+) -> Float[Array, "G K N"]:
+    """Launch: for each block of K and N all visits, those of empty groups included."""
+    M, K = x.shape
+    _, N = dy.shape
+    (G,) = group_sizes.shape
+    group_offsets, group_ids, m_tile_ids, num_visits = group_metadata(
+        group_sizes, M=M, tm=tm, visit_empty_groups=True
+    )
+
+    def x_tile(i, j, visit, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
+        return m_tile_ids_ref[visit], i
+
+    def dy_tile(i, j, visit, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
+        return m_tile_ids_ref[visit], j
+
+    def dw_block(i, j, visit, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
+        return group_ids_ref[visit], i, j
+
+    return pl.pallas_call(
+        transposed_grouped_matmul_kernel,
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=3,
+            grid=(K // tk, N // tn, num_visits),
+            in_specs=[pl.BlockSpec((tm, tk), x_tile), pl.BlockSpec((tm, tn), dy_tile)],
+            out_specs=pl.BlockSpec((None, tk, tn), dw_block),
+            scratch_shapes=[pltpu.VMEM((tk, tn), jnp.float32)],
+        ),
+        out_shape=jax.ShapeDtypeStruct((G, K, N), x.dtype),
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "arbitrary")
+        ),
+    )(group_offsets, group_ids, m_tile_ids, x, dy)
+
+
+def test_transposed_grouped_matmul(hidden_case):
+    hidden_case.grade(transposed_grouped_matmul)

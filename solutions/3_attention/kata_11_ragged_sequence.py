@@ -1,0 +1,185 @@
+"""Attend to sequences whose lengths no block size divides.
+
+Goal
+    Write the grid and the middle of the body of an attention kernel for any T
+    and any S. Nothing may be padded in HBM: for 8 heads of 4000 tokens with H =
+    128 in bfloat16, padding q, k and v to 4096 and cutting the result would
+    move 66 MB, 81 us on a v5e. The kernel as a whole takes 521.
+
+Concept
+    `pl.cdiv` gives the tail a block of its own, and what that block holds past
+    the edge is undefined: leftovers on a TPU, NaN in the strict interpreter.
+    You have met this with sums of rows. Attention has three operands that reach
+    past an edge, and each wants an answer of its own:
+
+          k, S rows             scores             p              v, S rows
+        +----------+         k's rows        +--------+--+      +----------+
+        |   real   |           |             |        |  |      |   real   |
+        |          |           v             |        |  |   @  |          |
+        +----------+     +--------+--+       |        |  |      +----------+
+        |    ?     |     |        | ?|  exp  +--------+--+      |    ?     |
+        +----------+  q  |        | ?|  -->  |   ?    |? |      +----------+
+                         +--------+--+       +--------+--+
+                         |   ?    | ?|
+                         +--------+--+
+
+    Rows of q past T make rows of scores, and these make rows of the result: all
+    garbage, but no other row ever looks at them, and what is past T is cut off
+    on the way to HBM. Here nothing needs doing.
+
+    Rows of k past S make columns of scores. The maximum and the sum of every
+    real query run along them, so they have to be masked. exp then makes 0 of
+    them.
+
+    Rows of v past S meet these zeros in p @ v. One would think that is the end
+    of them. But each element of the product is a sum over all bkv rows, and
+    what a zero is multiplied with may be NaN or infinite. The memory that a TPU
+    finds there is some other kernel's, and bits that no one chose are such a
+    number rather often. It goes well in every test, until it doesn't. An
+    attention kernel that ships in JAX, for GPUs, had no answer to lengths like
+    these either (issue 27224 there).
+
+    Only the last block along S reaches past the edge. All others can do without
+    masks, and should.
+
+Shapes
+    name           dtype[dims]          memory space   Ref's shape
+    q_ref, o_ref   q.dtype[B, N, T, H]  VMEM           (bq, H)
+    k_ref, v_ref   q.dtype[B, K, S, H]  VMEM           (bkv, H)
+    m_ref, l_ref   float32              VMEM scratch   (bq, 128)
+    acc_ref        float32              VMEM scratch   (bq, H)
+    S              a Python int         -              S
+
+Try
+    pytest -k ragged_sequence          stuck?  kata hint ragged_sequence
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float
+
+LANES = 128
+MASK_VALUE = -0.7 * float(jnp.finfo(jnp.float32).max)
+
+
+def ragged_sequence_spec(
+    q: Float[Array, "B N T H"], k: Float[Array, "B K S H"], v: Float[Array, "B K S H"]
+) -> Float[Array, "B N T H"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))
+    s = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[3] ** -0.5
+    return jnp.einsum("bnts,bnsh->bnth", jax.nn.softmax(s, axis=-1), v)
+
+
+def ragged_sequence_inputs(key, *, B, N, K, T, S, H, dtype):
+    """Some queries are short and some long: scores from tame to far beyond exp's range."""
+    q_key, k_key, v_key, length_key = jax.random.split(key, 4)
+    length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
+    # In sixteenths, so that every product and every sum is exact in float32.
+    q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
+    k = jnp.round(jax.random.normal(k_key, (B, K, S, H)) * 16) / 16
+    v = jax.random.normal(v_key, (B, K, S, H))
+    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
+
+
+def widened(x, width):
+    """A statistic of 128 equal lanes, repeated to as many lanes as its partner has."""
+    return jnp.tile(x, (1, width // LANES))
+
+
+def scores(q_ref, k_ref):
+    """Scaled scores of a block of queries with a block of keys: float32[bq, bkv]."""
+    last_of_both = (((1,), (1,)), ((), ()))
+    scale = q_ref.shape[1] ** -0.5
+    return scale * jax.lax.dot_general(
+        q_ref[...], k_ref[...], last_of_both, preferred_element_type=jnp.float32
+    )
+
+
+def clear(m_ref, l_ref, acc_ref):
+    """Before the first block: no score seen, nothing summed."""
+    m_ref[...] = jnp.full_like(m_ref, MASK_VALUE)
+    l_ref[...] = jnp.zeros_like(l_ref)
+    acc_ref[...] = jnp.zeros_like(acc_ref)
+
+
+def attend(s, v, m_ref, l_ref, acc_ref):
+    """A step of online softmax: take a block's scores s and its values v into the sums."""
+    m_prev = m_ref[...]
+    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
+    alpha = jnp.exp(m_prev - m_next)
+    p = jnp.exp(s - widened(m_next, s.shape[1]))
+    m_ref[...] = m_next
+    l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=1, keepdims=True)
+    pv = jnp.dot(p.astype(v.dtype), v, preferred_element_type=jnp.float32)
+    acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
+
+
+def ragged_sequence_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref, *, S):
+    bkv, H = k_ref.shape
+    j, last = pl.program_id(3), pl.num_programs(3) - 1
+
+    @pl.when(j == 0)
+    def _():
+        clear(m_ref, l_ref, acc_ref)
+
+    # BEGIN SOLUTION
+    @pl.when(j < last)
+    def _():
+        attend(scores(q_ref, k_ref), v_ref[...], m_ref, l_ref, acc_ref)
+
+    @pl.when(j == last)
+    def _():
+        left = S - j * bkv
+        s = scores(q_ref, k_ref)
+        s = jnp.where(jax.lax.broadcasted_iota(jnp.int32, s.shape, 1) < left, s, MASK_VALUE)
+        row = jax.lax.broadcasted_iota(jnp.int32, v_ref.shape, 0)
+        v = jnp.where(row < left, v_ref[...], 0)
+        attend(s, v, m_ref, l_ref, acc_ref)
+
+    # END SOLUTION
+
+    @pl.when(j == last)
+    def _():
+        o_ref[...] = (acc_ref[...] / widened(l_ref[...], H)).astype(o_ref.dtype)
+
+
+def ragged_sequence(
+    q: Float[Array, "B N T H"],
+    k: Float[Array, "B K S H"],
+    v: Float[Array, "B K S H"],
+    *,
+    bq: int = 512,
+    bkv: int = 512,
+) -> Float[Array, "B N T H"]:
+    """Launch: grouped-query attention for any T and S."""
+    B, N, T, H = q.shape
+    _, K, S, _ = k.shape
+    group = N // K
+    # BEGIN SOLUTION
+    grid = (B, N, pl.cdiv(T, bq), pl.cdiv(S, bkv))
+    # END SOLUTION
+    q_spec = pl.BlockSpec((None, None, bq, H), lambda b, n, i, j: (b, n, i, 0))
+    kv_spec = pl.BlockSpec((None, None, bkv, H), lambda b, n, i, j: (b, n // group, j, 0))
+    return pl.pallas_call(
+        jax.tree_util.Partial(ragged_sequence_kernel, S=S),
+        grid=grid,
+        in_specs=[q_spec, kv_spec, kv_spec],
+        out_specs=q_spec,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[
+            pltpu.VMEM((bq, LANES), jnp.float32),
+            pltpu.VMEM((bq, LANES), jnp.float32),
+            pltpu.VMEM((bq, H), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
+        ),
+        name="ragged_sequence",
+    )(q, k, v)
+
+
+def test_ragged_sequence(hidden_case):
+    hidden_case.grade(ragged_sequence)

@@ -1,0 +1,100 @@
+"""Sum do * o along every row: what attention's gradient needs to know before it starts.
+
+Goal
+    Write the body of a kernel for delta[t] = sum over h of do[t, h] * o[t, h].
+    o is what attention returned, do the gradient of the loss with respect to
+    it. The sums are float32, and they leave as a row: those of bt queries lie
+    side by side along the lanes. The launch is given.
+
+Concept
+    Let s be the scaled scores, p = softmax(s), o = p v. Backwards, softmax
+    mixes each row, so its gradient holds a sum over all keys:
+
+        dp[t, j] = do[t] . v[j]
+        ds[t, j] = p[t, j] * (dp[t, j] - sum over all k of p[t, k] * dp[t, k])
+
+    A kernel that sees one block of keys at a time can't know that sum. But put
+    dp in and change the order:
+
+        sum_k p[t, k] (do[t] . v[k])  =  do[t] . (sum_k p[t, k] v[k])  =  do[t] . o[t]
+
+    That is delta: H products in place of S, with no scores in it. Two kernels
+    will ask for it, and one of them meets every block of queries once for each
+    block of keys. It would fetch o as well, and make the same sums 8 times at
+    T = S = 4096 and blocks of 512. Made beforehand, they cost one pass over o
+    and do: 16.8 MB for 8 heads of 4096 x 128 in bfloat16, 20.5 us on a v5e.
+
+    Why a row? An array [T, 1] is stored in tiles of 128 lanes, one of them in
+    use: 16.8 MB for these heads, as much as all that is read. [1, T] is dense,
+    131 kB. But the numbers of one query lie along the lanes:
+
+               lanes: h                  sum along      what is wanted
+             +-----------+               the lanes
+          t  |           |                +-+           lanes: t
+          |  |  o * do   |        ->      | |           +--------------+
+          v  |           |                | |           | one row      |
+             +-----------+                +-+           +--------------+
+
+    A sum along lanes is work for the cross-lane unit, and so is laying a column
+    down: of each register one lane in 128 is worth moving. A sum *down* a block
+    is mostly additions of whole registers, and leaves a row. Transposing whole
+    blocks is what that unit is best at. So order matters here: from best to
+    worst, the ways that one would try first differ by a factor of two.
+
+    (A matmul with ones is another way to sum. The matrix unit rounds float32 to
+    bfloat16 at default precision, though, and makes six passes at the highest.)
+
+Shapes
+    name        dtype[dims]            memory space   Ref's shape
+    o_ref       o.dtype[B, N, T, H]    VMEM           (bt, H)
+    do_ref      o.dtype[B, N, T, H]    VMEM           (bt, H)
+    delta_ref   float32[B, N, 1, T]    VMEM           (1, bt)
+
+    The grid is (B, N, T / bt).
+
+Try
+    pytest -k flash_backward_delta          stuck?  kata hint flash_backward_delta
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Float32
+
+
+def flash_backward_delta_spec(
+    o: Float[Array, "B N T H"], do: Float[Array, "B N T H"]
+) -> Float32[Array, "B N 1 T"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    wide = jnp.promote_types(o.dtype, jnp.float32)
+    return jnp.sum(o.astype(wide) * do.astype(wide), axis=-1)[:, :, None, :]
+
+
+def flash_backward_delta_kernel(o_ref, do_ref, delta_ref):
+    # BEGIN SOLUTION
+    product = o_ref[...].astype(jnp.float32) * do_ref[...].astype(jnp.float32)
+    delta_ref[...] = jnp.sum(product.T, axis=0, keepdims=True)
+    # END SOLUTION
+
+
+def flash_backward_delta(
+    o: Float[Array, "B N T H"], do: Float[Array, "B N T H"], *, bt: int = 2048
+) -> Float32[Array, "B N 1 T"]:
+    """Launch: one step per block of queries; no step needs another."""
+    B, N, T, H = o.shape
+    block = pl.BlockSpec((None, None, bt, H), lambda b, n, i: (b, n, i, 0))
+    return pl.pallas_call(
+        flash_backward_delta_kernel,
+        grid=(B, N, T // bt),
+        in_specs=[block, block],
+        out_specs=pl.BlockSpec((None, None, 1, bt), lambda b, n, i: (b, n, 0, i)),
+        out_shape=jax.ShapeDtypeStruct((B, N, 1, T), jnp.float32),
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "parallel")
+        ),
+    )(o, do)
+
+
+def test_flash_backward_delta(hidden_case):
+    hidden_case.grade(flash_backward_delta)

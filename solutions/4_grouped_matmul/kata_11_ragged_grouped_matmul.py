@@ -1,0 +1,169 @@
+"""Multiply groups of rows by their own matrices, however many rows each group has.
+
+Goal
+    Write the body of a grouped matmul for groups of any size: row r of group g
+    becomes x[r] @ w[g]. Some groups are empty, many end inside a tile. The
+    launch is given: it makes the tables with group_metadata, and its index maps
+    bring you, for each visit and each k, a block of x and one of the group's w.
+
+Concept
+    A router doesn't deal out tokens evenly. Padding each group to whole tiles
+    would, but that takes a copy of x, half a tile longer for each expert, and
+    it has to be undone. The visits leave x where it is. With M = 20, tm = 4,
+    group_sizes = [3, 6, 0, 7, 4] and two k steps:
+
+        visit            0      1      2      3      4      5      6
+        k               0  1   0  1   0  1   0  1   0  1   0  1   0  1
+        rows of x       0-3    0-3    4-7    8-11   8-11   12-15  16-19
+        w               w[0]   w[1]   w[1]   w[1]   w[3]   w[3]   w[4]
+        writes rows     0-2     3     4-7     8     9-11   12-15  16-19
+
+    Two things you have written before meet here, and live for different times.
+    acc_ref belongs to a visit: it holds a sum over k and starts anew with each.
+    o_ref belongs to a tile: visits 3 and 4 see the same buffer, each fills in
+    its own rows, and it goes to HBM after visit 4.
+
+    The matrix unit multiplies whole tiles: in visit 1 three rows out of four
+    are multiplied for nothing. Which rows count is decided by the store, once
+    per visit. Masking x instead, in each k step, would be as right. But the
+    rows of the others would then come out as zeros, and something would still
+    have to keep these from overwriting what is there.
+
+    The mask is free. The vector unit, which makes it, has little else to do:
+    eight experts of 2048 x 2048 and 8192 rows in bfloat16, tiles of 512 x 1024
+    x 1024, are predicted to take a v5e 480.0 us with it and 479.9 us without.
+
+Shapes
+    name                dtype[dims]              memory space   Ref's shape
+    group_offsets_ref   int32[G + 1]             SMEM           all of it
+    group_ids_ref       int32[M / tm + G - 1]    SMEM           all of it
+    m_tile_ids_ref      int32[M / tm + G - 1]    SMEM           all of it
+    x_ref               x.dtype[M, K]            VMEM           (tm, tk)
+    w_ref               x.dtype[G, K, N]         VMEM           (tk, tn)
+    o_ref               x.dtype[M, N]            VMEM           (tm, tn)
+    acc_ref             float32                  VMEM scratch   (tm, tn)
+
+    The grid is (N / tn, num_visits, K / tk).
+
+Try
+    pytest -k ragged_grouped_matmul          stuck?  kata hint ragged_grouped_matmul
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Int32
+
+
+def ragged_grouped_matmul_spec(
+    x: Float[Array, "M K"], w: Float[Array, "G K N"], group_sizes: Int32[Array, "G"]
+) -> Float[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy: every row by every w, and its own kept."""
+    M, G = len(x), len(w)
+    group_of_row = jnp.repeat(jnp.arange(G), group_sizes, total_repeat_length=M)
+    return jnp.take_along_axis(x @ w, group_of_row[None, :, None], axis=0)[0]
+
+
+def ragged_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
+    """Sizes as routers make them: groups without rows, several in one tile, one large one."""
+    x_key, w_key, cut_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, K))
+    w = jax.random.normal(w_key, (G, K, N))
+    lowest = (1, 2 * tm, M // 2)[pattern]
+    drawn = jax.random.randint(cut_key, (G - 1,), lowest, M).tolist()
+    cuts = [row | 1 for row in sorted(drawn)]  # odd: inside a tile
+    if pattern == 0:  # the first, the last and one between them have no rows
+        cuts[0], cuts[G // 2], cuts[-1] = 0, cuts[G // 2 - 1], M
+    if pattern == 1:  # three end in the first tile, the next at the end of the second
+        cuts[:4] = tm // 8, tm // 2 + 3, tm - 1, 2 * tm
+    group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
+    return x.astype(dtype), w.astype(dtype), group_sizes
+
+
+def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
+    """Which group and which tile each visit is about. Given: it is group_metadata's, of kata 07."""
+    G, T = len(group_sizes), M // tm
+    group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
+    starts, ends = group_offsets[:-1], group_offsets[1:]
+    empty = group_sizes == 0
+    tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
+    # A tile is visited once, and once more for each group that starts behind its first row.
+    inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
+    tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
+    V = T + G - 1
+    group_ids = jnp.repeat(jnp.arange(G), tiles_per_group, total_repeat_length=V)
+    m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
+    return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
+
+
+def ragged_grouped_matmul_kernel(
+    group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, w_ref, o_ref, acc_ref
+):
+    # BEGIN SOLUTION
+    visit, k, last = pl.program_id(1), pl.program_id(2), pl.num_programs(2) - 1
+
+    def product():
+        return jnp.dot(x_ref[...], w_ref[...], preferred_element_type=jnp.float32)
+
+    @pl.when(k == 0)
+    def _():
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    @pl.when(k < last)
+    def _():
+        acc_ref[...] += product()
+
+    @pl.when(k == last)
+    def _():
+        total = acc_ref[...] + product()
+        group = group_ids_ref[visit]
+        first_row = m_tile_ids_ref[visit] * o_ref.shape[0]
+        row = first_row + jax.lax.broadcasted_iota(jnp.int32, o_ref.shape, 0)
+        mine = (row >= group_offsets_ref[group]) & (row < group_offsets_ref[group + 1])
+        o_ref[...] = jnp.where(mine, total.astype(o_ref.dtype), o_ref[...])
+
+    # END SOLUTION
+
+
+def ragged_grouped_matmul(
+    x: Float[Array, "M K"],
+    w: Float[Array, "G K N"],
+    group_sizes: Int32[Array, "G"],
+    *,
+    tm: int = 512,
+    tk: int = 1024,
+    tn: int = 1024,
+) -> Float[Array, "M N"]:
+    """Launch: for each block of columns all visits, and for each visit all of K."""
+    M, K = x.shape
+    _, _, N = w.shape
+    group_offsets, group_ids, m_tile_ids, num_visits = group_metadata(group_sizes, M=M, tm=tm)
+
+    def x_tile(j, visit, k, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
+        return m_tile_ids_ref[visit], k
+
+    def w_block(j, visit, k, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
+        return group_ids_ref[visit], k, j
+
+    def o_tile(j, visit, k, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
+        return m_tile_ids_ref[visit], j
+
+    return pl.pallas_call(
+        ragged_grouped_matmul_kernel,
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=3,
+            grid=(N // tn, num_visits, K // tk),
+            in_specs=[pl.BlockSpec((tm, tk), x_tile), pl.BlockSpec((None, tk, tn), w_block)],
+            out_specs=pl.BlockSpec((tm, tn), o_tile),
+            scratch_shapes=[pltpu.VMEM((tm, tn), jnp.float32)],
+        ),
+        out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "arbitrary", "arbitrary")
+        ),
+    )(group_offsets, group_ids, m_tile_ids, x, w)
+
+
+def test_ragged_grouped_matmul(hidden_case):
+    hidden_case.grade(ragged_grouped_matmul)
