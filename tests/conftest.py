@@ -26,6 +26,14 @@ ROOT = Path(__file__).parent.parent
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--seeds",
+        default="1",
+        help="draw the hidden cases of every solution with each of these (default: %(default)s)",
+    )
+
+
 @pytest.fixture(scope="session")
 def grader() -> Iterator[Grader]:
     """A grader in strict mode, shared by the tests of one process."""
@@ -195,7 +203,16 @@ def shop(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Our own tests start whole pytest processes: on a busy machine those take their time."""
+    """Our own tests start whole pytest processes: on a busy machine those take their time.
+
+    And tests of one exercise follow each other: what was compiled for one serves the next.
+    """
     for item in items:
         if ROOT / "tests" in item.path.parents and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(300))
+    items.sort(key=_exercise)
+
+
+def _exercise(item: pytest.Item) -> str:
+    spec = getattr(item, "callspec", None)
+    return spec.params["exercise"].id if spec and "exercise" in spec.params else ""

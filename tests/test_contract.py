@@ -20,7 +20,7 @@ from grader.tpu import compiler
 from tests.conftest import ROOT, with_text
 
 EVERY = katas(ROOT, "solutions")
-SEEDS = (1, 20, 300)
+FIRST_SEED = 1
 ASK_THE_COMPILER = (Check.COMPILES, Check.COST)
 SECTIONS = ("Goal", "Concept", "Shapes", "Try")
 MISTAKES = [(kata, mistake) for kata in EVERY for mistake in kata.key.mistakes]
@@ -28,31 +28,39 @@ MISTAKES = [(kata, mistake) for kata in EVERY for mistake in kata.key.mistakes]
 each = pytest.mark.parametrize("exercise", EVERY, ids=lambda kata: kata.name)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        seeds = [int(seed) for seed in metafunc.config.getoption("--seeds").split(",")]
+        metafunc.parametrize("seed", seeds, ids=lambda seed: f"seed{seed}")
+
+
 @each
 def test_stub_is_todo(exercise: Kata, grader: Grader, tmp_path: Path) -> None:
     stub = with_text(exercise, tmp_path, exercise.shipped())
     assert stub.untouched()
-    grade = grader.grade(stub, draw(stub.id, stub.key, SEEDS[0])[0], 60)
+    grade = grader.grade(stub, draw(stub.id, stub.key, FIRST_SEED)[0], 60)
     # The given code of a debugging kata runs, and has to be wrong.
     assert grade.state is (State.FAILED if exercise.key.debugging else State.TODO)
 
 
 @each
-def test_solution_earns_every_star(exercise: Kata, grader: Grader, tmp_path: Path) -> None:
+def test_solution_earns_every_star(
+    exercise: Kata, seed: int, grader: Grader, tmp_path: Path
+) -> None:
+    """On the seeds of --seeds."""
     solved = with_text(exercise, tmp_path, exercise.solution.read_text())
-    for seed in SEEDS:
-        for case in draw(solved.id, solved.key, seed):
-            grade = grader.grade(solved, case, 60)
-            assert grade.finding is None, f"{case}: {grade.finding}"
-            assert grade.stars == grading.MOST_STARS
-            if not solved.key.kernel:
-                assert grade.cost is None
-                continue
-            assert grade.unchecked == compiler.why_not()
-            if not grade.unchecked:  # with the compiler there is a time, and it is par's own
-                assert grade.cost
-                assert grade.cost.cycles
-                assert grade.cost.cycles == grade.cost.par_cycles
+    for case in draw(solved.id, solved.key, seed):
+        grade = grader.grade(solved, case, 60)
+        assert grade.finding is None, f"{case}: {grade.finding}"
+        assert grade.stars == grading.MOST_STARS
+        if not solved.key.kernel:
+            assert grade.cost is None
+            continue
+        assert grade.unchecked == compiler.why_not()
+        if not grade.unchecked:  # with the compiler there is a time, and it is par's own
+            assert grade.cost
+            assert grade.cost.cycles
+            assert grade.cost.cycles == grade.cost.par_cycles
 
 
 def mistaken(exercise: Kata, mistake: Mistake) -> str:
@@ -69,7 +77,8 @@ def mistaken(exercise: Kata, mistake: Mistake) -> str:
     ("exercise", "mistake"),
     MISTAKES,
     ids=[
-        re.sub(r"\W+", "-", f"{k.name}-{m.title}").replace("kata", "exercise") for k, m in MISTAKES
+        re.sub(r"\W+", "-", f"{k.name}-{m.caught.value}-{m.title}").replace("kata", "exercise")
+        for k, m in MISTAKES
     ],
 )
 def test_mistake_is_rejected(
@@ -79,7 +88,7 @@ def test_mistake_is_rejected(
         pytest.skip(reason)
     wrong = with_text(exercise, tmp_path, mistaken(exercise, mistake))
     heard = []
-    for case in draw(wrong.id, wrong.key, SEEDS[0]):
+    for case in draw(wrong.id, wrong.key, FIRST_SEED):
         grade = grader.grade(wrong, case, 60)
         finding = grade.finding
         if finding is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grader.kernels.blocks import block_size
-from grader.kernels.jaxprs import UnsupportedJax, primitives
+from grader.kernels.jaxprs import UnsupportedJax, memory_space, primitives
 from grader.kernels.refs import first_touches
 from grader.model import ArrayType, KernelCall, Operand, Role
 
@@ -52,7 +52,7 @@ def _operands(mapping: Any, kernel: Any) -> Iterator[Operand]:
             role = Role.INPUT if block < inputs else Role.OUTPUT
             array = array_type(spec.array_aval)
             sizes = tuple(block_size(dim) for dim in spec.block_shape)
-            space = _space(spec.transformed_block_aval)
+            space = memory_space(spec.transformed_block_aval)
             moves = _moves(spec.index_map_jaxpr.jaxpr)
             axes = _axes(spec.index_map_jaxpr.jaxpr, len(mapping.grid))
             element = any(type(dim).__name__ == "Element" for dim in spec.block_shape)
@@ -60,7 +60,7 @@ def _operands(mapping: Any, kernel: Any) -> Iterator[Operand]:
         else:
             role = Role.PREFETCH if position < prefetch else Role.SCRATCH
             array = ArrayType(_dtype_name(aval), tuple(getattr(aval, "shape", ())))
-            sizes, space, moves, axes = array.shape, _space(var.aval), False, ()
+            sizes, space, moves, axes = array.shape, memory_space(var.aval), False, ()
             buffers, element = 1, False
         yield Operand(
             name=names[position],
@@ -104,11 +104,6 @@ def _axes(index_map: Any, grid_rank: int) -> tuple[int, ...]:
         seen = set().union(*(sources.get(id(var), set()) for var in eqn.invars))
         sources.update((id(var), seen) for var in eqn.outvars)
     return tuple(sorted(set().union(*(sources.get(id(var), set()) for var in index_map.outvars))))
-
-
-def _space(aval: Any) -> str:
-    space = getattr(aval, "memory_space", None)
-    return str(getattr(space, "value", space) or "default")
 
 
 def array_type(aval: Any) -> ArrayType:

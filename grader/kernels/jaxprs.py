@@ -65,3 +65,9 @@ def _terms(name: str, params: dict[str, Any], shapes: list[tuple[int, ...]]) -> 
         yield int(np.prod(shapes[1])) // max(features, 1)
     elif name == "scatter-add":
         yield shapes[2][0] if shapes[2] else 1
+
+
+def memory_space(aval: Any) -> str:
+    """The memory space that a Ref is declared to be in; "default" where none is named."""
+    space = getattr(aval, "memory_space", None)
+    return str(getattr(space, "value", space) or "default")

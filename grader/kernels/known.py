@@ -17,7 +17,7 @@ from jax.extend import core
 from jax.sharding import AbstractMesh
 
 from grader.kernels.around import KERNELS
-from grader.kernels.jaxprs import inner_jaxprs, primitives
+from grader.kernels.jaxprs import inner_jaxprs, memory_space, primitives
 
 Value = np.ndarray[Any, Any]
 
@@ -86,7 +86,7 @@ _Source = _Result | _Given | None  # None: not known before the kernels run
 
 
 def known_values(closed: Any, args: Sequence[Any]) -> list[list[Value | None]]:
-    """For each pallas_call, its dynamic grid bounds and scalar-prefetch operands, where known.
+    """For each pallas_call, its grid bounds, scalar prefetch, and inputs in SMEM, where known.
 
     `closed` is the trace of a launch, `args` what its inputs are: arrays, or ShapeDtypeStructs
     where the contents are not known. In program order, as `around.Reader` gathers the calls.
@@ -126,7 +126,7 @@ class _Reader:
         name, unknown = eqn.primitive.name, [None] * len(eqn.outvars)
         if name in KERNELS:
             if name == "pallas_call":
-                self.calls.append(list(inputs[: _needed(eqn.params["grid_mapping"])]))
+                self.calls.append(_read_by_scalars(eqn.params["grid_mapping"], inputs))
             return unknown
         inner = inner_jaxprs(eqn)
         if len(inner) == 1 and _CALLS.get(name) in eqn.params:
@@ -141,9 +141,13 @@ class _Reader:
         return [_Result(step, position) for position in range(len(eqn.outvars))]
 
 
-def _needed(mapping: Any) -> int:
-    """How many operands come before the inputs: sizes of the grid, then scalar prefetch."""
-    return sum(not isinstance(n, int) for n in mapping.grid) + mapping.num_index_operands
+def _read_by_scalars(mapping: Any, inputs: Sequence[_Source]) -> list[_Source]:
+    """Sizes of the grid, scalar prefetch, and in place of each input that isn't in SMEM, None."""
+    needed = sum(not isinstance(n, int) for n in mapping.grid) + mapping.num_index_operands
+    specs = mapping.block_mappings[: mapping.num_inputs]
+    in_smem = [memory_space(spec.transformed_block_aval) == "smem" for spec in specs]
+    tables = zip(inputs[needed:], in_smem, strict=False)
+    return [*inputs[:needed], *(source if smem else None for source, smem in tables)]
 
 
 def _into(eqn: Any, sub: Any, inputs: Sequence[_Source]) -> Sequence[_Source]:

@@ -25,7 +25,7 @@ from jaxtyping import TypeCheckError, jaxtyped
 
 from grader import arrays, codec, kernels, specs
 from grader.loading import loaded
-from grader.model import Attempt, Clues, Mode, Stage
+from grader.model import Array, Attempt, Clues, Mode, Stage
 from grader.sandbox import problems
 from grader.sandbox.messages import Answer, Ask, Closed, Hello, Task, receive, send
 from grader.tpu import OnChip, Prediction, predictions
@@ -93,6 +93,7 @@ class _Worker:
         self._out = out
         self._module: ModuleType | None = None
         self._launch: kernels.Launch | None = None
+        self._saw_nan = False  # in what that launch returned
 
     def answer(self, ask: Ask) -> Answer:
         match ask.task:
@@ -130,7 +131,7 @@ class _Worker:
         return dataclasses.replace(observed, printed=printed, complaints=complaints)
 
     def _observe(self, ask: Ask) -> Attempt:
-        self._launch = None
+        self._launch, self._saw_nan = None, False
         with problems.caught(ask.file, Stage.IMPORT) as caught:
             self._module = self._module or loaded(Path(ask.file))
             function = _graded(self._module, ask.name)
@@ -149,24 +150,33 @@ class _Worker:
             return Attempt(problem=caught.problem, trace=trace, broken_annotation=broken)
         outputs = ()
         with problems.caught(ask.file, Stage.RUN) as caught, kernels.running(*_how(ask)):
-            outputs = tuple(map(arrays.from_numpy, self._launch.run(values)))
+            results = self._launch.run(values)
+            self._saw_nan = any(bool((result != result).any()) for result in results)
+            outputs = tuple(map(arrays.from_numpy, results))
         return Attempt(problem=caught.problem, trace=trace, outputs=outputs)
 
     def _clues(self, ask: Ask) -> Clues:
-        """Look closer at a launch whose result was wrong. What can't be had stays empty."""
+        """Look closer at a launch whose result was wrong. What can't be had stays empty.
+
+        What it makes of zeros in unwritten memory is of use only where NaN came of it.
+        """
         values = [arrays.to_numpy(array) for array in ask.inputs]
-        walk, with_zeros, shares = None, (), ()
+        walk, shares = None, ()
         with problems.caught(ask.file, Stage.RUN):
             trace = self._launch.trace() if self._launch else None
             walk = self._launch.walk() if self._launch else None
             # The learner's own copy of the spec will do: this explains a verdict, no more.
             spec = getattr(self._module, f"{ask.name}_spec")
             shares = specs.shares(spec, values, ask.keywords, trace.calls if trace else ())
-        with problems.caught(ask.file, Stage.RUN), kernels.running(*_how(ask), unwritten="zero"):
-            launch = kernels.Launch(_graded(self._module, ask.name), values, ask.keywords)
-            with_zeros = tuple(map(arrays.from_numpy, launch.run(values)))
+        with_zeros = self._with_zeros(ask, values) if self._saw_nan else ()
         self._printed()
         return Clues(walk, with_zeros, shares)
+
+    def _with_zeros(self, ask: Ask, values: list[Any]) -> tuple[Array, ...]:
+        with problems.caught(ask.file, Stage.RUN), kernels.running(*_how(ask), unwritten="zero"):
+            launch = kernels.Launch(_graded(self._module, ask.name), values, ask.keywords)
+            return tuple(map(arrays.from_numpy, launch.run(values)))
+        return ()
 
     def _on_chip(self, ask: Ask) -> OnChip:
         """Of the learner's launch or of a solution's: the way to a TPU, as far as it leads."""

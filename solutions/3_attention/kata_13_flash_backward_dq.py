@@ -87,8 +87,10 @@ def flash_backward_dq_inputs(key, *, B, N, T, S, H, dtype):
     """Queries that attend to many keys, or to few with scores above 100; lse and delta to match."""
     q, k, v, do = jax.random.normal(key, (4, B, N, max(T, S), H))
     sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40
-    q, do = (q[:, :, :T] * sharpness).astype(dtype), (do[:, :, :T] / sharpness).astype(dtype)
-    k, v = k[:, :, :S].astype(dtype), v[:, :, :S].astype(dtype)
+    # In sixteenths, so that every product and every sum is exact in float32.
+    q, k = jnp.round(16 * q[:, :, :T] * sharpness) / 16, jnp.round(16 * k[:, :, :S]) / 16
+    q, do = q.astype(dtype), (do[:, :, :T] / sharpness**2).astype(dtype)
+    k, v = k.astype(dtype), v[:, :, :S].astype(dtype)
     s = jnp.einsum("bnth,bnsh->bnts", q, k, preferred_element_type=jnp.float32) * H**-0.5
     lse = jax.nn.logsumexp(s, axis=-1, keepdims=True)
     o = jnp.einsum("bnts,bnsh->bnth", jnp.exp(s - lse), v.astype(jnp.float32))

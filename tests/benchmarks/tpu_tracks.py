@@ -12,13 +12,12 @@ arrays, for they decide what is moved. Nothing is run, so no TPU is needed; it t
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import importlib
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,11 @@ import numpy as np
 from jax.experimental.pallas.ops.tpu import flash_attention as flash
 from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
-from grader import specs, studies
+from grader import specs
+from grader.cases import draw
 from grader.catalog import Kata, katas
 from grader.loading import loaded
+from grader.model import Case, Reference
 from grader.tpu import Prediction, predictions
 from grader.tpu.chips import CHIPS, named
 from grader.tpu.compiler import xla_cycles
@@ -37,6 +38,7 @@ from grader.tpu.units import bytes_of, time_of
 
 ROOT = Path(__file__).parents[2]
 BLOCK = 512
+CAUSAL = 0  # the pattern of a sparse mask
 TILING = (512, 1024, 1024)
 # The package has a function of the module's name.
 megablox: Any = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.gmm")
@@ -47,10 +49,27 @@ SHIPPED: dict[str, tuple[Function, str]] = {}
 BY_XLA: dict[str, Function] = {}
 
 ATTENTION = {"B": 1, "N": 8, "T": 4096, "S": 4096, "H": 128, "bq": BLOCK, "bkv": BLOCK}
-GROUPED = dict(zip(("tm", "tk", "tn"), TILING, strict=True)) | {"G": 8, "K": 2048, "N": 2048}
+#: Of rows that tiles divide, or that one block holds, and of masks that jax has by name.
+SPECIAL: dict[str, dict[str, int]] = {
+    "dot_product_attention": {"T": 1024, "S": 1024},
+    "tiled_softmax": {"M": 4096, "N": 4096, "bm": 512, "bn": 1024},
+    "online_softmax": {"M": 4096, "N": 4096, "bm": 512, "bn": 1024},
+    "attention_one_q_block": {"T": 512},
+    "grouped_query_attention": {"K": 2},
+    "block_sparse_attention": {"pattern": CAUSAL},
+    "splash_attention": {"pattern": CAUSAL, "K": 8},
+    "splash_backward_dkv": {"pattern": CAUSAL},
+    "segment_ids_and_soft_cap": {"K": 8},
+    "ragged_sequence": {"K": 8, "T": 4000, "S": 4000},
+    "flash_backward_delta": {"bt": 2048},
+    "moe_layer": {"T": 4096, "D": 2048, "F": 2048, "E": 8, "top_k": 2, "td": 1024, "tf": 512},
+}
+GROUPED = dict(zip(("tm", "tk", "tn"), TILING, strict=True)) | {
+    **{"G": 8, "M": 8192, "K": 2048, "N": 2048, "T": 16, "pattern": 0}
+}
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Side:
     """One way of doing the job: its kernels, or why there is no prediction."""
 
@@ -64,49 +83,52 @@ class Side:
 
     @property
     def cells(self) -> list[str]:
-        """Time, HBM bytes and VMEM."""
+        """Time, HBM bytes and VMEM; or why there are none."""
         if self.trouble:
             return [self.trouble, "", ""]
+        if failures := [kernel.failure.message for kernel in self.kernels if kernel.failure]:
+            return [failures[0].partition("\n")[0], "", ""]
         seconds = self.seconds
-        told = [k.unknown or (k.failure.message if k.failure else "") for k in self.kernels]
-        used = max((k.vmem.used for k in self.kernels if k.vmem), default=0)
+        told = [kernel.unknown for kernel in self.kernels if kernel.unknown]
+        used = max((kernel.vmem.used for kernel in self.kernels if kernel.vmem), default=0)
         moved = sum(kernel.bytes for kernel in self.kernels)
-        first = time_of(seconds) if seconds is not None else next(filter(None, told), "–")
+        first = time_of(seconds) if seconds is not None else told[0]
         return [first, bytes_of(moved), bytes_of(used)]
 
 
-def sizes_of(exercise: Kata) -> dict[str, int]:
-    """The production size: those of its names that the key's cases have."""
+def case_of(exercise: Kata) -> Case:
+    """The production size: of those above, what the key's cases have."""
     wanted = ATTENTION if exercise.track == "3_attention" else GROUPED
-    return {name: size for name, size in wanted.items() if name in exercise.key.choices}
+    wanted = wanted | SPECIAL.get(exercise.name, {})
+    given = {name: size for name, size in wanted.items() if name in exercise.key.choices}
+    return dataclasses.replace(draw(exercise.id, exercise.key, 0, given)[0], dtype="bfloat16")
 
 
-def side(function: Function, args: Sequence[Any], chip: str, **keywords: Any) -> Side:
+def side(function: Function, args: Sequence[Any], chip: str, kernels: str = "", **kw: Any) -> Side:
+    """What a launch's kernels take; of those whose name ends so, where that is asked."""
     try:
-        return Side(predictions(function, *args, chip=chip, **keywords))
+        found = predictions(function, *args, chip=chip, **kw)
     except Exception as error:
         return Side(trouble=f"{type(error).__name__}: {str(error).partition(chr(10))[0][:80]}")
+    return Side(tuple(kernel for kernel in found if kernels in kernel.call.name))
 
 
-def by_xla(function: Function, args: Sequence[Any], chip: str, **keywords: Any) -> str:
+def by_xla(function: Function, args: Sequence[Any], chip: str) -> str:
     """XLA's estimate, or why there is none."""
-    found = xla_cycles(function, args, named(chip), **keywords)
+    found = xla_cycles(function, args, named(chip))
     return time_of(found.cycles / named(chip).clock) if found.cycles else found.missing
 
 
-def rows(exercise: Kata, chip: str) -> Iterator[list[str]]:
-    given = {name: str(size) for name, size in sizes_of(exercise).items()}
-    case = studies.case_of(exercise, 0, 0, given | {"dtype": "bfloat16"})
-    solution = loaded(exercise.solution)
-    reference = specs.reference(solution, exercise.name, case, evaluated=False)
-    spec, keywords = specs.spec_of(solution, exercise.name, case)
+def row(exercise: Kata, reference: Reference, spec: Function, own: Function, chip: str) -> str:
+    """The table's row for one solution on one chip."""
     inputs = [specs.argument(array) for array in reference.inputs]
-    own = side(getattr(solution, exercise.name), inputs, chip, **reference.keywords)
-    other = SHIPPED.get(exercise.name)
-    shipped = side(other, inputs, chip) if other else Side(trouble="–")
-    estimate = by_xla(BY_XLA.get(exercise.name, functools.partial(spec, **keywords)), inputs, chip)
-    ratio = f"{own.seconds / shipped.seconds:.2f}" if own.seconds and shipped.seconds else "–"
-    yield [f"{exercise.number} {exercise.name}", chip, *own.cells, *shipped.cells, ratio, estimate]
+    ours = side(own, inputs, chip, **reference.keywords)
+    function, kernels = SHIPPED.get(exercise.name, (None, ""))
+    theirs = side(function, inputs, chip, kernels) if function else Side(trouble="–")
+    ratio = f"{ours.seconds / theirs.seconds:.2f}" if ours.seconds and theirs.seconds else "–"
+    estimate = by_xla(BY_XLA.get(exercise.name, spec), inputs, chip)
+    cells = [exercise.number, exercise.name, chip, *ours.cells, *theirs.cells, ratio, estimate]
+    return "| " + " | ".join(cells) + " |"
 
 
 # ---- the same jobs, as JAX does them ----
@@ -196,3 +218,71 @@ def _(x: Any, w: Any, sizes: Any, dy: Any) -> Any:
     y = megablox.gmm(x, w, sizes, x.dtype, tiling=TILING)
     dx = megablox.gmm(dy, w, sizes, x.dtype, tiling=TILING, transpose_rhs=True)
     return y, dx, megablox.tgmm(x.T, dy, sizes, x.dtype, tiling=TILING)
+
+
+@shipped("block_sparse_attention")
+@shipped("splash_attention")
+def _(q: Any, k: Any, v: Any, *tables: Any) -> Any:
+    causal = splash.CausalMask((q.shape[2], k.shape[2]))
+    return jax.vmap(_splash(causal, q.shape[1]))(q * q.shape[-1] ** -0.5, k, v)
+
+
+@shipped("splash_backward_dkv", "dkv")
+def _(q: Any, k: Any, v: Any, do: Any, *_: Any) -> Any:
+    kernel = _splash(splash.CausalMask((q.shape[2], k.shape[2])), q.shape[1])
+    return jax.vjp(jax.vmap(kernel), q * q.shape[-1] ** -0.5, k, v)[1](do)
+
+
+@shipped("segment_ids_and_soft_cap")
+def _(q: Any, k: Any, v: Any, q_ids: Any, kv_ids: Any) -> Any:
+    mask = splash.FullMask((q.shape[2], k.shape[2]))
+    kernel = _splash(mask, q.shape[1], attn_logits_soft_cap=50.0)
+    ids = splash.SegmentIds(q=q_ids[:, 0], kv=kv_ids[:, 0])
+    return jax.vmap(kernel)(q * q.shape[-1] ** -0.5, k, v, ids)
+
+
+@shipped("moe_layer")
+def _(x: Any, logits: Any, gate: Any, up: Any, down: Any) -> Any:
+    """Three grouped matmuls, groups of one size; SwiGLU between them is not counted."""
+    rows = np.full(len(gate), 2 * len(x) // len(gate), np.int32)
+    both = jax.numpy.repeat(x, 2, axis=0)
+    hidden = [megablox.gmm(both, w, rows, x.dtype, tiling=TILING) for w in (gate, up)]
+    return megablox.gmm(hidden[0] * hidden[1], down, rows, x.dtype, tiling=TILING)
+
+
+def _by_ragged_dot(x: Any, w: Any, sizes: Any, *_: Any) -> Any:
+    return jax.lax.ragged_dot(x, w, sizes)
+
+
+BY_XLA.update(ragged_grouped_matmul=_by_ragged_dot, launch_grouped_matmul=_by_ragged_dot)
+
+
+def main() -> None:
+    """Predict every solution on each chip, and print the table."""
+    parser = argparse.ArgumentParser(
+        description="Predict two tracks' solutions beside JAX's kernels."
+    )
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    parser.add_argument("--chip", action="append", choices=list(CHIPS))
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", DeprecationWarning)
+    titles = "kata, , chip, ours, HBM, VMEM, jax, HBM, VMEM, ours / jax, XLA"
+    print(f"jax {jax.__version__}\n\n| {titles.replace(', ', ' | ')} |")
+    print("|" + "---|" * len(titles.split(", ")))
+    started = time.perf_counter()
+    for exercise in katas(ROOT, "solutions"):
+        asked = not options.words or any(word in exercise.name for word in options.words)
+        if exercise.track[0] in "34" and exercise.key.kernel and asked:
+            case = case_of(exercise)
+            solution = loaded(exercise.solution)
+            reference = specs.reference(solution, exercise.name, case, evaluated=False)
+            spec, keywords = specs.spec_of(solution, exercise.name, case)
+            spec = functools.partial(spec, **keywords)
+            for chip in options.chip or ("v5e", "v6e"):
+                own = getattr(solution, exercise.name)
+                print(row(exercise, reference, spec, own, chip), flush=True)
+    print(f"\n{time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
