@@ -172,3 +172,19 @@ def test_every_key_names_a_solution() -> None:
     for file in (ROOT / "solutions").glob("*/*.toml"):
         assert file.with_suffix(".py").exists(), file
         keys.load(file)
+
+
+def test_no_launch_may_call_its_spec(grader: Grader, tmp_path: Path) -> None:
+    """Where there is no kernel to ask for, the spec itself would be a right answer."""
+    plain = next(kata for kata in EVERY if not kata.key.kernel)
+    spec = f"return {plain.name}_spec(*arrays, **sizes)"
+    text = re.sub(
+        rf"def {plain.name}\([\s\S]*?(?=\n\n\ndef test_)",
+        f"def {plain.name}(*arrays, **sizes):\n    {spec}",
+        plain.solution.read_text(),
+    )
+    called = with_text(plain, tmp_path, text)
+    grade = grader.grade(called, draw(called.id, called.key, FIRST_SEED)[0], 60)
+    assert grade.state is State.FAILED
+    assert grade.finding
+    assert f"it calls {plain.name}_spec" in grade.finding.message

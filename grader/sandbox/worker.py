@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -139,7 +139,11 @@ class _Worker:
             return Attempt(problem=caught.problem)
         values = [arrays.to_numpy(array) for array in ask.inputs]
         trace, broken = None, ""
-        with problems.caught(ask.file, Stage.TRACE) as caught, kernels.running(*_how(ask)):
+        with (
+            problems.caught(ask.file, Stage.TRACE) as caught,
+            kernels.running(*_how(ask)),
+            _without_spec(self._module, ask.name),
+        ):
             try:
                 self._launch = kernels.Launch(_checked(function), values, ask.keywords)
             except TypeCheckError as error:
@@ -205,6 +209,25 @@ class _Worker:
 
 def _how(ask: Ask) -> tuple[Mode, int]:
     return ask.mode, ask.case.seed
+
+
+@contextlib.contextmanager
+def _without_spec(module: ModuleType | None, name: str) -> Iterator[None]:
+    """Trace a launch that may not call the spec: that would be right, and teach nothing."""
+    spec = f"{name}_spec"
+    original = getattr(module, spec, None)
+    if module is None or original is None:
+        yield
+        return
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise problems.NotGraded(f"it calls {spec}, which only says what must come back")
+
+    setattr(module, spec, refused)
+    try:
+        yield
+    finally:
+        setattr(module, spec, original)
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
