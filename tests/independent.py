@@ -51,14 +51,9 @@ independent(
 independent("causal_flash")(functools.partial(attention, is_causal=True))
 
 
-@independent("tiled_softmax")
+@independent("tiled_softmax", "online_softmax")
 def _(x: Any) -> Any:
     return jnp.exp(jax.nn.log_softmax(x, axis=1))
-
-
-@independent("online_softmax")
-def _(x: Any) -> Any:
-    return jax.nn.logsumexp(x, axis=1, keepdims=True)
 
 
 @independent("flash_backward_delta")
@@ -87,7 +82,8 @@ def _by_splash(mask: Any, q: Any, k: Any, v: Any) -> Any:
     heads = splash.MultiHeadMask([splash.NumpyMask(np.asarray(mask))] * q.shape[1])
     sizes = splash.BlockSizes.get_default()
     kernel = splash.make_splash_mha_single_device(heads, block_sizes=sizes, interpret=True)
-    return jax.vmap(kernel)(q * q.shape[-1] ** -0.5, k, v)
+    o: Any = jax.vmap(kernel)(q * q.shape[-1] ** -0.5, k, v)
+    return o
 
 
 @independent("block_sparse_attention")
@@ -120,14 +116,16 @@ def _(q: Any, k: Any, v: Any, q_ids: Any, kv_ids: Any, *, cap: int) -> Any:
     kernel = splash.make_splash_mha_single_device(
         heads, attn_logits_soft_cap=float(cap), interpret=True
     )
-    ids = splash.SegmentIds(q=q_ids[:, 0], kv=kv_ids[:, 0])
-    return jax.vmap(kernel)(q * q.shape[-1] ** -0.5, k, v, ids)
+    ids = splash.SegmentIds(q=q_ids, kv=kv_ids)
+    o: Any = jax.vmap(kernel)(q * q.shape[-1] ** -0.5, k, v, ids)
+    seen = jnp.any(q_ids[:, :, None] == kv_ids[:, None], axis=2)
+    return jnp.where(seen[:, None, :, None], o, 0)
 
 
 def _dense(partial: Any, kinds: Any, data: Any, masks: Any, *, columns: int) -> Any:
     """The bool mask that tables stand for, block by block; `columns` is its width."""
     _, high, wide = partial.shape
-    dense = np.zeros((len(kinds) * high, columns), bool)
+    dense: Any = np.zeros((len(kinds) * high, columns), bool)
     for (row, step), kind in np.ndenumerate(np.asarray(kinds)):
         if kind:
             start = int(data[row, step]) * wide
@@ -138,7 +136,7 @@ def _dense(partial: Any, kinds: Any, data: Any, masks: Any, *, columns: int) -> 
 
 def _seen(mask: Any, o: Any) -> Any:
     """A query that sees no key gets 0; others define nothing for it."""
-    return jnp.where(np.asarray(mask).any(1)[:, None], o, 0)
+    return jnp.where(jnp.any(jnp.asarray(mask), axis=1)[:, None], o, 0)
 
 
 @independent("permuted_matmul")

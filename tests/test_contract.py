@@ -30,7 +30,7 @@ each = pytest.mark.parametrize("exercise", EVERY, ids=lambda kata: kata.name)
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
-        seeds = [int(seed) for seed in metafunc.config.getoption("--seeds").split(",")]
+        seeds = [int(seed) for seed in str(metafunc.config.getoption("--seeds")).split(",")]
         metafunc.parametrize("seed", seeds, ids=lambda seed: f"seed{seed}")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+from jax.extend import core
 
 
 @contextlib.contextmanager
@@ -43,7 +44,7 @@ class _Runner:
             if id(jaxpr) not in self._compiled:
 
                 def program(consts: Any, *args: Any) -> None:
-                    jax.core.eval_jaxpr(jaxpr, consts, *args)
+                    core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, consts))(*args)
 
                 compiled = jax.jit(program).lower(consts, *args).compile()
                 self._compiled[id(jaxpr)] = (jaxpr, compiled)

@@ -98,7 +98,8 @@ def block_sparse_attention_inputs(key, *, B, N, T, S, H, bq, bkv, pattern, dtype
 def random_blocks(key, T, S, bq, bkv):
     """Full, partial and empty blocks; partial ones have rows that are all masked."""
     kind_key, row_key, element_key = jax.random.split(key, 3)
-    kind = jax.random.randint(kind_key, (T // bq, S // bkv), 0, 3).at[0, 1:].set(0)
+    kind = jax.random.randint(kind_key, (T // bq, S // bkv), 0, 3)
+    kind = kind.at[0, 1:].set(0).at[1, 0].set(2).at[1, -1].set(1)
     kind = jnp.repeat(jnp.repeat(kind, bq, axis=0), bkv, axis=1)
     rows = jax.random.bernoulli(row_key, 0.5, (T, 1))
     elements = jax.random.bernoulli(element_key, 0.5, (T, S))

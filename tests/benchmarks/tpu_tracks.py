@@ -104,10 +104,10 @@ def case_of(exercise: Kata) -> Case:
     return dataclasses.replace(draw(exercise.id, exercise.key, 0, given)[0], dtype="bfloat16")
 
 
-def side(function: Function, args: Sequence[Any], chip: str, kernels: str = "", **kw: Any) -> Side:
-    """What a launch's kernels take; of those whose name ends so, where that is asked."""
+def side(function: Function, args: Sequence[Any], chip: str, kernels: str = "") -> Side:
+    """What a launch's kernels take: those in whose names that word is."""
     try:
-        found = predictions(function, *args, chip=chip, **kw)
+        found = predictions(function, *args, chip=chip)
     except Exception as error:
         return Side(trouble=f"{type(error).__name__}: {str(error).partition(chr(10))[0][:80]}")
     return Side(tuple(kernel for kernel in found if kernels in kernel.call.name))
@@ -122,7 +122,7 @@ def by_xla(function: Function, args: Sequence[Any], chip: str) -> str:
 def row(exercise: Kata, reference: Reference, spec: Function, own: Function, chip: str) -> str:
     """The table's row for one solution on one chip."""
     inputs = [specs.argument(array) for array in reference.inputs]
-    ours = side(own, inputs, chip, **reference.keywords)
+    ours = side(functools.partial(own, **reference.keywords), inputs, chip)
     function, kernels = SHIPPED.get(exercise.name, (None, ""))
     theirs = side(function, inputs, chip, kernels) if function else Side(trouble="–")
     ratio = f"{ours.seconds / theirs.seconds:.2f}" if ours.seconds and theirs.seconds else "–"
@@ -135,7 +135,7 @@ def row(exercise: Kata, reference: Reference, spec: Function, own: Function, chi
 
 
 def shipped(name: str, kernels: str = "") -> Callable[[Function], Function]:
-    """Register what JAX ships for a kata's job: of its kernels those whose names end so."""
+    """Register what JAX ships for a kata's job: its kernels in whose names that word is."""
 
     def add(function: Function) -> Function:
         SHIPPED[name] = (function, kernels)
@@ -157,7 +157,8 @@ def _flash(q: Any, k: Any, v: Any, causal: bool = False, segments: Any = None) -
 
 def _splash(mask: Any, heads: int, one_kv: bool = False, **options: Any) -> Function:
     edges = ("q", "kv", "kv_compute", "q_dkv", "kv_dkv", "kv_dkv_compute", "q_dq", "kv_dq")
-    sizes = splash.BlockSizes(**{f"block_{edge}": BLOCK for edge in edges})
+    blocks: dict[str, Any] = {f"block_{edge}": BLOCK for edge in edges}
+    sizes = splash.BlockSizes(**blocks)
     make = splash.make_splash_mqa_single_device if one_kv else splash.make_splash_mha_single_device
     return make(splash.MultiHeadMask([mask] * heads), block_sizes=sizes, **options)
 
@@ -237,15 +238,16 @@ def _(q: Any, k: Any, v: Any, do: Any, *_: Any) -> Any:
 def _(q: Any, k: Any, v: Any, q_ids: Any, kv_ids: Any) -> Any:
     mask = splash.FullMask((q.shape[2], k.shape[2]))
     kernel = _splash(mask, q.shape[1], attn_logits_soft_cap=50.0)
-    ids = splash.SegmentIds(q=q_ids[:, 0], kv=kv_ids[:, 0])
+    ids = splash.SegmentIds(q=q_ids, kv=kv_ids)
     return jax.vmap(kernel)(q * q.shape[-1] ** -0.5, k, v, ids)
 
 
 @shipped("moe_layer")
 def _(x: Any, logits: Any, gate: Any, up: Any, down: Any) -> Any:
-    """Three grouped matmuls, groups of one size; SwiGLU between them is not counted."""
-    rows = np.full(len(gate), 2 * len(x) // len(gate), np.int32)
-    both = jax.numpy.repeat(x, 2, axis=0)
+    """Three grouped matmuls for the same groups; SwiGLU between them is not counted."""
+    experts = jax.lax.top_k(logits, SPECIAL["moe_layer"]["top_k"])[1].ravel()
+    rows = jax.numpy.bincount(experts, length=len(gate)).astype(np.int32)
+    both = jax.numpy.repeat(x, len(experts) // len(x), axis=0)
     hidden = [megablox.gmm(both, w, rows, x.dtype, tiling=TILING) for w in (gate, up)]
     return megablox.gmm(hidden[0] * hidden[1], down, rows, x.dtype, tiling=TILING)
 
