@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 #: From the ground up, as drawn in CONTRIBUTING.md. A module imports from rows below its own only; a
 #: package is one entry, inside which modules may import each other without going in circles.
 ROWS = (
-    ("model", "codec", "regions", "arithmetic", "template", "loading", "rendering"),
+    ("model", "codec", "regions", "arithmetic", "template", "loading", "rendering", "git"),
     ("keys", "arrays", "devices", "kernels"),
     ("catalog", "cases", "tpu"),
     ("repository", "specs"),

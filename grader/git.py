@@ -1,0 +1,76 @@
+"""Git through its own command: what this clone knows of its files and their history.
+
+Nothing here knows katas. Every path is relative to the folder that `Git` was made for, with
+forward slashes, also where that folder is not the top of the work tree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class GitError(ValueError):
+    """A git command failed; the text is what git said."""
+
+
+class NoGit(GitError):
+    """There is no git here: the command is not installed, or the folder is in no work tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """Git in one folder of a work tree. Make one with `git_in`."""
+
+    folder: Path
+
+    def __call__(self, *arguments: str, given: bytes | None = None) -> str:
+        """What a git command prints. Raises GitError with what it says where it fails."""
+        ran = self.try_(*arguments, given=given)
+        if ran.returncode:
+            said = ran.stderr.strip() or ran.stdout.strip() or f"exit code {ran.returncode}"
+            raise GitError(f"git {arguments[0]}: {said}")
+        return ran.stdout
+
+    def try_(self, *arguments: str, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a git command that may well fail; its words in English, its paths unquoted."""
+        environ = {**os.environ, "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
+        ran = subprocess.run(
+            ["git", "-c", "core.quotePath=false", *arguments],
+            cwd=self.folder,
+            env=environ,
+            input=given,
+            stdin=None if given is not None else subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        out, err = (end.decode("utf-8", "replace") for end in (ran.stdout, ran.stderr))
+        return subprocess.CompletedProcess(ran.args, ran.returncode, out, err)
+
+
+def git_in(folder: Path) -> Git:
+    """Git for a folder of a work tree. Raises NoGit, which says what is missing."""
+    if shutil.which("git") is None:
+        raise NoGit("git is not installed")
+    git = Git(folder)
+    inside = git.try_("rev-parse", "--is-inside-work-tree")
+    if inside.returncode:
+        # Also said where another user owns the folder, and then git says what to do about it.
+        said = inside.stderr.strip().removeprefix("fatal: ")
+        raise NoGit(said.partition("\n")[0] if "dubious" in said else "not a git repository")
+    if inside.stdout.strip() != "true":
+        raise NoGit("a git repository without a work tree")
+    return git
+
+
+def blob_id(content: bytes) -> str:
+    """The id that git gives a file's content (SHA-1, 40 hex digits), line ends as git stores them.
+
+    A clone that writes CRLF into its work tree (core.autocrlf) has the same id as one that doesn't.
+    """
+    stored = content.replace(b"\r\n", b"\n")
+    return hashlib.sha1(b"blob %d\0" % len(stored) + stored, usedforsecurity=False).hexdigest()
