@@ -17,6 +17,7 @@ from grader import costs, repository
 from grader.catalog import SOLUTIONS, Kata, katas, named
 from grader.regions import regions
 from grader.repository import STATE, RepositoryError, Synced
+from grader.watching import command as watching
 
 Command = Callable[[argparse.Namespace, Path, Console], int]
 
@@ -67,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     reset = add("reset", _reset, "put a kata's stub back; what you wrote is saved first")
     reset.add_argument("name")
     costs.add_commands(add)
+    watching.add_commands(add)
     sync = add("sync", _sync, "for authors: generate the katas from the solutions")
     sync.add_argument("--check", action="store_true", help="only compare; exit 1 if they differ")
     new = add("new", _new, "for authors: the three files of a new kata")

@@ -23,7 +23,8 @@ ROWS = (
     ("sandbox", "checks"),
     ("grading",),
     ("session", "studies"),
-    ("items", "report", "costs"),
+    ("report", "costs"),
+    ("items", "watching"),
     ("plugin", "cli"),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
