@@ -14,7 +14,7 @@ from grader.keys import KeyProblem
 from grader.model import Case, Grade, State
 from grader.regions import RegionError
 from grader.report.explanation import explained
-from grader.report.standings import Standing, same_failure, standings
+from grader.report.standings import same_failure, standings
 from grader.watching.commands import words
 from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
 from grader.watching.screen import Screen
@@ -193,7 +193,7 @@ class Watch:
         if self._waiting:
             return self._next_in_line()
         if standing.state is State.PASSED:
-            self._record(run.kata, standing)
+            self._record(run.kata)
         self._bar()
 
     def _not_graded(self, run: int, why: str) -> None:
@@ -215,8 +215,9 @@ class Watch:
 
     # ---- the record ----
 
-    def _record(self, kata: Kata, standing: Standing) -> None:
+    def _record(self, kata: Kata) -> None:
         """pytest alone writes down that a kata is solved, on hidden cases that it draws anew."""
+        self._screen.note("pytest confirms it, on hidden cases drawn anew …")
         chip, seconds = self._settings.chip, self._settings.seconds
         file = f"{KATAS}/{kata.id}.py"
         limit = () if seconds is None else (f"--timeout={seconds:g}",)
@@ -234,11 +235,11 @@ class Watch:
 
     def _recorded(self, event: Ended) -> None:
         if event.code:
-            self._screen.note("but on hidden cases that were drawn anew:", "red")
+            self._screen.note("not confirmed; on other hidden cases:", "red")
             self._screen.text(event.said)
         else:
             said = [line for line in event.said.splitlines() if line.startswith(RECORD)]
-            self._screen.note("passed again on hidden cases that were drawn anew", "green")
+            self._screen.note("confirmed", "green")
             self._screen.text("\n".join(said))
         self._bar()
 

@@ -25,7 +25,7 @@ from grader.catalog import Kata, katas
 
 ROOT = Path(__file__).parents[2]
 PAUSE = 4.0  # seconds, in which a worker is made ready for the next save
-VERDICT, CONFIRMED = " ★★★ ", "drawn anew"
+VERDICT, CONFIRMED = " ★★★ ", "  confirmed"
 
 
 def repository(folder: Path) -> Path:
