@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from grader.catalog import Kata
+from grader.git import blob_id
 from grader.grading import BrokenKata
 from grader.keys import KeyProblem
 from grader.model import Case, Check, Finding, Grade, State
@@ -74,7 +75,10 @@ class KataCase(pytest.Item):
 
     def runtest(self) -> None:
         """Grade the case: returns for a pass, skips for a todo, raises KataFailed otherwise."""
+        content = self._content()
         grade = self._grade()
+        if content is not None and content == self._content():
+            grade = dataclasses.replace(grade, blob=blob_id(content))
         if grade.state is State.TODO and self.session_of_katas.requires(self.kata):
             grade = dataclasses.replace(grade, state=State.FAILED, finding=REQUIRED)
         self.stash[GRADE] = grade
@@ -85,6 +89,12 @@ class KataCase(pytest.Item):
             self.add_report_section("call", "full error", grade.finding.full)
         if grade.finding and grade.state is State.FAILED:
             raise KataFailed(self._explanation(grade.finding, grade.drawn))
+
+    def _content(self) -> bytes | None:
+        try:
+            return self.path.read_bytes()
+        except OSError:
+            return None  # deleted since it was collected
 
     def _grade(self) -> Grade:
         session = self.session_of_katas
