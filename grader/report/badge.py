@@ -14,7 +14,7 @@ from grader.model import MOST_STARS
 from grader.record.present import Known, Present
 from grader.report.progress import standing
 
-OURS = "<!-- Drawn by kata progress --svg, which may draw it anew. -->"
+OURS = "<!-- Drawn by kata progress, which may draw it anew. -->"
 WIDTH = 480
 _EDGE, _LABEL, _CELL, _GAP = 16, 148, 16, 3
 _TOP, _ROW = 60, 26  # where the first track starts, and how high each is

@@ -42,9 +42,10 @@ def log_of(found: History, today: datetime.date, notes: tuple[str, ...] = ()) ->
 
 
 def _line(event: Event, width: int) -> Text:
-    sign, colour = ("~", "yellow") if event.what is What.CHANGED else ("✔", "green")
+    changed = event.what is What.CHANGED
+    sign, colour = ("~", "yellow") if changed else ("✔", "green")
     line = Text("  ", no_wrap=True, overflow="ellipsis")
-    line.append(sign, colour).append(" ").append_text(marks.stars(event.stars))
+    line.append(sign, colour).append(" ").append_text(marks.stars(0 if changed else event.stars))
     line.append(f" {name_of(event.kata):<{width}}  ")
     return line.append(event.commit[:_ID] or "not committed", "dim").append(f"  {_why(event)}")
 
@@ -52,7 +53,7 @@ def _line(event: Event, width: int) -> Text:
 def _why(event: Event) -> str:
     match event.what:
         case What.CHANGED:
-            return "changed: these stars are gone until it passes"
+            return f"changed since {marks.stars(event.stars).plain}"
         case What.AGAIN:
             return "back as it was"
         case What.SOLVED if event.gained == event.stars:
