@@ -140,6 +140,5 @@ def _message(one: Present, last: Head) -> str:
     judges = ", ".join(f"{name} {version}" for name, version in one.last.versions if version != "-")
     return (
         f"{verb} {kata.name}: {title} ({stars})\n\n"
-        f"Track {kata.track}, kata {kata.number}, passed on {one.last.date}"
-        f"{f' with {judges}' if judges else ''}.\n"
+        f"Track {kata.track}, kata {kata.number}. Passed on {one.last.date}.\n{judges}\n"
     )

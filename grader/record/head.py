@@ -57,9 +57,8 @@ def uncommitted(
     solved = [one for one in found if one.known is Known.SOLVED]
     if not solved:
         return ()
-    paths = "".join(f"{place(one.kata)}\n" for one in solved)
     # Git's own ids, since attributes and settings may have it store other line ends.
-    blobs = git("hash-object", "--stdin-paths", given=paths.encode()).split()
+    blobs = git("hash-object", "--", *(place(one.kata) for one in solved)).split()
     told = set(last.ledger.passes)
     behind = {one.kata for one in ledger.passes if one not in told}
     return tuple(

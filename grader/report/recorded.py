@@ -10,7 +10,7 @@ from rich.text import Text
 
 from grader.catalog import katas, name_of
 from grader.git import NoGit, git_in
-from grader.model import Grade
+from grader.model import Grade, State
 from grader.record.ledger import Pass
 from grader.record.recording import Recorded, passes, record
 from grader.report import jsonfile, marks
@@ -23,6 +23,8 @@ _JUDGES = {"grader": "pallas-katas", "jax": "jax", "libtpu": "libtpu"}
 
 def remember(session: Session, grades: Sequence[Grade]) -> Recorded:
     """Record the passes among a whole session's grades."""
+    if not any(grade.state is State.PASSED for grade in grades):
+        return Recorded()
     versions = jsonfile.versions()
     judges = {name: versions[package] for name, package in _JUDGES.items()}
     judges["chip"] = session.chips[0]
