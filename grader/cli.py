@@ -1,4 +1,4 @@
-"""The `kata` command: find, hint, show, reset, progress, commit, cost, trace; for authors, sync and new."""
+"""The `kata` command: find, hint, show, reset; and for authors, sync and new."""
 
 from __future__ import annotations
 

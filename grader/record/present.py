@@ -60,11 +60,11 @@ def present(kata: Kata, ledger: Ledger) -> Present:
 
 
 def upcoming(found: Iterable[Present]) -> Present | None:
-    """The kata to turn to: the first that is not solved.
+    """The kata to turn to: the first that is there and not solved.
 
     Where the ledger knows none of them, what was edited may well be right: then the first stub.
     """
-    every = [one for one in found if one.known is not Known.GONE]
+    every = tuple(found)
     told = any(one.last for one in every)
     turns = (Known.TODO, Known.EDITED, Known.CHANGED) if told else (Known.TODO,)
     return next((one for one in every if one.known in turns), None)
