@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.syntax import Syntax
 from rich.text import Text
 
@@ -18,6 +18,7 @@ from grader.catalog import SOLUTIONS, Kata, katas, named
 from grader.record.ledger import read
 from grader.record.present import Known, Present, present, presents, upcoming
 from grader.regions import regions
+from grader.rendering import show
 from grader.report import marks
 from grader.report.progress import SIGNS, standing
 from grader.repository import STATE, RepositoryError, Synced
@@ -93,13 +94,15 @@ def _list(options: argparse.Namespace, root: Path, console: Console) -> int:
     lines = [(kata, *_state(present(kata, ledger))) for kata in found]
     wide = max(len(kata.name) for kata in found)
     told = max(len(Known.EDITED.value), *(len(words) for _, words, _ in lines))
+    parts: list[Text] = []
     for track in dict.fromkeys(kata.track for kata in found):
-        console.print(Text(track, "bold"))
+        parts.append(Text(track, "bold"))
         for kata, words, colour in (line for line in lines if line[0].track == track):
-            number, name = (f"  {kata.number} ", "dim"), f" {kata.name:<{wide}}  "
-            line = Text.assemble(number, name, (f"{words:<{told}}  ", colour), kata.key.concept)
-            console.print(line, no_wrap=True, overflow="ellipsis")
-    console.print(Text("edited, changed: right or wrong, pytest -k kata tells", "dim"))
+            line = Text(no_wrap=True, overflow="ellipsis")
+            line.append(f"  {kata.number} ", "dim").append(f" {kata.name:<{wide}}  ")
+            parts.append(line.append(f"{words:<{told}}  ", colour).append(kata.key.concept))
+    parts.append(Text("edited, changed: right or wrong, pytest -k kata tells", "dim"))
+    show(Group(*parts), console)
     return 0
 
 
@@ -124,7 +127,7 @@ def _next(options: argparse.Namespace, root: Path, console: Console) -> int:
     console.print(Text(_where(one.kata), "cyan"))
     console.print(f"  {one.kata.key.title}: {one.kata.key.concept}", markup=False)
     if one.known is not Known.TODO:
-        console.print(f"  {standing(one)}", markup=False)
+        show(Text(f"  {standing(one)}"), console)
     console.print(f"  pytest -k {one.kata.name}      stuck?  kata hint {one.kata.name}")
     return 0
 

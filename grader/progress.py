@@ -103,10 +103,9 @@ def _commit(options: argparse.Namespace, root: Path, console: Console) -> int:
     for one in uncommitted(git, asked, ledger, head(git)):
         if done := commits.commit(git, one):
             made += 1
-            console.print(f"{done.id}  {done.subject}", markup=False, soft_wrap=True)
+            _say(f"{done.id}  {done.subject}", console)
     for one in unsolved:
-        told = f"{one.kata.name} is not solved as it is: {standing(one)}"
-        console.print(told, markup=False, soft_wrap=True)
+        _say(f"{one.kata.name} is not solved as it is: {standing(one)}", console)
     if made and not commits.branch(git):
         console.print("These are on no branch (a detached HEAD): git switch -c NAME keeps them")
     if not made and not unsolved:
@@ -116,6 +115,10 @@ def _commit(options: argparse.Namespace, root: Path, console: Console) -> int:
             else "Nothing to commit: no kata is solved as it is; pytest -k NAME grades one"
         )
     return 1 if unsolved else 0
+
+
+def _say(line: str, console: Console) -> None:
+    show(Text(line, no_wrap=True, overflow="ignore"), console)
 
 
 def _asked(

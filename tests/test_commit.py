@@ -25,7 +25,7 @@ def nothing_left(clone: Clone) -> bool:
     return "Nothing to commit: the last commit has every solved kata" in clone.shop.run("commit")
 
 
-def test_each_solved_kata_is_one_commit(clone: Clone) -> None:
+def test_each_solved_exercise_is_one_commit(clone: Clone) -> None:
     shop = clone.shop
     last = clone.passed(shop.row_max, stars=2)
     first = clone.passed(shop.double)
@@ -221,6 +221,13 @@ def test_in_the_middle_of_something_it_is_refused(clone: Clone, what: str) -> No
     said = clone.shop.run("commit", code=2)
     assert f"a {what} is under way: first git {what} --continue, or git {what} --abort" in said
     assert clone.git("rev-parse", "HEAD") == before
+
+
+def test_while_another_command_is_at_work_it_is_refused(clone: Clone) -> None:
+    clone.passed(clone.shop.double)
+    (clone.root / ".git" / "index.lock").touch()
+    assert "another git command is at work" in clone.shop.run("commit", code=2)
+    assert clone.subjects() == ["As shipped"]
 
 
 def hook(clone: Clone, name: str, text: str) -> None:

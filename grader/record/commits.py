@@ -37,7 +37,13 @@ class Made:
 
 
 def require_quiet(git: Git) -> None:
-    """Raise GitError while a merge or the like is under way, or the ledger is in conflict."""
+    """Raise GitError while a merge or the like is under way, or the ledger is in conflict.
+
+    Also while another command holds the index, which is written after the commit is made.
+    """
+    lock = git.folder / git("rev-parse", "--git-path", "index.lock").strip()
+    if lock.exists():
+        raise GitError(f"another git command is at work: {lock} is there")
     for name, (what, ends) in _UNDER_WAY.items():
         if (git.folder / git("rev-parse", "--git-path", name).strip()).exists():
             back = ends.replace("--continue", "--abort")

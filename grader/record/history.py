@@ -33,16 +33,16 @@ class What(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a kata. `commit` is a whole id, "" where none tells of it.
+    """Something that happened to a kata. `gained` are the stars that it never had before.
 
-    `gained` are the stars that the kata never had before.
+    `commit` is an id of 40 digits, "" where it is not known, None where no commit tells of it.
     """
 
     what: What
     kata: str
     day: datetime.date
     stars: int
-    commit: str = ""
+    commit: str | None = ""
     gained: int = 0
 
 
@@ -90,24 +90,26 @@ class History:
 def history(ledger: Ledger, git: Git | None) -> History:
     """What ledger and commits tell. Without git, the ledger alone. Raises git.GitError."""
     if git is None or git.try_("rev-parse", "--verify", "--quiet", "HEAD").returncode:
-        found = [(one.date, 0, _event(one, None)) for one in ledger.passes]
-        return History(_in_order(found))
+        commit = None if git else ""
+        return History(
+            _in_order((one.date, 0, _solved(one, one.date, commit)) for one in ledger.passes)
+        )
     shallow = git("rev-parse", "--is-shallow-repository").strip() == "true"
     commits = _log(git, shallow, "-c", "--raw", "--", KATAS)
     brought = _brought(_log(git, shallow, "--patch", "--unified=0", "--", LEDGER))
     by_id = {commit.id: commit for commit in commits}
     found = list(_turns(commits, ledger))
     for one in ledger.passes:
-        commit = by_id.get(brought.get(one, ""))
-        event = _event(one, commit)
-        found.append((event.day, commit.place if commit else len(commits), event))
+        name = brought.get(one)
+        commit = by_id.get(name or "")
+        day, place = (commit.day, commit.place) if commit else (one.date, len(commits))
+        found.append((day, place, _solved(one, day, name)))
     cut = max((commit.day for commit in commits if commit.cut), default=None)
     return History(_in_order(found), cut)
 
 
-def _event(one: Pass, commit: _Commit | None) -> Event:
-    day, name = (commit.day, commit.id) if commit else (one.date, "")
-    return Event(What.SOLVED, one.kata, day, one.stars, name)
+def _solved(one: Pass, day: datetime.date, commit: str | None) -> Event:
+    return Event(What.SOLVED, one.kata, day, one.stars, commit)
 
 
 def _log(git: Git, shallow: bool, *arguments: str) -> tuple[_Commit, ...]:

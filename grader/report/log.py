@@ -47,7 +47,8 @@ def _line(event: Event, width: int) -> Text:
     line = Text("  ", no_wrap=True, overflow="ellipsis")
     line.append(sign, colour).append(" ").append_text(marks.stars(0 if changed else event.stars))
     line.append(f" {name_of(event.kata):<{width}}  ")
-    return line.append(event.commit[:_ID] or "not committed", "dim").append(f"  {_why(event)}")
+    commit = "not committed" if event.commit is None else event.commit[:_ID]
+    return line.append(commit, "dim").append(f"  {_why(event)}")
 
 
 def _why(event: Event) -> str:
