@@ -298,6 +298,7 @@ A, B, C = (
         (f"{A}\r\n", f"{A}\r\n{B}", f"{A}\r\n{B}"),
         ("# another\n\n" + A, "# another\n\n" + A + "no pass\n" + B, "# another\n\n" + A + B),
     ],
+    ids=range(10),
 )
 def test_lines_stand_where_they_stand_in_the_file(held: str, work: str, expected: str) -> None:
     assert with_passes(held, work, parsed(B).passes) == expected

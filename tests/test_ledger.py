@@ -86,6 +86,7 @@ def test_the_form_of_a_line() -> None:
         (">>>>>>> other", "git's mark of a conflict"),
         ("\ufffd\0", "1 of the 4 fields"),
     ],
+    ids=range(11),
 )
 def test_a_line_that_is_no_pass_says_why(line: str, reason: str) -> None:
     with pytest.raises(Corrupt, match=reason):
@@ -137,7 +138,7 @@ def test_the_first_pass_makes_the_file(root: Path) -> None:
     assert read(root) == Ledger((ONE,))
 
 
-@pytest.mark.parametrize("before", [LINE, f"{LINE}\r\n", "no pass", "\xff\n"])
+@pytest.mark.parametrize("before", [LINE, f"{LINE}\r\n", "no pass", "\xff\n"], ids=range(4))
 def test_what_stands_there_is_only_added_to(root: Path, before: str) -> None:
     (root / LEDGER).write_bytes(before.encode("latin-1"))
     other = dataclasses.replace(ONE, blob=OTHER)
