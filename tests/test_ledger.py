@@ -63,7 +63,7 @@ def root(tmp_path: Path) -> Path:
 )
 def test_a_line_reads_back_as_its_pass(one: Pass) -> None:
     assert passed(str(one)) == one
-    assert parsed(f"# a comment\n\n{one}\r\n").passes == (one,)
+    assert parsed(f"\ufeff# a comment\n\n{one}\r\n") == Ledger((one,))
 
 
 def test_the_form_of_a_line() -> None:
@@ -117,6 +117,15 @@ def test_the_most_stars_of_a_content_count_and_the_first_day_of_those() -> None:
     assert Ledger((later, ONE, elsewhere)).best(ONE.kata, BLOB) == ONE
     assert Ledger((ONE, better)).best(ONE.kata, BLOB) == better
     assert Ledger((ONE,)).best(ONE.kata, OTHER) is None
+
+
+def test_the_latest_pass_is_the_last_wherever_its_line_stands() -> None:
+    early, late, evening = (
+        dataclasses.replace(ONE, blob=blob_id(bytes([n])), stars=3 - n // 2, date=day)
+        for n, day in enumerate((DAY, DAY + datetime.timedelta(1), DAY + datetime.timedelta(1)))
+    )
+    assert Ledger((late, evening, early)).last(ONE.kata) == evening
+    assert Ledger((early,)).last("1_first/kata_02_row_sum") is None
 
 
 def test_only_what_is_more_is_lacking() -> None:

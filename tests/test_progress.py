@@ -17,7 +17,7 @@ import pytest
 from grader.cli import main
 from grader.git import Git, git_in
 from grader.record.history import Event, History, What, history
-from grader.record.ledger import LEDGER, read
+from grader.record.ledger import HEADER, LEDGER, read
 from grader.rendering import rendered
 from grader.report.log import log_of
 from tests.conftest import ROOT, Clone, Shop
@@ -286,6 +286,24 @@ def test_a_merge_that_changes_a_solution_is_told_of(clone: Clone) -> None:
         (What.SOLVED, "double", "2026-11-18", solved, 3),
         (What.CHANGED, "double", "2026-11-19", merged, 0),
     ]
+
+
+def test_the_commit_that_first_brought_a_line_counts(clone: Clone) -> None:
+    clone.passed(clone.shop.double)
+    text = (clone.root / LEDGER).read_text()
+    first = commit(clone, "2026-11-17")
+    for day, content in (("2026-11-18", HEADER), ("2026-11-19", text)):
+        (clone.root / LEDGER).write_text(content)
+        commit(clone, day)
+    assert events(clone) == [(What.SOLVED, "double", "2026-11-17", first, 3)]
+
+
+def test_a_broken_key_hides_no_progress(clone: Clone) -> None:
+    clone.passed(clone.shop.double)
+    clone.shop.edit_key(clone.shop.double, 'concept = "doubling"', "")
+    assert "1 of 3 solved" in clone.shop.run("progress")
+    clone.shop.run("commit")
+    assert clone.subjects()[0] == "Solve double: double (★★★)"
 
 
 def test_a_shallow_clone_has_the_ledgers_days(
