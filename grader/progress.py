@@ -51,7 +51,7 @@ def _progress(options: argparse.Namespace, root: Path, console: Console) -> int:
         console.print(f"wrote {options.svg}", markup=False, soft_wrap=True)
         return 0
     if options.log:
-        return _log(root, ledger, found, console)
+        return _log(root, ledger, found if options.name else (), console)
     notes = list(warned(ledger.warnings))
     try:
         git = git_in(root)
@@ -64,8 +64,9 @@ def _progress(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 
 def _log(root: Path, ledger: Ledger, found: Sequence[Present], console: Console) -> int:
+    """The history of these katas; of none, that of all that the ledger ever knew."""
     about = {one.kata.id for one in found}
-    told = Ledger(tuple(one for one in ledger.passes if one.kata in about))
+    told = Ledger(tuple(one for one in ledger.passes if not about or one.kata in about))
     notes = list(ledger.warnings)
     try:
         past = history(told, git_in(root))

@@ -8,7 +8,7 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.git import blob_id
@@ -51,6 +51,7 @@ def root(tmp_path: Path) -> Path:
 # ---- lines ----
 
 
+@settings(deadline=None, database=None, max_examples=50)
 @given(
     st.builds(
         Pass,

@@ -298,6 +298,15 @@ def test_the_commit_that_first_brought_a_line_counts(clone: Clone) -> None:
     assert events(clone) == [(What.SOLVED, "double", "2026-11-17", first, 3)]
 
 
+def test_one_that_is_no_more_stays_in_the_history(clone: Clone) -> None:
+    double = clone.shop.double
+    clone.passed(double)
+    for file in (double.path, double.solution, double.key_path):
+        file.unlink()
+    assert "double" not in clone.shop.run("progress")
+    assert "★★★ double" in clone.shop.run("progress", "--log")
+
+
 def test_a_broken_key_hides_no_progress(clone: Clone) -> None:
     clone.passed(clone.shop.double)
     clone.shop.edit_key(clone.shop.double, 'concept = "doubling"', "")
