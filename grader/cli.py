@@ -22,6 +22,7 @@ from grader.rendering import show
 from grader.report import marks
 from grader.report.progress import SIGNS, standing
 from grader.repository import STATE, RepositoryError, Synced
+from grader.watching import command as watching
 
 Command = Callable[[argparse.Namespace, Path, Console], int]
 
@@ -73,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     reset.add_argument("name")
     progress.add_commands(add)
     costs.add_commands(add)
+    watching.add_commands(add)
     sync = add("sync", _sync, "for authors: generate the katas from the solutions")
     sync.add_argument("--check", action="store_true", help="only compare; exit 1 if they differ")
     new = add("new", _new, "for authors: the three files of a new kata")

@@ -21,6 +21,7 @@ from grader.grading import BrokenKata
 from grader.keys import KeyProblem
 from grader.model import Case, Check, Finding, Grade, State
 from grader.regions import RegionError
+from grader.report.explanation import explained
 from grader.sandbox.launcher import SandboxError
 from grader.session import SESSION, Session
 
@@ -88,7 +89,8 @@ class KataCase(pytest.Item):
         if grade.finding and grade.finding.full and self.config.get_verbosity() > 1:
             self.add_report_section("call", "full error", grade.finding.full)
         if grade.finding and grade.state is State.FAILED:
-            raise KataFailed(self._explanation(grade.finding, grade.drawn))
+            seed = self.session_of_katas.seed
+            raise KataFailed(explained(self.kata, grade, self.nodeid, seed))
 
     def _content(self) -> bytes | None:
         try:
@@ -116,21 +118,6 @@ class KataCase(pytest.Item):
             sys.stdout.write(printed)
         else:
             self.add_report_section("call", "stdout", printed)
-
-    def _explanation(self, finding: Finding, drawn: str) -> str:
-        """The finding, the case in full, and the command that brings exactly it back."""
-        file, line = self.kata.where()
-        seed = self.session_of_katas.seed
-        told = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"
-        return "\n".join(
-            [
-                f"{finding.check.title}: {told}{finding.message}",
-                "",
-                f"  case   {drawn}",
-                f'  again  pytest "{self.nodeid}" --kata-seed {seed}',
-                f"  open   {file}:{line}      stuck?  kata hint {self.kata.name}",
-            ]
-        )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The learner's text alone; a traceback only where the grader itself has failed."""

@@ -23,8 +23,8 @@ ROWS = (
     ("sandbox", "checks"),
     ("grading",),
     ("session", "studies"),
-    ("items", "report", "costs"),
-    ("progress",),
+    ("report", "costs"),
+    ("items", "watching", "progress"),
     ("plugin", "cli"),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
