@@ -58,7 +58,7 @@ def _line(standing: Standing, width: int, verbose: bool) -> Text:
     sign, colour = SIGNS[standing.state]
     line = Text("  ", no_wrap=True, overflow="ellipsis")
     line.append(sign, colour).append(f" {standing.kata.number} ", "dim")
-    line.append_text(marks.stars(_earned(standing))).append(f" {standing.kata.name:<{width}}  ")
+    line.append_text(stars(standing)).append(f" {standing.kata.name:<{width}}  ")
     if verbose:
         line.append(f"{standing.cases} cases {standing.seconds:5.1f} s  ", "dim")
         if standing.beside_par:
@@ -66,8 +66,9 @@ def _line(standing: Standing, width: int, verbose: bool) -> Text:
     return line.append(standing.phrase, "" if standing.state is State.FAILED else "dim")
 
 
-def _earned(standing: Standing) -> int:
-    return 0 if standing.state is State.TODO else standing.stars
+def stars(standing: Standing) -> Text:
+    """The stars that a kata has, and those that it could have."""
+    return marks.stars(0 if standing.state is State.TODO else standing.stars)
 
 
 def _total(found: Standings) -> Text:
