@@ -12,6 +12,7 @@ from grader.catalog import Kata
 from grader.checks import blocks, compiles, contract, cost, lowers, pallas_used, runs, values
 from grader.checks.evidence import Evidence, WayToChip
 from grader.model import (
+    MOST_STARS,
     Accident,
     Attempt,
     Case,
@@ -53,9 +54,8 @@ LADDER = (
     Rung(blocks.check, 1),
     Rung(lowers.check, 1),
     Rung(compiles.check, 2),
-    Rung(cost.check, 3, needed=False),
+    Rung(cost.check, MOST_STARS, needed=False),
 )
-MOST_STARS = LADDER[-1].stars
 
 
 class BrokenKata(Exception):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from grader.catalog import Kata
+from grader.git import blob_id
 from grader.grading import BrokenKata
 from grader.keys import KeyProblem
 from grader.model import Case, Check, Finding, Grade, State
@@ -75,7 +76,10 @@ class KataCase(pytest.Item):
 
     def runtest(self) -> None:
         """Grade the case: returns for a pass, skips for a todo, raises KataFailed otherwise."""
+        content = self._content()
         grade = self._grade()
+        if content is not None and content == self._content():
+            grade = dataclasses.replace(grade, blob=blob_id(content))
         if grade.state is State.TODO and self.session_of_katas.requires(self.kata):
             grade = dataclasses.replace(grade, state=State.FAILED, finding=REQUIRED)
         self.stash[GRADE] = grade
@@ -87,6 +91,12 @@ class KataCase(pytest.Item):
         if grade.finding and grade.state is State.FAILED:
             seed = self.session_of_katas.seed
             raise KataFailed(explained(self.kata, grade, self.nodeid, seed))
+
+    def _content(self) -> bytes | None:
+        try:
+            return self.path.read_bytes()
+        except OSError:
+            return None  # deleted since it was collected
 
     def _grade(self) -> Grade:
         session = self.session_of_katas

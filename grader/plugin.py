@@ -15,8 +15,9 @@ from grader import catalog, codec, devices
 from grader.cases import random_seed
 from grader.items import GRADE, NEXT, SECONDS, KataCase, KataFile
 from grader.model import Check, Finding, Grade, State
+from grader.record.recording import Recorded
 from grader.rendering import rendered
-from grader.report import jsonfile, terminal
+from grader.report import jsonfile, recorded, terminal
 from grader.report.standings import Standings, same_failure, standings
 from grader.session import ALL, SESSION, Session, chips
 from grader.tpu import compiler
@@ -206,6 +207,7 @@ class Reporter:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._grades: list[Grade] = []
+        self._recorded = Recorded()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -235,6 +237,7 @@ class Reporter:
                 self._standings(),
                 self._config.stash[SESSION].seed,
                 self._config.get_verbosity(),
+                recorded.told(self._recorded, self._config.rootpath),
             ),
             width=shutil.get_terminal_size().columns,
             colour=terminalreporter.hasmarkup,
@@ -245,5 +248,7 @@ class Reporter:
         terminalreporter.write(text)
 
     def pytest_sessionfinish(self) -> None:
+        session = self._config.stash[SESSION]
         if file := self._config.getoption("kata_json"):
-            jsonfile.write(file, self._grades, self._config.stash[SESSION])
+            jsonfile.write(file, self._grades, session)
+        self._recorded = recorded.remember(session, self._grades)

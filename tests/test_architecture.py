@@ -19,12 +19,12 @@ ROWS = (
     ("model", "codec", "regions", "arithmetic", "template", "loading", "rendering", "git"),
     ("keys", "arrays", "devices", "kernels"),
     ("catalog", "cases", "tpu"),
-    ("repository", "specs"),
+    ("repository", "specs", "record"),
     ("sandbox", "checks"),
     ("grading",),
     ("session", "studies"),
     ("report", "costs"),
-    ("items", "watching"),
+    ("items", "watching", "progress"),
     ("plugin", "cli"),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
