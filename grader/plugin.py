@@ -249,6 +249,6 @@ class Reporter:
 
     def pytest_sessionfinish(self) -> None:
         session = self._config.stash[SESSION]
+        self._recorded = recorded.remember(session, self._grades)
         if file := self._config.getoption("kata_json"):
             jsonfile.write(file, self._grades, session)
-        self._recorded = recorded.remember(session, self._grades)

@@ -19,7 +19,9 @@ from rich.console import Console
 from grader import devices
 from grader.cases import draw
 from grader.catalog import Kata
+from grader.git import blob_id
 from grader.model import Case, Check, Finding, Grade, State
+from grader.record.ledger import Pass, append
 from grader.watching.commands import Commands
 from grader.watching.events import (
     Blind,
@@ -253,7 +255,7 @@ def test_the_bar_stays_below_what_is_said(shop: Shop, monkeypatch: pytest.Monkey
     monkeypatch.setenv("FORCE_COLOR", "1")
     desk = Desk(shop, fresh=True)
     desk.watch.begin()
-    assert desk.said().endswith("0 of 3 edited\x1b[0m\n")
+    assert desk.said().endswith("0 of 3 solved\x1b[0m\n")
     desk.watch.handle(Pressed("h"))
     assert desk.said().startswith("\x1b[2F\x1b[J")
 
@@ -363,7 +365,7 @@ def test_a_look_is_taken_at_the_case_that_failed(desk: Desk, key: str, command: 
     assert desk.bench.last == ("grader.cli", command, "double", *case)
 
 
-def test_the_next_is_the_next_that_nobody_touched(desk: Desk) -> None:
+def test_the_next_is_the_next_stub(desk: Desk) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.row_sum), desk.shop.row_sum)
     desk.watch.handle(Pressed("n"))
@@ -377,7 +379,20 @@ def test_after_the_last_there_is_no_next(desk: Desk) -> None:
         desk.shop.repository.solve(kata)
     desk.watch.begin()
     desk.watch.handle(Pressed("n"))
-    assert "no kata is left that nobody has touched" in desk.said()
+    assert "no other kata is left to do" in desk.said()
+
+
+def test_what_is_recorded_as_solved_is_passed_over(desk: Desk) -> None:
+    """And of the others, with a record, also those that have been edited."""
+    desk.shop.repository.solve(desk.shop.row_sum)
+    desk.shop.repository.solve(desk.shop.row_max)
+    blob = blob_id(desk.shop.row_sum.path.read_bytes())
+    append(desk.shop.root, [Pass(desk.shop.row_sum.id, blob, 3, datetime.date(2026, 11, 20))])
+    desk.watch.begin()
+    assert desk.bench.last == ("prepare", "double", 3)
+    assert "double, 1 of 3 solved" in desk.said()
+    desk.watch.handle(Pressed("n"))
+    assert desk.bench.last == ("grade", "row_max", 3, 30.0)
 
 
 def test_a_rerun_grades_again(desk: Desk) -> None:

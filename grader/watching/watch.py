@@ -12,6 +12,8 @@ from grader.cases import draw
 from grader.catalog import KATAS, SOLUTIONS, Kata, katas, named
 from grader.keys import KeyProblem
 from grader.model import Case, Grade, State
+from grader.record.ledger import read
+from grader.record.present import Known, Present, present, upcoming
 from grader.regions import RegionError
 from grader.report.explanation import explained
 from grader.report.standings import same_failure, standings
@@ -116,11 +118,17 @@ class Watch:
         return named(every, self._settings.only) if self._settings.only else every
 
     def _unsolved(self, after: Kata | None) -> Kata | None:
-        """The first kata still to do after this one; else from the start."""
-        every = self._katas()
-        ids = [kata.id for kata in every]
-        start = ids.index(after.id) + 1 if after and after.id in ids else 0
-        return next((kata for kata in [*every[start:], *every[:start]] if kata.untouched()), None)
+        """The first kata after this one that is not solved; behind the last comes the first."""
+        found = self._presents()
+        ids = [one.kata.id for one in found]
+        start = ids.index(after.id) if after and after.id in ids else -1
+        others = (*found[start + 1 :], *found[: max(start, 0)])
+        following = upcoming(others)
+        return following.kata if following else None
+
+    def _presents(self) -> tuple[Present, ...]:
+        ledger = read(self._settings.root)
+        return tuple(present(kata, ledger) for kata in self._katas())
 
     # ---- grading ----
 
@@ -279,15 +287,15 @@ class Watch:
     def _next(self, kata: Kata) -> None:
         following = self._unsolved(kata)
         if following is None:
-            self._screen.note("no kata is left that nobody has touched", "green")
+            self._screen.note("no other kata is left to do", "green")
             return
         self._again(following)
 
     def _bar(self) -> None:
-        every = self._katas()
-        edited = sum(not kata.untouched() for kata in every)
+        found = self._presents()
+        solved = sum(one.known is Known.SOLVED for one in found)
         name = self._kata.name if self._kata else ""
-        self._screen.bar(f"{name}, {edited} of {len(every)} edited")
+        self._screen.bar(f"{name}, {solved} of {len(found)} solved")
 
 
 def _content(kata: Kata) -> bytes:
