@@ -1,4 +1,4 @@
-"""The `kata` command: find, hint, show, reset, cost, trace; and for authors, sync and new."""
+"""The `kata` command: find, hint, show, reset, cost, trace, view; and for authors, sync and new."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from grader import costs, repository
+from grader import costs, repository, view
 from grader.catalog import SOLUTIONS, Kata, katas, named
 from grader.regions import regions
 from grader.repository import STATE, RepositoryError, Synced
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     reset = add("reset", _reset, "put a kata's stub back; what you wrote is saved first")
     reset.add_argument("name")
     costs.add_commands(add)
+    view.add_commands(add)
     sync = add("sync", _sync, "for authors: generate the katas from the solutions")
     sync.add_argument("--check", action="store_true", help="only compare; exit 1 if they differ")
     new = add("new", _new, "for authors: the three files of a new kata")

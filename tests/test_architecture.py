@@ -24,6 +24,7 @@ ROWS = (
     ("grading",),
     ("session", "studies"),
     ("items", "report", "costs"),
+    ("view",),
     ("plugin", "cli"),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
