@@ -111,6 +111,8 @@ class KataCase(pytest.Item):
         """The finding, the case in full, and the command that brings exactly it back."""
         file, line = self.kata.where()
         seed = self.session_of_katas.seed
+        name, case = self.kata.name, self.case.index if self.case else 0
+        shown = finding.check is Check.VALUES and self.kata.key.kernel
         told = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"
         return "\n".join(
             [
@@ -118,7 +120,8 @@ class KataCase(pytest.Item):
                 "",
                 f"  case   {drawn}",
                 f'  again  pytest "{self.nodeid}" --kata-seed {seed}',
-                f"  open   {file}:{line}      stuck?  kata hint {self.kata.name}",
+                *([f"  view   kata view {name} --seed {seed} --case {case}"] if shown else []),
+                f"  open   {file}:{line}      stuck?  kata hint {name}",
             ]
         )
 
