@@ -13,7 +13,7 @@ from rich.console import Console, Group
 from rich.syntax import Syntax
 from rich.text import Text
 
-from grader import costs, progress, repository
+from grader import costs, progress, repository, view
 from grader.catalog import SOLUTIONS, Kata, katas, named
 from grader.record.ledger import read
 from grader.record.present import Known, Present, present, presents, upcoming
@@ -75,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     progress.add_commands(add)
     costs.add_commands(add)
     watching.add_commands(add)
+    view.add_commands(add)
     sync = add("sync", _sync, "for authors: generate the katas from the solutions")
     sync.add_argument("--check", action="store_true", help="only compare; exit 1 if they differ")
     new = add("new", _new, "for authors: the three files of a new kata")

@@ -33,7 +33,7 @@ WHERE = "https://ui.perfetto.dev (Open trace file), or chrome://tracing"
 def add_commands(add: Add) -> None:
     """Add both commands by `add`, which takes a name, what it runs, and what it does in a line."""
     cost = add("cost", _cost, "what a launch takes on a TPU, beside par, and what to try")
-    _common(cost)
+    add_launch_options(cost)
     cost.add_argument(
         "--sweep",
         nargs="+",
@@ -42,7 +42,7 @@ def add_commands(add: Add) -> None:
         help="predict every combination of these sizes, such as bm=128,256,512 bn=128,256",
     )
     timeline = add("trace", _trace, "the predicted timeline of a launch, for Perfetto")
-    _common(timeline)
+    add_launch_options(timeline)
     timeline.add_argument(
         "-o",
         "--output",
@@ -52,7 +52,8 @@ def add_commands(add: Add) -> None:
     )
 
 
-def _common(parser: argparse.ArgumentParser) -> None:
+def add_launch_options(parser: argparse.ArgumentParser) -> None:
+    """Add what names one launch: kata, sizes, case, seed and chip."""
     parser.add_argument("name", help="one kata, as for pytest -k")
     parser.add_argument("sizes", nargs="*", metavar="SIZE=VALUE", help=_SIZES)
     parser.add_argument(

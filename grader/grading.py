@@ -30,6 +30,7 @@ from grader.sandbox.trusted import Trusted
 from grader.tpu import OnChip
 from grader.tpu.chips import DEFAULT
 from grader.tpu.compiler import Estimate
+from grader.tpu.motion import Followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +93,7 @@ class Grader:
         Raises BrokenKata where the solution's side fails, SandboxError where no process starts.
         """
         started = time.perf_counter()
-        self._bench.attempting(kata.path)  # boots while the reference is computed
-        reference = self.reference(kata, case)
-        ask = self._ask(Task.ATTEMPT, kata.path, kata, case, reference)
-        # One hidden case that hangs is enough: the others would only take as long again.
-        attempt = self._stuck.get(kata.path) or self._attempt(ask, seconds)
-        evidence = self._evidence(kata, case, reference, attempt, seconds)
+        evidence = self.evidence(kata, case, seconds)
         state, stars, finding = verdict(evidence)
         compiled = kata.key.kernel and (
             state is State.PASSED or bool(finding and finding.check is Check.COST)
@@ -110,10 +106,23 @@ class Grader:
             finding=finding,
             drawn=str(case),
             seconds=round(time.perf_counter() - started, 3),
-            printed=attempt.printed,
+            printed=evidence.attempt.printed,
             cost=cost.compared(evidence) if compiled else None,
             unchecked=evidence.own.unchecked if compiled else "",
         )
+
+    def evidence(self, kata: Kata, case: Case, seconds: float | None, events: int = 0) -> Evidence:
+        """Run the learner's launch on one case: what a grade is judged by.
+
+        `events` is how many single transfers and stalls its predicted schedule keeps. Raises
+        BrokenKata, SandboxError.
+        """
+        self._bench.attempting(kata.path)  # boots while the reference is computed
+        reference = self.reference(kata, case)
+        ask = self._ask(Task.ATTEMPT, kata.path, kata, case, reference)
+        # One hidden case that hangs is enough: the others would only take as long again.
+        attempt = self._stuck.get(kata.path) or self._attempt(ask, seconds)
+        return self._evidence(kata, case, reference, attempt, seconds, events)
 
     def reference(self, kata: Kata, case: Case) -> Reference:
         """Inputs and what must come back, from the solution. Raises BrokenKata."""
@@ -150,10 +159,25 @@ class Grader:
         worker.ask(self._ask(Task.PREDICT, kata.path, kata, case, reference, events))
         return _on_chip(worker.answer(seconds))
 
-    def par(self, kata: Kata, case: Case, reference: Reference) -> OnChip | Accident:
+    def par(
+        self, kata: Kata, case: Case, reference: Reference, events: int = 0
+    ) -> OnChip | Accident:
         """Par on its way to the chips."""
-        ask = self._ask(Task.PREDICT, kata.solution, kata, case, reference)
+        ask = self._ask(Task.PREDICT, kata.solution, kata, case, reference, events)
         return _on_chip(self._trusted.answer(ask))
+
+    def follow(
+        self, kata: Kata, case: Case, reference: Reference, seconds: float | None
+    ) -> Followed | Accident:
+        """The blocks of the learner's launch, step by step."""
+        worker = self._bench.attempting(kata.path)
+        worker.ask(self._ask(Task.FOLLOW, kata.path, kata, case, reference))
+        return _followed(worker.answer(seconds))
+
+    def follow_par(self, kata: Kata, case: Case, reference: Reference) -> Followed | Accident:
+        """The blocks of the solution's launch, step by step."""
+        ask = self._ask(Task.FOLLOW, kata.solution, kata, case, reference)
+        return _followed(self._trusted.answer(ask))
 
     def xla(self, kata: Kata, case: Case, reference: Reference) -> Estimate | None:
         """XLA's estimate for the spec on the first chip; None where it can't be asked."""
@@ -217,6 +241,7 @@ class Grader:
         reference: Reference,
         attempt: Attempt | Accident,
         seconds: float | None,
+        events: int,
     ) -> Evidence:
         @functools.cache
         def clues() -> Clues:
@@ -227,7 +252,7 @@ class Grader:
 
         @functools.cache
         def way() -> WayToChip:
-            return self.way(kata, case, reference, seconds)
+            return self.way(kata, case, reference, seconds, events)
 
         return Evidence(
             mode=self._bench.device.mode,
@@ -265,6 +290,13 @@ def _on_chip(answer: Answer | Accident) -> OnChip | Accident:
         return answer
     assert answer.on_chip is not None
     return answer.on_chip
+
+
+def _followed(answer: Answer | Accident) -> Followed | Accident:
+    if isinstance(answer, Accident):
+        return answer
+    assert answer.followed is not None
+    return answer.followed
 
 
 def _in_short(problem: Problem | None) -> str:

@@ -24,7 +24,7 @@ ROWS = (
     ("grading",),
     ("session", "studies"),
     ("report", "costs"),
-    ("items", "watching", "progress"),
+    ("items", "watching", "progress", "view"),
     ("plugin", "cli"),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}

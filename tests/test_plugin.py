@@ -112,6 +112,7 @@ def test_a_failure_is_told_in_full_once_with_its_case(two_tracks: Repository, ci
     assert "(the same check as in hidden0)" in out
     again = 'pytest "katas/1_first/kata_10_wrong.py::test_wrong[hidden0]" --kata-seed 3'
     assert again in out
+    assert "  view   kata view wrong --seed 3 --case 0\n" in out
     assert "Traceback" not in out
     assert "NotImplementedError" not in out
 

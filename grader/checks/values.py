@@ -29,7 +29,7 @@ def check(evidence: Evidence) -> Finding | None:
     problem = evidence.problem
     if problem is not None and problem.stage is Stage.RUN:
         return raised(problem, evidence.file)
-    results = _comparisons(evidence)
+    results = comparisons(evidence)
     wrong = [(position, result) for position, result in enumerate(results) if result.wrong.any()]
     complaints = evidence.observed.complaints
     if not wrong:
@@ -50,7 +50,8 @@ def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
     return None
 
 
-def _comparisons(evidence: Evidence) -> list[Comparison]:
+def comparisons(evidence: Evidence) -> list[Comparison]:
+    """Each result of a launch that has run beside what it must be."""
     reference = evidence.reference
     behind = Sum(reference.contraction, coarsest(array.dtype for array in reference.inputs))
     return [

@@ -7,6 +7,7 @@
     calls      one pallas_call as data: operands, blocks, grid
     blocks     where each operand's block lies on each grid step
     known      values that are known before any kernel runs
+    tables     which cells of scalar prefetch the index maps read
     refs       what a kernel does first to each Ref
     jaxprs     what these share; how long a spec's sums are
 

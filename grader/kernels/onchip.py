@@ -16,7 +16,8 @@ from grader.kernels.blocks import Blocks, blocks_of
 from grader.kernels.calls import kernel_call
 from grader.kernels.known import known_values
 from grader.kernels.refusals import refusal
-from grader.model import KernelCall
+from grader.kernels.tables import Read, reads_of
+from grader.model import KernelCall, Role
 
 
 @contextlib.contextmanager
@@ -49,6 +50,16 @@ class Kernel:
     def blocks(self) -> Blocks:
         """The concrete grid, and where each operand's block starts on each of its steps."""
         return blocks_of(self.equation, self.values)
+
+    @property
+    def tables(self) -> tuple[np.ndarray[Any, Any] | None, ...]:
+        """The contents of the scalar-prefetch operands, as far as known."""
+        sizes = self.call.grid.count(None)
+        return self.values[sizes : sizes + len(self.call.role(Role.PREFETCH))]
+
+    def reads(self, grid: Sequence[int], most: int) -> tuple[Read, ...]:
+        """Which cells of the tables the index maps read on the grid's first `most` steps."""
+        return reads_of(self.equation, grid, self.tables, most)
 
 
 def kernels_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grader.catalog import Kata
-from grader.model import Grade
+from grader.model import Check, Grade
 
 
 def explained(kata: Kata, grade: Grade, node: str, seed: int) -> str:
@@ -14,6 +14,8 @@ def explained(kata: Kata, grade: Grade, node: str, seed: int) -> str:
     finding = grade.finding
     assert finding is not None
     file, line = kata.where()
+    view = f"  view   kata view {kata.name} --seed {seed} --case {grade.case}"
+    shown = finding.check is Check.VALUES and kata.key.kernel
     told = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"
     return "\n".join(
         [
@@ -21,6 +23,7 @@ def explained(kata: Kata, grade: Grade, node: str, seed: int) -> str:
             "",
             f"  case   {grade.drawn}",
             f'  again  pytest "{node}" --kata-seed {seed}',
+            *([view] if shown else []),
             f"  open   {file}:{line}      stuck?  kata hint {kata.name}",
         ]
     )

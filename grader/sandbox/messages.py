@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from grader.model import Array, Attempt, Case, Clues, Mode, Problem, Reference
 from grader.tpu import OnChip
 from grader.tpu.compiler import Estimate
+from grader.tpu.motion import Followed
 
 _LENGTH = struct.Struct("!Q")
 
@@ -23,6 +24,7 @@ class Task(enum.Enum):
     EXPLAIN = "explain"  # of the launch attempted last: what a wrong result is explained with
     PREDICT = "predict"  # lower and compile a launch function for TPUs, and simulate it
     WARM = "warm"  # run and compile a kernel of the grader's own: what is slow once comes early
+    FOLLOW = "follow"  # trace a launch function for the first chip, and follow its blocks
     XLA = "xla"  # what XLA expects of the solution's spec on the first of the chips
 
 
@@ -53,6 +55,7 @@ class Answer:
     reference: Reference | None = None
     clues: Clues | None = None
     on_chip: OnChip | None = None
+    followed: Followed | None = None
     xla: Estimate | None = None
     problem: Problem | None = None
 

@@ -31,6 +31,7 @@ from grader.sandbox.messages import Answer, Ask, Closed, Hello, Task, receive, s
 from grader.tpu import OnChip, Prediction, predictions
 from grader.tpu.chips import named
 from grader.tpu.compiler import CompilerUnavailable, xla_cycles
+from grader.tpu.motion import Followed, Motion, motions
 
 MEMORY_LIMIT = 8 << 30  # bytes of private memory; grading a matmul takes about 5 % of it
 
@@ -107,6 +108,8 @@ class _Worker:
                 return Answer(on_chip=self._on_chip(ask))
             case Task.WARM:
                 return self._warm(ask)
+            case Task.FOLLOW:
+                return Answer(followed=self._followed(ask))
             case Task.XLA:
                 return self._xla(ask)
 
@@ -207,6 +210,19 @@ class _Worker:
                 )
         self._printed()  # what a trace prints was shown when the kernel ran
         return OnChip(caught.problem, tuple(found))
+
+    def _followed(self, ask: Ask) -> Followed:
+        """Of the learner's launch or of a solution's: where its blocks lie, step by step."""
+        values = list(map(specs.argument, ask.inputs))
+        kernels: tuple[Motion, ...] = ()
+        with problems.caught(ask.file, Stage.IMPORT) as caught:
+            function = _graded(self._module or loaded(Path(ask.file)), ask.name)
+        if caught.problem:
+            return Followed(caught.problem)
+        with problems.caught(ask.file, Stage.LOWER) as caught:
+            kernels = motions(function, *values, chip=ask.chips[0], **ask.keywords)
+        self._printed()
+        return Followed(caught.problem, kernels)
 
     def _printed(self) -> str:
         """What was printed since the last look; the file starts anew."""

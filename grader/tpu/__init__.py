@@ -4,6 +4,7 @@
     tiling     which block shapes a TPU accepts, and the nearest that it would
     layout     the tiles that arrays lie in, and what they pad
     traffic    from grid and index maps alone: which blocks move at which grid step, and their bytes
+    motion     the same step by step: runs of each block, and the tables' cells that are read
     reuse      how long a kernel keeps a block, in words
     compiler   libtpu, the TPU's own compiler: its schedule of a kernel, or why it refuses
     refusals   its error messages, read;  vmem, its report on VMEM, read;  hlo, its programs, read
@@ -15,7 +16,7 @@
     screen     all of this on a terminal;  trace, on a timeline;  units, sizes and times in words
     asking     what the command line says;  `python -m grader.tpu` is __main__
 
-Only `compiler` and `predict` need jax, and they import it when they are called.
+Only `compiler`, `predict` and `motion` need jax, and they import it when they are called.
 """
 
 from grader.tpu.chips import CHIPS, Chip

@@ -116,7 +116,7 @@ def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
     """Predict one kernel, which has been traced for this chip."""
     blocks = kernel.blocks()
     moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
-    labels = _labels(kernel.call.operands)
+    labels = distinct_names(kernel.call.operands)
     # Where the grid is not known whole, no operand has starts.
     grid = [size or 0 for size in blocks.grid]
     kept = tuple(
@@ -150,7 +150,7 @@ def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
     return prediction(compiled=True, schedule=schedule, vmem=build.vmem)
 
 
-def _labels(operands: tuple[Operand, ...]) -> tuple[str, ...]:
+def distinct_names(operands: tuple[Operand, ...]) -> tuple[str, ...]:
     """Names that differ: a kernel that takes *refs calls all of its operands the same."""
     count = Counter(operand.name for operand in operands)
     seen: Counter[str] = Counter()

@@ -150,13 +150,34 @@ def _steps(kernel: Prediction, schedule: Schedule, end: float) -> Iterator[Slice
         yield Slice("the rest, not shown", bounds[-1], schedule.cycles)
 
 
+def step_spans(kernel: Prediction, most: int = MOST_EVENTS) -> tuple[float, ...]:
+    """When each grid step computes, in cycles: its begin, and after them all the last one's end.
+
+    As far as a list of `most` events goes. Empty where turns of the schedule are no grid steps.
+    """
+    schedule = kernel.schedule
+    assert schedule is not None
+    steps = _number_of_steps(kernel)
+    if steps == 1:
+        return 0.0, schedule.cycles
+    turns = schedule.turns[:most]
+    complete = len(schedule.turns) < most
+    if steps == 0 or (complete and len(turns) != steps + 2):
+        return ()
+    return tuple(turns[1 : steps + 2])
+
+
+def _number_of_steps(kernel: Prediction) -> int:
+    return math.prod(size or 0 for size in kernel.traffic.grid)
+
+
 def _names(kernel: Prediction, turns: int | None) -> Iterator[str]:
     """What each turn of the outermost loop does; `turns` is their number where it is known.
 
     A grid of more than one step takes two turns more: step n computes in turn n + 1.
     """
     grid = [size or 0 for size in kernel.traffic.grid]
-    steps = math.prod(grid)
+    steps = _number_of_steps(kernel)
     if steps > 1 and turns in (steps + 2, None):
         yield FIRST
         for number, index in enumerate(itertools.product(*map(range, grid))):

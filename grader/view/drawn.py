@@ -1,0 +1,141 @@
+"""One kernel for the page: what was found out of it, put into the document's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grader import model
+from grader.model import KernelCall, Role
+from grader.tpu import Prediction
+from grader.tpu.chips import named
+from grader.tpu.motion import Motion, Path, TableRead
+from grader.tpu.traffic import OperandTraffic
+from grader.tpu.vmem import Allocation, Use, footprint, in_vmem, is_fixed
+from grader.view.document import (
+    Held,
+    Kernel,
+    Memory,
+    Operand,
+    Read,
+    Runs,
+    Table,
+    Wrong,
+    differences,
+)
+from grader.view.timeline import timeline
+
+#: What the page calls an allocation that is no operand's.
+_USES = {Use.SPILL: "spilled registers", Use.OTHER: "the compiler's own", Use.SCRATCH: "scratch"}
+
+
+def kernel_of(
+    motion: Motion,
+    prediction: Prediction | None,
+    chip: str,
+    wrong: Sequence[Wrong | None] = (),
+    refusal: str = "",
+) -> Kernel:
+    """One kernel for the page. `wrong` is of its outputs, in their order."""
+    moved, call = motion.traffic, motion.call
+    found = iter(wrong)
+    rows = zip(motion.labels, moved.operands, motion.paths, call.operands, strict=True)
+    drawn = None if prediction is None else timeline(prediction)
+    return Kernel(
+        name=call.name,
+        grid=moved.grid,
+        steps=motion.steps,
+        shown=motion.shown,
+        read=moved.read,
+        written=moved.written,
+        least=moved.least,
+        operands=tuple(
+            _operand(
+                label,
+                one,
+                row,
+                path,
+                windows=_windows(call, position),
+                wrong=next(found, None) if row.role is Role.OUTPUT else None,
+            )
+            for position, (label, row, path, one) in enumerate(rows)
+        ),
+        tables=tuple(
+            Table(position, motion.tables[position])
+            for position, row in enumerate(moved.operands)
+            if row.role is Role.PREFETCH
+        ),
+        reads=tuple(map(_read, motion.reads)),
+        memory=_memory(call, prediction, chip),
+        timeline=drawn,
+        untold="" if drawn else _untold(prediction),
+        refusal=refusal,
+    )
+
+
+def _operand(
+    label: str,
+    one: model.Operand,
+    row: OperandTraffic,
+    path: Path | None,
+    windows: int,
+    wrong: Wrong | None,
+) -> Operand:
+    return Operand(
+        label=label,
+        role=row.role.value,
+        dtype=row.array.dtype,
+        shape=row.array.shape,
+        block=tuple(1 if size is None else size for size in row.block),
+        squeezed=tuple(axis for axis, size in enumerate(row.block) if size is None),
+        space=one.space,
+        note=row.note,
+        counted=row.bytes is not None,
+        moves=row.moves or 0,
+        bytes=row.bytes or 0,
+        least=row.least or 0,
+        element=one.element,
+        windows=windows,
+        runs=None if path is None else _runs(path),
+        wrong=wrong,
+    )
+
+
+def _windows(call: KernelCall, position: int) -> int:
+    operand = call.operands[position]
+    if not in_vmem(operand):
+        return 0
+    return 1 if operand.role is Role.SCRATCH or is_fixed(call, operand) else operand.buffers
+
+
+def _runs(path: Path) -> Runs:
+    return Runs(differences(path.first), path.place, path.starts, path.sizes)
+
+
+def _read(read: TableRead) -> Read:
+    return Read(read.operand, read.table, differences(read.first), read.cell)
+
+
+def _memory(call: KernelCall, prediction: Prediction | None, chip: str) -> Memory:
+    vmem = prediction.vmem if prediction else None
+    if vmem and vmem.allocations:
+        return Memory(vmem.limit, vmem.used, True, tuple(map(_held, vmem.allocations)))
+    failure = prediction.failure if prediction else None
+    if failure and failure.wanted and failure.limit:
+        held = tuple(map(_held, failure.allocations or footprint(call)))
+        return Memory(failure.limit, failure.wanted, True, held)
+    held = tuple(map(_held, footprint(call)))
+    return Memory(named(chip).scoped_vmem, sum(one.size for one in held), False, held)
+
+
+def _held(one: Allocation) -> Held:
+    name = one.name or _USES.get(one.use, "a block")
+    return Held(name, one.use.value, one.shape, one.buffers, one.size)
+
+
+def _untold(prediction: Prediction | None) -> str:
+    """Why there is no timeline."""
+    if prediction is None:
+        return "the launch did not reach the TPU's compiler"
+    if prediction.failure:
+        return "the TPU's compiler refuses the kernel"
+    return prediction.unknown

@@ -1,0 +1,160 @@
+"""What is to be known of a launch for its picture, asked of worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grader import studies
+from grader.catalog import Kata
+from grader.checks import values
+from grader.checks.compare import Comparison
+from grader.checks.evidence import Evidence
+from grader.grading import Grader, verdict
+from grader.model import Accident, Case, Check, Finding, Reference, Role, State
+from grader.tpu import OnChip
+from grader.tpu.motion import Followed, Motion
+from grader.view.document import SCHEMA, Document, Kernel, Verdict, Wrong
+from grader.view.drawn import kernel_of
+from grader.view.heat import wrong_of
+from grader.view.timeline import EVENTS
+
+#: Seconds for the learner's launch in the interpreter, where the key names no other time.
+PATIENCE = 60.0
+#: A launch at sizes of one's own is run only up to so many grid steps.
+MOST_STEPS = 256
+
+_UNRUN = Verdict(
+    "unasked", "not run at these sizes", "Right or wrong is asked at the hidden cases' sizes."
+)
+_TODO = Verdict("todo", "still to do", "This is the solution's traffic; its code is not shown.")
+_BEFORE = (Check.RUNS, Check.CONTRACT, Check.PALLAS_USED, Check.VALUES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The verdict, what is wrong, and the launch on its way to the chip where that was asked."""
+
+    verdict: Verdict
+    wrong: tuple[Comparison, ...] = ()
+    found: OnChip | Accident | None = None
+
+
+def gather(grader: Grader, kata: Kata, case: Case, chip: str, drawn: bool) -> Document:
+    """The document about the learner's launch in one case, or about par's if it is still to do.
+
+    `drawn`: the case is a hidden one as it was drawn. Others are run only where that is quick.
+    Raises BrokenKata, SandboxError.
+    """
+    reference = grader.inputs(kata, case)
+    followed = grader.follow(kata, case, reference, studies.PATIENCE)
+    if isinstance(followed, Followed) and followed.problem and followed.problem.todo:
+        followed = grader.follow_par(kata, case, reference)
+        judged = _Judged(_TODO, (), grader.par(kata, case, reference, EVENTS))
+        return _document(kata, case, chip, "par", followed, judged)
+    runs = drawn or _quick(reference, followed)
+    judged = _judge(grader, kata, case) if runs else _Judged(_UNRUN)
+    if judged.found is None:
+        found = grader.own(kata, case, reference, studies.PATIENCE, EVENTS)
+        judged = _Judged(judged.verdict, judged.wrong, found)
+    return _document(kata, case, chip, "yours", followed, judged)
+
+
+def _quick(reference: Reference, followed: Followed | Accident) -> bool:
+    """Whether a case at sizes of one's own is small enough to be run in the interpreter."""
+    whole = all(array.data for array in reference.inputs)
+    steps = [k.steps for k in followed.kernels] if isinstance(followed, Followed) else []
+    return whole and sum(steps) <= MOST_STEPS
+
+
+def _judge(grader: Grader, kata: Kata, case: Case) -> _Judged:
+    """Grade the launch as pytest does, keeping what its picture needs."""
+    evidence = grader.evidence(kata, case, kata.key.timeout or PATIENCE, EVENTS)
+    state, stars, finding = verdict(evidence)
+    if state is State.TODO:
+        return _Judged(_TODO)
+    if finding is None:
+        own = evidence.own
+        words = "right on this case" if own.unchecked else f"right, {'★' * stars}"
+        return _Judged(Verdict("passed", words), (), own)
+    told = Verdict(state.value, finding.phrase, _text(finding))
+    if finding.check in _BEFORE:
+        return _Judged(told, _wrong(evidence, finding))
+    return _Judged(told, (), evidence.way().own)
+
+
+def _text(finding: Finding) -> str:
+    return f"{finding.check.title}: {finding.message}"
+
+
+def _wrong(evidence: Evidence, finding: Finding) -> tuple[Comparison, ...]:
+    """The results beside what they must be, where all of them came back."""
+    if finding.check is not Check.VALUES or evidence.problem:
+        return ()
+    return tuple(values.comparisons(evidence))
+
+
+# ---- put together ----
+
+
+def _document(
+    kata: Kata,
+    case: Case,
+    chip: str,
+    whose: str,
+    followed: Followed | Accident,
+    judged: _Judged,
+) -> Document:
+    file = kata.where()[0] if whose == "yours" else ""
+    motions = followed.kernels if isinstance(followed, Followed) else ()
+    side = studies.side_of(whose, judged.found or OnChip(), chip, file)
+    trouble = side.trouble
+    if not motions and (found := _untraced(followed, file)):
+        trouble = found
+    last = motions[-1] if motions else None
+    of_outputs, other = _placed(judged.wrong, last)
+    kernels: list[Kernel] = []
+    for position, motion in enumerate(motions):
+        prediction = side.kernels[position] if position < len(side.kernels) else None
+        refusal = side.refusals[position] if position < len(side.refusals) else ""
+        wrong = of_outputs if motion is last else ()
+        kernels.append(kernel_of(motion, prediction, chip, wrong, refusal))
+    return Document(
+        schema=SCHEMA,
+        name=kata.name,
+        title=kata.key.title,
+        case=str(case),
+        chip=chip,
+        whose=whose,
+        verdict=judged.verdict,
+        trouble=trouble,
+        kernels=tuple(kernels),
+        other=other,
+    )
+
+
+def _untraced(followed: Followed | Accident, file: str) -> str:
+    """Why the launch has no kernels to draw."""
+    if isinstance(followed, Accident):
+        return followed.message
+    if followed.problem is None:
+        return f"The launch has {studies.NO_KERNEL}: nothing of it is a kernel."
+    return studies.refusal_of(followed.problem, file).message
+
+
+def _placed(
+    results: Sequence[Comparison], last: Motion | None
+) -> tuple[tuple[Wrong | None, ...], tuple[Wrong, ...]]:
+    """What is wrong with each output of the last kernel, and with what is none of them."""
+    outputs = last.call.role(Role.OUTPUT) if last else ()
+    of_outputs: list[Wrong | None] = [None] * len(outputs)
+    other: list[Wrong] = []
+    for position, result in enumerate(results):
+        if not result.wrong.any():
+            continue
+        is_output = position < len(outputs) and outputs[position].name == result.name
+        if is_output and outputs[position].array.shape == result.actual.shape:
+            of_outputs[position] = wrong_of(result)
+        else:
+            other.append(wrong_of(result))
+    return tuple(of_outputs), tuple(other)

@@ -1,0 +1,196 @@
+// An operand's array as it lies in HBM: its blocks, those visited, the present one, wrong elements.
+
+// What becomes of the block of a step: "in" and "out" are moves, all else stays.
+const stateOf = (operand, runs, step) => {
+  if (!operand.moves) return "stays";
+  const r = runs.run(step);
+  if (runs.out) return runs.last(r) === step ? "out" : "stays";
+  return runs.first[r] === step ? "in" : "stays";
+};
+
+class ArrayView {
+  constructor(operand, runs) {
+    this.operand = operand;
+    this.runs = runs;
+    this.canvas = put("canvas", "array");
+    this.canvas.setAttribute("aria-hidden", "true");  // the step's sentence says what it shows
+    this.under = document.createElement("canvas");
+    this.showWrong = true;
+  }
+
+  lay(room, scale, look) {
+    this.look = look;
+    this.layout = layoutOf(this.operand, room, scale);
+    this.context = sized(this.canvas, this.layout.whole[0] + 2, this.layout.whole[1] + 2);
+    this.below = sized(this.under, this.layout.whole[0] + 2, this.layout.whole[1] + 2);
+    this.hatchIn = hatch(this.context, look["gold-line"], look.gold, true);
+    this.hatchOut = hatch(this.context, look["gold-line"], look.gold, false);
+    this.visits = -1;
+  }
+
+  rectangle(start, plane) {
+    const { layout } = this;
+    const found = extent(this.operand, layout, start);
+    const [x, y] = layout.corner(plane);
+    return [x + 1 + layout.x(found.column), y + 1 + layout.y(found.row),
+      layout.x(found.columns), layout.y(found.rows)];
+  }
+
+  planesOf(start) {
+    const { planes } = extent(this.operand, this.layout, start);
+    return this.layout.count > PLANES ? [0] : planes;
+  }
+
+  planeNumber(start) {
+    return extent(this.operand, this.layout, start).planes[0];
+  }
+
+  // The layer that grows with the steps: background, blocks that have been moved, lines, wrong ones.
+  drawUnder(visits, plane) {
+    const { below: c, layout, look, runs, operand } = this;
+    const single = layout.count > PLANES;
+    const fresh = this.visits < 0 || visits < this.visits || (single && plane !== this.plane);
+    if (fresh) {
+      c.clearRect(0, 0, layout.whole[0] + 2, layout.whole[1] + 2);
+      this.background(c);
+      this.visits = 0;
+      this.plane = plane;
+    }
+    if (!(operand.wrong && this.showWrong)) {
+      c.fillStyle = look.visited;
+      for (let place = this.visits; runs && place < visits; place++) {
+        const start = runs.start(place);
+        if (single && this.planeNumber(start) !== plane) continue;
+        for (const each of this.planesOf(start)) {
+          const [x, y, w, h] = this.rectangle(start, each);
+          c.fillRect(x, y, Math.max(w, 0.5), Math.max(h, 0.5));
+        }
+      }
+    }
+    if (fresh || visits !== this.visits) this.lines(c);
+    if (fresh && operand.wrong && this.showWrong) {
+      this.wrong(c, plane);
+      this.lines(c);
+    }
+    this.visits = visits;
+  }
+
+  background(c) {
+    const { layout, look, operand } = this;
+    for (let plane = 0; plane < layout.planes; plane++) {
+      const [x, y] = layout.corner(plane);
+      c.fillStyle = look.grey;
+      c.fillRect(x + 1, y + 1, layout.width, layout.height);
+      if (layout.label) {
+        c.fillStyle = look.soft;
+        c.font = "10px ui-monospace, monospace";
+        c.fillText(indexOf(layout.array.outer, plane).join(","), x + 1, y - 2);
+      }
+    }
+    if (!this.runs) {
+      c.fillStyle = hatch(c, look.line, look.grey, true);
+      for (let plane = 0; plane < layout.planes; plane++) {
+        const [x, y] = layout.corner(plane);
+        c.fillRect(x + 1, y + 1, layout.width, layout.height);
+      }
+    }
+  }
+
+  lines(c) {
+    const { layout, look, operand } = this;
+    const { array } = layout;
+    const wide = layout.x(array.blockColumns), high = layout.y(array.blockRows);
+    c.strokeStyle = look.line;
+    c.lineWidth = 1;
+    for (let plane = 0; plane < layout.planes; plane++) {
+      const [left, top] = layout.corner(plane);
+      c.beginPath();
+      if (wide >= FINEST && !operand.element) {
+        for (let column = array.blockColumns; column < array.columns; column += array.blockColumns) {
+          const x = Math.round(left + layout.x(column)) + 0.5;
+          c.moveTo(x, top + 1);
+          c.lineTo(x, top + 1 + layout.height);
+        }
+      }
+      if (high >= FINEST && !operand.element) {
+        for (let row = array.blockRows; row < array.rows; row += array.blockRows) {
+          const y = Math.round(top + layout.y(row)) + 0.5;
+          c.moveTo(left + 1, y);
+          c.lineTo(left + 1 + layout.width, y);
+        }
+      }
+      c.stroke();
+      c.strokeRect(left + 1, top + 1, layout.width, layout.height);
+    }
+  }
+
+  // Cells of wrong elements, the redder the more; crossed where one is no number.
+  wrong(c, only) {
+    const { layout, look, operand: { wrong } } = this;
+    const rank = wrong.cells.length;
+    const rows = rank > 1 ? wrong.cells[rank - 2] : 1, columns = rank ? wrong.cells[rank - 1] : 1;
+    const nan = new Set(wrong.nan);
+    const cross = hatch(c, look.page, look.nan, true);
+    const edges = (axis, cells) => cellEdges(wrong, axis, cells);
+    const ys = rank > 1 ? edges(rank - 2, rows) : [0, 1], xs = rank ? edges(rank - 1, columns) : [0, 1];
+    for (let number = 0; number < wrong.share.length; number++) {
+      const share = wrong.share[number];
+      if (!share) continue;
+      const column = number % columns, row = Math.floor(number / columns) % rows;
+      const plane = Math.floor(number / columns / rows);
+      if (layout.count > PLANES ? plane !== only : plane >= layout.planes) continue;
+      const [x, y] = layout.corner(layout.count > PLANES ? 0 : plane);
+      const edge = (from, to) => [Math.round(from), Math.max(Math.round(to) - Math.round(from), 1)];
+      const [left, w] = edge(x + 1 + layout.x(xs[column]), x + 1 + layout.x(xs[column + 1]));
+      const [top, h] = edge(y + 1 + layout.y(ys[row]), y + 1 + layout.y(ys[row + 1]));
+      c.globalAlpha = nan.has(number) ? 1 : 0.25 + 0.75 * share / 100;
+      c.fillStyle = nan.has(number) ? cross : look.red;
+      c.fillRect(left, top, w, h);
+    }
+    c.globalAlpha = 1;
+  }
+
+  draw(step) {
+    const { runs, context: c, look, layout } = this;
+    if (!runs) {
+      this.drawUnder(0, 0);
+      this.copy(c);
+      return;
+    }
+    const r = runs.run(step), start = runs.start(runs.place[r]);
+    this.drawUnder(upTo(runs.visited, step), this.planeNumber(start));
+    this.copy(c);
+    const soon = !runs.out && r + 1 < runs.first.length && runs.first[r + 1] === step + 1;
+    if (soon) this.outline(c, runs.start(runs.place[r + 1]), start);
+    const state = stateOf(this.operand, runs, step);
+    for (const plane of this.planesOf(start)) {
+      const [x, y, w, h] = grown(this.rectangle(start, plane), layout, layout.corner(plane));
+      c.fillStyle = state === "in" ? this.hatchIn : state === "out" ? this.hatchOut : look.blue;
+      c.globalAlpha = this.operand.wrong && this.showWrong ? 0.35 : 1;
+      c.fillRect(x, y, w, h);
+      c.globalAlpha = 1;
+      c.strokeStyle = state === "stays" ? look["blue-line"] : look["gold-line"];
+      c.lineWidth = 2;
+      c.strokeRect(x + 1, y + 1, Math.max(w - 2, 1), Math.max(h - 2, 1));
+    }
+  }
+
+  copy(c) {
+    const { layout } = this;
+    c.clearRect(0, 0, layout.whole[0] + 2, layout.whole[1] + 2);
+    c.drawImage(this.under, 0, 0, layout.whole[0] + 2, layout.whole[1] + 2);
+  }
+
+  outline(c, start, present) {
+    if (this.layout.count > PLANES && this.planeNumber(start) !== this.planeNumber(present)) return;
+    c.save();
+    c.setLineDash([4, 3]);
+    c.strokeStyle = this.look["gold-line"];
+    c.lineWidth = 2;
+    for (const plane of this.planesOf(start)) {
+      const [x, y, w, h] = grown(this.rectangle(start, plane), this.layout, this.layout.corner(plane));
+      c.strokeRect(x + 1, y + 1, Math.max(w - 2, 1), Math.max(h - 2, 1));
+    }
+    c.restore();
+  }
+}

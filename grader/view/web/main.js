@@ -1,0 +1,235 @@
+// The page's state is a kernel and a step; everything else follows from them.
+
+const data = JSON.parse(byId("document").textContent);
+const SPEEDS = [1, 2, 4, 8, 16, 32, 64, 250, 1000];
+const state = { kernel: 0, step: 0, playing: false, speed: 4 };
+let cards = [], meters = null, tables = [], timeline = null, look = null;
+
+const kernel = () => data.kernels[state.kernel];
+const shown = (card) => !isTable(card.operand) && !isScratch(card.operand);
+const drawable = () => Boolean(data.kernels.length && kernel().shown);
+
+// ---- a kernel ----
+
+const choose = (number, step) => {
+  state.kernel = number;
+  byId("kernel").value = number;
+  const one = kernel();
+  cards = one.operands.map((operand) => new Card(operand, one.steps));
+  const scratch = one.operands.some(isScratch) ? [byId("scratch-card").content.cloneNode(true)] : [];
+  byId("cards").replaceChildren(...cards.filter(shown).map((card) => card.element), ...scratch);
+  tables = one.tables.map((table) => new TableView(one, table));
+  byId("tables").hidden = !tables.length;
+  byId("table-list").replaceChildren(...tables.map((table) => table.element));
+  meters = new Meters(one, cards);
+  timeline = new TimelineView(one, go);
+  byId("refusal").hidden = !one.refusal;
+  byId("refusal").querySelector("div").replaceChildren(...paragraphs(one.refusal));
+  byId("slider").max = Math.max(one.shown - 1, 0);
+  write(byId("of"), one.shown < one.steps ? `of ${commas(one.shown)} (${commas(one.steps)} in all)` : `of ${commas(one.steps)}`);
+  for (const element of byId("transport").querySelectorAll("button, input")) element.disabled = one.shown < 2;
+  legend(one);
+  lay();
+  go(step);
+};
+
+const lay = () => {
+  if (!data.kernels.length) return;
+  look = colours();
+  const scale = scaleOf(kernel().operands);
+  cards.filter(shown).forEach((card) => card.lay(scale, look));
+  const scratch = kernel().operands.filter(isScratch).map((operand) => scratchOf(operand, scale));
+  byId("scratch-list")?.replaceChildren(...scratch);
+  meters.lay(look);
+  timeline.lay(look);
+};
+
+// ---- a step ----
+
+const go = (step) => {
+  const one = kernel();
+  state.step = Math.max(0, Math.min(one.shown - 1, step | 0));
+  if (!one.shown) {
+    cards.filter(shown).forEach((card) => { if (!card.runs) card.show(0); });
+    write(byId("sentence"), one.grid.includes(null) ? "The size of the grid is not known before the run." : "The grid has no steps.");
+    timeline.show(0);
+    return;
+  }
+  cards.filter(shown).forEach((card) => card.show(state.step));
+  meters.show(state.step);
+  tables.forEach((table) => table.show(state.step));
+  timeline.show(state.step);
+  where();
+};
+
+// Each operand in a clause; of many, those that stay in one together.
+const told = (clauses) => {
+  const moving = clauses.filter((clause) => clause.state !== "stays");
+  const staying = clauses.length - moving.length;
+  if (clauses.length <= 4 || !staying) return clauses;
+  const words = moving.length ? `the other ${staying} stay` : `nothing moves, all ${staying} blocks stay`;
+  return [...moving, { state: "stays", words: staying === 1 ? clauses.find((clause) => clause.state === "stays").words : words }];
+};
+
+const where = () => {
+  const one = kernel();
+  const index = one.grid.length ? tuple(indexOf(one.grid, state.step)) : "";
+  write(byId("step"), `step ${commas(state.step)}`);
+  write(byId("index"), index);
+  byId("slider").value = state.step;
+  byId("slider").setAttribute("aria-valuetext", `step ${state.step} ${index}`);
+  byId("sentence").setAttribute("aria-live", state.playing ? "off" : "polite");
+  const parts = [put("b", "", `Step ${commas(state.step)}${index && ` ${index}`}: `)];
+  const clauses = told(cards.filter(shown).map((card) => card.clause(state.step)).filter(Boolean));
+  clauses.forEach((clause, n) => {
+    parts.push(put("span", clause.state === "stays" ? "" : "moving", clause.words), n + 1 < clauses.length ? ", " : ".");
+  });
+  byId("sentence").replaceChildren(...parts);
+};
+
+// ---- playing ----
+
+const remember = () => {
+  const several = data.kernels.length > 1 ? `&kernel=${state.kernel}` : "";
+  try { history.replaceState(null, "", `#step=${state.step}${several}`); } catch { /* some browsers keep file:// addresses as they are */ }
+};
+
+const goAndRemember = (step) => { go(step); remember(); };
+
+let last = 0, owed = 0;
+
+const frame = (now) => {
+  if (!state.playing) return;
+  owed += Math.min(now - last, 250) / 1000 * state.speed;
+  last = now;
+  if (owed >= 1) {
+    const steps = Math.floor(owed);
+    owed -= steps;
+    go(state.step + steps);
+    if (state.step >= kernel().shown - 1) { play(false); return; }
+  }
+  requestAnimationFrame(frame);
+};
+
+const play = (playing) => {
+  if (playing && state.step >= kernel().shown - 1) go(0);
+  state.playing = playing && kernel().shown > 1;
+  byId("play").classList.toggle("playing", state.playing);
+  byId("play").setAttribute("aria-label", state.playing ? "pause" : "play");
+  byId("play").title = state.playing ? "pause (space)" : "play (space)";
+  if (state.playing) {
+    last = performance.now();
+    owed = 0;
+    requestAnimationFrame(frame);
+  } else {
+    where();
+    remember();
+  }
+};
+
+const faster = (by) => {
+  const at = Math.max(0, Math.min(SPEEDS.length - 1, SPEEDS.indexOf(state.speed) + by));
+  state.speed = SPEEDS[at];
+  byId("speed").value = state.speed;
+};
+
+// ---- hands ----
+
+const jump = (step) => { if (state.playing) play(false); goAndRemember(step); };
+
+const KEYS = {
+  " ": () => play(!state.playing),
+  ArrowLeft: (event) => jump(state.step - (event.shiftKey ? 10 : 1)),
+  ArrowRight: (event) => jump(state.step + (event.shiftKey ? 10 : 1)),
+  Home: () => jump(0),
+  End: () => jump(kernel().shown - 1),
+  "+": () => faster(1), "=": () => faster(1), "-": () => faster(-1), "−": () => faster(-1),
+  "?": () => byId("help").showModal(),
+};
+
+const pressed = (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open || event.target.tagName === "SELECT") return;
+  if (event.key === " " && event.target.closest("button, input[type=checkbox]")) return;
+  const number = Number(event.key);
+  if (number >= 1 && number <= data.kernels.length && data.kernels.length > 1) { jumpTo(number - 1); return; }
+  if (!KEYS[event.key] || (!drawable() && event.key !== "?")) return;
+  event.preventDefault();
+  KEYS[event.key](event);
+};
+
+const jumpTo = (number) => {
+  if (state.playing) play(false);
+  choose(number, 0);
+  remember();
+};
+
+const themes = () => {
+  const dark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const named = () => { write(byId("theme"), dark() ? "light" : "dark"); };
+  byId("theme").addEventListener("click", () => {
+    document.documentElement.dataset.theme = dark() ? "light" : "dark";
+    named();
+    redraw();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { named(); redraw(); });
+  named();
+};
+
+const redraw = () => { if (data.kernels.length) { lay(); go(state.step); } };
+
+const hands = () => {
+  byId("slider").addEventListener("input", (event) => jump(Number(event.target.value)));
+  byId("first").addEventListener("click", () => jump(0));
+  byId("back").addEventListener("click", () => jump(state.step - 1));
+  byId("play").addEventListener("click", () => play(!state.playing));
+  byId("on").addEventListener("click", () => jump(state.step + 1));
+  byId("last").addEventListener("click", () => jump(kernel().shown - 1));
+  byId("kernel").addEventListener("change", (event) => jumpTo(Number(event.target.value)));
+  byId("help-open").addEventListener("click", () => byId("help").showModal());
+  SPEEDS.forEach((speed) => byId("speed").append(new Option(`${commas(speed)} step${speed > 1 ? "s" : ""}/s`, speed)));
+  byId("speed").value = state.speed;
+  byId("speed").addEventListener("change", (event) => { state.speed = Number(event.target.value); });
+  document.addEventListener("keydown", pressed);
+  byId("zoom").addEventListener("click", (event) => {
+    const zoom = event.target.dataset.zoom;
+    if (zoom) { timeline.zoom = zoom; zoomed(); timeline.lay(look); timeline.show(state.step); }
+  });
+  const pointed = (event) => {
+    const step = timeline.stepAt(event.clientX - timeline.canvas.getBoundingClientRect().left);
+    if (step !== null) jump(step);
+  };
+  byId("timeline").addEventListener("pointerdown", pointed);
+  byId("timeline").addEventListener("pointermove", (event) => {
+    if (event.buttons & 1 && timeline.zoom === "whole") pointed(event);
+  });
+  let waiting = 0;
+  addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(redraw); });
+  addEventListener("hashchange", fromAddress);
+};
+
+const zoomed = () => {
+  for (const button of byId("zoom").children) button.setAttribute("aria-pressed", button.dataset.zoom === timeline.zoom);
+};
+
+const fromAddress = () => {
+  const asked = new URLSearchParams(location.hash.slice(1));
+  const number = Math.min(Number(asked.get("kernel")) || 0, data.kernels.length - 1);
+  const step = Number(asked.get("step")) || 0;
+  if (number !== state.kernel || !cards.length) choose(number, step); else go(step);
+  zoomed();
+};
+
+heading(data);
+themes();
+if (data.kernels.length) {
+  const steps = Math.max(...data.kernels.map((each) => each.shown));
+  state.speed = SPEEDS.find((speed) => steps / speed <= 30) || SPEEDS[SPEEDS.length - 1];
+  hands();
+  fromAddress();
+  globalThis.kataView = { go, state };
+} else {
+  byId("stage").hidden = byId("transport").hidden = true;
+  byId("nothing").hidden = false;
+  write(byId("nothing"), "There is no kernel to draw.");
+  hands();
+}

@@ -1,0 +1,231 @@
+// The predicted schedule: what the core does, what is on its way, and when each grid step computes.
+
+const LANE = 20, AXIS = 22;
+
+// A time on the axis, with as many digits as tell one tick from the next.
+const tickWords = (time, tick) => {
+  if (!time) return "0";
+  const [unit, name] = time < 1e-6 ? [1e-9, "ns"] : time < 1e-3 ? [1e-6, "µs"] : [1e-3, "ms"];
+  const digits = Math.max(0, -Math.floor(Math.log10(tick / unit) + 1e-9));
+  return `${(time / unit).toFixed(digits)} ${name}`;
+};
+
+class TimelineView {
+  constructor(kernel, go) {
+    this.data = kernel.timeline;
+    this.kernel = kernel;
+    this.canvas = byId("timeline");
+    this.zoom = "near";
+    if (!this.data) return;
+    this.bounds = sums(this.data.steps);
+    this.lanes = this.data.lanes.map((lane) => {
+      const count = lane.slices.length / 3;
+      const start = new Int32Array(count), end = new Int32Array(count), kind = new Int32Array(count);
+      let now = 0;
+      for (let n = 0; n < count; n++) {
+        start[n] = now + lane.slices[3 * n];
+        end[n] = now = start[n] + lane.slices[3 * n + 1];
+        kind[n] = lane.slices[3 * n + 2];
+      }
+      return { name: lane.name, kinds: lane.kinds, start, end, kind };
+    });
+    this.go = go;
+    if (this.bounds.length <= 20) this.zoom = "whole";
+  }
+
+  get tied() {
+    return this.bounds.length > 1;
+  }
+
+  lay(look) {
+    const none = !this.data;
+    this.canvas.hidden = none;
+    byId("zoom").hidden = none || !this.tied;
+    const words = byId("timeline-words");
+    if (none) {
+      write(words, `No timeline: ${this.kernel.untold}.`);
+      return;
+    }
+    this.look = look;
+    this.width = inner(this.canvas.parentElement);
+    this.narrow = this.width < 560;
+    this.left = this.narrow ? 0 : 128;
+    this.nearby = this.narrow ? 3 : 6;
+    this.lane = this.narrow ? LANE + 20 : LANE + 4;
+    this.height = AXIS + (this.lanes.length + 1) * this.lane;
+    this.context = sized(this.canvas, this.width, this.height);
+    this.outof = hatch(this.context, look["gold-line"], look.gold, false);
+    this.cache = null;
+    const whole = timeOf(this.data.cycles / this.data.clock);
+    const cut = this.data.until < this.data.cycles ? ` Only the first ${timeOf(this.data.until / this.data.clock)} are known in detail.` : "";
+    const loose = this.tied ? "" : " Its turns are not the grid's steps, so it does not follow the slider.";
+    write(words, `${whole} in all, ${commas(this.data.cycles)} cycles.${cut}${loose}`);
+  }
+
+  span(step) {
+    if (!this.tied || this.zoom === "whole") return [0, this.data.cycles];
+    const last = this.bounds.length - 2;
+    const present = Math.min(step, last);
+    const low = this.bounds[Math.max(0, present - this.nearby)];
+    const high = this.bounds[Math.min(last + 1, present + this.nearby + 1)];
+    const early = present - this.nearby < 0 ? 0 : low;
+    return [early, present + this.nearby >= last && this.data.until >= this.data.cycles ? this.data.cycles : high];
+  }
+
+  show(step) {
+    this.step = step;
+    if (!this.data) return;
+    const c = this.context;
+    const [from, to] = this.span(step);
+    this.from = from;
+    this.to = to;
+    c.clearRect(0, 0, this.width, this.height);
+    this.band(c, step);
+    if (this.zoom === "whole") {
+      if (!this.cache) {
+        this.cache = document.createElement("canvas");
+        this.body(sized(this.cache, this.width, this.height));
+      }
+      c.drawImage(this.cache, 0, 0, this.width, this.height);
+    } else {
+      this.body(c);
+    }
+    this.outline(c, step);
+  }
+
+  x(cycle) {
+    return this.left + (cycle - this.from) / Math.max(this.to - this.from, 1) * (this.width - this.left);
+  }
+
+  body(c) {
+    const { look } = this;
+    c.font = "12px system-ui, sans-serif";
+    this.axis(c);
+    this.label(c, "grid step", 0);
+    this.steps(c);
+    this.lanes.forEach((lane, row) => {
+      this.label(c, lane.name === "HBM" ? "HBM bus" : lane.name, row + 1);
+      const top = this.top(row + 1);
+      let edge = -1;
+      for (let n = upTo(lane.end, this.from); n < lane.start.length && lane.start[n] < this.to; n++) {
+        const left = Math.max(this.x(lane.start[n]), this.left), right = Math.min(this.x(lane.end[n]), this.width);
+        if (right <= edge) continue;  // within a pixel that is drawn
+        edge = Math.ceil(right * 2) / 2;
+        c.fillStyle = this.fill(lane.kinds[lane.kind[n]]);
+        c.fillRect(left, top, Math.max(right - left - (right - left > 4 ? 1 : 0), 0.7), LANE - 4);
+        if (right - left > 4) this.edge(c, lane.kinds[lane.kind[n]], left, right, top);
+        if (row < 2 && right - left > 60) this.inside(c, lane.kinds[lane.kind[n]], left, right, top);
+      }
+    });
+    c.fillStyle = look.soft;
+  }
+
+  inside(c, words, left, right, top) {
+    if (c.measureText(words).width > right - left - 8) return;
+    c.fillStyle = this.look.ink;
+    c.fillText(words, left + 5, top + 12);
+  }
+
+  // What tells slices apart without their colour: waiting is dashed, moves have a firm edge.
+  edge(c, kind, left, right, top) {
+    if (kind.startsWith("computes")) return;
+    const waits = kind.startsWith("waits");
+    c.strokeStyle = waits ? this.look.soft : this.look["gold-line"];
+    c.lineWidth = 1;
+    c.setLineDash(waits ? [3, 3] : []);
+    c.strokeRect(Math.round(left) + 0.5, top + 0.5, Math.max(Math.round(right - left) - 2, 1), LANE - 5);
+    c.setLineDash([]);
+  }
+
+  fill(kind) {
+    if (kind.startsWith("waits")) return this.look.grey;
+    if (kind.endsWith(" in")) return this.look.gold;
+    if (kind.endsWith(" out")) return this.outof;
+    return this.look.blue;
+  }
+
+  top(row) {
+    return AXIS + row * this.lane + (this.narrow ? 19 : 2);
+  }
+
+  label(c, words, row) {
+    c.fillStyle = this.look.soft;
+    if (this.narrow) {
+      c.fillText(words, 0, this.top(row) - 5);
+      return;
+    }
+    let text = words;
+    while (text.length > 4 && c.measureText(text).width > this.left - 10) text = `${text.slice(0, -2)}…`;
+    c.fillText(text, 0, this.top(row) + 12);
+  }
+
+  steps(c) {
+    if (!this.tied) return;
+    const { bounds, look } = this;
+    const top = this.top(0);
+    let edge = -1;
+    for (let n = Math.max(0, upTo(bounds, this.from) - 1); n + 1 < bounds.length && bounds[n] < this.to; n++) {
+      const left = Math.max(this.x(bounds[n]), this.left), right = Math.min(this.x(bounds[n + 1]), this.width);
+      if (right <= edge) continue;
+      edge = Math.ceil(right * 2) / 2;
+      c.fillStyle = n % 2 ? look.grey : look.line;
+      c.fillRect(left, top, Math.max(right - left, 0.7), LANE - 4);
+      if (right - left > 12 + 7 * String(n).length) {
+        c.fillStyle = look.ink;
+        c.fillText(commas(n), left + 4, top + 12);
+      }
+    }
+  }
+
+  axis(c) {
+    const { data, look } = this;
+    const span = (this.to - this.from) / data.clock;
+    const rough = span / (this.narrow ? 3 : 7);
+    const power = 10 ** Math.floor(Math.log10(rough || 1));
+    const tick = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
+    c.strokeStyle = look.line;
+    c.fillStyle = look.soft;
+    c.beginPath();
+    for (let n = Math.ceil(this.from / data.clock / tick); n * tick * data.clock <= this.to; n++) {
+      const x = Math.round(this.x(n * tick * data.clock)) + 0.5;
+      c.moveTo(x, AXIS - 6);
+      c.lineTo(x, this.height);
+      const words = tickWords(n * tick, tick);
+      if (x + c.measureText(words).width + 4 < this.width) c.fillText(words, x + 3, 12);
+    }
+    c.stroke();
+  }
+
+  // Where the present step computes, in pixels: left edge and width.
+  present(step) {
+    if (!this.tied || step + 1 >= this.bounds.length) return null;
+    const left = Math.max(this.x(this.bounds[step]), this.left);
+    return [left, Math.max(this.x(this.bounds[step + 1]) - left, 2)];
+  }
+
+  band(c, step) {
+    const place = this.present(step);
+    if (!place) return;
+    c.globalAlpha = 0.14;
+    c.fillStyle = this.look["blue-line"];
+    c.fillRect(place[0], AXIS - 6, place[1], this.height - AXIS + 6);
+    c.globalAlpha = 1;
+  }
+
+  outline(c, step) {
+    const place = this.present(step);
+    if (!place) return;
+    const { look, bounds } = this;
+    c.strokeStyle = look["blue-line"];
+    c.lineWidth = 2;
+    c.strokeRect(place[0], AXIS - 5, place[1], this.height - AXIS + 4);
+    this.canvas.setAttribute("aria-label", `predicted timeline; step ${step} computes from ${timeOf(bounds[step] / this.data.clock)} to ${timeOf(bounds[step + 1] / this.data.clock)}`);
+  }
+
+  // The step that computes at a place in the canvas.
+  stepAt(x) {
+    if (!this.data || !this.tied || x < this.left) return null;
+    const cycle = this.from + (x - this.left) / (this.width - this.left) * (this.to - this.from);
+    return Math.max(0, Math.min(upTo(this.bounds, cycle) - 1, this.bounds.length - 2));
+  }
+}
