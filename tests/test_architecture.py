@@ -20,10 +20,10 @@ ROWS = (
     ("keys", "arrays", "devices", "kernels"),
     ("catalog", "cases", "tpu"),
     ("repository", "specs"),
-    ("sandbox", "checks"),
+    ("sandbox", "checks", "attempts", "updates"),
     ("grading",),
     ("session", "studies"),
-    ("items", "report", "costs"),
+    ("items", "report", "costs", "updating", "resetting"),
     ("plugin", "cli"),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
