@@ -105,7 +105,9 @@ def _resolved(git: Git, theirs: str, base: str) -> Merge:
 def _changed_by_both(git: Git, theirs: str, base: str) -> list[str]:
     """Kata files that git may have merged by itself, without an eye for regions."""
     sides = [
-        git.paths("diff", "--name-only", "-z", "--no-renames", base, side, "--", KATAS)
+        git.paths(
+            "diff", "--name-only", "-z", "--no-renames", "--diff-filter=M", base, side, "--", KATAS
+        )
         for side in ("HEAD", theirs)
     ]
     both = set(sides[0]).intersection(sides[1])

@@ -52,15 +52,15 @@ def ready(root: Path) -> Git:
         raise CannotUpdate(f"the katas are a folder of another repository, {top}: merge them there")
     if git.try_("rev-parse", "--verify", "--quiet", "HEAD").returncode:
         raise CannotUpdate("this repository has no commit yet: there is nothing to merge with")
+    for what, way in under_way(git):
+        raise CannotUpdate(f"{what} is under way: finish it first ({way})")
+    if unmerged := sorted({line.split("\t")[1] for line in git.paths("ls-files", "-u", "-z")}):
+        raise CannotUpdate(f"{unmerged[0]} has conflicts: resolve them first, then git add it")
     if git.try_("symbolic-ref", "--quiet", "HEAD").returncode:
         raise CannotUpdate(
             "no branch is checked out, so that the merged commit would belong to none: "
             "git switch BRANCH first, or git switch -c NAME for a new one"
         )
-    for what, way in under_way(git):
-        raise CannotUpdate(f"{what} is under way: finish it first ({way})")
-    if unmerged := sorted({line.split("\t")[1] for line in git.paths("ls-files", "-u", "-z")}):
-        raise CannotUpdate(f"{unmerged[0]} has conflicts: resolve them first, then git add it")
     return git
 
 
