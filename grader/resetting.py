@@ -119,11 +119,13 @@ def _line(attempt: Attempt, width: int) -> Text:
     """One attempt: when, how long, and its first line as a reminder."""
     body = attempt.body()
     lines = f"{len(body)} line{'' if len(body) == 1 else 's'}"
-    return Text.assemble(
+    line = Text.assemble(
         f"  {attempt.kata.name:<{width}}  {attempt.number}  ",
         (f"{attempt.when}  {lines:<8}  ", "dim"),
         body[0] if body else "",
     )
+    line.rstrip()
+    return line
 
 
 def _relative(file: Path, root: Path) -> str:
