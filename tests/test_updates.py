@@ -358,6 +358,18 @@ def test_one_that_the_learner_deleted_stays_away(pair: Pair) -> None:
     assert pair.here(pair.double).untouched()
 
 
+def test_one_that_both_have_moved_is_for_the_learner_to_place(pair: Pair) -> None:
+    for git, name in ((pair.up, "theirs"), (pair.mine, "mine")):
+        git("mv", "README.md", f"{name}.md")
+        pair.publish(git)
+    said = pair.update(code=1)
+    assert "theirs.md" in said
+    assert "mine.md" in said
+    pair.mine("add", "mine.md", "theirs.md")
+    pair.mine("commit", "--no-edit")
+    assert pair.is_up_to_date()
+
+
 # ---- what is not committed ----
 
 
@@ -398,6 +410,36 @@ def test_uncommitted_work_in_what_changes_is_merged_and_saved(
     assert "Grade again: pytest -k double" in said
     (saved,) = (pair.root / ".kata/attempts/1_first/kata_01_double").iterdir()
     assert saved.read_bytes() == attempt
+
+
+SETTINGS = {
+    "core.autocrlf": "true",
+    "core.safecrlf": "true",
+    "merge.autoStash": "true",
+    "merge.ff": "only",
+    "merge.conflictStyle": "diff3",
+    "diff.renames": "copies",
+    "core.quotePath": "true",
+}
+
+
+def test_it_works_with_other_settings_of_gits(pair: Pair) -> None:
+    pair.solve(pair.row_sum, MINE)
+    for name, value in SETTINGS.items():
+        pair.mine("config", name, value)
+    pair.mine("rm", "-qr", ".")
+    pair.mine("reset", "-q", "--hard")  # all files anew, with the line ends of Windows
+    pair.solve(pair.double, MINE, commit=False)
+    windows = pair.double.path.read_bytes().replace(b"\n", b"\r\n")
+    pair.double.path.write_bytes(windows)
+    for kata in (pair.double, pair.row_sum):
+        pair.edit(kata, "return x * 2", "return x + x")
+    pair.update()
+    assert pair.double.path.read_bytes() == windows.replace(b"x * 2\r", b"x + x\r")
+    assert written(pair.row_sum.path.read_text()) == (MINE,)
+    assert "return x + x" in pair.row_sum.path.read_text()
+    assert pair.mine("status", "--porcelain") == " M katas/1_first/kata_01_double.py\n"
+    assert not pair.mine("stash", "list")
 
 
 def test_an_uncommitted_deletion_stays_one(pair: Pair) -> None:

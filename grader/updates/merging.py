@@ -21,9 +21,19 @@ from grader.updates.source import CannotUpdate
 
 MESSAGE = "kata update: "
 
-#: No hooks of the learner's for what is tried aside; a kata's folder is not guessed; and as katas
-#: resemble each other, only what hardly changed counts as renamed.
-_SETTINGS = ("-c", f"core.hooksPath={os.devnull}", "-c", "merge.directoryRenames=false")
+#: What the learner's own settings do not decide: no hook runs for what is tried aside, no folder is
+#: guessed to have moved, nothing uncommitted is put away, and line ends are git's affair.
+_SETTINGS = tuple(
+    word
+    for setting in (
+        f"core.hooksPath={os.devnull}",
+        "core.safecrlf=false",
+        "merge.directoryRenames=false",
+        "merge.autoStash=false",
+    )
+    for word in ("-c", setting)
+)
+#: Katas resemble each other: only what has hardly changed was renamed.
 _RENAMES = "find-renames=75%"
 
 
@@ -128,7 +138,8 @@ def _settle(git: Git, path: str, sides: list[bytes | None], found: Merge) -> Non
     """Resolve one path, or note its conflict."""
     base, ours, theirs = sides
     kind = contents.kind(path)
-    if ours is None and theirs is None:
+    if ours is None and theirs is None:  # both have moved it elsewhere
+        git("rm", "--quiet", "--cached", "--", path)
         return
     if theirs is None or ours is None:
         _settle_removed(git, path, ours is not None, base is not None, found)
@@ -148,7 +159,11 @@ def _settle(git: Git, path: str, sides: list[bytes | None], found: Merge) -> Non
     if merged.conflicts:
         found.conflicts.append(_conflict(git, path, "both sides changed these lines"))
     else:
-        git("add", "--force", "--", path)
+        _add(git, path)
+
+
+def _add(git: Git, path: str) -> None:
+    git(*_SETTINGS, "add", "--force", "--", path)
 
 
 def _texts(*sides: bytes) -> list[str]:
@@ -162,7 +177,7 @@ def _settle_removed(git: Git, path: str, is_ours: bool, known: bool, found: Merg
         who = "upstream removed it, you changed it" if is_ours else "you removed it, upstream not"
         found.conflicts.append(Conflict(path, (), f"{who}: git add {path}, or git rm {path}"))
     elif is_ours:
-        git("add", "--force", "--", path)
+        _add(git, path)
         _keep_gradable(git, kata)
         found.kept.append(kata.id)
     else:

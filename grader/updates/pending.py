@@ -121,7 +121,8 @@ def move(git: Git, target: str, pending: Sequence[Pending]) -> None:
         try:
             if pending:
                 git("checkout", "--quiet", "HEAD", "--", *(one.path for one in pending))
-            git("merge", "--quiet", "--ff-only", "--no-overwrite-ignore", target)
+            how = ("--quiet", "--ff-only", "--no-overwrite-ignore")
+            git("-c", "merge.autoStash=false", "merge", *how, target)
         finally:
             moved = git("rev-parse", "HEAD").strip() == target
             for one in pending:
