@@ -10,11 +10,11 @@ from pathlib import Path
 from rich.console import Console
 
 from grader.catalog import Kata
-from grader.git import Git, GitError, git_in
+from grader.git import Git, git_in
 from grader.updates import merging, pending, source
 from grader.updates.merging import Conflict, Merge
 from grader.updates.news import News, holding_work, news
-from grader.updates.source import ADD_UPSTREAM, ORIGIN, CannotUpdate, Source
+from grader.updates.source import ADD_UPSTREAM, ORIGIN, Source
 
 Command = Callable[[argparse.Namespace, Path, Console], int]
 Add = Callable[[str, Command, str], argparse.ArgumentParser]
@@ -56,7 +56,6 @@ def _update(options: argparse.Namespace, root: Path, console: Console) -> int:
     message = f"{merging.MESSAGE}{found.branch} of {_public(found.remote)}"
     target, merge = found.commit, Merge()
     if base != head:
-        _named(git)
         with merging.aside(git) as tree:
             merge = merging.merge(tree, found.commit, base, message)
             target = "" if merge.conflicts else merging.commit(tree)
@@ -84,16 +83,6 @@ def _abort(git: Git, say: Say) -> int:
 def _public(remote: str) -> str:
     """A remote for a commit's message: without the password that a URL may hold."""
     return re.sub(r"(?<=//)[^/@]*@", "", remote)
-
-
-def _named(git: Git) -> None:
-    try:
-        git("var", "GIT_COMMITTER_IDENT")
-    except GitError:
-        raise CannotUpdate(
-            "an update is a commit, and git does not know by whom: "
-            "git config --global user.name NAME, and user.email ADDRESS"
-        ) from None
 
 
 def _tell(found: Source, brought: News, merge: Merge, yours: frozenset[str], say: Say) -> None:

@@ -311,6 +311,16 @@ def test_a_copy_that_upstream_now_brings_stays_the_learners(pair: Pair) -> None:
     assert pair.follows(kata, MINE)
 
 
+def test_two_that_are_not_the_same_are_a_conflict(pair: Pair) -> None:
+    """Both sides have added an exercise of one name; upstream's text is not given up silently."""
+    kata = pair.add("row_min", "2_second", 2)
+    there = pair.there(kata).path
+    kata.path.write_text(there.read_text().replace("Double every", "Take the minimum of every"))
+    pair.solve(kata, MINE)
+    pair.publish()
+    assert "kata_02_row_min.py:1: both sides added it\n" in pair.update(code=1)
+
+
 # ---- what upstream, or the learner, removes ----
 
 
@@ -548,8 +558,10 @@ def test_abort_brings_everything_back(torn: Pair) -> None:
     torn.solve(torn.row_max, OTHER, commit=False)
     (torn.root / "notes.txt").write_text("untracked")
     before = torn.state()
+    torn.mine("config", "merge.autoStash", "true")
     torn.update(code=1)
-    assert torn.state() != before
+    assert torn.state()[2] != before[2]
+    assert written(torn.row_max.path.read_text()) == (OTHER,)
     assert torn.run("update", "--abort").startswith("back at ")
     assert torn.state() == before
     assert "no update is under way" in torn.refused("--abort")
@@ -577,7 +589,9 @@ def test_a_conflict_is_not_begun_over_uncommitted_work(torn: Pair) -> None:
     torn.mine("stash")
     (torn.root / "README.md").write_text("staged\n")
     torn.mine("add", "README.md")
-    assert "\n  README.md\n" in torn.refused()
+    said = torn.refused()
+    assert "not committed" in said
+    assert "\n  README.md\n" in said
 
 
 def test_files_that_are_no_text_are_a_conflict_without_lines(pair: Pair) -> None:
