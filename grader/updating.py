@@ -45,7 +45,10 @@ def _update(options: argparse.Namespace, root: Path, console: Console) -> int:
     if options.abort:
         return _abort(git_in(root), say)
     git = source.ready(root)
-    found = source.fetch(git, options.source, options.branch)
+    remote = source.remote(git, options.source)
+    if console.is_terminal:  # it may take a while, and git may ask for a password
+        say(f"fetching from {_public(remote)}")
+    found = source.fetch(git, remote, options.branch)
     base = source.common(git, found)
     if base == found.commit:
         say(f"nothing new in {found}")
@@ -87,7 +90,8 @@ def _public(remote: str) -> str:
 
 def _tell(found: Source, brought: News, merge: Merge, yours: frozenset[str], say: Say) -> None:
     say(f"updated from {_public(str(found))}: {_count(brought.commits, 'commit')}")
-    _line("new tracks", list(brought.tracks), say)
+    tracks = [f"{name} ({_count(count, 'kata')})" for name, count in brought.tracks.items()]
+    _line("new tracks", tracks, say)
     _line("new katas", [kata.id for kata in brought.new], say)
     _line("changed", _names(brought.changed), say)
     _line("removed", _names(brought.removed), say)

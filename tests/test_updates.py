@@ -212,7 +212,7 @@ def test_new_exercises_and_tracks_arrive_and_are_named(pair: Pair) -> None:
     pair.publish()
     said = pair.update()
     assert all(kata.untouched() for kata in here)
-    assert "new tracks   3_third\n" in said
+    assert "new tracks   3_third (1 kata)\n" in said
     assert "new katas    2_second/kata_02_row_min\n" in said
     assert "changed" not in said
     assert written(pair.double.path.read_text()) == (MINE,)

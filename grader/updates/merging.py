@@ -60,8 +60,8 @@ def aside(git: Git) -> Iterator[Git]:
     """A work tree of HEAD in a folder of its own, for as long as the block runs."""
     with tempfile.TemporaryDirectory(prefix="kata-update-") as folder:
         place = Path(folder, "tree")
-        git(*_SETTINGS, "worktree", "add", "--quiet", "--detach", str(place), "HEAD")
         try:
+            git(*_SETTINGS, "worktree", "add", "--quiet", "--detach", str(place), "HEAD")
             yield Git(place)
         finally:
             git.try_("worktree", "remove", "--force", str(place))

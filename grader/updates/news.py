@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ class News:
     """Katas in the order of their places; `others` are all other files that changed, as paths."""
 
     commits: int
-    tracks: tuple[str, ...]  # new ones
+    tracks: dict[str, int]  # new ones, with how many katas
     new: tuple[Kata, ...]  # in tracks that were there
     changed: tuple[Kata, ...]  # their file, solution or key
     removed: tuple[Kata, ...]
@@ -43,7 +44,7 @@ def news(git: Git, old: str, new: str, theirs: str) -> News:
     added = _those(by_kata, "A")
     return News(
         commits=int(git("rev-list", "--count", theirs, f"^{old}")),
-        tracks=tuple(dict.fromkeys(kata.track for kata in added if kata.track not in had)),
+        tracks=dict(Counter(kata.track for kata in added if kata.track not in had)),
         new=tuple(kata for kata in added if kata.track in had),
         changed=_those(by_kata, "M"),
         removed=_those(by_kata, "D"),

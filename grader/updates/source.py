@@ -71,21 +71,26 @@ def under_way(git: Git) -> Iterator[tuple[str, str]]:
             yield found
 
 
-def fetch(git: Git, remote: str | None, branch: str | None) -> Source:
-    """Fetch a branch: of the remote "upstream", else "origin"; its default branch unless named.
+def remote(git: Git, given: str | None) -> str:
+    """What to update from: as given, else the remote "upstream", else "origin".
 
-    Raises CannotUpdate where there is none, or it cannot be reached.
+    Raises CannotUpdate where there is none.
     """
     remotes = git("remote").split()
-    name = remote or next((name for name in (UPSTREAM, ORIGIN) if name in remotes), None)
-    if name is None:
+    found = given or next((name for name in (UPSTREAM, ORIGIN) if name in remotes), None)
+    if found is None:
         raise CannotUpdate(f"there is no remote to update from: {ADD_UPSTREAM}")
+    return found
+
+
+def fetch(git: Git, remote: str, branch: str | None) -> Source:
+    """Fetch a branch, the remote's default one unless named. Raises CannotUpdate where it fails."""
     try:
-        branch = branch or _default_branch(git, name)
-        git("fetch", "--quiet", "--no-tags", "--", name, f"refs/heads/{branch}")
+        branch = branch or _default_branch(git, remote)
+        git("fetch", "--quiet", "--no-tags", "--", remote, f"refs/heads/{branch}")
     except GitError as error:
-        raise CannotUpdate(f"cannot fetch from {name}: {error}") from None
-    return Source(name, branch, git("rev-parse", "FETCH_HEAD").strip())
+        raise CannotUpdate(f"cannot fetch from {remote}: {error}") from None
+    return Source(remote, branch, git("rev-parse", "FETCH_HEAD").strip())
 
 
 def _default_branch(git: Git, remote: str) -> str:
