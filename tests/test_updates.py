@@ -510,7 +510,9 @@ def test_a_stage_that_differs_from_its_file_is_not_guessed_at(pair: Pair) -> Non
     assert "\n  katas/1_first/kata_01_double.py\n" in pair.refused()
 
 
-@pytest.mark.parametrize("name", ["katas/3_third/kata_01_softmax.py", "own.ignored"])
+@pytest.mark.parametrize(
+    "name", ["katas/3_third/kata_01_softmax.py", "own.ignored"], ids=["untracked", "ignored"]
+)
 @pytest.mark.parametrize("merged", [False, True], ids=["forward", "merge"])
 def test_untracked_files_are_not_written_over(pair: Pair, name: str, merged: bool) -> None:
     if merged:
