@@ -37,7 +37,7 @@ class Kata:
     @property
     def name(self) -> str:
         """What follows the number: "constant_add". Also the launch function's name."""
-        return self.stem.split("_", 2)[2]
+        return name_of(self.id)
 
     @property
     def number(self) -> str:
@@ -93,6 +93,11 @@ class Kata:
         except (OSError, ValueError):
             return file, 1
         return file, found[0].first if found else 1
+
+
+def name_of(id: str) -> str:
+    """What follows track and number in a kata's id."""
+    return id.rpartition("/")[2].split("_", 2)[2]
 
 
 def kata_at(root: Path, path: Path) -> Kata | None:

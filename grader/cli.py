@@ -8,14 +8,20 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.syntax import Syntax
 from rich.text import Text
 
-from grader import costs, repository, resetting, updating
+from grader import costs, progress, repository, resetting, updating
 from grader.catalog import SOLUTIONS, Kata, katas, named
+from grader.record.ledger import read
+from grader.record.present import Known, Present, present, presents, upcoming
 from grader.regions import regions
+from grader.rendering import show
+from grader.report import marks
+from grader.report.progress import SIGNS, standing
 from grader.repository import STATE, RepositoryError, Synced
+from grader.watching import command as watching
 
 Command = Callable[[argparse.Namespace, Path, Console], int]
 
@@ -56,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     add("list", _list, "all katas, or those that match").add_argument("name", nargs="?", default="")
-    add("next", _next, "the first kata that is still to do")
+    add("next", _next, "the first kata that is not solved")
     hint = add("hint", _hint, "one hint, and one level more each time it is asked")
     hint.add_argument("name")
     hint.add_argument("level", nargs="?", type=int, choices=(1, 2, 3), help="this level instead")
@@ -64,7 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("name")
     show.add_argument("-y", "--yes", action="store_true", help="do not ask")
     resetting.add_commands(add)
+    progress.add_commands(add)
     costs.add_commands(add)
+    watching.add_commands(add)
     updating.add_commands(add)
     sync = add("sync", _sync, "for authors: generate the katas from the solutions")
     sync.add_argument("--check", action="store_true", help="only compare; exit 1 if they differ")
@@ -83,33 +91,45 @@ def _list(options: argparse.Namespace, root: Path, console: Console) -> int:
     found = named(every, options.name) if options.name else every
     if not found:
         raise RepositoryError(f"no kata matches {options.name!r}")
-    width = max(len(kata.name) for kata in found)
+    ledger = read(root)
+    lines = [(kata, *_state(present(kata, ledger))) for kata in found]
+    wide = max(len(kata.name) for kata in found)
+    told = max(len(Known.EDITED.value), *(len(words) for _, words, _ in lines))
+    parts: list[Text] = []
     for track in dict.fromkeys(kata.track for kata in found):
-        console.print(Text(track, "bold"))
-        for kata in (kata for kata in found if kata.track == track):
-            state = _state(kata)
-            number, name = (f"  {kata.number} ", "dim"), f" {kata.name:<{width}}  "
-            line = Text.assemble(number, name, state, kata.key.concept)
-            console.print(line, no_wrap=True, overflow="ellipsis")
-    console.print(Text("edited: right or wrong, pytest -k kata tells", "dim"))
+        parts.append(Text(track, "bold"))
+        for kata, words, colour in (line for line in lines if line[0].track == track):
+            line = Text(no_wrap=True, overflow="ellipsis")
+            line.append(f"  {kata.number} ", "dim").append(f" {kata.name:<{wide}}  ")
+            parts.append(line.append(f"{words:<{told}}  ", colour).append(kata.key.concept))
+    parts.append(Text("edited, changed: right or wrong, pytest -k kata tells", "dim"))
+    show(Group(*parts), console)
     return 0
 
 
-def _state(kata: Kata) -> tuple[str, str]:
-    """What the files tell, and its colour; padded to the longest."""
-    if not kata.path.exists():
-        return "gone    ", "red"
-    return ("todo    ", "yellow") if kata.untouched() else ("edited  ", "green")
+def _state(found: Present) -> tuple[str, str]:
+    """What ledger and files tell, and its colour."""
+    words = found.known.value
+    if found.known is Known.SOLVED:
+        words = f"{words} {marks.stars(found.stars).plain}"
+    return words, SIGNS[found.known][1]
 
 
 def _next(options: argparse.Namespace, root: Path, console: Console) -> int:
-    todo = next((kata for kata in katas(root) if kata.untouched()), None)
-    if todo is None:
-        console.print("Every kata has been edited. pytest -k kata tells which are solved.")
+    found = presents(root, read(root))
+    one = upcoming(found)
+    if one is None:
+        console.print(
+            "Every kata is solved."
+            if all(one.known is Known.SOLVED for one in found)
+            else "Every kata has been edited. pytest -k kata tells which are solved."
+        )
         return 0
-    console.print(Text(_where(todo), "cyan"))
-    console.print(f"  {todo.key.title}: {todo.key.concept}", markup=False)
-    console.print(f"  pytest -k {todo.name}      stuck?  kata hint {todo.name}")
+    console.print(Text(_where(one.kata), "cyan"))
+    console.print(f"  {one.kata.key.title}: {one.kata.key.concept}", markup=False)
+    if one.known is not Known.TODO:
+        show(Text(f"  {standing(one)}"), console)
+    console.print(f"  pytest -k {one.kata.name}      stuck?  kata hint {one.kata.name}")
     return 0
 
 

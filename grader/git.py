@@ -28,9 +28,13 @@ class NoGit(GitError):
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """Git in one folder of a work tree. Make one with `git_in`."""
+    """Git in one folder of a work tree. Make one with `git_in`.
+
+    With an `index`, that file stands for the one in which the next commit is prepared.
+    """
 
     folder: Path
+    index: Path | None = None
 
     def __call__(self, *arguments: str, given: bytes | None = None) -> str:
         """What a git command prints. Raises GitError with what it says where it fails."""
@@ -52,6 +56,8 @@ class Git:
     ) -> subprocess.CompletedProcess[bytes]:
         """Like `try_`, for what need not be text."""
         environ = {**os.environ, "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
+        if self.index:
+            environ["GIT_INDEX_FILE"] = str(self.index)
         return subprocess.run(
             ["git", "-c", "core.quotePath=false", *arguments],
             cwd=self.folder,

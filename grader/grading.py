@@ -12,6 +12,7 @@ from grader.catalog import Kata
 from grader.checks import blocks, compiles, contract, cost, lowers, pallas_used, runs, values
 from grader.checks.evidence import Evidence, WayToChip
 from grader.model import (
+    MOST_STARS,
     Accident,
     Attempt,
     Case,
@@ -53,9 +54,8 @@ LADDER = (
     Rung(blocks.check, 1),
     Rung(lowers.check, 1),
     Rung(compiles.check, 2),
-    Rung(cost.check, 3, needed=False),
+    Rung(cost.check, MOST_STARS, needed=False),
 )
-MOST_STARS = LADDER[-1].stars
 
 
 class BrokenKata(Exception):
@@ -63,17 +63,28 @@ class BrokenKata(Exception):
 
 
 class Grader:
-    """Grades cases one after another, on one bench, for chips of these names."""
+    """Grades cases one after another, on one bench, for chips of these names.
 
-    def __init__(self, bench: Bench, chips: tuple[str, ...] = (DEFAULT,)) -> None:
+    `trusted` asks for a solution's side; it may outlive this grader, with what it keeps.
+    """
+
+    def __init__(
+        self, bench: Bench, chips: tuple[str, ...] = (DEFAULT,), trusted: Trusted | None = None
+    ) -> None:
         self._bench = bench
         self._chips = chips
-        self._trusted = Trusted(bench)
+        self._trusted = trusted or Trusted(bench)
         self._stuck: dict[Path, Accident] = {}
 
     def prepare(self, kata: Kata, case: Case) -> None:
         """Have the trusted worker begin on a case that will be graded next."""
         self._trusted.ask(self._reference_ask(kata, case))
+
+    def rehearse(self, kata: Kata, case: Case) -> None:
+        """Have the solution's side of a case answered. Raises BrokenKata."""
+        reference = self.reference(kata, case)
+        if kata.key.kernel:
+            self.par(kata, case, reference)
 
     def grade(self, kata: Kata, case: Case, seconds: float | None) -> Grade:
         """Grade the learner's file on one case, within `seconds` (None: without end).

@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 from grader.catalog import Kata
+from grader.git import blob_id
 from grader.grading import BrokenKata
 from grader.keys import KeyProblem
 from grader.model import Case, Check, Finding, Grade, State
 from grader.regions import RegionError
+from grader.report.explanation import explained
 from grader.sandbox.launcher import SandboxError
 from grader.session import SESSION, Session
 
@@ -74,7 +76,10 @@ class KataCase(pytest.Item):
 
     def runtest(self) -> None:
         """Grade the case: returns for a pass, skips for a todo, raises KataFailed otherwise."""
+        content = self._content()
         grade = self._grade()
+        if content is not None and content == self._content():
+            grade = dataclasses.replace(grade, blob=blob_id(content))
         if grade.state is State.TODO and self.session_of_katas.requires(self.kata):
             grade = dataclasses.replace(grade, state=State.FAILED, finding=REQUIRED)
         self.stash[GRADE] = grade
@@ -84,7 +89,14 @@ class KataCase(pytest.Item):
         if grade.finding and grade.finding.full and self.config.get_verbosity() > 1:
             self.add_report_section("call", "full error", grade.finding.full)
         if grade.finding and grade.state is State.FAILED:
-            raise KataFailed(self._explanation(grade.finding, grade.drawn))
+            seed = self.session_of_katas.seed
+            raise KataFailed(explained(self.kata, grade, self.nodeid, seed))
+
+    def _content(self) -> bytes | None:
+        try:
+            return self.path.read_bytes()
+        except OSError:
+            return None  # deleted since it was collected
 
     def _grade(self) -> Grade:
         session = self.session_of_katas
@@ -106,21 +118,6 @@ class KataCase(pytest.Item):
             sys.stdout.write(printed)
         else:
             self.add_report_section("call", "stdout", printed)
-
-    def _explanation(self, finding: Finding, drawn: str) -> str:
-        """The finding, the case in full, and the command that brings exactly it back."""
-        file, line = self.kata.where()
-        seed = self.session_of_katas.seed
-        told = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"
-        return "\n".join(
-            [
-                f"{finding.check.title}: {told}{finding.message}",
-                "",
-                f"  case   {drawn}",
-                f'  again  pytest "{self.nodeid}" --kata-seed {seed}',
-                f"  open   {file}:{line}      stuck?  kata hint {self.kata.name}",
-            ]
-        )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The learner's text alone; a traceback only where the grader itself has failed."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+MOST_STARS = 3
+
 
 class Check(enum.Enum):
     """One rung of the ladder: one question asked of a kernel on a hidden case."""
@@ -104,7 +106,8 @@ class Grade:
     """The verdict on one kata for one hidden case. `stars` are 0 to 3.
 
     A kata may be passed with a finding, which then says what the last star takes. `unchecked` says
-    why the TPU's compiler could not be asked.
+    why the TPU's compiler could not be asked. `blob` is git's id of the file's content, "" where
+    that changed while it was graded.
     """
 
     kata: str
@@ -117,6 +120,7 @@ class Grade:
     printed: str = ""  # what the learner's code printed
     cost: Cost | None = None
     unchecked: str = ""
+    blob: str = ""
 
 
 # ---- what is observed of a kernel, in the sandbox ----

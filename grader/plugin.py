@@ -14,8 +14,9 @@ from grader import catalog, codec, devices
 from grader.cases import random_seed
 from grader.items import GRADE, NEXT, SECONDS, KataCase, KataFile
 from grader.model import Check, Finding, Grade, State
+from grader.record.recording import Recorded
 from grader.rendering import rendered
-from grader.report import jsonfile, markdown, terminal
+from grader.report import jsonfile, markdown, recorded, terminal
 from grader.report.failure import Told
 from grader.report.standings import Standings, same_failure, standings
 from grader.session import ALL, SESSION, Session, chips
@@ -185,6 +186,7 @@ class Reporter:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._grades: list[Grade] = []
+        self._recorded = Recorded()
         self._unwritten = ""  # why there is no summary
 
     @pytest.hookimpl(tryfirst=True)
@@ -217,6 +219,7 @@ class Reporter:
                 self._standings(),
                 self._config.stash[SESSION].seed,
                 self._config.get_verbosity(),
+                recorded.told(self._recorded, self._config.rootpath),
             ),
             width=shutil.get_terminal_size().columns,
             colour=terminalreporter.hasmarkup,
@@ -227,9 +230,10 @@ class Reporter:
         terminalreporter.write(text)
 
     def pytest_sessionfinish(self) -> None:
+        session = self._config.stash[SESSION]
+        self._recorded = recorded.remember(session, self._grades)
         if file := self._config.getoption("kata_json"):
-            jsonfile.write(file, self._grades, self._config.stash[SESSION])
+            jsonfile.write(file, self._grades, session)
         if file := self._config.getoption("kata_summary"):
-            seed = self._config.stash[SESSION].seed
             found = self._standings()
-            self._unwritten = markdown.append(file, found, self._grades, seed, os.environ)
+            self._unwritten = markdown.append(file, found, self._grades, session.seed, os.environ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 import os
@@ -17,7 +18,9 @@ import pytest
 from grader import devices
 from grader.catalog import Kata
 from grader.cli import main
+from grader.git import Git, blob_id, git_in
 from grader.grading import Grader
+from grader.record.ledger import Pass, append
 from grader.sandbox.bench import Bench
 
 ROOT = Path(__file__).parent.parent
@@ -200,6 +203,66 @@ def shop(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     return Shop(repository, capsys)
+
+
+class Clone:
+    """The shop's repository, kept by git on the branch main, and with passes in its ledger."""
+
+    def __init__(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shop, self.root, self._monkeypatch = shop, shop.root, monkeypatch
+        (self.root / ".gitattributes").write_text((ROOT / ".gitattributes").read_text())
+        self.on("2026-11-16")
+        Git(self.root)("init", "-q", "-b", "main")
+        self.git = git_in(self.root)
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", "As shipped")
+
+    def on(self, day: str) -> None:
+        """Commits from now on are of this day."""
+        for who in ("AUTHOR", "COMMITTER"):
+            self._monkeypatch.setenv(f"GIT_{who}_DATE", f"{day}T12:00:00+00:00")
+
+    def passed(self, kata: Kata, body: str = "", day: str = "2026-11-18", stars: int = 3) -> Pass:
+        """The kata solved with this region body, and its pass in the ledger."""
+        self.shop.repository.solve(kata, body or Repository.BODY)
+        blob = blob_id(kata.path.read_bytes())
+        one = Pass(kata.id, blob, stars, datetime.date.fromisoformat(day), (("jax", "0.10.2"),))
+        append(self.root, [one])
+        return one
+
+    def subjects(self) -> list[str]:
+        """The first lines of all commits' messages, the newest first."""
+        return self.git("log", "--format=%s").splitlines()
+
+    def status(self) -> list[str]:
+        return self.git("status", "--porcelain").splitlines()
+
+    def changed(self, commit: str = "HEAD") -> list[str]:
+        """The paths that a commit touches."""
+        return self.git("show", "--format=", "--name-only", commit).splitlines()
+
+
+@pytest.fixture
+def settled_git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Git as if freshly installed, with an author: no setting of this machine counts."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    settings = {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CEILING_DIRECTORIES": str(tmp_path.parent),
+    }
+    who = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in _ABOUT}
+    for name, value in {**settings, **who}.items():
+        monkeypatch.setenv(name, value)
+
+
+_ABOUT = ("NAME", "EMAIL")
+
+
+@pytest.fixture
+def clone(shop: Shop, settled_git: None, monkeypatch: pytest.MonkeyPatch) -> Clone:
+    return Clone(shop, monkeypatch)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -19,11 +19,12 @@ ROWS = (
     ("model", "codec", "regions", "arithmetic", "template", "loading", "rendering", "git"),
     ("keys", "arrays", "devices", "kernels"),
     ("catalog", "cases", "tpu"),
-    ("repository", "specs"),
+    ("repository", "specs", "record"),
     ("sandbox", "checks", "attempts", "updates"),
     ("grading",),
     ("session", "studies"),
-    ("items", "report", "costs", "updating", "resetting"),
+    ("report", "costs", "updating", "resetting"),
+    ("items", "watching", "progress"),
     ("plugin", "cli"),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}

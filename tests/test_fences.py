@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.git import Git
+from grader.record.ledger import LEDGER
 from grader.regions import fill, written
 from grader.updates import contents, fences
 
@@ -200,7 +201,7 @@ def test_line_ends_and_bytes_stay_the_learners() -> None:
 
 
 def test_a_ledger_keeps_the_lines_of_both() -> None:
-    found = merged("a\n", "a\nmine\n", "a\ntheirs\n", contents.LEDGER)
+    found = merged("a\n", "a\nmine\n", "a\ntheirs\n", LEDGER)
     assert (found.conflicts, sorted(found.text.split())) == (0, ["a", "mine", "theirs"])
 
 

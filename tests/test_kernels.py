@@ -14,6 +14,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from grader.kernels import Launch, longest_sum, running
+from grader.kernels.quicker import shuffled
 from grader.model import ArrayType, KernelCall, Mode, Operand, Role, Touch, Trace
 from grader.sandbox.problems import CALLBACK_LOGGER
 
@@ -522,6 +523,17 @@ def test_the_seed_shuffles_parallel_steps_and_no_others() -> None:
 
     assert len(orders(parallel=True)) == 3
     assert len(orders(parallel=False)) == 1
+
+
+def test_no_seed_leaves_parallel_steps_in_their_order() -> None:
+    """Two steps have one other order, and with it what depends on the order is always wrong."""
+    params = pltpu.CompilerParams(dimension_semantics=("parallel", "parallel", "arbitrary"))
+    for seed in range(20):
+        two, five, none = shuffled((2, 5, 7), params, seed)
+        assert two.tolist() == [1, 0]
+        assert sorted(five.tolist()) == [0, 1, 2, 3, 4] != five.tolist()
+        assert none.size == 0
+    assert shuffled((1, 1, 1), params, 0)[0].tolist() == [0]
 
 
 def test_memory_that_nothing_has_written() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.text import Text
 
 from grader.catalog import Kata
 from grader.grading import MOST_STARS
@@ -81,6 +82,15 @@ def test_the_whole_map() -> None:
         "      pytest -k blocked_transpose\n"
         "      stuck?  kata hint blocked_transpose\n"
     )
+
+
+def test_more_stands_before_what_to_do_next() -> None:
+    found, more = standings(POOL, grades()), [Text("recorded  double ★★★")]
+    said = rendered(map_of(found, 7, 0, more), 100, False).splitlines()
+    at = said.index("recorded  double ★★★")
+    assert "of 12 stars" in said[at - 1]
+    assert said[at + 1].startswith("mend  ")
+    assert "recorded" not in rendered(map_of(found, 7, -2, more), 100, False)
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 300])

@@ -14,9 +14,9 @@ import pytest
 from grader.catalog import Kata
 from grader.cli import main
 from grader.git import Git
+from grader.record.ledger import LEDGER
 from grader.regions import fill, written
 from grader.updates import merging, pending
-from grader.updates.contents import LEDGER
 from tests.conftest import Repository
 
 MINE = ("    # mine, √2  ", "", "    value = x_ref[...]", "    o_ref[...] = value + value", "")
@@ -136,25 +136,14 @@ class Pair:
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Git knows an author, and nothing of this machine's settings."""
-    for who in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{who}_NAME", "Learner")
-        monkeypatch.setenv(f"GIT_{who}_EMAIL", "learner@example.org")
-    for where in ("GLOBAL", "SYSTEM"):
-        monkeypatch.setenv(f"GIT_CONFIG_{where}", os.devnull)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "FORCE_COLOR", "TTY_COMPATIBLE"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
 def pair(
-    alone: None,
+    settled_git: None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Pair:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
     found = Pair(tmp_path, capsys)
     monkeypatch.chdir(found.root)
     return found

@@ -13,9 +13,9 @@ from jax.experimental.pallas import tpu as pltpu
 from grader.kernels.around import Reader
 from grader.kernels.blocks import walk_of
 from grader.kernels.calls import array_type, kernel_call
-from grader.kernels.cores import compiled_once
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.known import known_values
+from grader.kernels.quicker import quicker
 from grader.model import Mode, Trace, Walk
 
 #: The interpreter runs a kernel's memory operations as host callbacks. What one of them raises
@@ -46,7 +46,7 @@ def running(mode: Mode, seed: int, unwritten: Literal["nan", "zero"] = "nan") ->
     # The context's value replaces `interpret=`, for which True asks for the plain interpreter.
     params: Any = strict if mode is Mode.STRICT else True
     try:
-        with pltpu.force_tpu_interpret_mode(params), compiled_once():
+        with pltpu.force_tpu_interpret_mode(params), quicker():
             yield
     except BaseException:
         _reset()

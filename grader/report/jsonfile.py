@@ -27,7 +27,7 @@ def document(grades: Sequence[Grade], session: Session) -> dict[str, Any]:
         "backend": session.device.backend,
         "mode": session.device.mode.value,
         "chips": list(session.chips),
-        "versions": {name: _version(name) for name in ("pallas-katas", "jax", "jaxlib", "libtpu")},
+        "versions": versions(),
         "grades": codec.to_builtins(ordered),
     }
 
@@ -50,6 +50,11 @@ def properties(grade: Grade) -> list[tuple[str, str]]:
     if grade.finding:
         found += [("kata_check", grade.finding.check.value), ("kata_reason", grade.finding.phrase)]
     return found
+
+
+def versions() -> dict[str, str | None]:
+    """What judged, by package; None for one that is not installed."""
+    return {name: _version(name) for name in ("pallas-katas", "jax", "jaxlib", "libtpu")}
 
 
 def _version(package: str) -> str | None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from grader.grading import MOST_STARS
-from grader.model import Grade, State
+from grader.model import MOST_STARS, Grade, State
+from grader.report import marks
 from grader.report.standings import Standing, Standings, Track
 
 SIGNS = {State.PASSED: ("✔", "green"), State.FAILED: ("✘", "red"), State.TODO: ("·", "yellow")}
-BAR = 14
 
 
 def encoding_of(reporter: Any) -> str:
@@ -21,8 +21,10 @@ def encoding_of(reporter: Any) -> str:
     return getattr(stream, "encoding", None) or "ascii"
 
 
-def map_of(found: Standings, seed: int, verbosity: int = 0) -> RenderableType:
-    """Tracks with a bar each, a line a kata, the total, what to do next.
+def map_of(
+    found: Standings, seed: int, verbosity: int = 0, more: Iterable[RenderableType] = ()
+) -> RenderableType:
+    """Tracks with a bar each, a line a kata, the total, `more`, what to do next.
 
     `seed` is the session's, for commands that bring its cases back. Below a verbosity of -1 (-qq)
     the total alone; above 0 (-v) with cases and seconds.
@@ -33,7 +35,7 @@ def map_of(found: Standings, seed: int, verbosity: int = 0) -> RenderableType:
             parts += [_title(track), _lines(track, verbosity > 0)]
     parts.append(_total(found))
     if verbosity > -2:
-        parts += _notes(found, seed)
+        parts += [*_notes(found, seed), *more]
     if found.next and verbosity > -2:
         parts.append(_next(found.next))
     return Group(*parts)
@@ -41,13 +43,7 @@ def map_of(found: Standings, seed: int, verbosity: int = 0) -> RenderableType:
 
 def _title(track: Track) -> Text:
     ran = len(track.standings)
-    filled = round(BAR * track.solved / ran)
-    text = Text.assemble(
-        (f"{track.name}  ", "bold"),
-        ("█" * filled, "green"),
-        ("░" * (BAR - filled), "dim"),
-        f"  {track.solved}/{ran} solved",
-    )
+    text = marks.title(track.name, track.solved, ran)
     if track.not_run:
         text.append(f", {track.not_run} not run", "dim")
     return text
@@ -72,23 +68,15 @@ def _line(standing: Standing, width: int, verbose: bool) -> Text:
 
 def stars(standing: Standing) -> Text:
     """The stars that a kata has, and those that it could have."""
-    if standing.state is State.TODO:
-        return Text("☆" * MOST_STARS, "dim")
-    return Text.assemble(
-        ("★" * standing.stars, "yellow"), ("☆" * (MOST_STARS - standing.stars), "dim")
-    )
+    return marks.stars(0 if standing.state is State.TODO else standing.stars)
 
 
 def _total(found: Standings) -> Text:
     every = found.all
     counts = {state: sum(s.state is state for s in every) for state in SIGNS}
     solved, failed, todo = counts[State.PASSED], counts[State.FAILED], counts[State.TODO]
-    earned, most = sum(s.stars for s in every), MOST_STARS * len(every)
-    return Text.assemble(
-        (f"{solved} of {len(every)} solved", "bold"),
-        f", {failed} failed, {todo} todo",
-        (f"   {earned} of {most} stars", "dim"),
-    )
+    earned = sum(s.stars for s in every)
+    return marks.total(solved, len(every), f", {failed} failed, {todo} todo", earned)
 
 
 def _notes(found: Standings, seed: int) -> list[RenderableType]:
@@ -105,17 +93,7 @@ def _notes(found: Standings, seed: int) -> list[RenderableType]:
 
 
 def _next(standing: Standing) -> Text:
-    file, line = standing.kata.where()
-    name = standing.kata.name
-    verb = "mend" if standing.state is State.FAILED else "next"
-    # A path is of use only whole.
-    return Text(no_wrap=True, overflow="ignore").append_text(
-        Text.assemble(
-            (f"{verb}  ", "bold"),
-            (f"{file}:{line}", "cyan"),
-            f"\n      pytest -k {name}\n      stuck?  kata hint {name}",
-        )
-    )
+    return marks.turn_to(standing.kata, "mend" if standing.state is State.FAILED else "next")
 
 
 def repeated(grade: Grade, earlier: Grade, node: str, seed: int) -> str:

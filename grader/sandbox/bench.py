@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,10 @@ from grader.sandbox.messages import Answer, Ask, Closed, Hello, receive, send
 
 BOOT_SECONDS = 120  # for importing jax on a slow disk
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
+
+
+class Stopped(Exception):
+    """Nobody waits for the attempt any more: `Bench.stop` was called."""
 
 
 class Worker:
@@ -124,19 +129,26 @@ class Worker:
         except OSError:
             return ""
 
-    def close(self) -> int:
-        """End the process, whatever it is doing; its exit code, or minus the ending signal."""
-        if not self.alive:
-            return 0
-        self._socket.close()
+    def kill(self) -> None:
+        """End the process, whatever it is doing. Whoever waits for its answer takes note."""
         # Of one that is already ending, a kill changes neither exit code nor signal.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> int:
+        """End the process and part with it; its exit code, or minus the ending signal."""
+        if not self.alive:
+            return 0
+        self._socket.close()
+        self.kill()
         return self._process.wait()
 
 
 class Bench:
-    """Two workers at a time: one trusted, for the solutions; one for the learner's present kata."""
+    """Two workers at a time: one trusted, for the solutions; one for the learner's present kata.
+
+    And a third that is warm, where `keep_spare` is called: the next content's worker.
+    """
 
     def __init__(self, device: Device, environ: Mapping[str, str] = os.environ) -> None:
         self.device = device
@@ -144,18 +156,46 @@ class Bench:
         self._launcher = Launcher(device, self._folder, environ)
         self._workers: dict[str, Worker] = {}
         self._attempting: tuple[Path, str] | None = None
+        self._stopped = threading.Event()
 
     def trusted(self) -> Worker:
         """The worker that evaluates solutions' specs."""
         return self._worker("trusted")
 
     def attempting(self, file: Path) -> Worker:
-        """The worker for a learner's file: a fresh process whenever file or content changes."""
+        """The worker for a learner's file: a fresh process whenever file or content changes.
+
+        Raises Stopped between `stop` and `go`.
+        """
+        if self._stopped.is_set():
+            raise Stopped
         content = (file, hashlib.sha256(file.read_bytes()).hexdigest())
         if content != self._attempting:
             self._drop("attempting")
             self._attempting = content
-        return self._worker("attempting")
+            if spare := self._workers.pop("spare", None):
+                self._workers["attempting"] = spare
+                if isinstance(spare.answer(BOOT_SECONDS), Accident):
+                    self._drop("attempting")
+        worker = self._worker("attempting")
+        if self._stopped.is_set():  # since the first look: then nobody has killed this one
+            raise Stopped
+        return worker
+
+    def keep_spare(self, warm: Ask) -> None:
+        """Have a fresh process do `warm`, a Task.WARM, until the next content needs one."""
+        if "spare" not in self._workers:
+            self._worker("spare").ask(warm)
+
+    def stop(self) -> None:
+        """End the attempt under way, from another thread than the one that waits for it."""
+        self._stopped.set()
+        if worker := self._workers.get("attempting"):
+            worker.kill()
+
+    def go(self) -> None:
+        """Attempt again, after `stop`."""
+        self._stopped.clear()
 
     def _worker(self, role: str) -> Worker:
         worker = self._workers.get(role)

@@ -22,6 +22,7 @@ class Task(enum.Enum):
     ATTEMPT = "attempt"  # trace and run the learner's launch function
     EXPLAIN = "explain"  # of the launch attempted last: what a wrong result is explained with
     PREDICT = "predict"  # lower and compile a launch function for TPUs, and simulate it
+    WARM = "warm"  # run and compile a kernel of the grader's own: what is slow once comes early
     XLA = "xla"  # what XLA expects of the solution's spec on the first of the chips
 
 

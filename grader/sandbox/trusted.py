@@ -11,10 +11,14 @@ SECONDS = 60.0
 
 
 class Trusted:
-    """Asks the trusted worker ahead of time and keeps what it answers until that is taken."""
+    """Asks the trusted worker ahead of time and keeps what it answers until that is taken.
 
-    def __init__(self, bench: Bench) -> None:
+    `kept` is how many answers stay besides, the latest ones, for who will ask the same again.
+    """
+
+    def __init__(self, bench: Bench, kept: int = 0) -> None:
         self._bench = bench
+        self._kept = kept
         self._asked: list[Ask] = []
         self._answered: list[tuple[Ask, Answer]] = []
 
@@ -40,7 +44,14 @@ class Trusted:
                 return accident
         place = self._place(ask)
         assert place is not None
-        return self._answered.pop(place)[1]
+        asked, answer = self._answered.pop(place)
+        if self._kept:
+            self._answered = [*self._answered, (asked, answer)][-self._kept :]
+        return answer
+
+    def forget(self) -> None:
+        """Keep nothing of what was answered: the solutions have changed."""
+        self._answered.clear()
 
     def _place(self, ask: Ask) -> int | None:
         places = (n for n, (asked, _) in enumerate(self._answered) if asked == ask)

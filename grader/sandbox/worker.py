@@ -26,7 +26,7 @@ from jaxtyping import TypeCheckError, jaxtyped
 from grader import arrays, codec, kernels, specs
 from grader.loading import loaded
 from grader.model import Array, Attempt, Clues, Mode, Stage
-from grader.sandbox import problems
+from grader.sandbox import problems, warming
 from grader.sandbox.messages import Answer, Ask, Closed, Hello, Task, receive, send
 from grader.tpu import OnChip, Prediction, predictions
 from grader.tpu.chips import named
@@ -105,6 +105,8 @@ class _Worker:
                 return Answer(clues=self._clues(ask))
             case Task.PREDICT:
                 return Answer(on_chip=self._on_chip(ask))
+            case Task.WARM:
+                return self._warm(ask)
             case Task.XLA:
                 return self._xla(ask)
 
@@ -114,6 +116,14 @@ class _Worker:
             solution = loaded(Path(ask.file))
             evaluated = ask.task is Task.REFERENCE
             return Answer(reference=specs.reference(solution, ask.name, ask.case, evaluated))
+        return Answer(problem=caught.problem)
+
+    def _warm(self, ask: Ask) -> Answer:
+        with problems.caught(ask.file, Stage.RUN) as caught:
+            with kernels.running(*_how(ask)):
+                warming.run()
+            warming.compile_for(ask.chips)
+        self._printed()
         return Answer(problem=caught.problem)
 
     def _xla(self, ask: Ask) -> Answer:

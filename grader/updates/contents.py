@@ -9,9 +9,9 @@ from pathlib import Path
 
 from grader.catalog import kata_at
 from grader.git import Git, GitError
+from grader.record.ledger import LEDGER
 from grader.updates import fences
 
-LEDGER = "katas/ledger.txt"
 SIDES = ("yours", "before", "upstream")
 
 

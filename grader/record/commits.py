@@ -1,0 +1,150 @@
+"""One commit for one kata: its file and its lines of the ledger, and nothing else.
+
+The commit is prepared in an index of its own, so that what is staged or dirty besides stays so. It
+is made by `git commit`, with the author, the hooks and the signature that the learner has set up.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from grader.git import Git, GitError, blob_id
+from grader.keys import KeyProblem
+from grader.model import MOST_STARS
+from grader.record.head import Head, head, place
+from grader.record.ledger import LEDGER, Corrupt, Pass, parsed, passed
+from grader.record.present import Known, Present
+
+#: What git keeps while something is under way, what that is, and what goes on with it.
+_UNDER_WAY = {
+    "MERGE_HEAD": ("a merge", "git merge --continue"),
+    "CHERRY_PICK_HEAD": ("a cherry-pick", "git cherry-pick --continue"),
+    "REVERT_HEAD": ("a revert", "git revert --continue"),
+    "rebase-merge": ("a rebase", "git rebase --continue"),
+    "rebase-apply": ("a rebase", "git rebase --continue"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A commit: its short id, and the first line of its message."""
+
+    id: str
+    subject: str
+
+
+def require_quiet(git: Git) -> None:
+    """Raise GitError while a merge or the like is under way, or the ledger is in conflict.
+
+    Also while another command holds the index, which is written after the commit is made.
+    """
+    lock = git.folder / git("rev-parse", "--git-path", "index.lock").strip()
+    if lock.exists():
+        raise GitError(f"another git command is at work: {lock} is there")
+    for name, (what, ends) in _UNDER_WAY.items():
+        if (git.folder / git("rev-parse", "--git-path", name).strip()).exists():
+            back = ends.replace("--continue", "--abort")
+            raise GitError(f"{what} is under way: first {ends}, or {back}")
+    if git("ls-files", "--unmerged", "--", LEDGER):
+        raise GitError(f"{LEDGER} is in conflict: mend it, then git add {LEDGER}")
+
+
+def branch(git: Git) -> str:
+    """The branch that commits go to, "" on a detached HEAD."""
+    return git.try_("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
+
+
+def commit(git: Git, one: Present) -> Made | None:
+    """Commit a solved kata; None where the last commit has it all.
+
+    Raises GitError with git's own words, such as those of a hook, or where the file was edited
+    since `one` was found.
+    """
+    assert one.known is Known.SOLVED
+    content = one.kata.path.read_bytes()
+    if blob_id(content) != one.blob:
+        raise GitError(f"{place(one.kata)} was edited meanwhile: pytest -k {one.kata.name}")
+    text = (git.folder / LEDGER).read_bytes().decode("utf-8", "replace")
+    wanted = {of for of in parsed(text).passes if of.kata == one.kata.id}
+    last = head(git)
+    path = place(one.kata)
+    mode, before = last.files.get(path, ("100644", ""))
+    blob = git("hash-object", "-w", "--stdin", "--path", path, given=content).strip()
+    told = with_passes(last.text, text, wanted)
+    if blob == before and told == last.text:
+        return None
+    message = _message(one, last)
+    top = git("rev-parse", "--show-prefix").strip()  # what stages by id takes no relative paths
+    with tempfile.TemporaryDirectory() as folder:
+        own = replace(git, index=Path(folder) / "index")
+        own("read-tree", "HEAD" if last.born else "--empty")
+        _stage(own, f"{top}{path}", mode, blob)
+        _stage(own, f"{top}{LEDGER}", "100644", _stored(own, told))
+        own("commit", "--quiet", "--file=-", given=message.encode())
+    mode, blob = head(git).files[path]  # as committed: a hook may have had its say
+    _stage(git, f"{top}{path}", mode, blob)
+    staged = git.try_("cat-file", "blob", f":./{LEDGER}").stdout
+    _stage(git, f"{top}{LEDGER}", "100644", _stored(git, with_passes(staged, text, wanted)))
+    return Made(git("rev-parse", "--short", "HEAD").strip(), message.partition("\n")[0])
+
+
+def _stored(git: Git, text: str) -> str:
+    return git("hash-object", "-w", "--stdin", given=text.encode()).strip()
+
+
+def _stage(git: Git, path: str, mode: str, blob: str) -> None:
+    git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{path}")
+
+
+def with_passes(held: str, work: str, wanted: Collection[Pass]) -> str:
+    """The ledger `held`, and the lines of the ledger `work` that tell of `wanted`.
+
+    They stand where they stand in `work`, so that nothing is left to commit in the end; where that
+    is no longer a longer `held`, they follow it.
+    """
+    lines = [line.removesuffix("\r") for line in work.split("\n")]
+    kept = held.removesuffix("\n").split("\n")
+    if not held:
+        kept = [line for line in lines if line.startswith("#")][: _heading(lines)]
+    missing = set(wanted) - set(parsed(held).passes)
+    rest, found, new = list(kept), [], []
+    for line in lines:
+        if rest and rest[0].removesuffix("\r") == line:
+            found.append(rest.pop(0))
+        elif (of := _pass(line)) in missing:
+            missing.discard(of)
+            found.append(line)
+            new.append(line)
+    return "".join(f"{line}\n" for line in (kept + new if rest else found))
+
+
+def _heading(lines: list[str]) -> int:
+    """How many comments a ledger begins with."""
+    return next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
+
+
+def _pass(line: str) -> Pass | None:
+    try:
+        return passed(line)
+    except Corrupt:
+        return None
+
+
+def _message(one: Present, last: Head) -> str:
+    """Solve, or improve (more stars than what is committed), or rework (not more)."""
+    assert one.last
+    kata, stars = one.kata, "★" * one.stars + "☆" * (MOST_STARS - one.stars)
+    try:
+        title = kata.key.title
+    except KeyProblem:
+        title = kata.name
+    before = last.ledger.best(kata.id, last.blob(kata))
+    verb = "Solve" if not before else "Improve" if before.stars < one.stars else "Rework"
+    judges = ", ".join(f"{name} {version}" for name, version in one.last.versions if version != "-")
+    return (
+        f"{verb} {kata.name}: {title} ({stars})\n\n"
+        f"Track {kata.track}, kata {kata.number}. Passed on {one.last.date}.\n{judges}\n"
+    )

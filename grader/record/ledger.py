@@ -1,0 +1,141 @@
+"""The ledger: one line of text for each pass, in a file that is only ever appended to.
+
+    1_basics/kata_01_constant_add  <git's id of the content>  3  2026-11-20  grader=0.1.0 jax=0.10.2
+
+Kata, content, stars, day, and what judged it. Git merges two ledgers by keeping the lines of both
+(.gitattributes), so their order means nothing. Lines that start with # are comments.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.catalog import FILE, KATAS, TRACK
+from grader.model import MOST_STARS
+
+LEDGER = f"{KATAS}/ledger.txt"
+HEADER = """\
+# Every pass that pytest has seen: kata, git's id of the file's content, stars, day, versions.
+# Appended to by pytest, read by kata progress. Commit it: kata commit.
+"""
+_BLOB = re.compile(r"[0-9a-f]{40}")
+_VERSION = re.compile(r"[a-z]+=\S+")
+_CONFLICT = re.compile(r"<{7}|={7}|>{7}|\|{7}")
+
+
+class Corrupt(ValueError):
+    """A line that is no pass; the text is what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One content of a kata's file that passed every hidden case of a session.
+
+    `versions` are pairs such as ("jax", "0.10.2"), "-" for what was not there.
+    """
+
+    kata: str  # "1_basics/kata_01_constant_add"
+    blob: str  # git's id of the content: 40 hex digits
+    stars: int
+    date: datetime.date
+    versions: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        """The line, without its end."""
+        versions = " ".join(f"{name}={version}" for name, version in self.versions)
+        return f"{self.kata}  {self.blob}  {self.stars}  {self.date}  {versions}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The passes that a file tells of, and what is wrong with its other lines."""
+
+    passes: tuple[Pass, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def best(self, kata: str, blob: str) -> Pass | None:
+        """The pass of exactly this content with the most stars, the earliest of several."""
+        passes = (p for p in self.passes if (p.kata, p.blob) == (kata, blob))
+        return min(passes, key=lambda p: (-p.stars, p.date), default=None)
+
+    def last(self, kata: str) -> Pass | None:
+        """The latest pass of a kata, whatever its content was."""
+        passes = [p for p in self.passes if p.kata == kata]
+        return max(reversed(passes), key=lambda p: p.date, default=None)
+
+    def lacks(self, new: Pass) -> bool:
+        """Whether `new` says more than is known: another content, or more stars for the same."""
+        known = self.best(new.kata, new.blob)
+        return known is None or known.stars < new.stars
+
+
+def passed(line: str) -> Pass | None:
+    """The pass that a line tells of, None for a comment or an empty line. Raises Corrupt."""
+    if line.startswith("#") or not line.strip():
+        return None
+    if _CONFLICT.match(line):
+        raise Corrupt("git's mark of a conflict: delete such lines, and keep the others")
+    fields = line.split()
+    if len(fields) < 4:
+        raise Corrupt(f"{len(fields)} of the 4 fields that a pass has at least")
+    kata, blob, stars, date, *versions = fields
+    track, _, stem = kata.partition("/")
+    if not TRACK.fullmatch(track) or not FILE.fullmatch(f"{stem}.py"):
+        raise Corrupt(f"{kata!r} is no kata")
+    if not _BLOB.fullmatch(blob):
+        raise Corrupt(f"{blob!r} is no id of a content (40 hex digits)")
+    if stars not in map(str, range(1, MOST_STARS + 1)):
+        raise Corrupt(f"{stars!r} stars, not 1 to {MOST_STARS}")
+    if odd := [version for version in versions if not _VERSION.fullmatch(version)]:
+        raise Corrupt(f"{odd[0]!r} is no NAME=VERSION")
+    pairs = (version.split("=", 1) for version in versions)
+    return Pass(kata, blob, int(stars), _day(date), tuple((name, of) for name, of in pairs))
+
+
+def _day(text: str) -> datetime.date:
+    try:
+        return datetime.datetime.strptime(text, "%Y-%m-%d").date()
+    except ValueError:
+        raise Corrupt(f"{text!r} is no day such as 2026-11-20") from None
+
+
+def parsed(text: str) -> Ledger:
+    """A ledger's text; a line that cannot be read is skipped, with a warning."""
+    passes, warnings = [], []
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        try:
+            if found := passed(line):
+                passes.append(found)
+        except Corrupt as error:
+            warnings.append(f"{LEDGER}:{number}: {error}. Skipped.")
+    return Ledger(tuple(passes), tuple(warnings))
+
+
+def read(root: Path) -> Ledger:
+    """The repository's ledger; none, or one that cannot be read, is empty."""
+    try:
+        return parsed((root / LEDGER).read_bytes().decode("utf-8", "replace"))
+    except FileNotFoundError:
+        return Ledger()
+    except OSError as error:
+        return Ledger((), (f"{LEDGER} cannot be read: {error.strerror}",))
+
+
+def append(root: Path, passes: Iterable[Pass]) -> None:
+    """Add a line for each pass, all in one write. Raises OSError.
+
+    The first one makes the file; a last line without an end, as an editor may leave it, gets one.
+    """
+    file = os.open(root / LEDGER, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        size = os.fstat(file).st_size
+        mended = "\n" if size and os.pread(file, 1, size - 1) != b"\n" else ""
+        text = (mended if size else HEADER) + "".join(f"{one}\n" for one in passes)
+        os.write(file, text.encode())
+    finally:
+        os.close(file)

@@ -1,0 +1,75 @@
+"""What a session's grades add to the ledger. Nothing that goes wrong here costs a grade."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.catalog import Kata
+from grader.keys import KeyProblem
+from grader.model import Grade, Mode, State
+from grader.record import ledger
+from grader.record.ledger import LEDGER, Pass
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The passes that were new to the ledger; `trouble` says why they are not in it now.
+
+    `warnings` are those of the ledger's own lines.
+    """
+
+    passes: tuple[Pass, ...] = ()
+    trouble: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def passes(
+    katas: Iterable[Kata],
+    grades: Sequence[Grade],
+    day: datetime.date,
+    versions: Mapping[str, str | None],
+) -> tuple[Pass, ...]:
+    """One for each kata of which every hidden case ran and passed, all on the same content.
+
+    `versions` are those of what judged. libtpu counts as missing where it was not asked.
+    """
+    found = []
+    for kata in katas:
+        of_kata = [grade for grade in grades if grade.kata == kata.id]
+        if not of_kata or not _solved(kata, of_kata):
+            continue
+        judges = dict(versions)
+        if any(grade.unchecked for grade in of_kata):
+            judges["libtpu"] = None
+        named = tuple((name, version or "-") for name, version in judges.items())
+        stars = min(grade.stars for grade in of_kata)
+        found.append(Pass(kata.id, of_kata[0].blob, stars, day, named))
+    return tuple(found)
+
+
+def _solved(kata: Kata, grades: Sequence[Grade]) -> bool:
+    try:
+        every = set(range(kata.key.count))
+    except KeyProblem:
+        return False
+    blobs = {grade.blob for grade in grades}
+    passed = all(grade.state is State.PASSED for grade in grades)
+    return passed and {grade.case for grade in grades} == every and len(blobs) == 1 and all(blobs)
+
+
+def record(root: Path, found: Iterable[Pass], mode: Mode) -> Recorded:
+    """Append what the ledger does not know yet."""
+    known = ledger.read(root)
+    new = tuple(one for one in found if known.lacks(one))
+    if not new:
+        return Recorded()
+    if mode is Mode.INTERPRET:
+        return Recorded(new, "the plain interpreter forgives too much; --kata-mode strict records")
+    try:
+        ledger.append(root, new)
+    except OSError as error:
+        return Recorded(new, f"{LEDGER} is not writable ({error.strerror})")
+    return Recorded(new, "", known.warnings)

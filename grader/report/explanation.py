@@ -1,0 +1,26 @@
+"""What a learner is told of a hidden case that was failed: the finding, and how to see it again."""
+
+from __future__ import annotations
+
+from grader.catalog import Kata
+from grader.model import Grade
+
+
+def explained(kata: Kata, grade: Grade, node: str, seed: int) -> str:
+    """The finding in words, the case in full, and the command that brings exactly it back.
+
+    `node` is pytest's id of the case, `seed` the session's.
+    """
+    finding = grade.finding
+    assert finding is not None
+    file, line = kata.where()
+    told = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"
+    return "\n".join(
+        [
+            f"{finding.check.title}: {told}{finding.message}",
+            "",
+            f"  case   {grade.drawn}",
+            f'  again  pytest "{node}" --kata-seed {seed}',
+            f"  open   {file}:{line}      stuck?  kata hint {kata.name}",
+        ]
+    )

@@ -1,0 +1,60 @@
+"""What a process does slowly the first time, done before it is needed: a kernel of no meaning.
+
+It has what most kernels have: a grid of two axes, scratch, a matmul, `pl.when`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+from grader import kernels
+from grader.tpu import predictions
+
+ROWS, LANES = 8, 128
+
+
+def run() -> None:
+    """Run the kernel as the context says, on float32 and bfloat16."""
+    for dtype in (jnp.float32, jnp.bfloat16):
+        values = [np.ones((ROWS, LANES), dtype), np.ones((LANES, LANES), dtype)]
+        kernels.Launch(_launch, values, {}).run(values)
+
+
+def compile_for(chips: Sequence[str]) -> None:
+    """Lower and compile the kernel for chips of these names, as far as that can be done here."""
+    values = [jax.ShapeDtypeStruct((ROWS, LANES), "float32")]
+    values.append(jax.ShapeDtypeStruct((LANES, LANES), "float32"))
+    for chip in chips:
+        predictions(_launch, *values, chip=chip)
+
+
+def _kernel(x_ref, y_ref, o_ref, acc_ref):
+    @pl.when(pl.program_id(1) == 0)
+    def _clear():
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    acc_ref[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
+
+    @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+    def _store():
+        o_ref[...] = acc_ref[...].astype(o_ref.dtype)
+
+
+def _launch(x, y):
+    return pl.pallas_call(
+        _kernel,
+        grid=(1, 2),
+        in_specs=[
+            pl.BlockSpec((ROWS, LANES), lambda i, k: (0, 0)),
+            pl.BlockSpec((LANES, LANES), lambda i, k: (0, 0)),
+        ],
+        out_specs=pl.BlockSpec((ROWS, LANES), lambda i, k: (0, 0)),
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        scratch_shapes=[pltpu.VMEM((ROWS, LANES), jnp.float32)],
+    )(x, y)

@@ -1,0 +1,80 @@
+"""The command `kata watch`: threads, terminal and options around `Watch`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import queue
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from grader import devices
+from grader.cases import random_seed
+from grader.model import Mode
+from grader.tpu.chips import CHIPS, DEFAULT
+from grader.watching.commands import Commands
+from grader.watching.events import Event
+from grader.watching.keyboard import keyboard
+from grader.watching.lanes import Lanes, lanes_here
+from grader.watching.saves import Saves
+from grader.watching.screen import KEYS, Screen
+from grader.watching.watch import Settings, Watch
+
+Command = Callable[[argparse.Namespace, Path, Console], int]
+Add = Callable[[str, Command, str], argparse.ArgumentParser]
+
+TIMEOUT = 30.0  # seconds for a hidden case, as for pytest
+
+
+def add_commands(add: Add) -> None:
+    """Add `kata watch` by `add`, which takes a name, what it runs, and what it does in a line."""
+    watch = add("watch", _watch, "grade a kata whenever it is saved")
+    keys = ", ".join(f"{key} {word}" for key, word in KEYS.items())
+    watch.epilog = f"Keys: {keys}. A pass is confirmed, and recorded, by pytest."
+    watch.add_argument("name", nargs="?", default="", help="only these katas, as for pytest -k")
+    watch.add_argument(
+        "--poll",
+        action="store_true",
+        help="look at the files again and again, where the file system tells of no change "
+        "(network drives, some containers)",
+    )
+    watch.add_argument(
+        "--seed",
+        type=int,
+        metavar="S",
+        help="draw hidden cases as the session did that printed this seed (default: random)",
+    )
+    watch.add_argument(
+        "--chip", choices=list(CHIPS), default=DEFAULT, help="the TPU (default: %(default)s)"
+    )
+    watch.add_argument(
+        "--timeout",
+        type=float,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help="stop a kernel that takes longer; 0: never (default: %(default)g)",
+    )
+
+
+def _watch(options: argparse.Namespace, root: Path, console: Console) -> int:
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    seed = random_seed() if options.seed is None else options.seed
+    settings = Settings(root, options.name, seed, options.chip, options.timeout or None)
+    device = devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False))
+    commands = Commands(root, events.put, console.is_terminal)
+    with contextlib.ExitStack() as stack:
+        stack.callback(commands.drop)
+        keys = console.is_terminal and stack.enter_context(keyboard(sys.stdin, events.put))
+        lanes = Lanes(device, (options.chip,), events.put, lanes_here())
+        watch = Watch(settings, lanes, commands, Screen(console, console.is_terminal, keys))
+        stack.enter_context(lanes)
+        saves = Saves(root, events.put, options.poll)
+        saves.start()
+        stack.callback(saves.close)
+        watch.begin()
+        while watch.handle(events.get()):
+            pass
+    return 0

@@ -1,0 +1,103 @@
+"""What `kata watch` says: on a terminal a fresh screen for every save, else line after line."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.text import Text
+
+from grader.grading import MOST_STARS
+from grader.model import State
+from grader.rendering import show
+from grader.report.standings import Standing
+from grader.report.terminal import SIGNS, stars
+
+KEYS = {
+    "h": "hint",
+    "n": "next",
+    "r": "rerun",
+    "c": "cost",
+    "v": "view",
+    "q": "quit",
+}
+
+
+BAR = 2  # lines
+#: To the beginning of the bar, and from there nothing.
+_UP = f"\x1b[{BAR}F\x1b[J"
+
+
+class Screen:
+    """Writes to `console`; `fresh` clears it first, `keys` shows what may be pressed."""
+
+    def __init__(
+        self,
+        console: Console,
+        fresh: bool,
+        keys: bool,
+        now: Callable[[], datetime.datetime] = datetime.datetime.now,
+    ) -> None:
+        self._console = console
+        self._fresh = fresh
+        self._keys = keys
+        self._now = now
+        self._barred = False  # the last two lines are the bar's
+
+    def clear(self) -> None:
+        """Begin anew, where that can be done."""
+        if self._fresh:
+            self._console.clear()
+            self._barred = False
+
+    def note(self, text: str, style: str = "dim") -> None:
+        """One line or several, with the time in front."""
+        self._show(Text.assemble(self._clock(), (text, style)))
+
+    def text(self, text: str) -> None:
+        """Words that were made elsewhere, as they are."""
+        if text.strip():
+            self._unbar()
+            self._console.file.write(text.rstrip() + "\n")
+            self._console.file.flush()
+
+    def verdict(self, standing: Standing, seconds: float) -> None:
+        """A kata's stars, how long they took from the save on, and what is wrong."""
+        sign, colour = SIGNS[standing.state]
+        line = Text.assemble(self._clock(), (sign, colour), " ")
+        line.append_text(stars(standing)).append(f" {standing.kata.name}", "bold")
+        line.append(f"  {seconds:.2f} s", "dim")
+        if standing.phrase:
+            style = "" if standing.state is State.FAILED else "dim"
+            line.append(f"  {standing.phrase}", style)
+        self._show(line)
+        if standing.unchecked:
+            unchecked = "not checked: whether the TPU's compiler accepts it, and its time there"
+            self.note(f"{unchecked} ({standing.unchecked})", "yellow")
+        if standing.state is State.PASSED and standing.stars < MOST_STARS:
+            key = "c, or " if self._keys else ""
+            self.note(f"the third star: {key}kata cost {standing.kata.name}")
+
+    def bar(self, text: str) -> None:
+        """The last line: what may be pressed, and where one is."""
+        if not self._keys:
+            return
+        line = Text("\n", no_wrap=True, overflow="ellipsis")
+        for key, word in KEYS.items():
+            line.append(key, "bold").append(f" {word}   ")
+        self._show(line.append(text, "dim"))
+        self._barred = True
+
+    def _clock(self) -> tuple[str, str]:
+        return f"{self._now():%H:%M:%S}  ", "dim"
+
+    def _show(self, line: Text) -> None:
+        self._unbar()
+        show(line, self._console)
+
+    def _unbar(self) -> None:
+        """Take the bar away, so that it stands below whatever comes."""
+        if self._barred and self._fresh:
+            self._console.file.write(_UP)
+        self._barred = False

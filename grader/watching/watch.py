@@ -1,0 +1,309 @@
+"""Events in, work and words out: which kata is graded, and what is said of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from grader.cases import draw
+from grader.catalog import KATAS, SOLUTIONS, Kata, katas, named
+from grader.keys import KeyProblem
+from grader.model import Case, Grade, State
+from grader.record.ledger import read
+from grader.record.present import Known, Present, present, upcoming
+from grader.regions import RegionError
+from grader.report.explanation import explained
+from grader.report.standings import same_failure, standings
+from grader.watching.commands import words
+from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
+from grader.watching.screen import Screen
+
+#: What pytest's summary says of the record, and the watch repeats.
+RECORD = ("recorded", "not recorded")
+
+
+class Grading(Protocol):
+    """Grades in the background; what comes of it comes as events."""
+
+    def grade(self, kata: Kata, cases: Sequence[Case], seconds: float | None) -> int: ...
+    def prepare(self, kata: Kata, cases: Sequence[Case]) -> None: ...
+    def drop(self) -> None: ...
+
+
+class Running(Protocol):
+    """Runs one command at a time in the background; its end comes as an event."""
+
+    def start(self, module: str, *arguments: str) -> int: ...
+    def drop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for the whole watch. `only` is as for pytest's -k, "" for all."""
+
+    root: Path
+    only: str
+    seed: int
+    chip: str
+    seconds: float | None
+
+
+@dataclass(slots=True)
+class Run:
+    """One grading under way."""
+
+    number: int
+    kata: Kata
+    content: bytes
+    count: int
+    since: float
+    grades: list[Grade] = field(default_factory=list)
+
+
+class Watch:
+    """What `kata watch` does, without threads and without a terminal of its own."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        grading: Grading,
+        running: Running,
+        screen: Screen,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._grading = grading
+        self._running = running
+        self._screen = screen
+        self._clock = clock
+        self._kata: Kata | None = None  # the one that keys are about
+        self._case = 0  # its hidden case to look at: the first that failed, else the first
+        self._run: Run | None = None
+        self._waiting: list[Kata] = []  # saved while another was graded
+        self._recording = 0  # the command that confirms a pass, 0 if none runs
+        self._asked = 0  # the command that a key has started
+
+    def begin(self) -> None:
+        """Grade the first kata that is to do; raises ValueError where none matches."""
+        every = self._katas()
+        if not every:
+            raise ValueError(f"no kata matches {self._settings.only!r}; kata list shows them all")
+        self._screen.note(f"watching {KATAS}/: save a kata, and it is graded")
+        self._grade(self._unsolved(None) or every[0])
+
+    def handle(self, event: Event) -> bool:
+        """Deal with one event; False when it is time to go."""
+        match event:
+            case Saved(kata):
+                self._saved(kata)
+            case Graded(run, grade):
+                self._graded(run, grade)
+            case NotGraded(run, why):
+                self._not_graded(run, why)
+            case Ended():
+                self._ended(event)
+            case Blind(why):
+                self._screen.note(why, "yellow")
+            case Pressed(key):
+                return self._pressed(key)
+        return True
+
+    # ---- which katas ----
+
+    def _katas(self) -> tuple[Kata, ...]:
+        every = katas(self._settings.root, SOLUTIONS)  # also those whose file is gone
+        return named(every, self._settings.only) if self._settings.only else every
+
+    def _unsolved(self, after: Kata | None) -> Kata | None:
+        """The first kata after this one that is not solved; behind the last comes the first."""
+        found = self._presents()
+        ids = [one.kata.id for one in found]
+        start = ids.index(after.id) if after and after.id in ids else -1
+        others = (*found[start + 1 :], *found[: max(start, 0)])
+        following = upcoming(others)
+        return following.kata if following else None
+
+    def _presents(self) -> tuple[Present, ...]:
+        ledger = read(self._settings.root)
+        return tuple(present(kata, ledger) for kata in self._katas())
+
+    # ---- grading ----
+
+    def _saved(self, kata: Kata) -> None:
+        if kata.id not in {one.id for one in self._katas()}:
+            return
+        if self._run and self._run.kata.id == kata.id and _content(kata) == self._run.content:
+            return  # editors write twice, and change dates
+        if self._run and self._run.kata.id != kata.id:
+            self._waiting = [one for one in self._waiting if one.id != kata.id]
+            self._waiting.append(self._run.kata)
+        self._running.drop()
+        self._screen.clear()
+        self._grade(kata)
+
+    def _grade(self, kata: Kata) -> None:
+        """Begin to grade a kata in place of whatever is graded."""
+        self._grading.drop()
+        kata = replace(kata)  # without the key that it may have read before
+        self._run, self._kata, self._case = None, kata, 0
+        self._recording = self._asked = 0
+        content = _content(kata)
+        if not content and not kata.path.exists():
+            self._screen.note(f"{kata.name} is gone; kata reset {kata.name} brings it back", "red")
+            return self._next_in_line()
+        try:
+            todo = kata.untouched()
+            cases = draw(kata.id, kata.key, self._settings.seed)
+        except (KeyProblem, RegionError, ValueError) as error:
+            self._screen.note(f"{kata.name} is broken, not your kernel.\n{error}", "red")
+            return self._next_in_line()
+        if todo:
+            self._still_to_do(kata)
+            self._grading.prepare(kata, cases)
+            return self._next_in_line()
+        number = self._grading.grade(kata, cases, kata.key.timeout or self._settings.seconds)
+        self._run = Run(number, kata, content, len(cases), self._clock())
+
+    def _still_to_do(self, kata: Kata) -> None:
+        file, line = kata.where()
+        self._screen.note(f"{kata.name} is still to do: {kata.key.concept}", "yellow")
+        self._screen.text(f"  open   {file}:{line}      stuck?  kata hint {kata.name}")
+
+    def _graded(self, run: int, grade: Grade) -> None:
+        if not self._run or self._run.number != run:
+            return
+        current = self._run
+        if grade.finding and grade.state is State.FAILED:
+            if not any(same_failure(earlier, grade) for earlier in current.grades):
+                self._case = self._case if _failed(current.grades) else grade.case
+                self._tell(current.kata, grade)
+        elif grade.printed:
+            self._screen.text(grade.printed)
+        current.grades.append(grade)
+        if len(current.grades) == current.count:
+            self._run = None
+            self._verdict(current)
+
+    def _tell(self, kata: Kata, grade: Grade) -> None:
+        node = f"{KATAS}/{kata.id}.py::{kata.test}[hidden{grade.case}]"
+        self._screen.text(grade.printed)
+        self._screen.text(explained(kata, grade, node, self._settings.seed) + "\n")
+
+    def _verdict(self, run: Run) -> None:
+        (standing,) = (s for s in standings([run.kata], run.grades).all)
+        self._screen.verdict(standing, self._clock() - run.since)
+        if standing.state is State.TODO:
+            self._still_to_do(run.kata)
+        self._case = standing.case
+        if self._waiting:
+            return self._next_in_line()
+        if standing.state is State.PASSED:
+            self._record(run.kata)
+        self._bar()
+
+    def _not_graded(self, run: int, why: str) -> None:
+        if run and (not self._run or self._run.number != run):
+            return
+        if self._run:
+            self._screen.note(f"{self._run.kata.name} could not be graded. {why}", "red")
+            self._grading.drop()
+            self._run = None
+            return self._next_in_line()
+        self._screen.note(why, "red")
+
+    def _next_in_line(self) -> None:
+        """Go on with what was saved before, or wait."""
+        if self._waiting:
+            self._grade(self._waiting.pop())
+        else:
+            self._bar()
+
+    # ---- the record ----
+
+    def _record(self, kata: Kata) -> None:
+        """pytest alone writes down that a kata is solved, on hidden cases that it draws anew."""
+        self._screen.note("pytest confirms it, on hidden cases drawn anew …")
+        chip, seconds = self._settings.chip, self._settings.seconds
+        file = f"{KATAS}/{kata.id}.py"
+        limit = () if seconds is None else (f"--timeout={seconds:g}",)
+        arguments = (file, "-q", "--no-header", f"--kata-chip={chip}", *limit)
+        self._recording = self._running.start("pytest", *arguments)
+
+    def _ended(self, event: Ended) -> None:
+        if event.command == self._recording:
+            self._recording = 0
+            self._recorded(event)
+        elif event.command == self._asked:
+            self._asked = 0
+            self._screen.text(event.said)
+            self._bar()
+
+    def _recorded(self, event: Ended) -> None:
+        if event.code:
+            self._screen.note("not confirmed; on other hidden cases:", "red")
+            self._screen.text(event.said)
+        else:
+            said = [line for line in event.said.splitlines() if line.startswith(RECORD)]
+            self._screen.note("confirmed", "green")
+            self._screen.text("\n".join(said))
+        self._bar()
+
+    # ---- keys ----
+
+    def _pressed(self, key: str) -> bool:
+        kata = self._kata
+        if key == "q":
+            return False
+        if kata is None:
+            return True
+        cases = ("--seed", str(self._settings.seed), "--case", str(self._case))
+        chip = ("--chip", self._settings.chip)
+        match key:
+            case "h":
+                self._ask("hint", kata.name)
+            case "c":
+                self._ask("cost", kata.name, *cases, *chip)
+            case "v":
+                self._ask("view", kata.name, *cases, *chip)
+            case "r":
+                self._again(kata)
+            case "n":
+                self._next(kata)
+        return True
+
+    def _ask(self, *arguments: str) -> None:
+        self._recording = 0
+        self._screen.note(words(arguments))
+        self._asked = self._running.start("grader.cli", *arguments)
+
+    def _again(self, kata: Kata) -> None:
+        self._running.drop()
+        self._screen.clear()
+        self._grade(kata)
+
+    def _next(self, kata: Kata) -> None:
+        following = self._unsolved(kata)
+        if following is None:
+            self._screen.note("no other kata is left to do", "green")
+            return
+        self._again(following)
+
+    def _bar(self) -> None:
+        found = self._presents()
+        solved = sum(one.known is Known.SOLVED for one in found)
+        name = self._kata.name if self._kata else ""
+        self._screen.bar(f"{name}, {solved} of {len(found)} solved")
+
+
+def _content(kata: Kata) -> bytes:
+    try:
+        return kata.path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _failed(grades: Sequence[Grade]) -> bool:
+    return any(grade.state is State.FAILED for grade in grades)
