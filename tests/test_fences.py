@@ -166,6 +166,28 @@ def test_a_choice_between_regions_is_not_guessed() -> None:
     assert "\n".join(LOAD[:3]) in found.text
 
 
+def functions(**stubs: str) -> str:
+    """Functions of one region for each letter, the stub that it stands for."""
+    region = "    # BEGIN SOLUTION\n    raise {}\n    # END SOLUTION\n"
+    parts = [f"def {n}():\n" + "".join(map(region.format, stubs[n])) for n in stubs]
+    return "\n\n".join(parts)
+
+
+def test_regions_of_one_wording_are_told_apart_by_their_functions() -> None:
+    base = functions(f="s", g="s")
+    ours = fill(base, [LOAD, STORE])
+    found = merged(base, ours, functions(h="s", f="st"))  # g, renamed, goes first
+    assert not found.conflicts
+    assert written(found.text) == (STORE, LOAD, ("    raise t",))
+
+
+def test_a_region_that_goes_beside_another_leaves_a_choice() -> None:
+    found = merged(functions(f="st"), fill(functions(f="st"), [LOAD, STORE]), functions(f="u"))
+    assert found.conflicts
+    for body in (LOAD, STORE):
+        assert "\n".join(body).strip() in found.text
+
+
 @pytest.mark.parametrize("marker", ["# BEGIN SOLUTION", "# END SOLUTION"])
 def test_with_a_broken_marker_git_decides(marker: str) -> None:
     broken = SOLVED.replace(f"    {marker}\n", "", 1)

@@ -72,7 +72,7 @@ def _nothing_untracked(git: Git, changed: dict[str, str]) -> None:
         raise CannotUpdate(
             "nothing was changed: the update brings files that you have made too\n"
             + _listed(there)
-            + f"\nmove them away, such as by mv {there[0]} {there[0]}.mine, and update again"
+            + f"\ncommit them, or move them away (mv {there[0]} {there[0]}.mine), and update again"
         )
 
 
