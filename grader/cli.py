@@ -1,9 +1,8 @@
-"""The `kata` command: find, hint, show, reset; and for authors, sync and new."""
+"""The `kata` command: find, hint, show, what other modules add; and for authors, sync and new."""
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from rich.console import Console, Group
 from rich.syntax import Syntax
 from rich.text import Text
 
-from grader import costs, progress, repository, view
+from grader import costs, progress, repository, resetting, updating, view
 from grader.catalog import SOLUTIONS, Kata, katas, named
 from grader.record.ledger import read
 from grader.record.present import Known, Present, present, presents, upcoming
@@ -70,12 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     show = add("show", _show, "the solution of a kata, after asking")
     show.add_argument("name")
     show.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    reset = add("reset", _reset, "put a kata's stub back; what you wrote is saved first")
-    reset.add_argument("name")
+    resetting.add_commands(add)
     progress.add_commands(add)
     costs.add_commands(add)
     watching.add_commands(add)
     view.add_commands(add)
+    updating.add_commands(add)
     sync = add("sync", _sync, "for authors: generate the katas from the solutions")
     sync.add_argument("--check", action="store_true", help="only compare; exit 1 if they differ")
     new = add("new", _new, "for authors: the three files of a new kata")
@@ -176,17 +175,6 @@ def _show(options: argparse.Namespace, root: Path, console: Console) -> int:
     for region in regions(text):
         console.print(Text(f"{kata.solution.relative_to(root).as_posix()}:{region.first}", "cyan"))
         console.print(Syntax(region.body, "python", background_color="default"))
-    return 0
-
-
-def _reset(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
-    if kata.path.exists() and kata.path.read_bytes() == kata.shipped().encode():
-        console.print(f"{kata.name} is as shipped: nothing to reset")
-        return 0
-    if saved := repository.reset(kata, datetime.datetime.now()):
-        console.print(f"saved  {saved.relative_to(root).as_posix()}")
-    console.print(f"reset  {_where(kata)}")
     return 0
 
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+#: A setting before the command: git -c name=value.
+_SETTING = re.compile(r"-c|[\w.]+=.*")
 
 
 class GitError(ValueError):
@@ -37,15 +41,24 @@ class Git:
         ran = self.try_(*arguments, given=given)
         if ran.returncode:
             said = ran.stderr.strip() or ran.stdout.strip() or f"exit code {ran.returncode}"
-            raise GitError(f"git {arguments[0]}: {said}")
+            command = next(word for word in arguments if not _SETTING.fullmatch(word))
+            raise GitError(f"git {command}: {said}")
         return ran.stdout
 
     def try_(self, *arguments: str, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
         """Run a git command that may well fail; its words in English, its paths unquoted."""
+        ran = self.raw(*arguments, given=given)
+        out, err = (end.decode("utf-8", "replace") for end in (ran.stdout, ran.stderr))
+        return subprocess.CompletedProcess(ran.args, ran.returncode, out, err)
+
+    def raw(
+        self, *arguments: str, given: bytes | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Like `try_`, for what need not be text."""
         environ = {**os.environ, "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
         if self.index:
             environ["GIT_INDEX_FILE"] = str(self.index)
-        ran = subprocess.run(
+        return subprocess.run(
             ["git", "-c", "core.quotePath=false", *arguments],
             cwd=self.folder,
             env=environ,
@@ -54,8 +67,15 @@ class Git:
             capture_output=True,
             check=False,
         )
-        out, err = (end.decode("utf-8", "replace") for end in (ran.stdout, ran.stderr))
-        return subprocess.CompletedProcess(ran.args, ran.returncode, out, err)
+
+    def content(self, name: str) -> bytes | None:
+        """A blob's content by a name of git's, such as "HEAD:README.md"; None if there is none."""
+        ran = self.raw("cat-file", "blob", name)
+        return None if ran.returncode else ran.stdout
+
+    def paths(self, *arguments: str) -> tuple[str, ...]:
+        """The paths that a command prints where it is told -z."""
+        return tuple(path for path in self(*arguments).split("\0") if path)
 
 
 def git_in(folder: Path) -> Git:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Generator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from grader.items import GRADE, NEXT, SECONDS, KataCase, KataFile
 from grader.model import Check, Finding, Grade, State
 from grader.record.recording import Recorded
 from grader.rendering import rendered
-from grader.report import jsonfile, recorded, terminal
+from grader.report import jsonfile, markdown, recorded, terminal
+from grader.report.failure import Told
 from grader.report.standings import Standings, same_failure, standings
 from grader.session import ALL, SESSION, Session, chips
 from grader.tpu import compiler
@@ -61,6 +61,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=Path,
         metavar="FILE",
         help="write every grade with its findings (schema: CONTRIBUTING.md)",
+    )
+    group.addoption(
+        "--kata-summary",
+        type=Path,
+        metavar="FILE",
+        help='append the map as Markdown, for a workflow\'s "$GITHUB_STEP_SUMMARY"',
     )
 
 
@@ -174,33 +180,6 @@ def _uncompiled() -> str:
     return f" ({newer})" if newer else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """What pytest's summary, `--tb=line` and JUnit XML show of a failure."""
-
-    message: str
-
-    def __str__(self) -> str:
-        return self.message
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A failure as the learner is told it, in the form that pytest asks of a representation."""
-
-    text: str
-
-    @property
-    def reprcrash(self) -> Headline:
-        return Headline(self.text.partition("\n")[0])
-
-    def toterminal(self, tw: Any) -> None:
-        tw.line(self.text)
-
-    def __str__(self) -> str:
-        return self.text
-
-
 class Reporter:
     """Collects the grades where all reports arrive: in pytest itself, or in xdist's controller."""
 
@@ -208,6 +187,7 @@ class Reporter:
         self._config = config
         self._grades: list[Grade] = []
         self._recorded = Recorded()
+        self._unwritten = ""  # why there is no summary
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -230,6 +210,8 @@ class Reporter:
         return standings(catalog.katas(self._config.rootpath), self._grades)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._unwritten:
+            terminalreporter.write_line(self._unwritten, yellow=True)
         if not self._grades:
             return
         text = rendered(
@@ -252,3 +234,6 @@ class Reporter:
         self._recorded = recorded.remember(session, self._grades)
         if file := self._config.getoption("kata_json"):
             jsonfile.write(file, self._grades, session)
+        if file := self._config.getoption("kata_summary"):
+            found = self._standings()
+            self._unwritten = markdown.append(file, found, self._grades, session.seed, os.environ)

@@ -79,8 +79,33 @@ def blank(text: str, fillings: Sequence[str]) -> str:
     found = regions(text)
     if len(found) != len(fillings):
         raise RegionError(1, f"{len(found)} regions, but {len(fillings)} texts to fill them with")
+    return fill(
+        text,
+        [
+            textwrap.indent(filling.strip("\n"), region.indent).split("\n")
+            for region, filling in zip(found, fillings, strict=True)
+        ],
+    )
+
+
+def written(text: str) -> tuple[tuple[str, ...], ...]:
+    """The lines of each region as they stand there, indented, blank ones included.
+
+    Raises RegionError where markers do not pair up.
+    """
     lines = text.split("\n")
-    for region, filling in reversed(list(zip(found, fillings, strict=True))):
-        body = textwrap.indent(filling.strip("\n"), region.indent).split("\n")
+    return tuple(tuple(lines[region.begin : region.end - 1]) for region in regions(text))
+
+
+def fill(text: str, bodies: Sequence[Sequence[str]]) -> str:
+    """Replace each region's lines by these, as they are: what `written` gives, put back.
+
+    Raises RegionError where the number of bodies is not the number of regions.
+    """
+    found = regions(text)
+    if len(found) != len(bodies):
+        raise RegionError(1, f"{len(found)} regions, but {len(bodies)} bodies to fill them with")
+    lines = text.split("\n")
+    for region, body in reversed(list(zip(found, bodies, strict=True))):
         lines[region.begin : region.end - 1] = body
     return "\n".join(lines)

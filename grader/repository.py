@@ -14,9 +14,14 @@ from pathlib import Path
 
 from grader import template
 from grader.catalog import FILE, KATAS, SOLUTIONS, TRACK, Kata, katas, named
+from grader.git import blob_id
 from grader.regions import RegionError, regions
 
 STATE = ".kata"  # this clone's own folder; git ignores it
+ATTEMPTS = "attempts"
+#: An attempt's file name: when it was saved, and the first digits of the stub's id at that time.
+TIME = "%Y-%m-%d_%H-%M-%S_%f"
+STUB = 10
 
 
 class RepositoryError(ValueError):
@@ -120,14 +125,36 @@ def reset(kata: Kata, now: datetime.datetime) -> Path | None:
     return _write(kata, kata.shipped(), now)
 
 
+def keep(kata: Kata, now: datetime.datetime) -> Path | None:
+    """Save the file among the attempts. Returns where; None for a stub, or where there is no file.
+
+    Each content is kept once, under the time at which it was last saved.
+    """
+    try:
+        shipped = kata.shipped().encode()
+    except (OSError, ValueError):  # its key or solution is broken: no reason to lose anything
+        shipped = b""
+    if not kata.path.exists() or (present := kata.path.read_bytes()) == shipped:
+        return None
+    folder = attempts_of(kata)
+    folder.mkdir(parents=True, exist_ok=True)
+    saved = folder / f"{now:{TIME}}_{blob_id(shipped)[:STUB]}.py"
+    same = [file for file in folder.glob("*.py") if file.read_bytes() == present]
+    saved.write_bytes(present)
+    for file in same:
+        if file != saved:
+            file.unlink()
+    return saved
+
+
+def attempts_of(kata: Kata) -> Path:
+    """The folder of a kata's saved attempts, there or not."""
+    return kata.root / STATE / ATTEMPTS / kata.id
+
+
 def _write(kata: Kata, shipped: str, now: datetime.datetime) -> Path | None:
     """Write the stub; what stood there and differs is kept. Returns where, None if nothing."""
-    saved = None
-    if kata.path.exists() and (present := kata.path.read_bytes()) != shipped.encode():
-        folder = kata.root / STATE / "attempts" / kata.id
-        folder.mkdir(parents=True, exist_ok=True)
-        saved = folder / f"{now:%Y-%m-%d_%H-%M-%S_%f}.py"
-        saved.write_bytes(present)
+    saved = keep(kata, now)
     kata.path.parent.mkdir(parents=True, exist_ok=True)
     kata.path.write_bytes(shipped.encode())
     return saved

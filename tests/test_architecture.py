@@ -20,10 +20,10 @@ ROWS = (
     ("keys", "arrays", "devices", "kernels"),
     ("catalog", "cases", "tpu"),
     ("repository", "specs", "record"),
-    ("sandbox", "checks"),
+    ("sandbox", "checks", "attempts", "updates"),
     ("grading",),
     ("session", "studies"),
-    ("report", "costs"),
+    ("report", "costs", "updating", "resetting"),
     ("items", "watching", "progress", "view"),
     ("plugin", "cli"),
 )

@@ -52,7 +52,7 @@ def test_misuse_is_told_with_the_usage(arguments: list[str], shop: Shop) -> None
     assert raised.value.code == 2
 
 
-@pytest.mark.parametrize("command", ["hint", "show", "reset"])
+@pytest.mark.parametrize("command", ["hint", "show", "restore"])
 def test_one_exercise_has_to_be_meant(shop: Shop, command: str) -> None:
     assert "'row' matches 2 katas: row_sum, row_max" in shop.run(command, "row", code=2)
     assert "no kata matches 'softmax'; kata list shows" in shop.run(command, "softmax", code=2)
@@ -221,30 +221,6 @@ def test_show_shows_the_regions_and_nothing_else(shop: Shop, flag: str) -> None:
 def test_the_end_of_input_is_no_yes(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(""))
     assert main(["show", "double"]) == 1
-
-
-# ---- reset ----
-
-
-def test_reset_says_where_the_attempt_is(shop: Shop) -> None:
-    shop.repository.solve(shop.double, "mine = 1")
-    attempt = shop.double.path.read_text()
-    said = shop.run("reset", "double")
-    (saved,) = re.findall(r"saved +(\.kata/attempts/1_first/kata_01_double/\S+\.py)\n", said)
-    assert (shop.root / saved).read_text() == attempt
-    assert "reset  katas/1_first/kata_01_double.py:" in said
-    assert shop.double.untouched()
-
-
-def test_reset_of_a_stub_does_nothing(shop: Shop) -> None:
-    assert "nothing to reset" in shop.run("reset", "double")
-    assert not (shop.root / ".kata").exists()
-
-
-def test_reset_brings_a_deleted_file_back(shop: Shop) -> None:
-    shop.double.path.unlink()
-    shop.run("reset", "double")
-    assert shop.double.untouched()
 
 
 # ---- sync ----

@@ -20,7 +20,7 @@ def parsed(file: str) -> Any:
 TASKS = {task["label"]: task for task in parsed(".vscode/tasks.json")["tasks"]}
 
 
-@pytest.mark.parametrize("label", TASKS)
+@pytest.mark.parametrize("label", TASKS, ids=map(str, range(len(TASKS))))
 def test_a_task_runs_something_that_there_is(
     label: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,26 @@ def test_a_failure_says_what_git_says(git: Git) -> None:
         git("merge", "nowhere")
 
 
+def test_a_failure_after_settings_names_the_command(git: Git) -> None:
+    with pytest.raises(GitError, match=r"git merge: merge: nowhere"):
+        git("-c", "merge.ff=only", "-c", "core.hooksPath=/dev/null", "merge", "nowhere")
+
+
+def test_contents_come_as_bytes(git: Git) -> None:
+    (git.folder / "x").write_bytes(b"\xff\r\n\0")
+    git("add", "x")
+    assert git.content(":x") == b"\xff\r\n\0"
+    assert git.content(":y") is None
+    assert git.raw("show", ":x").stdout == b"\xff\r\n\0"
+
+
+def test_paths_are_told_apart(git: Git) -> None:
+    for name in ("a b", "c\nd", "größe"):
+        (git.folder / name).touch()
+    assert set(git.paths("ls-files", "--others", "-z")) == {"a b", "c\nd", "größe"}
+    assert git.paths("ls-files", "-z") == ()
+
+
 def test_a_folder_below_the_top_will_do(git: Git) -> None:
     below = git.folder / "below"
     below.mkdir()

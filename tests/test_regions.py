@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.regions import BEGIN, END, RegionError, blank, regions
+from grader.regions import BEGIN, END, RegionError, blank, fill, regions, written
 
 TWO = """import jax
 
@@ -118,3 +118,14 @@ def test_lines_are_the_editors_lines(character: str) -> None:
     text = f"# a{character}b\n{BEGIN}\npass\n{END}\n"
     assert regions(text)[0].begin == 2
     assert blank(text, ["pass"]) == text
+
+
+def test_what_was_written_is_put_back_line_by_line() -> None:
+    first, second = written(TWO)
+    assert first[1] == "        o_ref[...] = x_ref[...]"
+    assert first[2:] == ("", "    # a comment")
+    assert fill(TWO, (first, second)) == TWO
+    odd = ("", "\ttab  ", "  # less", "")
+    assert written(fill(TWO, (odd, ()))) == (odd, ())
+    with pytest.raises(RegionError, match="2 regions, but 1 bodies"):
+        fill(TWO, (odd,))

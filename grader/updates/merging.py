@@ -1,0 +1,199 @@
+"""A git merge whose kata files are merged along their fences.
+
+`merge` leaves a merge under way in a work tree, with everything resolved that can be; `aside` makes
+a work tree to try that in, so that the learner's own changes only once the result is known.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grader.catalog import KATAS, Kata, kata_at
+from grader.git import Git, GitError
+from grader.updates import contents, fences
+from grader.updates.contents import Kind
+from grader.updates.source import CannotUpdate
+
+MESSAGE = "kata update: "
+
+#: What the learner's own settings do not decide: no hook runs for what is tried aside, no folder is
+#: guessed to have moved, nothing uncommitted is put away, and line ends are git's affair.
+_SETTINGS = tuple(
+    word
+    for setting in (
+        f"core.hooksPath={os.devnull}",
+        "core.safecrlf=false",
+        "merge.directoryRenames=false",
+        "merge.autoStash=false",
+    )
+    for word in ("-c", setting)
+)
+#: Katas resemble each other: only what has hardly changed was renamed.
+_RENAMES = "find-renames=75%"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A file that both sides changed. `lines` are those of the markers, 1-based."""
+
+    path: str
+    lines: tuple[int, ...]
+    what: str
+
+
+@dataclass(slots=True)
+class Merge:
+    """What became of a merge beyond what git says of it."""
+
+    conflicts: list[Conflict] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)  # katas that upstream removed
+    gone: list[str] = field(default_factory=list)  # katas that the learner removed
+
+
+@contextmanager
+def aside(git: Git) -> Iterator[Git]:
+    """A work tree of HEAD in a folder of its own, for as long as the block runs."""
+    with tempfile.TemporaryDirectory(prefix="kata-update-") as folder:
+        place = Path(folder, "tree")
+        try:
+            git(*_SETTINGS, "worktree", "add", "--quiet", "--detach", str(place), "HEAD")
+            yield Git(place)
+        finally:
+            git.try_("worktree", "remove", "--force", str(place))
+
+
+def commit(git: Git) -> str:
+    """Commit the merge under way in a work tree made by `aside`. Returns the commit's id."""
+    git(*_SETTINGS, "commit", "--quiet", "--no-verify", "--no-edit")
+    return git("rev-parse", "HEAD").strip()
+
+
+def merge(git: Git, theirs: str, base: str, message: str) -> Merge:
+    """Merge the commit `theirs` into HEAD's, without committing; conflicts are left in the files.
+
+    Raises GitError where git refuses to begin. A failure midway takes the merge back.
+    """
+    how = ("--no-commit", "--no-ff", "--quiet", "-X", _RENAMES, "-m", message)
+    ran = git.try_(*_SETTINGS, "merge", *how, theirs)
+    if git.try_("rev-parse", "--verify", "--quiet", "MERGE_HEAD").returncode:
+        raise GitError(f"git merge: {(ran.stderr or ran.stdout).strip()}")
+    try:
+        return _resolved(git, theirs, base)
+    except BaseException:
+        git.try_("merge", "--abort")
+        raise
+
+
+def abort(git: Git) -> None:
+    """Take back a merge that `merge` has left under way. Raises CannotUpdate if there is none."""
+    if git.try_("rev-parse", "--verify", "--quiet", "MERGE_HEAD").returncode:
+        raise CannotUpdate("no update is under way: there is nothing to take back")
+    words = Path(git.folder, git("rev-parse", "--git-path", "MERGE_MSG").strip())
+    if not (words.exists() and words.read_text(encoding="utf-8").startswith(MESSAGE)):
+        raise CannotUpdate("the merge under way is not by kata update: git merge --abort")
+    git("merge", "--abort")
+
+
+def _resolved(git: Git, theirs: str, base: str) -> Merge:
+    found = Merge()
+    unmerged = _unmerged(git)
+    for path in _changed_by_both(git, theirs, base):
+        if path not in unmerged:
+            sides = [git.content(f"{side}:{path}") for side in (base, "HEAD", theirs)]
+            _settle(git, path, sides, found)
+    for path, blobs in unmerged.items():
+        sides = [git.content(blobs[stage]) if stage in blobs else None for stage in (1, 2, 3)]
+        _settle(git, path, sides, found)
+    return found
+
+
+def _changed_by_both(git: Git, theirs: str, base: str) -> list[str]:
+    """Kata files that git may have merged by itself, without an eye for regions."""
+    sides = [
+        git.paths(
+            "diff", "--name-only", "-z", "--no-renames", "--diff-filter=M", base, side, "--", KATAS
+        )
+        for side in ("HEAD", theirs)
+    ]
+    both = set(sides[0]).intersection(sides[1])
+    return sorted(path for path in both if contents.kind(path) is Kind.KATA)
+
+
+def _unmerged(git: Git) -> dict[str, dict[int, str]]:
+    """What git could not merge: for each path the blobs of base (1), ours (2) and theirs (3)."""
+    found: dict[str, dict[int, str]] = {}
+    for line in git.paths("ls-files", "--unmerged", "-z"):
+        about, path = line.split("\t")
+        _, blob, stage = about.split(" ")
+        found.setdefault(path, {})[int(stage)] = blob
+    return found
+
+
+def _settle(git: Git, path: str, sides: list[bytes | None], found: Merge) -> None:
+    """Resolve one path, or note its conflict."""
+    base, ours, theirs = sides
+    kind = contents.kind(path)
+    if ours is None and theirs is None:  # both have moved it elsewhere
+        git("rm", "--quiet", "--cached", "--", path)
+        return
+    if theirs is None or ours is None:
+        _settle_removed(git, path, ours is not None, base is not None, found)
+        return
+    if kind is Kind.KATA and base is None and fences.same_outside(*_texts(ours, theirs)):
+        base = theirs  # the learner's copy of what upstream now brings
+    if base is None and kind is not Kind.LEDGER:
+        found.conflicts.append(_conflict(git, path, "both sides added it"))
+        return
+    try:
+        merged = contents.merge(git, path, base or b"", ours, theirs)
+    except GitError:  # no text
+        what = f"no text: git checkout --ours {path}, or --theirs"
+        found.conflicts.append(Conflict(path, (), what))
+        return
+    Path(git.folder, path).write_bytes(merged.data)
+    if merged.conflicts:
+        found.conflicts.append(_conflict(git, path, "both sides changed these lines"))
+    else:
+        _add(git, path)
+
+
+def _add(git: Git, path: str) -> None:
+    git(*_SETTINGS, "add", "--force", "--", path)
+
+
+def _texts(*sides: bytes) -> list[str]:
+    return [side.decode("utf-8", "surrogateescape").replace("\r\n", "\n") for side in sides]
+
+
+def _settle_removed(git: Git, path: str, is_ours: bool, known: bool, found: Merge) -> None:
+    """One side changed what the other removed: a kata stays as the learner has it, or has not."""
+    kata = kata_at(git.folder, git.folder / path)
+    if kata is None or not known:
+        who = "upstream removed it, you changed it" if is_ours else "you removed it, upstream not"
+        found.conflicts.append(Conflict(path, (), f"{who}: git add {path}, or git rm {path}"))
+    elif is_ours:
+        _add(git, path)
+        _keep_gradable(git, kata)
+        found.kept.append(kata.id)
+    else:
+        git("rm", "--quiet", "--force", "--", path)
+        found.gone.append(kata.id)
+
+
+def _keep_gradable(git: Git, kata: Kata) -> None:
+    """A kata is graded against its solution and key: upstream's removal of them goes unheard."""
+    for file in (kata.solution, kata.key_path):
+        name = file.relative_to(git.folder).as_posix()
+        if not file.exists() and git.content(f"HEAD:{name}") is not None:
+            git("checkout", "HEAD", "--", name)
+
+
+def _conflict(git: Git, path: str, what: str) -> Conflict:
+    data = Path(git.folder, path).read_bytes().split(b"\n")
+    lines = [number for number, line in enumerate(data, 1) if line.startswith(b"<<<<<<<")]
+    return Conflict(path, tuple(lines), what)
