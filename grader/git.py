@@ -100,3 +100,21 @@ def blob_id(content: bytes) -> str:
     """
     stored = content.replace(b"\r\n", b"\n")
     return hashlib.sha1(b"blob %d\0" % len(stored) + stored, usedforsecurity=False).hexdigest()
+
+
+#: What git keeps while a command of its own is not finished, and which command that is.
+_UNFINISHED = {
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+}
+
+
+def require_finished(git: Git) -> None:
+    """Raises GitError, with the ways out, while git is in the middle of a merge or the like."""
+    for name, command in _UNFINISHED.items():
+        if (git.folder / git("rev-parse", "--git-path", name).strip()).exists():
+            ways = f"git {command} --continue, or git {command} --abort"
+            raise GitError(f"a {command} is under way: first {ways}")

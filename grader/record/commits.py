@@ -11,21 +11,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.git import Git, GitError, blob_id
+from grader.git import Git, GitError, blob_id, require_finished
 from grader.keys import KeyProblem
 from grader.model import MOST_STARS
 from grader.record.head import Head, head, place
 from grader.record.ledger import LEDGER, Corrupt, Pass, parsed, passed
 from grader.record.present import Known, Present
-
-#: What git keeps while something is under way, what that is, and what goes on with it.
-_UNDER_WAY = {
-    "MERGE_HEAD": ("a merge", "git merge --continue"),
-    "CHERRY_PICK_HEAD": ("a cherry-pick", "git cherry-pick --continue"),
-    "REVERT_HEAD": ("a revert", "git revert --continue"),
-    "rebase-merge": ("a rebase", "git rebase --continue"),
-    "rebase-apply": ("a rebase", "git rebase --continue"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +35,7 @@ def require_quiet(git: Git) -> None:
     lock = git.folder / git("rev-parse", "--git-path", "index.lock").strip()
     if lock.exists():
         raise GitError(f"another git command is at work: {lock} is there")
-    for name, (what, ends) in _UNDER_WAY.items():
-        if (git.folder / git("rev-parse", "--git-path", name).strip()).exists():
-            back = ends.replace("--continue", "--abort")
-            raise GitError(f"{what} is under way: first {ends}, or {back}")
+    require_finished(git)
     if git("ls-files", "--unmerged", "--", LEDGER):
         raise GitError(f"{LEDGER} is in conflict: mend it, then git add {LEDGER}")
 

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.git import Git, GitError, NoGit, git_in
+from grader.git import Git, GitError, NoGit, git_in, require_finished
 
 UPSTREAM, ORIGIN = "upstream", "origin"
 ADD_UPSTREAM = (
     "git remote add upstream URL, with the URL of the repository that yours was forked from"
 )
-
-_UNDER_WAY = {
-    "MERGE_HEAD": ("a merge", "git commit when it is resolved, or git merge --abort"),
-    "rebase-merge": ("a rebase", "git rebase --continue, or git rebase --abort"),
-    "rebase-apply": ("a rebase", "git rebase --continue, or git rebase --abort"),
-    "CHERRY_PICK_HEAD": ("a cherry-pick", "git cherry-pick --continue, or --abort"),
-    "REVERT_HEAD": ("a revert", "git revert --continue, or --abort"),
-}
 
 
 class CannotUpdate(ValueError):
@@ -52,8 +43,10 @@ def ready(root: Path) -> Git:
         raise CannotUpdate(f"the katas are a folder of another repository, {top}: merge them there")
     if git.try_("rev-parse", "--verify", "--quiet", "HEAD").returncode:
         raise CannotUpdate("this repository has no commit yet: there is nothing to merge with")
-    for what, way in under_way(git):
-        raise CannotUpdate(f"{what} is under way: finish it first ({way})")
+    try:
+        require_finished(git)
+    except GitError as error:
+        raise CannotUpdate(str(error)) from None
     if unmerged := sorted({line.split("\t")[1] for line in git.paths("ls-files", "-u", "-z")}):
         raise CannotUpdate(f"{unmerged[0]} has conflicts: resolve them first, then git add it")
     if git.try_("symbolic-ref", "--quiet", "HEAD").returncode:
@@ -62,13 +55,6 @@ def ready(root: Path) -> Git:
             "git switch BRANCH first, or git switch -c NAME for a new one"
         )
     return git
-
-
-def under_way(git: Git) -> Iterator[tuple[str, str]]:
-    """What git is in the middle of here, each with the ways out of it."""
-    for name, found in _UNDER_WAY.items():
-        if Path(git.folder, git("rev-parse", "--git-path", name).strip()).exists():
-            yield found
 
 
 def remote(git: Git, given: str | None) -> str:
