@@ -35,6 +35,7 @@ def main() -> None:
         copy = Path(scratch)
         for name in ("katas", "solutions"):
             shutil.copytree(ROOT / name, copy / name)
+        subprocess.run(["git", "init", "-q", scratch], check=True)
         (copy / "pytest.ini").write_text("[pytest]\ntestpaths = katas\n")
         solutions = {file.stem: file for file in (copy / "solutions").glob("*/*.py")}
         for stem, (old, new) in ATTEMPTS.items():

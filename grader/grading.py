@@ -141,7 +141,7 @@ class Grader:
         events: int = 0,
     ) -> WayToChip:
         """The learner's launch and par's on their way to the chips, side by side."""
-        par = self._ask(Task.PREDICT, kata.solution, kata, case, reference, events)
+        par = self._ask(Task.PREDICT, _solution(kata), kata, case, reference, events)
         self._trusted.ask(par)
         own = self.own(kata, case, reference, seconds, events)
         return WayToChip(own, _on_chip(self._trusted.answer(par)))
@@ -163,7 +163,7 @@ class Grader:
         self, kata: Kata, case: Case, reference: Reference, events: int = 0
     ) -> OnChip | Accident:
         """Par on its way to the chips."""
-        ask = self._ask(Task.PREDICT, kata.solution, kata, case, reference, events)
+        ask = self._ask(Task.PREDICT, _solution(kata), kata, case, reference, events)
         return _on_chip(self._trusted.answer(ask))
 
     def follow(
@@ -176,17 +176,17 @@ class Grader:
 
     def follow_par(self, kata: Kata, case: Case, reference: Reference) -> Followed | Accident:
         """The blocks of the solution's launch, step by step."""
-        ask = self._ask(Task.FOLLOW, kata.solution, kata, case, reference)
+        ask = self._ask(Task.FOLLOW, _solution(kata), kata, case, reference)
         return _followed(self._trusted.answer(ask))
 
     def xla(self, kata: Kata, case: Case, reference: Reference) -> Estimate | None:
         """XLA's estimate for the spec on the first chip; None where it can't be asked."""
-        ask = self._ask(Task.XLA, kata.solution, kata, case, reference)
+        ask = self._ask(Task.XLA, _solution(kata), kata, case, reference)
         answer = self._trusted.answer(ask)
         return None if isinstance(answer, Accident) else answer.xla
 
     def _reference_ask(self, kata: Kata, case: Case, task: Task = Task.REFERENCE) -> Ask:
-        return Ask(task, str(kata.solution), kata.name, case, self._bench.device.mode)
+        return Ask(task, str(_solution(kata)), kata.name, case, self._bench.device.mode)
 
     def _referred(self, ask: Ask) -> Reference:
         answer = self._trusted.answer(ask)
@@ -283,6 +283,11 @@ def verdict(evidence: Evidence) -> tuple[State, int, Finding | None]:
             return (State.FAILED if failed else State.PASSED), stars, finding
         stars = rung.stars
     return State.PASSED, MOST_STARS, None
+
+
+def _solution(kata: Kata) -> Path:
+    """Its file by one name, through whatever links: what was answered of it is then known again."""
+    return kata.solution.resolve()
 
 
 def _on_chip(answer: Answer | Accident) -> OnChip | Accident:

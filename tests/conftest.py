@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import io
 import json
@@ -15,13 +16,14 @@ from typing import Any
 
 import pytest
 
-from grader import devices
+from grader import devices, studies
 from grader.catalog import Kata
 from grader.cli import main
 from grader.git import Git, blob_id, git_in
 from grader.grading import Grader
 from grader.record.ledger import Pass, append
 from grader.sandbox.bench import Bench
+from grader.sandbox.trusted import Trusted
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,11 +40,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def grader() -> Iterator[Grader]:
-    """A grader in strict mode, shared by the tests of one process."""
+def bench() -> Iterator[Bench]:
+    """Where jax is imported once, in strict mode, for the tests of one process."""
     bench = Bench(devices.choose("strict", devices.Hardware(tpu=False, gpu=False)))
-    yield Grader(bench)
+    yield bench
     bench.close()
+
+
+@pytest.fixture(scope="session")
+def grader(bench: Bench) -> Grader:
+    """A grader in strict mode, shared by the tests of one process."""
+    return Grader(bench, trusted=Trusted(bench, kept=20))
 
 
 def with_text(kata: Kata, root: Path, text: str) -> Kata:
@@ -263,6 +271,18 @@ _ABOUT = ("NAME", "EMAIL")
 @pytest.fixture
 def clone(shop: Shop, settled_git: None, monkeypatch: pytest.MonkeyPatch) -> Clone:
     return Clone(shop, monkeypatch)
+
+
+@pytest.fixture
+def shared(shop: Shop, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """The shop, its commands at a bench that others have sat at."""
+
+    @contextlib.contextmanager
+    def studio(chip: str) -> Iterator[Grader]:
+        yield Grader(bench, (chip,))
+
+    monkeypatch.setattr(studies, "studio", studio)
+    return shop
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from grader import devices, studies
+from grader import studies
 from grader.grading import Grader
 from grader.sandbox.bench import Bench
 from tests.conftest import Shop
 from tests.trace_events import read
 
 needs_libtpu = pytest.mark.skipif(find_spec("libtpu") is None, reason="libtpu is not installed")
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    """Where jax is imported once for most of the tests here."""
-    bench = Bench(devices.choose("strict", devices.Hardware(tpu=False, gpu=False)))
-    yield bench
-    bench.close()
-
-
-@pytest.fixture
-def shared(shop: Shop, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    """The same, at a bench that others have sat at."""
-
-    @contextlib.contextmanager
-    def studio(chip: str) -> Iterator[Grader]:
-        yield Grader(bench, (chip,))
-
-    monkeypatch.setattr(studies, "studio", studio)
-    return shop
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -747,6 +748,15 @@ def test_where_git_refuses_at_last_uncommitted_work_is_back(
     assert {path: data for path, data in files.items() if ".kata" not in path} == before[2]
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Heard also where a shell has started these tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_waits_for_the_files(pair: Pair) -> None:
     with pending.uninterrupted():
         os.kill(os.getpid(), signal.SIGINT)

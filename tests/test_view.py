@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from grader import codec, devices, studies
+from grader import codec, studies
 from grader.checks.compare import Comparison, Sum, compare
-from grader.grading import Grader
 from grader.keys import Roundings
 from grader.model import Mode, Role
-from grader.sandbox.bench import Bench
 from grader.tpu.motion import Motion
 from grader.tpu.motion import Path as Runs
 from grader.tpu.trace import step_spans
@@ -235,24 +231,6 @@ def test_nothing_in_the_document_ends_its_element() -> None:
 
 
 # ---- the command ----
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    """Where jax is imported once."""
-    bench = Bench(devices.choose("strict", devices.Hardware(tpu=False, gpu=False)))
-    yield bench
-    bench.close()
-
-
-@pytest.fixture
-def shared(shop: Shop, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    @contextlib.contextmanager
-    def studio(chip: str) -> Iterator[Grader]:
-        yield Grader(bench, (chip,))
-
-    monkeypatch.setattr(studies, "studio", studio)
-    return shop
 
 
 def test_a_stub_shows_the_solutions_launch(shared: Shop, tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""Take the pictures of `kata view` for README and docs/view.md, in a browser without a window.
+
+    python docs/draw_view.py        writes docs/view-*.png
+
+A copy of the repository has a kata solved, one wrong, and two left to do. Needs Chromium or Chrome,
+and the extra `dev`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Page, ViewportSize, sync_playwright
+
+ROOT = Path(__file__).parents[1]
+SEED = 3
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+WIDE, NARROW = 1280, 390
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A kata's page at a step, in a file docs/view-NAME.png; `attempt` replaces text in it."""
+
+    file: str
+    kata: str
+    step: int
+    attempt: tuple[str, str] | None = None
+    scheme: Literal["light", "dark"] = "light"
+    width: int = WIDE
+
+
+MATMUL = "1_basics/kata_10_tiled_matmul"
+SPLASH = "3_attention/kata_09_splash_attention"
+RAGGED = "4_grouped_matmul/kata_11_ragged_grouped_matmul"
+PICTURES = (
+    Picture("solved", MATMUL, 7, ("", "")),
+    Picture("failed", MATMUL, 7, ("pl.program_id(2) == 0", "pl.program_id(0) == 0")),
+    Picture("splash", SPLASH, 6),
+    Picture("ragged", RAGGED, 9),
+    Picture("dark", RAGGED, 9, scheme="dark"),
+    Picture("narrow", RAGGED, 9, width=NARROW),
+)
+
+
+def main() -> None:
+    """Write each page with `kata view`, open it at its step, keep what is seen."""
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
+        copy = Path(scratch)
+        for name in ("katas", "solutions"):
+            shutil.copytree(ROOT / name, copy / name)
+        found = next(filter(None, map(shutil.which, BROWSERS)))
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        for picture in PICTURES:
+            page = written(copy, picture)
+            height = 940 if picture.width == WIDE else 1400
+            size = ViewportSize(width=picture.width, height=height)
+            tab = browser.new_page(viewport=size, color_scheme=picture.scheme)
+            take(tab, page, picture)
+        browser.close()
+
+
+def written(copy: Path, picture: Picture) -> Path:
+    """The page of a picture's kata, as the learner has it."""
+    kata = copy / "katas" / f"{picture.kata}.py"
+    if picture.attempt:
+        solution = (copy / "solutions" / f"{picture.kata}.py").read_text(encoding="utf-8")
+        kata.write_text(solution.replace(*picture.attempt), encoding="utf-8")
+    page = copy / f"{picture.file}.html"
+    command = ["-m", "grader.cli", "view", kata.stem, "--seed", str(SEED), "--no-open"]
+    subprocess.run([sys.executable, *command, "-o", str(page)], cwd=copy, check=True)
+    return page
+
+
+def take(tab: Page, page: Path, picture: Picture) -> None:
+    """Keep what the page shows at the picture's step."""
+    tab.goto(f"{page.as_uri()}#step={picture.step}")
+    tab.screenshot(path=ROOT / "docs" / f"view-{picture.file}.png")
+
+
+if __name__ == "__main__":
+    main()
