@@ -65,7 +65,8 @@ class Screen:
     def verdict(self, standing: Standing, seconds: float) -> None:
         """A kata's stars, how long they took from the save on, and what is wrong."""
         sign, colour = SIGNS[standing.state]
-        line = Text.assemble(self._clock(), (sign, colour), " ")
+        line = Text(no_wrap=True, overflow="ellipsis")  # what is cut has been said in full
+        line.append(*self._clock()).append(sign, colour).append(" ")
         line.append_text(stars(standing)).append(f" {standing.kata.name}", "bold")
         line.append(f"  {seconds:.2f} s", "dim")
         if standing.phrase:
