@@ -21,19 +21,23 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 ROOT = Path(__file__).parents[1]
 SEED = 3
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-WIDE, NARROW = 1280, 390
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A kata's page at a step, in a file docs/view-NAME.png; `attempt` replaces text in it."""
+    """A kata's page at a step, in a file docs/view-FILE.png.
+
+    `attempt` is what replaces what in the solution; without one the kata is still to do.
+    """
 
     file: str
     kata: str
     step: int
     attempt: tuple[str, str] | None = None
     scheme: Literal["light", "dark"] = "light"
-    width: int = WIDE
+    case: int = 0
+    width: int = 1280
+    height: int = 940
 
 
 MATMUL = "1_basics/kata_10_tiled_matmul"
@@ -42,10 +46,10 @@ RAGGED = "4_grouped_matmul/kata_11_ragged_grouped_matmul"
 PICTURES = (
     Picture("solved", MATMUL, 7, ("", "")),
     Picture("failed", MATMUL, 7, ("pl.program_id(2) == 0", "pl.program_id(0) == 0")),
-    Picture("splash", SPLASH, 6),
+    Picture("splash", SPLASH, 5, case=2, height=1500),
     Picture("ragged", RAGGED, 9),
     Picture("dark", RAGGED, 9, scheme="dark"),
-    Picture("narrow", RAGGED, 9, width=NARROW),
+    Picture("narrow", RAGGED, 9, width=390, height=1400),
 )
 
 
@@ -59,8 +63,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         for picture in PICTURES:
             page = written(copy, picture)
-            height = 940 if picture.width == WIDE else 1400
-            size = ViewportSize(width=picture.width, height=height)
+            size = ViewportSize(width=picture.width, height=picture.height)
             tab = browser.new_page(viewport=size, color_scheme=picture.scheme)
             take(tab, page, picture)
         browser.close()
@@ -73,8 +76,9 @@ def written(copy: Path, picture: Picture) -> Path:
         solution = (copy / "solutions" / f"{picture.kata}.py").read_text(encoding="utf-8")
         kata.write_text(solution.replace(*picture.attempt), encoding="utf-8")
     page = copy / f"{picture.file}.html"
-    command = ["-m", "grader.cli", "view", kata.stem, "--seed", str(SEED), "--no-open"]
-    subprocess.run([sys.executable, *command, "-o", str(page)], cwd=copy, check=True)
+    drawn = ["--seed", str(SEED), "--case", str(picture.case)]
+    command = [sys.executable, "-m", "grader.cli", "view", kata.stem, *drawn, "--no-open"]
+    subprocess.run([*command, "-o", str(page)], cwd=copy, check=True)
     return page
 
 
