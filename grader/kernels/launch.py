@@ -35,19 +35,20 @@ def running(mode: Mode, seed: int, unwritten: Literal["nan", "zero"] = "nan") ->
     if mode is Mode.COMPILED:
         yield
         return
-    strict = pltpu.InterpretParams(
-        num_cores_or_threads=2,
-        detect_races=True,
-        uninitialized_memory=unwritten,
-        out_of_bounds_reads="raise",
-        dma_execution_mode="on_wait",
-        random_seed=seed,
-    )
-    # The context's value replaces `interpret=`, for which True asks for the plain interpreter.
-    params: Any = strict if mode is Mode.STRICT else True
     try:
-        with pltpu.force_tpu_interpret_mode(params), quicker():
-            yield
+        with quicker(seed) as remaining:
+            strict = pltpu.InterpretParams(
+                num_cores_or_threads=2,
+                detect_races=True,
+                uninitialized_memory=unwritten,
+                out_of_bounds_reads="raise",
+                dma_execution_mode="on_wait",
+                random_seed=remaining,
+            )
+            # The context's value replaces `interpret=`, for which True asks for the plain one.
+            params: Any = strict if mode is Mode.STRICT else True
+            with pltpu.force_tpu_interpret_mode(params):
+                yield
     except BaseException:
         _reset()
         raise

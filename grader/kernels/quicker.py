@@ -2,7 +2,8 @@
 
 For each of two simulated cores it compiles the same program anew, and into every kernel with
 "parallel" grid dimensions it compiles a random number generator and a sort, to shuffle their steps.
-Together they take more than half of the time of a small kernel.
+And whatever jax has compiled under one seed it compiles again under another, small as it may be.
+Together these take more than half of the time of a small kernel.
 """
 
 from __future__ import annotations
@@ -20,43 +21,49 @@ from jax.extend import core
 
 
 @contextlib.contextmanager
-def quicker() -> Iterator[None]:
+def quicker(seed: int) -> Iterator[int | None]:
     """Have the cores share one compiled program, and shuffle steps before anything is compiled.
 
+    Yields the seed that the interpreter is still to be given: None where steps are shuffled here.
     Where jax keeps the replaced functions elsewhere, nothing is gained and nothing lost.
     """
     try:
         from jax._src.pallas.mosaic.interpret import interpret_pallas_call, thread_map
     except ImportError:
-        yield
+        yield seed
         return
+
+    def order(grid: tuple[Any, ...], params: Any, _: int | None) -> tuple[jax.Array, ...]:
+        return shuffled(grid, params, seed)
+
     with (
         _replaced(thread_map, "_run_jaxpr", _Runner()),
-        _replaced(interpret_pallas_call, "_get_randomized_grid_coordinates", shuffled),
+        _replaced(interpret_pallas_call, "_get_randomized_grid_coordinates", order) as shuffles,
     ):
-        yield
+        yield None if shuffles else seed
 
 
 @contextlib.contextmanager
-def _replaced(module: ModuleType, name: str, by: Any) -> Iterator[None]:
+def _replaced(module: ModuleType, name: str, by: Any) -> Iterator[bool]:
+    """Whether there is such a function, which is replaced for as long as the block runs."""
     original = getattr(module, name, None)
     if original is None:
-        yield
+        yield False
         return
     setattr(module, name, by)
     try:
-        yield
+        yield True
     finally:
         setattr(module, name, original)
 
 
-def shuffled(grid: tuple[Any, ...], params: Any, seed: int | None) -> tuple[jax.Array, ...]:
+def shuffled(grid: tuple[Any, ...], params: Any, seed: int) -> tuple[jax.Array, ...]:
     """An order of the steps along each "parallel" dimension, none along the others.
 
     int32[size] or int32[0]; never the order in which a loop would take more than one step.
     """
     semantics = params.dimension_semantics or ("arbitrary",) * len(grid)
-    deck = np.random.default_rng(seed or 0)
+    deck = np.random.default_rng(seed)
     orders = (
         _other_order(deck, core.concrete_or_error(None, size)) if _is_parallel(way) else ()
         for size, way in zip(grid, semantics, strict=True)
