@@ -87,7 +87,9 @@ class Desk:
         console = Console(highlight=False, width=100)
         screen = Screen(console, fresh, keys, now=lambda: noon)
         settings = Settings(shop.root, only, SEED, "v5e", 30.0)
-        self.watch = Watch(settings, self.bench, self.bench, screen, clock=lambda: self.time)
+        self.watch = Watch(
+            settings, self.bench, self.bench, self.bench, screen, clock=lambda: self.time
+        )
 
     def said(self) -> str:
         return self.shop.capture.readouterr().out
@@ -313,7 +315,7 @@ def test_a_pass_is_confirmed_by_pytest(desk: Desk) -> None:
     desk.said()
     desk.watch.handle(Ended(desk.bench.number, 0, "all fine\nrecorded  double ★★★\n"))
     said = desk.said()
-    assert "12:00:00  confirmed\n" in said
+    assert "12:00:00  double is confirmed\n" in said
     assert "\nrecorded  double ★★★\n" in said
     assert "all fine" not in said
 
@@ -323,7 +325,31 @@ def test_a_pass_that_is_not_confirmed_is_told_in_full(desk: Desk) -> None:
     desk.graded(desk.save(desk.shop.double), desk.shop.double)
     desk.watch.handle(Ended(desk.bench.number, 1, "values: block 3 is wrong\n"))
     said = desk.said()
-    assert "not confirmed; on other hidden cases:\nvalues: block 3 is wrong" in said
+    assert "double is not confirmed; on other hidden cases:\nvalues: block 3 is wrong" in said
+
+
+@pytest.mark.parametrize("key", ["n", "h", "c", "v"])
+def test_keys_do_not_keep_a_pass_from_the_record(desk: Desk, key: str) -> None:
+    desk.watch.begin()
+    desk.graded(desk.save(desk.shop.double), desk.shop.double)
+    recording = desk.bench.number
+    desk.watch.handle(Pressed(key))
+    desk.said()
+    desk.watch.handle(Ended(recording, 0, "recorded  double ★★★\n"))
+    assert "double is confirmed\nrecorded  double ★★★\n" in desk.said()
+
+
+def test_one_pass_is_confirmed_after_the_other(desk: Desk) -> None:
+    desk.watch.begin()
+    desk.graded(desk.save(desk.shop.double), desk.shop.double)
+    first = desk.bench.number
+    desk.graded(desk.save(desk.shop.row_sum), desk.shop.row_sum)
+    assert desk.bench.last[0] == "grade", "the first is still being confirmed"
+    desk.watch.handle(Ended(first, 0, ""))
+    assert desk.bench.last[:2] == ("pytest", "katas/1_first/kata_02_row_sum.py")
+    desk.watch.handle(Ended(desk.bench.number, 0, ""))
+    said = desk.said()
+    assert said.index("double is confirmed") < said.index("row_sum is confirmed")
 
 
 def test_a_failure_is_not_recorded(desk: Desk) -> None:

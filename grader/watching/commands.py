@@ -18,11 +18,13 @@ from grader.watching.events import Ended, Event
 class Commands:
     """Runs a module's command line, and tells what it said; a new one ends the one before."""
 
+    #: Of all commands in this process, so that no two ends are taken for each other.
+    _numbers = itertools.count(1)
+
     def __init__(self, root: Path, tell: Callable[[Event], None], colour: bool) -> None:
         self._root = root
         self._tell = tell
         self._colour = colour
-        self._numbers = itertools.count(1)
         self._running: subprocess.Popen[bytes] | None = None
 
     def start(self, module: str, *arguments: str) -> int:

@@ -29,7 +29,7 @@ from grader.sandbox.messages import Ask, Task
 from grader.sandbox.trusted import Trusted
 from grader.watching.events import Event, Graded, NotGraded
 
-MOST = 2  # more would take memory, 1 GB each, and cores that compiling uses too
+MOST = 2  # more would take memory, half a GB each, and cores that compiling uses too
 #: What a lane keeps of solutions: reference and par, for two cases of eight katas.
 KEPT = 32
 

@@ -71,12 +71,14 @@ class Watch:
         settings: Settings,
         grading: Grading,
         running: Running,
+        recorder: Running,
         screen: Screen,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._grading = grading
         self._running = running
+        self._recorder = recorder
         self._screen = screen
         self._clock = clock
         self._kata: Kata | None = None  # the one that keys are about
@@ -84,6 +86,7 @@ class Watch:
         self._run: Run | None = None
         self._waiting: list[Kata] = []  # saved while another was graded
         self._recording = 0  # the command that confirms a pass, 0 if none runs
+        self._passed: list[Kata] = []  # passes to confirm, the first of them now
         self._asked = 0  # the command that a key has started
 
     def begin(self) -> None:
@@ -142,6 +145,7 @@ class Watch:
             self._waiting.append(self._run.kata)
         self._running.drop()
         self._screen.clear()
+        self._forget_pass(kata)
         self._grade(kata)
 
     def _grade(self, kata: Kata) -> None:
@@ -149,7 +153,7 @@ class Watch:
         self._grading.drop()
         kata = replace(kata)  # without the key that it may have read before
         self._run, self._kata, self._case = None, kata, 0
-        self._recording = self._asked = 0
+        self._asked = 0
         content = _content(kata)
         if not content and not kata.path.exists():
             self._screen.note(f"{kata.name} is gone; kata reset {kata.name} brings it back", "red")
@@ -198,10 +202,10 @@ class Watch:
         if standing.state is State.TODO:
             self._still_to_do(run.kata)
         self._case = standing.case
-        if self._waiting:
-            return self._next_in_line()
         if standing.state is State.PASSED:
             self._record(run.kata)
+        if self._waiting:
+            return self._next_in_line()
         self._bar()
 
     def _not_graded(self, run: int, why: str) -> None:
@@ -225,29 +229,49 @@ class Watch:
 
     def _record(self, kata: Kata) -> None:
         """pytest alone writes down that a kata is solved, on hidden cases that it draws anew."""
+        self._forget_pass(kata)
+        self._passed.append(kata)
         self._screen.note("pytest confirms it, on hidden cases drawn anew …")
+        if not self._recording:
+            self._confirm(kata)
+
+    def _confirm(self, kata: Kata) -> None:
         chip, seconds = self._settings.chip, self._settings.seconds
         file = f"{KATAS}/{kata.id}.py"
         limit = () if seconds is None else (f"--timeout={seconds:g}",)
         arguments = (file, "-q", "--no-header", f"--kata-chip={chip}", *limit)
-        self._recording = self._running.start("pytest", *arguments)
+        self._recording = self._recorder.start("pytest", *arguments)
+
+    def _forget_pass(self, kata: Kata) -> None:
+        """Confirm no earlier content of this kata; passes of others are confirmed all the same."""
+        ids = [one.id for one in self._passed]
+        if kata.id not in ids:
+            return
+        del self._passed[ids.index(kata.id)]
+        if ids[0] == kata.id:
+            self._recorder.drop()
+            self._recording = 0
+            if self._passed:
+                self._confirm(self._passed[0])
 
     def _ended(self, event: Ended) -> None:
         if event.command == self._recording:
             self._recording = 0
-            self._recorded(event)
+            self._recorded(self._passed.pop(0), event)
+            if self._passed:
+                self._confirm(self._passed[0])
         elif event.command == self._asked:
             self._asked = 0
             self._screen.text(event.said)
             self._bar()
 
-    def _recorded(self, event: Ended) -> None:
+    def _recorded(self, kata: Kata, event: Ended) -> None:
         if event.code:
-            self._screen.note("not confirmed; on other hidden cases:", "red")
+            self._screen.note(f"{kata.name} is not confirmed; on other hidden cases:", "red")
             self._screen.text(event.said)
         else:
             said = [line for line in event.said.splitlines() if line.startswith(RECORD)]
-            self._screen.note("confirmed", "green")
+            self._screen.note(f"{kata.name} is confirmed", "green")
             self._screen.text("\n".join(said))
         self._bar()
 
@@ -275,7 +299,6 @@ class Watch:
         return True
 
     def _ask(self, *arguments: str) -> None:
-        self._recording = 0
         self._screen.note(words(arguments))
         self._asked = self._running.start("grader.cli", *arguments)
 

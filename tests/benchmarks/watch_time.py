@@ -25,7 +25,7 @@ from grader.catalog import Kata, katas
 
 ROOT = Path(__file__).parents[2]
 PAUSE = 3.0  # seconds, in which a worker is made ready for the next save
-VERDICT, CONFIRMED = "✔ ★★★ ", "  confirmed"
+VERDICT, CONFIRMED = "✔ ★★★ ", " is confirmed"
 
 
 def repository(folder: Path) -> Path:
