@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from grader.catalog import Kata, katas
+from grader.exercise.catalog import Kata, katas
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "docs" / "colab.ipynb"

@@ -11,21 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.support.repositories import ROOT
 
 #: From the ground up, as drawn in CONTRIBUTING.md. A module imports from rows below its own only; a
 #: package is one entry, inside which modules may import each other without going in circles.
 ROWS = (
-    ("model", "codec", "regions", "arithmetic", "template", "loading", "rendering", "git"),
-    ("keys", "arrays", "devices", "kernels"),
-    ("catalog", "cases", "tpu"),
-    ("repository", "specs", "record"),
-    ("sandbox", "checks", "attempts", "updates"),
-    ("grading",),
-    ("session", "studies"),
-    ("report", "costs", "updating", "resetting"),
-    ("items", "watching", "progress", "view"),
-    ("plugin", "cli"),
+    ("model",),
+    ("tools",),
+    ("kernels",),
+    ("exercise", "tpu"),
+    ("checks", "sandbox", "record"),
+    ("grading", "report", "updates"),
+    ("view", "watching"),
+    ("plugin", "commands"),
+    ("cli",),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from grader.arrays import in_float64
-from grader.keys import Roundings
+from grader.exercise.keys import Roundings
 from grader.model import Array, Mode, Operand
+from grader.tools.arrays import in_float64
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
+from grader.checks.advice.libtpu import advice_for
 from grader.checks.evidence import Evidence
-from grader.checks.refused import advice_for
-from grader.checks.words import at, listed, paragraph
+from grader.checks.prose import at, listed, paragraph
 from grader.model import Accident, Check, Finding
 from grader.tpu import Prediction
 from grader.tpu.chips import named
-from grader.tpu.fitting import Fit, fitting
-from grader.tpu.refusals import Failure, Kind
+from grader.tpu.libtpu_errors import Failure, Kind
+from grader.tpu.smaller_blocks import Fit, fitting
 from grader.tpu.tiling import Block
 from grader.tpu.units import bytes_of
 from grader.tpu.vmem import Allocation, Use
@@ -34,7 +34,7 @@ def finding_for(refused: Sequence[Prediction], file: str) -> Finding:
     for one in refused:
         failure = _failure(one)
         alike.setdefault((one.call.name, failure.kind, failure.message), []).append(one)
-    parts = ["The values are right, but the TPU's compiler refuses the kernel."]
+    parts = ["The TPU's compiler refuses the kernel."]
     for group in alike.values():
         parts += _explained(group, file)
     first = next(iter(alike.values()))
@@ -46,8 +46,7 @@ def _accident(accident: Accident) -> Finding:
     return Finding(
         Check.COMPILES,
         f"while compiling: {accident.phrase}",
-        "The values are right, but the process that compiled the kernel for a TPU gave no "
-        f"answer.\n{accident.message}",
+        f"The process that compiled the kernel for a TPU gave no answer.\n{accident.message}",
     )
 
 

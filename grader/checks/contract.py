@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grader.checks.evidence import Evidence
-from grader.checks.words import paragraph
+from grader.checks.prose import paragraph
 from grader.model import ArrayType, Check, Finding
 
 

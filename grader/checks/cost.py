@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grader.checks.evidence import Evidence
-from grader.checks.words import paragraph
+from grader.checks.prose import paragraph
 from grader.model import Check, Cost, Finding
 from grader.tpu import OnChip, Prediction
-from grader.tpu.advice import Advice, advice
+from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.chips import Trust, named
 from grader.tpu.units import bytes_of, time_of
 
@@ -46,7 +46,7 @@ def check(evidence: Evidence) -> Finding | None:
         return _no_verdict(evidence) if cost.bytes is None and cost.cycles is None else None
     both = _both(evidence)
     assert both is not None
-    found = advice(*both)
+    found = bottlenecks(*both)
     if more_bytes:
         found = tuple(sorted(found, key=lambda each: -each.size))
     what = f"{_times(more_bytes)} par's HBM bytes"
@@ -54,7 +54,7 @@ def check(evidence: Evidence) -> Finding | None:
         what = f"{_times(more_cycles)} par's time"
     phrase = f"{what}: {found[0].phrase}" if found else what
     lines = [
-        "Right, and a TPU takes it, but it would be slower there than it can be.",
+        "It would be slower there than it can be.",
         *_numbers(cost, evidence),
         *(text for each in found[:3] for text in _explained(each)),
     ]
@@ -102,8 +102,7 @@ def _no_verdict(evidence: Evidence) -> Finding | None:
     return Finding(
         Check.COST,
         f"no verdict: {reasons[0]}",
-        "Right, and a TPU takes it; what it would cost there can't be told.\n"
-        + paragraph("why", reasons[0]),
+        "What it would cost there can't be told.\n" + paragraph("why", reasons[0]),
     )
 
 
@@ -125,5 +124,5 @@ def _numbers(cost: Cost, evidence: Evidence) -> list[str]:
     return lines
 
 
-def _explained(found: Advice) -> list[str]:
+def _explained(found: Bottleneck) -> list[str]:
     return [paragraph("why", found.why), paragraph("try", found.remedy)]

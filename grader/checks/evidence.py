@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.keys import Roundings, Slack
+from grader.exercise.keys import Roundings, Slack
 from grader.model import Accident, Array, Attempt, Clues, Mode, Problem, Reference
 from grader.tpu import OnChip
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from grader.checks.diagnoses import Diagnosis
+from grader.checks.prose import at, paragraph
 from grader.checks.runs import advice_for, in_short
-from grader.checks.words import at, paragraph
 from grader.model import Check, Finding, Problem
 
 _BLOCK_INDEX = re.compile(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from grader.checks.advice.mosaic import advice_for
 from grader.checks.evidence import Evidence
-from grader.checks.mosaic import advice_for
-from grader.checks.words import at, listed, paragraph
+from grader.checks.prose import at, listed, paragraph
 from grader.model import Accident, Check, Finding, Operation, Problem
 
 _NO_RULE = re.compile(r"Unimplemented primitive in Pallas TPU lowering")
@@ -42,7 +42,7 @@ def finding_for(problem: Problem, file: str) -> Finding:
     """
     advice = advice_for(problem)
     parts = [
-        f"The values are right, but {_phrase(problem)}.",
+        f"{_sentence(_phrase(problem))}.",
         paragraph("error", _error(problem)),
     ]
     if problem.place:
@@ -67,6 +67,10 @@ def _phrase(problem: Problem) -> str:
     verb = "cannot lower" if _NO_RULE.search(problem.message) else "refuses"
     within = f" (in {operation.within})" if operation.within else ""
     return f"Mosaic {verb} {_called(operation)}{within}"
+
+
+def _sentence(phrase: str) -> str:
+    return f"{phrase[0].upper()}{phrase[1:]}"
 
 
 def _when(problem: Problem) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from grader.checks.evidence import Evidence
-from grader.checks.words import listed, paragraph
+from grader.checks.prose import listed, paragraph
 from grader.model import Check, Finding
 
 

@@ -2,94 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
+from grader.checks.advice.exceptions import ADVICE, WITHOUT_KERNEL, Known, advice_for
 from grader.checks.evidence import Evidence
-from grader.checks.words import at, paragraph
+from grader.checks.prose import at, paragraph
 from grader.model import Accident, Check, Finding, Problem, Stage
-
-Known = tuple[tuple[str, str], ...]
-_STATIC = r"must be static|NonConcreteBooleanIndex|Shapes must be 1D sequences of concrete values"
-_CHOOSE_A_LENGTH = (
-    "Under jit a shape cannot depend on a value, only on other shapes and on Python's numbers. "
-    "Choose a length that is always enough, as total_repeat_length=… or size=… do, and pick "
-    "elements with jnp.where(condition, x, y), which keeps the shape."
-)
-_CONVERTED = r"Attempted boolean conversion of traced|TracerBoolConversionError"
-
-#: What an exception's text betrays, and what to try. The first that matches is shown.
-ADVICE: Known = (
-    (
-        r"'AbstractRef' object has no attribute|got a Ref of type|TransformedRefs cannot be|"
-        r"requires ndarray or scalar arguments, got <class .*Tracer'>|Cannot store a Ref into",
-        "A Ref is a handle to memory, not an array. Load what it holds with ref[...], for example "
-        "x_ref[...], and compute with that.",
-    ),
-    (
-        r"Invalid dtype for `swap`",
-        "A store must have the Ref's dtype: cast what you store with .astype(o_ref.dtype).",
-    ),
-    (
-        r"Invalid shape for `swap`",
-        "A store must have the shape of the Ref (or of the part of it that is indexed). Compare "
-        "the two shapes above.",
-    ),
-    (
-        r"should return None",
-        "A kernel returns nothing: store the result, o_ref[...] = value.",
-    ),
-    (
-        # The last line of the text is the learner's: here it slices.
-        r"(boolean conversion of traced|static start)[\s\S]*\n.*\[[^\]\n]*:[^\]\n]*\].*\Z",
-        "A slice needs a size that is known while tracing: ref[pl.ds(start, size)], where start "
-        "may be a value. But mind that a Ref holds only the block of the present grid step, and "
-        "its indices start at 0: often [...] is all that is needed.",
-    ),
-    (_STATIC, _CHOOSE_A_LENGTH),
-    (
-        _CONVERTED,
-        "A kernel is traced once for all grid steps, so Python's if cannot look at a value. Use "
-        "@pl.when(condition) to run code on some steps, jnp.where to choose elements.",
-    ),
-    (
-        r"must return \d+ values to match block_shape",
-        "An index map returns one block index for each dimension of the block shape.",
-    ),
-    (
-        r"must have the same number of dimensions as the array",
-        "A block shape has one entry for each dimension of the array; None for a dimension that "
-        "the kernel shall not see.",
-    ),
-    (
-        r"missing \d+ required positional argument|takes \d+ positional arguments? but \d+",
-        "A kernel takes one Ref for each input, then each output, then each scratch buffer; an "
-        "index map takes one index for each grid dimension.",
-    ),
-    (
-        r"Buffers with a memory space of HBM or ANY cannot be referenced directly",
-        "A core computes on VMEM only: copy from HBM with pltpu.sync_copy or an async copy first.",
-    ),
-    (
-        r"hidden_case\.grade|has lost its test",
-        "Put back the last lines of the file: the grader finds your function through them.",
-    ),
-    (
-        r"out of memory|RESOURCE_EXHAUSTED|Unable to allocate|bad_alloc|MemoryError",
-        "The case needs a few megabytes. Look for an array that is built too large, or for a list "
-        "that grows without end.",
-    ),
-)
-
-#: The same where a kata has no kernel: what jit, which traces it, cannot do.
-WITHOUT_KERNEL: Known = (
-    (_STATIC, _CHOOSE_A_LENGTH),
-    (
-        rf"{_CONVERTED}|Concretization|TracerIntegerConversion|TracerArrayConversion",
-        "It is traced by jit, once for all values: Python's if, for, int() and list() cannot look "
-        "at one. Work on whole arrays; jnp.where(condition, x, y) chooses element by element.",
-    ),
-    *ADVICE,
-)
 
 
 def check(evidence: Evidence) -> Finding | None:
@@ -137,13 +53,3 @@ def in_short(message: str) -> str:
     """The first paragraph of an exception's text, and a word on where the rest is."""
     first, _, rest = message.strip().partition("\n\n")
     return f"{first}\n(the whole text: pytest -vv)" if rest else first
-
-
-def advice_for(problem: Problem, known: Known = ADVICE) -> str:
-    """What to try, for an exception whose text is known; else nothing."""
-    line = problem.place.text if problem.place else ""
-    text = f"{problem.kind}: {problem.message}\n{line}"
-    for pattern, advice in known:
-        if re.search(pattern, text):
-            return advice
-    return ""

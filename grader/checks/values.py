@@ -6,20 +6,14 @@ import math
 
 import numpy as np
 
-from grader.arrays import in_float64
 from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, compare
-from grader.checks.diagnoses import (
-    Diagnosis,
-    Suspect,
-    diagnose,
-    headline,
-    map_of_blocks,
-)
+from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
 from grader.checks.evidence import Evidence
 from grader.checks.interpreter import complained, raised
-from grader.checks.words import WIDTH, listed, number, paragraph, times
+from grader.checks.prose import WIDTH, listed, number, paragraph, times
 from grader.model import Check, Clues, Finding, KernelCall, Operand, Reference, Role, Stage
+from grader.tools.arrays import in_float64
 
 _FEW = 64  # elements that one can read at a glance
 

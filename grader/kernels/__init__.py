@@ -14,12 +14,12 @@
 Written against jax 0.10.2 and 0.12.0.1. Where an internal has moved, UnsupportedJax names those.
 """
 
-from grader.kernels.blocks import walk_of
+from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import kernel_call
 from grader.kernels.jaxprs import UnsupportedJax, longest_sum
-from grader.kernels.launch import CALLBACK_LOGGER, Launch, running
+from grader.kernels.mosaic_errors import NotLowered
 from grader.kernels.refs import first_touches
-from grader.kernels.refusals import NotLowered
+from grader.kernels.running import CALLBACK_LOGGER, Launch, running
 
 __all__ = [
     "CALLBACK_LOGGER",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from grader.kernels.blocks import block_size
+from grader.kernels.block_positions import block_size
 from grader.kernels.jaxprs import UnsupportedJax, memory_space, primitives
 from grader.kernels.refs import first_touches
 from grader.model import ArrayType, KernelCall, Operand, Role

@@ -12,10 +12,10 @@ import numpy as np
 from jax.sharding import AbstractDevice, AbstractMesh
 
 from grader.kernels.around import Reader
-from grader.kernels.blocks import Blocks, blocks_of
+from grader.kernels.block_positions import Blocks, blocks_of
 from grader.kernels.calls import kernel_call
 from grader.kernels.known import known_values
-from grader.kernels.refusals import refusal
+from grader.kernels.mosaic_errors import refusal
 from grader.kernels.tables import Read, reads_of
 from grader.model import KernelCall, Role
 

@@ -11,12 +11,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.git import Git, GitError, blob_id, require_finished
-from grader.keys import KeyProblem
+from grader.exercise.keys import KeyProblem
 from grader.model import MOST_STARS
 from grader.record.head import Head, head, place
 from grader.record.ledger import LEDGER, Corrupt, Pass, parsed, passed
-from grader.record.present import Known, Present
+from grader.record.status import Known, Present
+from grader.tools.git import Git, GitError, blob_id, require_finished
 
 
 @dataclass(frozen=True, slots=True)

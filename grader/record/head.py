@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from grader.catalog import KATAS, Kata
-from grader.git import Git
+from grader.exercise.catalog import KATAS, Kata
 from grader.record.ledger import LEDGER, Ledger, parsed
-from grader.record.present import Known, Present
+from grader.record.status import Known, Present
+from grader.tools.git import Git
 
 
 @dataclass(frozen=True, slots=True)

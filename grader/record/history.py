@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from grader.catalog import KATAS
-from grader.git import Git
+from grader.exercise.catalog import KATAS
 from grader.record.ledger import LEDGER, Corrupt, Ledger, Pass, passed
+from grader.tools.git import Git
 
 #: Before each commit of a log: its id, the author's day, the parents.
 _HEADING = "--format=%x01%H %ad %P"

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.catalog import FILE, KATAS, TRACK
+from grader.exercise.catalog import FILE, KATAS, TRACK
 from grader.model import MOST_STARS
 
 LEDGER = f"{KATAS}/ledger.txt"

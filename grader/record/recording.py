@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.catalog import Kata
-from grader.keys import KeyProblem
-from grader.model import Grade, Mode, State
+from grader.exercise.catalog import Kata
+from grader.exercise.catalog import katas as all_katas
+from grader.exercise.keys import KeyProblem
+from grader.model import Conditions, Grade, Mode, State
 from grader.record import ledger
 from grader.record.ledger import LEDGER, Pass
+from grader.tools.versions import versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +28,41 @@ class Recorded:
     warnings: tuple[str, ...] = ()
 
 
+#: What judged, as the ledger names it, and the package that it is.
+_JUDGES = {"grader": "pallas-katas", "jax": "jax", "libtpu": "libtpu"}
+
+
+def remember(root: Path, grades: Sequence[Grade], conditions: Conditions) -> Recorded:
+    """Record the passes among a whole session's grades."""
+    if not any(grade.state is State.PASSED for grade in grades):
+        return Recorded()
+    installed = versions()
+    judges = {name: installed[package] for name, package in _JUDGES.items()}
+    judges["chip"] = conditions.chips[0]
+    found = passes(all_katas(root), grades, datetime.date.today(), judges)
+    return record(root, found, conditions.device.mode)
+
+
 def passes(
     katas: Iterable[Kata],
     grades: Sequence[Grade],
     day: datetime.date,
-    versions: Mapping[str, str | None],
+    judges: Mapping[str, str | None],
 ) -> tuple[Pass, ...]:
     """One for each kata of which every hidden case ran and passed, all on the same content.
 
-    `versions` are those of what judged. libtpu counts as missing where it was not asked.
+    `judges` are what judged, by name, each with its version. libtpu counts as missing where it was
+    not asked.
     """
     found = []
     for kata in katas:
         of_kata = [grade for grade in grades if grade.kata == kata.id]
         if not of_kata or not _solved(kata, of_kata):
             continue
-        judges = dict(versions)
+        used = dict(judges)
         if any(grade.unchecked for grade in of_kata):
-            judges["libtpu"] = None
-        named = tuple((name, version or "-") for name, version in judges.items())
+            used["libtpu"] = None
+        named = tuple((name, version or "-") for name, version in used.items())
         stars = min(grade.stars for grade in of_kata)
         found.append(Pass(kata.id, of_kata[0].blob, stars, day, named))
     return tuple(found)

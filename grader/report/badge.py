@@ -11,8 +11,8 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from grader.model import MOST_STARS
-from grader.record.present import Known, Present
-from grader.report.progress import standing
+from grader.record.status import Known, Present
+from grader.report.progress_map import standing
 
 OURS = "<!-- Drawn by kata progress, which may draw it anew. -->"
 WIDTH = 480

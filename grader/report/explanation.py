@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.catalog import Kata
+from grader.exercise.catalog import Kata
 from grader.model import Check, Grade
 
 
@@ -27,3 +27,8 @@ def explained(kata: Kata, grade: Grade, node: str, seed: int) -> str:
             f"  open   {file}:{line}      stuck?  kata hint {kata.name}",
         ]
     )
+
+
+def broken(error: object) -> str:
+    """What a learner is told of a kata whose solution or key cannot be used."""
+    return f"This kata is broken, not your kernel.\n{error}"

@@ -7,35 +7,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from grader import codec
-from grader.model import Grade
-from grader.session import Session
+from grader.model import Conditions, Grade
+from grader.tools import codec
+from grader.tools.versions import versions
 
 VERSION = 2
 
 
-def document(grades: Sequence[Grade], session: Session) -> dict[str, Any]:
+def document(grades: Sequence[Grade], conditions: Conditions) -> dict[str, Any]:
     """The whole file as builtins. Grades stand in the order of kata and case."""
     ordered = sorted(grades, key=lambda grade: (grade.kata, grade.case))
     return {
         "schema": VERSION,
-        "seed": session.seed,
-        "backend": session.device.backend,
-        "mode": session.device.mode.value,
-        "chips": list(session.chips),
+        "seed": conditions.seed,
+        "backend": conditions.device.backend,
+        "mode": conditions.device.mode.value,
+        "chips": list(conditions.chips),
         "versions": versions(),
         "grades": codec.to_builtins(ordered),
     }
 
 
-def write(file: Path, grades: Sequence[Grade], session: Session) -> None:
+def write(file: Path, grades: Sequence[Grade], conditions: Conditions) -> None:
     """Write the document, making its folder if need be."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(document(grades, session), indent=2, ensure_ascii=False)
+    text = json.dumps(document(grades, conditions), indent=2, ensure_ascii=False)
     file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
 
@@ -50,15 +49,3 @@ def properties(grade: Grade) -> list[tuple[str, str]]:
     if grade.finding:
         found += [("kata_check", grade.finding.check.value), ("kata_reason", grade.finding.phrase)]
     return found
-
-
-def versions() -> dict[str, str | None]:
-    """What judged, by package; None for one that is not installed."""
-    return {name: _version(name) for name in ("pallas-katas", "jax", "jaxlib", "libtpu")}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

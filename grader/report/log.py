@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from grader.catalog import name_of
+from grader.exercise.catalog import name_of
 from grader.record.history import Event, History, What
 from grader.report import marks
 

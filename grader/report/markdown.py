@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from grader.grading import MOST_STARS
-from grader.model import Finding, Grade, State
+from grader.model import MOST_STARS, Finding, Grade, State
 from grader.report.standings import Standing, Standings, Track
 
 SIGNS = {State.PASSED: "✔", State.FAILED: "✘", State.TODO: "·"}

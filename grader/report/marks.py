@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from grader.catalog import Kata
+from grader.exercise.catalog import Kata
 from grader.model import MOST_STARS
 
 BAR = 14

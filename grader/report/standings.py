@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from grader.catalog import Kata
-from grader.keys import KeyProblem
+from grader.exercise.catalog import Kata
+from grader.exercise.keys import KeyProblem
 from grader.model import Grade, State
 
 

@@ -6,6 +6,7 @@ Does not import jax. One bench serves one process (pytest's, or one xdist worker
 from __future__ import annotations
 
 import contextlib
+import enum
 import hashlib
 import os
 import re
@@ -18,13 +19,21 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from grader import codec
 from grader.model import Accident, Device, Place
 from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import Answer, Ask, Closed, Hello, receive, send
+from grader.tools import codec
 
 BOOT_SECONDS = 120  # for importing jax on a slow disk
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
+
+
+class Post(enum.Enum):
+    """What a worker is there for."""
+
+    TRUSTED = "trusted"  # imports solutions
+    ATTEMPTING = "attempting"  # imports the learner's present kata
+    SPARE = "spare"  # is warm, and has imported none yet
 
 
 class Stopped(Exception):
@@ -154,13 +163,13 @@ class Bench:
         self.device = device
         self._folder = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
         self._launcher = Launcher(device, self._folder, environ)
-        self._workers: dict[str, Worker] = {}
+        self._workers: dict[Post, Worker] = {}
         self._attempting: tuple[Path, str] | None = None
         self._stopped = threading.Event()
 
     def trusted(self) -> Worker:
         """The worker that evaluates solutions' specs."""
-        return self._worker("trusted")
+        return self._worker(Post.TRUSTED)
 
     def attempting(self, file: Path) -> Worker:
         """The worker for a learner's file: a fresh process whenever file or content changes.
@@ -171,46 +180,46 @@ class Bench:
             raise Stopped
         content = (file, hashlib.sha256(file.read_bytes()).hexdigest())
         if content != self._attempting:
-            self._drop("attempting")
+            self._drop(Post.ATTEMPTING)
             self._attempting = content
-            if spare := self._workers.pop("spare", None):
-                self._workers["attempting"] = spare
+            if spare := self._workers.pop(Post.SPARE, None):
+                self._workers[Post.ATTEMPTING] = spare
                 if isinstance(spare.answer(BOOT_SECONDS), Accident):
-                    self._drop("attempting")
-        worker = self._worker("attempting")
+                    self._drop(Post.ATTEMPTING)
+        worker = self._worker(Post.ATTEMPTING)
         if self._stopped.is_set():  # since the first look: then nobody has killed this one
             raise Stopped
         return worker
 
     def keep_spare(self, warm: Ask) -> None:
         """Have a fresh process do `warm`, a Task.WARM, until the next content needs one."""
-        if "spare" not in self._workers:
-            self._worker("spare").ask(warm)
+        if Post.SPARE not in self._workers:
+            self._worker(Post.SPARE).ask(warm)
 
     def stop(self) -> None:
         """End the attempt under way, from another thread than the one that waits for it."""
         self._stopped.set()
-        if worker := self._workers.get("attempting"):
+        if worker := self._workers.get(Post.ATTEMPTING):
             worker.kill()
 
     def go(self) -> None:
         """Attempt again, after `stop`."""
         self._stopped.clear()
 
-    def _worker(self, role: str) -> Worker:
-        worker = self._workers.get(role)
+    def _worker(self, post: Post) -> Worker:
+        worker = self._workers.get(post)
         if worker is None or not worker.alive:
             worker = Worker(self._launcher, self._folder, self.device.backend)
-            self._workers[role] = worker
+            self._workers[post] = worker
         return worker
 
-    def _drop(self, role: str) -> None:
-        if worker := self._workers.pop(role, None):
+    def _drop(self, post: Post) -> None:
+        if worker := self._workers.pop(post, None):
             worker.close()
 
     def close(self) -> None:
         """End every process and remove their files."""
-        for role in list(self._workers):
-            self._drop(role)
+        for post in list(self._workers):
+            self._drop(post)
         self._launcher.close()
         shutil.rmtree(self._folder, ignore_errors=True)

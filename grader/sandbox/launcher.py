@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from grader import devices
 from grader.model import Device
+from grader.sandbox import devices
 from grader.sandbox.zygote import NUMBER
 
 FORKS = sys.platform == "linux"

@@ -48,16 +48,17 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer: the field that the task names, or the problem that kept it from being filled."""
+class Warmed:
+    """The grader's own kernel has run, and has been compiled."""
 
-    attempt: Attempt | None = None
-    reference: Reference | None = None
-    clues: Clues | None = None
-    on_chip: OnChip | None = None
-    followed: Followed | None = None
-    xla: Estimate | None = None
-    problem: Problem | None = None
+
+@dataclass(frozen=True, slots=True)
+class NoEstimate:
+    """XLA's compiler could not be asked, or has no estimate."""
+
+
+#: What a worker answers: each task in its own type, or the Problem that was raised on the way.
+Answer = Attempt | Reference | Clues | OnChip | Followed | Estimate | NoEstimate | Warmed | Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
+from grader.exercise.regions import RegionError, regions
 from grader.kernels import CALLBACK_LOGGER, NotLowered
 from grader.model import Place, Problem, Stage
-from grader.regions import RegionError, regions
 
 TRACEBACK_LIMIT = 20_000  # characters
 

@@ -23,11 +23,23 @@ import jax
 from beartype import beartype
 from jaxtyping import TypeCheckError, jaxtyped
 
-from grader import arrays, codec, kernels, specs
-from grader.loading import loaded
+from grader import kernels
+from grader.exercise import specs
 from grader.model import Array, Attempt, Clues, Mode, Stage
 from grader.sandbox import problems, warming
-from grader.sandbox.messages import Answer, Ask, Closed, Hello, Task, receive, send
+from grader.sandbox.messages import (
+    Answer,
+    Ask,
+    Closed,
+    Hello,
+    NoEstimate,
+    Task,
+    Warmed,
+    receive,
+    send,
+)
+from grader.tools import arrays, codec
+from grader.tools.loading import loaded
 from grader.tpu import OnChip, Prediction, predictions
 from grader.tpu.chips import named
 from grader.tpu.compiler import CompilerUnavailable, xla_cycles
@@ -101,15 +113,15 @@ class _Worker:
             case Task.REFERENCE | Task.INPUTS:
                 return self._reference(ask)
             case Task.ATTEMPT:
-                return Answer(attempt=self._attempt(ask))
+                return self._attempt(ask)
             case Task.EXPLAIN:
-                return Answer(clues=self._clues(ask))
+                return self._clues(ask)
             case Task.PREDICT:
-                return Answer(on_chip=self._on_chip(ask))
+                return self._on_chip(ask)
             case Task.WARM:
                 return self._warm(ask)
             case Task.FOLLOW:
-                return Answer(followed=self._followed(ask))
+                return self._followed(ask)
             case Task.XLA:
                 return self._xla(ask)
 
@@ -118,8 +130,8 @@ class _Worker:
             # The file may have changed since another case; references are few and imports cheap.
             solution = loaded(Path(ask.file))
             evaluated = ask.task is Task.REFERENCE
-            return Answer(reference=specs.reference(solution, ask.name, ask.case, evaluated))
-        return Answer(problem=caught.problem)
+            return specs.reference(solution, ask.name, ask.case, evaluated)
+        return caught.problem
 
     def _warm(self, ask: Ask) -> Answer:
         with problems.caught(ask.file, Stage.RUN) as caught:
@@ -127,7 +139,7 @@ class _Worker:
                 warming.run()
             warming.compile_for(ask.chips)
         self._printed()
-        return Answer(problem=caught.problem)
+        return caught.problem or Warmed()
 
     def _xla(self, ask: Ask) -> Answer:
         """XLA's estimate for the spec; none where its compiler can't be had."""
@@ -135,8 +147,8 @@ class _Worker:
         with problems.caught(ask.file, Stage.IMPORT) as caught:
             spec, keywords = specs.spec_of(loaded(Path(ask.file)), ask.name, ask.case)
             with contextlib.suppress(CompilerUnavailable):
-                return Answer(xla=xla_cycles(spec, values, named(ask.chips[0]), **keywords))
-        return Answer(problem=caught.problem)
+                return xla_cycles(spec, values, named(ask.chips[0]), **keywords)
+        return caught.problem or NoEstimate()
 
     def _attempt(self, ask: Ask) -> Attempt:
         observed = self._observe(ask)

@@ -21,16 +21,16 @@ from rich.console import Console, Group
 from rich.progress import track
 from rich.text import Text
 
-from grader.loading import loaded
-from grader.rendering import show
+from grader.tools.loading import loaded
+from grader.tools.rendering import show
 from grader.tpu import compiler
-from grader.tpu.asking import Called, call_of, choices, combinations
+from grader.tpu.arguments import Called, call_of, choices, combinations
 from grader.tpu.chips import CHIPS, DEFAULT, named
 from grader.tpu.compiler import Estimate
+from grader.tpu.perfetto import MOST_EVENTS, trace
 from grader.tpu.predict import Prediction, predictions
-from grader.tpu.rules import explained, in_short, refused_blocks
+from grader.tpu.refused_blocks import explained, in_short, refused_blocks
 from grader.tpu.screen import Launch, Side, Tried, screen, table
-from grader.tpu.trace import MOST_EVENTS, trace
 
 Function = Callable[..., Any]
 

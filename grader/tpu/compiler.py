@@ -28,7 +28,7 @@ from grader.tpu.libtpu import (
     other_version,
     why_not,
 )
-from grader.tpu.refusals import Failure, Kind, read_lowering_error, read_refusal
+from grader.tpu.libtpu_errors import Failure, Kind, read_lowering_error, read_refusal
 from grader.tpu.vmem import Vmem, footprint, read_report
 
 if TYPE_CHECKING:

@@ -64,6 +64,11 @@ def why_not() -> str:
     return ""
 
 
+def not_checked(reason: str, more: str = "and its time there") -> str:
+    """What is said where `reason` kept the compiler from being asked, about it and `more`."""
+    return f"not checked: whether the TPU's compiler accepts it, {more} ({reason})"
+
+
 def other_version() -> str:
     """A word on a libtpu that is newer than the one that the installed jax asks for, else ""."""
     installed, asked = _versions()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from grader.model import KernelCall, Operand, Problem, Role
 from grader.tpu import compiler, libtpu
 from grader.tpu.chips import DEFAULT, Chip, named
-from grader.tpu.refusals import Failure
+from grader.tpu.libtpu_errors import Failure
 from grader.tpu.reuse import Reuse, reuse
 from grader.tpu.schedule import NotUnderstood, Schedule, Source, simulate, words
 from grader.tpu.traffic import Traffic, traffic

@@ -7,9 +7,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.catalog import kata_at
-from grader.git import Git, GitError
+from grader.exercise.catalog import kata_at
 from grader.record.ledger import LEDGER
+from grader.tools.git import Git, GitError
 from grader.updates import fences
 
 SIDES = ("yours", "before", "upstream")

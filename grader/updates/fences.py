@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from grader.regions import BEGIN, Region, RegionError, fill, regions, written
+from grader.exercise.regions import BEGIN, Region, RegionError, fill, regions, written
 
 
 @dataclass(frozen=True, slots=True)

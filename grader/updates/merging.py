@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.catalog import KATAS, Kata, kata_at
-from grader.git import Git, GitError
+from grader.exercise.catalog import KATAS, Kata, kata_at
+from grader.tools.git import Git, GitError
 from grader.updates import contents, fences
 from grader.updates.contents import Kind
 from grader.updates.source import CannotUpdate

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.catalog import KATAS, SOLUTIONS, Kata, kata_at
-from grader.git import Git
+from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, kata_at
+from grader.tools.git import Git
 
 PROJECT = "pyproject.toml"
 

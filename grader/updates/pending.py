@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from grader import repository
-from grader.catalog import kata_at
-from grader.git import Git
+from grader.exercise import repository
+from grader.exercise.catalog import kata_at
+from grader.tools.git import Git
 from grader.updates import contents
 from grader.updates.contents import Kind
 from grader.updates.source import CannotUpdate

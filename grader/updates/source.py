@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.git import Git, GitError, NoGit, git_in, require_finished
+from grader.tools.git import Git, GitError, NoGit, git_in, require_finished
 
 UPSTREAM, ORIGIN = "upstream", "origin"
 ADD_UPSTREAM = (

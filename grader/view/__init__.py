@@ -1,6 +1,5 @@
 """A picture of a launch that moves: which blocks are in VMEM at which grid step, as one HTML file.
 
-    command    `kata view`
     gather     asks the workers: the blocks, the predicted schedule, what is wrong with the result
     document   what the page is given;  drawn, one kernel in its words
     timeline   the predicted schedule for the page
@@ -11,7 +10,3 @@
 The page looks numbers up and adds them up from left to right; all that has to be known of a TPU is
 worked out in `grader.tpu.motion` and below.
 """
-
-from grader.view.command import add_commands
-
-__all__ = ["add_commands"]

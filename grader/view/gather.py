@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader import studies
-from grader.catalog import Kata
 from grader.checks import values
 from grader.checks.compare import Comparison
 from grader.checks.evidence import Evidence
-from grader.grading import Grader, verdict
+from grader.checks.explain import NO_KERNEL, in_full, refusal
+from grader.exercise.catalog import Kata
+from grader.grading import studies
+from grader.grading.grader import evidence_of
+from grader.grading.ladder import verdict
 from grader.model import Accident, Case, Check, Finding, Reference, Role, State
+from grader.sandbox.asking import Asking
 from grader.tpu import OnChip
 from grader.tpu.motion import Followed, Motion
 from grader.view.document import SCHEMA, Document, Kernel, Verdict, Wrong
@@ -40,22 +43,22 @@ class _Judged:
     found: OnChip | Accident | None = None
 
 
-def gather(grader: Grader, kata: Kata, case: Case, chip: str, drawn: bool) -> Document:
+def gather(asking: Asking, kata: Kata, case: Case, chip: str, drawn: bool) -> Document:
     """The document about the learner's launch in one case, or about par's if it is still to do.
 
     `drawn`: the case is a hidden one as it was drawn. Others are run only where that is quick.
     Raises BrokenKata, SandboxError.
     """
-    reference = grader.inputs(kata, case)
-    followed = grader.follow(kata, case, reference, studies.PATIENCE)
+    reference = asking.inputs(kata, case)
+    followed = asking.follow(kata, case, reference, studies.PATIENCE)
     if isinstance(followed, Followed) and followed.problem and followed.problem.todo:
-        followed = grader.follow_par(kata, case, reference)
-        judged = _Judged(_TODO, (), grader.par(kata, case, reference, EVENTS))
+        followed = asking.follow_par(kata, case, reference)
+        judged = _Judged(_TODO, (), asking.par(kata, case, reference, EVENTS))
         return _document(kata, case, chip, "par", followed, judged)
     runs = drawn or _quick(reference, followed)
-    judged = _judge(grader, kata, case) if runs else _Judged(_UNRUN)
+    judged = _judge(asking, kata, case) if runs else _Judged(_UNRUN)
     if judged.found is None:
-        found = grader.own(kata, case, reference, studies.PATIENCE, EVENTS)
+        found = asking.own(kata, case, reference, studies.PATIENCE, EVENTS)
         judged = _Judged(judged.verdict, judged.wrong, found)
     return _document(kata, case, chip, "yours", followed, judged)
 
@@ -67,9 +70,9 @@ def _quick(reference: Reference, followed: Followed | Accident) -> bool:
     return whole and sum(steps) <= MOST_STEPS
 
 
-def _judge(grader: Grader, kata: Kata, case: Case) -> _Judged:
+def _judge(asking: Asking, kata: Kata, case: Case) -> _Judged:
     """Grade the launch as pytest does, keeping what its picture needs."""
-    evidence = grader.evidence(kata, case, kata.key.timeout or PATIENCE, EVENTS)
+    evidence = evidence_of(asking, kata, case, kata.key.timeout or PATIENCE, EVENTS)
     state, stars, finding = verdict(evidence)
     if state is State.TODO:
         return _Judged(_TODO)
@@ -138,8 +141,8 @@ def _untraced(followed: Followed | Accident, file: str) -> str:
     if isinstance(followed, Accident):
         return followed.message
     if followed.problem is None:
-        return f"The launch has {studies.NO_KERNEL}: nothing of it is a kernel."
-    return studies.refusal_of(followed.problem, file).message
+        return f"The launch has {NO_KERNEL}: nothing of it is a kernel."
+    return in_full(refusal(followed.problem, file))
 
 
 def _placed(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from grader.checks.compare import Comparison
-from grader.checks.words import number
+from grader.checks.prose import number
 from grader.view.document import Block, Wrong
 
 #: Cells along each of an array's last two dimensions; more only where there are more blocks.

@@ -7,7 +7,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from grader import codec
+from grader.tools import codec
 from grader.view.document import Document
 
 #: In the order in which they use each other.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from grader.tpu import Prediction
 from grader.tpu.chips import named
-from grader.tpu.trace import STEPS, Slice, lanes, shown_until, step_spans
+from grader.tpu.perfetto import STEPS, Slice, lanes, shown_until, step_spans
 from grader.view.document import Lane, Timeline, differences
 
 #: How many transfers and stalls are asked for: those of some 10,000 grid steps.

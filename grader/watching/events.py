@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.catalog import Kata
+from grader.exercise.catalog import Kata
 from grader.model import Grade
 
 

@@ -18,11 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from grader.catalog import Kata
-from grader.grading import BrokenKata, Grader
-from grader.keys import KeyProblem
+from grader.exercise.catalog import Kata
+from grader.exercise.keys import KeyProblem
+from grader.exercise.regions import RegionError
+from grader.grading.grader import Grader
 from grader.model import Case, Device
-from grader.regions import RegionError
+from grader.report.explanation import broken
+from grader.sandbox.asking import Asking, BrokenKata
 from grader.sandbox.bench import Bench, Stopped
 from grader.sandbox.launcher import SandboxError
 from grader.sandbox.messages import Ask, Task
@@ -111,7 +113,7 @@ class _Lane(threading.Thread):
         self._tell = tell
         self._bench = Bench(device)
         self._trusted = Trusted(self._bench, KEPT)
-        self._grader = Grader(self._bench, chips, self._trusted)
+        self._grader = Grader(Asking(self._bench, chips, self._trusted))
         self._versions: dict[str, str] = {}
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -148,7 +150,7 @@ class _Lane(threading.Thread):
         while job := self._jobs.get():
             if job.run != graded:
                 # A kernel that once hung is tried again when it has been saved again.
-                self._grader = Grader(self._bench, self._chips, self._trusted)
+                self._grader = Grader(Asking(self._bench, self._chips, self._trusted))
                 graded = job.run
             try:
                 self._do(job)
@@ -175,8 +177,7 @@ class _Lane(threading.Thread):
         except Stopped:
             return
         except (BrokenKata, KeyProblem, RegionError) as error:
-            why = f"This kata is broken, not your kernel.\n{error}"
-            self._tell(NotGraded(job.run, why))
+            self._tell(NotGraded(job.run, broken(error)))
         except SandboxError as error:
             self._tell(NotGraded(job.run, f"Kernels cannot be run here.\n{error}"))
         except OSError as error:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from grader.catalog import KATAS, Kata, kata_at
+from grader.exercise.catalog import KATAS, Kata, kata_at
 from grader.watching.events import Blind, Event, Saved
 
 #: Milliseconds without a further change, after which a save is taken to be complete.

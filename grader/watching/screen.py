@@ -8,11 +8,11 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.text import Text
 
-from grader.grading import MOST_STARS
-from grader.model import State
-from grader.rendering import show
+from grader.model import MOST_STARS, State
+from grader.report.session_map import SIGNS, stars
 from grader.report.standings import Standing
-from grader.report.terminal import SIGNS, stars
+from grader.tools.rendering import show
+from grader.tpu.libtpu import not_checked
 
 KEYS = {
     "h": "hint",
@@ -74,8 +74,7 @@ class Screen:
             line.append(f"  {standing.phrase}", style)
         self._show(line)
         if standing.unchecked:
-            unchecked = "not checked: whether the TPU's compiler accepts it, and its time there"
-            self.note(f"{unchecked} ({standing.unchecked})", "yellow")
+            self.note(not_checked(standing.unchecked), "yellow")
         if standing.state is State.PASSED and standing.stars < MOST_STARS:
             key = "c, or " if self._keys else ""
             self.note(f"the third star: {key}kata cost {standing.kata.name}")

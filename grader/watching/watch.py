@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from grader.cases import draw
-from grader.catalog import KATAS, SOLUTIONS, Kata, katas, named
-from grader.keys import KeyProblem
+from grader.exercise.cases import draw
+from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, katas, named
+from grader.exercise.keys import KeyProblem
+from grader.exercise.regions import RegionError
 from grader.model import Case, Grade, State
 from grader.record.ledger import read
-from grader.record.present import Known, Present, present, upcoming
-from grader.regions import RegionError
-from grader.report.explanation import explained
+from grader.record.status import Known, Present, present, upcoming
+from grader.report.explanation import broken, explained
 from grader.report.standings import same_failure, standings
-from grader.watching.commands import words
 from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
 from grader.watching.screen import Screen
+from grader.watching.side_commands import words
 
 #: What pytest's summary says of the record, and the watch repeats.
 RECORD = ("recorded", "not recorded")
@@ -162,7 +162,7 @@ class Watch:
             todo = kata.untouched()
             cases = draw(kata.id, kata.key, self._settings.seed)
         except (KeyProblem, RegionError, ValueError) as error:
-            self._screen.note(f"{kata.name} is broken, not your kernel.\n{error}", "red")
+            self._screen.note(f"{kata.name}: {broken(error)}", "red")
             return self._next_in_line()
         if todo:
             self._still_to_do(kata)

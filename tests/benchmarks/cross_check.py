@@ -13,10 +13,10 @@ import sys
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-from grader.catalog import katas
-from tests.conftest import ROOT
-from tests.crosschecking import CLOSE, error_of
-from tests.independent import INDEPENDENT
+from grader.exercise.catalog import katas
+from tests.support.crosschecking import CLOSE, error_of
+from tests.support.independent import INDEPENDENT
+from tests.support.repositories import ROOT
 
 
 def main() -> None:

@@ -34,12 +34,13 @@ from typing import Any
 
 from whole_process import ROOT, solved
 
-from grader import arrays, specs
-from grader.cases import draw
-from grader.catalog import Kata, katas
+from grader.exercise import specs
+from grader.exercise.cases import draw
+from grader.exercise.catalog import Kata, katas
 from grader.kernels.onchip import for_chip, kernels_of, lower
-from grader.loading import loaded
 from grader.model import Case
+from grader.tools import arrays
+from grader.tools.loading import loaded
 from grader.tpu import CHIPS, compiler, predictions
 from grader.tpu.chips import DEFAULT
 from grader.tpu.libtpu import device

@@ -26,11 +26,11 @@ import numpy as np
 from jax.experimental.pallas.ops.tpu import flash_attention as flash
 from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
-from grader import specs
-from grader.cases import draw
-from grader.catalog import Kata, katas
-from grader.loading import loaded
+from grader.exercise import specs
+from grader.exercise.cases import draw
+from grader.exercise.catalog import Kata, katas
 from grader.model import Case, Reference
+from grader.tools.loading import loaded
 from grader.tpu import Prediction, predictions
 from grader.tpu.chips import CHIPS, named
 from grader.tpu.compiler import xla_cycles

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from grader.catalog import Kata, katas
+from grader.exercise.catalog import Kata, katas
 
 ROOT = Path(__file__).parents[2]
 PAUSE = 3.0  # seconds, in which a worker is made ready for the next save

@@ -6,7 +6,7 @@ import numpy as np
 
 from grader.checks.compare import ROUNDOFF
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rms, rounding, wrong_values
-from grader.checks.words import count, number
+from grader.checks.prose import count, number
 
 _LEAST_FACTOR = 1e-3
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from grader.checks.compare import Comparison, Floats, Index
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rounding
-from grader.checks.words import count, listed
+from grader.checks.prose import count, listed
 
 MOST_PAIRS = 4096  # of blocks compared with blocks
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader.checks.compare import ROUNDOFF, Comparison, Floats, Index
-from grader.checks.words import listed, times
+from grader.checks.prose import listed, times
 from grader.model import KernelCall, Operand, Role, Share, Walk
 
 

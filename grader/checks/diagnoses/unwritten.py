@@ -8,7 +8,7 @@ import numpy as np
 
 from grader.checks.compare import Comparison, Index
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, blocks_in_words
-from grader.checks.words import count
+from grader.checks.prose import count
 from grader.model import Operand, Role, Touch
 
 

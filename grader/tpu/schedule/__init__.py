@@ -17,9 +17,9 @@ NotUnderstood, with the reason in words.
 from grader.tpu.schedule.bundles import NotUnderstood
 from grader.tpu.schedule.machine import Stall, Transfer
 from grader.tpu.schedule.mix import Unit
+from grader.tpu.schedule.registers import Source
 from grader.tpu.schedule.simulate import Moved, Schedule, simulate
-from grader.tpu.schedule.values import Source
-from grader.tpu.schedule.words import words
+from grader.tpu.schedule.smem_words import words
 
 __all__ = [
     "Moved",

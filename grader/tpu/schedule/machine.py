@@ -14,7 +14,7 @@ from operator import index
 from typing import Any
 
 from grader.tpu.schedule.bundles import NotUnderstood
-from grader.tpu.schedule.values import Address, Source, Unknown, divide
+from grader.tpu.schedule.registers import Address, Source, Unknown, divide
 
 #: SMEM has 2**18 words, so every allocation gets that many. The first of them holds the core's
 #: number, on chips whose two cores share a kernel.

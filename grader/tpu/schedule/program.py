@@ -14,8 +14,7 @@ from typing import Any
 
 from grader.tpu.schedule.bundles import Bundle, Instruction, NotUnderstood
 from grader.tpu.schedule.machine import Machine
-from grader.tpu.schedule.scalar import condition, effect_of, operand, value_of
-from grader.tpu.schedule.values import (
+from grader.tpu.schedule.registers import (
     FITS,
     Address,
     Source,
@@ -25,6 +24,7 @@ from grader.tpu.schedule.values import (
     leading_zeros,
     wrapped,
 )
+from grader.tpu.schedule.scalar import condition, effect_of, operand, value_of
 
 END = -1
 REGISTERS = 64

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from grader.tpu.schedule.bundles import Instruction, NotUnderstood
 from grader.tpu.schedule.machine import ALLOCATION_SHIFT
-from grader.tpu.schedule.values import WORD, wrapped
+from grader.tpu.schedule.registers import WORD, wrapped
 
 
 def _wrapped(expression: str) -> str:

@@ -10,7 +10,7 @@ from grader.tpu.schedule.bundles import parse
 from grader.tpu.schedule.machine import Machine, Stall, Transfer
 from grader.tpu.schedule.mix import busy, spills
 from grader.tpu.schedule.program import Program
-from grader.tpu.schedule.values import Source
+from grader.tpu.schedule.registers import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from grader.model import Role
 from grader.tpu.predict import Prediction
 from grader.tpu.roofline import Roofline, roofline
 from grader.tpu.schedule import Unit
-from grader.tpu.screen.fitting import FirstThatFits
 from grader.tpu.screen.labelled import labelled
-from grader.tpu.screen.refusal import refusal
+from grader.tpu.screen.refused_kernel import refusal
+from grader.tpu.screen.widths import FirstThatFits
 from grader.tpu.traffic import OperandTraffic
 from grader.tpu.units import bytes_of, time_of
 from grader.tpu.vmem import Use

@@ -13,14 +13,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from grader.tpu.advice import Advice, advice
+from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.chips import named
 from grader.tpu.compiler import Estimate
+from grader.tpu.libtpu import not_checked
 from grader.tpu.predict import Prediction
 from grader.tpu.roofline import roofline
-from grader.tpu.screen.fitting import FirstThatFits
 from grader.tpu.screen.kernel import kernel_block
 from grader.tpu.screen.labelled import labelled
+from grader.tpu.screen.widths import FirstThatFits
 from grader.tpu.units import bytes_of, time_of
 
 MOST_ADVICE = 3
@@ -172,9 +173,9 @@ def _to_try(own: Side, par: Side | None) -> list[RenderableType]:
     if not own.kernels or any(k.failure for k in own.kernels):
         return []
     beside = par.kernels if par and not any(k.failure for k in par.kernels) else ()
-    found, title = advice(own.kernels, beside), "what costs most, and what to try"
+    found, title = bottlenecks(own.kernels, beside), "what costs most, and what to try"
     if beside and not found:
-        found, title = advice(own.kernels), "at par; to go beyond it"
+        found, title = bottlenecks(own.kernels), "at par; to go beyond it"
     whole = sum(k.schedule.cycles for k in own.kernels if k.schedule)
     found = [each for each in found if each.size or each.cycles >= _WORTH * whole]
     if not found:
@@ -187,7 +188,7 @@ def _to_try(own: Side, par: Side | None) -> list[RenderableType]:
     return [*parts, Text()]
 
 
-def _advised(number: int, each: Advice, whole: float, told: bool) -> RenderableType:
+def _advised(number: int, each: Bottleneck, whole: float, told: bool) -> RenderableType:
     text = Text(each.why)
     if whole:
         text.append(f" (up to {min(each.cycles / whole, 1):.0%} of the time)", "dim")
@@ -201,7 +202,7 @@ def _notes(launch: Launch) -> Iterator[str]:
     asked = [side for side in (launch.own, launch.par) if side and side.kernels]
     unchecked = (k.unknown for s in asked for k in s.kernels if not k.compiled and not k.failure)
     if reason := next(unchecked, ""):
-        yield f"not checked: whether the TPU's compiler takes it, its time and spills ({reason})"
+        yield not_checked(reason, "its time and spills")
     elif asked:
         yield f"{launch.chip}: {named(launch.chip).trust.value}"
     if launch.par and launch.par.trouble:

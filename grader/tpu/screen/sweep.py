@@ -14,7 +14,7 @@ from rich.text import Text
 from grader.model import Role
 from grader.tpu.predict import Prediction
 from grader.tpu.roofline import roofline
-from grader.tpu.screen.fitting import FirstThatFits
+from grader.tpu.screen.widths import FirstThatFits
 from grader.tpu.units import bytes_of, time_of
 
 _TITLES = ("time", "HBM bytes", "VMEM", "bound by")

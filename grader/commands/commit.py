@@ -1,0 +1,69 @@
+"""`kata commit`: one commit for each solved kata, with its line of the ledger."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from grader.exercise.catalog import in_order
+from grader.exercise.repository import matching
+from grader.record import commits
+from grader.record.head import head, uncommitted
+from grader.record.ledger import Ledger, read
+from grader.record.status import Known, Present, present, presents
+from grader.report.progress_map import standing
+from grader.tools.git import GitError, NoGit, git_in
+from grader.tools.rendering import say
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="*", help="some katas, as for pytest -k (default: all)")
+
+
+def run(options: argparse.Namespace, root: Path, console: Console) -> int:
+    ledger = read(root)
+    asked, unsolved = _asked(root, ledger, options.name)
+    try:
+        git = git_in(root)
+    except NoGit as error:
+        raise GitError(f"nothing to commit to: {error}") from None
+    commits.require_quiet(git)
+    made = 0
+    for one in uncommitted(git, asked, ledger, head(git)):
+        if done := commits.commit(git, one):
+            made += 1
+            say(console, f"{done.id}  {done.subject}")
+    for one in unsolved:
+        say(console, f"{one.kata.name} is not solved as it is: {standing(one)}")
+    if made and not commits.branch(git):
+        console.print("These are on no branch (a detached HEAD): git switch -c NAME keeps them")
+    if not made and not unsolved:
+        console.print(
+            "Nothing to commit: the last commit has every solved kata"
+            if any(one.known is Known.SOLVED for one in asked)
+            else "Nothing to commit: no kata is solved as it is; pytest -k NAME grades one"
+        )
+    return 1 if unsolved else 0
+
+
+def _asked(
+    root: Path, ledger: Ledger, names: Sequence[str]
+) -> tuple[tuple[Present, ...], tuple[Present, ...]]:
+    """The katas that are meant, and the unsolved ones of names that mean nothing else."""
+    if not names:
+        return presents(root, ledger), ()
+    meant: dict[str, Present] = {}
+    unsolved: dict[str, Present] = {}
+    for name in names:
+        group = {kata.id: present(kata, ledger) for kata in matching(root, name)}
+        meant |= group
+        if not any(member.known is Known.SOLVED for member in group.values()):
+            unsolved |= group
+    return _ordered(meant), _ordered(unsolved)
+
+
+def _ordered(found: Mapping[str, Present]) -> tuple[Present, ...]:
+    return tuple(found[kata.id] for kata in in_order(one.kata for one in found.values()))

@@ -1,0 +1,42 @@
+"""`kata next`: the first kata that is not solved."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from grader.exercise.catalog import Kata
+from grader.record.ledger import read
+from grader.record.status import Known, presents, upcoming
+from grader.report.progress_map import standing
+from grader.tools.rendering import show
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Takes nothing."""
+
+
+def run(options: argparse.Namespace, root: Path, console: Console) -> int:
+    found = presents(root, read(root))
+    one = upcoming(found)
+    if one is None:
+        console.print(
+            "Every kata is solved."
+            if all(one.known is Known.SOLVED for one in found)
+            else "Every kata has been edited. pytest -k kata tells which are solved."
+        )
+        return 0
+    console.print(Text(_where(one.kata), "cyan"))
+    console.print(f"  {one.kata.key.title}: {one.kata.key.concept}", markup=False)
+    if one.known is not Known.TODO:
+        show(Text(f"  {standing(one)}"), console)
+    console.print(f"  pytest -k {one.kata.name}      stuck?  kata hint {one.kata.name}")
+    return 0
+
+
+def _where(kata: Kata) -> str:
+    file, line = kata.where()
+    return f"{file}:{line}"

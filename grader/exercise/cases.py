@@ -1,0 +1,61 @@
+"""From an answer key and the session's seed to hidden cases.
+
+Each name's choices are dealt like cards: shuffled, then handed out case by case, so that a list of
+no more values than there are cases is covered whole in every session, whatever the seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from grader.exercise.arithmetic import settle
+from grader.exercise.keys import Key
+from grader.model import Case
+
+T = TypeVar("T")
+
+SEED_BITS = 31
+
+
+def random_seed() -> int:
+    """A session seed, for a session that was given none."""
+    return secrets.randbits(SEED_BITS)
+
+
+def draw(
+    kata: str, key: Key, session_seed: int, given: Mapping[str, int] | None = None
+) -> tuple[Case, ...]:
+    """The hidden cases of one kata: a function of its name, its key and the seed alone.
+
+    Sizes that are `given` stand instead of those drawn; what is computed from them follows.
+    Raises ValueError where arithmetic of the key gives no size.
+    """
+    deck = random.Random(_digest(f"{session_seed}/{kata}"))
+    hands = {name: _deal(deck, items, key.count) for name, items in sorted(key.choices.items())}
+    dtypes = _deal(deck, key.dtypes, key.count)
+    return tuple(
+        Case(
+            kata=kata,
+            index=index,
+            session_seed=session_seed,
+            seed=_digest(f"{session_seed}/{kata}/{index}") % 2**SEED_BITS,
+            sizes=settle({n: (given or {}).get(n, hands[n][index]) for n in key.choices}),
+            dtype=dtypes[index],
+        )
+        for index in range(key.count)
+    )
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def _deal(deck: random.Random, items: Sequence[T], count: int) -> list[T]:
+    hand: list[T] = []
+    while len(hand) < count:
+        hand += deck.sample(items, len(items))
+    return hand[:count]

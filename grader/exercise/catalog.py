@@ -1,0 +1,159 @@
+"""katas/ and solutions/ on disk: which katas there are and where their three files lie.
+
+katas/1_basics/kata_01_constant_add.py         what the learner edits
+solutions/1_basics/kata_01_constant_add.py     the same file with its regions filled in
+solutions/1_basics/kata_01_constant_add.toml   the answer key
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.exercise import keys
+from grader.exercise.regions import blank, regions
+
+KATAS = "katas"
+SOLUTIONS = "solutions"
+TRACK = re.compile(r"(?P<number>\d+)_(?P<name>[a-z][a-z0-9_]*)")
+FILE = re.compile(r"kata_(?P<number>\d+)_(?P<name>[a-z][a-z0-9_]*)\.py")
+
+
+@dataclass(frozen=True)
+class Kata:
+    """One kata of the repository at `root`, found by its place under katas/."""
+
+    root: Path
+    track: str  # "1_basics"
+    stem: str  # "kata_01_constant_add"
+
+    @property
+    def id(self) -> str:
+        return f"{self.track}/{self.stem}"
+
+    @property
+    def name(self) -> str:
+        """What follows the number: "constant_add". Also the launch function's name."""
+        return name_of(self.id)
+
+    @property
+    def number(self) -> str:
+        return self.stem.split("_", 2)[1]
+
+    @property
+    def test(self) -> str:
+        return f"test_{self.name}"
+
+    @property
+    def path(self) -> Path:
+        return self.root / KATAS / self.track / f"{self.stem}.py"
+
+    @property
+    def solution(self) -> Path:
+        return self.root / SOLUTIONS / self.track / f"{self.stem}.py"
+
+    @property
+    def key_path(self) -> Path:
+        return self.solution.with_suffix(".toml")
+
+    @functools.cached_property
+    def key(self) -> keys.Key:
+        """The answer key. Raises keys.KeyProblem."""
+        return keys.load(self.key_path)
+
+    def shipped(self) -> str:
+        """The text of the stub: the solution with its regions blanked.
+
+        Raises keys.KeyProblem or regions.RegionError where solution and key do not fit.
+        """
+        return blank(self.solution.read_text(encoding="utf-8"), self.key.fillings)
+
+    def untouched(self) -> bool:
+        """Whether there is nothing to grade yet: the file, letter for letter, is the stub.
+
+        In a debugging kata, whose stub runs, it is enough that the regions still equal the stub's.
+        """
+        try:
+            text, shipped = self.path.read_text(encoding="utf-8"), self.shipped()
+            if not self.key.debugging:
+                return text == shipped
+            compile(text, self.path, "exec")  # what can't be read is graded, and fails
+            return [r.body for r in regions(text)] == [r.body for r in regions(shipped)]
+        except (OSError, SyntaxError, ValueError):
+            return False
+
+    def where(self) -> tuple[str, int]:
+        """The file, relative to the root, and the line to start typing at."""
+        file = self.path.relative_to(self.root).as_posix()
+        try:
+            found = regions(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return file, 1
+        return file, found[0].first if found else 1
+
+
+def name_of(id: str) -> str:
+    """What follows track and number in a kata's id."""
+    return id.rpartition("/")[2].split("_", 2)[2]
+
+
+def kata_at(root: Path, path: Path) -> Kata | None:
+    """The kata whose learner's file is `path`, or None if `path` is no such file."""
+    if path.suffix != ".py" or not path.name.startswith("kata_"):
+        return None
+    try:
+        parts = path.relative_to(root / KATAS).parts
+    except ValueError:
+        return None
+    if len(parts) != 2 or not TRACK.fullmatch(parts[0]) or not FILE.fullmatch(parts[1]):
+        return None
+    return Kata(root, parts[0], path.stem)
+
+
+def katas(root: Path, folder: str = KATAS) -> tuple[Kata, ...]:
+    """Every kata under `folder` of the repository, by track number and kata number."""
+    found = [
+        Kata(root, file.parent.name, file.stem)
+        for file in (root / folder).glob("*/kata_*.py")
+        if TRACK.fullmatch(file.parent.name) and FILE.fullmatch(file.name)
+    ]
+    return in_order(found)
+
+
+def in_order(found: Iterable[Kata]) -> tuple[Kata, ...]:
+    """Katas by track number and kata number."""
+    return tuple(sorted(found, key=_order))
+
+
+def _order(kata: Kata) -> tuple[int, str, int, str]:
+    return int(kata.track.split("_", 1)[0]), kata.track, int(kata.number), kata.stem
+
+
+def named(all_katas: Iterable[Kata], expression: str) -> tuple[Kata, ...]:
+    """The katas that `pytest -k EXPRESSION` would select; a kata's exact name selects it alone.
+
+    Raises ValueError where the expression is malformed.
+    """
+    from _pytest.mark.expression import Expression
+
+    pool = tuple(all_katas)
+    exact = tuple(kata for kata in pool if expression in (kata.name, kata.stem))
+    if exact:
+        return exact
+    try:
+        compiled = Expression.compile(expression)
+    except SyntaxError as error:
+        raise ValueError(f"{expression!r} is no expression that -k would take: {error}") from None
+
+    def matches(kata: Kata) -> bool:
+        text = f"{KATAS}/{kata.id}.py {kata.test}".lower()
+
+        def contains(word: str, /, **_: object) -> bool:
+            return word.lower() in text
+
+        return compiled.evaluate(contains)
+
+    return tuple(kata for kata in pool if matches(kata))

@@ -1,0 +1,31 @@
+"""Answer keys: what they hold, and how they are read.
+
+key     the values: Key and its parts
+table   one TOML table, and how it complains
+sizes   [cases]
+reader  the whole file
+"""
+
+from grader.exercise.keys.key import (
+    DEFAULT_CASES,
+    DTYPES,
+    LAYOUT,
+    Key,
+    KeyProblem,
+    Mistake,
+    Roundings,
+    Slack,
+)
+from grader.exercise.keys.reader import load
+
+__all__ = [
+    "DEFAULT_CASES",
+    "DTYPES",
+    "LAYOUT",
+    "Key",
+    "KeyProblem",
+    "Mistake",
+    "Roundings",
+    "Slack",
+    "load",
+]

@@ -1,0 +1,170 @@
+"""Reads answer keys: the TOML file beside each solution, validated whole.
+
+Every complaint is a KeyProblem that names the file, the key and the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import textwrap
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from grader.exercise.keys.key import (
+    DEFAULT_CASES,
+    LAYOUT,
+    Key,
+    KeyProblem,
+    Mistake,
+    Roundings,
+    Slack,
+)
+from grader.exercise.keys.sizes import choices_of
+from grader.exercise.keys.table import Table
+from grader.model import Check
+
+_NAMES = (
+    *("title", "concept", "hints", "todo", "stub", "cases", "count"),
+    *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
+)
+
+
+def load(file: Path) -> Key:
+    """Read and validate an answer key. Raises KeyProblem."""
+    source = _table(file)
+    source.known(source.data, list(_NAMES))
+    choices, dtypes = choices_of(source)
+    fillings, debugging = _fillings(source)
+    return Key(
+        title=source.text("title"),
+        concept=source.text("concept"),
+        hints=_hints(source),
+        fillings=fillings,
+        debugging=debugging,
+        choices=choices,
+        dtypes=dtypes,
+        count=source.number("count", DEFAULT_CASES, 3, 5),
+        kernel=_kernel(source),
+        outside=source.texts("outside", LAYOUT),
+        roundings=Roundings(
+            source.number("roundings", 2, 1, 64), source.number("operand_roundings", 0, 0, 64)
+        ),
+        timeout=_timeout(source),
+        par_required=_par_required(source),
+        slack=_slack(source),
+        mistakes=_mistakes(source),
+    )
+
+
+def _table(file: Path) -> Table:
+    try:
+        return Table(file, tomllib.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise KeyProblem(file, "(file)", "there is no such file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise KeyProblem(file, "(file)", f"not valid TOML: {error}") from None
+
+
+def _kernel(source: Table) -> bool:
+    value = source.data.get("kernel", True)
+    if not isinstance(value, bool):
+        raise source.fail("kernel", f"needs true or false, not {value!r}")
+    for name in () if value else ("outside", "par", "slack"):
+        if name in source.data:
+            raise source.fail(name, "means nothing where there is no kernel")
+    return value
+
+
+def _timeout(source: Table) -> float | None:
+    value = source.data.get("timeout")
+    if value is not None and (type(value) not in (int, float) or not 0 < value < math.inf):
+        raise source.fail("timeout", f"needs a number of seconds above 0, not {value!r}")
+    return value
+
+
+def _par_required(source: Table) -> bool:
+    value = source.data.get("par", "for a star")
+    if value not in ("required", "for a star"):
+        raise source.fail("par", f'needs "required" or "for a star", not {value!r}')
+    return value == "required"
+
+
+def _slack(source: Table) -> Slack:
+    table = source.data.get("slack", {})
+    if not isinstance(table, dict):
+        raise source.fail("slack", "needs a table: {bytes = 0.10, cycles = 0.15}")
+    source.known(table, ["bytes", "cycles"], "slack.")
+    for name, value in table.items():
+        if type(value) not in (int, float) or not 0 <= value < math.inf:
+            raise source.fail(f"slack.{name}", f"needs a fraction of par, not {value!r}")
+    return Slack(**table)
+
+
+def _hints(source: Table) -> tuple[str, str, str]:
+    hints = source.texts("hints", ())
+    if len(hints) != 3 or not all(hint.strip() for hint in hints):
+        raise source.fail("hints", "needs three texts: a nudge, the pattern, nearly all of it")
+    return hints[0], hints[1], hints[2]
+
+
+def _fillings(source: Table) -> tuple[tuple[str, ...], bool]:
+    if ("todo" in source.data) == ("stub" in source.data):
+        raise source.fail("todo", "needs either todo (messages) or stub (given code), not both")
+    if "stub" in source.data:
+        stubs = tuple(map(_dedented, source.texts("stub", ())))
+        if not stubs:
+            raise source.fail("stub", "needs the given code of each solution region")
+        for stub in stubs:
+            _parse(source, "stub", stub)
+        return stubs, True
+    messages = source.texts("todo", ())
+    if not messages:
+        raise source.fail("todo", "needs one message for each solution region")
+    if any(not message.strip() or "\n" in message for message in messages):
+        raise source.fail("todo", "a message is one line that is not empty")
+    return tuple(map(_raise, messages)), False
+
+
+def _parse(source: Table, key: str, code: str) -> None:
+    try:
+        ast.parse(f"def _():\n    if True:\n{_indented(code)}")
+    except SyntaxError as error:
+        raise source.fail(key, f"is no Python: {error.msg}") from None
+
+
+def _mistakes(source: Table) -> tuple[Mistake, ...]:
+    tables = source.data.get("mistakes", [])
+    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise source.fail("mistakes", "needs [[mistakes]] tables")
+    return tuple(_mistake(source, f"mistakes[{i}]", t) for i, t in enumerate(tables))
+
+
+def _mistake(source: Table, key: str, table: dict[str, Any]) -> Mistake:
+    names = ["title", "old", "new", "caught", "says"]
+    source.known(table, names, f"{key}.")
+    for name in names:
+        if not isinstance(table.get(name), str) or (name != "new" and not table[name]):
+            raise source.fail(f"{key}.{name}", "needs a text")
+    checks = [check.value for check in Check]
+    if table["caught"] not in checks:
+        raise source.fail(f"{key}.caught", f"needs one of {', '.join(checks)}")
+    texts = {name: table[name] for name in names if name != "caught"}
+    return Mistake(caught=Check(table["caught"]), **texts)
+
+
+def _raise(message: str) -> str:
+    """The stub of a region, wrapped like the formatter would where the message is long."""
+    quoted = '"' + message.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if len(quoted) <= 60:
+        return f"raise NotImplementedError({quoted})"
+    return f"raise NotImplementedError(\n    {quoted}\n)"
+
+
+def _dedented(code: str) -> str:
+    return textwrap.dedent(code).strip("\n")
+
+
+def _indented(code: str) -> str:
+    return "\n".join(f"        {line}" for line in code.splitlines())

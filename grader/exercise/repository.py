@@ -1,0 +1,190 @@
+"""Writing kata files: stubs from solutions, a stub over a saved attempt, the files of a new kata.
+
+Nothing here ever overwrites what a learner has written without keeping it first.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import enum
+import keyword
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.exercise import template
+from grader.exercise.catalog import FILE, KATAS, SOLUTIONS, TRACK, Kata, katas, named
+from grader.exercise.regions import RegionError, regions
+from grader.tools.git import blob_id
+
+STATE = ".kata"  # this clone's own folder; git ignores it
+ATTEMPTS = "attempts"
+#: An attempt's file name: when it was saved, and the first digits of the stub's id at that time.
+TIME = "%Y-%m-%d_%H-%M-%S_%f"
+STUB = 10
+
+
+class RepositoryError(ValueError):
+    """What was asked for cannot be done to these files."""
+
+
+def find_root(start: Path) -> Path:
+    """The nearest folder from `start` upwards that holds katas/ and solutions/.
+
+    Raises RepositoryError.
+    """
+    for folder in (start, *start.parents):
+        if (folder / KATAS).is_dir() and (folder / SOLUTIONS).is_dir():
+            return folder
+    raise RepositoryError(f"no {KATAS}/ and {SOLUTIONS}/ here or above: {start}")
+
+
+def matching(root: Path, name: str) -> tuple[Kata, ...]:
+    """The katas that match; all of them for "". Raises RepositoryError for none."""
+    every = katas(root, SOLUTIONS)
+    chosen = named(every, name) if name else every
+    if not chosen:
+        raise RepositoryError(f"no kata matches {name!r}; kata list shows them all")
+    return chosen
+
+
+def one(root: Path, name: str) -> Kata:
+    """The only kata that matches. Raises RepositoryError for none or several."""
+    kata, *others = matching(root, name)
+    if others:
+        names = ", ".join(each.name for each in (kata, *others))
+        raise RepositoryError(f"{name!r} matches {1 + len(others)} katas: {names}")
+    return kata
+
+
+# ---- sync ----
+
+
+class Synced(enum.Enum):
+    """What `sync` did to a kata's file, or found."""
+
+    SAME = "same"
+    WRITTEN = "written"
+    DIFFERS = "differs from its blanked solution"
+    REFUSED = "holds an attempt: not touched"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """One kata and what became of it."""
+
+    kata: Kata
+    outcome: Synced
+
+
+def sync(root: Path, check: bool) -> tuple[SyncResult, ...]:
+    """Generate every kata from its solution by blanking the regions; with `check`, only compare.
+
+    A file with a region that is no stub is left alone. Raises keys.KeyProblem or RegionError.
+    """
+    return tuple(SyncResult(kata, _sync(kata, check)) for kata in katas(root, SOLUTIONS))
+
+
+def _sync(kata: Kata, check: bool) -> Synced:
+    shipped = kata.shipped()
+    present = kata.path.read_bytes() if kata.path.exists() else None
+    if present == shipped.encode():
+        return Synced.SAME
+    if present is not None and not _is_stub(present, kata):
+        return Synced.REFUSED
+    if check:
+        return Synced.DIFFERS
+    _write(kata, shipped, datetime.datetime.now())
+    return Synced.WRITTEN
+
+
+def _is_stub(content: bytes, kata: Kata) -> bool:
+    """Whether every region holds what a stub holds: the key's text, or a lone raise."""
+    try:
+        bodies = [region.body for region in regions(content.decode())]
+    except (RegionError, UnicodeDecodeError):
+        return False
+    given = set(kata.key.fillings)
+    return bool(bodies) and all(body in given or _lone_raise(body) for body in bodies)
+
+
+def _lone_raise(body: str) -> bool:
+    try:
+        statements = ast.parse(body).body
+    except SyntaxError:
+        return False
+    if any(line.lstrip().startswith("#") for line in body.splitlines()):
+        return False  # a note, perhaps an attempt that was put aside
+    return (
+        len(statements) == 1
+        and isinstance(statements[0], ast.Raise)
+        and isinstance(statements[0].exc, ast.Call)
+        and ast.unparse(statements[0].exc.func) == "NotImplementedError"
+    )
+
+
+# ---- reset ----
+
+
+def reset(kata: Kata, now: datetime.datetime) -> Path | None:
+    """Put the stub back; the attempt is saved first. Returns where, None if there was none."""
+    return _write(kata, kata.shipped(), now)
+
+
+def keep(kata: Kata, now: datetime.datetime) -> Path | None:
+    """Save the file among the attempts. Returns where; None for a stub, or where there is no file.
+
+    Each content is kept once, under the time at which it was last saved.
+    """
+    try:
+        shipped = kata.shipped().encode()
+    except (OSError, ValueError):  # its key or solution is broken: no reason to lose anything
+        shipped = b""
+    if not kata.path.exists() or (present := kata.path.read_bytes()) == shipped:
+        return None
+    folder = attempts_of(kata)
+    folder.mkdir(parents=True, exist_ok=True)
+    saved = folder / f"{now:{TIME}}_{blob_id(shipped)[:STUB]}.py"
+    same = [file for file in folder.glob("*.py") if file.read_bytes() == present]
+    saved.write_bytes(present)
+    for file in same:
+        if file != saved:
+            file.unlink()
+    return saved
+
+
+def attempts_of(kata: Kata) -> Path:
+    """The folder of a kata's saved attempts, there or not."""
+    return kata.root / STATE / ATTEMPTS / kata.id
+
+
+def _write(kata: Kata, shipped: str, now: datetime.datetime) -> Path | None:
+    """Write the stub; what stood there and differs is kept. Returns where, None if nothing."""
+    saved = keep(kata, now)
+    kata.path.parent.mkdir(parents=True, exist_ok=True)
+    kata.path.write_bytes(shipped.encode())
+    return saved
+
+
+# ---- new ----
+
+
+def new(root: Path, place: str) -> Kata:
+    """Write the three files of a kata "TRACK/NAME", numbered after the track's last.
+
+    Raises RepositoryError for a malformed place or a name that is taken.
+    """
+    track, _, name = place.partition("/")
+    named = FILE.fullmatch(f"kata_00_{name}.py") and not keyword.iskeyword(name)
+    if not TRACK.fullmatch(track) or not named:
+        raise RepositoryError(f"{place!r}: needs TRACK/NAME, such as 2_fusion/row_softmax")
+    every = katas(root, SOLUTIONS)
+    if taken := [kata for kata in every if kata.name == name]:
+        raise RepositoryError(f"{name} is taken: {taken[0].id}")
+    last = max((int(kata.number) for kata in every if kata.track == track), default=0)
+    kata = Kata(root, track, f"kata_{last + 1:02}_{name}")
+    kata.solution.parent.mkdir(parents=True, exist_ok=True)
+    kata.solution.write_text(template.solution(name), encoding="utf-8")
+    kata.key_path.write_text(template.key(name), encoding="utf-8")
+    _sync(kata, check=False)
+    return kata

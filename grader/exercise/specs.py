@@ -1,0 +1,251 @@
+"""The trusted side of a case: from a solution file to inputs and what must come back.
+
+Shapes and dtypes are read from the spec's jaxtyping annotations; values are drawn from the case's
+seed. What is expected is the spec evaluated in float64, so that its own rounding plays no part.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+from grader.exercise.arithmetic import arithmetic_names, evaluate
+from grader.kernels import longest_sum
+from grader.model import Array, ArrayType, Case, KernelCall, Operand, Reference, Role, Share
+from grader.tools.arrays import dtype_of, from_numpy, to_numpy
+
+
+class SpecProblem(ValueError):
+    """A solution file and its answer key do not fit together: the author's to mend."""
+
+
+def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = True) -> Reference:
+    """Inputs, keywords and expected results of kata `name` for one case.
+
+    Not `evaluated`, there are no expected results, and large floating inputs have no contents.
+    Raises SpecProblem where the file lacks a part, an annotation can't be read, or [cases] names
+    something that neither a dimension nor a keyword of spec or launch is called.
+    """
+    spec, launch = _part(solution, f"{name}_spec"), _part(solution, name)
+    arrays = _annotated(spec)
+    result = typing.get_type_hints(launch, include_extras=True).get("return")
+    _all_used(case, spec, launch, arrays)
+    inputs = _inputs(solution, name, case, arrays, _draw if evaluated else _outline)
+    keywords = _keywords(spec, case)
+    # Both ways of evaluating are the spec's own; no shape is stated twice.
+    results = jax.tree.leaves(jax.eval_shape(lambda *xs: spec(*xs, **keywords), *inputs))
+    return Reference(
+        names=tuple(arrays),
+        inputs=tuple(map(_carried, inputs)),
+        keywords=_keywords(launch, case),
+        expected=_expected(spec, inputs, keywords) if evaluated else (),
+        results=tuple(ArrayType(r.dtype.name, tuple(r.shape)) for r in results),
+        annotations=tuple(_in_words(part) for part in _result_parts(result)),
+        contraction=longest_sum(spec, inputs, keywords),
+    )
+
+
+def argument(array: Array) -> Any:
+    """What a launch is traced with: an array, or shape and dtype where the contents are unknown."""
+    if array.data or 0 in array.shape:
+        return to_numpy(array)
+    return jax.ShapeDtypeStruct(array.shape, dtype_of(array.dtype))
+
+
+def spec_of(
+    solution: ModuleType, name: str, case: Case
+) -> tuple[Callable[..., Any], dict[str, int]]:
+    """The spec of kata `name`, and the keywords that it takes in a case. Raises SpecProblem."""
+    spec = _part(solution, f"{name}_spec")
+    return spec, _keywords(spec, case)
+
+
+def shares(
+    spec: Callable[..., Any],
+    inputs: list[np.ndarray[Any, Any]],
+    keywords: dict[str, int],
+    calls: Sequence[KernelCall],
+) -> tuple[Share, ...]:
+    """What the spec makes of the first and of the last block alone of each blocked input.
+
+    A kernel that forgets what it has summed, or stops too early, returns just that.
+    """
+    if len(calls) != 1:
+        return ()
+    names = list(inspect.signature(spec).parameters)
+    wanted = {name: size for name, size in keywords.items() if name in names}
+    compiled = jax.jit(functools.partial(spec, **wanted))  # as a whole, it is compiled sooner
+    found = []
+    for position, operand in _passed_on(inputs, calls[0]):
+        for axis, block in enumerate(operand.block):
+            size = operand.array.shape[axis]
+            if not block or block >= size:
+                continue
+            for which, part in (("first", slice(0, block)), ("last", slice(size - block, size))):
+                kept = np.zeros_like(inputs[position])
+                index = (slice(None),) * axis + (part,)
+                kept[index] = inputs[position][index]
+                results = compiled(*inputs[:position], kept, *inputs[position + 1 :])
+                leaves = tuple(map(from_numpy, jax.tree.leaves(results)))
+                found.append(Share(operand.name, axis, which, leaves))
+    return tuple(found)
+
+
+def _passed_on(
+    inputs: list[np.ndarray[Any, Any]], call: KernelCall
+) -> Iterator[tuple[int, Operand]]:
+    """The spec's inputs that reach the kernel as they are: in their order, tables aside."""
+    rest = list(enumerate(inputs))
+    for operand in call.role(Role.INPUT):
+        for number, (position, array) in enumerate(rest):
+            if operand.array == ArrayType(array.dtype.name, array.shape):
+                yield position, operand
+                del rest[: number + 1]
+                break
+
+
+def _part(solution: ModuleType, name: str) -> Callable[..., Any]:
+    part = getattr(solution, name, None)
+    if not callable(part):
+        raise SpecProblem(f"the solution defines no function {name}")
+    return part
+
+
+def _annotated(spec: Callable[..., Any]) -> dict[str, Any]:
+    """The spec's array parameters: those whose annotation is jaxtyping's, by name."""
+    hints = typing.get_type_hints(spec, include_extras=True)
+    hints.pop("return", None)
+    arrays = {name: hint for name, hint in hints.items() if hasattr(hint, "dim_str")}
+    if not arrays:
+        raise SpecProblem(f"{spec.__name__} has no parameter annotated with a jaxtyping array")
+    return arrays
+
+
+def _keywords(function: Callable[..., Any], case: Case) -> dict[str, int]:
+    parameters = inspect.signature(function).parameters
+    return {name: size for name, size in case.sizes.items() if name in parameters}
+
+
+def _all_used(case: Case, spec: Any, launch: Any, arrays: dict[str, Any]) -> None:
+    dimensions = {n for hint in arrays.values() for token in _tokens(hint) for n in _names(token)}
+    used = dimensions | set(_keywords(spec, case)) | set(_keywords(launch, case))
+    made = f"{launch.__name__}_inputs"
+    for name in case.sizes:
+        if name not in used and not hasattr(inspect.getmodule(spec), made):
+            raise SpecProblem(
+                f"[cases] names {name!r}, which is no dimension of {spec.__name__}'s arrays "
+                f"and no keyword of it or of {launch.__name__}"
+            )
+
+
+def _tokens(hint: Any) -> list[str]:
+    return hint.dim_str.split()
+
+
+def _names(token: str) -> set[str]:
+    try:
+        return arithmetic_names(token)
+    except ValueError:
+        raise SpecProblem(f"cannot draw an array with a dimension written {token!r}") from None
+
+
+def _shape(hint: Any, case: Case) -> tuple[int, ...]:
+    for name in {n for token in _tokens(hint) for n in _names(token)} - set(case.sizes):
+        raise SpecProblem(f"[cases] lacks the dimension {name!r}")
+    return tuple(evaluate(token, case.sizes) for token in _tokens(hint))
+
+
+def _dtype(hint: Any, case: Case) -> np.dtype[Any]:
+    """The case's dtype where the annotation admits it, else the one that the annotation names."""
+    admitted = list(hint.dtypes)
+    for wanted in (case.dtype, "float32", "int32", "bool"):
+        if wanted in admitted:
+            return dtype_of(wanted)
+    if len(admitted) == 1 and isinstance(admitted[0], str):
+        return dtype_of(admitted[0])
+    raise SpecProblem(f"cannot choose a dtype for {_in_words(hint)}")
+
+
+Drawing = Callable[[np.random.Generator, tuple[int, ...], np.dtype[Any]], Any]
+
+
+def _inputs(
+    solution: ModuleType, name: str, case: Case, arrays: dict[str, Any], draw: Drawing
+) -> list[Any]:
+    make = getattr(solution, f"{name}_inputs", None)
+    if make is None:
+        return [
+            draw(np.random.default_rng([case.seed, i]), _shape(hint, case), _dtype(hint, case))
+            for i, hint in enumerate(arrays.values())
+        ]
+    # Threefry, the default, takes half a second to compile for each new shape; this one, a tenth.
+    key = jax.random.key(case.seed, impl="rbg")
+    made = make(key, dtype=dtype_of(case.dtype), **_keywords(make, case))
+    if len(made) != len(arrays):
+        raise SpecProblem(f"{name}_inputs returns {len(made)} arrays, the spec takes {len(arrays)}")
+    return [np.asarray(array) for array in made]
+
+
+def _draw(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """Values that differ from element to element, so that no block equals another."""
+    if dtype == np.bool_:
+        return rng.random(shape) < 0.5
+    if np.issubdtype(dtype, np.integer):
+        high = min(np.iinfo(dtype).max, 1000)
+        low = max(np.iinfo(dtype).min, -1000)
+        return rng.integers(low, high, shape, endpoint=True).astype(dtype)
+    return rng.standard_normal(shape, np.float32).astype(dtype)
+
+
+#: Floating arrays of more elements have no contents where nothing is evaluated: on the way to a
+#: chip they decide nothing, while drawing and sending them takes seconds.
+_LARGE = 1 << 20
+
+
+def _outline(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Values, or for a large floating array its shape and dtype alone."""
+    if math.prod(shape) > _LARGE and jax.numpy.issubdtype(dtype, np.floating):
+        return jax.ShapeDtypeStruct(shape, dtype)
+    return _draw(rng, shape, dtype)
+
+
+def _carried(value: Any) -> Array:
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return Array(value.dtype.name, value.shape, b"")
+    return from_numpy(value)
+
+
+def _expected(
+    spec: Callable[..., Any], inputs: list[np.ndarray[Any, Any]], keywords: dict[str, int]
+) -> tuple[Array, ...]:
+    """The spec's results in float64."""
+
+    def wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return array.astype(np.float64) if jax.numpy.issubdtype(array.dtype, np.floating) else array
+
+    with jax.enable_x64(True):
+        compiled = jax.jit(functools.partial(spec, **keywords))
+        results = jax.tree.leaves(compiled(*map(wide, inputs)))
+        return tuple(from_numpy(np.asarray(result)) for result in results)
+
+
+def _result_parts(result: Any) -> list[Any]:
+    """The annotations of a launch's results: one, or those of the tuple that it returns."""
+    return list(typing.get_args(result)) if typing.get_origin(result) is tuple else [result]
+
+
+def _in_words(hint: Any) -> str:
+    """An annotation as the kata's file writes it, such as Float[Array, "M N"]."""
+    if not hasattr(hint, "dim_str"):
+        return str(hint)
+    return f'{hint.__name__.split("[")[0]}[Array, "{hint.dim_str}"]'

@@ -1,0 +1,92 @@
+"""Kata and hidden case in, grade out."""
+
+from __future__ import annotations
+
+import functools
+import time
+
+from grader.checks import cost
+from grader.checks.evidence import Evidence, WayToChip
+from grader.exercise.catalog import Kata
+from grader.grading.ladder import verdict
+from grader.model import Case, Check, Clues, Grade, State
+from grader.sandbox.asking import Asking
+
+
+class Grader:
+    """Grades cases one after another, by what it is answered."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    def prepare(self, kata: Kata, case: Case) -> None:
+        """Begin on a case that will be graded next."""
+        self._asking.prepare(kata, case)
+
+    def rehearse(self, kata: Kata, case: Case) -> None:
+        """Have the solution's side of a case answered. Raises BrokenKata."""
+        reference = self._asking.reference(kata, case)
+        if kata.key.kernel:
+            self._asking.par(kata, case, reference)
+
+    def grade(self, kata: Kata, case: Case, seconds: float | None) -> Grade:
+        """Grade the learner's file on one case, within `seconds` (None: without end).
+
+        Raises BrokenKata where the solution's side fails, SandboxError where no process starts.
+        """
+        started = time.perf_counter()
+        evidence = evidence_of(self._asking, kata, case, seconds)
+        state, stars, finding = verdict(evidence)
+        compiled = kata.key.kernel and (
+            state is State.PASSED or bool(finding and finding.check is Check.COST)
+        )
+        return Grade(
+            kata=kata.id,
+            case=case.index,
+            state=state,
+            stars=stars,
+            finding=finding,
+            drawn=str(case),
+            seconds=round(time.perf_counter() - started, 3),
+            printed=evidence.attempt.printed,
+            cost=cost.compared(evidence) if compiled else None,
+            unchecked=evidence.own.unchecked if compiled else "",
+        )
+
+
+def evidence_of(
+    asking: Asking, kata: Kata, case: Case, seconds: float | None, events: int = 0
+) -> Evidence:
+    """Run the learner's launch on one case: what a grade is judged by.
+
+    `events` is how many single transfers and stalls its predicted schedule keeps. Raises
+    BrokenKata, SandboxError.
+    """
+    asking.boot(kata)  # while the reference is computed
+    reference = asking.reference(kata, case)
+    attempt = asking.attempt(kata, case, reference, seconds)
+
+    @functools.cache
+    def clues() -> Clues:
+        return asking.clues(kata, case, reference, seconds)
+
+    @functools.cache
+    def way() -> WayToChip:
+        asking.begin_par(kata, case, reference, events)
+        own = asking.own(kata, case, reference, seconds, events)
+        return WayToChip(own, asking.par(kata, case, reference, events))
+
+    return Evidence(
+        mode=asking.mode,
+        file=kata.where()[0],
+        attempt=attempt,
+        reference=reference,
+        kernel=kata.key.kernel,
+        outside=kata.key.outside,
+        roundings=kata.key.roundings,
+        clues=clues,
+        chips=asking.chips,
+        par_required=kata.key.par_required,
+        slack=kata.key.slack,
+        way=way,
+    )

@@ -1,0 +1,76 @@
+"""The rungs that a kernel climbs, and how far it comes: the first rung that fails stops it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from grader.checks import (
+    block_shapes,
+    compiles,
+    contract,
+    cost,
+    lowers,
+    pallas_used,
+    runs,
+    values,
+)
+from grader.checks.evidence import Evidence
+from grader.model import MOST_STARS, Finding, State
+
+RIGHT = "The values are right, but"
+ACCEPTED = "Right, and a TPU takes it, but"
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One check, and how many stars a kernel has that passed it and all before.
+
+    Failing a rung that is `needed` fails the kata; of the others only the star is lost. A rung
+    `of_kernels` is not asked where the kata has none. `granted` is what the rungs before have
+    shown; a finding goes on from there.
+    """
+
+    check: Callable[[Evidence], Finding | None]
+    stars: int
+    needed: bool = True
+    of_kernels: bool = True
+    granted: str = ""
+
+
+LADDER = (
+    Rung(runs.check, 0, of_kernels=False),
+    Rung(contract.check, 0, of_kernels=False),
+    Rung(pallas_used.check, 0),
+    Rung(values.check, 1, of_kernels=False),
+    Rung(block_shapes.check, 1, granted=RIGHT),
+    Rung(lowers.check, 1, granted=RIGHT),
+    Rung(compiles.check, 2, granted=RIGHT),
+    Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED),
+)
+
+
+def verdict(evidence: Evidence) -> tuple[State, int, Finding | None]:
+    """State, stars earned, and what the first failing rung says."""
+    if evidence.problem and evidence.problem.todo:
+        return State.TODO, 0, None
+    stars = 0
+    for rung in LADDER:
+        if rung.of_kernels and not evidence.kernel:
+            continue
+        if finding := rung.check(evidence):
+            failed = rung.needed or evidence.par_required
+            state = State.FAILED if failed else State.PASSED
+            return state, stars, _after(rung.granted, finding)
+        stars = rung.stars
+    return State.PASSED, MOST_STARS, None
+
+
+def _after(granted: str, finding: Finding) -> Finding:
+    """A finding that goes on from what has been shown: "The values are right, but a TPU …"."""
+    if not granted:
+        return finding
+    first, _, rest = finding.message.partition(" ")
+    first = first.lower() if first in ("A", "The", "It", "What") else first
+    return dataclasses.replace(finding, message=f"{granted} {first} {rest}")

@@ -1,0 +1,152 @@
+"""What a kata's launch would cost on a TPU, at any size: asked of worker processes, made ready to
+be drawn. The values are not looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from grader.checks.explain import NO_KERNEL, explain, in_full
+from grader.exercise.cases import draw
+from grader.exercise.catalog import Kata
+from grader.exercise.keys import DTYPES
+from grader.model import Accident, Case, Mode
+from grader.sandbox import devices
+from grader.sandbox.asking import Asking, BrokenKata
+from grader.sandbox.bench import Bench
+from grader.sandbox.launcher import SandboxError
+from grader.tpu import OnChip
+from grader.tpu.arguments import size
+from grader.tpu.screen import Launch, Side, Tried
+
+#: Seconds for one launch: the largest kernels take the compiler about a minute.
+PATIENCE = 300.0
+DTYPE = "dtype"
+
+
+class NoStudy(ValueError):
+    """The case can't be had, or nothing can be compared with: the text says why."""
+
+
+@contextlib.contextmanager
+def studio(chip: str) -> Iterator[Asking]:
+    """Whom to ask about launches on one chip. Raises NoStudy where no process starts."""
+    bench = Bench(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
+    try:
+        yield Asking(bench, (chip,))
+    except (BrokenKata, SandboxError) as error:
+        raise NoStudy(str(error)) from None
+    finally:
+        bench.close()
+
+
+# ---- the case ----
+
+
+def case_of(kata: Kata, index: int, seed: int, given: Mapping[str, str]) -> Case:
+    """A hidden case of the kata's with other sizes, or another dtype, where they are given.
+
+    Sizes that the key computes from others follow these. Raises NoStudy for an unknown name, a
+    value that is none, or a case that is not there.
+    """
+    for name in given:
+        if name not in (*kata.key.choices, DTYPE):
+            raise NoStudy(f"{kata.name} has no size {name!r}, but {names_of(kata)}")
+    sizes = {name: size(name, text) for name, text in given.items() if name != DTYPE}
+    if not kata.key.kernel:
+        raise NoStudy(f"{kata.name} is plain jax.numpy, without a kernel: nothing to predict")
+    cases = draw(kata.id, kata.key, seed, sizes)
+    if index not in range(len(cases)):
+        raise NoStudy(f"{kata.name} has cases 0 to {len(cases) - 1}, not {index}")
+    dtype = given.get(DTYPE, cases[index].dtype)
+    if dtype not in DTYPES:
+        raise NoStudy(f"no dtype {dtype!r}: choose from {', '.join(DTYPES)}")
+    return dataclasses.replace(cases[index], dtype=dtype)
+
+
+def names_of(kata: Kata) -> str:
+    """What may be given another value: "bm, M, dtype"."""
+    return ", ".join((*kata.key.choices, DTYPE))
+
+
+def common(sizes: Sequence[int]) -> int:
+    """A size that stands for several in what is computed from it: each divides it, if it may be."""
+    multiple, largest = math.lcm(*sizes), max(sizes)
+    return multiple if multiple <= 16 * largest else largest
+
+
+# ---- one launch, or many ----
+
+
+def study(asking: Asking, kata: Kata, case: Case, chip: str, events: int = 0) -> Launch:
+    """The learner's launch in one case, beside par and XLA. Raises BrokenKata, SandboxError."""
+    reference = asking.inputs(kata, case)
+    asking.begin_par(kata, case, reference, events)
+    own = asking.own(kata, case, reference, PATIENCE, events)
+    file, _ = kata.where()
+    return Launch(
+        name=kata.name,
+        drawn=str(case),
+        chip=chip,
+        own=side_of("yours", own, chip, file),
+        par=_par(asking.par(kata, case, reference, events), chip),
+        xla=asking.xla(kata, case, reference),
+        notes=(
+            f"right or wrong is not asked here: pytest -k {kata.name}",
+            f"at other sizes: kata cost {kata.name} NAME=VALUE …, with {names_of(kata)}",
+        ),
+    )
+
+
+def sweep(
+    asking: Asking, kata: Kata, case: Case, chip: str, sizes: Iterable[dict[str, int]]
+) -> Iterator[tuple[Tried, bool]]:
+    """The launch with each of these sizes in place of the case's; True where it is par's.
+
+    That of a kata that is still a stub is par's. Raises BrokenKata, SandboxError.
+    """
+    file, _ = kata.where()
+    for chosen in sizes:
+        other = dataclasses.replace(case, sizes={**case.sizes, **chosen})
+        reference = asking.inputs(kata, other)
+        found = asking.own(kata, other, reference, PATIENCE)
+        todo = _todo(found)
+        if todo:
+            found = asking.par(kata, other, reference)
+        told = explain(found, chip, file)
+        phrase = told.trouble.phrase if told.trouble else ""
+        yield Tried(chosen, told.kernels, phrase or ("" if told.kernels else NO_KERNEL)), todo
+
+
+def side_of(title: str, found: OnChip | Accident, chip: str, file: str) -> Side:
+    """One launch for the screen, with what keeps it from the chip in full."""
+    if _todo(found):
+        return Side(title, trouble="Still to do. This is what par takes:", todo=True)
+    told = explain(found, chip, file)
+    if told.trouble:
+        return Side(title, trouble=in_full(told.trouble))
+    if not told.kernels:
+        return Side(title, trouble=f"The launch has {NO_KERNEL}: nothing of it is a kernel.")
+    refusals = tuple(in_full(finding) if finding else "" for finding in told.refusals)
+    return Side(title, told.kernels, refusals=refusals)
+
+
+def faultless(launch: Launch) -> bool:
+    """Whether there is no fault in the learner's launch, as far as it could be looked at."""
+    own = launch.own
+    return own.todo or not (own.trouble or any(own.refusals))
+
+
+def _par(found: OnChip | Accident, chip: str) -> Side:
+    """Par for the screen; what keeps it from the chip in short."""
+    told = explain(found, chip, "")
+    faults = [told.trouble, *told.refusals]
+    if fault := next((finding for finding in faults if finding), None):
+        return Side("par", trouble=fault.phrase)
+    return Side("par", told.kernels)
+
+
+def _todo(found: OnChip | Accident) -> bool:
+    return isinstance(found, OnChip) and bool(found.problem and found.problem.todo)

@@ -1,0 +1,64 @@
+"""The values that every room of the grader shares. Imports nothing of ours.
+
+    verdict    checks, modes, hidden cases, findings, costs, grades
+    kernel     arrays and kernels as data
+    observed   what workers tell of a launch
+
+All are frozen and built from builtins, enums and each other, so that `codec` can carry them to
+another process (the sandbox, an xdist worker) or into a JSON file.
+"""
+
+from grader.model.kernel import (
+    Array,
+    ArrayType,
+    KernelCall,
+    Operand,
+    Operation,
+    Role,
+    Touch,
+    Trace,
+    Walk,
+)
+from grader.model.observed import Accident, Attempt, Clues, Place, Problem, Reference, Share, Stage
+from grader.model.verdict import (
+    MOST_STARS,
+    Case,
+    Check,
+    Conditions,
+    Cost,
+    Device,
+    Finding,
+    Grade,
+    Mode,
+    State,
+)
+
+__all__ = [
+    "MOST_STARS",
+    "Accident",
+    "Array",
+    "ArrayType",
+    "Attempt",
+    "Case",
+    "Check",
+    "Clues",
+    "Conditions",
+    "Cost",
+    "Device",
+    "Finding",
+    "Grade",
+    "KernelCall",
+    "Mode",
+    "Operand",
+    "Operation",
+    "Place",
+    "Problem",
+    "Reference",
+    "Role",
+    "Share",
+    "Stage",
+    "State",
+    "Touch",
+    "Trace",
+    "Walk",
+]

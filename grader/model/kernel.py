@@ -1,0 +1,111 @@
+"""A launch as data: arrays, the kernels that it holds, what stands around them."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array's bytes, C order. `dtype` is JAX's name, such as "bfloat16".
+
+    Without bytes for its elements, its contents are not known, and decide nothing.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """An array's dtype (JAX's name) and shape, without its contents."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of a kernel, by JAX's name for the primitive.
+
+    `operands` are its inputs, Refs by what they hold. `within` is the function of JAX's that it is
+    part of, such as "median" for a sort; "" where the kernel's own lines call for it.
+    """
+
+    name: str
+    operands: tuple[ArrayType, ...] = ()
+    within: str = ""
+
+
+class Role(enum.Enum):
+    """What an operand of a kernel is to it."""
+
+    PREFETCH = "scalar prefetch"
+    INPUT = "input"
+    OUTPUT = "output"
+    SCRATCH = "scratch"
+
+
+class Touch(enum.Enum):
+    """What a kernel does first to a Ref, in program order."""
+
+    NOTHING = "nothing"
+    READ = "read"
+    WRITE = "write"
+    GUARDED_WRITE = "guarded write"  # under a pl.when, so only on some grid steps
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One Ref of a kernel. `block` has None for a squeezed dimension; sizes are in elements."""
+
+    name: str
+    role: Role
+    array: ArrayType
+    block: tuple[int | None, ...]
+    space: str  # the memory space that the BlockSpec names; "default" where it names none
+    moves: bool = False  # the index map returns something else than literal zeros
+    axes: tuple[int, ...] = ()  # the grid dimensions that the index map looks at
+    first: Touch = Touch.NOTHING
+    buffers: int = 2  # copies of the block in VMEM, so that one is filled while another is used
+    element: bool = False  # its index map counts elements, not blocks (pl.Element)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """One `pallas_call` as traced. `grid` has None for a dimension known only at run time."""
+
+    name: str
+    grid: tuple[int | None, ...]
+    operands: tuple[Operand, ...]
+    parallel: tuple[int, ...] = ()  # the grid dimensions whose steps may run in any order
+    callbacks: tuple[str, ...] = ()  # primitives in the body that leave the device
+
+    def role(self, *roles: Role) -> tuple[Operand, ...]:
+        return tuple(o for o in self.operands if o.role in roles)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a launch function does, from its jaxpr: kernels, what stands around them, results."""
+
+    calls: tuple[KernelCall, ...]
+    outside: tuple[str, ...]  # primitives outside every pallas_call, in program order
+    results: tuple[ArrayType, ...]
+    from_kernel: tuple[bool, ...]  # per result: does it depend on a pallas_call?
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Which block of each output every grid step writes: [output][step][dimension]."""
+
+    steps: tuple[tuple[int, ...], ...]
+    outputs: tuple[tuple[tuple[int, ...], ...], ...]

@@ -1,0 +1,103 @@
+"""What workers tell of a launch: exceptions, results, what explains them. Judged elsewhere."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from grader.model.kernel import Array, ArrayType, KernelCall, Operation, Trace, Walk
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the learner's file: 1-based number and text."""
+
+    line: int
+    text: str
+
+
+class Stage(enum.Enum):
+    """How far a case had come when something was raised."""
+
+    IMPORT = "import"
+    TRACE = "trace"
+    RUN = "run"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An exception raised by the learner's code, or by Pallas on its behalf."""
+
+    stage: Stage
+    kind: str  # the exception's class name
+    message: str
+    place: Place | None = None
+    todo: bool = False  # the stub's own NotImplementedError
+    traceback: str = ""
+    operation: Operation | None = None  # what Mosaic was lowering
+    call: KernelCall | None = None  # the kernel that Mosaic was lowering
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Everything observed of the learner's launch function on one case. Judged elsewhere."""
+
+    problem: Problem | None = None
+    trace: Trace | None = None
+    broken_annotation: str = ""  # what jaxtyping and beartype say of the annotated launch
+    outputs: tuple[Array, ...] = ()
+    complaints: tuple[str, ...] = ()  # what the interpreter printed instead of raising
+    printed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Clues:
+    """What is looked up only once a result is wrong.
+
+    `with_zeros` are the results when memory that nothing has written holds zeros, not NaN;
+    `shares` what the spec makes of one block alone of one input.
+    """
+
+    walk: Walk | None = None
+    with_zeros: tuple[Array, ...] = ()
+    shares: tuple[Share, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What the spec makes of input `name` with all but one block along `axis` set to zero."""
+
+    name: str
+    axis: int
+    which: str  # "first" or "last"
+    results: tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The trusted side of one case: inputs, and what must come back.
+
+    `expected` is float64 for floating results; `results` holds the dtypes and shapes that the spec
+    returns. `contraction` is the longest sum (in terms) that stands behind one result element.
+    """
+
+    names: tuple[str, ...]
+    inputs: tuple[Array, ...]
+    keywords: dict[str, int]
+    expected: tuple[Array, ...]
+    results: tuple[ArrayType, ...]
+    annotations: tuple[str, ...]  # of the results, as the solution's launch declares them
+    contraction: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accident:
+    """The sandbox's process did not answer: it was stopped, or it died."""
+
+    phrase: str
+    message: str
+    place: Place | None = None
+    printed: str = ""
+    stuck: bool = False  # it was still running when it was stopped
+    crashed: bool = False  # a signal ended it

@@ -1,0 +1,128 @@
+"""What is asked, of what, and the verdict: a hidden case in, a grade out."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+MOST_STARS = 3
+
+
+class Check(enum.Enum):
+    """One rung of the ladder: one question asked of a kernel on a hidden case."""
+
+    RUNS = "runs"
+    CONTRACT = "contract"
+    PALLAS_USED = "pallas_used"
+    VALUES = "values"
+    BLOCKS = "blocks"
+    LOWERS = "lowers"
+    COMPILES = "compiles"
+    COST = "cost"
+
+    @property
+    def title(self) -> str:
+        return self.value.replace("_", " ")
+
+
+class State(enum.Enum):
+    """The verdict on one hidden case, and on a kata (its worst case)."""
+
+    TODO = "todo"
+    FAILED = "failed"
+    PASSED = "passed"
+
+
+class Mode(enum.Enum):
+    """How a kernel is run."""
+
+    STRICT = "strict"
+    INTERPRET = "interpret"
+    COMPILED = "compiled"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where kernels run in this session, how, and why so."""
+
+    backend: str  # JAX's name: "cpu", "gpu" or "tpu"
+    mode: Mode
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What the grades of one session were given under. Costs are of the first of the chips."""
+
+    seed: int
+    device: Device
+    chips: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One hidden case: what was drawn from the answer key for one kata in one session.
+
+    `sizes` holds dimensions and block sizes by name; `dtype` is what the kata's `Float` (or other
+    open) annotations become; `seed` fixes the values of the arrays.
+    """
+
+    kata: str
+    index: int
+    session_seed: int
+    seed: int
+    sizes: dict[str, int]
+    dtype: str
+
+    def __str__(self) -> str:
+        sizes = [f"{name}={size}" for name, size in self.sizes.items()]
+        return ", ".join([*sizes, f"dtype={self.dtype}"])
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Why a check said no: a phrase for a table cell, and the whole explanation.
+
+    `full` is an exception's whole traceback, for those who ask (-vv).
+    """
+
+    check: Check
+    phrase: str
+    message: str
+    full: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a launch takes on one chip beside par: bytes from and to HBM, and cycles.
+
+    None where the index maps, or the compiler's schedule, do not tell.
+    """
+
+    chip: str
+    bytes: int | None
+    par_bytes: int | None
+    cycles: int | None
+    par_cycles: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """The verdict on one kata for one hidden case. `stars` are 0 to 3.
+
+    A kata may be passed with a finding, which then says what the last star takes. `unchecked` says
+    why the TPU's compiler could not be asked. `blob` is git's id of the file's content, "" where
+    that changed while it was graded.
+    """
+
+    kata: str
+    case: int
+    state: State
+    stars: int
+    finding: Finding | None = None
+    drawn: str = ""  # the case in words
+    seconds: float = 0.0
+    printed: str = ""  # what the learner's code printed
+    cost: Cost | None = None
+    unchecked: str = ""
+    blob: str = ""

@@ -1,0 +1,138 @@
+"""The pytest plugin: each hook calls something that can be tested without pytest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.exercise import catalog
+from grader.exercise.cases import random_seed
+from grader.model import Check, Finding, Grade, State
+from grader.plugin import options
+from grader.plugin.items import GRADE, NEXT, SECONDS, KataCase, KataFile
+from grader.plugin.reporter import ATTRIBUTE, Reporter
+from grader.plugin.session import SESSION, Session, chips
+from grader.report.jsonfile import properties
+from grader.sandbox import devices
+from grader.tools import codec
+from grader.tpu import compiler
+
+SEED = "kata_seed"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    options.add(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker_input: dict[str, Any] = getattr(config, "workerinput", {})
+    given = config.option
+    seed = worker_input.get(SEED, given.kata_seed)
+    try:
+        device = devices.choose(given.kata_mode, devices.probe(os.environ))
+        session = Session(
+            config.rootpath,
+            random_seed() if seed is None else seed,
+            device,
+            tuple(given.kata_require),
+            chips(given.kata_chip),
+        )
+        unknown = session.unknown_requirements()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+    if unknown:
+        raise pytest.UsageError(f"--kata-require {unknown[0]}: no kata or track matches that")
+    config.stash[SESSION] = session
+    if not worker_input:
+        config.pluginmanager.register(Reporter(config), "kata-reporter")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if session := config.stash.get(SESSION, None):
+        session.close()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give every xdist worker the controller's seed."""
+    node.workerinput[SEED] = node.config.stash[SESSION].seed
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Kata files are ours alone, also where python_files or the command line names them."""
+    collectors = yield
+    kata = catalog.kata_at(parent.config.rootpath, file_path)
+    return [KataFile.of(kata, parent)] if kata else collectors
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    item.stash[NEXT] = nextitem
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
+    """pytest-timeout says how long; the bench, which can stop anything, does the stopping."""
+    if not isinstance(item, KataCase):
+        return None
+    item.stash[SECONDS] = settings.timeout
+    return True
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_timeout_cancel_timer(item: pytest.Item) -> bool | None:
+    return True if isinstance(item, KataCase) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Attach the grade, where the controller and JUnit XML find it."""
+    report = yield
+    if call.when == "call" and isinstance(item, KataCase):
+        grade = item.stash.get(GRADE, None) or _broken(item, report)
+        setattr(report, ATTRIBUTE, codec.to_builtins(grade))
+        item.user_properties += properties(grade)  # JUnit XML takes them at teardown
+    return report
+
+
+def _broken(item: KataCase, report: pytest.TestReport) -> Grade:
+    """The grade of a case that could not be graded: its key or solution is broken, or we are."""
+    text = report.longreprtext
+    lines = text.splitlines() or ["not graded"]
+    phrase = " ".join(dict.fromkeys([lines[0], lines[-1]]))
+    finding = Finding(Check.RUNS, phrase, text)
+    index = item.case.index if item.case else 0
+    return Grade(item.kata.id, index, State.FAILED, 0, finding)
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
+    grade = getattr(report, ATTRIBUTE, None)
+    if grade and report.skipped and grade["state"] == State.TODO.value:
+        return "todo", "t", ("TODO", {"yellow": True})
+    return None
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    session = config.stash[SESSION]
+    if not catalog.katas(session.root):
+        return []
+    return [
+        f"katas: {devices.in_words(session.device)}",
+        f"katas: for TPU {', '.join(session.chips)}{_uncompiled()}",
+        f"katas: hidden cases drawn with --kata-seed {session.seed}",
+    ]
+
+
+def _uncompiled() -> str:
+    if reason := compiler.why_not():
+        return f"; not compiled: {reason}"
+    newer = compiler.other_version()
+    return f" ({newer})" if newer else ""

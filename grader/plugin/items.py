@@ -1,0 +1,144 @@
+"""pytest's view of the katas: a collector for each file, an item for each hidden case.
+
+The learner's file is not imported in this process. Collecting needs only its name and its answer
+key, so a file that does not even parse is collected like any other, and its failure is its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.exercise.catalog import Kata
+from grader.exercise.keys import KeyProblem
+from grader.exercise.regions import RegionError
+from grader.model import Case, Check, Finding, Grade, State
+from grader.plugin.session import SESSION, Session
+from grader.report.explanation import broken, explained
+from grader.sandbox.asking import BrokenKata
+from grader.sandbox.launcher import SandboxError
+from grader.tools.git import blob_id
+
+SECONDS = pytest.StashKey[float | None]()
+GRADE = pytest.StashKey[Grade]()
+NEXT = pytest.StashKey["pytest.Item | None"]()
+
+REQUIRED = Finding(Check.RUNS, "still to do", "Still to do, and --kata-require asks for it.")
+
+
+class KataFailed(Exception):
+    """A hidden case was failed; carries the whole text that the learner reads."""
+
+
+class KataFile(pytest.File):
+    """One kata's file; collects its hidden cases."""
+
+    kata: Kata
+
+    @classmethod
+    def of(cls, kata: Kata, parent: pytest.Collector) -> KataFile:
+        node = cls.from_parent(parent, path=kata.path)
+        node.kata = kata
+        return node
+
+    def collect(self) -> Iterator[KataCase]:
+        """One item a hidden case; a single one where the key cannot tell how many there are."""
+        session = self.config.stash[SESSION]
+        try:
+            cases: tuple[Case | None, ...] = session.cases(self.kata)
+        except KeyProblem:
+            cases = (None,)
+        for index, case in enumerate(cases):
+            name = f"{self.kata.test}[hidden{index}]"
+            # Said in full, or pytest 9.2 takes the brackets for a part of the name, and --lf fails.
+            item: KataCase = KataCase.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}")
+            item.kata, item.case = self.kata, case
+            if case is not None and (seconds := self.kata.key.timeout):
+                item.add_marker(pytest.mark.timeout(seconds))
+            yield item
+
+
+class KataCase(pytest.Item):
+    """One hidden case of one kata. `case` is None where the answer key is broken."""
+
+    kata: Kata
+    case: Case | None
+
+    @property
+    def session_of_katas(self) -> Session:
+        return self.config.stash[SESSION]
+
+    def runtest(self) -> None:
+        """Grade the case: returns for a pass, skips for a todo, raises KataFailed otherwise."""
+        content = self._content()
+        grade = self._grade()
+        if content is not None and content == self._content():
+            grade = dataclasses.replace(grade, blob=blob_id(content))
+        if grade.state is State.TODO and self.session_of_katas.requires(self.kata):
+            grade = dataclasses.replace(grade, state=State.FAILED, finding=REQUIRED)
+        self.stash[GRADE] = grade
+        self._show_prints(grade.printed)
+        if grade.state is State.TODO:
+            pytest.skip("todo")
+        if grade.finding and grade.finding.full and self.config.get_verbosity() > 1:
+            self.add_report_section("call", "full error", grade.finding.full)
+        if grade.finding and grade.state is State.FAILED:
+            seed = self.session_of_katas.seed
+            raise KataFailed(explained(self.kata, grade, self.nodeid, seed))
+
+    def _content(self) -> bytes | None:
+        try:
+            return self.path.read_bytes()
+        except OSError:
+            return None  # deleted since it was collected
+
+    def _grade(self) -> Grade:
+        session = self.session_of_katas
+        if self.case is None:
+            session.cases(self.kata)  # raises what is wrong with the key
+        assert self.case is not None
+        if self.kata.untouched():
+            return Grade(self.kata.id, self.case.index, State.TODO, 0)
+        following = self.stash.get(NEXT, None)
+        if isinstance(following, KataCase) and following.case and not following.kata.untouched():
+            session.grader.prepare(self.kata, self.case)
+            session.grader.prepare(following.kata, following.case)
+        return session.grader.grade(self.kata, self.case, self.stash.get(SECONDS, None))
+
+    def _show_prints(self, printed: str) -> None:
+        if not printed:
+            return
+        if self.config.getoption("capture") == "no":
+            sys.stdout.write(printed)
+        else:
+            self.add_report_section("call", "stdout", printed)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The learner's text alone; a traceback only where the grader itself has failed."""
+        error = excinfo.value
+        if isinstance(error, KataFailed):
+            return str(error)
+        if isinstance(error, (KeyProblem, RegionError, BrokenKata)):
+            return broken(error)
+        if isinstance(error, SandboxError):
+            return f"Kernels cannot be run here.\n{error}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """The visible test in the learner's file, for editors to jump to (0-based line)."""
+        return self.path, _line_of(self.path, self.kata.test), self.name
+
+
+def _line_of(path: Path, test: str) -> int:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return 0
+    pattern = re.compile(rf"def\s+{re.escape(test)}\b")
+    return next((number for number, line in enumerate(lines) if pattern.match(line)), 0)

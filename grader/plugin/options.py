@@ -1,0 +1,55 @@
+"""The options --kata-…, as pytest is told of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.plugin.session import ALL
+from grader.sandbox import devices
+from grader.tpu.chips import CHIPS, DEFAULT
+
+
+def add(parser: pytest.Parser) -> None:
+    """Add every option."""
+    group = parser.getgroup("katas", "Pallas katas")
+    group.addoption(
+        "--kata-seed",
+        type=int,
+        metavar="N",
+        help="draw the same hidden cases as the session that printed this seed (default: random)",
+    )
+    group.addoption(
+        "--kata-mode",
+        choices=devices.MODES,
+        default=devices.AUTO,
+        help="strict: the TPU interpreter (auto on a CPU); interpret: the plain, forgiving one "
+        "(auto on a GPU); compiled: as it is (auto on a TPU)",
+    )
+    group.addoption(
+        "--kata-chip",
+        choices=[*CHIPS, ALL],
+        default=DEFAULT,
+        help="the TPU to compile for, and to predict costs on (default: %(default)s); all: compile "
+        f"for each, costs on {DEFAULT}",
+    )
+    group.addoption(
+        "--kata-require",
+        action="append",
+        default=[],
+        metavar="TRACK_OR_KATA",
+        help="a todo is a failure there; matches like -k; may be given more than once",
+    )
+    group.addoption(
+        "--kata-json",
+        type=Path,
+        metavar="FILE",
+        help="write every grade with its findings (schema: CONTRIBUTING.md)",
+    )
+    group.addoption(
+        "--kata-summary",
+        type=Path,
+        metavar="FILE",
+        help='append the map as Markdown, for a workflow\'s "$GITHUB_STEP_SUMMARY"',
+    )

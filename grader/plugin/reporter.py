@@ -1,0 +1,80 @@
+"""Grades as they arrive from every process; the map at the end, the record, files for machines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from grader.exercise import catalog
+from grader.model import Grade
+from grader.plugin.session import SESSION
+from grader.record.recording import Recorded, remember
+from grader.report import jsonfile, markdown, session_map
+from grader.report.failure import Told
+from grader.report.session_map import newly_recorded
+from grader.report.standings import Standings, same_failure, standings
+from grader.tools import codec
+from grader.tools.rendering import rendered
+
+ATTRIBUTE = "kata_grade"  # on a report: the grade, as builtins, for it to cross to the controller
+
+
+class Reporter:
+    """Collects the grades where all reports arrive: in pytest itself, or in xdist's controller."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._grades: list[Grade] = []
+        self._recorded = Recorded()
+        self._unwritten = ""  # why there is no summary
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the grade; tell a failure that repeats an earlier one of the same kata in a line."""
+        if not hasattr(report, ATTRIBUTE):
+            return
+        grade = codec.from_builtins(Grade, getattr(report, ATTRIBUTE))
+        if report.failed and (earlier := self._told(grade)):
+            seed = self._config.stash[SESSION].seed
+            report.longrepr = session_map.repeated(grade, earlier, report.nodeid, seed)
+        if isinstance(report.longrepr, str):
+            # Given a text, pytest's summary repeats all of it wherever the variable CI is set.
+            report.longrepr = Told(report.longrepr)  # type: ignore[assignment]
+        self._grades.append(grade)
+
+    def _told(self, grade: Grade) -> Grade | None:
+        return next((g for g in self._grades if same_failure(g, grade)), None)
+
+    def _standings(self) -> Standings:
+        return standings(catalog.katas(self._config.rootpath), self._grades)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._unwritten:
+            terminalreporter.write_line(self._unwritten, yellow=True)
+        if not self._grades:
+            return
+        text = rendered(
+            session_map.map_of(
+                self._standings(),
+                self._config.stash[SESSION].seed,
+                self._config.get_verbosity(),
+                newly_recorded(self._recorded, self._config.rootpath),
+            ),
+            width=shutil.get_terminal_size().columns,
+            colour=terminalreporter.hasmarkup,
+            encoding=session_map.encoding_of(terminalreporter),
+        )
+        terminalreporter.ensure_newline()
+        terminalreporter.section("katas", sep="=")
+        terminalreporter.write(text)
+
+    def pytest_sessionfinish(self) -> None:
+        session = self._config.stash[SESSION]
+        self._recorded = remember(session.root, self._grades, session.conditions)
+        if file := self._config.getoption("kata_json"):
+            jsonfile.write(file, self._grades, session.conditions)
+        if file := self._config.getoption("kata_summary"):
+            found = self._standings()
+            self._unwritten = markdown.append(file, found, self._grades, session.seed, os.environ)

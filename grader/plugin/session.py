@@ -1,0 +1,87 @@
+"""What one pytest session knows of its katas: seed, device, requirements, the bench."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from grader.exercise.cases import draw
+from grader.exercise.catalog import Kata, katas, named
+from grader.exercise.keys import KeyProblem
+from grader.grading.grader import Grader
+from grader.model import Case, Conditions, Device
+from grader.sandbox.asking import Asking
+from grader.sandbox.bench import Bench
+from grader.tpu.chips import CHIPS, DEFAULT
+
+ALL = "all"
+
+
+class Session:
+    """One process's session. The bench, and with it jax, starts when the first kernel is graded."""
+
+    def __init__(
+        self,
+        root: Path,
+        seed: int,
+        device: Device,
+        required: tuple[str, ...] = (),
+        chips: tuple[str, ...] = (DEFAULT,),
+    ) -> None:
+        self.root = root
+        self.seed = seed
+        self.device = device
+        self.chips = chips
+        self._required = required
+        self._bench: Bench | None = None
+
+    @property
+    def conditions(self) -> Conditions:
+        """What its grades are given under."""
+        return Conditions(self.seed, self.device, self.chips)
+
+    def cases(self, kata: Kata) -> tuple[Case, ...]:
+        """The kata's hidden cases in this session. Raises keys.KeyProblem."""
+        try:
+            return draw(kata.id, kata.key, self.seed)
+        except KeyProblem:
+            raise
+        except ValueError as error:
+            raise KeyProblem(kata.key_path, "cases", str(error)) from None
+
+    @cached_property
+    def _required_ids(self) -> frozenset[str]:
+        every = katas(self.root)
+        return frozenset(kata.id for name in self._required for kata in named(every, name))
+
+    def requires(self, kata: Kata) -> bool:
+        """Whether --kata-require makes a todo of this kata a failure."""
+        return kata.id in self._required_ids
+
+    def unknown_requirements(self) -> tuple[str, ...]:
+        """The --kata-require arguments that name no kata. Raises ValueError for a malformed one."""
+        every = katas(self.root)
+        return tuple(name for name in self._required if not named(every, name))
+
+    @cached_property
+    def grader(self) -> Grader:
+        """Started on first use, closed with the session."""
+        self._bench = Bench(self.device)
+        return Grader(Asking(self._bench, self.chips))
+
+    def close(self) -> None:
+        """End the bench's processes, if any were started."""
+        if self._bench is not None:
+            self._bench.close()
+
+
+def chips(asked: str) -> tuple[str, ...]:
+    """The chips that --kata-chip asks for; costs are judged on the first."""
+    if asked == ALL:
+        return (DEFAULT, *(name for name in CHIPS if name != DEFAULT))
+    return (asked,)
+
+
+SESSION = pytest.StashKey[Session]()

@@ -1,0 +1,17 @@
+"""Which versions of the packages that judge are installed."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def versions() -> dict[str, str | None]:
+    """What judged, by package; None for one that is not installed."""
+    return {name: _version(name) for name in ("pallas-katas", "jax", "jaxlib", "libtpu")}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

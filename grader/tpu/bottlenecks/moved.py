@@ -1,0 +1,95 @@
+"""Bytes that are moved more often than needed, and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from grader.model import Role
+from grader.tpu.bottlenecks.bottleneck import Bottleneck
+from grader.tpu.chips import named
+from grader.tpu.predict import Prediction
+from grader.tpu.traffic import OperandTraffic
+from grader.tpu.units import bytes_of
+
+
+def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """Operands that move more bytes than par's, or than once what is used of them."""
+    chip = named(own.chip)
+    for position, row in enumerate(own.traffic.operands):
+        if not row.bytes or not row.least:
+            continue
+        at = _counterpart(own, par, position)
+        other = par.traffic.operands[at] if par and at is not None else None
+        needed = other.bytes if other and other.bytes else row.least
+        more = row.bytes - needed
+        if more <= 0:
+            continue
+        cycles = more / chip.bandwidth * chip.clock
+        if own.schedule:  # bytes that move while the core computes cost nothing
+            cycles = min(cycles, own.schedule.stalled)
+        size = more if other else 0
+        against = "par" if other else "needed"
+        verb = "writes" if row.role is Role.OUTPUT else "reads"
+        label, times = own.labels[position], row.bytes / needed
+        phrase = f"{verb} {label} {times:.1f}× as much as {against}"
+        if row.padding > row.bytes / 2 and (not other or row.padding > other.padding):
+            yield Bottleneck(phrase, _padding(label, row), _PADDED, cycles, size)
+            continue
+        reuse = own.reuse[position]
+        why = f"{label} moves {bytes_of(row.bytes)} in {row.moves:,} blocks: {reuse}"
+        kept = par.reuse[at] if par and at is not None else None
+        if other and kept and kept != reuse:
+            same = "never lets go of it" if kept.axis is None else f"keeps it for {kept.kept}"
+            why += f"; par {same}"
+        elif other and other.bytes:
+            why += f"; par moves {bytes_of(other.bytes)} in {other.moves:,}"
+        if other is None:
+            remedy = _REFETCHED_ALONE
+        else:
+            remedy = _REFETCHED_SMALL if _smaller(own, par) else _REFETCHED
+        yield Bottleneck(phrase, why + ".", remedy, cycles, size)
+
+
+_REFETCHED = (
+    "A block moves whenever its index differs from the step before's. Order the grid so that the "
+    "innermost axis is one that this operand's index map does not look at."
+)
+_REFETCHED_SMALL = (
+    "Take larger blocks, as par does: an operand is read again for every block of the dimensions "
+    "that it does not have, so twice the block size there is half the traffic."
+)
+_REFETCHED_ALONE = (
+    "An operand is read again for every block of the grid dimensions that its index map does not "
+    "look at: larger blocks along those, or a grid that has them innermost, read it less often."
+)
+_PADDED = (
+    "Let a dimension of at least 128 run along the lanes (the last), and one of at least 8 along "
+    "the sublanes (the last but one): transpose, or join dimensions."
+)
+
+
+def _padding(label: str, row: OperandTraffic) -> str:
+    part = row.padding / (row.bytes or 1)
+    return (
+        f"{part:.0%} of what {label} moves is padding: {row.array} lies in HBM and VMEM in tiles "
+        "of 8 sublanes by 128 lanes of 32 bits."
+    )
+
+
+def _counterpart(own: Prediction, par: Prediction | None, position: int) -> int | None:
+    """Which of par's operands is the same array in the same role, in the same place among its."""
+    if par is None:
+        return None
+    row = own.traffic.operands[position]
+
+    def alike(rows: Sequence[OperandTraffic]) -> list[int]:
+        return [n for n, o in enumerate(rows) if (o.role, o.array) == (row.role, row.array)]
+
+    place = alike(own.traffic.operands).index(position)
+    among = alike(par.traffic.operands)
+    return among[place] if place < len(among) else None
+
+
+def _smaller(own: Prediction, par: Prediction | None) -> bool:
+    """Whether the kernel's blocks are smaller than par's."""
+    return par is not None and own.traffic.vmem < par.traffic.vmem

@@ -1,0 +1,100 @@
+"""Steps that are many and small, and waiting: for HBM, for DMAs, for semaphores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from grader.tpu.bottlenecks.bottleneck import Bottleneck
+from grader.tpu.chips import named
+from grader.tpu.predict import Prediction
+from grader.tpu.roofline import Bound, Roofline, roofline
+from grader.tpu.schedule import Moved, Schedule
+from grader.tpu.units import time_of
+
+
+def steps(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """Many small steps: each has its own overhead, whatever it computes."""
+    mine, pars = _count(own), _count(par) if par else 1
+    if not own.schedule or mine <= 1.5 * pars:
+        return
+    each = own.schedule.cycles / mine
+    if each > _SMALL_STEP:
+        return
+    chip = named(own.chip)
+    more = f" where par has {pars:,}" if par else ""
+    yield Bottleneck(
+        f"{mine:,} grid steps{more}",
+        f"{mine:,} grid steps{more}, of {time_of(each / chip.clock)} each. Every step sets up its "
+        f"DMAs and waits for them: one takes {time_of(chip.dma_latency)} to arrive, however small.",
+        "Larger blocks, so that there are fewer steps and each has more to do.",
+        (mine - pars) * min(each, _STEP_OVERHEAD),
+    )
+
+
+#: Cycles that a step takes for its own sake, and those up to which it counts as small: about twice
+#: the latency of a DMA.
+_STEP_OVERHEAD, _SMALL_STEP = 300, 1500
+
+
+def _count(prediction: Prediction | None) -> int:
+    grid = prediction.traffic.grid if prediction else ()
+    return math.prod(size or 1 for size in grid)
+
+
+def waits(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """Waiting that par does not do: for HBM, or else for each operand and direction."""
+    line = roofline(own)
+    if own.schedule is None or line is None:
+        return
+    if line.bound is Bound.HBM:
+        yield _for_hbm(own.schedule, par, line)
+        return
+    for one in own.schedule.moved:
+        cycles = one.stalled - _stalled(par, one)
+        waited = time_of(one.stalled / named(own.chip).clock)
+        what = f"{one.operand}'s block" if one.operand else "a semaphore"
+        way = "to arrive" if one.inward else "to be written back"
+        yield Bottleneck(
+            f"waits for {what}",
+            f"The core waits for {what} {way}, {waited} in all.",
+            _remedy(own, one.operand),
+            cycles,
+        )
+
+
+def _remedy(own: Prediction, label: str) -> str:
+    if label not in own.labels:  # no operand's
+        return "Signal earlier, or wait later."
+    position = own.labels.index(label)
+    kept = own.reuse[position]
+    if own.call.operands[position].buffers == 1 and kept and kept.axis is not None:
+        return (
+            "It has a single buffer, so no block can move while another is computed with: leave "
+            "out pipeline_mode=pl.Buffered(1)."
+        )
+    return (
+        "The next block moves while the present one is computed with, so long as there is enough "
+        "to compute: give each step more work for the bytes that it moves, or move fewer bytes."
+    )
+
+
+def _for_hbm(schedule: Schedule, par: Prediction | None, line: Roofline) -> Bottleneck:
+    """HBM has no time left: whose block the core happens to wait for does not matter."""
+    less = par.schedule.stalled if par and par.schedule else 0.0
+    busy = f"Moving its bytes keeps HBM busy for {line.memory / line.total:.0%} of the time"
+    return Bottleneck(
+        "waits for HBM",
+        f"{busy}, and the core waits for {time_of(line.waiting)}.",
+        "Only fewer bytes help: blocks that stay for more steps, a narrower dtype, or one kernel "
+        "in place of two, so that what passes between them stays in VMEM.",
+        schedule.stalled - less,
+    )
+
+
+def _stalled(par: Prediction | None, one: Moved) -> float:
+    schedule = par.schedule if par else None
+    if schedule is None:
+        return 0.0
+    same = (o.stalled for o in schedule.moved if (o.operand, o.inward) == (one.operand, one.inward))
+    return next(same, 0.0)

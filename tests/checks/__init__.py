@@ -1,0 +1,1 @@
+"""The rungs of the ladder, their findings and diagnoses."""

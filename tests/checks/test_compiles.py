@@ -1,0 +1,260 @@
+"""What is said of a kernel that the TPU's compiler refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.checks.advice.libtpu import advice_for
+from grader.checks.compiles import finding_for
+from grader.model import Check, KernelCall, Operand, Place, Role
+from grader.tpu import Prediction
+from grader.tpu.libtpu_errors import Failure, Kind
+from grader.tpu.traffic import Traffic
+from grader.tpu.vmem import Allocation, Use, footprint
+from tests.support.making import FILE, call, operand
+
+MIB = 1 << 20
+
+
+def adding(rows: int, *scratch: Operand) -> KernelCall:
+    block = {"moves": True, "axes": (0,)}
+    return call(
+        operand("x_ref", (8192, 1024), (rows, 1024), **block),
+        operand("o_ref", (8192, 1024), (rows, 1024), Role.OUTPUT, **block),
+        *scratch,
+        grid=(8192 // rows,),
+    )
+
+
+def refused(failure: Failure, kernel: KernelCall | None = None, chip: str = "v5e") -> Prediction:
+    kernel = kernel or adding(8)
+    nothing = Traffic(kernel.name, kernel.grid, (), ())
+    return Prediction(chip, kernel, (), nothing, (), failure=failure)
+
+
+def too_large(kernel: KernelCall, wanted: int = 0, *more: Allocation) -> Failure:
+    taken = footprint(kernel)
+    return Failure(
+        Kind.VMEM,
+        "it needs more VMEM than it may have",
+        "Scoped allocation …",
+        wanted=wanted or sum(a.size for a in (*taken, *more)),
+        limit=16 * MIB,
+        allocations=(*taken, *more),
+    )
+
+
+def words(*refusals: Prediction) -> str:
+    finding = finding_for(refusals, FILE)
+    assert finding.check is Check.COMPILES
+    return f"{finding.phrase}\n" + " ".join(finding.message.split())
+
+
+def test_vmem_line_by_line() -> None:
+    kernel = adding(2048)
+    finding = finding_for([refused(too_large(kernel), kernel)], FILE)
+    assert finding.phrase == "needs 32 MiB of VMEM, 16 MiB are the limit on v5e"
+    assert finding.full == "Scoped allocation …"
+    assert finding.message.splitlines()[:6] == [
+        "The TPU's compiler refuses the kernel.",
+        "  vmem   double needs 32 MiB of VMEM on v5e; 16 MiB are the limit:",
+        "           x_ref  2 × f32[2048, 1024]    16 MiB",
+        "           o_ref  2 × f32[2048, 1024]    16 MiB",
+        "  why    A block that moves is there twice: the next one comes in while one is in use.",
+        "  fits   blocks (1024, 1024) of x_ref and o_ref would fit.",
+    ]
+    assert " ".join(finding.message.split()).endswith(
+        "try Smaller blocks, and a grid of more steps. Or ask for more: a v5e has 128 MiB, and a "
+        "kernel gets what compiler_params=pltpu.CompilerParams(vmem_limit_bytes=…) says."
+    )
+
+
+def test_what_blocks_and_scratch_do_not_explain() -> None:
+    kernel = adding(1024)
+    spilled = Allocation(Use.SPILL, "", "", 1, 6 * MIB)
+    said = words(refused(too_large(kernel, 0, spilled), kernel))
+    assert "spills values for which no register was left 6 MiB" in said
+    assert "loop over parts" in said
+    unknown = words(refused(too_large(kernel, 20 * MIB), kernel))
+    assert "values of the kernel's computation 4 MiB" in unknown
+    assert "blocks (512, 1024) of x_ref and o_ref would fit" in unknown
+
+
+def test_the_largest_comes_first() -> None:
+    kernel = adding(512, operand("acc_ref", (8192, 640), role=Role.SCRATCH))
+    said = words(refused(too_large(kernel), kernel))
+    assert said.index("acc_ref f32[8192, 640] 20 MiB") < said.index("x_ref 2 × f32[512, 1024]")
+    assert "fits" not in said
+    assert "The scratch alone takes most of it" in said
+
+
+def test_more_than_there_is() -> None:
+    """A larger limit is no help where the core has no more, or not enough."""
+    kernel = adding(2048)
+    assert "Or ask for more" not in words(refused(too_large(kernel), kernel, "v4"))
+    assert "Or ask for more" in words(refused(too_large(kernel), kernel, "v5p"))
+    assert "Or ask for more" not in words(refused(too_large(kernel, 150 * MIB), kernel))
+
+
+def test_one_buffer_needs_no_explanation() -> None:
+    kernel = call(
+        operand("x_ref", (4096, 1024)), operand("o_ref", (4096, 1024), role=Role.OUTPUT), grid=()
+    )
+    said = words(refused(too_large(kernel), kernel))
+    assert "is there twice" not in said
+    assert "x_ref f32[4096, 1024] 16 MiB" in said
+    assert "blocks (1024, 1024) of x_ref and o_ref would fit" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "phrase", "advice"),
+    [
+        (Kind.SMEM, "needs more SMEM than a v5e has", "keep tables in VMEM or HBM"),
+        (Kind.SEMAPHORES, "needs more semaphores than a v5e has", "waited on over and over"),
+        (Kind.HBM, "needs more HBM than a v5e has", "smaller arrays"),
+    ],
+)
+def test_other_memories(kind: Kind, phrase: str, advice: str) -> None:
+    table = Allocation(Use.WINDOW, "n_ref", "s32[400000]", 1, 1_600_000)
+    failure = Failure(kind, "…", "…", wanted=3 * MIB, limit=MIB, allocations=(table,))
+    said = words(refused(failure))
+    assert said.startswith(f"{phrase}\n")
+    assert "double needs 3 MiB of " in said
+    assert "on v5e, which has 1 MiB." in said
+    assert "takes n_ref s32[400000]" in said
+    assert advice in said
+
+
+def unsupported(message: str, operation: str = "", types: str = "") -> Failure:
+    return Failure(Kind.UNSUPPORTED, message, "the whole text", operation, types)
+
+
+def test_an_operation_line_by_line() -> None:
+    failure = Failure(
+        Kind.UNSUPPORTED,
+        "Not implemented: Only vector<i16> and vector<i32> are supported",
+        "the whole text",
+        operation="arith.muli",
+        types="(vector<32x128xi8>, vector<32x128xi8>) -> vector<32x128xi8>",
+        file=f"/somewhere/{FILE}",
+        place=Place(7, "o_ref[...] = x_ref[...] * x_ref[...]"),
+    )
+    finding = finding_for([refused(failure)], FILE)
+    assert finding.phrase == f"v5e refuses it: {failure.message}"
+    assert finding.full == "the whole text"
+    assert finding.message.splitlines() == [
+        "The TPU's compiler refuses the kernel.",
+        "  error  on v5e, in a multiplication of int8:",
+        "         Not implemented: Only vector<i16> and vector<i32> are supported",
+        "         (the whole text: pytest -vv)",
+        f"  line   {FILE}:7",
+        "             o_ref[...] = x_ref[...] * x_ref[...]",
+        "  why    The vector unit adds and compares 32-bit numbers, and few operations work on",
+        "         narrower ones: small dtypes are for storage and for the matrix unit.",
+        "  try    Cast after the load and back before the store:",
+        "             o_ref[...] = f(x_ref[...].astype(jnp.int32)).astype(o_ref.dtype)",
+    ]
+
+
+def test_a_line_of_another_file() -> None:
+    place = Place(7, "return x")
+    failure = Failure(Kind.UNSUPPORTED, "no", "no", file="/else/where.py", place=place)
+    assert "line /else/where.py:7 return x" in words(refused(failure))
+
+
+@pytest.mark.parametrize(
+    ("failure", "called", "why", "way"),
+    [
+        (
+            unsupported("Invalid vector type for load", "tpu.load", "(memref<16x128xf16, #t>)"),
+            "a load of float16",
+            "knows no float16",
+            "jnp.bfloat16",
+        ),
+        (
+            unsupported(
+                "cannot statically prove that index in dimension 1 is …", "tpu.vector_load"
+            ),
+            "a load",
+            "edge of a tile",
+            "pl.multiple_of(start, 128)",
+        ),
+        (
+            unsupported("Offsets along tiled dimensions must be aligned", "tpu.memref_slice"),
+            "a slice of a Ref",
+            "whole tiles",
+            "pl.multiple_of",
+        ),
+        (
+            unsupported("Bad lhs/rhs type", "tpu.matmul", "(vector<32x128xi32>) -> i32"),
+            "a matmul of int32",
+            "matrix unit",
+            "jnp.dot(",
+        ),
+        (
+            unsupported("Not implemented: Multiple source vregs", "tpu.dynamic_gather"),
+            "a gather",
+            "within one register",
+            "one-hot",
+        ),
+        (
+            unsupported("unsupported shape cast", "tpu.reshape", "(vector<48x128xf32>)"),
+            "a reshape of float32",
+            "lane",
+            "outside the kernel",
+        ),
+        (
+            unsupported("The last dim size is not 128", "tpu.strided_load"),
+            "a strided load",
+            "skips rows",
+            "second-to-last",
+        ),
+        (
+            unsupported("failed to legalize", "arith.maxsi", "(vector<8x128x2xi16>)"),
+            "a maximum of int16",
+            "32-bit numbers",
+            "jnp.int32",
+        ),
+        (
+            unsupported("failed to legalize", "math.exp", "(vector<8x128x4xf8E5M2>)"),
+            "exp of float8_e5m2",
+            "32-bit numbers",
+            "jnp.float32",
+        ),
+        (
+            unsupported("Invalid vector register cast", "tpu.bitcast_vreg", "(vector<8x128xi1>)"),
+            "bitcast_vreg of bool",
+            "A mask",
+            "jnp.where(mask, 1, 0)",
+        ),
+        (unsupported("it rains", "tpu.rain"), "rain", "", "outside the kernel"),
+        (Failure(Kind.INTERNAL, "RuntimeError: float16", "…"), "", "", "outside the kernel"),
+    ],
+)
+def test_advice(failure: Failure, called: str, why: str, way: str) -> None:
+    advice = advice_for(failure)
+    assert advice.called == called
+    assert why in advice.why
+    assert bool(why) == bool(advice.why)
+    assert way in advice.way
+    said = words(refused(failure))
+    assert " ".join(advice.way.split()) in said
+
+
+def test_several_chips() -> None:
+    """Alike refusals are explained once; each other one by itself."""
+    kernel = adding(2048)
+    said = words(
+        refused(unsupported("it rains"), chip="v4"),
+        refused(too_large(kernel), kernel, chip="v5e"),
+        refused(unsupported("it rains"), chip="v6e"),
+    )
+    assert said.startswith("v4 and v6e refuse it: it rains\n")
+    assert said.count("it rains") == 2
+    assert "error on v4 and v6e, it rains" in said
+    assert "32 MiB of VMEM on v5e" in said
+
+
+def test_the_full_texts_of_all() -> None:
+    refusals = [refused(unsupported("it rains")), refused(too_large(adding(2048)), chip="v6e")]
+    assert finding_for(refusals, FILE).full == "the whole text\n\nScoped allocation …"

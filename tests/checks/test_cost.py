@@ -1,0 +1,166 @@
+"""The third star: bytes and cycles beside par's, and what a learner is told who misses it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from grader.checks import cost
+from grader.checks.evidence import Evidence, WayToChip
+from grader.exercise.keys import Slack
+from grader.grading.ladder import verdict
+from grader.model import MOST_STARS, Accident, Check, Cost, Problem, Stage, State
+from grader.tpu import OnChip, Prediction
+from tests.support.making import attempt, evidence
+from tests.support.predicted import matmul, prediction, refused, rows, schedule
+
+PAR = prediction(schedule(cycles=1000, size=1_000_000))
+
+
+def beside(
+    own: Prediction | OnChip | Accident, par: Prediction | OnChip = PAR, **others: Any
+) -> Evidence:
+    """A right attempt that was predicted as `own`, beside par."""
+    both = [OnChip(None, (side,)) if isinstance(side, Prediction) else side for side in (own, par)]
+    return evidence(attempt(), way=WayToChip(*both), **others)
+
+
+def own(cycles: float = 1000, size: int = 1_000_000, **others: Any) -> Prediction:
+    return prediction(schedule(cycles=cycles, size=size, issue=900), **others)
+
+
+@pytest.mark.parametrize(
+    ("cycles", "size", "slack", "passes"),
+    [
+        (1000, 1_000_000, Slack(), True),
+        (500, 500_000, Slack(), True),
+        (1149, 1_000_000, Slack(), True),
+        (1151, 1_000_000, Slack(), False),
+        (1000, 1_100_000, Slack(), True),
+        (1000, 1_101_000, Slack(), False),
+        (1151, 1_000_000, Slack(cycles=0.2), True),
+        (1000, 1_101_000, Slack(bytes=0.2), True),
+        (1001, 1_000_000, Slack(cycles=0), False),
+    ],
+)
+def test_what_passes_within_the_slack(cycles: float, size: int, slack: Slack, passes: bool) -> None:
+    found = cost.check(beside(own(cycles, size), slack=slack))
+    assert (found is None) == passes
+    if found:
+        assert found.check is Check.COST
+
+
+def test_missing_par_costs_a_star_and_fails_only_where_par_is_required() -> None:
+    slow = own(cycles=3000)
+    state, stars, finding = verdict(beside(slow))
+    assert (state, stars) == (State.PASSED, MOST_STARS - 1)
+    assert finding is not None
+    assert verdict(beside(slow, par_required=True))[:2] == (State.FAILED, MOST_STARS - 1)
+    assert verdict(beside(own())) == (State.PASSED, MOST_STARS, None)
+
+
+def test_the_numbers_are_told_beside_pars_with_what_passes() -> None:
+    found = cost.check(beside(own(cycles=3000, size=4_000_000)))
+    assert found is not None
+    assert found.phrase.startswith("4.0× par's HBM bytes")
+    message = " ".join(found.message.split())
+    assert "moves 3.81 MiB between HBM and the chip; par moves 977 KiB" in message
+    assert "(4.00×, up to 1.10× passes)" in message
+    assert "2 µs predicted on a v5e; par 667 ns (3.00×, up to 1.15× passes)" in message
+
+
+def test_only_what_is_over_names_the_phrase() -> None:
+    found = cost.check(beside(own(cycles=3000)))
+    assert found is not None
+    assert found.phrase.startswith("3.0× par's time")
+
+
+def test_the_costliest_cause_is_named_with_what_to_try() -> None:
+    again = rows(matmul(), counts=(32, 8, 4))
+    moving = own(cycles=3000, size=4_000_000, traffic=again)
+    found = cost.check(beside(moving))
+    assert found is not None
+    assert "reads x_ref 4.0× as much as par" in found.phrase
+    assert "  why" in found.message
+    assert "  try" in found.message
+
+
+def test_the_costs_go_into_the_grade() -> None:
+    assert cost.compared(beside(own(2000, 3_000_000))) == Cost(
+        "v5e", 3_000_000, 1_000_000, 2000, 1000
+    )
+
+
+def unscheduled(unknown: str = "libtpu is not installed", **of_x: Any) -> Prediction:
+    return prediction(traffic=rows(matmul(), **of_x), unknown=unknown)
+
+
+def test_without_the_compiler_the_bytes_alone_are_judged() -> None:
+    par = unscheduled()
+    assert cost.check(beside(unscheduled(), par)) is None
+    twice = replace(par, traffic=rows(matmul(), counts=(16, 8, 4)))
+    found = cost.check(beside(twice, par))
+    assert found is not None
+    assert "HBM bytes" in found.phrase
+    assert "predicted on" not in found.message
+    compared = cost.compared(beside(twice, par))
+    assert compared is not None
+    assert compared.cycles is None
+    assert compared.bytes == twice.traffic.bytes
+
+
+def test_both_sides_are_counted_in_the_same_way() -> None:
+    """A schedule on one side only: index maps are compared with index maps."""
+    compared = cost.compared(beside(own(size=9_000_000), unscheduled("a DMA")))
+    assert compared is not None
+    assert compared.bytes == compared.par_bytes == own().traffic.bytes
+
+
+def test_a_chip_whose_times_are_doubtful_is_judged_by_bytes() -> None:
+    par = replace(PAR, chip="tpu7x")
+    slow = replace(own(cycles=9000), chip="tpu7x")
+    assert cost.check(beside(slow, par, chips=("tpu7x",))) is None
+    much = replace(own(size=9_000_000), chip="tpu7x")
+    assert cost.check(beside(much, par, chips=("tpu7x",))) is not None
+
+
+def test_the_first_chip_is_the_one_that_is_judged_on() -> None:
+    other = replace(own(cycles=9000), chip="v6e")
+    par = OnChip(None, (PAR, replace(PAR, chip="v6e")))
+    both = OnChip(None, (own(), other))
+    assert cost.check(beside(both, par, chips=("v5e", "v6e"))) is None
+    assert cost.check(beside(both, par, chips=("v6e", "v5e"))) is not None
+
+
+def test_several_kernels_are_added_up() -> None:
+    par = OnChip(None, (PAR, PAR))
+    assert cost.check(beside(own(2000, 2_000_000), par)) is None
+    assert cost.check(beside(OnChip(None, (own(), own(2000))), par)) is not None
+
+
+def test_a_star_is_not_given_on_trust() -> None:
+    dark = unscheduled("a DMA from HBM to HBM", bytes=None, moves=None, note="copied by itself")
+    found = cost.check(beside(dark))
+    assert found is not None
+    assert found.phrase == "no verdict: a DMA from HBM to HBM"
+    assert verdict(beside(dark))[:2] == (State.PASSED, MOST_STARS - 1)
+
+
+@pytest.mark.parametrize(
+    "par",
+    [
+        refused(),
+        OnChip(Problem(Stage.LOWER, "NotLowered", "sort")),
+        unscheduled("a DMA", bytes=None, moves=None, note="copied by itself"),
+        OnChip(),
+    ],
+)
+def test_where_par_itself_has_no_cost_nothing_is_asked(par: Prediction | OnChip) -> None:
+    assert cost.check(beside(own(cycles=9000), par)) is None
+
+
+def test_a_process_that_died_while_par_was_compiled_costs_nothing() -> None:
+    died = WayToChip(OnChip(None, (own(),)), Accident("crashed", "It crashed."))
+    assert cost.check(evidence(attempt(), way=died)) is None

@@ -1,0 +1,696 @@
+"""Each known pattern of a wrong result is recognised, and is not seen where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from grader.checks.compare import Comparison, Index, Sum, tolerance
+from grader.checks.diagnoses import DIAGNOSES, Diagnosis, Suspect, diagnose, headline, map_of_blocks
+from grader.checks.diagnoses.amounts import (
+    all_zero,
+    factor_of_the_row,
+    input_unchanged,
+    overflowed,
+    rounded_too_early,
+    same_amount,
+    same_factor,
+)
+from grader.checks.diagnoses.places import (
+    another_block,
+    left_over,
+    one_share_of_the_sum,
+    only_the_first,
+    only_the_last,
+    rows_reordered,
+    transposed,
+)
+from grader.checks.diagnoses.unwritten import (
+    computed_nan,
+    never_stored,
+    never_visited,
+    padding_used,
+    read_before_written,
+    shared_by_parallel_steps,
+)
+from grader.exercise.keys import Roundings
+from grader.model import Operand, Role, Share, Touch, Walk
+from tests.support.making import X, array, call, operand, output
+
+Values = np.ndarray[Any, Any]
+NOISE = 100 * np.random.default_rng(7).standard_normal(X.shape)
+ROWS = (8, 128)  # four blocks of X
+LAST = (slice(24, 32), slice(None))
+
+# ---- how a suspect is made ----
+
+
+def suspect(
+    actual: Values,
+    expected: Values = X,
+    block: Index = ROWS,
+    dtype: str = "float32",
+    **others: Any,
+) -> Suspect:
+    allowed = tolerance(expected, dtype, Roundings(), Sum())
+    return Suspect(Comparison("o_ref", dtype, actual, expected, allowed, block), **others)
+
+
+def with_part(part: Any, value: Any, base: Values = X) -> Values:
+    changed = base.copy()
+    changed[part] = value
+    return changed
+
+
+def bfloat16(values: Values) -> Values:
+    return values.astype(ml_dtypes.bfloat16).astype(np.float64)
+
+
+def walk(*blocks: Index) -> Walk:
+    """One output over a grid of one dimension."""
+    return Walk(tuple((i,) for i in range(len(blocks))), (blocks,))
+
+
+def kernel(*operands: Operand, **others: Any) -> dict[str, Any]:
+    return {"call": call(*operands, **others), "output": 0}
+
+
+def scratch(first: Touch) -> Operand:
+    return operand("acc_ref", ROWS, role=Role.SCRATCH, first=first)
+
+
+EVERY_ROW = walk((0, 0), (1, 0), (2, 0), (3, 0))
+RAGGED = operand("x_ref", (30, 128), ROWS)
+SQUARES = np.random.default_rng(1).standard_normal((16, 16))
+
+
+def swapped_rows() -> Values:
+    return np.concatenate([X[8:16], X[:8], X[16:]])
+
+
+def blockwise_transposed() -> Values:
+    tiles = SQUARES.reshape(2, 8, 2, 8)
+    return tiles.transpose(0, 3, 2, 1).reshape(16, 16)
+
+
+def never_cleared() -> Values:
+    """Each block holds its own sum plus that of all before."""
+    return X.reshape(4, 8, 128).cumsum(0).reshape(X.shape)
+
+
+def share_of(which: str, value: Values) -> tuple[Share, Values]:
+    return Share("x_ref", 1, which, (array(value),)), value
+
+
+#: By function: a suspect that shows its pattern and no earlier one, and what the phrase says.
+SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
+    shared_by_parallel_steps: (
+        suspect(NOISE, **kernel(output(axes=()), parallel=(0,))),
+        "grid dimension 0 is not parallel",
+    ),
+    never_visited: (
+        suspect(with_part(LAST, np.nan), walk=walk((0, 0), (1, 0), (2, 0)), **kernel(output())),
+        "block (3, 0) never written",
+    ),
+    never_stored: (
+        suspect(
+            with_part(LAST, np.nan),
+            walk=EVERY_ROW,
+            with_zeros=with_part(LAST, 0.0),
+            **kernel(output()),
+        ),
+        "block (3, 0) never written",
+    ),
+    read_before_written: (
+        suspect(np.full_like(X, np.nan), with_zeros=X, **kernel(output(), scratch(Touch.READ))),
+        "acc_ref read before it was written",
+    ),
+    padding_used: (
+        suspect(np.full_like(X, np.nan), with_zeros=X, **kernel(RAGGED, output())),
+        "padding of x_ref was used",
+    ),
+    computed_nan: (
+        suspect(with_part(LAST, np.nan), with_zeros=with_part(LAST, np.nan)),
+        "NaN from arithmetic",
+    ),
+    overflowed: (suspect(with_part((0, 0), np.inf)), "overflow to inf"),
+    all_zero: (suspect(with_part(LAST, 0.0)), "zeros where values belong"),
+    input_unchanged: (suspect(X, X + 10, inputs={"y": NOISE, "x": X}), "equals x, unchanged"),
+    same_amount: (suspect(X - 2.5), "off by the same amount: -2.5"),
+    same_factor: (suspect(X / 8), "off by the same factor: 0.125"),
+    another_block: (
+        suspect(swapped_rows()),
+        "block (0, 0) holds what belongs in block (1, 0)",
+    ),
+    one_share_of_the_sum: (
+        suspect(NOISE, block=X.shape, shares=(share_of("last", X), share_of("first", NOISE))),
+        "only the first block of x_ref counts",
+    ),
+    left_over: (
+        suspect(never_cleared()),
+        "block (1, 0) still holds what was summed for block (0, 0)",
+    ),
+    transposed: (suspect(blockwise_transposed(), SQUARES, (8, 8)), "blocks are transposed"),
+    rows_reordered: (suspect(X[::-1], block=X.shape), "rows are in another order"),
+    factor_of_the_row: (
+        suspect(X * np.linspace(0.5, 3, 32)[:, None]),
+        "each row is off by a factor of its own",
+    ),
+    rounded_too_early: (suspect(bfloat16(X)), "rounded too early"),
+    only_the_last: (
+        suspect(with_part(LAST, NOISE[LAST])),
+        "only the last block is wrong",
+    ),
+    only_the_first: (
+        suspect(with_part(np.s_[8:], NOISE[8:])),
+        "only the first block is right",
+    ),
+}
+
+each = pytest.mark.parametrize("pattern", SHOWN, ids=lambda pattern: pattern.__name__)
+
+
+@each
+def test_pattern_is_recognised(pattern: Callable[[Suspect], Diagnosis | None]) -> None:
+    shown, phrase = SHOWN[pattern]
+    found = pattern(shown)
+    assert found is not None
+    assert phrase in found.phrase
+    assert found.why.endswith(".")
+    assert diagnose(shown) == found
+
+
+@each
+def test_pattern_is_not_seen_in_noise(pattern: Callable[[Suspect], Diagnosis | None]) -> None:
+    kernel_of = kernel(operand("x_ref", X.shape, ROWS), output(), scratch(Touch.WRITE))
+    noise = suspect(
+        NOISE,
+        walk=EVERY_ROW,
+        with_zeros=NOISE,
+        inputs={"x": X},
+        shares=(share_of("first", X / 2),),
+        **kernel_of,
+    )
+    assert pattern(noise) is None
+
+
+def test_every_pattern_is_asked_for_and_shown() -> None:
+    assert set(DIAGNOSES) == set(SHOWN)
+    assert len(DIAGNOSES) == len(SHOWN)
+
+
+def test_noise_has_no_diagnosis() -> None:
+    assert diagnose(suspect(NOISE)) is None
+
+
+def why(pattern: Callable[[Suspect], Diagnosis | None], shown: Suspect) -> str:
+    found = pattern(shown)
+    assert found is not None
+    return f"{found.phrase}\n{found.why}"
+
+
+# ---- the grid ----
+
+
+def test_parallel_steps_with_blocks_of_their_own_are_fine() -> None:
+    rows = output(axes=(0,))
+    assert shared_by_parallel_steps(suspect(NOISE, **kernel(rows, parallel=(0,)))) is None
+    assert shared_by_parallel_steps(suspect(NOISE, **kernel(rows, grid=(4, 2)))) is None
+    one_step = kernel(rows, grid=(4, 1), parallel=(0, 1))
+    assert shared_by_parallel_steps(suspect(NOISE, **one_step)) is None
+    assert shared_by_parallel_steps(suspect(NOISE)) is None
+
+
+def test_the_dimension_and_the_output_that_parallel_steps_share() -> None:
+    other = operand("sum_ref", (32, 128), ROWS, Role.OUTPUT, axes=(0,))
+    shared = kernel(output(axes=(0, 1)), other, grid=(4, 2), parallel=(0, 1))
+    said = why(shared_by_parallel_steps, suspect(NOISE, **shared))
+    assert "grid dimension 1 is not parallel" in said
+    assert "blocks of sum_ref" in said
+    assert "a race" in said
+    assert "Mark that dimension arbitrary" in said
+
+
+def test_blocks_that_no_step_leads_to_are_counted() -> None:
+    shown = suspect(np.full_like(X, np.nan), walk=walk((0, 0), (1, 0)), output=0)
+    said = why(never_visited, shown)
+    assert "blocks (2, 0) and (3, 0) never written" in said
+    assert "The grid has 2 steps, the result 4 blocks" in said
+    assert never_visited(replace(shown, walk=EVERY_ROW)) is None
+    assert never_visited(replace(shown, walk=None)) is None
+
+
+def test_a_block_of_a_vector_is_a_plain_number() -> None:
+    shown = suspect(np.full(32, np.nan), np.ones(32), (8,), walk=walk((0,), (1,), (2,)), output=0)
+    assert "block 3 never written" in why(never_visited, shown)
+
+
+# ---- NaN ----
+
+
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [
+        (Touch.NOTHING, "The kernel's body never stores to o_ref"),
+        (Touch.GUARDED_WRITE, "under a condition that does not hold"),
+        (Touch.WRITE, "The kernel stores nothing there"),
+    ],
+)
+def test_why_nothing_was_stored(first: Touch, reason: str) -> None:
+    shown = suspect(
+        with_part(LAST, np.nan), with_zeros=with_part(LAST, 0.0), **kernel(output(first=first))
+    )
+    assert reason in why(never_stored, shown)
+
+
+def test_elements_that_were_not_stored_are_told_in_indices_of_the_array() -> None:
+    part = (slice(26, 28), slice(64, 128))
+    shown = suspect(with_part(part, np.nan), with_zeros=with_part(part, 0.0))
+    assert "In o_ref, elements [26:28, 64:128] never written" in why(never_stored, shown)
+
+
+def test_elements_that_become_numbers_were_stored() -> None:
+    nan = with_part(LAST, np.nan)
+    assert never_stored(suspect(nan, with_zeros=with_part(LAST, 1.0))) is None
+    assert never_stored(suspect(nan, with_zeros=nan)) is None
+    assert never_stored(suspect(nan)) is None
+    zeros = np.zeros_like(X)  # a product of zeros and garbage tells nothing about stores
+    assert never_stored(suspect(with_part(LAST, np.nan, zeros), zeros, with_zeros=zeros)) is None
+
+
+@pytest.mark.parametrize(
+    ("operands", "name", "words"),
+    [
+        ((output(), scratch(Touch.READ)), "acc_ref", "The first thing the kernel does to it"),
+        ((output(), scratch(Touch.GUARDED_WRITE)), "acc_ref", "only under a condition"),
+        ((output(first=Touch.READ),), "o_ref", "An output block starts as whatever"),
+        ((output(first=Touch.GUARDED_WRITE),), "o_ref", "only under a condition"),
+        # What is surely read first comes before what may be; scratch before outputs.
+        ((output(first=Touch.READ), scratch(Touch.GUARDED_WRITE)), "o_ref", "to read it"),
+        ((output(first=Touch.GUARDED_WRITE), scratch(Touch.GUARDED_WRITE)), "acc_ref", "Scratch"),
+    ],
+)
+def test_what_was_read_before_it_was_written(
+    operands: tuple[Operand, ...], name: str, words: str
+) -> None:
+    shown = suspect(np.full_like(X, np.nan), with_zeros=X - 1, **kernel(*operands))
+    said = why(read_before_written, shown)
+    assert f"{name} is read before it was written" in said
+    assert words in said
+
+
+def test_nothing_was_read_too_early() -> None:
+    nan = np.full_like(X, np.nan)
+    written = kernel(output(), scratch(Touch.WRITE))
+    assert read_before_written(suspect(nan, with_zeros=X, **written)) is None
+    read = kernel(output(), scratch(Touch.READ))
+    assert read_before_written(suspect(nan, with_zeros=nan, **read)) is None
+    assert read_before_written(suspect(NOISE, with_zeros=X, **read)) is None
+    assert read_before_written(suspect(nan, **read)) is None
+
+
+def test_padding_is_told_with_its_sizes() -> None:
+    shown, _ = SHOWN[padding_used]
+    said = why(padding_used, shown)
+    assert "dimension 0 has 30 elements in blocks of 8" in said
+    assert "holds only 6 of them" in said
+    whole = kernel(operand("x_ref", (32, 128), ROWS), output())
+    assert padding_used(replace(shown, **whole)) is None
+    assert padding_used(replace(shown, with_zeros=shown.result.actual)) is None
+    squeezed = kernel(operand("x_ref", (30, 128), (None, 128)), output())
+    assert padding_used(replace(shown, **squeezed)) is None
+
+
+def test_padding_along_a_dimension_that_the_result_has_not_is_the_likelier() -> None:
+    """The other may spoil only what lies past the result's own edge."""
+    ragged = kernel(operand("x_ref", (30, 100), (8, 64)), output())
+    total = np.ones(30)
+    shown = suspect(np.full(30, np.nan), total, (8,), with_zeros=total, **ragged)
+    assert "dimension 1 has 100 elements in blocks of 64" in why(padding_used, shown)
+
+
+def test_nan_that_is_expected_or_garbage_is_not_computed() -> None:
+    nan = with_part((0, 0), np.nan)
+    assert computed_nan(suspect(nan, with_zeros=X + 1)) is None
+    noise = with_part((0, 0), np.nan, NOISE)
+    assert computed_nan(suspect(noise, nan, with_zeros=noise)) is None
+    assert computed_nan(suspect(nan)) is None
+
+
+# ---- numbers ----
+
+
+def test_overflowed_elements_are_counted() -> None:
+    assert "1 element overflowed" in why(overflowed, suspect(with_part((0, 0), -np.inf)))
+    assert "8 elements overflowed" in why(overflowed, suspect(with_part(np.s_[:8, 0], np.inf)))
+    expected = with_part((0, 0), np.inf)
+    assert overflowed(suspect(with_part((0, 0), np.inf, NOISE), expected)) is None
+
+
+def test_one_wrong_element_that_is_no_zero() -> None:
+    zeros = with_part(LAST, 0.0)
+    assert all_zero(suspect(with_part((31, 5), 1e-3, zeros))) is None
+    assert all_zero(suspect(with_part((31, 5), np.nan, zeros))) is None
+
+
+def test_an_input_of_another_shape_or_with_a_change_is_not_the_result() -> None:
+    shown = suspect(X, X + 10, inputs={"x": with_part((3, 3), 0.0), "y": X[:8]})
+    assert input_unchanged(shown) is None
+
+
+def test_amounts_that_differ_are_not_the_same() -> None:
+    assert same_amount(suspect(with_part((0, 0), X[0, 0] + 3, X + 2))) is None
+    assert same_amount(suspect(with_part((0, 0), X[0, 0] + 2))) is None, "one element tells nothing"
+    assert same_amount(suspect(with_part((0, 0), np.nan, X + 2))) is None
+    assert same_amount(suspect(with_part(LAST, X[LAST] + 2))), "the other blocks may be right"
+
+
+def test_factors_that_differ_are_not_the_same() -> None:
+    assert same_factor(suspect(with_part((0, 0), X[0, 0] * 4, X * 2))) is None
+    assert same_factor(suspect(with_part((0, 0), X[0, 0] * 2))) is None, "one element tells nothing"
+    assert same_factor(suspect(with_part((0, 0), np.inf, X * 2))) is None
+    assert same_factor(suspect(with_part(LAST, -X[LAST]))), "the other blocks may be right"
+
+
+@pytest.mark.parametrize(("pattern", "wrong"), [(same_amount, X + 3), (same_factor, X * 3)])
+def test_bfloat16_rounds_on_top_of_amount_and_factor(
+    pattern: Callable[[Suspect], Diagnosis | None], wrong: Values
+) -> None:
+    assert ": 3" in why(pattern, suspect(bfloat16(wrong), bfloat16(X), dtype="bfloat16"))
+
+
+def test_each_row_has_a_factor_of_its_own() -> None:
+    """As where a softmax is divided by a sum that was not rescaled."""
+    factors = np.linspace(0.5, 3, 24)[:, None]
+    said = why(factor_of_the_row, suspect(with_part(slice(8, 32), X[8:] * factors)))
+    assert "off by a factor of its own, from 0.5 to 3" in said
+    heads = np.stack([X, 2 * X]), np.stack([X * 2, X * 8])
+    assert "from 2 to 4" in why(factor_of_the_row, suspect(heads[1], heads[0], (1, *ROWS)))
+    rounded = bfloat16(np.concatenate([X[:8], X[8:] * factors]))
+    assert factor_of_the_row(suspect(rounded, bfloat16(X), dtype="bfloat16"))
+
+
+def test_rows_that_no_factor_explains() -> None:
+    factors = np.linspace(0.5, 3, 32)[:, None]
+    scaled = X * factors
+    assert factor_of_the_row(suspect(with_part((5, 7), 9.0, scaled))) is None, "one element more"
+    assert factor_of_the_row(suspect(with_part((5, 7), np.nan, scaled))) is None
+    assert factor_of_the_row(suspect(with_part(5, 0.0, scaled))) is None, "a row is missing"
+    assert factor_of_the_row(suspect(with_part(5, X[5] * 2))) is None, "one row tells nothing"
+    assert factor_of_the_row(suspect(scaled[:, 0], X[:, 0], (8,))) is None, "no rows"
+    zeros = with_part(5, 0.0)
+    assert factor_of_the_row(suspect(zeros + scaled, zeros)) is None, "nothing to multiply"
+
+
+def test_integers_are_off_by_an_exact_amount() -> None:
+    whole = np.arange(32.0)
+    assert "amount: 1" in why(same_amount, suspect(whole + 1, whole, (8,), "int32"))
+    assert "factor: 3" in why(same_factor, suspect(whole * 3, whole, (8,), "int32"))
+
+
+def test_small_errors_are_neither_an_amount_nor_a_factor() -> None:
+    """Two elements of a bfloat16 result, one a little too large and one a little too small."""
+    got = with_part((slice(0, 1), slice(0, 2)), X[0, :2] * (1 + 3 * 2.0**-8 * np.array([1, -1])))
+    assert "off by" not in str(diagnose(suspect(got, dtype="bfloat16")))
+
+
+# ---- blocks ----
+
+
+def test_exchanged_blocks_are_told_by_row_and_column() -> None:
+    said = why(another_block, suspect(swapped_rows()))
+    assert "block row 0 looks like block row 1's values" in said
+    assert "2 blocks of o_ref hold what belongs in block elsewhere" in said
+    assert "Look at the index maps" in said
+    columns = np.concatenate([SQUARES[:, 8:], SQUARES[:, :8]], 1)
+    said = why(another_block, suspect(columns, SQUARES, (8, 8)))
+    assert "block column 0 looks like block column 1's values" in said
+    vector = np.arange(32.0)
+    said = why(another_block, suspect(np.tile(vector[:8], 4), vector, (8,)))
+    assert "block 1 looks like block 0's values, block 2 looks like block 0's values" in said
+
+
+def test_moves_that_no_dimension_explains_are_listed() -> None:
+    tiles = {(i, j): SQUARES[8 * i : 8 * i + 8, 8 * j : 8 * j + 8] for i in (0, 1) for j in (0, 1)}
+    moved = np.block([[tiles[1, 1], tiles[0, 1]], [tiles[1, 0], tiles[0, 0]]])
+    said = why(another_block, suspect(moved, SQUARES, (8, 8)))
+    assert "(0, 0) holds block (1, 1)'s; (1, 1) holds block (0, 0)'s" in said
+
+
+def test_every_wrong_block_must_have_a_home() -> None:
+    stray = with_part(np.s_[8:16], NOISE[8:16], swapped_rows())
+    assert another_block(suspect(stray)) is None
+    assert another_block(suspect(X[::-1], block=X.shape)) is None, "one block has no other"
+
+
+def test_the_share_names_what_is_lost() -> None:
+    first = suspect(NOISE, shares=(share_of("first", NOISE),))
+    assert "what later grid steps add is lost" in why(one_share_of_the_sum, first)
+    last = suspect(NOISE, shares=(share_of("last", NOISE),))
+    said = why(one_share_of_the_sum, last)
+    assert "only the last block of x_ref counts" in said
+    assert "along its dimension 1" in said
+    assert "what earlier grid steps add is lost" in said
+
+
+def test_stale_values_must_explain_every_wrong_block() -> None:
+    shown = never_cleared()
+    assert left_over(suspect(with_part(LAST, NOISE[LAST], shown))) is None
+    assert left_over(suspect(with_part((0, 0), np.nan, shown))) is None
+    assert left_over(suspect(shown, block=X.shape)) is None
+
+
+def test_a_block_that_is_not_turned() -> None:
+    turned = with_part(np.s_[:8, :8], 9.0, blockwise_transposed())
+    assert transposed(suspect(turned, SQUARES, (8, 8))) is None
+    assert transposed(suspect(np.arange(8.0)[::-1], np.arange(8.0), (4,))) is None
+
+
+def test_elements_of_a_vector_in_another_order() -> None:
+    vector = np.random.default_rng(2).standard_normal(32)
+    backwards = np.concatenate([block[::-1] for block in np.split(vector, 4)])
+    assert "elements are in another order" in why(rows_reordered, suspect(backwards, vector, (8,)))
+    assert rows_reordered(suspect(vector[::-1], vector, (8,))) is None, "not within the blocks"
+
+
+def test_rows_with_other_values_are_not_reordered() -> None:
+    changed = with_part((3, 100), 50.0, X[::-1])
+    assert rows_reordered(suspect(changed, block=X.shape)) is None
+    assert rows_reordered(suspect(with_part((3, 0), np.nan, X[::-1]), block=X.shape)) is None
+
+
+def test_large_errors_and_integers_are_not_rounding() -> None:
+    rounded = bfloat16(X)
+    assert rounded_too_early(suspect(X + 0.1 * NOISE / 100)) is None
+    assert rounded_too_early(suspect(X + 1e-6 * NOISE)) is None, "float32's own size"
+    assert rounded_too_early(suspect(with_part((0, 0), np.nan, rounded))) is None
+    assert (
+        rounded_too_early(suspect(np.arange(100.0) + 1, np.arange(100.0), (100,), "int32")) is None
+    )
+
+
+def test_an_expected_infinity_is_not_rounding() -> None:
+    assert rounded_too_early(suspect(X, with_part((0, 0), np.inf))) is None
+
+
+def test_a_ragged_last_block_is_told() -> None:
+    ragged, noise = X[:30], NOISE[:30]
+    shown = suspect(with_part(np.s_[24:], noise[24:], ragged), ragged)
+    assert "holds only 6 of 8 elements" in why(only_the_last, shown)
+    assert "elements" not in why(only_the_last, SHOWN[only_the_last][0])
+
+
+def test_first_and_last_are_told_along_their_axis() -> None:
+    columns = with_part(np.s_[:, 8:], 77.0, SQUARES)
+    shown = suspect(columns, SQUARES, (8, 8))
+    assert "Along dimension 1 only the last block is wrong" in why(only_the_last, shown)
+    assert "Along dimension 1 only the first block is right" in why(only_the_first, shown)
+    middle = suspect(with_part(np.s_[8:16], NOISE[8:16]))
+    assert only_the_last(middle) is None
+    assert only_the_first(middle) is None
+
+
+# ---- where patterns overlap ----
+
+
+SYMMETRIC = SQUARES + SQUARES.T
+OVERFLOWN = with_part((1, 1), np.inf)
+CORNER = SQUARES[:8, :8]
+TURN = CORNER.T - CORNER
+
+OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
+    "a race leaves memory unwritten": (
+        suspect(
+            np.full_like(X, np.nan),
+            walk=walk((0, 0), (0, 0)),
+            with_zeros=np.zeros_like(X),
+            **kernel(output(axes=()), parallel=(0,)),
+        ),
+        shared_by_parallel_steps,
+        never_visited,
+    ),
+    "a block never visited is never stored": (
+        suspect(
+            with_part(LAST, np.nan),
+            walk=walk((0, 0), (1, 0), (2, 0)),
+            with_zeros=with_part(LAST, 0.0),
+            **kernel(output()),
+        ),
+        never_visited,
+        never_stored,
+    ),
+    "zeros remain of an output that is read first": (
+        suspect(
+            np.full_like(X, np.nan),
+            with_zeros=np.zeros_like(X),
+            **kernel(output(first=Touch.READ)),
+        ),
+        never_stored,
+        read_before_written,
+    ),
+    "scratch is read first and an input is ragged": (
+        suspect(
+            np.full_like(X, np.nan),
+            with_zeros=X,
+            **kernel(RAGGED, output(), scratch(Touch.READ)),
+        ),
+        read_before_written,
+        padding_used,
+    ),
+    "NaN and infinity": (
+        suspect(with_part((0, 0), np.nan, OVERFLOWN), with_zeros=with_part((0, 0), np.nan)),
+        computed_nan,
+        overflowed,
+    ),
+    "an unchanged input of zeros": (
+        suspect(np.zeros_like(X), inputs={"x": np.zeros_like(X)}),
+        all_zero,
+        input_unchanged,
+    ),
+    "zero times the value": (suspect(np.zeros_like(X)), all_zero, same_factor),
+    "an unchanged input lacks the amount": (
+        suspect(X, X + 10, inputs={"x": X}),
+        input_unchanged,
+        same_amount,
+    ),
+    "an unchanged input lacks the factor": (
+        suspect(X, 2 * X, inputs={"x": X}),
+        input_unchanged,
+        same_factor,
+    ),
+    "one value everywhere": (suspect(X * 0 + 6, X * 0 + 2), same_amount, same_factor),
+    "a block that looks like its double": (
+        suspect(np.tile(X[:8], (2, 1)) * 2, np.concatenate([X[:8], 2 * X[:8]])),
+        same_factor,
+        another_block,
+    ),
+    "mirror images across the diagonal": (
+        suspect(
+            np.block(
+                [[SYMMETRIC[:8, :8], SYMMETRIC[8:, :8]], [SYMMETRIC[:8, 8:], SYMMETRIC[8:, 8:]]]
+            ),
+            SYMMETRIC,
+            (8, 8),
+        ),
+        another_block,
+        transposed,
+    ),
+    "the last block alone, in place of the first": (
+        suspect(
+            np.concatenate([X[8:16], X[8:16]]),
+            X[:16],
+            shares=(share_of("last", np.concatenate([X[8:16], X[8:16]])),),
+        ),
+        another_block,
+        one_share_of_the_sum,
+    ),
+    "the first share is carried on": (
+        suspect(never_cleared(), shares=(share_of("first", never_cleared()),)),
+        one_share_of_the_sum,
+        left_over,
+    ),
+    "turned by what was left": (
+        suspect(np.concatenate([TURN, CORNER.T]), np.concatenate([TURN, CORNER]), (8, 8)),
+        left_over,
+        transposed,
+    ),
+    "rows that are alike": (
+        suspect(1 + X[::-1] / 100, 1 + X / 100, X.shape),
+        rows_reordered,
+        rounded_too_early,
+    ),
+    "sums are carried on from the first block": (
+        suspect(never_cleared()),
+        left_over,
+        only_the_first,
+    ),
+    "rounded in the last block": (
+        suspect(with_part(LAST, bfloat16(X[LAST]))),
+        rounded_too_early,
+        only_the_last,
+    ),
+    "two blocks, the last wrong": (
+        suspect(with_part(np.s_[8:], NOISE[8:16], X[:16]), X[:16]),
+        only_the_last,
+        only_the_first,
+    ),
+}
+
+
+@pytest.mark.parametrize("overlap", OVERLAPS)
+def test_the_more_certain_pattern_is_told(overlap: str) -> None:
+    shown, told, other = OVERLAPS[overlap]
+    assert told(shown)
+    assert told(shown) == diagnose(shown)
+    assert other(shown), "no overlap"
+
+
+# ---- the picture and the headline ----
+
+
+def test_map_shows_the_grid() -> None:
+    wrong = with_part(np.s_[8:, :8], 77.0, SQUARES)
+    assert map_of_blocks(suspect(wrong, SQUARES, (8, 8)).result) == "  . .\n  # ."
+    vector = np.arange(32.0)
+    assert map_of_blocks(suspect(with_part(9, -5.0, vector), vector, (8,)).result) == "  . # . ."
+
+
+@pytest.mark.parametrize(
+    ("shape", "block", "wrong"),
+    [
+        ((8, 8), (8, 8), 1),
+        ((66, 2), (2, 2), 1),
+        ((4, 4, 4), (2, 2, 2), 1),
+        ((), (), 1),
+        ((8, 8), (4, 4), 64),
+    ],
+    ids=["one-block", "too-many", "three-dimensions", "scalar", "all-wrong"],
+)
+def test_map_is_left_out(shape: Index, block: Index, wrong: int) -> None:
+    actual = np.zeros(shape)
+    actual.flat[:wrong] = 1
+    assert map_of_blocks(suspect(actual, np.zeros(shape), block).result) == ""
+
+
+@pytest.mark.parametrize(
+    ("actual", "block", "says"),
+    [
+        (with_part((0, 0), 9.0), X.shape, "o_ref: 1 of 4096 elements are wrong"),
+        (with_part(LAST, 9.0), ROWS, "o_ref: block (3, 0) of its 4×1 blocks is wrong"),
+        (with_part(np.s_[8:24], 9.0), ROWS, "blocks (1, 0) and (2, 0) of its 4×1 blocks are wrong"),
+        (NOISE, ROWS, "o_ref: all of its 4×1 blocks are wrong"),
+        (NOISE, (2, 128), "o_ref: all of its 16×1 blocks are wrong"),
+        (
+            with_part(np.s_[:16], 9.0),
+            (2, 128),
+            "blocks (0, 0), (1, 0), (2, 0), (3, 0) and 4 more of its 16×1 blocks are wrong",
+        ),
+    ],
+)
+def test_headline(actual: Values, block: Index, says: str) -> None:
+    assert says in headline(suspect(actual, block=block).result)

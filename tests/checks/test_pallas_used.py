@@ -1,0 +1,69 @@
+"""The rung that asks whether a kernel does the work."""
+
+from __future__ import annotations
+
+from grader.checks.pallas_used import check
+from grader.model import Attempt, Check, Trace
+from tests.support.making import attempt, call, doubling, evidence, output, trace
+
+LAYOUT = ("reshape", "transpose")
+
+
+def told(traced: Trace, outside: tuple[str, ...] = LAYOUT) -> str:
+    finding = check(evidence(attempt(traced=traced), outside=outside))
+    assert finding is not None
+    assert finding.check is Check.PALLAS_USED
+    assert "Move the computation into the kernel's body" in finding.message
+    return f"{finding.phrase}\n{finding.message}"
+
+
+def test_a_kernel_and_layout_around_it() -> None:
+    assert check(evidence(attempt())) is None
+    fine = trace(doubling(), outside=("reshape", "reshape", "transpose"))
+    assert check(evidence(attempt(traced=fine), outside=LAYOUT)) is None
+    assert check(evidence(Attempt())) is None
+
+
+def test_a_kernel_of_another_kind_counts() -> None:
+    """A core_map is no pallas_call, but what comes from it comes from a kernel."""
+    assert check(evidence(attempt(traced=trace(from_kernel=(True,))))) is None
+
+
+def test_no_kernel() -> None:
+    assert told(trace(outside=("mul",))).startswith("no pallas_call\n")
+
+
+def test_a_callback_to_the_host() -> None:
+    host = call(output(), callbacks=("pure_callback", "io_callback", "pure_callback"))
+    said = told(trace(host))
+    assert said.startswith("the kernel calls back to the host\n")
+    assert "The kernel holds io_callback and pure_callback" in said
+
+
+def test_work_outside_is_counted() -> None:
+    said = told(trace(doubling(), outside=("mul", "reshape", "mul", "sin")))
+    assert said.startswith("work outside the kernel: mul (2×) and sin\n")
+    assert "Allowed around this kernel: reshape and transpose" in said
+    assert "through HBM" in said
+
+
+def test_the_key_says_what_is_allowed() -> None:
+    traced = trace(doubling(), outside=("reshape",))
+    assert "Allowed around this kernel: nothing" in told(traced, outside=())
+    assert check(evidence(attempt(traced=traced), outside=("reshape",))) is None
+
+
+def test_a_decoy() -> None:
+    said = told(trace(doubling(), from_kernel=(False,)))
+    assert said.startswith("a result does not come from the kernel\n")
+
+
+def test_one_of_two_results_from_elsewhere() -> None:
+    results = trace(doubling()).results * 2
+    said = told(trace(doubling(), results=results, from_kernel=(True, False)))
+    assert said.startswith("a result does not come from the kernel\n")
+
+
+def test_a_decoy_beside_work_is_told_as_work() -> None:
+    said = told(trace(doubling(), outside=("mul",), from_kernel=(False,)))
+    assert said.startswith("work outside the kernel: mul\n")

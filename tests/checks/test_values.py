@@ -1,0 +1,319 @@
+"""The rung that judges values: right, wrong and where, raised by the interpreter, or printed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from grader.checks.evidence import Evidence
+from grader.checks.interpreter import complained, raised
+from grader.checks.values import check
+from grader.model import (
+    ArrayType,
+    Attempt,
+    Check,
+    Clues,
+    Finding,
+    Mode,
+    Place,
+    Problem,
+    Stage,
+    Touch,
+    Walk,
+)
+from tests.support.making import (
+    FILE,
+    X,
+    array,
+    attempt,
+    call,
+    doubling,
+    evidence,
+    operand,
+    output,
+    reference,
+    trace,
+)
+
+Y = 2 * X
+RACE_010 = """RACE DETECTED
+  write of ('hbm', 101, 0, 0)[(slice(0, 8, 1), slice(0, 128, 1))] from 0, 1, pallas_call
+  clock: [ 0 12  0  0]"""
+RACE_012 = """RACE DETECTED
+  write of ('hbm', 101, 0, 0)[(slice(0, 8, 1), slice(0, 128, 1))] from (0, 1), pallas_call
+  clock: <jax._src.pallas.mosaic.interpret.vector_clock.NpVectorClock object at 0x7f1b38>"""
+SEMAPHORE = "Semaphore 2000 has non-zero count for 0 (global core 0) at kernel exit: 4"
+
+
+def no_clues() -> Clues:
+    pytest.fail("a right result needs no closer look")
+
+
+def told(given: Evidence) -> str:
+    return text(check(given))
+
+
+def text(finding: Finding | None) -> str:
+    assert finding is not None
+    assert finding.check is Check.VALUES
+    return f"{finding.phrase}\n{finding.message}"
+
+
+# ---- values ----
+
+
+def test_right_values_are_fine() -> None:
+    assert check(evidence(attempt(), clues=no_clues)) is None
+    assert check(evidence(attempt(traced=trace()), clues=no_clues)) is None
+
+
+def test_a_wrong_result_is_told_from_the_whole_to_the_one_element() -> None:
+    got = Y.copy()
+    got[24:] += np.arange(8)[:, None] + 50.0
+    said = told(evidence(attempt(got)))
+    assert said.startswith("only the last block is wrong\n")
+    assert "o_ref: block (3, 0) of its 4×1 blocks is wrong" in said
+    assert "float32, 32×128, in blocks of 8×128" in said
+    assert "# has wrong elements" in said
+    assert "worst  element (31, " in said
+    assert "in block (3, 0): got " in said
+    assert "expected " in said
+    assert "rounding explains at most" in " ".join(said.split())
+    assert "  why " in said
+
+
+def test_without_a_diagnosis_the_headline_is_the_phrase() -> None:
+    noise = 100 * np.random.default_rng(1).standard_normal(X.shape)
+    said = told(evidence(attempt(noise)))
+    assert said.startswith("o_ref: all of its 4×1 blocks are wrong\n")
+    assert "why" not in said
+
+
+def test_rounding_is_what_the_key_allows() -> None:
+    rounded = replace(attempt(), outputs=(array(Y * (1 + 3 * 2.0**-8), "bfloat16"),))
+    assert check(evidence(rounded, roundings=2))
+    assert check(evidence(rounded, roundings=5)) is None
+
+
+def test_the_mode_reaches_the_tolerance() -> None:
+    got = Y + 2.0**-9 * np.abs(Y).max()
+    against = reference(contraction=128)
+    assert check(evidence(attempt(got), against, mode=Mode.COMPILED)) is None
+    assert check(evidence(attempt(got), against, mode=Mode.STRICT))
+
+
+def test_clues_reach_the_diagnosis() -> None:
+    nan = np.full_like(Y, np.nan)
+    walk = Walk(((0,), (1,)), (((0, 0), (1, 0)),))
+    said = told(evidence(attempt(nan), clues=lambda: Clues(walk=walk)))
+    assert said.startswith("blocks (2, 0) and (3, 0) never written\n")
+    scratch = call(operand("x_ref", X.shape, (8, 128)), output(first=Touch.READ))
+    zeros = Clues(with_zeros=(array(Y + 1),))
+    said = told(evidence(attempt(nan, trace(scratch)), clues=lambda: zeros))
+    assert said.startswith("o_ref read before it was written\n")
+
+
+def test_inputs_reach_the_diagnosis() -> None:
+    assert told(evidence(attempt(X))).startswith("equals x, unchanged\n")
+
+
+def test_a_result_that_is_no_kernels_output_has_no_blocks() -> None:
+    """Where it was reshaped, say, the output's index map tells nothing."""
+    traced = trace(doubling(), results=(ArrayType("float32", (4096,)),))
+    walk = Walk(((0,),), (((0, 0),),))
+    tried = attempt(np.full(4096, np.nan), traced)
+    given = evidence(tried, reference((Y.ravel(),)), clues=lambda: Clues(walk=walk))
+    said = told(given)
+    assert said.startswith("the result: 4096 of 4096 elements are wrong\n")
+    assert "worst  element 0: got nan" in said
+
+
+def test_of_two_results_the_wrong_one_is_named() -> None:
+    types = (ArrayType("float32", (32, 128)), ArrayType("float32", (128,)))
+    traced = trace(doubling(), results=types)
+    tried = replace(attempt(traced=traced), outputs=(array(Y), array(X[0] + 5)))
+    assert "result 1: 128 of 128 elements are wrong" in told(evidence(tried, reference((Y, X[0]))))
+
+
+# ---- parallel steps, whatever the values ----
+
+
+def test_right_values_by_luck() -> None:
+    """A sum over a parallel dimension: the interpreter's order happened to be right."""
+    shared = call(operand("x_ref", X.shape, (8, 128)), output(axes=()), parallel=(0,))
+    said = told(evidence(attempt(traced=trace(shared))))
+    assert said.startswith("grid dimension 0 is not parallel: a race\n")
+    assert "Right only by luck" in said
+    apart = call(operand("x_ref", X.shape, (8, 128)), output(axes=(0,)), parallel=(0,))
+    assert check(evidence(attempt(traced=trace(apart)))) is None
+    assert check(evidence(attempt(traced=trace(shared, apart))))
+
+
+def test_parallel_steps_may_copy_into_one_output_in_hbm() -> None:
+    by_hand = replace(output((32, 128), Touch.NOTHING, axes=()), space="any")
+    assert check(evidence(attempt(traced=trace(call(by_hand, parallel=(0,)))))) is None
+
+
+# ---- what the interpreter prints ----
+
+
+@pytest.mark.parametrize("race", [RACE_010, RACE_012])
+def test_a_race_is_a_race_printed_or_raised(race: str) -> None:
+    printed = told(evidence(attempt(complaints=(race,))))
+    problem = Problem(Stage.RUN, "RuntimeError", race)
+    for said in (printed, text(raised(problem, FILE))):
+        assert said.startswith("race between two cores\n")
+        assert "write of ('hbm', 101, 0, 0)" in said
+        assert "mark it arbitrary in dimension_semantics" in said
+
+
+def test_a_semaphore_left_over() -> None:
+    said = told(evidence(attempt(complaints=(SEMAPHORE,))))
+    assert said.startswith("a semaphore is left non-zero\n")
+    assert "at kernel exit: 4" in said
+    assert "Every signal needs its wait" in said
+
+
+def test_a_race_comes_before_a_semaphore() -> None:
+    assert text(complained((SEMAPHORE, RACE_010))).startswith("race between two cores")
+
+
+def test_a_complaint_comes_before_wrong_values_but_tells_of_them() -> None:
+    said = told(evidence(attempt(3 * Y, complaints=(SEMAPHORE,))))
+    assert said.startswith("a semaphore is left non-zero\n")
+    assert "  also " in said
+    assert "off by the same factor" in said
+
+
+# ---- what the interpreter raises ----
+
+LINE = Place(9, "o_ref[...] = x_ref[pl.ds(8, 8)]")
+
+
+def on(kind: str, message: str, traceback: str = "", place: Place | None = LINE) -> str:
+    problem = Problem(Stage.RUN, kind, message, place, traceback=traceback)
+    assert check(evidence(Attempt(problem=problem))) == raised(problem, FILE)
+    return text(raised(problem, FILE))
+
+
+@pytest.mark.parametrize(
+    ("role", "name"), [("input", "x_ref"), ("output", "o_ref"), ("input", "refs[0]")]
+)
+def test_a_block_index_out_of_bounds(role: str, name: str) -> None:
+    said = on(
+        "IndexError",
+        f'Out-of-bounds block index (4, 0) for {role} "{name}" in iteration (3,) on device 0 '
+        "(core 0): reading [(slice(32, 40, 1), slice(0, 128, 1))] but input has shape (32, 128).",
+        place=None,
+    )
+    assert said.startswith(f"{name}: block index (4, 0) is out of bounds\n")
+    assert f"At grid step (3,) the index map of {role} {name} returns (4, 0)" in said
+    assert "not element indices" in said
+
+
+def test_a_read_out_of_bounds() -> None:
+    said = on(
+        "IndexError",
+        "Out-of-bounds read of (0 0 vmem 102): reading [(slice(8, 16, 1), slice(0, 128, 1))] but "
+        "buffer has shape (8, 128).",
+    )
+    assert said.startswith("reads out of bounds\n")
+    assert f"{FILE}:9" in said
+    assert "o_ref[...] = x_ref[pl.ds(8, 8)]" in said
+    assert "its indices start at 0" in said
+
+
+@pytest.mark.parametrize("verb", ["swap", "masked swap", "write"])
+def test_a_store_out_of_bounds(verb: str) -> None:
+    said = on(
+        "ValueError",
+        f"Out-of-bounds {verb} of (0 0 vmem 103): swapping [(slice(8, 16, 1), slice(0, 128, 1))] "
+        "but buffer has shape (8, 128) .",
+    )
+    assert said.startswith("stores out of bounds\n")
+
+
+def test_a_store_past_the_end_of_a_buffer() -> None:
+    said = on("AssertionError", "", "  File interpret_pallas_call.py in swap\nAssertionError")
+    assert said.startswith("stores out of bounds\n")
+    assert not on("AssertionError", "mine").startswith("stores")
+
+
+def test_a_block_that_is_revisited() -> None:
+    said = on(
+        "RuntimeError",
+        "Revisited block (slice(0, 8, 1), slice(0, 128, 1)) of output 0 in iteration (2, 1). The "
+        "block was previously visited in iterations (0, 1) through (1, 0) .",
+    )
+    assert said.startswith("an output block is revisited\n")
+    assert "At grid step (2, 1) output 0 comes back" in said
+    assert "steps (0, 1) to (1, 0) had written" in " ".join(said.split())
+    assert "the last one" in said
+
+
+def test_a_ref_in_hbm_gets_the_advice_of_its_text() -> None:
+    said = on(
+        "ValueError",
+        "get_p: Buffers with a memory space of HBM or ANY cannot be referenced directly. Instead, "
+        "use `pltpu.sync_copy` or `pltpu.async_copy`.",
+    )
+    assert said.startswith("ValueError: get_p: Buffers")
+    assert "A core computes on VMEM only" in said
+
+
+def test_what_is_unknown_is_told_in_its_own_words() -> None:
+    said = on("ZeroDivisionError", "division by zero\nsecond line")
+    assert said.startswith("ZeroDivisionError: division by zero\n")
+    assert "The kernel raises while it runs" in said
+    assert "second line" in said
+    assert "  try " not in said
+    assert on("KeyError", "").startswith("KeyError: \n")
+
+
+def test_what_was_raised_comes_before_what_was_printed() -> None:
+    problem = Problem(Stage.RUN, "ZeroDivisionError", "division by zero")
+    tried = attempt(3 * Y, problem=problem, complaints=(RACE_010,))
+    assert told(evidence(tried, clues=no_clues)).startswith("ZeroDivisionError")
+
+
+def test_bfloat16_results_are_read_as_such() -> None:
+    exact = Y.astype(ml_dtypes.bfloat16)
+    tried = replace(attempt(), outputs=(array(exact, "bfloat16"),))
+    assert check(evidence(tried)) is None
+
+
+# ---- integers ----
+
+
+def test_few_integers_are_shown_whole_beside_those_wanted() -> None:
+    """With the tables that they came from; a kata without a kernel has no blocks."""
+    sizes = np.array([3, 0, 5], np.int32)
+    against = replace(
+        reference([np.array([0, 3, 3, 8])]),
+        names=("group_sizes", "x"),
+        inputs=(array(sizes, "int32"), array(X)),
+    )
+    got = Attempt(trace=trace(outside=("cumsum",)), outputs=(array([0, 3, 3, 9], "int32"),))
+    message = told(evidence(got, against, kernel=False))
+    assert "result int32, 4\n" in message
+    assert "got    [0 3 3 9]" in message
+    assert "wanted [0 3 3 8]" in message
+    assert "inputs group_sizes = [3 0 5]" in message
+    assert "block" not in message
+    assert "x =" not in message
+
+
+def test_a_table_has_a_line_for_each_row() -> None:
+    table = np.array([[1, 2], [3, 4]])
+    against = replace(reference(), names=("table",), inputs=(array(table, "int32"),))
+    assert "table = [[1 2]\n" in told(evidence(attempt(3 * X), against))
+
+
+def test_many_integers_are_not_shown() -> None:
+    many = np.arange(65)
+    got = Attempt(trace=trace(), outputs=(array(many + 1, "int32"),))
+    message = told(evidence(got, reference([many])))
+    assert "wanted" not in message

@@ -1,0 +1,1 @@
+"""What every kata of the repository is held to."""

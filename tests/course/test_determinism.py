@@ -1,0 +1,170 @@
+"""Predictions are a function of kernel, case, chip and versions: of nothing else.
+
+Two processes with different hash seeds, one in the opposite order of the other, predict twenty
+kernels. Each writes what it found to a file:
+
+    python -m tests.course.test_determinism FILE forward|backward
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.exercise.cases import draw
+from grader.exercise.catalog import Kata, katas
+from grader.tools import codec
+from grader.tpu import Prediction
+from tests.support.repositories import ROOT
+
+Launch = tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The kernels of one launch."""
+
+    name: str
+    kernels: tuple[Prediction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    found: tuple[Found, ...]
+
+
+def solution(kata: Kata) -> Launch:
+    """A solution in the first of its hidden cases."""
+    from grader.exercise import specs
+    from grader.tools import arrays
+
+    spec = importlib.util.spec_from_file_location(kata.stem, kata.solution)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[kata.stem] = module
+    spec.loader.exec_module(module)
+    case = draw(kata.id, kata.key, 0)[0]
+    reference = specs.reference(module, kata.name, case, evaluated=False)
+    inputs = [arrays.to_numpy(array) for array in reference.inputs if array.data]
+    assert len(inputs) == len(reference.inputs)
+    return getattr(module, kata.name), inputs, reference.keywords
+
+
+def others() -> dict[str, Callable[[], Launch]]:
+    """What the solutions don't show: scalar prefetch, dynamic grids, manual DMA, loops within."""
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.experimental.pallas.ops.tpu import paged_attention, splash_attention
+
+    from tests.support import launches, schedule_kernels
+
+    groups = np.array([40, 0, 200, 16], np.int32)
+    gmm: Any = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.gmm")
+
+    def grouped() -> Launch:
+        x, w = (launches.shape("bfloat16", *sizes) for sizes in ((256, 256), (4, 256, 128)))
+        return gmm.gmm, [x, w, groups], {"preferred_element_type": jnp.bfloat16}
+
+    def paged() -> Launch:
+        pages = launches.shape("bfloat16", 2, 32, 16, 128)
+        table = np.arange(32, dtype=np.int32)[::-1].reshape(4, 8).copy()
+        lengths = np.array([5, 128, 64, 90], np.int32)
+        q = launches.shape("bfloat16", 4, 16, 128)
+        keywords = {"pages_per_compute_block": 4}
+        return paged_attention.paged_attention, [q, pages, pages, lengths, table], keywords
+
+    def masked() -> Launch:
+        masks = splash_attention.MultiHeadMask([splash_attention.LocalMask((512, 512), (64, 0), 0)])
+        kernel = splash_attention.make_splash_mha_single_device(masks)
+        return kernel, [launches.shape("bfloat16", 1, 512, 128)] * 3, {}
+
+    def drawn() -> Launch:
+        one = next(launches.draw(seed=1, count=1))
+        return one.launch, [one.argument], {}
+
+    def made(name: str) -> Callable[[], Launch]:
+        return lambda: (*schedule_kernels.KERNELS[name]()[:2], {})
+
+    return {
+        "grouped matmul": grouped,
+        "paged attention": paged,
+        "masked attention": masked,
+        "drawn blocks": drawn,
+        **{name: made(name) for name in ("double buffered", "nested pipelines")},
+    }
+
+
+def launches_by_name() -> dict[str, Callable[[], Launch]]:
+    """Functions that make each launch: the first track's solutions, and what they don't show."""
+    every = katas(ROOT, "solutions")
+    solved = [kata for kata in every if kata.track == every[0].track]
+    return {kata.name: functools.partial(solution, kata) for kata in solved} | others()
+
+
+def main(file: str, order: str) -> None:
+    """Predict all, first to last or last to first, and write them down first to last."""
+    from grader.tpu import predictions
+
+    makers = launches_by_name()
+    found: dict[str, Found] = {}
+    for name in makers if order == "forward" else reversed(makers):
+        function, args, keywords = makers[name]()
+        found[name] = Found(name, predictions(function, *args, events=100, **keywords))
+    Path(file).write_bytes(codec.pack(All(tuple(found[name] for name in makers))))
+
+
+def start(file: Path, order: str, seed: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.course.test_determinism", str(file), order],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": str(seed), "JAX_PLATFORMS": "cpu"},
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
+    """What both processes wrote."""
+    pytest.importorskip("libtpu")
+    folder = tmp_path_factory.mktemp("predictions")
+    files = folder / "one", folder / "two"
+    processes = [
+        start(file, order, seed)
+        for file, order, seed in zip(files, ("forward", "backward"), (1, 2), strict=True)
+    ]
+    for process in processes:
+        _, err = process.communicate(timeout=240)
+        assert process.returncode == 0, err.decode()
+    return files[0].read_bytes(), files[1].read_bytes()
+
+
+@pytest.mark.timeout(280)
+def test_two_processes_predict_the_same_to_the_byte(results: tuple[bytes, bytes]) -> None:
+    one, two = (codec.unpack(All, packed) for packed in results)
+    different = [a.name for a, b in zip(one.found, two.found, strict=True) if a != b]
+    assert not different
+    assert results[0] == results[1]
+
+
+@pytest.mark.timeout(280)
+def test_twenty_launches_have_a_predicted_time(results: tuple[bytes, bytes]) -> None:
+    found = codec.unpack(All, results[0]).found
+    assert len(found) >= 20
+    unknown = {one.name: k.unknown for one in found for k in one.kernels if k.seconds is None}
+    assert not unknown
+    assert all(one.kernels for one in found)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

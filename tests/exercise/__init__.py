@@ -1,0 +1,1 @@
+"""Katas, keys and cases as files."""

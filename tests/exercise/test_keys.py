@@ -1,0 +1,249 @@
+"""Answer keys: what they become, and what is said of one that can't be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.exercise.keys import DEFAULT_CASES, LAYOUT, Key, KeyProblem, Roundings, load
+from grader.model import Check
+
+KEY = """title = "Double"
+concept = "doubling"
+todo = ["double it"]
+hints = ["a", "b", "c"]
+
+[cases]
+bm = [8, 16]
+M = ["2*bm", "3*bm"]
+N = 128
+
+[[mistakes]]
+title = "triples"
+old = "2"
+new = "3"
+caught = "values"
+says = "factor"
+"""
+
+
+def read(tmp_path: Path, text: str) -> Key:
+    file = tmp_path / "double.toml"
+    file.write_text(text, encoding="utf-8")
+    return load(file)
+
+
+def edited(old: str, new: str) -> str:
+    assert KEY.count(old) == 1, old
+    return KEY.replace(old, new)
+
+
+# ---- what a good key becomes ----
+
+
+def test_a_short_key_has_defaults(tmp_path: Path) -> None:
+    key = read(tmp_path, KEY)
+    assert (key.title, key.concept, key.hints) == ("Double", "doubling", ("a", "b", "c"))
+    assert key.fillings == ('raise NotImplementedError("double it")',)
+    assert not key.debugging
+    assert key.choices == {"bm": (8, 16), "M": ("2*bm", "3*bm"), "N": (128,)}
+    assert key.dtypes == ("float32",)
+    assert key.count == DEFAULT_CASES
+    assert key.outside == LAYOUT
+    assert key.roundings == Roundings(results=2, operands=0)
+    assert key.kernel
+    assert key.timeout is None
+    (mistake,) = key.mistakes
+    assert (mistake.title, mistake.old, mistake.new) == ("triples", "2", "3")
+    assert (mistake.caught, mistake.says) == (Check.VALUES, "factor")
+
+
+def test_a_long_key_says_it_all(tmp_path: Path) -> None:
+    more = 'count = 5\noutside = ["mul"]\nroundings = 64\noperand_roundings = 3\ntimeout = 2.5\n'
+    cases = '\n[cases]\ndtype = ["bfloat16", "bool"]\n'
+    key = read(tmp_path, edited("[cases]\n", more + cases))
+    assert (key.count, key.outside, key.timeout) == (5, ("mul",), 2.5)
+    assert key.roundings == Roundings(64, 3)
+    assert key.dtypes == ("bfloat16", "bool")
+    assert "dtype" not in key.choices
+
+
+def test_a_range_has_both_its_ends(tmp_path: Path) -> None:
+    key = read(tmp_path, edited("N = 128", "N = {min = 0, max = 6, step = 3}\nK = {min=2, max=4}"))
+    assert key.choices["N"] == (0, 3, 6)
+    assert key.choices["K"] == (2, 3, 4)
+
+
+def test_a_mistake_may_delete_but_not_find_nothing(tmp_path: Path) -> None:
+    assert read(tmp_path, edited('new = "3"', 'new = ""')).mistakes[0].new == ""
+
+
+MESSAGES = {
+    "quotes": 'say "what" here',
+    "backslash": r"the \n of C:\new",
+    "long": "load the block from x_ref, multiply each of its rows, store the result in o_ref",
+    "braces": "{x} %s [...]",
+}
+
+
+@pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES.keys())
+def test_a_todo_message_is_what_the_stub_raises(tmp_path: Path, message: str) -> None:
+    key = read(tmp_path, edited('todo = ["double it"]', f"todo = ['{message}']"))
+    (filling,) = key.fillings
+    with pytest.raises(NotImplementedError) as raised:
+        exec(filling)
+    assert raised.value.args == (message,)
+    # A formatter would leave the stub as it is, also four columns further in.
+    assert max(map(len, filling.splitlines())) <= 96
+
+
+def test_a_debugging_key_holds_code_as_it_is(tmp_path: Path) -> None:
+    stub = 'stub = ["""\nk_axis = 1\nif M:\n    k_axis = 2\n""", "return 3"]'
+    key = read(tmp_path, edited('todo = ["double it"]', stub))
+    assert key.debugging
+    assert key.fillings == ("k_axis = 1\nif M:\n    k_axis = 2", "return 3")
+
+
+# ---- what is said of a bad one ----
+
+#: By what is wrong: old text, new text, the key that is named, words of the reason.
+BAD = {
+    "unknown": ("[cases]", "hintz = 3\n[cases]", "hintz", "unknown key; did you mean 'hints'?"),
+    "unlike": ("[cases]", "zz = 3\n[cases]", "zz", "unknown key; known: title, concept"),
+    "title-missing": ('title = "Double"', "", "title", "text that is not empty"),
+    "title-number": ('title = "Double"', "title = 3", "title", "text that is not empty"),
+    "title-blank": ('title = "Double"', 'title = "  "', "title", "text that is not empty"),
+    "concept-missing": ('concept = "doubling"', "", "concept", "text that is not empty"),
+    "hints-missing": ('hints = ["a", "b", "c"]', "", "hints", "three texts"),
+    "hints-two": (', "c"]', "]", "hints", "three texts"),
+    "hints-four": (', "c"]', ', "c", "d"]', "hints", "three texts"),
+    "hints-blank": (', "c"]', ', " "]', "hints", "three texts"),
+    "hints-text": ('hints = ["a", "b", "c"]', 'hints = "abc"', "hints", "list of texts"),
+    "hints-number": (', "c"]', ", 3]", "hints", "list of texts"),
+    "todo-missing": ('todo = ["double it"]', "", "todo", "either todo"),
+    "todo-and-stub": ("todo =", 'stub = ["pass"]\ntodo =', "todo", "not both"),
+    "todo-empty": ('todo = ["double it"]', "todo = []", "todo", "each solution region"),
+    "todo-text": ('todo = ["double it"]', 'todo = "double"', "todo", "list of texts"),
+    "stub-text": ('todo = ["double it"]', 'stub = "pass"', "stub", "list of texts"),
+    "stub-no-python": ('todo = ["double it"]', 'stub = ["x ="]', "stub", "is no Python"),
+    "stub-blank": ('todo = ["double it"]', 'stub = [""]', "stub", "is no Python"),
+    "count-two": ("[cases]", "count = 2\n[cases]", "count", "whole number from 3 to 5, not 2"),
+    "count-six": ("[cases]", "count = 6\n[cases]", "count", "whole number from 3 to 5, not 6"),
+    "count-half": ("[cases]", "count = 3.5\n[cases]", "count", "not 3.5"),
+    "outside-text": ("[cases]", 'outside = "mul"\n[cases]', "outside", "list of texts"),
+    "roundings-none": ("[cases]", "roundings = 0\n[cases]", "roundings", "from 1 to 64, not 0"),
+    "roundings-many": ("[cases]", "roundings = 65\n[cases]", "roundings", "from 1 to 64, not 65"),
+    "operands-none": ("[cases]", "operand_roundings = -1\n[cases]", "operand_roundings", "not -1"),
+    "kernel-text": ("[cases]", 'kernel = "no"\n[cases]', "kernel", "true or false, not 'no'"),
+    "no-kernel-outside": (
+        "[cases]",
+        'kernel = false\noutside = ["mul"]\n[cases]',
+        "outside",
+        "where there is no kernel",
+    ),
+    "no-kernel-par": (
+        "[cases]",
+        'kernel = false\npar = "required"\n[cases]',
+        "par",
+        "where there is no kernel",
+    ),
+    "roundings-true": ("[cases]", "roundings = true\n[cases]", "roundings", "not True"),
+    "timeout-zero": ("[cases]", "timeout = 0\n[cases]", "timeout", "seconds above 0, not 0"),
+    "timeout-past": ("[cases]", "timeout = -1.5\n[cases]", "timeout", "above 0, not -1.5"),
+    "timeout-text": ("[cases]", 'timeout = "5"\n[cases]', "timeout", "above 0, not '5'"),
+    "timeout-true": ("[cases]", "timeout = true\n[cases]", "timeout", "above 0, not True"),
+    "dtype-text": ("N = 128", 'dtype = "float32"', "cases.dtype", "needs a list from float32,"),
+    "dtype-none": ("N = 128", "dtype = []", "cases.dtype", "needs a list from"),
+    "dtype-unknown": ("N = 128", 'dtype = ["float33"]', "cases.dtype", "needs a list from"),
+    "choice-none": ("N = 128", "N = []", "cases.N", "at least one value"),
+    "choice-negative": ("N = 128", "N = [8, -8]", "cases.N", "arithmetic, not -8"),
+    "choice-half": ("N = 128", "N = 8.5", "cases.N", "arithmetic, not 8.5"),
+    "choice-true": ("N = 128", "N = [true]", "cases.N", "arithmetic, not True"),
+    "choice-list": ("N = 128", "N = [[8]]", "cases.N", "arithmetic, not [8]"),
+    "no-arithmetic": ("N = 128", 'N = "2*"', "cases.N", "'2*' is no arithmetic"),
+    "operator": ("N = 128", 'N = "bm % 3"', "cases.N", "'bm % 3': only names, whole numbers"),
+    "division": ("N = 128", 'N = "bm / 2"', "cases.N", "only names, whole numbers, + - * //"),
+    "call": ("N = 128", 'N = "max(bm, 3)"', "cases.N", "only names, whole numbers"),
+    "attribute": ("N = 128", 'N = "bm.real"', "cases.N", "only names, whole numbers"),
+    "fraction": ("N = 128", 'N = "bm * 1.5"', "cases.N", "1.5 is no whole number"),
+    "stranger": ("N = 128", 'N = "2*bk"', "cases.N", "'2*bk' uses 'bk', which is no other name"),
+    "itself": ("N = 128", 'N = "2*N"', "cases.N", "uses 'N', which is no other name"),
+    "of-dtype": ("N = 128", 'dtype = ["int8"]\nN = "dtype"', "cases.N", "uses 'dtype'"),
+    "range-unknown": ("N = 128", "N = {min=1, max=2, stop=3}", "cases.N.stop", "'step'?"),
+    "range-short": ("N = 128", "N = {min = 1}", "cases.N", "a range is {min"),
+    "range-backward": ("N = 128", "N = {min = 3, max = 2}", "cases.N", "0 <= min <= max"),
+    "range-negative": ("N = 128", "N = {min = -1, max = 2}", "cases.N", "0 <= min <= max"),
+    "range-standing": ("N = 128", "N = {min=1, max=2, step=0}", "cases.N", "a range is {min"),
+    "range-text": ("N = 128", 'N = {min="1", max=2}', "cases.N", "a range is {min"),
+    "cycle": ("N = 128", 'N = "K"\nK = ["8", "N"]', "cases", "depend on each other: N, K"),
+    "mistake-number": ('title = "triples"', "title = 3", "mistakes[0].title", "needs a text"),
+    "mistake-finds-nothing": ('old = "2"', 'old = ""', "mistakes[0].old", "needs a text"),
+    "mistake-no-new": ('new = "3"', "", "mistakes[0].new", "needs a text"),
+    "mistake-says-nothing": ('says = "factor"', 'says = ""', "mistakes[0].says", "needs a text"),
+    "mistake-typo": ("says =", 'saying = "x"\nsays =', "mistakes[0].saying", "mean 'says'?"),
+    "mistake-check": ('caught = "values"', 'caught = "value"', "mistakes[0].caught", "one of runs"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "name", "words"), BAD.values(), ids=BAD.keys())
+def test_a_bad_key_is_told_with_file_key_and_reason(
+    tmp_path: Path, old: str, new: str, name: str, words: str
+) -> None:
+    with pytest.raises(KeyProblem) as raised:
+        read(tmp_path, edited(old, new))
+    assert str(raised.value).startswith(f"{tmp_path / 'double.toml'}: {name}: ")
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("cases", ["", "cases = 3\n"], ids=["missing", "number"])
+def test_cases_must_be_a_table(tmp_path: Path, cases: str) -> None:
+    head, _, _ = KEY.partition("[cases]")
+    with pytest.raises(KeyProblem, match=r"double\.toml: cases: needs a table"):
+        read(tmp_path, head + cases)
+
+
+@pytest.mark.parametrize(
+    "mistakes", ["mistakes = 3\n", 'mistakes = ["a"]\n'], ids=["number", "text"]
+)
+def test_mistakes_must_be_tables(tmp_path: Path, mistakes: str) -> None:
+    head, _, _ = KEY.partition("[[mistakes]]")
+    with pytest.raises(KeyProblem, match=r"double\.toml: mistakes: needs \[\[mistakes\]\] tables"):
+        read(tmp_path, mistakes + head)
+
+
+def test_the_second_mistake_is_named_by_its_number(tmp_path: Path) -> None:
+    with pytest.raises(KeyProblem, match=r"mistakes\[1\]\.title: needs a text"):
+        read(tmp_path, KEY + "[[mistakes]]\n")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KeyProblem) as raised:
+        load(tmp_path / "none.toml")
+    assert f"{tmp_path / 'none.toml'}: (file): there is no such file" in str(raised.value)
+
+
+@pytest.mark.parametrize("data", [b"title = ", b'title = "\xff"'], ids=["no-toml", "no-utf8"])
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "double.toml"
+    file.write_bytes(data)
+    with pytest.raises(KeyProblem) as raised:
+        load(file)
+    assert f"{file}: (file): not valid TOML: " in str(raised.value)
+
+
+#: By what is wrong: old text, new text, the key that should be named.
+ACCEPTED = {
+    "todo-of-two-lines": ('todo = ["double it"]', r'todo = ["double\nit"]', "todo"),
+    "no-stubs": ('todo = ["double it"]', "stub = []", "stub"),
+    "division-by-zero": ("N = 128", 'N = "bm // 0"', "cases: N"),
+    "less-than-nothing": ("N = 128", 'N = "bm - 1000"', "cases: N"),
+    "timeout-never": ("[cases]", "timeout = nan\n[cases]", "timeout"),
+    "range-of-truths": ("N = 128", "N = {min = true, max = 3}", "cases.N"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "name"), ACCEPTED.values(), ids=ACCEPTED.keys())
+def test_more_that_can_not_be_used(tmp_path: Path, old: str, new: str, name: str) -> None:
+    with pytest.raises(KeyProblem, match=rf"double\.toml: {name}: "):
+        read(tmp_path, edited(old, new))

@@ -1,0 +1,297 @@
+"""From a solution file and a case to inputs and what must come back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from grader.exercise.specs import SpecProblem, reference, shares
+from grader.model import ArrayType, Case, Reference, Role
+from grader.tools.arrays import in_float64, to_numpy
+from tests.support.making import call, operand
+
+HEAD = """import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Float32, Int, Int32, Num, UInt8
+"""
+LAUNCH = """
+def double(x: Float[Array, "M N"], *, bm: int = 8) -> Float[Array, "M N"]:
+    return double_spec(x)
+"""
+SPEC = """
+def double_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
+    return x * 2
+"""
+
+Load = Callable[[str], ModuleType]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cpu() -> None:
+    jax.config.update("jax_platforms", "cpu")
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    """A module of this text."""
+    numbers = count()
+
+    def made(text: str) -> ModuleType:
+        module = ModuleType(f"solution_{next(numbers)}")
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        exec(HEAD + text, module.__dict__)
+        return module
+
+    return made
+
+
+SIZES = {"M": 16, "N": 128, "bm": 8}
+
+
+def case(sizes: dict[str, int], dtype: str = "float32", seed: int = 5) -> Case:
+    return Case("1_first/kata_01_double", 0, 1, seed, sizes, dtype)
+
+
+def of(module: ModuleType, drawn: Case | None = None) -> Reference:
+    return reference(module, "double", drawn or case(SIZES))
+
+
+def spec_of(arguments: str, body: str = "x * 2", returns: str = 'Float[Array, "M N"]') -> str:
+    return f"def double_spec({arguments}) -> {returns}:\n    return {body}\n"
+
+
+# ---- inputs ----
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_an_open_annotation_follows_the_case(load: Load, dtype: str) -> None:
+    found = of(load(SPEC + LAUNCH), case(SIZES, dtype))
+    assert found.names == ("x",)
+    assert (found.inputs[0].dtype, found.inputs[0].shape) == (dtype, (16, 128))
+    assert found.results == (ArrayType(dtype, (16, 128)),)
+    assert found.annotations == ('Float[Array, "M N"]',)
+    assert found.keywords == {"bm": 8}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "dtype"),
+    [
+        ("Float32", "float32"),
+        ("Int32", "int32"),
+        ("UInt8", "uint8"),
+        ("Int", "int32"),
+        ("Bool", "bool"),
+        ("Num", "bfloat16"),
+    ],
+)
+def test_a_fixed_annotation_does_not(load: Load, annotation: str, dtype: str) -> None:
+    arguments = f'x: Float[Array, "M N"], y: {annotation}[Array, "N"]'
+    found = of(load(spec_of(arguments) + LAUNCH), case(SIZES, "bfloat16"))
+    assert [array.dtype for array in found.inputs] == ["bfloat16", dtype]
+    assert found.inputs[1].shape == (128,)
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "sizes", "shape"),
+    [
+        ("M N", {"M": 16, "N": 128}, (16, 128)),
+        ("N", {"N": 128}, (128,)),
+        ("", {}, ()),
+        ("M+1 2*N", {"M": 16, "N": 128}, (17, 256)),
+        ("4 N//M", {"M": 16, "N": 128}, (4, 8)),
+    ],
+)
+def test_dimensions_may_be_arithmetic(
+    load: Load, dimensions: str, sizes: dict[str, int], shape: tuple[int, ...]
+) -> None:
+    found = of(load(spec_of(f'x: Float[Array, "{dimensions}"]') + LAUNCH), case(sizes))
+    assert found.inputs[0].shape == shape
+
+
+def test_values_differ_between_elements_inputs_and_seeds(load: Load) -> None:
+    module = load(spec_of('x: Float[Array, "M N"], y: Float[Array, "M N"]') + LAUNCH)
+    x, y = map(to_numpy, of(module).inputs)
+    assert np.unique(x).size > 0.99 * x.size
+    assert not np.array_equal(x, y)
+    assert abs(x.mean()) < 0.1
+    assert 0.9 < x.std() < 1.1
+    again, _ = map(to_numpy, of(module).inputs)
+    assert np.array_equal(x, again)
+    other, _ = map(to_numpy, of(module, case(SIZES, seed=6)).inputs)
+    assert not np.array_equal(x, other)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "low", "high"),
+    [("Int32", -1000, 1000), ("UInt8", 0, 255), ("Bool", 0, 1)],
+)
+def test_integers_and_bools_use_their_range(
+    load: Load, annotation: str, low: int, high: int
+) -> None:
+    module = load(spec_of(f'x: {annotation}[Array, "M N"]') + LAUNCH)
+    values = to_numpy(of(module, case({**SIZES, "M": 64, "N": 512})).inputs[0]).astype(int)
+    assert (values.min(), values.max()) == (low, high)
+
+
+INPUTS = """
+def double_inputs(key, *, M, dtype):
+    assert jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    x = jax.random.normal(key, (M, 4)).astype(dtype)
+    return x, jnp.arange(M, dtype=jnp.int32)
+"""
+
+
+def test_a_file_may_make_its_own_inputs(load: Load) -> None:
+    """Then a name that only they take may stand in [cases]; they get what they ask for."""
+    arguments = 'x: Float[Array, "M N"], y: Int32[Array, "M"]'
+    module = load(spec_of(arguments) + LAUNCH + INPUTS)
+    made = {"M": 16, "N": 4, "G": 3}
+    found = of(module, case(made, "bfloat16"))
+    assert [str(array) for array in found.inputs] == ["bfloat16[16, 4]", "int32[16]"]
+    assert to_numpy(found.inputs[1]).tolist() == list(range(16))
+    other = of(module, case(made, "bfloat16", seed=6))
+    assert other.inputs[0] != found.inputs[0]
+
+
+# ---- what must come back ----
+
+
+def test_expected_values_are_computed_in_float64(load: Load) -> None:
+    text = spec_of('x: Float[Array, "M N"]', "jnp.sum(x, 1)", 'Float[Array, "M"]') + LAUNCH
+    found = of(load(text), case({**SIZES, "N": 1024}, "bfloat16"))
+    assert found.expected[0].dtype == "float64"
+    exact = in_float64(found.inputs[0]).sum(1)
+    assert np.allclose(in_float64(found.expected[0]), exact, rtol=1e-13, atol=1e-12)
+    assert found.results == (ArrayType("bfloat16", (16,)),)
+    assert found.contraction == 1024
+    assert not jax.config.read("jax_enable_x64")
+
+
+def test_integers_are_not_widened(load: Load) -> None:
+    text = spec_of('x: Int32[Array, "M N"]', "x // 2", 'Int32[Array, "M N"]') + LAUNCH
+    found = of(load(text))
+    assert found.expected[0].dtype == "int32"
+    assert np.array_equal(to_numpy(found.expected[0]), to_numpy(found.inputs[0]) // 2)
+
+
+def test_spec_and_launch_each_get_their_keywords(load: Load) -> None:
+    spec = spec_of('x: Float[Array, "M N"], *, shift: int', "x + shift")
+    launch = LAUNCH.replace("*, bm", "*, shift: int, bm")
+    found = of(load(spec + launch), case({**SIZES, "shift": 3}))
+    assert found.keywords == {"bm": 8, "shift": 3}
+    assert np.allclose(in_float64(found.expected[0]), in_float64(found.inputs[0]) + 3)
+
+
+def test_several_results_have_their_annotations(load: Load) -> None:
+    results = 'tuple[Float[Array, "M"], Float32[Array, "N"]]'
+    spec = spec_of('x: Float[Array, "M N"]', "(x[:, 0], x[0].astype(jnp.float32))", results)
+    launch = f'def double(x: Float[Array, "M N"]) -> {results}:\n    ...\n'
+    found = of(load(spec + launch), case({"M": 16, "N": 128}, "bfloat16"))
+    assert found.annotations == ('Float[Array, "M"]', 'Float32[Array, "N"]')
+    assert found.results == (ArrayType("bfloat16", (16,)), ArrayType("float32", (128,)))
+    assert len(found.expected) == 2
+
+
+# ---- what does not fit together ----
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "says"),
+    [
+        (LAUNCH, {}, "no function double_spec"),
+        (SPEC, {}, "no function double"),
+        (SPEC.replace("def double_spec", "double_spec = 3\ndef other") + LAUNCH, {}, "double_spec"),
+        (spec_of("x: int", returns="int") + LAUNCH, {}, "no parameter annotated"),
+        (SPEC + LAUNCH, {"K": 3}, "[cases] names 'K', which is no dimension"),
+        (SPEC.replace("M N", "M N Q") + LAUNCH, {}, "[cases] lacks the dimension 'Q'"),
+        (SPEC.replace("M N", "...") + LAUNCH, {}, "a dimension written '...'"),
+        (SPEC.replace("M N", "*batch N") + LAUNCH, {}, "a dimension written '*batch'"),
+        (
+            SPEC.replace("Float[", "Complex[") + LAUNCH,
+            {},
+            'cannot choose a dtype for Complex[Array, "M N"]',
+        ),
+        (
+            SPEC + LAUNCH + "def double_inputs(key, *, dtype):\n    return key, key\n",
+            {},
+            "double_inputs returns 2 arrays, the spec takes 1",
+        ),
+    ],
+    ids=[
+        "no-spec",
+        "no-launch",
+        "spec-is-no-function",
+        "no-arrays",
+        "unused-name",
+        "missing-dimension",
+        "ellipsis",
+        "variadic",
+        "dtype",
+        "inputs",
+    ],
+)
+def test_problems_name_the_part_at_fault(
+    load: Load, text: str, sizes: dict[str, int], says: str
+) -> None:
+    module = load("from jaxtyping import Complex\n" + text)
+    with pytest.raises(SpecProblem) as raised:
+        of(module, case({**SIZES, **sizes}))
+    assert says in str(raised.value)
+
+
+# ---- shares ----
+
+INTS = np.arange(1, 13, dtype=np.float32).reshape(2, 6)
+
+
+def total(x: Any, *, factor: int = 1) -> Any:
+    return x.sum(1) * factor
+
+
+def test_shares_are_what_one_block_contributes() -> None:
+    held = call(operand("x_ref", (2, 6), (2, 2)))
+    first, last = shares(total, [INTS], {"bm": 8, "factor": 10}, (held,))
+    assert [(s.name, s.axis, s.which) for s in (first, last)] == [
+        ("x_ref", 1, "first"),
+        ("x_ref", 1, "last"),
+    ]
+    assert to_numpy(first.results[0]).tolist() == [30, 150]
+    assert to_numpy(last.results[0]).tolist() == [110, 230]
+
+
+def test_each_blocked_axis_of_each_input_has_its_shares() -> None:
+    held = call(operand("a_ref", (2, 6), (1, 3)), operand("b_ref", (6, 2), (6, 2)))
+    found = shares(lambda a, b: a @ b, [INTS, INTS.T], {}, (held,))
+    assert {(s.name, s.axis) for s in found} == {("a_ref", 0), ("a_ref", 1)}
+    by_place = {(s.axis, s.which): to_numpy(s.results[0]) for s in found}
+    kept = INTS.copy()
+    kept[:, :3] = 0
+    assert np.array_equal(by_place[1, "last"], kept @ INTS.T)
+
+
+def test_shares_are_of_the_inputs_that_a_kernel_was_given() -> None:
+    """A table may come first, and the kernel be given another one of the same shape."""
+    table = np.array([2, 1], np.int32)
+    tables = operand("table_ref", (2,), role=Role.PREFETCH, dtype="int32")
+    made = operand("made_ref", (6, 2), (3, 2))
+    held = call(tables, made, operand("a_ref", (2, 6), (1, 6)))
+    first, last = shares(lambda table, a: a * table[0], [table, INTS], {}, (held,))
+    assert {s.name for s in (first, last)} == {"a_ref"}
+    assert to_numpy(last.results[0]).tolist() == [[0] * 6, (2 * INTS[1]).tolist()]
+
+
+def test_no_shares_of_whole_squeezed_or_other_arrays() -> None:
+    assert shares(total, [INTS], {}, (call(operand("x_ref", (2, 6), (2, 6))),)) == ()
+    assert shares(total, [INTS], {}, (call(operand("x_ref", (2, 6), (None, 6))),)) == ()
+    assert shares(total, [INTS], {}, (call(operand("x_ref", (6, 2), (2, 2))),)) == ()
+    held = call(operand("x_ref", (2, 6), (2, 2)))
+    assert shares(total, [INTS], {}, (held, held)) == ()
+    assert shares(total, [INTS], {}, ()) == ()

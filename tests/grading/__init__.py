@@ -1,0 +1,1 @@
+"""The ladder, and launches beside par."""

@@ -1,0 +1,162 @@
+"""Cases at sizes of one's own, and what keeps a launch from the chip, made ready to be shown."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from grader.exercise.cases import draw
+from grader.grading.studies import NoStudy, case_of, common, names_of, side_of
+from grader.model import Accident, Place, Problem, Role, Stage
+from grader.tpu import OnChip
+from tests.support.making import FILE, call, operand
+from tests.support.predicted import prediction, refused, schedule
+from tests.support.repositories import Repository
+
+# ---- the case ----
+
+
+def test_a_case_is_the_drawn_one_unless_told_otherwise(repository: Repository) -> None:
+    kata = repository.add("double")
+    assert case_of(kata, 1, 7, {}) == draw(kata.id, kata.key, 7)[1]
+
+
+def test_sizes_follow_those_that_are_given(repository: Repository) -> None:
+    kata = repository.add("double")
+    drawn = draw(kata.id, kata.key, 0)[0]
+    case = case_of(kata, 0, 0, {"bm": "64", "dtype": "bfloat16"})
+    times = drawn.sizes["M"] // drawn.sizes["bm"]
+    assert case.sizes == {**drawn.sizes, "bm": 64, "M": times * 64}
+    assert case.dtype == "bfloat16"
+    assert case.seed == drawn.seed
+
+
+def test_a_size_that_is_given_stands(repository: Repository) -> None:
+    kata = repository.add("double")
+    case = case_of(kata, 0, 0, {"bm": "64", "M": "4096"})
+    assert (case.sizes["bm"], case.sizes["M"]) == (64, 4096)
+
+
+@pytest.mark.parametrize(
+    ("given", "index", "words"),
+    [
+        ({"K": "8"}, 0, "double has no size 'K', but bm, M, N, dtype"),
+        ({"bm": "eight"}, 0, "bm=eight: a size is a whole number above 0"),
+        ({"bm": "0"}, 0, "bm=0: a size is a whole number above 0"),
+        ({"dtype": "float"}, 0, "no dtype 'float': choose from float32, bfloat16"),
+        ({}, 3, "double has cases 0 to 2, not 3"),
+        ({}, -1, "double has cases 0 to 2, not -1"),
+    ],
+    ids=str,
+)
+def test_what_is_no_case_is_told(
+    repository: Repository, given: dict[str, str], index: int, words: str
+) -> None:
+    with pytest.raises(ValueError, match="^" + words.replace("'", ".")):
+        case_of(repository.add("double"), index, 0, given)
+
+
+def test_there_is_nothing_to_study_without_a_kernel(repository: Repository) -> None:
+    plain = repository.add(
+        "double", key=Repository.KEY.replace("[cases]", "kernel = false\n[cases]")
+    )
+    with pytest.raises(NoStudy, match=r"double is plain jax\.numpy, without a kernel"):
+        case_of(plain, 0, 0, {})
+
+
+def test_the_names_that_may_be_given(repository: Repository) -> None:
+    assert names_of(repository.add("double")) == "bm, M, N, dtype"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [((128, 256, 512), 512), ((96, 128), 384), ((97, 101, 103), 103)]
+)
+def test_what_is_computed_from_several_sizes_suits_all(
+    sizes: tuple[int, ...], expected: int
+) -> None:
+    assert common(sizes) == expected
+
+
+def test_no_study_is_misuse() -> None:
+    assert issubclass(NoStudy, ValueError)
+
+
+# ---- what keeps a launch from the chip ----
+
+
+def problem(kind: str, message: str, stage: Stage = Stage.LOWER, **more: object) -> OnChip:
+    return OnChip(dataclasses.replace(Problem(stage, kind, message), **more))  # type: ignore[arg-type]
+
+
+def trouble(found: OnChip | Accident) -> list[str]:
+    side = side_of("yours", found, "v5e", FILE)
+    assert not side.kernels
+    return side.trouble.splitlines()
+
+
+def test_blocks_are_told_by_their_rules() -> None:
+    block = operand("x_ref", (32, 256), (8, 100), Role.INPUT)
+    text = trouble(problem("NotLowered", "ValueError: The Pallas TPU …", call=call(block)))
+    assert text[0] == "A TPU refuses block (8, 100) of x_ref."
+    assert any(line.startswith("  legal  nearest: (8, 128)") for line in text)
+
+
+def test_what_mosaic_refuses_is_told_by_its_rung() -> None:
+    text = trouble(problem("NotLowered", "NotImplementedError: no sort", call=call()))
+    assert text[0] == "Mosaic refuses the launch."
+    assert text[1].startswith("  error  NotImplementedError: no sort")
+
+
+@pytest.mark.parametrize(
+    ("stage", "head"),
+    [
+        (Stage.IMPORT, "The file cannot be imported."),
+        (Stage.LOWER, "The launch cannot be traced: it fails before a kernel runs."),
+    ],
+    ids=["import", "lower"],
+)
+def test_what_the_launch_raises_is_told_by_its_stage(stage: Stage, head: str) -> None:
+    text = trouble(problem("TypeError", "no", stage, place=Place(3, "x +")))
+    assert text == [head, "  error  TypeError: no", f"  line   {FILE}:3", "             x +"]
+
+
+def test_an_accident_is_told_with_its_line() -> None:
+    text = trouble(Accident("no answer", "No answer after 3 s.", Place(3, "while True:")))
+    assert text == ["No answer after 3 s.", f"  line   {FILE}:3", "             while True:"]
+
+
+def test_nothing_claims_that_values_are_right() -> None:
+    block = operand("x_ref", (32, 256), (8, 100), Role.INPUT)
+    found = [
+        problem("NotLowered", "ValueError: …", call=call(block)),
+        problem("NotLowered", "NotImplementedError: no sort"),
+        OnChip(None, (refused(),)),
+    ]
+    for one in found:
+        side = side_of("yours", one, "v5e", FILE)
+        assert "values are right" not in f"{side.trouble}{side.refusals}"
+
+
+def test_a_stub_is_no_fault() -> None:
+    side = side_of("yours", problem("NotImplementedError", "…", todo=True), "v5e", FILE)
+    assert side.todo
+    assert side.trouble.startswith("Still to do.")
+
+
+def test_a_launch_without_a_kernel_is_told() -> None:
+    assert trouble(OnChip()) == ["The launch has no pallas_call: nothing of it is a kernel."]
+
+
+def test_kernels_come_with_what_the_compiler_says_of_each() -> None:
+    good = prediction(schedule())
+    side = side_of("yours", OnChip(None, (good, refused())), "v5e", FILE)
+    assert side.kernels == (good, refused())
+    first, second = side.refusals
+    assert first == ""
+    assert second.startswith("Needs 36 MiB of VMEM, 16 MiB are the limit on v5e.\n  vmem ")
+
+
+def test_kernels_on_other_chips_are_left_out() -> None:
+    other = dataclasses.replace(prediction(schedule()), chip="v6e")
+    assert trouble(OnChip(None, (other,))) == trouble(OnChip())

@@ -1,0 +1,1 @@
+"""Launches as data, and how they run."""

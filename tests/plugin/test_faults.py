@@ -1,0 +1,129 @@
+"""Whatever a learner's file does to its process, the other grades are reported."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import pytest
+
+from tests.support.repositories import Repository
+
+PYTHON_LOOP = "while True:\n    pass"
+COMPILED_LOOP = """n = jax.lax.while_loop(lambda n: n < 10, lambda n: (n + 1) % 5, 0)
+o_ref[...] = x_ref[...] * n.astype(x_ref.dtype)"""
+LONE_WAIT = """from jax.experimental.pallas import tpu as pltpu
+def body(buffer, semaphore):
+    pltpu.make_async_copy(x_ref, buffer, semaphore).wait()
+    o_ref[...] = buffer[...] * 2
+pl.run_scoped(body, pltpu.VMEM(x_ref.shape, x_ref.dtype), pltpu.SemaphoreType.DMA)"""
+SEGFAULT = "import ctypes\nctypes.string_at(0)"
+ALLOCATION = "import numpy\nhoard = numpy.ones(30 * 2**30, numpy.uint8)"
+GROWTH = "hoard = []\nwhile True:\n    hoard.append(bytes(2**26))"
+EXIT = "import sys\nsys.exit(0)"
+SKIP = "import pytest\npytest.skip('not today')"
+PATCHED = "import numpy\nnumpy.testing.assert_allclose = print\no_ref[...] = x_ref[...] * 3"
+PATCHED_MORE = """import numpy
+numpy.abs = numpy.isnan = lambda *_: numpy.zeros(())
+o_ref[...] = x_ref[...] * 3"""
+
+#: By kata: the region's body, and words of the reason that the learner must be given.
+FAULTS = {
+    "python_loop": (PYTHON_LOOP, "no answer after"),
+    "compiled_loop": (COMPILED_LOOP, "no answer after"),
+    "lone_wait": (LONE_WAIT, "no answer after"),
+    "segfault": (SEGFAULT, "SIGSEGV"),
+    "allocation": (ALLOCATION, "Unable to allocate"),
+    "growth": (GROWTH, "MemoryError"),
+    "sys_exit": (EXIT, "calls sys.exit"),
+    "skip": (SKIP, "tries to skip itself"),
+    "patched": (PATCHED, "off by the same factor"),
+    "patched_more": (PATCHED_MORE, "off by the same factor"),
+}
+AT_IMPORT = {
+    "os_exit": ("import os\nos._exit(0)\n", "exit code 0"),
+    "raises": ("1 / 0\n", "ZeroDivisionError"),
+    "no_syntax": ("def\n", "SyntaxError"),
+    "missing": ("from jax.numpy import no_such_thing\n", "no_such_thing"),
+}
+
+
+def build(repository: Repository) -> dict[str, str]:
+    """A kata for each fault between two good ones; returns the words by name."""
+    hasty = "timeout = 3\n" + repository.KEY
+    repository.solve(repository.add("good_before", number=1))
+    for number, (name, (body, words)) in enumerate(FAULTS.items(), start=2):
+        key = hasty if words.startswith("no answer") else repository.KEY
+        repository.solve(repository.add(name, number=number, key=key), body)
+    for number, (name, (line, _)) in enumerate(AT_IMPORT.items(), start=50):
+        kata = repository.add(name, number=number)
+        kata.path.write_text(line + kata.solution.read_text())
+    repository.solve(repository.add("good_after", number=99))
+    return {name: words for name, (_, words) in {**FAULTS, **AT_IMPORT}.items()}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("arguments", [[], ["-n", "2"]], ids=["one-process", "xdist"])
+def test_each_fault_is_its_own_failure(repository: Repository, arguments: list[str]) -> None:
+    words = build(repository)
+    ran = repository.pytest(*arguments, timeout=300)
+    assert ran.code == 1
+    assert set(ran.grades) == {"good_before", "good_after", *words}
+    for name, said in words.items():
+        assert ran.state(name) == "failed", name
+        assert said in ran.phrase(name), name
+        assert len(ran.grades[name]) == 3, name
+    assert ran.state("good_before") == ran.state("good_after") == "passed"
+
+
+def test_a_hang_is_told_with_its_line(repository: Repository) -> None:
+    kata = repository.add("python_loop", key="timeout = 2\n" + repository.KEY)
+    repository.solve(kata, PYTHON_LOOP)
+    out = repository.pytest().out
+    assert "no answer after 2 s" in out
+    assert "while True:" in out or "pass" in out
+    assert "kata_01_python_loop.py:" in out
+
+
+def test_only_the_first_hanging_case_is_waited_for(repository: Repository) -> None:
+    repository.solve(
+        repository.add("python_loop", key="timeout = 2\n" + repository.KEY), PYTHON_LOOP
+    )
+    seconds = [grade["seconds"] for grade in repository.pytest().grades["python_loop"]]
+    assert max(seconds) >= 2
+    assert sum(seconds) < 4
+
+
+def test_prints_are_shown_with_the_failure(repository: Repository) -> None:
+    repository.solve(repository.add("talks"), "print('look here', x_ref.shape)")
+    out = repository.pytest().out
+    assert "Captured stdout" in out
+    assert "look here (" in out
+
+
+def test_an_exception_in_the_interpreter_poisons_nothing(repository: Repository) -> None:
+    """The second case of the same process is graded on its own merits."""
+    body = """if x_ref.shape[0] == 8:
+    o_ref[...] = x_ref[pl.ds(8 + pl.program_id(0), 8)]
+else:
+    o_ref[...] = x_ref[...] * 2"""
+    repository.solve(repository.add("now_and_then"), body)
+    ran = repository.pytest()
+    states = {grade["drawn"].split(",")[0]: grade["state"] for grade in ran.grades["now_and_then"]}
+    assert states == {"bm=8": "failed", "bm=16": "passed"}
+    assert "out of bounds" in ran.phrase("now_and_then")
+
+
+def test_nothing_is_left_behind(
+    repository: Repository, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """No process and no file outlives the session, also when a kernel hangs."""
+    scratch = tmp_path_factory.mktemp("scratch")
+    key = "timeout = 2\n" + repository.KEY
+    mark = f"{time.time_ns() % 10**8}.5"
+    body = f"import subprocess\nsubprocess.Popen(['sleep', '{mark}'])\n{PYTHON_LOOP}"
+    repository.solve(repository.add("python_loop", key=key), body)
+    assert repository.pytest(TMPDIR=str(scratch)).state("python_loop") == "failed"
+    assert not list(scratch.glob("pallas-katas-*"))
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert mark not in running.stdout

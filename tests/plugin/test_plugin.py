@@ -1,0 +1,338 @@
+"""The pytest plugin, from outside: what is selected, drawn, reported, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+from pathlib import Path
+
+import pytest
+
+from grader.tpu import compiler
+from tests.support.repositories import ROOT, Repository
+
+
+@pytest.fixture
+def two_tracks(repository: Repository) -> Repository:
+    """Three katas in two tracks; one is solved, one wrong, one a stub."""
+    repository.solve(repository.add("right"))
+    repository.solve(repository.add("wrong", number=10), "o_ref[...] = x_ref[...] * 3")
+    repository.add("stub", track="2_second")
+    return repository
+
+
+def ran(repository: Repository, *arguments: str) -> set[str]:
+    return set(repository.pytest(*arguments).grades)
+
+
+def collected(folder: Path, *arguments: str) -> list[str]:
+    """The node ids that pytest would run."""
+    out = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    return [line for line in out.splitlines() if "::" in line]
+
+
+def test_selection(two_tracks: Repository) -> None:
+    every = {"right", "wrong", "stub"}
+    file = "katas/1_first/kata_10_wrong.py"
+    for arguments, expected in {
+        ("-k", "kata"): every,
+        ("-k", "first"): {"right", "wrong"},
+        ("-k", "first and 10"): {"wrong"},
+        ("-k", "stub"): {"stub"},
+        (file,): {"wrong"},
+        (f"{file}::test_wrong",): {"wrong"},
+        (f"{file}::test_wrong[hidden1]",): {"wrong"},
+        ("katas/2_second",): {"stub"},
+    }.items():
+        names = {
+            re.sub(r".*kata_\d+_(\w+)\.py.*", r"\1", n)
+            for n in collected(two_tracks.root, *arguments)
+        }
+        assert names == expected, arguments
+
+
+def test_ids_are_stable_and_show_no_shape(two_tracks: Repository) -> None:
+    first = collected(two_tracks.root, "--kata-seed", "1")
+    assert first == collected(two_tracks.root, "--kata-seed", "2")
+    assert first[0] == "katas/1_first/kata_01_right.py::test_right[hidden0]"
+    assert len(first) == len(set(first)) == 9
+
+
+def test_our_own_tests_are_not_selected_as_exercises() -> None:
+    nodes = collected(ROOT, "katas", "tests", "-k", "kata")
+    assert nodes
+    assert all(node.startswith("katas/") for node in nodes)
+
+
+def test_a_seed_fixes_the_cases_also_under_xdist(two_tracks: Repository) -> None:
+    def drawn(*arguments: str) -> list[str]:
+        quickly = ("--kata-mode", "interpret", "-k", "wrong")
+        grades = two_tracks.pytest(*quickly, *arguments).grades
+        return [grade["drawn"] for name in sorted(grades) for grade in grades[name]]
+
+    seven = drawn("--kata-seed", "7")
+    assert seven == drawn("--kata-seed", "7", "-n", "2")
+    assert seven != drawn("--kata-seed", "8")
+
+
+def test_an_undrawn_seed_is_shared_by_all_workers_and_printed(two_tracks: Repository) -> None:
+    out = two_tracks.pytest("-k", "wrong", "-n", "2").out
+    seeds = set(re.findall(r"--kata-seed (\d+)", out))
+    assert len(seeds) == 1
+
+
+def test_outcomes_and_map(two_tracks: Repository) -> None:
+    done = two_tracks.pytest("--kata-seed", "3")
+    assert done.code == 1
+    assert "3 failed, 3 passed, 3 todo" in done.out
+    assert "katas: cpu" in done.out
+    assert "strict" in done.out
+    assert "1_first" in done.out
+    assert "1/2 solved" in done.out
+    assert re.search(r"✔ 01 ★★★ right", done.out)
+    assert re.search(r"✘ 10 ☆☆☆ wrong +values: off by the same factor: 1\.5", done.out)
+    assert re.search(r"· 01 ☆☆☆ stub +todo", done.out)
+    assert "1 of 3 solved, 1 failed, 1 todo" in done.out
+    assert "mend  katas/1_first/kata_10_wrong.py:14" in done.out
+
+
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_a_failure_is_told_in_full_once_with_its_case(two_tracks: Repository, ci: str) -> None:
+    """Where the variable CI is set, pytest cuts no line of its summary."""
+    out = two_tracks.pytest("-k", "wrong", "--kata-seed", "3", CI=ci).out
+    assert out.count("  case   bm=") == 1, out
+    assert "(the same check as in hidden0)" in out
+    again = 'pytest "katas/1_first/kata_10_wrong.py::test_wrong[hidden0]" --kata-seed 3'
+    assert again in out
+    assert "  view   kata view wrong --seed 3 --case 0\n" in out
+    assert "Traceback" not in out
+    assert "NotImplementedError" not in out
+
+
+def test_a_summary_has_one_line_for_each_failure(two_tracks: Repository) -> None:
+    ran = two_tracks.pytest("-k", "wrong", "-n", "2", "--junitxml=x.xml", CI="true")
+    summary = ran.out.partition("short test summary info")[2]
+    assert (
+        len(re.findall(r"^FAILED .* - values: off by the same factor", summary, re.MULTILINE)) == 3
+    )
+    assert "why" not in summary
+    assert ran.out.count("  case   bm=") == 1
+    xml = (two_tracks.root / "x.xml").read_text()
+    assert xml.count('failure message="values: off by the same factor: 1.5') == 3
+    assert xml.count("  case   bm=") == 1
+
+
+def test_the_printed_command_repeats_the_case(two_tracks: Repository) -> None:
+    out = two_tracks.pytest("-k", "wrong").out
+    case = re.search(r"  case   (.*)", out)
+    again = re.search(r'  again  pytest "(.*)" --kata-seed (\d+)', out)
+    assert case
+    assert again
+    grade = two_tracks.pytest(again[1], "--kata-seed", again[2]).grades["wrong"]
+    assert [g["drawn"] for g in grade] == [case[1]]
+
+
+def test_todo_alone_is_success_unless_required(two_tracks: Repository) -> None:
+    assert two_tracks.pytest("-k", "stub").code == 0
+    required = two_tracks.pytest("-k", "stub", "--kata-require", "second")
+    assert required.code == 1
+    assert "still to do" in required.out
+    assert two_tracks.pytest("-k", "stub", "--kata-require", "first").code == 0
+
+
+def test_a_requirement_that_names_nothing_is_refused(two_tracks: Repository) -> None:
+    done = two_tracks.pytest("--kata-require", "no_such_track")
+    assert done.code == 4
+    assert "no_such_track: no kata or track matches" in done.out
+
+
+def test_an_edited_stub_is_still_todo(two_tracks: Repository) -> None:
+    """Its region still raises: a note above it changes nothing."""
+    file = next(two_tracks.root.glob("katas/2_second/*.py"))
+    file.write_text("# a note\n" + file.read_text())
+    done = two_tracks.pytest("-k", "stub")
+    assert (done.code, done.state("stub")) == (0, "todo")
+
+
+def test_a_not_implemented_error_from_elsewhere_is_no_todo(two_tracks: Repository) -> None:
+    file = next(two_tracks.root.glob("katas/1_first/kata_01*.py"))
+    text = file.read_text().replace("    rows = pl", "    raise NotImplementedError\n    rows = pl")
+    file.write_text(text)
+    assert two_tracks.pytest("-k", "right").state("right") == "failed"
+
+
+def test_last_failed_and_exit_first(two_tracks: Repository) -> None:
+    two_tracks.pytest()
+    assert ran(two_tracks, "--lf") == {"wrong"}
+    stopped = two_tracks.pytest("-x", "-k", "wrong or stub")
+    assert [len(grades) for grades in stopped.grades.values()] == [1]
+
+
+def test_a_broken_key_is_its_own_failure(two_tracks: Repository) -> None:
+    two_tracks.add("keyless").key_path.write_text('title = "x"\nconcpt = "y"\n')
+    done = two_tracks.pytest("-k", "right or keyless")
+    assert done.state("right") == "passed"
+    assert done.state("keyless") == "failed"
+    assert "did you mean 'concept'?" in done.out
+    assert "This kata is broken, not your kernel" in done.out
+
+
+def test_a_broken_solution_is_its_own_failure(two_tracks: Repository) -> None:
+    two_tracks.solve(kata := two_tracks.add("unsound"))
+    kata.solution.write_text(kata.solution.read_text().replace("x * 2", "no_such_name"))
+    done = two_tracks.pytest("-k", "right or unsound")
+    assert (done.state("right"), done.state("unsound")) == ("passed", "failed")
+    assert "This kata is broken, not your kernel" in done.out
+
+
+@pytest.mark.parametrize("mode", ["strict", "interpret"])
+def test_modes(two_tracks: Repository, mode: str) -> None:
+    done = two_tracks.pytest("-k", "right or wrong", "--kata-mode", mode)
+    assert (done.state("right"), done.state("wrong")) == ("passed", "failed")
+    assert f"{mode}:" in done.out
+
+
+def test_strict_catches_what_interpret_forgives(repository: Repository) -> None:
+    """Reading an output before it is written: garbage on a TPU, zeros in the plain interpreter."""
+    repository.solve(repository.add("greedy"), "o_ref[...] = x_ref[...] * 2 + 0 * o_ref[...]")
+    strict = repository.pytest("--kata-mode", "strict")
+    assert "o_ref read before it was written" in strict.phrase("greedy")
+
+
+def test_compiled_mode_needs_a_tpu(two_tracks: Repository) -> None:
+    done = two_tracks.pytest("--kata-mode", "compiled", JAX_PLATFORMS="cpu")
+    assert done.code == 4
+    assert "needs a TPU" in done.out
+
+
+def test_machines_can_read_the_grades(two_tracks: Repository, tmp_path: Path) -> None:
+    xml_file, json_file = tmp_path / "out.xml", tmp_path / "deep" / "grades.json"
+    two_tracks.pytest("-k", "wrong", f"--junitxml={xml_file}", f"--kata-json={json_file}")
+    document = json.loads(json_file.read_text())
+    assert document["schema"] == 2
+    assert document["mode"] == "strict"
+    grade = document["grades"][0]
+    assert grade["finding"]["check"] == "values"
+    case = xml.etree.ElementTree.parse(xml_file).find(".//testcase")
+    assert case is not None
+    properties = {p.get("name"): p.get("value") for p in case.iter("property")}
+    assert properties["kata"] == "1_first/kata_10_wrong"
+    assert properties["kata_state"] == "failed"
+    assert properties["kata_reason"] == grade["finding"]["phrase"]
+
+
+@pytest.mark.parametrize("arguments", [["-qq"], ["-q", "--color=yes"], ["-v", "-n", "2"]])
+def test_the_total_is_readable_everywhere(two_tracks: Repository, arguments: list[str]) -> None:
+    out = two_tracks.pytest(*arguments, COLUMNS="45").out
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
+    assert "1 of 3 solved, 1 failed, 1 todo" in plain
+
+
+def test_no_map_where_none_ran(repository: Repository) -> None:
+    (repository.root / "test_other.py").write_text("def test_other():\n    pass\n")
+    out = repository.pytest("test_other.py").out
+    assert "1 passed" in out
+    assert "solved" not in out
+    assert "katas:" not in out
+
+
+SLOW = """import jax.numpy as jnp
+value = x_ref[...]
+for _ in range(400):
+    value = jnp.maximum(value, jnp.minimum(value, -value))
+o_ref[...] = value * 2"""
+
+#: Hides libtpu, as on a machine for which there is none.
+HIDDEN = """import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "libtpu" else found(name, *more)
+"""
+
+
+@pytest.fixture
+def slow(repository: Repository) -> Repository:
+    """One kata that is solved right, and slower than it can be."""
+    repository.solve(repository.add("slow"), SLOW)
+    return repository
+
+
+def needs_libtpu() -> None:
+    if reason := compiler.why_not():
+        pytest.skip(reason)
+
+
+def test_missing_par_is_no_failure(slow: Repository) -> None:
+    needs_libtpu()
+    done = slow.pytest("-v", "--kata-seed", "3")
+    assert done.code == 0
+    assert re.search(r"✔ 01 ★★☆ slow .*× par +cost: [\d.]+× par's time: ", done.out)
+    assert re.search(r"the third star: kata cost slow --seed 3 --case \d\n", done.out)
+    for grade in done.grades["slow"]:
+        assert (grade["state"], grade["stars"]) == ("passed", 2)
+        assert grade["finding"]["check"] == "cost"
+        assert grade["cost"]["cycles"] > 1.15 * grade["cost"]["par_cycles"]
+        assert grade["cost"]["bytes"] == grade["cost"]["par_bytes"]
+
+
+def test_a_key_may_require_par(slow: Repository) -> None:
+    needs_libtpu()
+    slow.solve(slow.add("slow", key='par = "required"\n' + slow.KEY), SLOW)
+    done = slow.pytest("--kata-seed", "3")
+    assert done.code == 1
+    assert "cost: " in done.out
+    assert "predicted on a v5e; par" in " ".join(done.out.split())
+    slow.solve(slow.add("slow", key="slack = {cycles = 99}\n" + slow.KEY), SLOW)
+    assert [g["stars"] for g in slow.pytest("--kata-seed", "3").grades["slow"]] == [3, 3, 3]
+
+
+def test_without_libtpu_the_rest_is_graded_and_the_gap_is_named(
+    slow: Repository, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    hiding = tmp_path_factory.mktemp("hiding")
+    (hiding / "sitecustomize.py").write_text(HIDDEN)
+    done = slow.pytest("--kata-seed", "3", PYTHONPATH=str(hiding))
+    assert done.code == 0
+    assert "not compiled: " in done.out
+    assert "not checked: whether the TPU's compiler accepts it, and its time there" in done.out
+    assert "pip install" in done.out
+    for grade in done.grades["slow"]:
+        assert (grade["stars"], grade["finding"]) == (3, None)
+        assert grade["cost"]["cycles"] is None
+        assert grade["cost"]["bytes"] == grade["cost"]["par_bytes"]
+        assert grade["unchecked"]
+
+
+def test_the_chip_is_chosen_and_named(two_tracks: Repository) -> None:
+    needs_libtpu()
+    done = two_tracks.pytest("-k", "right", "--kata-chip", "v6e")
+    assert "for TPU v6e" in done.out
+    assert {grade["cost"]["chip"] for grade in done.grades["right"]} == {"v6e"}
+    every = two_tracks.pytest("-k", "right and hidden0", "--kata-chip", "all")
+    assert "for TPU v5e, v4, v5p, v6e, tpu7x" in every.out
+    assert [g["cost"]["chip"] for g in every.grades["right"]] == ["v5e"]
+    unknown = two_tracks.pytest("--kata-chip", "v1")
+    assert unknown.code == 4
+    assert "v5e" in unknown.out
+
+
+def test_what_only_the_compiler_refuses(two_tracks: Repository) -> None:
+    """A slice whose start it can't prove to be aligned; a block of 8 rows has only one."""
+    needs_libtpu()
+    body = """o_ref[...] = x_ref[...] * 2
+rows = pl.ds(jax.numpy.minimum(pl.program_id(0), 0), 8)
+o_ref[rows, :] = x_ref[rows, :] * 2"""
+    two_tracks.solve(two_tracks.add("unaligned", number=20), body)
+    done = two_tracks.pytest("-k", "unaligned", "--kata-seed", "3")
+    assert done.code == 1
+    failed = [g for g in done.grades["unaligned"] if g["state"] == "failed"]
+    assert {(g["finding"]["check"], g["stars"]) for g in failed} == {("compiles", 1)}
+    assert "multiple of 8" in done.out

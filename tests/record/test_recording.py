@@ -1,0 +1,170 @@
+"""What a session records: passes of a whole kata, of the content that was graded, and once."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from grader.exercise.catalog import Kata
+from grader.model import Check, Finding, Grade, Mode, State
+from grader.record import ledger
+from grader.record.ledger import LEDGER, Pass
+from grader.record.recording import Recorded, passes, record
+from grader.report.session_map import newly_recorded
+from grader.tools.git import blob_id
+from grader.tools.rendering import rendered
+from grader.tpu import compiler
+from tests.support.repositories import Repository
+
+DAY = datetime.date(2026, 11, 20)
+BLOB = blob_id(b"content")
+VERSIONS = {"grader": "0.1.0", "libtpu": "0.0.42", "chip": "v5e"}
+SLOW = Finding(Check.COST, "2.00× par's time", "")
+
+
+@pytest.fixture
+def double(repository: Repository) -> Kata:
+    """A kata of three hidden cases."""
+    return repository.add("double")
+
+
+def grade(kata: Kata, case: int, stars: int = 3, blob: str = BLOB) -> Grade:
+    return Grade(kata.id, case, State.PASSED, stars, blob=blob)
+
+
+def recorded(kata: Kata, *grades: Grade) -> tuple[Pass, ...]:
+    return passes([kata], grades, DAY, VERSIONS)
+
+
+def test_the_fewest_stars_count(double: Kata) -> None:
+    grades = [grade(double, case, stars) for case, stars in enumerate((3, 2, 3))]
+    assert recorded(double, *grades) == (Pass(double.id, BLOB, 2, DAY, tuple(VERSIONS.items())),)
+
+
+@pytest.mark.parametrize("case", range(3))
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": State.FAILED},
+        {"state": State.TODO},
+        {"blob": ""},
+        {"blob": blob_id(b"edited between two cases")},
+        {"case": 3},
+        {"case": 1},
+    ],
+    ids=["failed", "todo", "edited-meanwhile", "edited-between", "another-case", "twice"],
+)
+def test_all_cases_of_one_content_have_to_pass(
+    double: Kata, case: int, change: dict[str, object]
+) -> None:
+    grades = [grade(double, n) for n in range(3)]
+    grades[case] = dataclasses.replace(grades[case], **change)  # type: ignore[arg-type]
+    complete = {g.case for g in grades} == {0, 1, 2}
+    assert bool(recorded(double, *grades)) == (complete and "case" in change)
+
+
+def test_a_part_of_the_cases_is_no_pass(double: Kata) -> None:
+    assert recorded(double, grade(double, 0), grade(double, 1)) == ()
+    assert recorded(double) == ()
+
+
+def test_a_compiler_that_was_not_asked_is_not_named(double: Kata) -> None:
+    grades = [dataclasses.replace(grade(double, n), unchecked="no libtpu") for n in range(3)]
+    (one,) = recorded(double, *grades)
+    assert dict(one.versions) == {**VERSIONS, "libtpu": "-"}
+
+
+def test_a_broken_key_records_nothing(double: Kata) -> None:
+    double.key_path.write_text("")
+    unread = Kata(double.root, double.track, double.stem)
+    assert recorded(unread, *(grade(unread, n) for n in range(3))) == ()
+
+
+# ---- into the ledger ----
+
+ONE = Pass("1_first/kata_01_double", BLOB, 2, DAY)
+
+
+def test_what_is_known_is_not_recorded_again(repository: Repository) -> None:
+    better = dataclasses.replace(ONE, stars=3)
+    for new, expected in ((ONE, (ONE,)), (ONE, ()), (better, (better,)), (ONE, ())):
+        assert record(repository.root, [new], Mode.STRICT) == Recorded(expected)
+    assert ledger.read(repository.root).passes == (ONE, better)
+
+
+def test_nothing_to_record_makes_no_file(repository: Repository) -> None:
+    assert record(repository.root, [], Mode.STRICT) == Recorded()
+    assert not (repository.root / LEDGER).exists()
+
+
+def test_the_forgiving_mode_records_nothing_and_says_so(repository: Repository) -> None:
+    done = record(repository.root, [ONE], Mode.INTERPRET)
+    assert "--kata-mode strict records" in done.trouble
+    assert not (repository.root / LEDGER).exists()
+
+
+def test_damage_is_told_of_where_something_is_appended(repository: Repository) -> None:
+    (repository.root / LEDGER).write_text("=======\n")
+    (warning,) = record(repository.root, [ONE], Mode.STRICT).warnings
+    assert warning.startswith(f"{LEDGER}:1: ")
+    assert record(repository.root, [ONE], Mode.STRICT).warnings == ()
+
+
+# ---- in words ----
+
+
+def words(done: Recorded, root: Path) -> str:
+    return "".join(rendered(text, 100, False) for text in newly_recorded(done, root))
+
+
+def test_many_passes_are_one_line(settled_git: None, tmp_path: Path) -> None:
+    many = [dataclasses.replace(ONE, kata=f"2_a_b/kata_0{n}_x_{n}") for n in range(6)]
+    assert words(Recorded(tuple(many)), tmp_path) == (
+        "recorded  x_0 ★★☆, x_1 ★★☆, x_2 ★★☆, x_3 ★★☆ and 2 more   "
+        "(no commit of it: not a git repository)\n"
+    )
+    assert words(Recorded(), tmp_path) == ""
+
+
+# ---- from pytest ----
+
+#: A kernel whose file is another one after each case.
+RESTLESS = """import pathlib
+file = pathlib.Path(__file__)
+file.write_text(file.read_text() + "#")
+o_ref[...] = x_ref[...] * 2"""
+
+
+def test_a_session_records_each_pass_once(repository: Repository) -> None:
+    right = repository.add("right")
+    repository.solve(right)
+    repository.solve(repository.add("restless", number=3), RESTLESS)
+    repository.add("stub", number=4)
+    done = repository.pytest("-n", "2", "--kata-seed", "3")
+    stars = min(grade["stars"] for grade in done.grades["right"])
+    (one,) = ledger.read(repository.root).passes
+    assert (one.kata, one.stars) == (right.id, stars)
+    assert one.blob == blob_id(right.path.read_bytes())
+    assert {grade["blob"] for grade in done.grades["right"]} == {one.blob}
+    assert done.state("restless") == "passed"
+    assert {grade["blob"] for grade in done.grades["restless"]} == {""}
+    assert [name for name, _ in one.versions] == ["grader", "jax", "libtpu", "chip"]
+    assert (dict(one.versions)["libtpu"] == "-") == bool(compiler.why_not())
+    assert f"recorded  right {'★' * stars}{'☆' * (3 - stars)}   " in done.out
+
+
+def test_a_ledger_that_cannot_be_written_costs_no_grade(repository: Repository) -> None:
+    repository.solve(repository.add("right"))
+    (repository.root / LEDGER).mkdir()
+    done = repository.pytest("--kata-seed", "3")
+    assert done.code == 0
+    assert "1 of 1 solved" in done.out
+    assert "not recorded  right ★★" in done.out
+    assert "katas/ledger.txt is not writable (Is a directory)" in " ".join(done.out.split())
+    assert not os.listdir(repository.root / LEDGER)
+    assert json.loads((repository.root / "grades.json").read_text())["schema"] == 2

@@ -1,0 +1,130 @@
+"""From grades to standings: the worst case decides, the first failure comes next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.exercise.catalog import Kata
+from grader.model import Check, Finding, Grade, State
+from grader.report.standings import same_failure, standings
+from tests.support.repositories import Repository
+
+A, B, C = (Kata(Path("/nowhere"), "1_first", f"kata_0{i}_{name}") for i, name in enumerate("abc"))
+D = Kata(Path("/nowhere"), "2_second", "kata_01_d")
+E = Kata(Path("/nowhere"), "2_second", "kata_02_e")
+POOL = (A, B, C, D)
+OFF = Finding(Check.VALUES, "off by one", "all of it")
+SHAPE = Finding(Check.BLOCKS, "block too small", "all of it")
+
+
+def passed(kata: Kata, case: int = 0) -> Grade:
+    return Grade(kata.id, case, State.PASSED, 2, seconds=0.5)
+
+
+def failed(kata: Kata, case: int = 0, stars: int = 0, finding: Finding = OFF) -> Grade:
+    return Grade(kata.id, case, State.FAILED, stars, finding, seconds=0.5)
+
+
+def todo(kata: Kata, case: int = 0) -> Grade:
+    return Grade(kata.id, case, State.TODO, 0, seconds=0.5)
+
+
+@pytest.mark.parametrize(
+    ("grades", "state", "stars", "phrase"),
+    [
+        ([passed(A), passed(A, 1)], State.PASSED, 2, ""),
+        ([passed(A), failed(A, 1, 1), passed(A, 2)], State.FAILED, 1, "values: off by one"),
+        ([passed(A), todo(A, 1)], State.TODO, 0, "todo"),
+        ([todo(A), failed(A, 1)], State.FAILED, 0, "values: off by one"),
+        (
+            [failed(A, 0, 1, SHAPE), failed(A, 1), failed(A, 2, 1, SHAPE)],
+            State.FAILED,
+            0,
+            "values: off by one",
+        ),
+        (
+            [failed(A, 2, 1), failed(A, 1, 1, SHAPE)],
+            State.FAILED,
+            1,
+            "blocks: block too small",
+        ),
+    ],
+    ids=["passed", "one-failed", "one-todo", "failed-and-todo", "fewest-stars", "first-case"],
+)
+def test_the_worst_case_decides(grades: list[Grade], state: State, stars: int, phrase: str) -> None:
+    (standing,) = standings(POOL, grades).all
+    assert standing.kata == A
+    assert (standing.state, standing.stars, standing.phrase) == (state, stars, phrase)
+    assert standing.cases == len(grades)
+    assert standing.seconds == 0.5 * len(grades)
+
+
+def test_a_check_is_named_in_words() -> None:
+    finding = Finding(Check.PALLAS_USED, "add stands outside", "")
+    (standing,) = standings(POOL, [failed(A, finding=finding)]).all
+    assert standing.phrase == "pallas used: add stands outside"
+
+
+def test_tracks_keep_the_order_of_the_exercises_whatever_that_of_the_grades() -> None:
+    found = standings((*POOL, E), [todo(E), passed(D), failed(C), passed(A)])
+    assert [track.name for track in found.tracks] == ["1_first", "2_second"]
+    first, second = found.tracks
+    assert [standing.kata for standing in first.standings] == [A, C]
+    assert (first.solved, first.not_run) == (1, 1)
+    assert (second.solved, second.not_run) == (1, 0)
+    assert [standing.kata for standing in found.all] == [A, C, D, E]
+
+
+def test_a_track_of_which_nothing_ran_is_left_out() -> None:
+    assert [track.name for track in standings(POOL, [todo(D)]).tracks] == ["2_second"]
+    assert standings(POOL, []).tracks == ()
+    assert standings(POOL, []).next is None
+
+
+def test_grades_of_no_exercise_here_are_left_out() -> None:
+    gone = Kata(Path("/nowhere"), "1_first", "kata_09_gone")
+    assert standings(POOL, [passed(gone)]).tracks == ()
+
+
+@pytest.mark.parametrize(
+    ("grades", "following"),
+    [
+        ([todo(A), failed(B), failed(C)], B),
+        ([todo(A), passed(B), failed(D)], D),
+        ([passed(A), todo(B), todo(C)], B),
+        ([passed(A), passed(D)], None),
+    ],
+    ids=["first-failed", "failed-before-todo", "first-todo", "nothing"],
+)
+def test_what_comes_next(grades: list[Grade], following: Kata | None) -> None:
+    found = standings(POOL, grades).next
+    assert (found.kata if found else None) == following
+
+
+def test_cases_that_did_not_run_are_told(repository: Repository) -> None:
+    kata = repository.add("double")  # its key asks for three
+    (some,) = standings([kata], [passed(kata), passed(kata, 2)]).all
+    assert some.phrase == "2 of 3 hidden cases ran"
+    (every,) = standings([kata], [passed(kata, case) for case in range(3)]).all
+    assert every.phrase == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (failed(A), failed(A, 1), True),
+        (failed(A), failed(A, 1, finding=Finding(Check.VALUES, "other", "words")), True),
+        (failed(A), failed(A, 1, finding=SHAPE), False),
+        (failed(A), failed(B), False),
+        (failed(A), passed(A, 1), False),
+        (todo(A), todo(A, 1), False),
+    ],
+    ids=["alike", "other-words", "other-check", "other-exercise", "passed", "todo"],
+)
+def test_the_same_failure_is_the_same_check_of_one_exercise(
+    one: Grade, other: Grade, same: bool
+) -> None:
+    assert same_failure(one, other) is same
+    assert same_failure(other, one) is same

@@ -1,0 +1,155 @@
+"""The bench and its processes, beyond what the faults show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.exercise.cases import draw
+from grader.exercise.catalog import Kata
+from grader.grading.grader import Grader
+from grader.model import Device, Mode, State
+from grader.sandbox import devices, launcher
+from grader.sandbox.asking import Asking, BrokenKata
+from grader.sandbox.bench import Bench, Worker
+from grader.sandbox.launcher import SandboxError
+from grader.sandbox.messages import Ask, Task
+from tests.support.repositories import Repository
+
+CPU = devices.choose("interpret", devices.Hardware(tpu=False, gpu=False, platforms="cpu"))
+
+
+@pytest.fixture
+def solved(repository: Repository) -> Kata:
+    kata = repository.add("double")
+    repository.solve(kata)
+    return kata
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench(CPU)
+    yield bench
+    bench.close()
+
+
+def state(grader: Grader, kata: Kata, case: int = 0) -> State:
+    return grader.grade(kata, draw(kata.id, kata.key, 1)[case], 60).state
+
+
+def test_without_forking_the_answers_are_the_same(
+    solved: Kata, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS: each worker is a process of its own."""
+    monkeypatch.setattr(launcher, "FORKS", False)
+    bench = Bench(CPU)
+    grader = Grader(Asking(bench))
+    assert state(grader, solved) is State.PASSED
+    repository.solve(solved, "import os\nos._exit(3)")
+    assert state(grader, solved) is State.FAILED
+    repository.solve(solved)
+    assert state(grader, solved) is State.PASSED
+    bench.close()
+
+
+def test_a_changed_file_gets_a_fresh_process(
+    bench: Bench, solved: Kata, repository: Repository
+) -> None:
+    grader = Grader(Asking(bench))
+    assert state(grader, solved) is State.PASSED
+    repository.solve(solved, "o_ref[...] = x_ref[...] * 3")  # as long, and in the same second
+    assert state(grader, solved) is State.FAILED
+    assert not list(repository.root.rglob("__pycache__"))
+
+
+def test_a_case_that_was_prepared_and_never_graded_is_passed_over(
+    bench: Bench, solved: Kata
+) -> None:
+    grader = Grader(Asking(bench))
+    first, second, third = draw(solved.id, solved.key, 1)
+    grader.prepare(solved, first)
+    grader.prepare(solved, second)
+    assert grader.grade(solved, third, 60).drawn == str(third)
+    assert grader.grade(solved, first, 60).state is State.PASSED
+
+
+def test_large_inputs_in_both_directions_do_not_wait_for_each_other(
+    bench: Bench, repository: Repository
+) -> None:
+    """While the next case's reference waits to be taken, par is asked for with its inputs."""
+    key = repository.KEY.replace("N = [128, 256]", "N = [32768, 65536]")
+    large = repository.add("large", key=key)
+    repository.solve(large)
+    grader = Grader(Asking(bench))
+    cases = draw(large.id, large.key, 1)
+    for case, following in zip(cases, [*cases[1:], cases[-1]], strict=True):
+        grader.prepare(large, case)
+        grader.prepare(large, following)
+        assert grader.grade(large, case, 60).state is State.PASSED
+
+
+def test_a_reference_is_computed_once(
+    bench: Bench, solved: Kata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Ask] = []
+    ask = Worker.ask
+    monkeypatch.setattr(Worker, "ask", lambda w, a: (asked.append(a), ask(w, a))[1])
+    grader = Grader(Asking(bench))
+    first, second, _ = draw(solved.id, solved.key, 1)
+    for case in (first, second):
+        grader.prepare(solved, first)
+        grader.prepare(solved, second)
+        grader.grade(solved, case, 60)
+    references = [a.case for a in asked if a.task is Task.REFERENCE]
+    assert references.count(second) == 1
+
+
+def test_a_crash_that_does_not_come_again_is_no_verdict(
+    bench: Bench, solved: Kata, repository: Repository, tmp_path: Path
+) -> None:
+    once = f"""import pathlib
+been = pathlib.Path({str(tmp_path / "been")!r})
+if not been.exists():
+    been.touch()
+    import ctypes
+    ctypes.string_at(0)
+o_ref[...] = x_ref[...] * 2"""
+    repository.solve(solved, once)
+    assert state(Grader(Asking(bench)), solved) is State.PASSED
+
+
+def test_a_solution_that_dies_is_told_apart(bench: Bench, solved: Kata) -> None:
+    solved.solution.write_text("import os\nos._exit(0)\n")
+    with pytest.raises(BrokenKata, match="exit code 0"):
+        state(Grader(Asking(bench)), solved)
+
+
+def test_a_jax_that_cannot_be_imported_is_named(solved: Kata, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "jax.py").write_text("raise ImportError('jaxlib is broken here')")
+    bench = Bench(CPU, {**os.environ, "PYTHONPATH": str(broken)})
+    with pytest.raises(SandboxError, match="jaxlib is broken here"):
+        state(Grader(Asking(bench)), solved)
+    bench.close()
+
+
+def test_another_backend_than_the_one_announced_is_an_error(solved: Kata) -> None:
+    bench = Bench(
+        Device("gpu", Mode.INTERPRET, "it was said"), {**os.environ, "JAX_PLATFORMS": "cpu"}
+    )
+    with pytest.raises(SandboxError, match="asked jax for the gpu, got the cpu"):
+        state(Grader(Asking(bench)), solved)
+    bench.close()
+
+
+def test_closing_twice_or_unused_does_no_harm(solved: Kata) -> None:
+    unused = Bench(CPU)
+    unused.close()
+    used = Bench(CPU)
+    state(Grader(Asking(used)), solved)
+    used.close()
+    used.close()

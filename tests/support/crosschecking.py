@@ -1,0 +1,46 @@
+"""How far a solution is from code that is not ours, on one hidden case."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+import jax
+import numpy as np
+
+from grader.exercise import specs
+from grader.exercise.cases import draw
+from grader.exercise.catalog import Kata
+from grader.kernels import Launch, running
+from grader.model import Mode
+from grader.tools.loading import loaded
+from tests.support.independent import INDEPENDENT
+
+#: The largest error, relative to the largest element: sums in float32, and operands in bfloat16.
+CLOSE = {"float32": 1e-4, "bfloat16": 2e-2}
+
+
+def error_of(exercise: Kata, dtype: str) -> float:
+    """The largest error among all results, each relative to its largest element; no unit."""
+    case = dataclasses.replace(draw(exercise.id, exercise.key, 1)[0], dtype=dtype)
+    solution = loaded(exercise.solution)
+    reference = specs.reference(solution, exercise.name, case, evaluated=False)
+    inputs = [specs.argument(array) for array in reference.inputs]
+    with running(Mode.STRICT, case.seed):
+        results = Launch(getattr(solution, exercise.name), inputs, reference.keywords).run(inputs)
+    compare = INDEPENDENT[exercise.name]
+    names = inspect.signature(compare).parameters
+    sizes = {name: size for name, size in case.sizes.items() if name in names}
+    with jax.default_matmul_precision("highest"):
+        others = jax.tree.leaves(compare(*map(_wide, inputs), **sizes))
+    return max(_error(one, other) for one, other in zip(results, others, strict=True))
+
+
+def _wide(value: Any) -> Any:
+    return value.astype(np.float32) if jax.numpy.issubdtype(value.dtype, np.floating) else value
+
+
+def _error(result: Any, other: Any) -> float:
+    result, other = np.asarray(result, np.float64), np.asarray(other, np.float64)
+    return float(np.abs(result - other).max() / max(np.abs(other).max(), 1e-30))

@@ -1,0 +1,138 @@
+"""Small values of the grader's model, made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from grader.checks.evidence import Evidence, WayToChip
+from grader.exercise.keys import Roundings, Slack
+from grader.model import (
+    Accident,
+    Array,
+    ArrayType,
+    Attempt,
+    Clues,
+    KernelCall,
+    Mode,
+    Operand,
+    Reference,
+    Role,
+    Touch,
+    Trace,
+)
+from grader.tools.arrays import dtype_of, from_numpy
+from grader.tpu import OnChip
+
+FILE = "katas/1_first/kata_01_double.py"
+X = np.random.default_rng(0).standard_normal((32, 128))
+
+
+def array(values: Any, dtype: str = "float32") -> Array:
+    return from_numpy(np.asarray(values).astype(dtype_of(dtype)))
+
+
+def operand(
+    name: str,
+    shape: tuple[int, ...],
+    block: tuple[int | None, ...] | None = None,
+    role: Role = Role.INPUT,
+    first: Touch = Touch.NOTHING,
+    dtype: str = "float32",
+    space: str = "default",
+    moves: bool = False,
+    axes: tuple[int, ...] = (),
+) -> Operand:
+    return Operand(
+        name,
+        role,
+        array=ArrayType(dtype, shape),
+        block=shape if block is None else block,
+        space=space,
+        moves=moves,
+        axes=axes,
+        first=first,
+    )
+
+
+def output(
+    block: tuple[int | None, ...] = (8, 128),
+    first: Touch = Touch.WRITE,
+    axes: tuple[int, ...] = (0,),
+) -> Operand:
+    return operand("o_ref", (32, 128), block, Role.OUTPUT, first, axes=axes)
+
+
+def call(
+    *operands: Operand,
+    grid: tuple[int, ...] = (4,),
+    parallel: tuple[int, ...] = (),
+    callbacks: tuple[str, ...] = (),
+) -> KernelCall:
+    return KernelCall("double", grid, operands, parallel, callbacks)
+
+
+def doubling(block: tuple[int | None, ...] = (8, 128)) -> KernelCall:
+    return call(operand("x_ref", (32, 128), block), output(block))
+
+
+def trace(
+    *calls: KernelCall,
+    outside: tuple[str, ...] = (),
+    results: tuple[ArrayType, ...] = (ArrayType("float32", (32, 128)),),
+    from_kernel: tuple[bool, ...] | None = None,
+) -> Trace:
+    flags = (bool(calls),) * len(results) if from_kernel is None else from_kernel
+    return Trace(calls, outside, results, flags)
+
+
+def attempt(result: Any = 2 * X, traced: Trace | None = None, **others: Any) -> Attempt:
+    """An attempt at doubling X with one result."""
+    return Attempt(trace=traced or trace(doubling()), outputs=(array(result),), **others)
+
+
+def reference(expected: Sequence[Any] = (2 * X,), contraction: int = 1) -> Reference:
+    wanted = tuple(from_numpy(np.asarray(value, np.float64)) for value in expected)
+    return Reference(
+        names=("x",),
+        inputs=(array(X),),
+        keywords={"bm": 8},
+        expected=wanted,
+        results=tuple(ArrayType("float32", value.shape) for value in wanted),
+        annotations=('Float[Array, "M N"]',) * len(wanted),
+        contraction=contraction,
+    )
+
+
+def evidence(
+    tried: Attempt | Accident,
+    against: Reference | None = None,
+    outside: tuple[str, ...] = ("reshape", "transpose"),
+    clues: Callable[[], Clues] = Clues,
+    mode: Mode = Mode.STRICT,
+    roundings: int = 2,
+    operand_roundings: int = 0,
+    kernel: bool = True,
+    way: WayToChip | None = None,
+    chips: tuple[str, ...] = ("v5e",),
+    par_required: bool = False,
+    slack: Slack = Slack(),  # noqa: B008
+) -> Evidence:
+    """By default one whose kernels could not be compiled."""
+    arrived = way or WayToChip(OnChip(), OnChip())
+    return Evidence(
+        mode=mode,
+        file=FILE,
+        attempt=tried,
+        reference=against or reference(),
+        outside=outside,
+        kernel=kernel,
+        roundings=Roundings(roundings, operand_roundings),
+        clues=clues,
+        chips=chips,
+        par_required=par_required,
+        slack=slack,
+        way=lambda: arrived,
+    )

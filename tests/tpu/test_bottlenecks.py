@@ -1,0 +1,191 @@
+"""What makes a kernel slow, in words, the costliest first."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from grader.tpu import Prediction
+from grader.tpu.bottlenecks import Bottleneck, bottlenecks
+from grader.tpu.reuse import Reuse
+from grader.tpu.schedule import Moved
+from tests.support.predicted import BYTES_PER_CYCLE, SIZE, matmul, prediction, rows, schedule
+
+#: A kernel that computes half of the time and waits for blocks for the other half.
+WAITING = schedule(100_000, 50_000, {"MXU": 50_000}, size=0)
+QUIET = schedule(100_000, 100_000, {"MXU": 100_000}, size=0)
+
+
+def about(found: tuple[Bottleneck, ...], words: str) -> Bottleneck:
+    """The one whose explanation holds these words."""
+    (one,) = [each for each in found if words in each.why]
+    return one
+
+
+def moving(ran: Any, counts: tuple[int, ...], **changed: Any) -> Prediction:
+    return prediction(ran, traffic=rows(matmul(), counts), **changed)
+
+
+LOADED = dataclasses.replace(WAITING, moved=())
+
+
+def test_the_costliest_comes_first() -> None:
+    found = bottlenecks([moving(LOADED, (320, 200, 4))])
+    assert [one.cycles for one in found] == sorted((one.cycles for one in found), reverse=True)
+    assert len(found) > 1
+
+
+# ---- what moves ----
+
+
+def test_what_is_read_again_is_told_against_what_is_needed() -> None:
+    one = about(bottlenecks([moving(LOADED, (8, 200, 4))]), "y_ref moves")
+    assert one.phrase == "reads y_ref 100.0× as much as needed"
+    assert one.cycles == pytest.approx(198 * SIZE / BYTES_PER_CYCLE)
+    assert one.why.endswith("changes on every step of the innermost axis (axis 2).")
+    assert one.size == 0  # nothing is asked for
+
+
+def test_bytes_that_move_while_the_core_computes_cost_nothing() -> None:
+    assert bottlenecks([moving(QUIET, (32, 200, 4))]) == ()
+
+
+def test_bytes_cost_no_more_than_the_core_waits() -> None:
+    one = about(bottlenecks([moving(LOADED, (8, 20_000, 4))]), "y_ref moves")
+    assert one.cycles == 50_000
+
+
+def test_bytes_that_par_does_not_move_are_told_even_if_they_cost_no_time() -> None:
+    one = about(bottlenecks([moving(QUIET, (32, 8, 4))], [moving(QUIET, (8, 8, 4))]), "x_ref moves")
+    assert one.phrase == "reads x_ref 4.0× as much as par"
+    assert one.size == 24 * SIZE
+    assert "; par moves 256 KiB in 8." in one.why
+
+
+def test_a_block_that_par_keeps_longer() -> None:
+    longer = (Reuse(0, 2, 8, 8), None, None, None)
+    par = moving(QUIET, (8, 8, 4), reuse=longer)
+    one = about(bottlenecks([moving(QUIET, (32, 8, 4))], [par]), "x_ref moves")
+    assert one.why.endswith("; par keeps it for 8 steps.")
+    never = moving(QUIET, (8, 8, 4), reuse=(Reuse(None, 2, 8, 8), None, None, None))
+    one = about(bottlenecks([moving(QUIET, (32, 8, 4))], [never]), "x_ref moves")
+    assert one.why.endswith("; par never lets go of it.")
+
+
+def test_blocks_smaller_than_pars_should_be_larger() -> None:
+    traffic = rows(matmul(), vmem=100 * SIZE)
+    par = prediction(QUIET, traffic=traffic)
+    one = about(bottlenecks([moving(QUIET, (32, 8, 4))], [par]), "x_ref moves")
+    assert "larger blocks, as par does" in one.remedy
+    same = about(
+        bottlenecks([moving(QUIET, (32, 8, 4))], [moving(QUIET, (8, 8, 4))]), "x_ref moves"
+    )
+    assert "Order the grid" in same.remedy
+
+
+def test_padding_is_told_as_such() -> None:
+    padded = rows(matmul(), (320, 2, 4), padding=300 * SIZE)
+    one = about(bottlenecks([prediction(LOADED, traffic=padded)]), "padding")
+    assert one.why.startswith("94% of what x_ref moves is padding: bfloat16[512, 256] lies")
+
+
+def test_without_a_schedule_bytes_are_told_all_the_same() -> None:
+    assert about(bottlenecks([moving(None, (8, 200, 4))]), "y_ref moves")
+
+
+# ---- waiting ----
+
+
+def test_waiting_goes_by_operand_and_direction() -> None:
+    moved = (Moved("x_ref", True, SIZE, 40_000.0), Moved("o_ref", False, SIZE, 10_000.0))
+    found = bottlenecks([moving(dataclasses.replace(WAITING, moved=moved), (8, 2, 4))])
+    one, other = (
+        about(found, "x_ref's block to arrive"),
+        about(found, "o_ref's block to be written"),
+    )
+    assert (one.cycles, other.cycles) == (40_000, 10_000)
+    assert "26.7 µs in all" in one.why
+
+
+def test_a_single_buffer_is_named_where_its_block_moves() -> None:
+    call = matmul()
+    operands = tuple(dataclasses.replace(one, buffers=1) for one in call.operands)
+    alone = prediction(WAITING, call=dataclasses.replace(call, operands=operands))
+    assert "Buffered(1)" in about(bottlenecks([alone]), "to arrive").remedy
+    still = Reuse(None, 2, 8, 8)
+    kept = dataclasses.replace(alone, reuse=(still, still, still, None))
+    assert "Buffered" not in about(bottlenecks([kept]), "to arrive").remedy
+    assert "Buffered" not in about(bottlenecks([prediction(WAITING)]), "to arrive").remedy
+
+
+def test_waiting_that_par_does_too_is_left_out() -> None:
+    assert about(bottlenecks([prediction(WAITING)]), "to arrive").cycles == 50_000
+    assert bottlenecks([prediction(WAITING)], [prediction(WAITING)]) == ()
+
+
+def test_where_hbm_has_no_time_left_only_fewer_bytes_help() -> None:
+    busy = schedule(100_000, 30_000, {"VPU": 30_000}, size=97_000 * BYTES_PER_CYCLE, spills=90_000)
+    (one,) = bottlenecks([moving(busy, (8, 2, 4))])
+    assert one.why == (
+        "Moving its bytes keeps HBM busy for 97% of the time, and the core waits for 46.7 µs."
+    )
+    assert "fewer bytes" in one.remedy
+
+
+def test_many_small_steps() -> None:
+    many = dataclasses.replace(rows(matmul(), (8, 2, 4)), grid=(100,))
+    few = dataclasses.replace(many, grid=(10,))
+    found = bottlenecks([prediction(WAITING, traffic=many)], [prediction(QUIET, traffic=few)])
+    one = about(found, "grid steps")
+    assert one.phrase == "100 grid steps where par has 10"
+    assert "of 667 ns each" in one.why
+    assert one.cycles == 90 * 300
+    assert not any(
+        "steps" in each.phrase for each in bottlenecks([prediction(WAITING, traffic=few)])
+    )
+
+
+# ---- what is computed ----
+
+
+def test_a_unit_that_is_busier_than_for_par() -> None:
+    own = schedule(100_000, 100_000, {"XLU": 60_000, "VPU": 40_000})
+    par = schedule(60_000, 60_000, {"XLU": 20_000, "VPU": 40_000})
+    (one,) = bottlenecks([moving(own, (8, 2, 4))], [moving(par, (8, 2, 4))])
+    assert one.why == "Bundles that need the cross-lane unit take 40 µs, in par 13.3 µs."
+    assert one.cycles == 40_000
+
+
+def test_without_par_a_unit_other_than_the_mxu_is_told_if_it_takes_much() -> None:
+    own = schedule(100_000, 100_000, {"XLU": 60_000, "VPU": 40_000})
+    (one,) = bottlenecks([moving(own, (8, 2, 4))])
+    assert "cross-lane unit take 40 µs, 60% of the time" in one.why
+    assert bottlenecks([moving(QUIET, (8, 2, 4))]) == ()
+
+
+def test_registers_that_do_not_suffice() -> None:
+    own = dataclasses.replace(QUIET, spills=20_000)
+    (one,) = bottlenecks([moving(own, (8, 2, 4))])
+    assert "20,000 times" in one.why
+    assert one.cycles == 10_000
+    assert bottlenecks([moving(own, (8, 2, 4))], [moving(own, (8, 2, 4))]) == ()
+
+
+def test_what_is_hardly_worth_a_word_is_left_out() -> None:
+    own = dataclasses.replace(QUIET, spills=2_000)
+    assert bottlenecks([moving(own, (8, 2, 4))]) == ()
+
+
+# ---- several kernels ----
+
+
+def test_of_several_kernels_each_is_named() -> None:
+    found = bottlenecks([prediction(WAITING), prediction(WAITING)])
+    assert all(one.why.startswith("double: ") for one in found)
+
+
+def test_launches_of_other_kernels_are_not_compared() -> None:
+    found = bottlenecks([prediction(WAITING)], [prediction(WAITING), prediction(WAITING)])
+    assert found == bottlenecks([prediction(WAITING)])

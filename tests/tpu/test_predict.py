@@ -1,0 +1,219 @@
+"""Any function with a pallas_call in, predictions out: chips, names, values, what is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+from grader.kernels import NotLowered
+from grader.tools import codec
+from grader.tpu import OnChip, compiler, predict, predictions
+from grader.tpu.compiler import Build
+from tests.support.launches import shape
+
+libtpu = pytest.mark.skipif(bool(compiler.why_not()), reason="libtpu")
+
+
+def added(x: jax.Array, *, block: int = 128) -> jax.Array:
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + 1
+
+    rows = pl.BlockSpec((block, 128), lambda i: (i, 0))
+    return pl.pallas_call(
+        kernel,
+        grid=(x.shape[0] // block,),
+        in_specs=[rows],
+        out_specs=rows,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+    )(x)
+
+
+X = shape("float32", 512, 128)
+BYTES = 512 * 128 * 4
+
+
+@libtpu
+def test_the_whole_way() -> None:
+    (found,) = predictions(added, X, block=64)
+    assert (found.chip, found.call.name, found.call.grid) == ("v5e", "kernel", (8,))
+    assert found.compiled
+    assert not found.unknown
+    assert found.schedule is not None
+    assert found.schedule.bytes == found.traffic.bytes == found.bytes == 2 * BYTES
+    assert [(m.operand, m.inward) for m in found.schedule.moved] == [
+        ("x_ref", True),
+        ("o_ref", False),
+    ]
+    assert found.vmem is not None
+    assert found.vmem.used == found.traffic.vmem == 4 * 64 * 128 * 4
+    assert found.seconds == pytest.approx(found.schedule.cycles / 1.5e9)
+    assert codec.unpack(OnChip, codec.pack(OnChip(None, (found,)))) == OnChip(None, (found,))
+
+
+@libtpu
+def test_chips_differ_and_launches_hold_several_kernels() -> None:
+    v5e, v6e = (predictions(lambda x: added(added(x)), X, chip=chip) for chip in ("v5e", "v6e"))
+    assert [p.chip for p in (*v5e, *v6e)] == ["v5e", "v5e", "v6e", "v6e"]
+    both = OnChip(None, (*v5e, *v6e))
+    assert both.on("v6e") == v6e
+    assert v5e[0].seconds != v6e[0].seconds
+
+
+@libtpu
+def test_events_are_kept_where_asked_for() -> None:
+    (without,) = predictions(added, X)
+    (found,) = predictions(added, X, events=100)
+    assert without.schedule is not None
+    assert found.schedule is not None
+    assert not without.schedule.transfers
+    assert len(found.schedule.transfers) == 8
+    assert found.schedule.cycles == without.schedule.cycles
+
+
+def test_an_unknown_chip_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="v5e"):
+        predictions(added, X, chip="v1")
+
+
+def test_what_mosaic_refuses_is_raised() -> None:
+    def sorting(x: jax.Array) -> jax.Array:
+        def kernel(x_ref, o_ref):
+            o_ref[...] = jnp.sort(x_ref[...])
+
+        return pl.pallas_call(kernel, out_shape=x)(x)
+
+    with pytest.raises(NotLowered, match="sort"):
+        predictions(sorting, X)
+
+
+def doubled(*refs: Any) -> None:
+    inputs, output = refs[:-1], refs[-1]
+    output[...] = sum(ref[...] for ref in inputs)
+
+
+@libtpu
+def test_operands_of_one_name_are_told_apart() -> None:
+    def three(x: jax.Array) -> jax.Array:
+        return pl.pallas_call(doubled, out_shape=x)(x, x, x)
+
+    (found,) = predictions(three, X)
+    assert len(set(found.labels)) == len(found.labels) == 4
+    assert found.schedule is not None
+    assert {m.operand for m in found.schedule.moved} == set(found.labels)
+
+
+def gathered(table: Any, x: Any) -> jax.Array:
+    """Rows of blocks in the order of a table: the index map reads scalar prefetch."""
+
+    def kernel(table_ref, x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1,
+        grid=(4,),
+        in_specs=[pl.BlockSpec((128, 128), lambda i, table: (table[i], 0))],
+        out_specs=pl.BlockSpec((128, 128), lambda i, table: (i, 0)),
+    )
+    return pl.pallas_call(kernel, grid_spec=spec, out_shape=x)(table, x)
+
+
+@libtpu
+@pytest.mark.parametrize(
+    ("table", "reads"), [((0, 1, 2, 3), 4), ((2, 2, 2, 2), 1), ((1, 1, 3, 1), 3)]
+)
+def test_tables_decide_what_moves(table: tuple[int, ...], reads: int) -> None:
+    (found,) = predictions(gathered, np.array(table, np.int32), X)
+    assert not found.unknown
+    assert found.schedule is not None
+    moved = {m.operand: m.size for m in found.schedule.moved}
+    assert moved["x_ref"] == reads * 128 * 128 * 4
+
+
+@libtpu
+def test_a_table_of_unknown_contents_gives_no_number() -> None:
+    (found,) = predictions(gathered, shape("int32", 4), X)
+    assert found.compiled
+    assert found.schedule is None
+    assert "table_ref" in found.unknown
+
+
+@libtpu
+def test_more_vmem_than_there_is() -> None:
+    def large(x: jax.Array) -> jax.Array:
+        return added(x, block=8192)
+
+    (found,) = predictions(large, shape("float32", 16384, 128))
+    assert found.failure is None
+    (found,) = predictions(functools.partial(added, block=16384), shape("float32", 65536, 128))
+    assert found.failure is not None
+    assert found.failure.wanted > found.failure.limit == 16 << 20
+    assert not found.compiled
+    assert not OnChip(None, (found,)).unchecked
+
+
+def test_without_the_compiler_the_index_maps_still_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: Any) -> Build:
+        raise compiler.CompilerUnavailable("no libtpu here")
+
+    monkeypatch.setattr(compiler, "build", gone)
+    (found,) = predictions(added, X)
+    assert found.traffic.bytes == found.bytes == 2 * BYTES
+    assert (found.compiled, found.schedule, found.seconds) == (False, None, None)
+    assert OnChip(None, (found,)).unchecked == "no libtpu here"
+
+
+def test_a_schedule_that_contradicts_the_index_maps_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = predict.traffic  # the function, as the module has imported it
+
+    def other(*args: Any) -> Any:
+        found = real(*args)
+        rows = (dataclasses.replace(found.operands[0], bytes=1), *found.operands[1:])
+        return dataclasses.replace(found, operands=rows)
+
+    if compiler.why_not():
+        pytest.skip("libtpu")
+    monkeypatch.setattr(predict, "traffic", other)
+    (found,) = predictions(added, X)
+    assert found.schedule is None
+    assert "262,144 bytes of x_ref, its index map asks for 1" in found.unknown
+
+
+@libtpu
+def test_a_grid_that_two_cores_share_gets_no_time() -> None:
+    def shared(x: jax.Array) -> jax.Array:
+        rows = pl.BlockSpec((128, 128), lambda i: (i, 0))
+        parallel = pltpu.CompilerParams(dimension_semantics=("parallel",))
+
+        def kernel(x_ref, o_ref):
+            o_ref[...] = x_ref[...] * 2
+
+        return pl.pallas_call(
+            kernel,
+            grid=(4,),
+            in_specs=[rows],
+            out_specs=rows,
+            out_shape=x,
+            compiler_params=parallel,
+        )(x)
+
+    (two_cores,) = predictions(shared, X, chip="v5p")
+    assert two_cores.compiled
+    assert two_cores.schedule is None
+    assert "shared by the 2 TensorCores of a v5p" in two_cores.unknown
+    assert two_cores.bytes == 2 * BYTES
+    (one_core,) = predictions(shared, X)
+    assert one_core.schedule is not None
+
+
+def test_nothing_is_unchecked_where_all_was_asked() -> None:
+    assert OnChip().unchecked == ""

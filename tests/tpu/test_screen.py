@@ -1,0 +1,405 @@
+"""One screen for a launch, and the table of a sweep."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+from rich.console import RenderableType
+
+from grader.model import Role
+from grader.tools.rendering import rendered
+from grader.tpu import Prediction
+from grader.tpu.compiler import Estimate
+from grader.tpu.schedule import Moved
+from grader.tpu.screen import Launch, Side, Tried, screen, table
+from tests.support.making import call, operand
+from tests.support.predicted import SIZE, matmul, prediction, refused, rows, schedule, vmem
+
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+SLOW = prediction(
+    schedule(3000, 1200, {"MXU": 800, "scalar": 400}, size=20 * SIZE, spills=1234),
+    traffic=rows(matmul(), counts=(16, 8, 4)),
+)
+PAR = prediction(schedule(1500, 1200, {"MXU": 800, "scalar": 400}, size=8 * SIZE))
+
+
+def shown(what: RenderableType, width: int = 80, **options: Any) -> str:
+    return rendered(what, width, options.pop("colour", False), **options)
+
+
+def launch(*own: Prediction, par: Prediction | None = PAR, **changed: Any) -> Launch:
+    given: dict[str, Any] = {
+        "name": "tiled_matmul",
+        "drawn": "bm=128, M=512, dtype=bfloat16",
+        "chip": "v5e",
+        "own": Side("yours", own),
+        "par": Side("par", (par,)) if par else None,
+        "xla": Estimate(1200),
+        "notes": ("the end",),
+    }
+    return Launch(**{**given, **changed})
+
+
+WHOLE = """\
+tiled_matmul on a TPU v5e, predicted: nothing was run
+bm=128, M=512, dtype=bfloat16
+
+                 yours      par  ratio     XLA
+time              2 µs     1 µs  2.00×  800 ns
+HBM bytes      640 KiB  256 KiB  2.50×
+VMEM           128 KiB  128 KiB
+waiting            60%      20%
+spills           1,234        0
+bound by   DMA latency      MXU
+
+kernel double, grid (4, 1, 2): 8 steps
+  bound by DMA latency: 60% of the time is spent waiting; 640 KiB at 819 GB/s
+  take 800 ns, 40% of the time
+
+  waiting      1.2 µs  60%  ██████████████
+  MXU          533 ns  27%  ██████
+  scalar core  267 ns  13%  ███
+
+  operand           block       moves    bytes  refetch    VMEM  waits
+  x_ref    in       (128, 128)     16  512 KiB     2.0×  64 KiB    60%
+  y_ref    in       (128, 128)      8  256 KiB     4.0×  64 KiB
+  o_ref    out      (128, 128)      4  128 KiB     1.0×  64 KiB
+  acc_ref  scratch  (128, 128)                           64 KiB
+  VMEM: 128 KiB of 16 MiB (blocks 96 KiB, scratch 32 KiB)
+  spills: vector registers are saved or fetched back 1,234 times
+
+what costs most, and what to try
+"""
+
+
+def test_the_whole_screen() -> None:
+    text = shown(screen(launch(SLOW)))
+    assert text.startswith(WHOLE)
+    advised = text.removeprefix(WHOLE).splitlines()
+    heads = [line for line in advised if re.match(r"\d\.", line)]
+    assert [line[:2] for line in heads] == ["1.", "2.", "3."]
+    assert "The core waits for x_ref's block" in heads[0]
+    assert sum("try: " in line for line in advised) == 3
+    assert advised[-4:] == [
+        "",
+        "v5e: predicted times are within about 10 % of measured ones",
+        "XLA: its own estimate for the same in jax.numpy, without Pallas",
+        "the end",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("own", [SLOW, refused(), prediction()], ids=["slow", "refused", "blocks"])
+def test_it_keeps_to_the_width_and_cuts_nothing(own: Prediction, width: int) -> None:
+    text = shown(screen(launch(own)), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    for name in ("x_ref", "y_ref", "acc_ref", "(128, 128)", "256 KiB"):
+        assert name in text
+
+
+def test_a_narrow_screen_has_a_paragraph_for_each_operand() -> None:
+    text = shown(screen(launch(SLOW)), 40)
+    assert "ratio" not in text
+    assert (
+        "  x_ref in (128, 128)\n"
+        "    16 moves, bytes 512 KiB, refetch\n"
+        "    2.0×, VMEM 64 KiB, waits 60%\n"
+    ) in text
+
+
+def test_a_wide_screen_has_the_arrays_too() -> None:
+    assert "bfloat16[512, 256]  (128, 128)" in shown(screen(launch(SLOW)), 120)
+
+
+def test_colour_adds_escapes_and_no_text() -> None:
+    coloured = shown(screen(launch(SLOW)), colour=True)
+    assert coloured != shown(screen(launch(SLOW)))
+    plain = "\n".join(line.rstrip() for line in ESCAPES.sub("", coloured).splitlines()) + "\n"
+    assert plain == shown(screen(launch(SLOW)))
+
+
+def test_it_can_do_without_unicode() -> None:
+    text = shown(screen(launch(SLOW)), encoding="ascii")
+    assert text.isascii()
+    assert "waiting      1.2 us  60%  ##############" in text
+    assert "?" not in text
+
+
+def test_square_brackets_are_text() -> None:
+    unchecked = prediction(unknown="pip install '.[tpu]'")
+    assert "(pip install '.[tpu]')" in shown(screen(launch(unchecked)), 120)
+    tries = [Tried({"bm": 8}, trouble="[red]no[/red]")]
+    assert "[red]no[/red]" in shown(table(tries))
+
+
+# ---- beside par and XLA ----
+
+
+def test_without_par_or_xla_there_is_one_column() -> None:
+    text = shown(screen(launch(SLOW, par=None, xla=None)))
+    assert re.search(r"\n +yours\ntime +2 µs\n", text)
+    assert "XLA" not in text
+    assert "par" not in text
+
+
+def test_an_estimate_that_is_missing_is_said_to_be() -> None:
+    text = shown(screen(launch(SLOW, xla=Estimate(0, "XLA has no estimate for while"))))
+    assert "XLA: no estimate (XLA has no estimate for while)" in text
+    assert re.search(r"time +2 µs +1 µs +2\.00× +–\n", text)
+
+
+def test_par_that_does_not_get_there_is_told_in_a_line() -> None:
+    par = Side("par", trouble="needs 36 MiB of VMEM")
+    text = shown(screen(dataclasses.replace(launch(SLOW), par=par)))
+    assert "par: needs 36 MiB of VMEM" in text
+    assert "ratio" not in text
+
+
+def test_at_par_it_says_how_to_go_beyond() -> None:
+    text = shown(screen(launch(PAR)))
+    assert "1.00×" in text
+    assert "at par; to go beyond it" in text
+    assert "y_ref moves 256 KiB in 8 blocks" in text
+    assert "innermost" in text
+
+
+def test_the_costliest_few_are_enough() -> None:
+    """A wait that is half of a small kernel's time is little of the launch's."""
+    moved = tuple(Moved(f"x{n}_ref", True, 0, 300.0 - n) for n in range(5))
+    ran = dataclasses.replace(schedule(3000, 1500, {"MXU": 1500}), moved=moved)
+    traffic = dataclasses.replace(rows(matmul(), counts=(8, 2, 4)), grid=(1,))
+    waiting = prediction(ran, traffic=traffic)
+    text = shown(screen(launch(waiting, par=None)))
+    assert [name in text for name in ("x0_ref's", "x2_ref's", "x3_ref's")] == [True, True, False]
+    long = prediction(schedule(90_000, 90_000, {"MXU": 90_000}))
+    assert "x0_ref's" not in shown(screen(launch(waiting, long, par=None)))
+
+
+def test_what_is_told_once_is_not_told_again() -> None:
+    moved = (
+        Moved("x_ref", True, 0, 700.0),
+        Moved("y_ref", True, 0, 600.0),
+    )
+    waiting = dataclasses.replace(schedule(3000, 1700, {"MXU": 1700}), moved=moved)
+    text = shown(screen(launch(prediction(waiting), par=None)))
+    assert text.count("The next block moves while") == 1
+    assert "x_ref's block to arrive, 467 ns" in text
+    assert re.search(r"y_ref's block to arrive, 400 ns.*\n(.*\n)?   try: the same\.", text)
+
+
+# ---- what does not get there ----
+
+
+def test_what_keeps_a_launch_from_a_kernel_stands_in_its_place() -> None:
+    trouble = (
+        "Mosaic cannot lower sort.\n"
+        "  error  Mosaic has no lowering for sort of\n"
+        "         float32[8, 128].\n"
+        "  line   double.py:3\n"
+        "             jnp.sort(x)"
+    )
+    own = Side("yours", trouble=trouble)
+    text = shown(screen(dataclasses.replace(launch(), own=own)))
+    assert (
+        "Mosaic cannot lower sort.\n"
+        "  error  Mosaic has no lowering for sort of float32[8, 128].\n"
+        "  line   double.py:3\n"
+        "             jnp.sort(x)\n"
+        "\n"
+    ) in text
+    assert re.search(r"\n +par +XLA\ntime +1 µs +800 ns\n", text)
+    assert "kernel double" not in text
+
+
+def test_a_kernel_that_is_refused_has_its_reason_in_its_place() -> None:
+    own = Side("yours", (PAR, refused()), refusals=("", "Needs 36 MiB.\n  vmem   too large"))
+    text = shown(screen(dataclasses.replace(launch(), own=own)))
+    first, second = text.split("kernel double")[1:]
+    assert "bound by MXU" in first
+    assert "  Needs 36 MiB.\n    vmem  too large\n" in second
+    assert "y_ref    in" in second
+    assert "what to try" not in text
+
+
+def test_a_refusal_without_better_words_has_the_numbers() -> None:
+    text = shown(screen(launch(refused())))
+    assert "it needs more VMEM than it may have\n    needs  36 MiB, of 16 MiB\n" in text
+    assert "x_ref  2 × bf16[128,128]  36 MiB" in text
+    assert "fits   (32, 128) of x_ref" in text
+
+
+def test_without_the_compiler_it_says_what_is_not_checked() -> None:
+    text = shown(screen(launch(prediction(unknown="no libtpu"), par=None, xla=None)))
+    assert "HBM bytes  640 KiB" in text
+    assert "VMEM: 256 KiB for blocks and scratch, by their shapes" in text
+    assert "not checked: whether the TPU's compiler accepts it, its time and spills (no\n" in text
+    assert "bound by" not in text
+    assert "y_ref moves 256 KiB" in text
+
+
+def test_a_kernel_without_a_time_says_why() -> None:
+    text = shown(screen(launch(prediction(compiled=True, unknown="a DMA from HBM to HBM"))))
+    assert "  no time can be told: a DMA from HBM to HBM\n" in text
+    assert "not checked" not in text
+
+
+def test_an_output_that_is_not_covered_is_pointed_out() -> None:
+    parts = rows(matmul())
+    output = dataclasses.replace(parts.operands[2], least=3 * SIZE)
+    some = dataclasses.replace(parts, operands=(*parts.operands[:2], output, parts.operands[3]))
+    text = shown(screen(launch(prediction(PAR.schedule, traffic=some))))
+    assert "the grid writes 75% of o_ref: do the blocks divide its dimensions?" in text
+    assert "the grid writes" not in shown(screen(launch(PAR)))
+
+
+def test_a_note_on_an_operand_stands_below_the_table() -> None:
+    copied = rows(matmul(), moves=None, bytes=None, least=None, note="the kernel copies it itself")
+    own = prediction(schedule(1000, 900, size=SIZE), traffic=copied)
+    text = shown(screen(launch(own)))
+    assert "x_ref: the kernel copies it itself" in text
+    assert re.search(r"x_ref +in +\(128, 128\) +– +32 KiB", text)  # as scheduled
+
+
+def test_padding_has_a_column_where_there_is_any() -> None:
+    padded = rows(matmul(), padding=6 * SIZE)
+    own = prediction(PAR.schedule, traffic=padded)
+    assert re.search(r"padding.*\n +x_ref .* 75%", shown(screen(launch(own))))
+    assert "padding " not in shown(screen(launch(PAR)))
+
+
+# ---- kernels, grids ----
+
+
+def test_each_kernel_of_a_launch_has_its_block_and_its_share() -> None:
+    text = shown(screen(launch(SLOW, PAR, par=None)))
+    assert "8 steps, 2 µs (67% of the launch)" in text
+    assert "8 steps, 1 µs (33% of the launch)" in text
+    assert re.search(r"time +3 µs", text)
+    assert re.search(r"HBM bytes +896 KiB", text)
+    assert re.search(r"\nbound by +DMA latency\n", text)  # the longer one's
+    assert "1. double: The core waits" in text
+    large = dataclasses.replace(vmem(), used=1 << 20)
+    larger = dataclasses.replace(PAR, vmem=large)
+    assert re.search(r"VMEM +1 MiB\n", shown(screen(launch(SLOW, larger, par=None))))
+
+
+@pytest.mark.parametrize(
+    ("grid", "words"),
+    [
+        ((), "no grid: one step"),
+        ((1,), "grid (1,): 1 step\n"),
+        ((64, 32), "grid (64, 32): 2,048 steps"),
+        ((None, 2), "a grid whose size is known only at run time"),
+    ],
+    ids=str,
+)
+def test_the_grid_in_words(grid: tuple[int | None, ...], words: str) -> None:
+    traffic = dataclasses.replace(rows(matmul()), grid=grid)
+    assert words in shown(screen(launch(prediction(PAR.schedule, traffic=traffic))))
+
+
+def test_scratch_without_vmem_is_left_out() -> None:
+    semaphore = operand("sem", (), (), Role.SCRATCH, dtype="dma_sem", space="semaphore_mem")
+    kernel = call(*matmul().operands, semaphore, grid=(4, 1, 2))
+    whole = rows(matmul())
+    empty = dataclasses.replace(whole.operands[3], name="sem", vmem=0)
+    traffic = dataclasses.replace(whole, operands=(*whole.operands, empty))
+    own = prediction(PAR.schedule, call=kernel, traffic=traffic, reuse=(None,) * 5)
+    assert "sem" not in shown(screen(launch(own, par=None)))
+
+
+# ---- sweeps ----
+
+
+def tried(**sizes: int) -> dict[str, int]:
+    return sizes
+
+
+def partly(position: int, part: float) -> Prediction:
+    """A kernel that covers part of one operand."""
+    parts = list(rows(matmul()).operands)
+    one = parts[position]
+    parts[position] = dataclasses.replace(one, least=int(one.stored * part))
+    return prediction(
+        schedule(500, 400), traffic=dataclasses.replace(rows(matmul()), operands=tuple(parts))
+    )
+
+
+SWEPT = [
+    Tried({"bm": 128, "bn": 256}, (SLOW,)),
+    Tried({"bm": 256, "bn": 256}, (PAR,)),
+    Tried({"bm": 384, "bn": 256}, (partly(2, 0.75),)),
+    Tried({"bm": 512, "bn": 256}, (partly(0, 0.5),)),
+    Tried({"bm": 100, "bn": 256}, trouble="a TPU refuses block (100, 256)"),
+    Tried({"bm": 2048, "bn": 256}, (refused(),)),
+    Tried({"bm": 64, "bn": 256}, (prediction(compiled=True, unknown="a DMA within HBM"),)),
+]
+
+
+def test_a_sweep_marks_the_fastest_and_says_what_is_wrong_with_others() -> None:
+    assert shown(table(SWEPT)) == (
+        "  bm   bn    time  HBM bytes     VMEM  bound by\n"
+        " 128  256    2 µs    640 KiB  128 KiB  DMA latency\n"
+        " 256  256    1 µs    256 KiB  128 KiB  MXU          ← fastest\n"
+        " 384  256  333 ns        0 B  128 KiB  MXU          writes 75% of o_ref\n"
+        " 512  256  333 ns        0 B  128 KiB  MXU          reads 50% of x_ref\n"
+        " 100  256       –          –        –  –            a TPU refuses block (100,\n"
+        "                                                    256)\n"
+        "2048  256       –    640 KiB  256 KiB  –            needs 36 MiB of VMEM\n"
+        "  64  256       –    640 KiB  256 KiB  –            a DMA within HBM\n"
+        "\n"
+        "fastest: bm=256 bn=256\n"
+    )
+
+
+def test_a_narrow_sweep_has_a_paragraph_for_each_combination() -> None:
+    text = shown(table(SWEPT), 40)
+    assert max(map(len, text.splitlines())) <= 40
+    assert (
+        "bm=256 bn=256\n  time 1 µs, HBM bytes 256 KiB, VMEM 128\n  KiB, bound by MXU, ← fastest"
+        in text
+    )
+    assert "bm=100 bn=256\n  a TPU refuses block (100, 256)\n" in text
+
+
+def test_what_is_not_written_comes_before_what_is_not_read() -> None:
+    first, other = (partly(position, 0.5).traffic.operands for position in (0, 2))
+    operands = (first[0], *other[1:])
+    traffic = dataclasses.replace(rows(matmul()), operands=operands)
+    both = prediction(schedule(500, 400), traffic=traffic)
+    text = shown(table([Tried({"bm": 1}, (both,)), Tried({"bm": 2}, (PAR,))]))
+    assert "writes 50% of o_ref" in text
+    assert "reads" not in text
+
+
+def test_an_output_that_none_writes_whole_is_held_against_all() -> None:
+    text = shown(table([Tried({"bm": 1}, (partly(2, 0.75),))]))
+    assert "writes 75% of o_ref" in text
+    assert "fastest" not in text
+
+
+def test_an_input_that_none_reads_whole_is_not_held_against_any() -> None:
+    assert "reads" not in shown(table([Tried({"bm": 1}, (partly(0, 0.5),))]))
+
+
+def test_without_times_the_fewest_bytes_are_marked() -> None:
+    unknown = "pip install '.[tpu]'"
+    more = prediction(unknown=unknown, traffic=rows(matmul(), counts=(16, 8, 4)))
+    text = shown(
+        table([Tried({"bm": 1}, (more,)), Tried({"bm": 2}, (prediction(unknown=unknown),))])
+    )
+    assert re.search(r" 2 .*← fewest bytes\n", text)
+    assert "fewest bytes: bm=2\n" in text
+    assert text.count(unknown) == 1
+    assert "not checked: times, and whether it fits into VMEM (pip install '.[tpu]')" in text
+
+
+def test_a_sweep_of_nothing_good_marks_none() -> None:
+    assert "fastest" not in shown(
+        table([Tried({"bm": 8}, trouble="no"), Tried({"bm": 9}, (refused(),))])
+    )
