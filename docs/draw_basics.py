@@ -21,7 +21,7 @@ from drawing import (
     moves,
 )
 
-HBM, VMEM = 16_000_000_000, 16 << 20  # bytes: of a v5e, and what it lends a kernel unasked
+HBM, VMEM = 16_000_000_000, 16 << 20  # bytes: of a v5e, and a kernel's default limit
 TILE = SUBLANES * LANES * F32
 
 
@@ -66,11 +66,11 @@ def memory() -> Picture:
         "memory",
         "Where the numbers are in constant_add",
         f"Three boxes from left to right: HBM, VMEM, registers. pallas_call copies x, {size}, from "
-        "HBM to VMEM, where the kernel knows it as x_ref, and copies o_ref back. The kernel loads "
-        f"x_ref into registers, {cells} registers full, adds 10, and stores into o_ref.",
+        "HBM to VMEM, where the kernel sees it as x_ref, and copies o_ref back. The kernel loads "
+        f"x_ref into {cells} registers, adds 10, and stores the sums in o_ref.",
         290,
     )
-    heads = (("HBM", amount(HBM)), ("VMEM", f"{amount(VMEM)} a kernel"), ("registers", ""))
+    heads = (("HBM", amount(HBM)), ("VMEM", f"{amount(VMEM)} per kernel"), ("registers", ""))
     lefts, widths = (2, 178, 370), (132, 148, 108)
     for (head, below), x, w in zip(heads, lefts, widths, strict=True):
         p.box(x, 44, w, 152)
@@ -110,11 +110,11 @@ def index_map() -> Picture:
         "An index map moves blocks",
         f"A vector of {n} numbers in {steps} blocks of {bn}. In step i the index map of x picks "
         f"block (i + 1) % {steps}; the body copies it from x_ref to o_ref; the index map of the "
-        "result puts it at block i. " + f"The result is {comma(reads)} in terms of x's blocks.",
+        "result puts it at block i. " + f"The result consists of x's blocks {comma(reads)}.",
         362,
     )
     left, column, cell = 88, 98, 22
-    maps = f"index map of x: (i + 1) % {steps}; of the result: i"
+    maps = f"index map of x: (i + 1) % {steps}; index map of the result: i"
     p.text(0, 16, maps, "ink halo code", "start")
     rows = {
         60: "reads block",
@@ -141,17 +141,17 @@ def index_map() -> Picture:
         p.arrow((middle, 190), (middle, 219))
         p.box(x + 14, 222, 60, 28, "gold", letters[read])
         p.arrow((middle, 252), (x + (step + 0.5) * cell, 301))
-    p.text(left, 354, "?: bits that nothing has written yet", "soft halo", "start")
+    p.text(left, 354, "?: not written yet", "soft halo", "start")
     return p
 
 
 def tile() -> Picture:
-    """Two ways to cut a matrix, over the tiles that it is made of."""
+    """Two ways to cut a matrix into blocks, drawn over its tiles."""
     array, blocks = (32, 256), ((32, 32), (32, 128))
     p = Picture(
         "tile",
         f"The ({SUBLANES}, {LANES}) tile, and why a (32, 32) block is refused",
-        f"A float32 matrix of {array[0]} by {array[1]} lies in memory in tiles of {SUBLANES} rows "
+        f"A float32 matrix of {array[0]} by {array[1]} is stored in tiles of {SUBLANES} rows "
         f"by {LANES} lanes. Blocks of 32 by 32 cut every tile into pieces and are refused; blocks "
         "of 32 by 128 consist of whole tiles and are accepted.",
         456,
@@ -181,24 +181,24 @@ def _cut(p: Picture, top: float, array: Block, block: Block) -> None:
     for lane in range(0, lanes + 1, LANES):
         p.line((left + lane * across, top), (left + lane * across, top + rows * down), "thick")
     _told(p, top + rows * down + 36, block)
-    key = f"thick: tiles of {SUBLANES} × {LANES}, {amount(TILE)} each"
+    key = f"thick lines: tiles of {SUBLANES} × {LANES}, {amount(TILE)} each"
     p.text(WIDTH, top - 14, key, "soft halo", "end", size=12)
 
 
 def _told(p: Picture, y: float, block: Block) -> None:
-    """What block (0, 1) is made of, and at which lane of its tiles it begins."""
+    """What block (0, 1) consists of, and at which lane of its tiles it begins."""
     part, lane = SUBLANES * min(block[1], LANES) * F32, block[1] % LANES
     tiles = -(-block[0] // SUBLANES) * -(-block[1] // LANES)
     share = (
         f"{amount(part)} out of each of {tiles} tiles" if part < TILE else f"{tiles} whole tiles"
     )
-    begin = f"beginning at lane {lane} of each" + ", and no copy shifts lanes" * (lane > 0)
+    begin = f"beginning at lane {lane} of each" + ", but a copy can't shift lanes" * (lane > 0)
     p.text(0, y, f"Block (0, 1) is {share},", at="start")
     p.text(0, y + 18, f"{begin}.", at="start")
 
 
 def overlap() -> Picture:
-    """Copies and bodies of five steps in time, and what the four buffers hold meanwhile."""
+    """Copies and bodies of five steps in time, and what the four buffers hold at each moment."""
     steps, fetch, body, send = 5, 2, 3, 1
     done = pipeline(steps, fetch, body, send)
     total, alone = done[-1].send[1], steps * (fetch + body + send)
@@ -229,20 +229,18 @@ def overlap() -> Picture:
         for s, (start, stop) in bars:
             look = "gold" if s % 2 else "blue"
             p.box(left + start * unit, y, (stop - start) * unit, 24, look, str(s))
-    p.text(0, 20, "who works on which block", *BOLD)
+    p.text(0, 20, "which block each of them works on", *BOLD)
     p.text(0, 164, "x_ref: what its buffers hold", *BOLD)
     p.text(0, 266, "o_ref: what its buffers hold", *BOLD)
     p.arrow((360, 14), (WIDTH - 2, 14))
     p.text(354, 19, "time", "soft halo", "end")
-    words = (
-        f"in {fetch}, body {body}, out {send}: {total} units of time; one after another, {alone}"
-    )
+    words = f"in {fetch}, body {body}, out {send}: {total} time units, or {alone} without overlap"
     p.text(WIDTH / 2, 362, words, "soft halo")
     return p
 
 
 def matmul() -> Picture:
-    """The blocks that a tiled matmul visits, step by step, and what becomes of its sums."""
+    """The blocks that a tiled matmul visits, step by step, and its sums."""
     m, n, k, bm, bn, bk = 256, 256, 384, 128, 128, 128
     grid = (m // bm, n // bn, k // bk)
     steps = list(itertools.product(*map(range, grid)))
@@ -252,7 +250,7 @@ def matmul() -> Picture:
         "A tiled matmul, step by step",
         f"A grid of {grid[0]} by {grid[1]} by {grid[2]} is {len(steps)} steps, k innermost. Step "
         f"(i, j, k) reads block (i, k) of x and block (k, j) of y and adds their product to the "
-        f"accumulator. After each {grid[2]} steps the sum is complete, and a block of the result "
+        f"accumulator. After every {grid[2]} steps a sum is complete, and a block of the result "
         "is copied to HBM.",
         456,
     )
@@ -261,12 +259,12 @@ def matmul() -> Picture:
     p.text(0, 24, f"({m} × {k}) @ ({k} × {n})", *BOLD, size=15)
     p.text(0, 44, f"bm = {bm}, bn = {bn}, bk = {bk}", at="start")
     p.text(0, 62, f"step (i, j, k) = ({comma(steps[now]).replace(',', ', ')})", at="start")
-    p.text(0, 84, f"o {i},{j} gains x {i},{c} times y {c},{j}", at="start")
+    p.text(0, 84, f"o {i},{j} += x {i},{c} @ y {c},{j}", at="start")
     _timeline(p, grid, steps, now)
     read = moves((s[0], s[2]) for s in steps) + moves((s[2], s[1]) for s in steps)
     sent = moves(s[:2] for s in steps)
     size = amount((read * bm * bk + sent * bm * bn) * BF16)
-    words = f"{len(steps)} steps: {read} blocks read, {sent} written; {size} in bfloat16"
+    words = f"{len(steps)} steps read {read} blocks and write {sent}: {size} in bfloat16"
     p.text(WIDTH / 2, 448, words, "soft halo")
     return p
 

@@ -1,21 +1,21 @@
 """Reverse the order of a vector's blocks by writing index maps only.
 
 Goal
-    Cut x into blocks of bn elements and return them in reverse order. Within a
-    block the elements stay as they are. The kernel is given, and it only copies
-    a block; you write the two index maps, one for x and one for the result.
+    Cut x into blocks of bn elements and return the blocks in reverse order. The
+    elements within a block keep their order. The kernel is given: it only copies
+    a block. You write the two index maps, one for x and one for the result.
 
         x         | A0 A1 .. | B0 B1 .. | C0 C1 .. | D0 D1 .. |
         result    | D0 D1 .. | C0 C1 .. | B0 B1 .. | A0 A1 .. |
 
 Concept
-    A kernel body does not know where its block came from, nor where it will go.
-    Both are decided outside, by the index maps. Change a map, and the same body
-    does something else. That division of labour is Pallas' main idea:
+    A kernel body does not know where its block comes from or where it goes. The
+    index maps decide both. If you change a map, the same body produces a
+    different result. This separation is the main idea of Pallas:
 
         index map of x         which block is copied from HBM into x_ref
-        body                   what becomes of it in VMEM
-        index map of result    to which place in HBM o_ref is copied back
+        body                   what is computed from that block in VMEM
+        index map of result    where in HBM o_ref is copied to
 
                         step 0     step 1     step 2     step 3
         x_ref holds    x_index(0) x_index(1) x_index(2) x_index(3)
@@ -24,25 +24,26 @@ Concept
                            |          |          |          |
         o_ref becomes  o_index(0) o_index(1) o_index(2) o_index(3)
 
-    It costs nothing. A block is copied by a DMA engine, which is told an address
-    in HBM, an address in VMEM and a length; one address is as good as another.
-    Before each step the core's scalar unit evaluates the index maps to obtain
-    these addresses, beside the vector unit that runs your body. To move data by
-    whole blocks, move the addresses, and leave the vector unit alone.
+    Moving blocks this way costs nothing. A DMA engine copies each block. It is
+    given an address in HBM, an address in VMEM and a length, and all addresses
+    cost the same. Before each step, the core's scalar unit computes these
+    addresses from the index maps, in parallel with the vector unit that runs
+    your body. So to move whole blocks, change their addresses: the vector unit
+    has nothing to do.
 
     Three things to know about an index map:
 
-      * It returns a tuple with one block number for each axis of the array, here
-        of length one. The number counts blocks: the start in elements is
-        computed for you.
-      * Its argument is traced, like any value under `jax.jit`. Arithmetic on it
-        is fine; a Python `if` on it is not. Values of the enclosing function
-        that are plain Python integers, such as `steps`, may be used.
-      * Block numbers are not Python indices. Block -1 is not the last block, it
-        lies in front of the array.
+      * It returns a tuple with one block number for each dimension of the array,
+        so here the tuple has length one. The number counts blocks: Pallas
+        computes the start in elements for you.
+      * Its argument is traced, like an argument under `jax.jit`. You can do
+        arithmetic with it, but you can't use it in a Python `if`. You can use
+        plain Python integers from the enclosing function, such as `steps`.
+      * Block numbers are not Python indices. Block -1 is not the last block: it
+        would start before the beginning of the array.
 
-    The index map of a result has one duty more: over all steps, every block has
-    to get its turn, or a part of the result keeps the bits it started with.
+    The index map of a result has one more duty: over all steps, it must return
+    every block of the result. A block that it leaves out is never written.
 
 Shapes
     name     dtype[dims]    memory space   block
@@ -65,7 +66,7 @@ def reversed_blocks_spec(x: Float[Array, "N"], *, bn: int) -> Float[Array, "N"]:
 
 
 def reversed_blocks_kernel(x_ref, o_ref):
-    """Copy a block. Given, and to be left as it is."""
+    """Copy a block. Given: do not change it."""
     o_ref[...] = x_ref[...]
 
 
@@ -76,14 +77,14 @@ def reversed_blocks(x: Float[Array, "N"], *, bn: int = 65536) -> Float[Array, "N
     def x_index(i):
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "return, as a tuple, the number of the block of x that step i reads"
+            "return a tuple with the number of the block of x that step i reads"
         )
         # END SOLUTION
 
     def o_index(i):
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "return, as a tuple, the number of the block of the result that step i writes"
+            "return a tuple with the number of the block of the result that step i writes"
         )
         # END SOLUTION
 

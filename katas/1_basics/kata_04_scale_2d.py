@@ -2,19 +2,20 @@
 
 Goal
     Triple every element of a matrix. The kernel is given. The caller proposes a
-    block of about (bm, bn), and that may be any size, such as the 32 x 32 that
-    suits a GPU. Turn the proposal into the smallest legal block that is no
-    smaller than it, and write the BlockSpec that x and the result share:
+    block shape (bm, bn), which may be any size, such as the 32 x 32 that suits a
+    GPU. Turn the proposal into a legal block shape, and write the BlockSpec that
+    x and the result share:
 
       * round bm up to the next multiple of 8, and bn to the next multiple of 128;
-      * where that is more than the matrix has, take the matrix' whole axis.
+      * if a rounded size is larger than the matrix, use the matrix's whole
+        dimension instead.
 
-    In the hidden cases your blocks then divide the matrix evenly.
+    In the hidden cases, your blocks then divide the matrix evenly.
 
 Concept
-    A vector register of a TPU is two-dimensional: 8 sublanes of 128 lanes, 32
-    bits each. A matrix is kept in such tiles in HBM and in VMEM alike; tile
-    after tile is 4 KiB in a row, so that a load moves one tile to one register:
+    A TPU's vector register is two-dimensional: 8 sublanes by 128 lanes of 32 bits
+    each. HBM and VMEM store a matrix in tiles of this shape. Each tile is 4 KiB of
+    consecutive memory, so one load moves one tile to one register:
 
                  128 lanes                       a float32 matrix of (24, 384)
         +---------------------------+            +--------+--------+--------+
@@ -25,25 +26,26 @@ Concept
         +---------------------------+            | tile 6 | tile 7 | tile 8 |
                                                  +--------+--------+--------+
 
-    A (32, 32) block would cut through tiles. Block (0, 1) begins at lane 32, and
-    the DMA engine moves pieces of tiles but cannot shift them to other lanes:
+    A (32, 32) block would cut through tiles. Block (0, 1) would begin at lane 32.
+    The DMA engine can copy parts of tiles, but can't move them to other lanes:
 
         lane   0      32     64     96    128
         row 0  | (0,0) | (0,1) | (0,2) | (0,3) |   one tile, shared by four blocks
 
-    Hence the block-shape rule, for the last two axes of any block:
+    This leads to the block-shape rule for the last two dimensions of any block:
 
-        axis             must be a multiple of    or else
-        second to last   8   (sublanes)           the array's whole axis
-        last             128 (lanes)              the array's whole axis
+        dimension        must be a multiple of    or equal to
+        second to last   8   (sublanes)           the array's whole dimension
+        last             128 (lanes)              the array's whole dimension
 
-    bfloat16 packs two rows into a sublane: its tile is (16, 128), 4 KiB again, and
-    blocks of 8 rows, half a tile, are still accepted.
+    Two rows of bfloat16 share a sublane, so a bfloat16 tile is (16, 128), which is
+    4 KiB again. Blocks of 8 rows, half a tile, are still accepted.
 
-    No interpreter minds a (32, 32) block: the numbers come out right, and the first
-    TPU refuses the kernel. That is why a check of its own asks for legal blocks. And
-    legal is not yet fast: on a v5e, tripling a float32 matrix of 4096 x 4096 takes
-    about 5 ms in blocks of (8, 128) and 0.16 ms, the pace of HBM, in (256, 512).
+    An interpreter runs a (32, 32) block and returns the right numbers, but a TPU
+    refuses the kernel. So the grader checks block shapes separately. And a legal
+    block is not always a fast one: on a v5e, tripling a 4096 x 4096 float32 matrix
+    takes about 5 ms in blocks of (8, 128), but 0.16 ms in blocks of (256, 512),
+    which is as fast as HBM allows.
 
 Shapes
     name     dtype[dims]               memory space   block

@@ -1,52 +1,53 @@
 """Write the whole launch of a kernel.
 
 Goal
-    The kernel is given: it adds to a block of x the larger of y and z, element by
-    element. Write the launch that runs it over vectors of N elements in blocks of
-    bn, with nothing given but the kernel. N is a multiple of bn.
+    The kernel is given: element by element, it adds the larger of y and z to x.
+    Write the whole launch, which runs the kernel over vectors of N elements in
+    blocks of bn. N is a multiple of bn.
 
 Concept
-    A launch is a description of all copies and of all steps. Each part of it
-    answers one question:
+    A launch describes all copies and all steps. Each part of it answers one
+    question:
 
         pl.pallas_call(
             kernel,             what happens to one set of blocks?
             grid=...,           how many steps are there, along which axes?
             in_specs=[...],     which block of each operand does a step read?
             out_specs=...,      which block of the result does a step write?
-            out_shape=...,      how large is the whole result, and of which dtype?
+            out_shape=...,      what are the shape and dtype of the whole result?
             compiler_params=..., what may the compiler assume?
         )(x, y, z)              the operands, in the order of in_specs
 
     The kernel's parameters follow the same order: a Ref for each operand, then
-    one for each result. Block shapes stand in the BlockSpecs only; out_shape is
-    about the array in HBM, given as a `jax.ShapeDtypeStruct(shape, dtype)`.
+    a Ref for each result. Block shapes appear only in the BlockSpecs; out_shape
+    describes the array in HBM, as a `jax.ShapeDtypeStruct(shape, dtype)`.
 
-    What the compiler may assume about the steps is said for each grid axis, with
-    `pltpu.CompilerParams(dimension_semantics=(...))`:
+    For each grid axis, you tell the compiler what it may assume about the steps,
+    with `pltpu.CompilerParams(dimension_semantics=(...))`:
 
-        "parallel"     the steps along this axis do not need one another. A chip
-                       with two cores (v4, v5p) may give half of them to each.
-        "arbitrary"    a step may use what an earlier one left: run them in order,
-                       on one core. This is assumed where you say nothing.
+        "parallel"     the steps along this axis do not depend on each other. A
+                       chip with two cores (v4, v5p) may run half of them on each.
+        "arbitrary"    a step may use what an earlier step left behind: run them
+                       in order, on one core. This is the default.
 
         one core     0  1  2  3  4  5  6  7
         two cores    0  1  2  3             "parallel": half the time
                      4  5  6  7
 
-    "parallel" is a promise that nobody checks on the TPU: if steps share a result
-    block, it comes out wrong. Here no two steps do.
+    "parallel" is a promise that a TPU does not check: if parallel steps share a
+    block of the result, the result can be wrong. In this kata no steps share one.
 
-    Who writes the launch also chooses bn. A step costs some 0.3 us however short its
-    block is, for a copy takes that long to start and to be waited for. Adding two
-    float32 vectors of 2**20 elements on a v5e, predicted from the compiled program:
+    Whoever writes the launch also chooses bn. A step takes about 0.3 µs even if its
+    block is small, because it has to start a copy and wait for it. These are times
+    for adding two float32 vectors of 2**20 elements on a v5e, predicted from the
+    compiled program:
 
-        bn       1024     8192     65536    262144     at the pace of HBM
-        time     319 us   45 us    16 us    16 us      15 us
+        bn       1024     8192     65536    262144     limit set by HBM
+        time     319 µs   45 µs    16 µs    16 µs      15 µs
         VMEM     24 KiB   192 KiB  1.5 MiB  6 MiB
 
-    VMEM is 3 Refs of 2 buffers each. Blocks of some hundred KiB are long enough;
-    longer ones only use up VMEM.
+    The VMEM is for 3 Refs with 2 buffers each. Blocks of a few hundred KiB are
+    large enough; larger ones only use more VMEM.
 
 Shapes
     name     dtype[dims]    memory space   block
@@ -74,7 +75,7 @@ def launch_vector_add_spec(
 
 
 def launch_vector_add_kernel(x_ref, y_ref, z_ref, o_ref):
-    """Add the larger of y and z to x. Given, and to be left as it is."""
+    """Add the larger of y and z to x. Given: do not change it."""
     o_ref[...] = x_ref[...] + jnp.maximum(y_ref[...], z_ref[...])
 
 

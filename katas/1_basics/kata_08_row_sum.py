@@ -6,16 +6,16 @@ Goal
     columns, so one run of your body sees only bn of the N numbers in a row.
 
 Concept
-    Until now every grid step had an output block to itself. Here the result is
-    narrower than x, so all the N / bn steps along a row of blocks share one
-    block of sums. The index maps say so, for the result leaves out j:
+    So far, every grid step had its own output block. Here the result is
+    narrower than x, so all N / bn steps along a row of blocks share one block
+    of sums. The index maps show this, because the result's map leaves out j:
 
         x        (i, j) -> block (i, j)
         result   (i, j) -> block (i, 0)
 
-    The grid runs like nested for loops, its last axis innermost. A block is
-    copied out to HBM only when the next step wants a different one; until then
-    it stays in VMEM and holds whatever the last step left in it:
+    The grid runs like nested for loops, with its last axis innermost. An output
+    block is copied to HBM only when the next step uses a different block. Until
+    then it stays in VMEM and holds whatever the previous step left in it:
 
         step     (0,0)   (0,1)   (0,2)   (1,0)   (1,1)   (1,2)     time ->
         x_ref   | x 00  | x 01  | x 02  | x 10  | x 11  | x 12  |
@@ -23,23 +23,24 @@ Concept
                                         ^                       ^
                               block 0 goes to HBM      block 1 goes to HBM
 
-    So o_ref can carry a running total that costs no traffic: x is read once,
+    So o_ref can hold a running total without any extra copies: x is read once,
     the sums are written once, and the kernel is as fast as HBM allows (819 GB/s
     on a TPU v5e).
 
-    Nobody clears a block before its first step, though. There o_ref holds old
-    bits of VMEM, and those must not end up in your sums. `pl.program_id(axis)`
-    says where in the grid a step stands. It is known only while the kernel
-    runs, so a Python `if` can't branch on it. This runs its body in the steps
+    But nothing clears a block before its first step. In that step, o_ref holds
+    old bits from VMEM, and they must not end up in your sums. To find out which
+    step is running, use `pl.program_id(axis)`, the step's position along a grid
+    axis. It is known only while the kernel runs, so a Python `if` can't branch
+    on it. Use `pl.when` instead. It runs the function below it in the steps
     where the condition holds, and skips it in the others:
 
         @pl.when(condition)
         def _():
             ...
 
-    Mind the dtype too. bfloat16 keeps 8 significant bits: from 256 upwards it
-    can't even count, because 256 + 1 rounds back to 256. Long sums of bfloat16
-    numbers are therefore kept in float32, in every step.
+    The dtype matters too. bfloat16 has 8 significant bits: from 256 on it can't
+    even count, because 256 + 1 rounds back to 256. So keep long sums of bfloat16
+    numbers in float32, in every step.
 
 Shapes
     name     dtype[dims]       memory space   block
@@ -67,13 +68,13 @@ def row_sum_spec(x: Float[Array, "M N"]) -> Float32[Array, "M 1"]:
 def row_sum_kernel(x_ref, o_ref):
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "clear the sums in the first step of a row of blocks, add this block's row sums in every step"
+        "clear the sums in the first step of a row of blocks; add this block's row sums in every step"
     )
     # END SOLUTION
 
 
 def row_sum(x: Float[Array, "M N"], *, bm: int = 256, bn: int = 1024) -> Float32[Array, "M 1"]:
-    """Launch: rows of blocks are independent of each other, the blocks of a row are not."""
+    """Launch: rows of blocks are independent of each other, but the blocks of a row are not."""
     M, N = x.shape
     return pl.pallas_call(
         row_sum_kernel,

@@ -5,45 +5,48 @@ Goal
     `pl.pallas_call`, for blocks of bm x bk, bk x bn and bm x bn.
 
 Concept
-    A launch answers five questions. You have written three of the answers
-    before: how often the body runs (grid), what it sees in each step
-    (BlockSpecs), and what comes out (out_shape). Here are the other two.
+    A launch answers five questions. You have answered three of them before: how
+    often the body runs (grid), what it sees in each step (BlockSpecs), and what
+    comes out (out_shape). This kata is about the other two.
 
-    *What memory does it need besides?* scratch_shapes is a list that describes
-    it; `pltpu.VMEM((8, 128), jnp.int32)` would be 8 x 128 integers. The body
-    receives one more Ref for each entry. Scratch is not cut out of any array,
-    so it has no BlockSpec: its shape is the shape of the Ref.
+    *What other memory does the body need?* The list scratch_shapes describes
+    it: `pltpu.VMEM((8, 128), jnp.int32)`, for example, is an array of 8 x 128
+    integers. The body receives one more Ref for each entry. Scratch is not a
+    block of any array, so it has no BlockSpec: its shape is the Ref's shape.
 
-    *Which steps need each other?* One word for each grid axis, given as
-    compiler_params=pltpu.CompilerParams(dimension_semantics=(...)):
+    *Which steps depend on each other?* You say this with one word for each grid
+    axis, in compiler_params=pltpu.CompilerParams(dimension_semantics=(...)):
 
-        "parallel"    a step needs nothing from its neighbours along this axis;
+        "parallel"    a step needs nothing from the other steps along this axis;
                       they may run in any order, or on two cores at a time
-        "arbitrary"   it needs what the step before left behind: keep the order
+        "arbitrary"   a step needs what the previous step left: keep the order
 
-    The chips v4 and v5p have two cores that share the steps of a "parallel"
-    axis. Say nothing, and all is "arbitrary": half of such a chip idles. Say
-    "parallel" where it isn't true, and the result is right on a v5e, which has
-    one core, and wrong elsewhere. The interpreter that grades you has two.
+    The v4 and v5p chips have two cores, which share the steps of a "parallel"
+    axis. By default every axis is "arbitrary", and half of such a chip is idle.
+    If you say "parallel" where it isn't true, the result is right on a v5e, which
+    has one core, but wrong on a chip with two. The interpreter that grades you
+    has two cores.
 
-    A word on block sizes. A step multiplies bm x bk by bk x bn: that takes
-    2 bm bn bk flops, and (bm + bn) bk numbers of 2 bytes from HBM. A v5e does
-    197 Tflop/s and 819 GB/s, so it starves below 240 flops for each byte:
+    Block sizes matter too. A step multiplies bm x bk by bk x bn. That takes
+    2 bm bn bk flops, and reads (bm + bn) bk numbers of 2 bytes from HBM. A v5e does
+    197 Tflop/s and reads 819 GB/s, so the matrix unit has to wait for data if a
+    step does fewer than 240 flops for each byte:
 
         bm x bn        flops per byte      matrix unit busy, at best
         128 x 128             64           27 %
         256 x 256            128           53 %
         512 x 512            256          100 %
 
-    Starting a copy takes time too, and short steps can't hide it: simulated,
-    4096 x 4096 x 4096 takes 11.6 ms in blocks of 128 and 0.9 ms in blocks of 512.
+    It also takes time to start a copy, and short steps can't hide it. In a
+    simulation, a matmul of 4096 x 4096 x 4096 takes 11.6 ms in blocks of 128
+    and 0.9 ms in blocks of 512.
 
-    Large blocks must fit, however. With 512 for all three, bfloat16 takes
+    But the blocks must fit in VMEM. With 512 for all three sizes, bfloat16 takes
 
-        x: 2 * 0.5 MB    y: 2 * 0.5 MB    o: 2 * 0.5 MB    acc: 1 MB
+        x: 2 * 0.5 MiB    y: 2 * 0.5 MiB    o: 2 * 0.5 MiB    acc: 1 MiB
 
-    which makes 4 of the 16 MB of VMEM that a v5e kernel gets unless it asks for
-    more. Twice, for while one block is multiplied the next is being fetched.
+    That is 4 of the 16 MiB of VMEM that a v5e kernel gets by default. Each block
+    counts twice because the next one is copied while this one is multiplied.
 
 Shapes
     name      dtype[dims]       memory space   block
@@ -83,7 +86,7 @@ def launch_matmul_kernel(x_ref, y_ref, o_ref, acc_ref):
 def launch_matmul(
     x: Float[Array, "M K"], y: Float[Array, "K N"], *, bm: int = 512, bn: int = 512, bk: int = 512
 ) -> Float[Array, "M N"]:
-    """Launch: yours to write. The block sizes divide the dimensions."""
+    """Launch: you write all of it. The block sizes divide the dimensions."""
     M, K = x.shape
     _, N = y.shape
     # BEGIN SOLUTION

@@ -2,46 +2,47 @@
 
 Goal
     Write the body of a kernel for gelu(x @ w.T + bias), the first half of a
-    transformer's feed-forward layer. The weights come as most checkpoints store
-    them, (N, K), and must not be transposed in HBM. Bias and activation are
-    applied while the sums are still in VMEM.
+    transformer's feed-forward layer. The weights have shape (N, K), as most
+    checkpoints store them, and must not be transposed in HBM. Apply the bias
+    and the activation while the sums are still in VMEM.
 
 Concept
-    Each kernel in a chain writes its result to HBM for the next one to read.
-    With M = N = 4096 in bfloat16, bias and gelu as a kernel of their own move
-    2 * 33.5 MB, which takes 82 us on a v5e:
+    In a chain of kernels, each one writes its result to HBM for the next one to
+    read. With M = N = 4096 in bfloat16, a separate kernel for bias and gelu
+    moves 2 * 32 MiB, which takes 82 µs on a v5e:
 
         matmul, then bias and gelu             fused
 
         x, w --> VMEM --> sums                 x, w --> VMEM --> sums
-                           | 33.5 MB                              |  bias, gelu
+                           | 32 MiB                               |  bias, gelu
                           HBM                                     |  in VMEM
-                           | 33.5 MB                              |
+                           | 32 MiB                               |
                           VMEM: bias, gelu                        |
-                           | 33.5 MB                              | 33.5 MB
+                           | 32 MiB                               | 32 MiB
                           HBM                                    HBM
 
-    With K = 1024 the matmul itself takes 174 us at best. What is done to the
-    sums on their way out is called the *epilogue*: as long as it needs nothing
-    but the block itself, it costs no traffic. It isn't linear, though: gelu of
-    a sum is not the sum of gelus, so there is just one moment for it. Do it in
-    float32, and round once, at the end.
+    With K = 1024, the matmul itself takes at least 174 µs. What a kernel does to
+    its sums before it stores them is called the *epilogue*. As long as it needs
+    nothing but the block itself, it adds no traffic. But gelu isn't linear: gelu
+    of a sum is not the sum of gelus, so there is only one moment when you can
+    apply it. Do it in float32, and round once, at the end.
 
-    A transposed copy of w would be another kernel of this sort, with 2 * N * K
-    numbers of traffic and nothing to show for it. A matmul only needs to know
-    which dim of each operand is summed over:
+    To make a transposed copy of w, you would need another separate kernel, which
+    moves 2 * N * K numbers and computes nothing. A matmul doesn't need that copy.
+    It only needs to know which dimension of each operand to sum over:
 
         jnp.dot(a, b)         a [rows, sum]  b [sum, cols]    last of a, first of b
         this layer            a [rows, sum]  b [cols, sum]    last of a, last of b
 
         jax.lax.dot_general(a, b, dimension_numbers, preferred_element_type=...)
 
-    dimension_numbers is a pair of pairs: (the dims of a that are summed over,
-    those of b), then (batch dims of a, of b), each a tuple, empty if none.
+    dimension_numbers is a pair of pairs. The first pair is the dimensions to sum
+    over, (those of a, those of b); the second is the batch dimensions, (those of
+    a, those of b). Each of the four is a tuple, which is empty if there are none.
 
     gelu has two definitions. Use the one with tanh, `jax.nn.gelu(...,
-    approximate=True)`. The exact one rests on erfc in JAX, for which a TPU
-    kernel has no rule, although it works in every interpreter.
+    approximate=True)`. JAX computes the exact one with erfc, which works in every
+    interpreter, but Pallas can't lower it for a TPU.
 
 Shapes
     name       dtype[dims]     memory space   block
@@ -72,7 +73,7 @@ def fused_matmul_spec(
 
 
 def fused_matmul_inputs(key, *, M, N, K, dtype):
-    """Weights scaled as in a fresh layer, so that gelu sees numbers where it bends."""
+    """Scale the weights as in a new layer, so that gelu gets numbers where it isn't linear."""
     x_key, w_key, bias_key = jax.random.split(key, 3)
     x = jax.random.normal(x_key, (M, K))
     w = jax.random.normal(w_key, (N, K)) * K**-0.5
@@ -83,7 +84,7 @@ def fused_matmul_inputs(key, *, M, N, K, dtype):
 def fused_matmul_kernel(x_ref, w_ref, bias_ref, o_ref, acc_ref):
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "accumulate x_ref times w_ref transposed; in the last k step add the bias, apply gelu and store"
+        "accumulate x_ref times w_ref transposed; in the last k step, add the bias, apply gelu and store"
     )
     # END SOLUTION
 
@@ -97,7 +98,7 @@ def fused_matmul(
     bn: int = 512,
     bk: int = 512,
 ) -> Float[Array, "M N"]:
-    """Launch: a tiled matmul that reads w by its rows, and one block of bias per column."""
+    """Launch: a tiled matmul that reads w by rows, and one block of bias for each j."""
     M, K = x.shape
     N, _ = w.shape
     return pl.pallas_call(

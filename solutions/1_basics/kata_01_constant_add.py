@@ -2,17 +2,17 @@
 
 Goal
     Write the body of a kernel that adds 10 to every element of a vector.
-    The launch is given: it brings x into the core's memory, runs your body
-    once, and takes the result back.
+    The launch (the call to `pallas_call`) is given: it copies x into the
+    core's memory, runs your body once, and copies the result back.
 
 Concept
-    A Pallas kernel does not receive arrays. It receives *Refs*: handles to
-    memory that has already been filled (an input) or is waiting to be filled
-    (an output). Nothing is returned; what you store is the result.
+    A Pallas kernel does not receive arrays. It receives *Refs*: references to
+    memory that has already been filled (an input) or that you have to fill
+    (an output). A kernel returns nothing: what you store is the result.
 
-    Why handles? A TPU core computes only on what is in its registers, and its
-    registers are fed only from VMEM, a scratchpad of megabytes that sits beside
-    the core. The array itself lives in HBM, gigabytes large and far away:
+    Why Refs? A TPU core computes only on values in its registers, and it fills
+    vector registers only from VMEM, a scratchpad memory of many MiB next to the
+    core. The array itself is in HBM, which holds many GB but is far away:
 
           HBM                    VMEM                 registers
         +-----------+  copied  +---------+   load    +-------+
@@ -23,18 +23,20 @@ Concept
                          ^                     ^
                   pallas_call does this    your kernel does this
 
-    The two copies are written by `pallas_call`. The load and the store are
-    yours, and they look like NumPy indexing on a Ref:
+    `pallas_call` makes the two copies. Your kernel does the load and the store,
+    which look like NumPy indexing on a Ref:
 
         ref[...]            load the whole block: a value you can compute with
         ref[...] = value    store a value over the whole block
 
-    The Ref itself is no array, so arithmetic on it means nothing until it is
-    indexed. An output Ref starts with whatever bits were in that memory, so
-    read it only after you have written it. Here both Refs hold all N elements:
-    there is no grid yet, the body runs exactly once. The store must match the
-    Ref's shape and dtype: a bfloat16 output takes a bfloat16 value, and adding
-    a Python number leaves the dtype of an array as it is.
+    A Ref is not an array, so you have to index it before you do arithmetic. An
+    output Ref starts with whatever bits were in that memory, so don't read it
+    before you have written to it. In this kata the body runs exactly once, and
+    both Refs hold all N elements.
+
+    The value that you store must match the Ref's shape and dtype: a bfloat16
+    output takes a bfloat16 value. Adding a Python number to an array does not
+    change the array's dtype.
 
 Shapes
     name     dtype[dims]    memory space   block

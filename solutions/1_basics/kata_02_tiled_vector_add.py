@@ -3,19 +3,20 @@
 Goal
     Write the body of a kernel that adds two vectors. The launch is given: it
     cuts the vectors into blocks of bn elements and runs your body once for each
-    block. Read it closely; in kata 06 you write one yourself.
+    block. Read the launch closely: in kata 06 you write one yourself.
 
 Concept
-    In kata 01 the whole vector lay in VMEM. Long ones do not fit: a TPU v5e has
-    16 GB of HBM, but the compiler lends a kernel 16 MiB of VMEM unless told
-    otherwise, and x, y and x + y with 2 million float32 each are 24 MB. So the
-    launch cuts the work into steps, and describes it with two things:
+    In kata 01 the whole vector was in VMEM. A long vector does not fit: a TPU
+    v5e has 16 GB of HBM, but by default the compiler gives a kernel only 16 MiB
+    of VMEM, and x, y and x + y take 24 MiB if each has 2**21 float32 numbers.
+    So the launch divides the work into *grid steps*, with two arguments:
 
         grid=(n,)                      run the body n times: step 0, 1, ... n-1
-        BlockSpec(shape, index_map)    what the Ref of one array holds in a step
+        BlockSpec(shape, index_map)    which block of one array a Ref holds
 
-    The index map is a function from the step to the number of a block. It
-    counts in blocks, not in elements; `lambda i: (i,)` says "in step i, block i":
+    The index map takes the number of the step and returns the number of a block.
+    It counts in blocks, not in elements. `lambda i: (i,)` says "in step i, use
+    block i":
 
         x in HBM    | block 0 | block 1 | block 2 | block 3 |     4 * bn elements
                                    |
@@ -23,21 +24,22 @@ Concept
         step 1                 |  x_ref  |                        bn elements
 
     Your body sees one block and nothing else: x_ref[0] is the first element of
-    the block, not of the vector. Each Ref has two buffers, so that while the body
-    works on one block, the next is on its way in and the last on its way out:
+    the block, not of the vector. Each Ref has two buffers. While the body works
+    on one block, the next block is copied in and the previous result is copied
+    out:
 
         copy in    x0 y0 | x1 y1 | x2 y2 | x3 y3 |
         your body        |   0   |   1   |   2   |   3   |
         copy out                 |  o0   |  o1   |  o2   |  o3   |   -> time
 
-    Not every bn is legal. A vector register holds 8 rows of 128 lanes, 1024
-    32-bit numbers, and a long vector lies in HBM in tiles of that size. A block
-    of a vector may therefore be
+    Not every bn is legal. A vector register holds 8 rows of 128 lanes, which is
+    1024 32-bit numbers, and HBM stores a long vector in tiles of that size. So a
+    block of a vector may be
 
         the whole vector,
         a multiple of 1024 (whole tiles), or
-        a smaller power of two, down to one row of lanes: 128 float32, or 256
-        bfloat16, of which two share a lane.
+        a smaller power of two, but at least one row of lanes: 128 float32, or
+        256 bfloat16, because two bfloat16 numbers share a lane.
 
 Shapes
     name     dtype[dims]    memory space   block
@@ -79,7 +81,7 @@ def tiled_vector_add(
         ],
         out_specs=pl.BlockSpec((bn,), lambda i: (i,)),  # o_ref: becomes block i of the result
         out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),  # the whole result, in HBM
-        # No step needs what another computes, so they may run in any order (more in kata 06).
+        # No step needs another step's result, so they may run in any order (more in kata 06).
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
     )(x, y)
 

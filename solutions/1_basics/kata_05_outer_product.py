@@ -3,49 +3,51 @@
 Goal
     Compute result[m, n] = x[m, 0] * y[0, n] for a column x and a row y. The
     result is cut into blocks of (bm, bn), and the grid has one step (i, j) for
-    each. You write the body and the three BlockSpecs.
+    each block. You write the body and the three BlockSpecs.
 
 Concept
-    The result has two axes, each operand only one that matters. So the operands
-    are cut into other shapes than the result, and follow other index maps:
+    The result has two long dimensions, but each operand has only one. So the
+    operands need block shapes and index maps that differ from the result's:
 
-                           y   | y 0 | y 1 | y 2 | y 3 |     pieces of (1, bn)
+                           y   | y 0 | y 1 | y 2 | y 3 |     blocks of (1, bn)
                   x
                 +-----+        +-----+-----+-----+-----+
                 | x 0 |        | 0,0 | 0,1 | 0,2 | 0,3 |
-        pieces  +-----+        +-----+-----+-----+-----+
+        blocks  +-----+        +-----+-----+-----+-----+
         of      | x 1 |        | 1,0 | 1,1 |#1,2#| 1,3 |     blocks of (bm, bn)
         (bm, 1) +-----+        +-----+-----+-----+-----+
                 | x 2 |        | 2,0 | 2,1 | 2,2 | 2,3 |
                 +-----+        +-----+-----+-----+-----+
 
-    Ask of every array: which of its pieces does block (1, 2) need? The answer for
-    a general (i, j) is that array's index map. A map need not use every grid axis,
-    but it always receives them all, and returns one block number for each axis of
-    its array. An axis of length 1 has a single block: number 0. Length 1 is legal,
-    though no multiple of 8 or 128, because it is the array's whole axis.
+    For each array, ask: which of its blocks does block (1, 2) of the result need?
+    The answer for any (i, j) is that array's index map. An index map receives the
+    step's position on every grid axis, even if it needs only some of them. It
+    returns one block number for each dimension of its array. A dimension of length
+    1 has a single block, number 0. A block size of 1 is legal there: it is not a
+    multiple of 8 or 128, but it is the array's whole dimension.
 
-    The steps run as two nested loops would, the last grid axis innermost:
-    (0,0), (0,1), (0,2), (0,3), (1,0) ... When the index map gives the same block as
-    in the step before, the block is in VMEM already and is not copied again:
+    The steps run like two nested loops, with the last grid axis innermost:
+    (0,0), (0,1), (0,2), (0,3), (1,0) ... When an index map returns the same block
+    as in the previous step, the block is already in VMEM and is not copied again:
 
         step      0,0   0,1   0,2   0,3   1,0   1,1   1,2   1,3
         x         copy   -     -     -    copy   -     -     -
         y         copy  copy  copy  copy  copy  copy  copy  copy
 
-    This matters, for the two operands are not equally cheap. In a column each
-    number has a row of 128 lanes to itself: 8 rows of x take a tile of 4 KiB, in
-    which 8 of 1024 places are used. 2048 numbers in a column cost 1 MiB of traffic,
-    and 8 KiB in a row. With j innermost, every piece of x is copied once only.
+    This matters because a column costs more to copy than a row. In a column, each
+    number takes up a whole row of 128 lanes: 8 rows of x take a 4 KiB tile, which
+    uses only 8 of its 1024 places. Copying 2048 float32 numbers moves 1 MiB if they
+    are a column, but 8 KiB if they are a row. With j innermost, each block of x is
+    copied only once.
 
-    In the body, `*` broadcasts as in NumPy. The vector unit spreads the column's
-    numbers over the lanes and the row over the sublanes; both fill a register
-    without any further traffic.
+    In the body, `*` broadcasts as in NumPy. The core repeats the column across the
+    lanes and the row across the sublanes. It does this in registers, without any
+    more copies from HBM.
 
 Shapes
     name     dtype[dims]        memory space   block
-    x_ref    x.dtype[bm, 1]     VMEM           a piece of x[M, 1]
-    y_ref    x.dtype[1, bn]     VMEM           a piece of y[1, N]
+    x_ref    x.dtype[bm, 1]     VMEM           a block of x[M, 1]
+    y_ref    x.dtype[1, bn]     VMEM           a block of y[1, N]
     o_ref    x.dtype[bm, bn]    VMEM           block (i, j) of the result[M, N]
 
 Try

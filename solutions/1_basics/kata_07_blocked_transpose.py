@@ -2,12 +2,13 @@
 
 Goal
     Return the transpose of x. The grid has one step (i, j) for each (bm, bn)
-    block of x. You write the body and both BlockSpecs. No transposition outside
-    the kernel: there is no array left to transpose once the blocks are right.
+    block of x. You write the body and both BlockSpecs. Do not transpose anything
+    outside the kernel: once every block is transposed and in its place, the
+    result is complete.
 
 Concept
-    The transpose of a matrix of blocks is two things at once, and either alone
-    gives a wrong answer:
+    To transpose a matrix in blocks you have to do two things, and either one
+    alone gives a wrong result:
 
         the blocks change places             and each block is transposed
 
@@ -18,32 +19,33 @@ Concept
         +---+---+---+      +---+---+
                            | C | F |
                            +---+---+
-        BlockSpecs: a matter of addresses    body: a matter of lanes and sublanes
+        your BlockSpecs do this              your body does this
 
-    Until now the result was cut like the operand, and a step wrote the block that
-    it had read. Here the Refs of a step differ in shape, and so do the places in
-    HBM that they stand for. x_ref is (bm, bn); what shape has its transpose, and
-    which block of the result is it?
+    In kata 04, x and the result had the same blocks, and each step wrote the
+    block that it had read. Here the two Refs of a step differ both in shape and in
+    their place in HBM. x_ref is (bm, bn). What shape is its transpose, and which
+    block of the result is it?
 
-    Why in blocks? A matrix lies in HBM in tiles of 8 rows by 128 lanes, 4 KiB
-    each. Whoever picks a single column of it out of HBM fetches, for every 8
-    numbers, a whole tile of 1024. A block is read in whole tiles and written in
-    whole tiles; in between it lies in VMEM, and a unit of its own beside the
-    vector unit, the XLU, exchanges rows and columns. It works while the next
-    block is being copied, so a transpose can run at the pace of a copy. For
-    float32[2048, 4096] on a v5e, predicted from the compiled program:
+    Why in blocks? HBM stores a float32 matrix in tiles of 8 rows by 128 lanes,
+    4 KiB each. Reading a single column from HBM would fetch a whole tile of 1024
+    numbers for every 8 that you need. A block is read and written in whole tiles.
+    In between it is in VMEM, and a unit next to the vector unit, the XLU, exchanges
+    its rows and columns. The XLU works while the next block is being copied, so a
+    transpose can be as fast as a copy. These are times for float32[2048, 4096] on
+    a v5e, predicted from the compiled program:
 
         blocks                 128 x 128    256 x 512    512 x 512
-        transpose                215 us        83 us        82 us
-        plain copy                                          82 us
+        transpose                215 µs        83 µs        82 µs
+        plain copy                                          82 µs
 
-    The block-shape rule now counts for both specs. bm is the rows of one block and
-    the columns of the other, and so is bn: both have to be multiples of 128, where
-    for x alone a multiple of 8 rows would do.
+    The block-shape rule now applies to both specs. bm is the number of rows of
+    x's block and the number of columns of the result's block; for bn it is the
+    other way around. So both must be multiples of 128, although for x alone a
+    multiple of 8 rows would be enough.
 
     In a kernel, `.T` transposes a value that was loaded from a Ref. `reshape` does
-    something else: it keeps the elements in reading order and only folds the lines
-    anew.
+    something else: it keeps the elements in row-major order and only breaks them
+    into rows of another length.
 
 Shapes
     name     dtype[dims]        memory space   block

@@ -1,13 +1,13 @@
-"""Sum the rows of a matrix whose sizes the blocks do not divide.
+"""Sum the rows of a matrix that the blocks do not divide evenly.
 
 Goal
-    Write the row sums once more, now for any M and N. The launch is given: its
-    grid is rounded up, so the last blocks may reach past the edges of x. Your
-    body is told n, the number of columns that are real.
+    Sum the rows of a matrix again, now for any M and N. The launch is given: its
+    grid is rounded up, so the last blocks may extend past the edges of x. Your
+    body also receives n, the number of columns that x really has.
 
 Concept
     N // bn blocks would leave a tail of columns unread. `pl.cdiv` divides and
-    rounds up, so that the tail gets a block too. With N = 300 and bn = 128:
+    rounds up, so the tail gets a block too. With N = 300 and bn = 128:
 
         column   0           128          256     300       384
                  |  block 0   |  block 1   |  block 2        |
@@ -16,37 +16,37 @@ Concept
                                               edge of x
 
     A kernel is compiled once, for one block shape, so x_ref is bn wide in the
-    last step as well. The copy from HBM fills the part that exists. What is
-    past the edge is undefined: most often it is left over from an earlier
-    block, and then the sums look plausible and are wrong. The strict
-    interpreter that grades you puts NaN there, so that no luck can help.
+    last step as well. The copy from HBM fills the part that exists. The rest is
+    undefined. It is often left over from an earlier block, and then the sums
+    look plausible but are wrong. The strict interpreter that grades you puts NaN
+    there, so a wrong kernel can't pass by luck.
 
     The two edges of x behave differently:
 
                   x_ref              o_ref
                +-------+---+         +---+
-               | real  | ? |  -----> |   |   real sums, if the ? are kept out
+               | real  | ? |  -----> |   |   real sums, if you leave out the ?
                |       | ? |         |   |
         -------+-------+---+- edge --+---+--------------------------------
                | ? ? ? | ? |  -----> | ? |   cut off on the way to HBM
                +-------+---+         +---+
 
-    Past the bottom edge, garbage rows make garbage sums, but in rows that the
-    result does not have. They never reach HBM. Past the right edge, garbage
-    would go into the sums of real rows, and that is yours to prevent.
+    Past the bottom edge, garbage rows produce garbage sums, but in rows that the
+    result does not have, so these sums never reach HBM. Past the right edge,
+    garbage would be added to the sums of real rows, and you have to prevent that.
 
     To tell real columns from the rest, number them.
 
         jax.lax.broadcasted_iota(dtype, shape, dimension)
 
-    makes an array of that shape whose elements count 0, 1, 2, ... along that
-    dimension. It counts within the block and knows nothing of the grid.
+    returns an array of that shape whose elements count 0, 1, 2, ... along that
+    dimension. It starts at 0 in every block, whichever step is running.
 
-    `jnp.where(condition, a, b)` picks element by element. It really picks: a
-    NaN that is not picked is gone, whereas NaN * 0 is still NaN.
+    `jnp.where(condition, a, b)` selects element by element. A NaN that is not
+    selected is gone, but NaN * 0 is still NaN.
 
-    The arithmetic is next to free. HBM feeds a v5e one register of data (4 KB)
-    in 7.5 cycles, and in that time the vector unit can do far more to it.
+    This arithmetic is almost free. On a v5e, HBM delivers one register of data
+    (4 KiB) every 7.5 cycles, and the vector unit can do far more in that time.
 
 Shapes
     name     dtype[dims]     memory space   block
@@ -86,7 +86,7 @@ def ragged_tail_kernel(x_ref, o_ref, *, n):
 
 
 def ragged_tail(x: Float[Array, "M N"], *, bm: int = 256, bn: int = 1024) -> Float32[Array, "M 1"]:
-    """Launch: a grid that is rounded up, so that blocks cover all of x and a little more."""
+    """Launch: the grid is rounded up, so that blocks cover all of x and a little more."""
     M, N = x.shape
     return pl.pallas_call(
         lambda x_ref, o_ref: ragged_tail_kernel(x_ref, o_ref, n=N),

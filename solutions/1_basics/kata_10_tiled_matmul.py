@@ -2,9 +2,9 @@
 
 Goal
     Write the body of a kernel that computes x @ y. The launch is given: it
-    walks along K in blocks of bk and hands you one block of x, one block of y
-    and an accumulator. The result has the inputs' dtype, but the sum over K
-    must not be rounded to it before it is complete.
+    walks along K in blocks of bk and gives your body one block of x, one block
+    of y and an accumulator. The result has the inputs' dtype, but don't round
+    the sum over K to that dtype before it is complete.
 
 Concept
     Each block of the result is a sum over k of small products, so this is the
@@ -20,28 +20,28 @@ Concept
                                             |    | y2 |
                                             +----+----+    o = x0 y0 + x1 y1 + x2 y2
 
-    There is one difference. The sums of a row sum left as float32; this result
-    may be bfloat16, and a bfloat16 total would lose bits at every step. So the
-    total has memory of its own, *scratch*, which is in VMEM, float32, and never
-    copied anywhere. A body receives its scratch after inputs and outputs:
+    There is one difference. The row sums were stored as float32. This result
+    may be bfloat16, and a bfloat16 total would lose bits in every step. So the
+    total has its own memory, called *scratch*: it is float32, in VMEM, and
+    never copied to HBM. A body receives scratch Refs after the inputs and outputs:
 
         x_ref --+
                 +--> matrix unit --> acc_ref (float32) --> o_ref --> HBM
         y_ref --+                    in every step         once per block
 
-    Scratch is the kernel's to look after. There is one acc_ref for the whole
-    grid; it starts as old bits, and it keeps what you store from step to step,
-    also from one block of the result to the next. `pl.num_programs(axis)` is
-    the number of steps along a grid axis.
+    Pallas does not manage scratch for you. There is one acc_ref for the whole
+    grid. It starts as old bits, and what you store in it stays there from step
+    to step, even when the grid moves on to the next block of the result.
+    `pl.num_programs(axis)` is the number of steps along a grid axis.
 
-    The matrix unit works this way itself. On a v5e it is four arrays of 128 x
+    The matrix unit works the same way. On a v5e it is four arrays of 128 x
     128 multipliers, 197 Tflop/s in all: they take bfloat16 numbers, multiply
-    them exactly, and add in float32. But by JAX's rules a product of bfloat16
-    matrices is bfloat16 again, and `jnp.dot` would drop the bits you are after;
-    its argument preferred_element_type says in which dtype the sums come out.
+    them exactly, and add in float32. But by JAX's rules, a product of bfloat16
+    matrices is bfloat16 again, so `jnp.dot` would drop the bits that you need.
+    Its argument preferred_element_type sets the dtype of the result.
 
-    (float32 inputs are rounded to bfloat16 on their way into the unit, unless
-    you ask for a higher `precision` and pay six passes for it instead of one.
+    (The unit rounds float32 inputs to bfloat16 before it multiplies, unless you
+    ask for a higher `precision`, which takes up to six passes instead of one.
     A CPU doesn't round them. x @ y outside of Pallas has the same default.)
 
 Shapes
@@ -87,7 +87,7 @@ def tiled_matmul_kernel(x_ref, y_ref, o_ref, acc_ref):
 def tiled_matmul(
     x: Float[Array, "M K"], y: Float[Array, "K N"], *, bm: int = 128, bn: int = 128, bk: int = 128
 ) -> Float[Array, "M N"]:
-    """Launch: one step per pair of blocks to multiply, the sum over k innermost."""
+    """Launch: one step for each pair of blocks to multiply, with the sum over k innermost."""
     M, K = x.shape
     _, N = y.shape
     return pl.pallas_call(

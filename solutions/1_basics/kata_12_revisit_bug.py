@@ -1,10 +1,10 @@
-"""Repair a matmul that passes on a CPU and returns garbage on a TPU.
+"""Fix a matmul that passes its tests on a CPU and returns garbage on a TPU.
 
 Goal
-    A colleague needed x @ y in float32 and improved on launch_matmul twice.
-    The result is float32, so o_ref can be the accumulator, as it was for row
-    sums, and the scratch is gone. And the grid now goes through a whole row of
-    y's blocks while a block of x stays in VMEM, so x is fetched only once:
+    A colleague needed x @ y in float32 and changed launch_matmul in two ways.
+    The result is float32, so o_ref is also the accumulator, as in row_sum, and
+    there is no scratch. And the grid now goes through a whole row of y's blocks
+    while a block of x stays in VMEM, so each block of x is fetched only once:
 
         for i in range(M // bm):
             for k in range(K // bk):
@@ -12,35 +12,36 @@ Goal
                     one step
 
     With interpret=True every test passes. On a TPU the result is garbage. The
-    kernel may be taken for right: repair the launch, between the markers.
+    kernel is right. Fix the launch, between the markers.
 
 Concept
-    Plain interpret mode runs the steps on whole arrays. A step's output block
-    is cut out of the result, the body runs, and the block is put back; what one
-    step has stored, any later step finds there.
+    Plain interpret mode works on whole arrays. In each step it cuts the output
+    block out of the result, runs the body, and puts the block back. So what one
+    step stores, every later step can read.
 
-    A TPU does something else. The result is in HBM; the body sees one of two
-    buffers in VMEM, each as large as a block. After each step Pallas compares
-    the block indices of this step and the next. If they are the same, nothing
-    moves and the next step gets the same buffer. If they differ, this buffer is
-    sent off to HBM and the next step gets the other one, so that computing can
-    go on while the copy is under way:
+    A TPU works differently. The result is in HBM, and the body sees one of two
+    buffers in VMEM, each as large as a block. After each step, Pallas compares
+    the output block's indices in this step and in the next. If they are the same,
+    nothing is copied and the next step gets the same buffer. If they differ, this
+    buffer is copied to HBM and the next step gets the other buffer, so the body
+    doesn't have to wait for the copy:
 
         output block    A       A       A   |   B       B   |   C     time ->
         o_ref is       [-------- buffer 0 -][-- buffer 1 --][ buffer 0 --
-        on the way                           A to HBM        B to HBM
+        being copied                         A to HBM        B to HBM
 
-    Look at buffer 0 when it becomes C: it isn't cleared, and C isn't fetched
-    from HBM. Output blocks travel in one direction only; their index map tells
-    Pallas where to send a block, never where to get it from. At the first
-    step of C the body finds what is left of A.
+    Look at buffer 0 when it is used for C: it isn't cleared, and C isn't read
+    from HBM. Output blocks are copied in one direction only. Their index map
+    tells Pallas where to write a block, never where to read it from. In the
+    first step of C, the body finds what is left of A.
 
-    Now write down the output block of every step of your colleague's grid, say
-    for 2 x 2 x 2 blocks, and follow the buffers. At how many points in time is
-    a block sent to HBM, and what is in it?
+    Now write down the output block of every step of your colleague's grid, for
+    example for 2 x 2 x 2 blocks, and follow the buffers. How many times is a
+    block copied to HBM, and what is in it each time?
 
-    What the fetching of x is worth, reckon afterwards: compare it with what it
-    would take to bring each block of the result back in at every visit.
+    When you have fixed it, compare two costs. How much traffic did your colleague
+    save by fetching each block of x only once? How much would it take to read
+    each block of the result back from HBM at every visit?
 
 Shapes
     name     dtype[dims]       memory space   block

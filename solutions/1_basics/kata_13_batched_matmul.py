@@ -1,15 +1,14 @@
-"""Cut a batch of matrices into blocks for a kernel that knows no batch.
+"""Cut a batch of matrices into blocks for a kernel that multiplies two matrices.
 
 Goal
-    Write the BlockSpecs of a batched matmul: result[b] = x[b] @ y[b]. Grid and
-    kernel are given. Compare the kernel with the one of tiled_matmul before you
-    begin: but for the number of the k axis, they are the same.
+    Write the BlockSpecs of a batched matmul: result[b] = x[b] @ y[b]. The grid
+    and the kernel are given. Compare the kernel with tiled_matmul's before you
+    begin: only the number of the k axis is different.
 
 Concept
-    Attention heads, experts, samples: most matmuls in a model come in stacks.
-    A stack asks for one more grid axis and for nothing else. It goes in front,
-    so that k is still innermost and every sum is finished before the next one
-    begins:
+    Attention heads, experts, samples: most matmuls in a model come in batches.
+    For a batch, the grid only needs one more axis. It goes in front, so that k
+    is still innermost and every sum is complete before the next one begins:
 
                     b = 0               b = 1               b = 2
                 +-----------+       +-----------+       +-----------+
@@ -17,28 +16,30 @@ Concept
                 +-----------+       +-----------+       +-----------+
         steps    all i, j, k   -->   all i, j, k   -->   all i, j, k    -->
 
-    Blocks must have as many dims as their array, which is three now, but the
-    kernel multiplies matrices. A block of one matrix out of the stack has size
-    1 in its first dim, and you can ask for that dim to be dropped from the Ref,
-    by writing None for it in the block shape:
+    A block must have as many dimensions as its array, which is now three, but
+    the kernel multiplies matrices. A block that lies in one matrix of the batch
+    has size 1 in its first dimension. To drop this dimension from the Ref, write
+    None for it in the block shape:
 
         block shape            x_ref.shape      the body reads
         (1, 16, 128)           (1, 16, 128)     x_ref[0]
         (None, 16, 128)        (16, 128)        x_ref[...]
 
-    The dim is *squeezed*: gone from the Ref, but still in the array. The block
-    is therefore still at some place along it, and the index map must still say
-    which. It returns one index for each dim of the array, as ever.
+    The dimension is *squeezed*: the Ref doesn't have it, but the array does. So
+    the block still has a position along it, and the index map must still return
+    this position. As always, the index map returns one block number for each
+    dimension of the array.
 
-    Nothing in memory changes. (8, 128) tiles are made of the last two dims of
-    the array, so a matrix in a stack is laid out as it would be alone, and
-    choosing one is choosing an address. That is also why the block-shape rule
-    only looks at the last two dims: a dim before them may be cut to any size.
+    The layout in memory does not change. (8, 128) tiles cover the last two
+    dimensions of the array, so each matrix of a batch is stored as if it were
+    alone, and choosing a matrix means choosing an address. This is also why the
+    block-shape rule is only about the last two dimensions: the ones before them
+    may be cut to any size.
 
-    You won't need to do this by hand each time. `jax.vmap` of a `pallas_call`
-    does the very same: a grid axis in front, a squeezed dim in every block.
-    Here you see what it makes, so that you can also write what it can't, such
-    as index maps that let several b share one block.
+    You don't need to do this by hand every time. `jax.vmap` of a `pallas_call`
+    does the same: it puts a grid axis in front, and a squeezed dimension in every
+    block. When you know what vmap does, you can also write what it can't do,
+    such as index maps that let several b share one block.
 
 Shapes
     name      dtype[dims]         memory space   Ref's shape
@@ -87,7 +88,7 @@ def batched_matmul(
     bn: int = 512,
     bk: int = 512,
 ) -> Float[Array, "B M N"]:
-    """Launch: the grid of one matmul, once for each matrix of the batch."""
+    """Launch: run the grid of one matmul once for each matrix of the batch."""
     B, M, K = x.shape
     _, _, N = y.shape
     # BEGIN SOLUTION
