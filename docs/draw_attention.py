@@ -29,8 +29,8 @@ def scores() -> Picture:
         "The scores never exist as a whole",
         f"A square of {rows} by {columns} blocks: the scores of {T} queries and {S} keys, {whole} "
         f"in float32. Thin strips along its edges, to scale: q, k, v and o, {one} each in "
-        f"bfloat16. In step ({i}, {j}) one block of scores, {block}, is made in VMEM from block "
-        f"{i} of q and block {j} of k; with block {j} of v it goes into block {i} of o.",
+        f"bfloat16. In step ({i}, {j}) one block of scores, {block}, is computed in VMEM from "
+        f"block {i} of q and block {j} of k. With block {j} of v, it goes into block {i} of o.",
         304,
     )
     left, top, side, thin = 84, 64, cell * columns, H * cell / BKV
@@ -57,8 +57,8 @@ def scores() -> Picture:
     p.text(0, top + side - 18, f"{T}", "soft halo", "start")
     p.text(0, top + side - 2, "queries", "soft halo", "start")
     words = (
-        ("The square", f"all scores: {whole}", "in float32, nowhere"),
-        ("Green", f"{BQ} × {BKV}: {block}", "in VMEM, for a step"),
+        ("The square", f"all scores: {whole}", "in float32, not stored"),
+        ("Green", f"{BQ} × {BKV}: {block}", "in VMEM, in one step"),
         ("The strips", f"q, k, v, o: {one} each", "in bfloat16, in HBM"),
         ("", f"{len(steps)} steps: {traffic}", "of HBM traffic"),
     )
@@ -70,7 +70,7 @@ def scores() -> Picture:
 
 
 def passes() -> Picture:
-    """How often three kernels walk along a row of blocks."""
+    """How often three kernels pass over a row of blocks."""
     blocks, m, n = 4, 4096, 8192
     kernels = (
         ("02 tiled_softmax", ("max", "sum", "result")),
@@ -80,7 +80,7 @@ def passes() -> Picture:
     longest = max(len(stages) for _, stages in kernels) * blocks
     p = Picture(
         "passes",
-        "Three walks along a row of blocks, two, one",
+        "Three passes over a row of blocks, then two, then one",
         f"Steps in time along a row of {blocks} blocks. The tiled softmax reads every block three "
         "times: for the maximum, for the sum, and for the result. The online softmax reads it "
         "twice. Attention reads each block of keys and values once, and writes at the end.",
@@ -101,7 +101,7 @@ def passes() -> Picture:
                 p.box(x + block * unit, y + 26, unit, 28, look, str(block))
                 if last and (reads > 1 or block == blocks - 1):
                     p.arrow((x + (block + 0.5) * unit, y + 55), (x + (block + 0.5) * unit, y + 71))
-    p.text(0, 318, f"bytes: for x of {m} × {n} in bfloat16", "soft halo", "start")
+    p.text(0, 318, f"the bytes are for x of {m} × {n} in bfloat16", "soft halo", "start")
     return p
 
 
@@ -116,7 +116,7 @@ def online() -> Picture:
         f"{len(flat)} scores in {len(row)} blocks, as bars, and the running maximum as a line over "
         f"them: {', '.join(f'{m:g}' for m, _, _ in steps)}. Each step multiplies the old sum by "
         "alpha, the exponential of the old maximum minus the new one, and adds the exponentials "
-        "of its own block. The last sum is that of all.",
+        "of its own block. The last sum is the sum of all exponentials.",
         384,
     )
     left, column, base, high, wide = 78, 100, 186, 32, 26
@@ -141,13 +141,13 @@ def online() -> Picture:
     p.text(0, 92, "scores,", at="start")
     p.text(0, 110, "and m as", at="start")
     p.text(0, 128, "a line", at="start")
-    words = f"l is alpha times the l before, plus the block's; of all at once: {once:.3f}"
+    words = f"l = alpha × the previous l + the block's sum; all at once: {once:.3f}"
     p.text(WIDTH / 2, 374, words, "soft halo")
     return p
 
 
 def running(row: Sequence[Sequence[float]]) -> list[tuple[float, float, float]]:
-    """For each block of a row: the maximum so far, what the old sum shrinks by, the new sum."""
+    """For each block of a row: the maximum so far, the factor of the old sum, the new sum."""
     m, total = -math.inf, 0.0
     done: list[tuple[float, float, float]] = []
     for block in row:
@@ -159,7 +159,7 @@ def running(row: Sequence[Sequence[float]]) -> list[tuple[float, float, float]]:
 
 
 def causal() -> Picture:
-    """A causal square of blocks, and what is computed and copied for it in time."""
+    """A causal square of blocks, and which blocks are computed and copied in each step."""
     t, bq, bkv = 2048, 512, 512
     rows, columns = t // bq, t // bkv
     steps = list(itertools.product(range(rows), range(columns)))
@@ -173,8 +173,8 @@ def causal() -> Picture:
         f"{rows} by {columns} blocks of scores; above the diagonal they are empty, on it partial, "
         f"below it full. In time: pl.when skips the work of the {list(kinds.values()).count('')} "
         f"empty steps, but k's and v's blocks are copied {moves(plain)} times. With an index map "
-        f"that stays where it is in empty steps, {moves(stays)} times; so too if it names the "
-        "next row's first block in them, but then that copy comes earlier.",
+        f"that stays where it is in empty steps, {moves(stays)} times. An index map that names "
+        f"the next row's first block in them makes {moves(ahead)} copies too, but earlier.",
         476,
     )
     cell, left, top = 44, 40, 44
@@ -199,7 +199,7 @@ def causal() -> Picture:
     maps = (
         (plain, "pl.when alone"),
         (stays, "an index map that stays in empty steps"),
-        (ahead, "one that is already at the next row's first block"),
+        (ahead, "one that goes on to the next row's first block"),
     )
     copied = [("k, v", "blue", blocks) for blocks, _ in maps]
     _copies(p, 266, steps, [looks[what] for what in kinds.values()], copied)
@@ -209,7 +209,7 @@ def causal() -> Picture:
 
 
 def kind(i: int, j: int, bq: int, bkv: int) -> str:
-    """What a causal mask makes of block (i, j)."""
+    """What block (i, j) of a causal mask is."""
     if j * bkv > i * bq + bq - 1:
         return ""
     return "full" if j * bkv + bkv - 1 <= i * bq else "partial"
@@ -239,7 +239,7 @@ def _copies(
 
 
 def splash() -> Picture:
-    """A mask, the three tables that it is cut into, and the steps that they drive."""
+    """A mask, the three tables that describe it, and the steps that they drive."""
     size, bq, bkv, window = 16, 4, 4, 8
     seen = [[0 <= query - key < window for key in range(size)] for query in range(size)]
     kinds, data, masks = tables(seen, bq, bkv)
@@ -249,8 +249,8 @@ def splash() -> Picture:
         "A mask in blocks, and the tables that drive the index maps",
         f"A mask of {size} by {size}: each query sees {window} keys, up to its own. Three tables "
         f"name, row by row, the blocks that hold something: at most {depth} of {size // bkv}. A "
-        "step without work names what the next one with work needs, so that nothing is copied "
-        f"for it: {moves(itertools.chain(*data))} copies of k and v, "
+        "step without work names what the next step with work needs, so that nothing extra is "
+        f"copied: {moves(itertools.chain(*data))} copies of k and v, "
         f"{moves(itertools.chain(*masks))} of masks.",
         442,
     )
@@ -284,7 +284,7 @@ def splash() -> Picture:
 
 
 def tables(seen: Table, bq: int, bkv: int) -> tuple[Table, Table, Table]:
-    """What kata 09 is handed: block_mask, data_next and mask_next."""
+    """The tables of kata 09: block_mask, data_next and mask_next."""
     found: list[list[tuple[int, int, int]]] = []
     partial: list[Table] = []
     for i in range(0, len(seen), bq):
@@ -308,7 +308,7 @@ def cut(values: list[int], depth: int) -> Table:
 
 
 def upcoming(values: list[int]) -> list[int]:
-    """For each -1 the value that comes next, or at the end the last."""
+    """Replace each -1 with the next value, or at the end with the last one."""
     after = next(value for value in reversed(values) if value >= 0)
     filled: list[int] = []
     for value in reversed(values):
@@ -330,7 +330,7 @@ def backward() -> Picture:
     small, large = amount(T * F32), amount(T * H * BF16)
     p = Picture(
         "backward",
-        "The kernels of the backward pass, and what they hand on",
+        "The kernels of the backward pass, and the arrays that they pass on",
         "A table of kernels in time, from top to bottom, and arrays. "
         + " ".join(f"{name} reads {reads} and writes {made}." for name, reads, made in kernels),
         324,
@@ -361,10 +361,10 @@ def directions() -> Picture:
     p = Picture(
         "directions",
         "dq is summed along rows of blocks, dk and dv down columns",
-        "Left: a row of blocks of scores is walked along to sum dq. lse and delta, rows in HBM, "
-        "become columns beside the block of bq by bkv. Right: a column of blocks is walked down "
-        "to sum dk and dv. The block is transposed, bkv by bq, and lse and delta lie on it as "
-        "rows.",
+        "Left: to sum dq, the kernel goes along a row of blocks of scores. lse and delta, rows in "
+        "HBM, become columns beside the block of bq by bkv. Right: to sum dk and dv, the kernel "
+        "goes down a column of blocks. The block is transposed, bkv by bq, and lse and delta lie "
+        "along it as rows.",
         418,
     )
     _walk(p, 0, "13 dq", 1, None)
@@ -382,10 +382,10 @@ def directions() -> Picture:
         if lies:
             p.box(x, top - bar - 4, across, bar, "blue")
             p.text(x + across + 10, top - 6, "lse, delta:", at="start")
-            p.text(x + across + 10, top + 12, "as they lie", at="start")
+            p.text(x + across + 10, top + 12, "still rows", at="start")
         else:
             p.box(x - bar - 4, top, bar, down, "blue")
-            p.text(left, top - 8, "lse, delta: turned", at="start")
+            p.text(left, top - 8, "lse, delta: columns", at="start")
     sums = ((0, ("dq[i] += ds @ k[j]",)), (252, ("dv[j] += pT @ do[i]", "dk[j] += dsT @ q[i]")))
     for left, lines in sums:
         for n, line in enumerate(lines):
@@ -394,7 +394,7 @@ def directions() -> Picture:
 
 
 def _walk(p: Picture, x: float, name: str, row: int | None, column: int | None) -> None:
-    """The square of blocks, with one of its rows or columns marked and walked through."""
+    """The square of blocks, with an arrow along one of its rows or columns."""
     count, cell, top = 4, 30, 62
     left, side = x + 34, count * cell
     p.text(x, 16, name, *BOLD, size=15)

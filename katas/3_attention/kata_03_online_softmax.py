@@ -1,45 +1,48 @@
 """Find a row's maximum and its sum of exponentials in one pass.
 
 Goal
-    Write the one step in which this kernel differs from tiled_softmax: its first
-    pass brings both statistics of the row, so that there are two passes instead
-    of three. All the rest is given.
+    Write the one step that makes this kernel different from tiled_softmax: its
+    first pass computes both statistics of the row, so that two passes are enough
+    instead of three. Everything else is given.
 
 Concept
-    tiled_softmax reads x once just to know m, for the sum needs it:
+    tiled_softmax makes its first pass over x only to find m, because the sum
+    needs it:
 
         l = exp(x_0 - m) + exp(x_1 - m) + exp(x_2 - m) + ...
 
-    Without m, begin with the largest number so far. When a larger one turns up,
-    the terms that are in the sum already were all made with the wrong number,
-    and they are gone; only their sum is left. What makes that sum right again?
-    Think of it as a sum of exp(x) whose unit has changed. For example, a row of
-    three blocks:
+    Without m, start with the largest number so far. When a larger one turns up,
+    all the terms that are already in the sum were computed with the wrong number.
+    You can't compute them again, because only their sum is left. How can you
+    correct that sum? Think of it as a sum of exp(x) whose unit has changed. For
+    example, take a row of three blocks:
 
         block           [1 3 2]       [0 2 1]       [5 4 1]
         max so far         3             3             5
         sum so far       1.503         2.056         ?              time ->
 
-        The sum for all nine with 5 is 1.664. The last block's own share of it is
+        With 5, the sum of all nine is 1.664. The last block's own share of it is
         1.386; the rest must have come from 2.056.
 
-    That is the *online* softmax. It is exact, not an approximation: each term is
-    what it would have been, but for rounding. And there is nothing to look up
-    again: after each block the pair (m, l) says all about the columns so far, so
-    it could also be stored, sent, or merged with the pair of other columns.
+    That is the *online* softmax. It is exact, not an approximation: apart from
+    rounding, every term has the value that it would have with the final maximum.
+    After each block, the pair (m, l) says everything about the columns so far, so
+    you never have to look at them again for the sum. You could also store the
+    pair, send it somewhere, or merge it with the pair of other columns.
 
-    Two questions to ask of a formula for the step. The max starts at -inf, the
-    sum at 0: does the first block come out right, or is there an inf - inf? And
-    can anything overflow, now that m isn't the row's max yet? Rows in the hidden
-    cases rise and fall by more than exp has range for.
+    Ask two questions about any formula for this step. First, the max starts at
+    -inf and the sum at 0: does the first block come out right, or is there an
+    inf - inf? Second, m isn't the row's final max yet: can anything overflow?
+    Rows in the hidden cases rise and fall by more than exp has range for.
 
-    What it saves is a trip to HBM: two in and one out for x[4096, 8192] in
-    bfloat16, predicted as 248 us on a v5e, where three passes took 328. The
-    arithmetic to mend a sum is done to a column, not to a block.
+    This saves one trip to HBM. For x[4096, 8192] in bfloat16, there are two trips
+    in and one out, which are predicted to take 248 µs on a v5e; three passes took
+    328 µs. The arithmetic that corrects the sum works on a column, not on a
+    block.
 
-    The second pass remains, because here each element of the result wants its
-    own division by l. Attention doesn't ask for the elements, only for a sum of
-    rows of v weighted by them. The next kata draws the conclusion.
+    The second pass remains, because each element of the result has to be divided
+    by l. Attention doesn't need these elements. It only needs a sum of rows of v,
+    weighted by them. The next kata makes use of this.
 
 Shapes
     name     dtype[dims]     memory space   block
@@ -67,7 +70,7 @@ def online_softmax_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
 
 
 def online_softmax_inputs(key, *, M, N, dtype):
-    """Each row has a level of its own, far up or down, and rises or falls, some of them steeply."""
+    """Give each row its own level, high or low, and a slope, which is steep in some rows."""
     x_key, level_key, slope_key = jax.random.split(key, 3)
     level = 150 * jax.random.uniform(level_key, (M, 1), minval=-1)
     slope = 200 * jax.random.uniform(slope_key, (M, 1), minval=-1) ** 3
@@ -88,7 +91,7 @@ def online_softmax_kernel(x_ref, o_ref, m_ref, l_ref):
         x = x_ref[...].astype(jnp.float32)
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "take this block into both statistics: the new max, the old sum made to fit it, this block's exponentials"
+            "update both statistics with this block: the new max, the old sum corrected for it, this block's exponentials"
         )
         # END SOLUTION
 
@@ -99,7 +102,7 @@ def online_softmax_kernel(x_ref, o_ref, m_ref, l_ref):
 
 
 def online_softmax(x: Float[Array, "M N"], *, bm: int = 512, bn: int = 1024) -> Float[Array, "M N"]:
-    """Launch: every row of blocks is walked along twice; the result appears in the second walk."""
+    """Launch: two passes over every row of blocks; the second one writes the result."""
     M, N = x.shape
     return pl.pallas_call(
         online_softmax_kernel,

@@ -1,14 +1,15 @@
 """Launch flash attention, over batch, heads and blocks of queries.
 
 Goal
-    The kernel is attention_one_q_block's, and given: it knows one block of
-    queries and the keys that pass by. Write all of the launch that runs it for
-    every block of queries of every head in the batch.
+    The kernel is given. It is the one from attention_one_q_block: it sees one
+    block of queries, and the keys one block after another. Write the whole
+    launch, which runs it for every block of queries of every head in the batch.
 
 Concept
-    Queries know nothing of each other, nor do heads, nor the samples of a batch.
-    So there is nothing to add to the kernel. Compare it with the one before: only
-    the number of the axis along the keys has changed. All else is grid:
+    Queries don't depend on each other. Neither do heads, nor the samples of a
+    batch. So there is nothing to add to the kernel. Compare it with the previous
+    one: only the number of the grid axis along the keys has changed. The grid
+    does everything else:
 
         for b in range(B):
             for n in range(N):
@@ -16,28 +17,31 @@ Concept
                     for j in range(S // bkv):    acc start in its first j step,
                         one step                 o is stored in its last
 
-    What the Refs see of arrays with four dims is up to you, and it must be what
-    they saw before: matrices (bq, H) and (bkv, H). The scratch is for one block of
-    queries, whatever the grid. It carries values from one j to the next, but not
-    from one i, n or b to the next, and `dimension_semantics` is where the compiler
-    learns which axes may be split over two cores.
+    The arrays have four dims. You decide what the Refs see of them, and it must
+    be what they saw before: matrices (bq, H) and (bkv, H). The scratch holds the
+    values for one block of queries, whatever the grid is. It carries them from
+    one j to the next, but not from one i, n or b to the next.
+    `dimension_semantics` tells the compiler which axes it may split over two
+    cores.
 
-    Who reads what how often? q and o move once. k and v of a head come in anew for
-    each block of queries: T / bq times. For B = 2, N = 8, T = S = 4096, H = 128 in
-    bfloat16 and blocks of 512, a v5e with 197 Tflop/s and 819 GB/s:
+    How often is each array copied? q and o move once. k and v of a head are read
+    again for each block of queries, which is T / bq times. For B = 2, N = 8,
+    T = S = 4096, H = 128 in bfloat16 and blocks of 512, on a v5e with
+    197 Tflop/s and 819 GB/s:
 
-        scores kept in HBM     1 GiB written, and read again    2.6 ms
-        this kernel, HBM       q, o 34 MB; k, v 8 times 34 MB   0.37 ms
-        this kernel, matmuls   4 * B * N * T * S * H flop       0.70 ms
-        this kernel, predicted                                  1.03 ms
+        scores kept in HBM     1 GiB written, and read again       2.6 ms
+        this kernel, HBM       q, o 32 MiB; k, v 8 times 32 MiB    0.37 ms
+        this kernel, matmuls   4 * B * N * T * S * H flop          0.70 ms
+        this kernel, predicted                                     1.03 ms
 
     A larger bq means fewer trips for k and v, until scores and weights, bq * bkv
-    numbers each, fill the VMEM. The gap to 0.70 ms is the softmax: it stands between
-    a block's two matmuls, and its units overlap with the matrix unit only in part.
+    numbers each, fill the VMEM. The softmax explains the gap between 0.70 ms and
+    1.03 ms: it comes between a block's two matmuls, and its units overlap with
+    the matrix unit only in part.
 
-    `flash_attention` in JAX, with the same blocks, is predicted to take 1.12 ms on
-    a v5e and 0.73 ms on a v6e; this one 1.03 and 0.73. Yours will be at par if it
-    reads no more than it has to.
+    With the same blocks, `flash_attention` in JAX is predicted to take 1.12 ms on
+    a v5e and 0.73 ms on a v6e. This kernel takes 1.03 ms and 0.73 ms. Yours will
+    be at par if it reads no more than it has to.
 
 Shapes
     name      dtype[dims]           memory space   Ref's shape
@@ -71,7 +75,7 @@ def flash_attention_spec(
 
 
 def flash_attention_inputs(key, *, B, N, T, S, H, dtype):
-    """Each query's scores have a level of their own, far up or down, and a slope along the keys."""
+    """Give each query's scores their own level, high or low, and a slope along the keys."""
     q_key, k_key, v_key, level_key, slope_key = jax.random.split(key, 5)
     level = 150 * jax.random.uniform(
         level_key,
@@ -99,13 +103,13 @@ def flash_attention_inputs(key, *, B, N, T, S, H, dtype):
     k = jax.random.normal(k_key, (B, N, S, H))
     k = k.at[..., 0].set(H**0.5).at[..., 1].set(jnp.linspace(-1, 1, S) * H**0.5)
     v = jax.random.normal(v_key, (B, N, S, H))
-    # The products of sixteenths sum up without an error in float32, in any order.
+    # Sums of products of sixteenths are exact in float32, in any order.
     q, k = jnp.round(16 * q) / 16, jnp.round(16 * k) / 16
     return q.astype(dtype), k.astype(dtype), v.astype(dtype)
 
 
 def widened(x, width):
-    """A statistic of 128 equal lanes, repeated to as many lanes as its partner has."""
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
     return jnp.tile(x, (1, width // LANES))
 
 
@@ -146,7 +150,7 @@ def flash_attention(
     bq: int = 512,
     bkv: int = 512,
 ) -> Float[Array, "B N T H"]:
-    """Launch: for every batch, head and block of queries, one block of keys after another."""
+    """Launch: every block of queries of every head meets all blocks of keys of its head."""
     B, N, T, H = q.shape
     _, _, S, _ = k.shape
     # BEGIN SOLUTION

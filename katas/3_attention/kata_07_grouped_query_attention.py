@@ -2,16 +2,16 @@
 
 Goal
     Grouped-query attention has N query heads, but only K heads of keys and
-    values: the first N / K query heads share KV head 0, the next N / K share
-    KV head 1, and so on. Write the BlockSpecs of the launch. The body is the
-    one of flash_attention, to the letter.
+    values (KV heads): the first N / K query heads share KV head 0, the next
+    N / K share KV head 1, and so on. Write the BlockSpecs of the launch. The
+    body is exactly the one from flash_attention.
 
 Concept
-    A model that writes text one token at a time reads all keys and values of
-    its past for each of them. They are kept in HBM, and with a KV head for
-    every query head there are a lot of them. With 64 query heads, H = 128 and
-    bfloat16, T = 32768 tokens of one layer take 1.07 GB; with 8 KV heads 134
-    MB. That is why most large models group their heads by now:
+    A model that generates text one token at a time reads the keys and values of
+    all earlier tokens for each new one. They are kept in HBM, and if every query
+    head has its own KV head, there are a lot of them. With 64 query heads,
+    H = 128 and bfloat16, T = 32768 tokens of one layer take 1 GiB. With 8 KV
+    heads, they take 128 MiB. That is why most large models now group their heads:
 
         query head    0    1    2    3     4    5    6    7        N = 8
                       |    |    |    |     |    |    |    |
@@ -19,25 +19,26 @@ Concept
                              |                    |
         KV head              0                    1                K = 2
 
-    In jax.numpy one would repeat k and v along their heads first. That writes
-    N / K copies to HBM, just to read them again: memory and traffic that
-    grouping was to save. A kernel needs no copies. Which block a step gets is
-    up to the index map, and nothing says that different steps must get
-    different blocks. The map may divide, multiply, or look at its indices in
-    any other way: it is scalar arithmetic, a few instructions a step.
+    In jax.numpy, you would first repeat k and v along their heads. That writes
+    N / K copies to HBM, just to read them again, and gives up the memory and
+    traffic that grouping was meant to save. A kernel needs no copies. The index
+    map decides which block a step gets, and different steps may get the same
+    block. The map may divide, multiply, or do anything else with its indices: it
+    is scalar arithmetic, a few instructions per step.
 
-    The same step of two heads now fetches the same block. It is copied twice,
-    though: between the two, the pipeline has been through all other blocks of
-    this head. But watch what happens when one block is all of S. Then the index
-    of the last step of a head is that of the first step of the next one, and
-    nothing moves at all until the KV head changes:
+    Now the same step of two heads fetches the same block. The block is still
+    copied twice, because between the two steps the pipeline goes through all the
+    other blocks of the head. But look at what happens when one block holds all
+    of S. Then the last step of one head has the same block index as the first
+    step of the next head, and nothing moves until the KV head changes:
 
-        n, j       (0,0)  (0,1)  (1,0)  (1,1)          (0,0)  (1,0)  (2,0)  (3,0)
-        block        0      1      0      1     or       0      0      0      0
-        copied       x      x      x      x              x
+                      two blocks in S                  one block in S
+        n, j       (0,0)  (0,1)  (1,0)  (1,1)     (0,0)  (1,0)  (2,0)  (3,0)
+        block        0      1      0      1         0      0      0      0
+        copied       x      x      x      x         x
 
-    So where the keys of a sequence fit into VMEM as one block, N / K heads pay
-    for one, however many blocks T has.
+    So if the keys of a sequence fit into VMEM as one block, N / K heads pay for
+    one copy, however many blocks T has.
 
 Shapes
     name           dtype[dims]          memory space   Ref's shape
@@ -72,7 +73,7 @@ def grouped_query_attention_spec(
 
 
 def grouped_query_attention_inputs(key, *, B, N, K, T, S, H, dtype):
-    """Some queries are short and some long: scores from tame to far beyond exp's range."""
+    """Make short and long query vectors: scores range from small to far beyond exp's range."""
     q_key, k_key, v_key, length_key = jax.random.split(key, 4)
     length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
     # In sixteenths, so that every product and every sum is exact in float32.
@@ -83,7 +84,7 @@ def grouped_query_attention_inputs(key, *, B, N, K, T, S, H, dtype):
 
 
 def widened(x, width):
-    """A statistic of 128 equal lanes, repeated to as many lanes as its partner has."""
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
     return jnp.tile(x, (1, width // LANES))
 
 
@@ -124,11 +125,11 @@ def grouped_query_attention(
     bq: int = 512,
     bkv: int = 512,
 ) -> Float[Array, "B N T H"]:
-    """Launch: a grid over the query heads, and blocks of k and v that several of them share."""
+    """Launch: a grid over the query heads, several of which share a block of k and v."""
     B, N, T, H = q.shape
     _, K, S, _ = k.shape
     # BEGIN SOLUTION
-    raise NotImplementedError("q_spec, for q and the result, and kv_spec, for k and v")
+    raise NotImplementedError("write q_spec for q and the result, and kv_spec for k and v")
     # END SOLUTION
     return pl.pallas_call(
         grouped_query_attention_kernel,

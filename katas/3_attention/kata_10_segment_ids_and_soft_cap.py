@@ -1,16 +1,17 @@
 """Keep packed sequences apart, and cap the scores.
 
 Goal
-    A row of a batch is packed from several sequences, and q_ids and kv_ids say
-    which one each token is from. Queries see the keys of their own sequence.
-    And before that, scores are capped: s becomes cap * tanh(s / cap). Write the
-    middle of the body. One scratch, ids_ref, is there for you to fill.
+    Each row of a batch is packed from several sequences. q_ids and kv_ids say
+    which sequence each token comes from. A query sees only the keys of its own
+    sequence. Before that mask is applied, the scores are capped: s becomes
+    cap * tanh(s / cap). Write the middle of the body. The scratch ids_ref is
+    there for you to fill.
 
 Concept
-    Which scores to mask is a comparison again, of a query's id with a key's. In
-    causal attention both were counted on the spot. Ids come from memory, and in
-    VMEM it matters which way they lie. Scores have queries along sublanes and
-    keys along lanes:
+    To know which scores to mask, you again compare a number of each query with a
+    number of each key. In causal attention, the kernel counted both of them on
+    the spot. Ids come from memory, and it matters in which direction they lie in
+    VMEM. Scores have queries along sublanes and keys along lanes:
 
                            lanes: keys
                       0    0    0    1    1    2
@@ -21,24 +22,26 @@ Concept
                   2 |    |    |    |    |    |  s |
                     +----+----+----+----+----+----+
 
-    A row of ids fits the keys: one sublane, which is repeated for all eight on
-    its way into a register. Queries need a column. In HBM a column [T, 1] would be
-    padded to 128 lanes, as large as q itself in float32, and the same goes for
-    ids that are repeated 128 times, which is how JAX's own kernels take them:
-    25 MB for 8 heads of 4096 tokens in blocks of 512, and 1.2 MB if both are
-    rows. A row becomes a column by a transpose, work for the cross-lane unit:
+    A row of ids is right for the keys: one sublane, which is repeated for all
+    eight when it is loaded into a register. Queries need a column. In HBM, a
+    column [T, 1] would be padded to 128 lanes and would be as large as a head of
+    q in float32. JAX's own kernels take ids that are already repeated, 128 times
+    for queries and 8 times for keys. For 8 heads of 4096 tokens in blocks of 512,
+    that is 24 MiB of traffic, and only 1.1 MiB if both are rows. A transpose
+    turns a row into a column, which is work for the cross-lane unit:
 
         (1, bq)  ->  (128, bq), equal rows  ->  (bq, 128), equal lanes
 
-    Do it once for a block of queries and keep the result as m and l are kept;
-    in every step it would make 625 us of 557. From there on it is a matter of
-    repeating it over bkv lanes, for which `widened` is good.
+    Do it once per block of queries, and keep the result in the same form as m and
+    l. If you do it in every step, the time rises from 557 µs to 625 µs. After
+    that, the ids only have to be repeated over bkv lanes: use `widened`.
 
-    tanh lets small scores pass and bends large ones towards cap. The order is
-    scale, cap, mask: MASK_VALUE would come out of the cap as -cap, a score like
-    any other. Ids and cap together make 557 us of flash attention's 513 on a
-    v5e, and 455 of 362 on a v6e, whose matrix units leave less time to hide
-    other work in (as predicted for those 8 heads, bfloat16, H = 128).
+    tanh hardly changes small scores, and bends large ones toward cap. The order
+    is scale, cap, mask. If you mask first, the cap turns MASK_VALUE into
+    -cap, a score like any other. Ids and cap raise the time of flash attention
+    from 513 µs to 557 µs on a v5e, and from 362 µs to 455 µs on a v6e, where the
+    matmuls are faster and hide less of the other work (predicted for those 8
+    heads, bfloat16, H = 128).
 
 Shapes
     name           dtype[dims]          memory space   Ref's shape
@@ -83,7 +86,7 @@ def segment_ids_and_soft_cap_spec(
 
 
 def segment_ids_and_soft_cap_inputs(key, *, B, N, K, T, S, H, dtype):
-    """Sequences packed in any lengths; one of the queries' may have no keys."""
+    """Pack sequences of random lengths; the queries of one sequence may have no keys."""
     q_key, kv_key, key = jax.random.split(key, 3)
     q_ids = jnp.sort(jax.random.randint(q_key, (B, T), 0, 5), axis=1)
     kv_ids = jnp.sort(jax.random.randint(kv_key, (B, S), 0, 4), axis=1)
@@ -92,7 +95,7 @@ def segment_ids_and_soft_cap_inputs(key, *, B, N, K, T, S, H, dtype):
 
 
 def queries_keys_values(key, *, B, N, K, T, S, H, dtype):
-    """Some queries are short and some long: scores from tame to far beyond exp's range."""
+    """Make short and long query vectors: scores range from small to far beyond exp's range."""
     q_key, k_key, v_key, length_key = jax.random.split(key, 4)
     length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
     # In sixteenths, so that every product and every sum is exact in float32.
@@ -103,12 +106,12 @@ def queries_keys_values(key, *, B, N, K, T, S, H, dtype):
 
 
 def widened(x, width):
-    """A statistic of 128 equal lanes, repeated to as many lanes as its partner has."""
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
     return jnp.tile(x, (1, width // LANES))
 
 
 def scores(q_ref, k_ref):
-    """Scaled scores of a block of queries with a block of keys: float32[bq, bkv]."""
+    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
     last_of_both = (((1,), (1,)), ((), ()))
     scale = q_ref.shape[1] ** -0.5
     return scale * jax.lax.dot_general(
@@ -117,14 +120,14 @@ def scores(q_ref, k_ref):
 
 
 def clear(m_ref, l_ref, acc_ref):
-    """Before the first block: no score seen, nothing summed."""
+    """Before the first block: no score has been seen, and nothing has been summed."""
     m_ref[...] = jnp.full_like(m_ref, MASK_VALUE)
     l_ref[...] = jnp.zeros_like(l_ref)
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
 
 def attend(s, v_ref, m_ref, l_ref, acc_ref):
-    """A step of online softmax: take a block's scores s, and its values, into the sums."""
+    """One step of online softmax: update the sums with a block's scores s and its values."""
     m_prev = m_ref[...]
     m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
     alpha = jnp.exp(m_prev - m_next)
@@ -136,7 +139,7 @@ def attend(s, v_ref, m_ref, l_ref, acc_ref):
 
 
 def store(o_ref, m_ref, l_ref, acc_ref):
-    """After the last block: normalise. A query that saw no key has no maximum, and gets 0."""
+    """After the last block: normalize. A query that saw no key has no maximum and gets 0."""
     H = o_ref.shape[1]
     seen = widened(m_ref[...], H) > MASK_VALUE
     o = jnp.where(seen, acc_ref[...] / widened(l_ref[...], H), 0)
@@ -186,7 +189,7 @@ def segment_ids_and_soft_cap(
     bq: int = 512,
     bkv: int = 512,
 ) -> Float[Array, "B N T H"]:
-    """Launch: grouped-query attention, and the ids as rows of one sublane."""
+    """Launch: grouped-query attention, with the ids as rows of one sublane."""
     B, N, T, H = q.shape
     _, K, S, _ = k.shape
     group = N // K

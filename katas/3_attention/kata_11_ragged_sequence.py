@@ -2,15 +2,15 @@
 
 Goal
     Write the grid and the middle of the body of an attention kernel for any T
-    and any S. Nothing may be padded in HBM: for 8 heads of 4000 tokens with H =
-    128 in bfloat16, padding q, k and v to 4096 and cutting the result would
-    move 66 MB, 81 us on a v5e. The kernel as a whole takes 521.
+    and any S. Don't pad anything in HBM. For 8 heads of 4000 tokens with
+    H = 128 in bfloat16, padding q, k and v to 4096 and slicing the result would
+    move 63 MiB, which takes 81 µs on a v5e. The whole kernel takes 521 µs.
 
 Concept
-    `pl.cdiv` gives the tail a block of its own, and what that block holds past
-    the edge is undefined: leftovers on a TPU, NaN in the strict interpreter.
-    You have met this with sums of rows. Attention has three operands that reach
-    past an edge, and each wants an answer of its own:
+    `pl.cdiv` gives the tail its own block. What that block holds past the edge
+    is undefined: leftovers on a TPU, NaN in the strict interpreter. You have
+    seen this with sums of rows. In attention, three operands reach past an edge,
+    and each of them needs a different answer:
 
           k, S rows             scores             p              v, S rows
         +----------+         k's rows        +--------+--+      +----------+
@@ -23,24 +23,24 @@ Concept
                          |   ?    | ?|
                          +--------+--+
 
-    Rows of q past T make rows of scores, and these make rows of the result: all
-    garbage, but no other row ever looks at them, and what is past T is cut off
-    on the way to HBM. Here nothing needs doing.
+    Rows of q past T become rows of scores, and these become rows of the result.
+    All of them are garbage, but no other row ever looks at them, and what is
+    past T is cut off on the way to HBM. You have nothing to do here.
 
-    Rows of k past S make columns of scores. The maximum and the sum of every
-    real query run along them, so they have to be masked. exp then makes 0 of
-    them.
+    Rows of k past S become columns of scores. The maximum and the sum of every
+    real query go across these columns, so you have to mask them. exp then turns
+    them into 0.
 
-    Rows of v past S meet these zeros in p @ v. One would think that is the end
-    of them. But each element of the product is a sum over all bkv rows, and
-    what a zero is multiplied with may be NaN or infinite. The memory that a TPU
-    finds there is some other kernel's, and bits that no one chose are such a
-    number rather often. It goes well in every test, until it doesn't. An
-    attention kernel that ships in JAX, for GPUs, had no answer to lengths like
-    these either (issue 27224 there).
+    Rows of v past S meet these zeros in p @ v. You might think that nothing is
+    left of them. But each element of the product is a sum over all bkv rows, and
+    0 times NaN or infinity is NaN. On a TPU, this memory holds whatever another
+    kernel left there, and of all bit patterns of bfloat16 or float32, 1 in 256 is
+    NaN or infinite. Every test may pass, until one doesn't. An attention kernel
+    for GPUs that ships in JAX also gives wrong results for such lengths (see
+    issue 27224 there).
 
-    Only the last block along S reaches past the edge. All others can do without
-    masks, and should.
+    Only the last block along S reaches past the edge. All other blocks need no
+    masks, and should have none.
 
 Shapes
     name           dtype[dims]          memory space   Ref's shape
@@ -74,7 +74,7 @@ def ragged_sequence_spec(
 
 
 def ragged_sequence_inputs(key, *, B, N, K, T, S, H, dtype):
-    """Some queries are short and some long: scores from tame to far beyond exp's range."""
+    """Make short and long query vectors: scores range from small to far beyond exp's range."""
     q_key, k_key, v_key, length_key = jax.random.split(key, 4)
     length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
     # In sixteenths, so that every product and every sum is exact in float32.
@@ -85,12 +85,12 @@ def ragged_sequence_inputs(key, *, B, N, K, T, S, H, dtype):
 
 
 def widened(x, width):
-    """A statistic of 128 equal lanes, repeated to as many lanes as its partner has."""
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
     return jnp.tile(x, (1, width // LANES))
 
 
 def scores(q_ref, k_ref):
-    """Scaled scores of a block of queries with a block of keys: float32[bq, bkv]."""
+    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
     last_of_both = (((1,), (1,)), ((), ()))
     scale = q_ref.shape[1] ** -0.5
     return scale * jax.lax.dot_general(
@@ -99,14 +99,14 @@ def scores(q_ref, k_ref):
 
 
 def clear(m_ref, l_ref, acc_ref):
-    """Before the first block: no score seen, nothing summed."""
+    """Before the first block: no score has been seen, and nothing has been summed."""
     m_ref[...] = jnp.full_like(m_ref, MASK_VALUE)
     l_ref[...] = jnp.zeros_like(l_ref)
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
 
 def attend(s, v, m_ref, l_ref, acc_ref):
-    """A step of online softmax: take a block's scores s and its values v into the sums."""
+    """One step of online softmax: update the sums with a block's scores s and its values v."""
     m_prev = m_ref[...]
     m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
     alpha = jnp.exp(m_prev - m_next)
@@ -127,7 +127,7 @@ def ragged_sequence_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref, *,
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "attend to each block; in the last one mask the scores of keys that aren't there, and zero their values"
+        "attend to each block; in the last one, mask the scores of keys that aren't there, and zero their values"
     )
     # END SOLUTION
 
@@ -149,7 +149,9 @@ def ragged_sequence(
     _, K, S, _ = k.shape
     group = N // K
     # BEGIN SOLUTION
-    raise NotImplementedError("a grid whose blocks cover all T queries and all S keys")
+    raise NotImplementedError(
+        "write a grid whose blocks cover all T queries and all S keys"
+    )
     # END SOLUTION
     q_spec = pl.BlockSpec((None, None, bq, H), lambda b, n, i, j: (b, n, i, 0))
     kv_spec = pl.BlockSpec((None, None, bkv, H), lambda b, n, i, j: (b, n // group, j, 0))

@@ -1,27 +1,27 @@
-"""Compute attention's gradient for the queries, from scores that are made anew.
+"""Compute attention's gradient for the queries, from recomputed scores.
 
 Goal
     Write the body of a kernel that returns dq, the gradient of the loss with
-    respect to q. For every block of queries it goes over all blocks of keys.
-    What the forward pass left you is lse, the log-sum-exp of each row of scaled
-    scores; kata 12 left delta. The launch is given. No mask, for now.
+    respect to q. For every block of queries, it goes over all blocks of keys.
+    The forward pass left you lse, the log-sum-exp of each row of scaled scores,
+    and kata 12 left you delta. The launch is given. There is no mask yet.
 
 Concept
-    Backwards, all of p is needed. Keeping it is out of the question: with 8
-    heads of 4096 x 4096 it is 268 MB in bfloat16, against 8.4 MB for q. That it
-    never was in HBM is why flash attention is fast. So p is made once more, one
+    The backward pass needs all of p. Keeping p is out of the question: for 8
+    heads of 4096 x 4096 it takes 256 MiB in bfloat16, while q takes 8 MiB. Flash
+    attention is fast because p never was in HBM. So p is computed again, one
     block at a time, and this time without a running maximum:
 
         forward      m and l are known when a row of blocks ends
-                     lse = m + log(l)                           4 bytes a query
-        backward     p = exp(s) / sum(exp(s)) = exp(s - lse)    right at once
+                     lse = m + log(l)                           4 bytes per query
+        backward     p = exp(s) / sum(exp(s)) = exp(s - lse)    final at once
 
-    lse is at least as large as any score of its row, so this exp can't
-    overflow. Divided first and subtracted later it would: with scores of 100,
-    exp(s) is inf in float32.
+    lse is at least as large as any score of its row, so exp(s - lse) can't
+    overflow. exp(s) / sum(exp(s)) can: for a score of 100, exp(s) is inf in
+    float32.
 
-    The rest is one chain for a block of queries and a block of keys, three
-    matmuls instead of forward's two:
+    The rest is one chain for a block of queries and a block of keys. It has three
+    matmuls; the forward pass has two:
 
           q ---+                       do ---+
                +-- s = scale q kT            +-- dp = do vT
@@ -31,17 +31,17 @@ Concept
                                                  |
                               dq += ds k * scale +      over all blocks of keys
 
-    scale is there twice. s is the *scaled* score, as it was when lse was made.
-    And since ds is the gradient of s, not of q kT, dq has that factor as well.
-    It is the same for all terms of the sum, so it can be applied to the (bq, H)
-    numbers of the complete sum, rather than to (bq, bkv) in every step.
+    scale appears twice. s is the *scaled* score, as it was when lse was computed.
+    And ds is the gradient of s, not of q kT, so dq needs that factor as well. It
+    is the same for all terms of the sum. So you can apply it once to the (bq, H)
+    numbers of the complete sum, and not in every step to (bq, bkv) numbers.
 
-    lse and delta come as rows, which are dense in HBM. Here each is one number
-    per row of s, so a column is needed: `x[:, None]` makes one, (n, 1), of a
-    vector (n,). That is cross-lane work, and hides behind the matmuls.
+    lse and delta come as rows, which are dense in HBM. Here, each holds one
+    number per row of s, so you need columns: `x[:, None]` turns a vector (n,)
+    into a column (n, 1). That is cross-lane work, but it hides behind the matmuls.
 
     Both operands of the third matmul should have the inputs' dtype, as in the
-    forward pass; sums are float32.
+    forward pass. Sums are float32.
 
 Shapes
     name        dtype[dims]            memory space   Ref's shape
@@ -84,7 +84,7 @@ def flash_backward_dq_spec(
 
 
 def flash_backward_dq_inputs(key, *, B, N, T, S, H, dtype):
-    """Queries that attend to many keys, or to few with scores above 100; lse and delta to match."""
+    """Some queries attend to many keys, some to few with scores above 100; lse and delta match."""
     q, k, v, do = jax.random.normal(key, (4, B, N, max(T, S), H))
     sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40
     # In sixteenths, so that every product and every sum is exact in float32.
@@ -104,7 +104,7 @@ def flash_backward_dq_kernel(q_ref, k_ref, v_ref, do_ref, lse_ref, delta_ref, dq
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "make p anew from lse, then ds from p, dp and delta; sum ds k over the blocks of keys; scale and store the sum"
+        "recompute p from lse, then ds from p, dp and delta; sum ds k over the blocks of keys; scale and store the sum"
     )
     # END SOLUTION
 

@@ -1,10 +1,10 @@
 """Compute attention's gradient for keys and values, with the scores transposed.
 
 Goal
-    Write the body of a kernel that returns dk and dv. For every block of keys
-    it goes over all blocks of queries: kv is the outer axis now, q the inner
-    one. The launch is given, and so is the rule: no block of p or ds is to be
-    transposed.
+    Write the body of a kernel that returns dk and dv. For every block of keys,
+    it goes over all blocks of queries: keys are the outer axis now, and queries
+    the inner one. The launch is given. There is one rule: don't transpose any
+    block of p or ds.
 
 Concept
     dq is a sum over keys; dk and dv are sums over queries:
@@ -14,18 +14,18 @@ Concept
         dv[j] =         sum over t of  p[t, j] do[t]
 
     A grid has one innermost axis, and a sum has to be finished before its block
-    leaves VMEM. Hence two kernels, 3 + 4 matmuls, although 5 would do: s and dp
-    are made twice, which is cheaper than adding to half-finished blocks of dq
-    in HBM.
+    leaves VMEM. So there are two kernels with 3 + 4 matmuls, although 5 matmuls
+    would be enough. s and dp are computed twice, which is cheaper than adding to
+    unfinished blocks of dq in HBM.
 
     Look at the two new sums. They run over t, which is the *first* dim of p and
-    of ds. The matrix unit sums over the last dim of its left operand, so both
-    would have to be turned, bq x bkv numbers each, in every step, and turning
-    is cross-lane work. lse and delta, one number for each query, would also
-    have to be turned once more.
+    of ds. The matrix unit sums over the last dim of its left operand, so you
+    would have to transpose both, bq x bkv numbers each, in every step, and
+    transposing is cross-lane work. lse and delta, one number for each query,
+    would also have to be turned into columns again.
 
-    None of it is needed if the scores are made the other way round, keys by
-    queries. For the matrix unit that is the same work:
+    None of this is needed if you compute the scores the other way round, keys by
+    queries. That is the same work for the matrix unit:
 
                      queries                       lse, delta (1, bq)
                   +-----------+                  +-----------+
@@ -34,17 +34,17 @@ Concept
                   +-----------+
 
     The rows lse and delta lie along the lanes, as the queries do in sT, and a
-    load can spread one row over all 8 sublanes of a register. And pT, dsT have
-    keys in front, queries behind: left operands of dv and dk as they stand.
+    load can spread one row over all 8 sublanes of a register. pT and dsT have
+    keys first and queries second, so they can be the left operands for dv and dk
+    as they are.
 
-    So a step needs four matmuls, whose operands, as they lie in VMEM, are
-    summed over these dims:
+    So a step needs four matmuls, which sum over these dims of operands in VMEM:
 
         k, q -> sT      last and last          pT,  do -> dv    last and first
         v, do -> dpT    last and last          dsT, q  -> dk    last and first
 
-    Two sums, so two accumulators. For what scale does, and for the dtype of
-    matmul operands, see kata 13.
+    There are two sums, so there are two accumulators. Kata 13 explains what scale
+    does, and which dtype the operands of the matmuls have.
 
 Shapes
     name                dtype[dims]            memory space   Ref's shape
@@ -86,7 +86,7 @@ def flash_backward_dkv_spec(
 
 
 def flash_backward_dkv_inputs(key, *, B, N, T, S, H, dtype):
-    """Queries that attend to many keys, or to few with scores above 100; lse and delta to match."""
+    """Some queries attend to many keys, some to few with scores above 100; lse and delta match."""
     q, k, v, do = jax.random.normal(key, (4, B, N, max(T, S), H))
     sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40
     # In sixteenths, so that every product and every sum is exact in float32.
@@ -108,7 +108,7 @@ def flash_backward_dkv_kernel(
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "make pT and dsT with keys in front; add pT do to one sum and dsT q to the other; store both after the last block of queries"
+        "compute pT and dsT with keys first; add pT do to one sum and dsT q to the other; store both after the last block of queries"
     )
     # END SOLUTION
 

@@ -1,17 +1,18 @@
 """Teach JAX the gradient of flash attention.
 
 Goal
-    Four kernels are given, all causal: forward, which returns lse beside o;
-    delta; dq; dk and dv. Make of them a function that `jax.grad` can go
-    through. Write its forward rule, its backward rule, and what ties the two
-    to it. Graded is what `jax.vjp` makes of it for the cotangent do.
+    Four kernels are given, all causal: a forward kernel, which returns both o
+    and lse, and the kernels for delta, for dq, and for dk and dv. Make a function
+    from them that `jax.grad` can differentiate. Write its forward rule, its
+    backward rule, and what ties the two to it. The grade is for what `jax.vjp`
+    returns for the cotangent do.
 
 Concept
-    JAX differentiates a program by having a rule for each operation in it. A
-    `pallas_call` with scratch and several outputs has none: ask for the
-    gradient of `attention` as it is, and tracing fails. What a kernel's Refs go
-    through can't be run backwards; somebody has to write that kernel. You have,
-    in katas 12 to 14, and `jax.custom_vjp` is where it is handed in:
+    JAX differentiates a program with a rule for each operation in it. It has none
+    for a `pallas_call` with scratch and several outputs: if you ask for the
+    gradient of `attention` as it is, tracing fails. What happens to a kernel's
+    Refs can't be run backward. Somebody has to write the backward kernels. You
+    did, in katas 12 to 14, and `jax.custom_vjp` is how you give them to JAX:
 
         f = jax.custom_vjp(fun, nondiff_argnums=...)
         f.defvjp(fwd, bwd)
@@ -20,36 +21,38 @@ Concept
         fwd(*args) -> result, residuals      the same, and what bwd will need
         bwd(residuals, d_result) -> grads    one for each argument, in order
 
-    Residuals are any tuple of arrays. They stay in HBM until the backward pass
-    comes, which in training is after all later layers. So choose them well:
+    Residuals can be any tuple of arrays. They stay in HBM until the backward
+    pass, which in training comes after all later layers. So choose them well:
 
                           fwd                            bwd
         q, k, v ---> flash_forward ---> o, lse ------> flash_delta
                                                        flash_dq     ---> dq
             residuals: 4 x [T, H], one [1, T]          flash_dkv    ---> dk, dv
 
-    For 8 heads of 4096 x 128 in bfloat16 these are 33.7 MB. p would be 268 MB.
-    And q, k, v alone would do as well, if the forward kernel ran once more:
-    25.2 MB, and a second forward pass. That trade is `jax.checkpoint`'s to make
-    for whole layers; rules like these two save what a kernel has worked out.
+    For 8 heads of 4096 x 128 in bfloat16, these residuals take 32.1 MiB; p would
+    take 256 MiB. q, k and v alone, 24 MiB, would be enough if bwd ran the forward
+    kernel again. Leave that trade-off to `jax.checkpoint`, which makes it for
+    whole layers. These two rules keep what the forward kernel has computed.
 
-    Arguments that are not arrays, here the block sizes, have no gradient. Name
-    their positions in nondiff_argnums, and f passes them on as they are: fwd
-    gets all arguments in the order of fun, but bwd gets *these first*, then
-    residuals and cotangent, and returns gradients for the others only.
+    Arguments that aren't arrays, here the block sizes, have no gradient. List
+    their positions in nondiff_argnums, and f passes them on as they are. fwd gets
+    all arguments in the order of fun. bwd gets *these first*, then the residuals
+    and the cotangent, and returns gradients only for the other arguments.
 
-    The rules are traced like all else, and what stands in them besides kernels
-    is XLA's: a sum over do * o would be a loop of its own, with its own traffic.
+    JAX traces the rules like any other code, and XLA compiles everything in them
+    that isn't a kernel: a sum over do * o would be a separate loop, with its own
+    traffic.
 
-    The kernels are those you know, with a causal mask as in kata 06: blocks
-    above the diagonal are neither computed nor fetched. Note which way flash_dkv
-    skips: a block of keys is seen by *later* queries, so its first steps idle.
+    You know these kernels. Here they have a causal mask, as in kata 06: blocks
+    above the diagonal are neither computed nor fetched. Note which steps
+    flash_dkv skips: only *later* queries see a block of keys, so its first steps
+    do nothing.
 
 Shapes
     name          dtype[dims]            what
     q, k, v, do   q.dtype[B, N, T, H]    inputs, and the cotangent of o
     o             q.dtype[B, N, T, H]    result
-    lse, delta    float32[B, N, 1, T]    one number a query, as dense rows
+    lse, delta    float32[B, N, 1, T]    one number per query, as dense rows
     dq, dk, dv    q.dtype[B, N, T, H]    gradients
 
 Try
@@ -91,7 +94,7 @@ def flash_custom_vjp_spec(
 
 
 def flash_custom_vjp_inputs(key, *, B, N, T, H, dtype):
-    """Queries that attend to many keys, or to few with scores above 100."""
+    """Some queries attend to many keys, some to few with scores above 100."""
     q, k, v, do = jax.random.normal(key, (4, B, N, T, H))
     sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40
     # In sixteenths, so that every product and every sum is exact in float32.
@@ -99,28 +102,28 @@ def flash_custom_vjp_inputs(key, *, B, N, T, H, dtype):
     return tuple(x.astype(dtype) for x in (q, k, v, do / sharpness**2))
 
 
-# ---- What the kernels share. i is a block of queries, j a block of keys. ----
+# ---- Shared by the kernels. i is a block of queries, j is a block of keys. ----
 
 
 def widened(x, width):
-    """A statistic of 128 equal lanes, repeated to as many lanes as its partner has."""
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
     return jnp.tile(x, (1, width // LANES))
 
 
 def is_empty(i, j, bq, bkv):
-    """Whether block (i, j) lies above the diagonal: its first key after its last query."""
+    """Whether block (i, j) lies above the diagonal: its first key comes after its last query."""
     return j * bkv > i * bq + bq - 1
 
 
 def unless_empty(step, i, j, bq, bkv):
-    """Run step(masked) in blocks that hold scores; masked where the diagonal crosses them."""
+    """Run step(masked) if block (i, j) isn't empty; masked is True if the diagonal crosses it."""
     full = j * bkv + bkv - 1 <= i * bq
     pl.when(full)(lambda: step(masked=False))
     pl.when(jnp.logical_not(full | is_empty(i, j, bq, bkv)))(lambda: step(masked=True))
 
 
 def causal(s, first_query, first_key, query_axis):
-    """The scores s, masked where the key comes after the query."""
+    """Mask the scores s where the key comes after the query."""
     query = first_query + jax.lax.broadcasted_iota(jnp.int32, s.shape, query_axis)
     key = first_key + jax.lax.broadcasted_iota(jnp.int32, s.shape, 1 - query_axis)
     return jnp.where(key <= query, s, MASK_VALUE)
@@ -169,7 +172,7 @@ def forward_kernel(q_ref, k_ref, v_ref, o_ref, lse_ref, m_ref, l_ref, acc_ref):
 
 
 def key_specs(bq, bkv, H):
-    """Blocks of queries, of keys, and rows, for the grids in which j is innermost."""
+    """BlockSpecs for queries, for keys and for rows, in the grids that have j innermost."""
 
     def of_keys(b, n, i, j):
         return b, n, jnp.where(is_empty(i, j, bq, bkv), 0, j), 0
@@ -182,7 +185,7 @@ def key_specs(bq, bkv, H):
 
 
 def flash_forward(q, k, v, bq, bkv):
-    """o like q, and lse float32[B, N, 1, T]."""
+    """Return o, of q's shape, and lse, float32[B, N, 1, T]."""
     B, N, T, H = q.shape
     q_spec, kv_spec, row_spec = key_specs(bq, bkv, H)
     return pl.pallas_call(
@@ -213,7 +216,7 @@ def delta_kernel(o_ref, do_ref, delta_ref):
 
 
 def flash_delta(o, do, bq):
-    """The sums of o * do over the head dim, float32[B, N, 1, T]."""
+    """Return the sums of o * do over the head dim, float32[B, N, 1, T]."""
     B, N, T, H = o.shape
     q_spec = pl.BlockSpec((None, None, bq, H), lambda b, n, i: (b, n, i, 0))
     return pl.pallas_call(
@@ -255,7 +258,7 @@ def dq_kernel(q_ref, k_ref, v_ref, do_ref, lse_ref, delta_ref, dq_ref, acc_ref):
 
 
 def flash_dq(q, k, v, do, lse, delta, bq, bkv):
-    """The gradient for q, like q."""
+    """Return the gradient for q, of q's shape."""
     B, N, T, H = q.shape
     q_spec, kv_spec, row_spec = key_specs(bq, bkv, H)
     return pl.pallas_call(
@@ -301,11 +304,11 @@ def dkv_kernel(q_ref, k_ref, v_ref, do_ref, lse_ref, delta_ref, dk_ref, dv_ref, 
 
 
 def flash_dkv(q, k, v, do, lse, delta, bq, bkv):
-    """The gradients for k and v, like these."""
+    """Return the gradients for k and v, of their shapes."""
     B, N, T, H = q.shape
 
     def later(i, j):
-        """Until queries come that see block j, the first block of those."""
+        """Block i of queries, or the first block that sees keys of block j if that comes later."""
         return jnp.maximum(i, jax.lax.div(j * bkv, bq))
 
     q_spec = pl.BlockSpec((None, None, bq, H), lambda b, n, j, i: (b, n, later(i, j), 0))
@@ -326,11 +329,11 @@ def flash_dkv(q, k, v, do, lse, delta, bq, bkv):
     )(q, k, v, do, lse, delta)
 
 
-# ---- The function, its rules, and what ties them together. ----
+# ---- The function, its rules, and the code that ties them together. ----
 
 
 def attention(q, k, v, bq, bkv):
-    """Causal attention, o like q. JAX can run it, and knows no gradient of it."""
+    """Causal attention; o has q's shape. JAX can run it, but has no gradient for it."""
     o, _ = flash_forward(q, k, v, bq, bkv)
     return o
 
@@ -339,7 +342,7 @@ def attention_fwd(q, k, v, bq, bkv):
     """The forward rule: what `attention` returns, and the residuals."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "run the forward kernel; return its result, and in a tuple what the backward rule needs"
+        "run the forward kernel; return its result, and a tuple of what the backward rule needs"
     )
     # END SOLUTION
 
@@ -348,7 +351,7 @@ def attention_bwd(bq, bkv, residuals, do):
     """The backward rule: the gradients for the array arguments of `attention`."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "run the three backward kernels on residuals and do; return the gradients for q, k and v"
+        "run the three backward kernels on the residuals and do; return the gradients for q, k and v"
     )
     # END SOLUTION
 
@@ -367,10 +370,10 @@ def flash_custom_vjp(
     Float[Array, "B N T H"],
     Float[Array, "B N T H"],
 ]:
-    """Attention, and its gradients for the cotangent do, by way of JAX: o, dq, dk, dv."""
+    """Return o, and what jax.vjp returns for the cotangent do: dq, dk and dv."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "make `attention` differentiable: custom_vjp, which arguments have no gradient, and both rules"
+        "make `attention` differentiable: custom_vjp, the arguments that have no gradient, and both rules"
     )
     # END SOLUTION
     o, backward = jax.vjp(lambda q, k, v: differentiable(q, k, v, bq, bkv), q, k, v)

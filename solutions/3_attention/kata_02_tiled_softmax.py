@@ -2,19 +2,20 @@
 
 Goal
     Write the body of a kernel that returns the softmax of each row of x. The
-    launch cuts rows into blocks of bn columns and shows you each of them three
-    times. What you learn of a row in one pass, you need in the next.
+    launch cuts each row into blocks of bn columns and shows you each block three
+    times. What you learn about a row in one pass, you need in the next.
 
 Concept
-    Nothing of a softmax can be stored before a number is known that depends on
-    the whole row, and that happens twice:
+    A softmax needs two numbers that depend on the whole row, and the second one
+    needs the first. No element of the result is known before both of them are:
 
         pass 0    m = max of x               along the row
         pass 1    l = sum of exp(x - m)      along the row
         pass 2    exp(x - m) / l             for each element
 
-    So the grid has an axis for the pass, outside of the axis along the row and
-    inside of the one over rows of blocks. With three blocks in a row:
+    So the grid has an axis for the pass, called `stage` in the code. It lies
+    inside the axis over rows of blocks and outside the axis along the row. For
+    three blocks in a row:
 
         stage      0     0     0     1     1     1     2     2     2
         j          0     1     2     0     1     2     0     1     2    time ->
@@ -23,24 +24,27 @@ Concept
         l_ref                      |    it grows     |  the row's sum  |
         o_ref    |                    o 0                  | o 1 | o 2 |
 
-    A row of numbers is reduced to two, its *statistics*. They live in scratch,
-    a column of each, and stay there for as long as the kernel runs: through all
-    passes, and into the next row of blocks, where they are of no use.
+    Each row of numbers is reduced to two numbers, its *statistics*. They live in
+    scratch, one column for each statistic. Scratch keeps its contents for as long
+    as the kernel runs: through all passes, and also into the next row of blocks,
+    where the old statistics are useless.
 
-    Look at o_ref. Every step has an output block, also in passes that have no
-    result yet. An index map (i, j) would send three blocks of old bits to HBM
-    in pass 0, and again in pass 1. The launch returns block (i, 0) all through
-    these passes: the block doesn't change, so nothing is copied. It is the first
-    one due in pass 2, which then fills it.
+    Look at o_ref. Every step has an output block, even in passes that have no
+    result yet. With an index map that returns (i, j), pass 0 would send three
+    blocks of old bits to HBM, and pass 1 three more. Instead, the index map of
+    this launch returns (i, 0) throughout both passes: the block doesn't change,
+    so nothing is copied. The first step of pass 2 then fills this block.
 
-    The price is in the line of x_ref. A block doesn't stay: in every pass it
-    comes from HBM anew. For x[4096, 8192] in bfloat16, 67 MB, that makes three
-    trips in and one out, 82 us each on a v5e, 328 us in all, and that is what is
-    predicted for this kernel. The exponentials are computed twice, but that takes
-    less time than the copies do, and goes on meanwhile.
+    The line for x_ref shows the price. No block of x stays in VMEM: each pass
+    reads all of them from HBM again. For x[4096, 8192] in bfloat16, which is
+    64 MiB, that makes three trips in and one trip out. Each takes 82 µs on a v5e,
+    328 µs in total, and that is also the time predicted for this kernel. The
+    exponentials are computed twice, but this takes less time than the copies and
+    happens while they run.
 
-    (Rows that fit into VMEM need none of this: with blocks as wide as x all three
-    passes are one. But blocks that come one at a time are what attention has.)
+    (If whole rows fit into VMEM, you need none of this: with blocks as wide as x,
+    one pass does the work of all three. But attention has to work with blocks
+    that come one at a time.)
 
 Shapes
     name     dtype[dims]     memory space   block
@@ -49,7 +53,7 @@ Shapes
     m_ref    float32         VMEM scratch   (bm, 1)
     l_ref    float32         VMEM scratch   (bm, 1)
 
-    The grid is (M / bm, 3, N / bn). Compute in float32, round once at the end.
+    The grid is (M / bm, 3, N / bn). Compute in float32, and round once at the end.
 
 Try
     pytest -k tiled_softmax         stuck?  kata hint tiled_softmax
@@ -68,7 +72,7 @@ def tiled_softmax_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
 
 
 def tiled_softmax_inputs(key, *, M, N, dtype):
-    """Each row has a level of its own, far up or down, and rises or falls, some of them steeply."""
+    """Give each row its own level, high or low, and a slope, which is steep in some rows."""
     x_key, level_key, slope_key = jax.random.split(key, 3)
     level = 150 * jax.random.uniform(level_key, (M, 1), minval=-1)
     slope = 200 * jax.random.uniform(slope_key, (M, 1), minval=-1) ** 3
@@ -104,7 +108,7 @@ def tiled_softmax_kernel(x_ref, o_ref, m_ref, l_ref):
 
 
 def tiled_softmax(x: Float[Array, "M N"], *, bm: int = 512, bn: int = 1024) -> Float[Array, "M N"]:
-    """Launch: every row of blocks is walked along three times; the result appears in the third."""
+    """Launch: three passes over every row of blocks; the third one writes the result."""
     M, N = x.shape
     return pl.pallas_call(
         tiled_softmax_kernel,

@@ -1,46 +1,47 @@
-r"""Skip what a causal mask hides: its arithmetic, and its way from HBM.
+r"""Skip what a causal mask hides: the arithmetic, and the copies from HBM.
 
 Goal
     Make flash attention causal: query t sees keys 0 to t and no others. Write
     the part of the body that decides what to do with a block, and the index
-    map of k and v. Half of the blocks lie above the diagonal. For those the
-    kernel must neither compute nor move anything.
+    map of k and v. Almost half of the blocks lie above the diagonal. For those,
+    the kernel must neither compute nor copy anything.
 
 Concept
-    The scores of T queries and T keys are a square. Cut into blocks of bq by
-    bkv, it has three kinds of them, here with bq = 2 bkv:
+    The scores of T queries and T keys form a square. Cut into blocks of bq by
+    bkv, it has three kinds of blocks. Here, bq = 2 bkv:
 
                          keys  ->
                j = 0   1    2    3    4    5
               +----+----+----+----+----+----+
-        i = 0 | \  |    |    |    |    |    |     full     all keys are seen by
-              |   \| \  |    |    |    |    |              all queries: no mask
+        i = 0 | \  |    |    |    |    |    |     full     every query sees
+              |   \| \  |    |    |    |    |              every key: no mask
               +----+---\+----+----+----+----+     partial  the diagonal crosses
         i = 1 |full|full| \  |    |    |    |              it: mask its scores
-              |    |    |   \| \  |    |    |     empty    no key is seen by any
-              +----+----+----+---\+----+----+              query: skip it
+              |    |    |   \| \  |    |    |     empty    no query sees any
+              +----+----+----+---\+----+----+              key: skip it
 
-    `pl.when` skips the arithmetic. It can't skip the copies. They are issued by
-    the pipeline around the body, one step ahead of it, and all the pipeline
-    looks at is the index map: if the next step's block index differs from this
-    one's, that block is copied, whether the body will read it or not. So in the
-    empty steps the index map must not name a new block in each. 8 heads, T =
-    4096, H = 128, bfloat16, blocks of 512, as predicted:
+    `pl.when` skips the arithmetic. It can't skip the copies. The pipeline around
+    the body makes them, one step ahead of the body, and all it looks at is the
+    index map. If the next step's block index differs from this step's, the
+    pipeline copies that block, whether or not the body will read it. So the index
+    map must not name a new block in each empty step. Predicted for 8 heads,
+    T = 4096, H = 128, bfloat16 and blocks of 512:
 
-                                                      HBM       v5e      v6e
-        every block computed, every block masked   151.0 MB   507 us   383 us
-        pl.when: empty blocks aren't computed      151.0 MB   411 us   301 us
-        and the index map stays where it is         90.2 MB   368 us   272 us
-        or goes at once where row i + 1 begins      90.2 MB   343 us   258 us
+                                                     HBM       v5e      v6e
+        every block computed, every block masked   144 MiB   507 µs   383 µs
+        pl.when: empty blocks aren't computed      144 MiB   411 µs   301 µs
+        and the index map stays where it is         86 MiB   368 µs   272 µs
+        or goes on to where row i + 1 begins        86 MiB   343 µs   258 µs
 
-    The last line shows that a map can do more than avoid copies. Empty steps
-    are so short that nothing can be hidden behind them. What the next row of
-    blocks needs first is best named in the first of them, for then it is copied
-    while the block before, the last with work, is computed with.
+    The last line shows that an index map can do more than avoid copies. Empty
+    steps are so short that no copy can hide behind them. So the first empty step
+    should already name the first block that the next row needs. That block is
+    then copied while the last block with work is computed.
 
-    Full blocks need no mask; the two counters, the comparison and the select
-    are for partial ones. A masked score isn't -inf but MASK_VALUE, a huge
-    finite number: exp makes 0 of it all the same, and -inf - (-inf) is NaN.
+    Full blocks need no mask. Only partial blocks need the two counters, the
+    comparison and the select. Set a masked score to MASK_VALUE, which is hugely
+    negative but finite, and not to -inf. exp turns both into 0, but
+    -inf - (-inf) is NaN.
 
 Shapes
     name           dtype[dims]          memory space   Ref's shape
@@ -49,7 +50,7 @@ Shapes
     m_ref, l_ref   float32              VMEM scratch   (bq, 128)
     acc_ref        float32              VMEM scratch   (bq, H)
 
-    The grid is (B, N, T / bq, T / bkv). Either of bq and bkv may be the larger.
+    The grid is (B, N, T / bq, T / bkv). Either bq or bkv may be larger.
 
 Try
     pytest -k causal_flash          stuck?  kata hint causal_flash
@@ -76,7 +77,7 @@ def causal_flash_spec(
 
 
 def causal_flash_inputs(key, *, B, N, T, H, dtype):
-    """Some queries are short and some long: scores from tame to far beyond exp's range."""
+    """Make short and long query vectors: scores range from small to far beyond exp's range."""
     q_key, k_key, v_key, length_key = jax.random.split(key, 4)
     length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
     # In sixteenths, so that every product and every sum is exact in float32.
@@ -87,12 +88,12 @@ def causal_flash_inputs(key, *, B, N, T, H, dtype):
 
 
 def widened(x, width):
-    """A statistic of 128 equal lanes, repeated to as many lanes as its partner has."""
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
     return jnp.tile(x, (1, width // LANES))
 
 
 def scores(q_ref, k_ref):
-    """Scaled scores of a block of queries with a block of keys: float32[bq, bkv]."""
+    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
     last_of_both = (((1,), (1,)), ((), ()))
     scale = q_ref.shape[1] ** -0.5
     return scale * jax.lax.dot_general(
@@ -101,7 +102,7 @@ def scores(q_ref, k_ref):
 
 
 def attend(s, v_ref, m_ref, l_ref, acc_ref):
-    """A step of online softmax: take a block's scores s, and its values, into the sums."""
+    """One step of online softmax: update the sums with a block's scores s and its values."""
     m_prev = m_ref[...]
     m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
     alpha = jnp.exp(m_prev - m_next)
@@ -154,7 +155,7 @@ def causal_flash(
     bq: int = 512,
     bkv: int = 512,
 ) -> Float[Array, "B N T H"]:
-    """Launch: flash attention's, but for the index map of k and v."""
+    """Launch: the same as for flash attention, except for the index map of k and v."""
     B, N, T, H = q.shape
 
     def kv_index(b, n, i, j):

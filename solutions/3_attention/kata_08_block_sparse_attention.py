@@ -1,16 +1,18 @@
 r"""Attend where a mask allows it, with a table that says what each block holds.
 
 Goal
-    Any mask at all: mask[t, s] is 1 where query t may see key s, else 0. Write
-    the part of the body that decides what to do with a block, and the
-    BlockSpecs of the mask and of block_mask, a table with one number for each
-    block of the mask: 0 nothing allowed, 1 some of it, 2 all of it.
+    Support any mask at all: mask[t, s] is 1 where query t may see key s, and 0
+    elsewhere. Write the part of the body that decides what to do with a block,
+    and the BlockSpecs of mask and block_mask. block_mask is a table with one
+    number for each block of the mask: 0 if the block allows nothing, 1 if it
+    allows some of its scores, 2 if it allows all of them.
 
 Concept
-    The causal kernel knew from a block's place what is in it. Of a mask that
-    comes as an array it can only be known by looking, and to look at a block in
-    the kernel is to have paid for it. So someone looks once, before, and writes
-    down what was found; batches, heads and layers all use the same table:
+    The causal kernel could tell from a block's position what it holds. If the
+    mask is an array, you only know by looking, and once the kernel looks at a
+    block, it has already paid for the copy. So look at the mask once, in advance,
+    and write down what you find. All batches, heads and layers use the same
+    table:
 
              mask, in blocks                          block_mask
         +-----+-----+-----+-----+
@@ -24,26 +26,28 @@ Concept
         |   \ |.....|...\ |     |
         +-----+-----+-----+-----+
 
-    A TPU core has two halves. The vector half computes with registers of 8 x
-    128 numbers. The scalar half runs the program: loops, branches, addresses.
-    It has a memory of its own, SMEM, from which it loads single words, while
-    VMEM is made for whole registers. To branch on a number, have it in SMEM. A
-    BlockSpec with a memory space and no block puts the whole array there.
+    A TPU core has two halves. The vector half computes with registers of 8 x 128
+    numbers. The scalar half runs the program: loops, branches, addresses. It has
+    its own memory, SMEM, from which it loads single words. VMEM is made for whole
+    registers. To branch on a number, put it in SMEM. A BlockSpec with a memory
+    space and no block puts the whole array there.
 
-    The mask is int8. As bool it would reach the kernel as int32, four times the
-    bytes; a kernel's memory has no bool. Comparing with 0 gives what jnp.where
-    wants. 8 heads, T = S = 4096, H = 128, bfloat16, blocks of 512, and a mask
-    with a window of 1024 keys, of which 21 of 64 blocks have something:
+    The mask is int8. A bool mask would reach the kernel as int32, with four times
+    the bytes, because a kernel's memory has no bool. Compare the mask with 0 to
+    get the condition for jnp.where. Predicted for 8 heads, T = S = 4096, H = 128,
+    bfloat16, blocks of 512, and a mask with a window of 1024 keys, where 21 of 64
+    blocks hold something:
 
-                                                   HBM       v5e      v6e
-        all blocks taken for partial ones       285.2 MB   565 us   449 us
-        with the table                          285.2 MB   439 us   305 us
+                                                  HBM       v5e      v6e
+        all blocks treated as partial           272 MiB   565 µs   449 µs
+        with the table                          272 MiB   439 µs   305 µs
 
-    Two thirds of the work gone, and a quarter of the time: the blocks that are
-    skipped are still fetched, mask and all. That is for splash_attention.
+    That saves two thirds of the work, but only 22 % of the time on a v5e: the
+    blocks that are skipped are still fetched, and so are their masks.
+    splash_attention will save these copies too.
 
-    A query that no key is allowed for gets 0. `store` sees to it: such a query
-    has met no score above MASK_VALUE.
+    The result for a query that may see no key is 0. `store` takes care of that:
+    such a query has met no score above MASK_VALUE.
 
 Shapes
     name             dtype[dims]             memory space   Ref's shape
@@ -73,7 +77,7 @@ def block_sparse_attention_spec(
     mask: Int8[Array, "T S"],
     block_mask: Int32[Array, "I J"],
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy. It needs no block_mask."""
+    """What the kernel must compute, in plain jax.numpy. This needs no block_mask."""
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[3] ** -0.5
     s = jnp.where(mask != 0, s, MASK_VALUE)
     p = jnp.where(mask != 0, jax.nn.softmax(s, axis=-1), 0)
@@ -81,7 +85,7 @@ def block_sparse_attention_spec(
 
 
 def block_sparse_attention_inputs(key, *, B, N, T, S, H, bq, bkv, pattern, dtype):
-    """A causal mask, a local window, or blocks at random; and block_mask, from the mask."""
+    """Make a causal mask, a local window or random blocks, and block_mask from the mask."""
     mask_key, key = jax.random.split(key)
     mask = random_blocks(mask_key, T, S, bq, bkv)
     if pattern < 2:
@@ -96,7 +100,7 @@ def block_sparse_attention_inputs(key, *, B, N, T, S, H, bq, bkv, pattern, dtype
 
 
 def random_blocks(key, T, S, bq, bkv):
-    """Full, partial and empty blocks; partial ones have rows that are all masked."""
+    """Make full, partial and empty blocks; some rows of partial blocks are fully masked."""
     kind_key, row_key, element_key = jax.random.split(key, 3)
     kind = jax.random.randint(kind_key, (T // bq, S // bkv), 0, 3)
     kind = kind.at[0, 1:].set(0).at[1, 0].set(2).at[1, -1].set(1)
@@ -107,7 +111,7 @@ def random_blocks(key, T, S, bq, bkv):
 
 
 def queries_keys_values(key, *, B, N, T, S, H, dtype):
-    """Some queries are short and some long: scores from tame to far beyond exp's range."""
+    """Make short and long query vectors: scores range from small to far beyond exp's range."""
     q_key, k_key, v_key, length_key = jax.random.split(key, 4)
     length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
     # In sixteenths, so that every product and every sum is exact in float32.
@@ -118,12 +122,12 @@ def queries_keys_values(key, *, B, N, T, S, H, dtype):
 
 
 def widened(x, width):
-    """A statistic of 128 equal lanes, repeated to as many lanes as its partner has."""
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
     return jnp.tile(x, (1, width // LANES))
 
 
 def scores(q_ref, k_ref):
-    """Scaled scores of a block of queries with a block of keys: float32[bq, bkv]."""
+    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
     last_of_both = (((1,), (1,)), ((), ()))
     scale = q_ref.shape[1] ** -0.5
     return scale * jax.lax.dot_general(
@@ -132,14 +136,14 @@ def scores(q_ref, k_ref):
 
 
 def clear(m_ref, l_ref, acc_ref):
-    """Before the first block: no score seen, nothing summed."""
+    """Before the first block: no score has been seen, and nothing has been summed."""
     m_ref[...] = jnp.full_like(m_ref, MASK_VALUE)
     l_ref[...] = jnp.zeros_like(l_ref)
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
 
 def attend(s, v_ref, m_ref, l_ref, acc_ref):
-    """A step of online softmax: take a block's scores s, and its values, into the sums."""
+    """One step of online softmax: update the sums with a block's scores s and its values."""
     m_prev = m_ref[...]
     m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
     alpha = jnp.exp(m_prev - m_next)
@@ -151,7 +155,7 @@ def attend(s, v_ref, m_ref, l_ref, acc_ref):
 
 
 def store(o_ref, m_ref, l_ref, acc_ref):
-    """After the last block: normalise. A query that saw no key has no maximum, and gets 0."""
+    """After the last block: normalize. A query that saw no key has no maximum and gets 0."""
     H = o_ref.shape[1]
     seen = widened(m_ref[...], H) > MASK_VALUE
     o = jnp.where(seen, acc_ref[...] / widened(l_ref[...], H), 0)
@@ -196,7 +200,7 @@ def block_sparse_attention(
     bq: int = 512,
     bkv: int = 512,
 ) -> Float[Array, "B N T H"]:
-    """Launch: flash attention with a mask and a table of what is in the mask's blocks."""
+    """Launch: flash attention with a mask, and a table that says what each of its blocks holds."""
     B, N, T, H = q.shape
     S = k.shape[2]
     q_spec = pl.BlockSpec((None, None, bq, H), lambda b, n, i, j: (b, n, i, 0))

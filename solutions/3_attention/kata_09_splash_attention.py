@@ -1,24 +1,25 @@
 """Fetch only the blocks that a mask needs: tables that drive the index maps.
 
 Goal
-    Block-sparse attention that neither computes nor moves what the mask skips,
-    with grouped queries: the forward kernel of splash attention, as used for
-    training large models. Write the grid_spec of the launch. The body and the
-    tables are given, and `dense_mask` says which mask the tables stand for.
+    Write the forward kernel of splash attention, which is used to train large
+    models: block-sparse attention that neither computes nor copies what the mask
+    skips, with grouped queries. You write the grid_spec of the launch. The body
+    and the tables are given. `dense_mask` shows which mask the tables stand for.
 
 Concept
-    An index map can do arithmetic, and so it could follow a causal mask. Which
+    An index map can do arithmetic, so it could follow a causal mask. But which
     blocks an arbitrary mask needs is data, and an index map runs before its
-    step, when no body has read anything. *Scalar prefetch* is made for that:
+    step, when no body has read anything yet. *Scalar prefetch* is made for this:
     the first operands of the launch are copied to SMEM before the first step,
-    and every index map receives them, after the grid's indices:
+    and every index map receives them after the grid indices:
 
         num_scalar_prefetch=1      index map(i, j, table_ref) -> table_ref[i, j]
                                    body(table_ref, <inputs>, <outputs>, <scratch>)
 
-    So the steps need not go through all blocks of keys. They go through a list,
-    row by row, as long as the longest row. The first rows of a causal mask with
-    a window, whose blocks repeat along the diagonal, look like this:
+    So a row of blocks doesn't have to go through all blocks of keys. It goes
+    through a list, and all lists are as long as the longest one. For a causal
+    mask with a window, whose blocks repeat along the diagonal, the first rows
+    look like this:
 
         blocks (. empty)     block_mask     data_next     mask_next
         1  .  .  .           1  0  0        0  0' 0'      0  0' 0'
@@ -26,19 +27,20 @@ Concept
         1  2  1  .           1  2  1        0  1  2       1  0' 0
         .  1  2  1           1  2  1        1  2  3       1  0' 0
 
-    block_mask[i, step] is as before: 0 skip, 1 partial, 2 full. data_next is
-    the block of keys; mask_next tells which of partial_masks a partial block
-    needs, and blocks that are alike, such as all on the diagonal, are stored
-    once. What is marked ' isn't read in its step. It names what the next step
-    that needs something will read: an index map is never asked whether to copy,
-    just what, and this way one copy is made, early, and none in vain.
+    block_mask[i, step] is the same as before: 0 skip, 1 partial, 2 full.
+    data_next is the block of keys. mask_next says which of partial_masks a
+    partial block needs. Equal blocks, such as all those on the diagonal, are
+    stored only once. Entries marked ' aren't read in their own step. Each of them
+    names what the next step that needs something will read. The pipeline never
+    asks an index map whether to copy, only what, so this way each copy is made
+    once, and early.
 
-    8 heads, T = S = 4096, H = 128, bfloat16, blocks of 512, as predicted:
+    Predicted for 8 heads, T = S = 4096, H = 128, bfloat16 and blocks of 512:
 
-                                       window of 1024              causal
-                                     HBM     v5e    v6e     HBM     v5e    v6e
-        block_sparse_attention    285.2 MB  439 us 305 us
-        this launch                84.2 MB  213 us 160 us  90.5 MB 383 us 294 us
+                                    window of 1024                causal
+                                   HBM     v5e    v6e       HBM     v5e    v6e
+        block_sparse_attention    272 MiB 439 µs 305 µs    272 MiB 481 µs 339 µs
+        this launch              80.3 MiB 213 µs 160 µs   86.3 MiB 383 µs 294 µs
 
 Shapes
     name             dtype[dims]             memory space   Ref's shape
@@ -84,7 +86,7 @@ def splash_attention_spec(
 
 
 def dense_mask(partial_masks, block_mask, data_next, mask_next, columns):
-    """The bool[T, S] that the tables stand for, S being `columns` blocks."""
+    """Return the bool[T, S] mask that the tables stand for, where S is `columns` blocks."""
     kind = block_mask[..., None, None]
     blocks = jnp.where(kind == 1, partial_masks[mask_next] != 0, kind == 2)
     rows, _, bq, bkv = blocks.shape
@@ -94,7 +96,7 @@ def dense_mask(partial_masks, block_mask, data_next, mask_next, columns):
 
 
 def splash_attention_inputs(key, *, B, N, K, T, S, H, bq, bkv, pattern, dtype):
-    """A causal mask, a local window, or blocks at random, in tables; and q, k and v."""
+    """Make tables for a causal mask, a local window or random blocks; and q, k and v."""
     mask_key, key = jax.random.split(key)
     mask = random_blocks(mask_key, T, S, bq, bkv)
     if pattern < 2:
@@ -107,7 +109,7 @@ def splash_attention_inputs(key, *, B, N, K, T, S, H, bq, bkv, pattern, dtype):
 
 
 def random_blocks(key, T, S, bq, bkv):
-    """Full, partial and empty blocks; partial ones have rows that are all masked."""
+    """Make full, partial and empty blocks; some rows of partial blocks are fully masked."""
     kind_key, row_key, element_key = jax.random.split(key, 3)
     kind = jax.random.randint(kind_key, (T // bq, S // bkv), 0, 3)
     kind = kind.at[0].set(1).at[1].set(0).at[1, -1].set(1)
@@ -118,7 +120,7 @@ def random_blocks(key, T, S, bq, bkv):
 
 
 def splash_tables(mask, bq, bkv):
-    """partial_masks, block_mask, data_next and mask_next of a mask bool[T, S]."""
+    """Return partial_masks, block_mask, data_next and mask_next for a mask bool[T, S]."""
     T, S = mask.shape
     blocks = jax.device_get(mask).reshape(T // bq, bq, S // bkv, bkv).swapaxes(1, 2)
     kinds = (blocks.any((2, 3)).astype(int) + blocks.all((2, 3))).tolist()
@@ -129,7 +131,7 @@ def splash_tables(mask, bq, bkv):
         for j, kind in row + [(None, 0)] * (width - len(row)):
             block_mask.append(kind)
             data_next.append(j)
-            if kind == 1:  # equal blocks are kept once
+            if kind == 1:  # equal blocks are stored once
                 partial.setdefault(blocks[i, j].tobytes(), (len(partial), blocks[i, j]))
             mask_next.append(partial[blocks[i, j].tobytes()][0] if kind == 1 else None)
     tables = (block_mask, upcoming(data_next), upcoming(mask_next))
@@ -139,7 +141,7 @@ def splash_tables(mask, bq, bkv):
 
 
 def upcoming(entries):
-    """In place of each None the entry that comes next; at the end, the one that came last."""
+    """Replace each None with the next entry that isn't None, or at the end with the last one."""
     known = [entry for entry in entries if entry is not None]
     following, filled = (known or [0])[-1], []
     for entry in reversed(entries):
@@ -149,7 +151,7 @@ def upcoming(entries):
 
 
 def queries_keys_values(key, *, B, N, K, T, S, H, dtype):
-    """Some queries are short and some long: scores from tame to far beyond exp's range."""
+    """Make short and long query vectors: scores range from small to far beyond exp's range."""
     q_key, k_key, v_key, length_key = jax.random.split(key, 4)
     length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
     # In sixteenths, so that every product and every sum is exact in float32.
@@ -160,12 +162,12 @@ def queries_keys_values(key, *, B, N, K, T, S, H, dtype):
 
 
 def widened(x, width):
-    """A statistic of 128 equal lanes, repeated to as many lanes as its partner has."""
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
     return jnp.tile(x, (1, width // LANES))
 
 
 def scores(q_ref, k_ref):
-    """Scaled scores of a block of queries with a block of keys: float32[bq, bkv]."""
+    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
     last_of_both = (((1,), (1,)), ((), ()))
     scale = q_ref.shape[1] ** -0.5
     return scale * jax.lax.dot_general(
@@ -174,14 +176,14 @@ def scores(q_ref, k_ref):
 
 
 def clear(m_ref, l_ref, acc_ref):
-    """Before the first block: no score seen, nothing summed."""
+    """Before the first block: no score has been seen, and nothing has been summed."""
     m_ref[...] = jnp.full_like(m_ref, MASK_VALUE)
     l_ref[...] = jnp.zeros_like(l_ref)
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
 
 def attend(s, v_ref, m_ref, l_ref, acc_ref):
-    """A step of online softmax: take a block's scores s, and its values, into the sums."""
+    """One step of online softmax: update the sums with a block's scores s and its values."""
     m_prev = m_ref[...]
     m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
     alpha = jnp.exp(m_prev - m_next)
@@ -193,7 +195,7 @@ def attend(s, v_ref, m_ref, l_ref, acc_ref):
 
 
 def store(o_ref, m_ref, l_ref, acc_ref):
-    """After the last block: normalise. A query that saw no key has no maximum, and gets 0."""
+    """After the last block: normalize. A query that saw no key has no maximum and gets 0."""
     H = o_ref.shape[1]
     seen = widened(m_ref[...], H) > MASK_VALUE
     o = jnp.where(seen, acc_ref[...] / widened(l_ref[...], H), 0)
@@ -243,7 +245,7 @@ def splash_attention(
     data_next: Int32[Array, "I J"],
     mask_next: Int32[Array, "I J"],
 ) -> Float[Array, "B N T H"]:
-    """Launch: as many steps for a row of blocks as the longest row has blocks to compute."""
+    """Launch: every row of blocks gets as many steps as the fullest row has blocks to compute."""
     B, N, T, H = q.shape
     K = k.shape[1]
     _, bq, bkv = partial_masks.shape

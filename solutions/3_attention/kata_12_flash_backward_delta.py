@@ -1,48 +1,50 @@
-"""Sum do * o along every row: what attention's gradient needs to know before it starts.
+"""Sum do * o along every row, which attention's gradient needs in advance.
 
 Goal
     Write the body of a kernel for delta[t] = sum over h of do[t, h] * o[t, h].
-    o is what attention returned, do the gradient of the loss with respect to
-    it. The sums are float32, and they leave as a row: those of bt queries lie
-    side by side along the lanes. The launch is given.
+    o is what attention returned, and do is the gradient of the loss with respect
+    to o. The sums are float32, and the kernel stores them as a row: the sums of
+    bt queries lie side by side along the lanes. The launch is given.
 
 Concept
-    Let s be the scaled scores, p = softmax(s), o = p v. Backwards, softmax
-    mixes each row, so its gradient holds a sum over all keys:
+    Let s be the scaled scores, p = softmax(s), and o = p v. Softmax mixes the
+    elements of each row, so its gradient contains a sum over all keys:
 
         dp[t, j] = do[t] . v[j]
         ds[t, j] = p[t, j] * (dp[t, j] - sum over all k of p[t, k] * dp[t, k])
 
-    A kernel that sees one block of keys at a time can't know that sum. But put
-    dp in and change the order:
+    A kernel that sees one block of keys at a time can't know that sum. But
+    insert the definition of dp and change the order:
 
         sum_k p[t, k] (do[t] . v[k])  =  do[t] . (sum_k p[t, k] v[k])  =  do[t] . o[t]
 
-    That is delta: H products in place of S, with no scores in it. Two kernels
-    will ask for it, and one of them meets every block of queries once for each
-    block of keys. It would fetch o as well, and make the same sums 8 times at
-    T = S = 4096 and blocks of 512. Made beforehand, they cost one pass over o
-    and do: 16.8 MB for 8 heads of 4096 x 128 in bfloat16, 20.5 us on a v5e.
+    That is delta: H products instead of S, and no scores in it. Two kernels will
+    need it, and one of them visits every block of queries once for each block of
+    keys. It would have to fetch o as well, and for T = S = 4096 and blocks of 512
+    it would compute the same sums 8 times. Computed in advance, they cost one
+    pass over o and do: 16 MiB for 8 heads of 4096 x 128 in bfloat16, which takes
+    20.5 µs on a v5e.
 
-    Why a row? An array [T, 1] is stored in tiles of 128 lanes, one of them in
-    use: 16.8 MB for these heads, as much as all that is read. [1, T] is dense,
-    131 kB. But the numbers of one query lie along the lanes:
+    Why a row? An array [T, 1] is stored in tiles of 128 lanes, of which only one
+    is used. That is 16 MiB for these heads, as much as the kernel reads. [1, T]
+    is dense and takes 128 KiB. But the numbers of one query lie along the lanes:
 
-               lanes: h                  sum along      what is wanted
+               lanes: h                  sum along      what you need
              +-----------+               the lanes
           t  |           |                +-+           lanes: t
           |  |  o * do   |        ->      | |           +--------------+
           v  |           |                | |           | one row      |
              +-----------+                +-+           +--------------+
 
-    A sum along lanes is work for the cross-lane unit, and so is laying a column
-    down: of each register one lane in 128 is worth moving. A sum *down* a block
-    is mostly additions of whole registers, and leaves a row. Transposing whole
-    blocks is what that unit is best at. So order matters here: from best to
-    worst, the ways that one would try first differ by a factor of two.
+    A sum along lanes is work for the cross-lane unit. So is turning the column
+    into a row, where only one lane in 128 of each register is worth moving. A sum
+    *down* a block is mostly additions of whole registers, and the result is a
+    row. And transposing whole blocks is what the cross-lane unit does best. So
+    the order matters: between the fastest and the slowest of the ways that you
+    would try first, there is a factor of two.
 
-    (A matmul with ones is another way to sum. The matrix unit rounds float32 to
-    bfloat16 at default precision, though, and makes six passes at the highest.)
+    (You can also sum with a matmul by ones. But at default precision, the matrix
+    unit rounds float32 to bfloat16, and at the highest it makes six passes.)
 
 Shapes
     name        dtype[dims]            memory space   Ref's shape
@@ -81,7 +83,7 @@ def flash_backward_delta_kernel(o_ref, do_ref, delta_ref):
 def flash_backward_delta(
     o: Float[Array, "B N T H"], do: Float[Array, "B N T H"], *, bt: int = 2048
 ) -> Float32[Array, "B N 1 T"]:
-    """Launch: one step per block of queries; no step needs another."""
+    """Launch: one step per block of queries; no step depends on another."""
     B, N, T, H = o.shape
     block = pl.BlockSpec((None, None, bt, H), lambda b, n, i: (b, n, i, 0))
     return pl.pallas_call(
