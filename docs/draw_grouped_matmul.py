@@ -46,8 +46,8 @@ def routing() -> Picture:
         "routing",
         "Rows sorted by the expert that they go to",
         f"{len(CHOICES)} tokens choose {each} of {G} experts each. Sorted by expert, their {M} "
-        f"rows form groups of {', '.join(map(str, SIZES))} rows, each multiplied with the weights "
-        f"of its expert. Token {shown} is in the groups {' and '.join(map(str, CHOICES[shown]))}; "
+        f"rows form groups of {', '.join(map(str, SIZES))} rows, each multiplied by the weights "
+        f"of its expert. Token {shown} is in groups {' and '.join(map(str, CHOICES[shown]))}; "
         "its result is the weighted sum of two rows.",
         382,
     )
@@ -90,10 +90,10 @@ def staircase() -> Picture:
     room = tiles + G - 1
     p = Picture(
         "visits",
-        "Groups, tiles, and a visit for each pair that meets",
-        f"{M} rows in tiles of {TM}, and groups of {', '.join(map(str, SIZES))} rows over "
-        f"them. {len(listed)} pairs of a group and a tile share rows: a staircase. group_ids and "
-        f"m_tile_ids list it step by step, and have room for {room} visits.",
+        "Groups, tiles, and a visit for each pair that shares rows",
+        f"{M} rows in tiles of {TM}, with groups of {', '.join(map(str, SIZES))} rows over "
+        f"them. {len(listed)} pairs of a group and a tile share rows and form a staircase. "
+        f"group_ids and m_tile_ids list the pairs in order, and have room for {room} visits.",
         378,
     )
     left, unit, top, high = 110, (WIDTH - 112) / M, 60, 34
@@ -123,22 +123,22 @@ def staircase() -> Picture:
         for n, number in enumerate(entry):
             look = LOOKS[entry[0]] if used else "grey"
             p.box(x, below + 12 + 30 * n, wide, 26, look, str(number))
-    words = f"num_visits = {len(listed)}; room for M / tm + G - 1 = {room}, grey is never visited"
+    words = f"num_visits = {len(listed)}; room for M / tm + G - 1 = {room}, gray is never visited"
     p.text(WIDTH / 2, below + 92, words, "soft halo")
     return p
 
 
 def shared_tile() -> Picture:
-    """The grouped matmul's visits in time: what is copied, and what the output block holds."""
+    """The visits of a grouped matmul in time: what is copied, and what the output block holds."""
     listed = visits()
     x_moves, w_moves = (moves(visit[n] for visit in listed) for n in (1, 0))
     p = Picture(
         "masked_store",
-        "A tile that several groups share is stored into by several visits",
+        "Several visits store to a tile that several groups share",
         f"{len(listed)} visits in time. A tile of x is copied when its number changes, {x_moves} "
-        f"times, and a group's weights when the group changes, {w_moves} times. Each visit "
-        "stores the rows of its own group into the block of the result and leaves the others "
-        "alone. When the next visit is about another tile, the block goes to HBM.",
+        f"times. A group's weights are copied when the group changes, {w_moves} times. Each visit "
+        "stores the rows of its own group into the output block and leaves the other rows "
+        "unchanged. When the next visit has another tile, the block is copied to HBM.",
         310,
     )
     cell, top = 22, 150
@@ -163,19 +163,19 @@ def shared_tile() -> Picture:
             y, middle = top + TM * cell, x + wide / 2
             p.arrow((middle, y + 2), (middle, y + 24))
             p.text(middle, y + 38, "to HBM", "soft halo", size=12)
-    p.text(LEFT, 302, "a bar: rows that this visit stores; ?: not written yet", *SMALL)
+    p.text(LEFT, 302, "bar: rows that this visit stores; ?: not written yet", *SMALL)
     return p
 
 
 def gradient() -> Picture:
-    """The transposed grouped matmul's visits in time: one sum for each group, zeros for none."""
+    """The transposed grouped matmul's visits in time: a sum per group, zeros for an empty one."""
     listed = visits(empty_too=True)
     p = Picture(
         "gradient",
-        "A sum for each group, and zeros for an empty one",
+        "A sum for each group, and zeros for an empty group",
         f"{len(listed)} visits in time, one of them for the empty group. Each visit adds the "
         "product of its group's rows of x, transposed, and dy to a sum. When the group changes, "
-        "the sum is complete and goes to HBM as that group's dw.",
+        "the sum is complete and is copied to HBM as that group's dw.",
         332,
     )
     cell, top, base = 22, 68, 246
@@ -200,7 +200,7 @@ def gradient() -> Picture:
             w, words = (v + 1 - first) * wide, f"dw[{g}]" if summed else "zeros"
             p.box(x + wide - w + 2, base + 12, w - 4, 26, LOOKS[g], words, size=12)
             p.arrow((x + wide / 2, base + 40), (x + wide / 2, base + 60))
-    p.text(LEFT, base + 78, "a number: rows summed; blank: masked; arrow: to HBM", *SMALL)
+    p.text(LEFT, base + 78, "number: rows summed so far; blank: masked; arrow: to HBM", *SMALL)
     return p
 
 
@@ -220,16 +220,16 @@ def _columns(
 
 
 def layer() -> Picture:
-    """A mixture-of-experts layer: the rows' way on the left, what directs them on the right."""
+    """A mixture-of-experts layer: the rows on the left, what controls them on the right."""
     tokens, each, experts, d, f = 4096, 2, 8, 2048, 2048
     rows = each * tokens
     p = Picture(
         "layer",
         "A mixture-of-experts layer, from tokens to tokens",
-        "Two columns. Left, the rows: tokens, sorted by expert, through the kernels gate_up and "
-        "down, back in order, summed. Right, what directs them: logits, top_k, the order and the "
-        "sizes of groups, tables of visits. The tables go into both kernels, the order into the "
-        "sort and its undoing, the weights into the sum.",
+        "Two columns. On the left, the rows: tokens, sorted by expert, through the kernels gate_up "
+        "and down, back in token order, summed. On the right, what controls them: logits, top_k, "
+        "the order and the group sizes, tables of visits. The tables go into both kernels, the "
+        "order into the sort and its inverse, the weights into the sum.",
         410,
     )
     wide, left, pitch, high = 206, 254, 60, 40
@@ -239,7 +239,7 @@ def layer() -> Picture:
         (1, 2, "sorted by expert", f"{rows} × {d}", "bare"),
         (1, 3, "kernel gate_up", f"{rows} × {f}", "gold"),
         (1, 4, "kernel down", f"{rows} × {d}", "gold"),
-        (1, 5, "back in the tokens' order", f"{rows} × {d}", "bare"),
+        (1, 5, "back in token order", f"{rows} × {d}", "bare"),
         (1, 6, "weighted sum", f"{tokens} × {d}", "bare"),
         (left, 0, "the router's logits", f"{tokens} × {experts}", "blue"),
         (left, 1, "top_k: experts, weights", f"{tokens} × {each}", "blue"),
@@ -261,7 +261,7 @@ def layer() -> Picture:
     below, right = (left + wide / 2, middle[3] + high / 2), left + wide
     for row, x, begin, words in (
         (4, below[0], below, "the same tables"),
-        (5, right + 7, (right, middle[2]), "the order, undone"),
+        (5, right + 7, (right, middle[2]), "the inverse order"),
         (6, right + 16, (right, middle[1]), "the weights"),
     ):
         p.line(begin, (x, begin[1]))

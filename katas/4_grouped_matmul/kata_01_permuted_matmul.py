@@ -1,18 +1,18 @@
-"""Multiply blocks of rows in the order of a table.
+"""Multiply blocks of rows in the order that a table gives.
 
 Goal
-    Write the BlockSpecs of a matmul whose blocks of rows are permuted: block i
-    of the result is block order[i] of x, times w. The permutation is an array,
-    known only when the kernel runs. Grid and kernel are given, and the kernel
-    is tiled_matmul's, but for one more Ref that it doesn't use.
+    Write the BlockSpecs of a matmul that permutes blocks of rows: block i of
+    the result is block order[i] of x, times w. The permutation is an array that
+    is known only when the kernel runs. The grid and the kernel are given. The
+    kernel is the one of tiled_matmul, with one more Ref that it doesn't use.
 
 Concept
-    In a mixture of experts, tables say what is multiplied with what: a router
-    has made them a moment before, on the device. The obvious way is to reorder
-    x first and to multiply then. For x of 4096 x 4096 in bfloat16 that means
-    33.5 MB read and 33.5 MB written, 82 us on a v5e, beside a matmul of 174 us
-    (N = 1024) that reads all of x anyway. It may as well read it in the right
-    order:
+    In a mixture of experts, tables say which rows are multiplied by which
+    weights. The router computes these tables on the device, just before the
+    matmul. The obvious approach is to reorder x first and then to multiply. For
+    x of 4096 x 4096 in bfloat16, reordering reads 32 MiB and writes 32 MiB,
+    which takes 82 µs on a v5e. The matmul then takes 174 µs (N = 1024), and it
+    reads all of x anyway. It can just as well read x in the right order:
 
         order = [2, 0, 1]
 
@@ -25,23 +25,24 @@ Concept
             |   c    |                                           |  b w   |
             +--------+                                           +--------+
 
-    So an index map has to look something up. It runs on the scalar unit, which
-    starts the copy for a step while the step before is still computing. It
-    cannot read HBM, nor VMEM, where blocks are. It reads SMEM: 1 MiB on a v5e,
-    addressed word by word. *Scalar prefetch* puts whole arrays there before the
-    first step. They are the first operands, and grid_spec says how many:
+    So an index map has to look something up. Index maps run on the scalar unit,
+    which starts the copies for one step while the previous step is still
+    computing. The scalar unit can't read HBM, and it can't read VMEM, where the
+    blocks are. It can read SMEM: 1 MiB on a v5e, addressed word by word.
+    *Scalar prefetch* copies whole arrays into SMEM before the first step. These
+    arrays are the first operands, and grid_spec says how many there are:
 
         pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=..., ...)
 
-    From then on every function of the launch gets their Refs as well:
+    Every function of the launch then also receives Refs to these tables:
 
         an index map     (grid indices, then the tables)
         the body         (the tables, then inputs, outputs, scratch)
 
-    and there a table is read by one scalar index at a time, as in table_ref[3].
-    A table costs nothing where it isn't used, but every index map has to take
-    it. What an index map returns are block indices, as ever: where they come
-    from, the pipeline doesn't ask.
+    Read a table with one scalar index at a time, as in table_ref[3]. Every
+    index map has to accept the table as a parameter, even if it doesn't use it;
+    an unused parameter costs nothing. As always, an index map returns block
+    indices. The pipeline doesn't care where they come from.
 
 Shapes
     name        dtype[dims]        memory space   block
@@ -73,7 +74,7 @@ def permuted_matmul_spec(
 
 
 def permuted_matmul_inputs(key, *, M, K, N, T, dtype):
-    """Every order is one large circle, so no block stays, and no two just change places."""
+    """Each order is a single cycle: no block keeps its place, and no two blocks merely swap."""
     x_key, w_key, order_key = jax.random.split(key, 3)
     x = jax.random.normal(x_key, (M, K)).astype(dtype)
     w = jax.random.normal(w_key, (K, N)).astype(dtype)
@@ -83,7 +84,7 @@ def permuted_matmul_inputs(key, *, M, K, N, T, dtype):
 
 
 def permuted_matmul_kernel(order_ref, x_ref, w_ref, o_ref, acc_ref):
-    """Multiply and accumulate. Given; the table has done its work before the body runs."""
+    """Multiply and accumulate. Given; only index maps need the table."""
 
     @pl.when(pl.program_id(2) == 0)
     def _():
@@ -105,12 +106,12 @@ def permuted_matmul(
     tk: int = 512,
     tn: int = 512,
 ) -> Float[Array, "M N"]:
-    """Launch: a tiled matmul that is handed the table before everything else."""
+    """Launch: a tiled matmul that takes the table as its first operand."""
     M, K = x.shape
     _, N = w.shape
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "x_spec, w_spec, o_spec: three BlockSpecs, whose index maps take three grid indices and the table's Ref"
+        "define the BlockSpecs x_spec, w_spec and o_spec; each index map takes three grid indices and the table's Ref"
     )
     # END SOLUTION
     return pl.pallas_call(

@@ -1,14 +1,16 @@
-"""List the group of each visit, in an array whose length nobody knows in advance.
+"""List the group of each visit, in an array of fixed length.
 
 Goal
-    Write group_ids: each group's number as often as it touches tiles, in the
-    order of the groups. The array has M / tm + G - 1 entries, whether there are
-    as many visits or fewer; behind the last visit it names the last group.
+    Write group_ids: repeat each group's number once for every tile that the
+    group touches, in the order of the groups. The array always has
+    M / tm + G - 1 entries, even if there are fewer visits. The entries after
+    the last visit hold the number of the last group.
 
 Concept
-    One grid axis of the kernel will count visits, v = 0, 1, 2, ..., and the
-    index map of the weights will ask at each: whose turn is it? The answer is a
-    table, which lists the staircase of tiles_per_group row by row:
+    One grid axis of the kernel will count visits, v = 0, 1, 2, .... At each
+    visit, the index map of the weights needs to know which group it is for. It
+    reads that from a table, which lists the staircase of tiles_per_group row by
+    row:
 
         tiles_per_group = [1, 3, 0, 2, 1]             M = 20, tm = 4, G = 5
 
@@ -16,11 +18,11 @@ Concept
         v               0    1    2    3    4    5    6   |  7    8
                        [-- 7 visits, one for each mark --] [ unused ]
 
-    How long is it? The numbers of tiles add up to 7 here, and with other sizes
-    to something else. But a program is compiled for arrays of fixed shapes,
-    and the sizes are not known until it runs: under jit, no shape may depend on
-    a value. So find the largest number of visits that can occur, and always
-    make room for that many:
+    How long is the table? Here the numbers of tiles add up to 7; with other
+    group sizes they add up to something else. But a program is compiled for
+    arrays of fixed shapes, and the sizes aren't known until it runs: under jit,
+    no shape can depend on a value. So find the largest number of visits that
+    can occur, and always make room for that many:
 
         tiles                0         1         2         3         4
         no cut inside    |    0    |    1    |    2    |    3    |    4    |
@@ -29,22 +31,24 @@ Concept
         four cuts inside |  0 : 1  |    1    | 1 : 2 : 3 : 4  |    ...
                               each cut adds one visit, wherever it is
 
-    G groups have G - 1 cuts between them. A cut inside of a tile adds a visit.
-    One on an edge adds none, nor does a second cut in the same place, with an
-    empty group between the two. So M / tm + G - 1 visits are the most, reached
-    only where all groups have rows and each cut is inside of a tile.
-    The waste is small: at most G - 1 unused words of 4 bytes in SMEM.
+    G groups have G - 1 cuts between them. A cut inside a tile adds one visit. A
+    cut on the edge of a tile adds none. Neither does a second cut in the same
+    place, since the group between the two cuts is empty. So there are at most
+    M / tm + G - 1 visits, and that many only if all groups have rows and each
+    cut is inside a tile. The waste is small: at most G - 1 unused words of 4
+    bytes in SMEM.
 
-    `jnp.repeat(a, repeats)` writes a[0] as often as repeats[0] says, then a[1],
-    and so on. Its argument total_repeat_length fixes the length of the result
-    under jit: what is too long is cut off, and what is too short is filled up
-    with the last element of a. No visit of the kernel will read that filling,
-    but its values are legal block indices, so nothing breaks if one does.
+    `jnp.repeat(a, repeats)` writes a[0] repeats[0] times, then a[1] repeats[1]
+    times, and so on. Its argument total_repeat_length fixes the length of the
+    result under jit: a result that is too long is cut off, and one that is too
+    short is padded with the last element of a. The finished kernel never reads
+    this padding, but the padding holds legal block indices, so nothing breaks
+    if a kernel does read it.
 
 Shapes
     name               dtype[dims]
     tiles_per_group    int32[G]        0 for empty groups
-    M, tm              Python ints     rows in all, rows of a tile
+    M, tm              Python ints     rows in total, rows of a tile
     result             int32[V]        V = M / tm + G - 1
 
 Try
@@ -57,7 +61,7 @@ from jaxtyping import Array, Int32
 
 
 def group_ids_spec(tiles_per_group: Int32[Array, "G"], *, M: int, tm: int) -> Int32[Array, "V"]:
-    """What must come back, said the long way: in visit v, how many groups have had theirs?"""
+    """What to return, computed the long way: how many groups are done before visit v?"""
     G = len(tiles_per_group)
     visit = jnp.arange(M // tm + G - 1)[:, None]
     done = jnp.cumsum(tiles_per_group)[None, :] <= visit
@@ -65,14 +69,14 @@ def group_ids_spec(tiles_per_group: Int32[Array, "G"], *, M: int, tm: int) -> In
 
 
 def group_ids_inputs(key, *, G, M, tm, pattern, dtype):
-    """The tiles of G groups. The pattern says where the cuts between them are."""
+    """Numbers of tiles of G groups. `pattern` says where the cuts between the groups are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
     odd = [cut | 1 for cut in cuts]
     offsets = {
         0: [0, *cuts, M],  # anywhere
         1: [0, *(cut // tm * tm for cut in cuts), M],  # on the edges of tiles
         2: [0, *sorted(M // tm // 2 * tm + cut % tm for cut in cuts), M],  # all within one tile
-        # inside of tiles, with empty groups: the first, one in the middle, the last
+        # inside tiles; the first group, one in the middle, and the last are empty
         3: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
         4: [0 if g <= sum(cuts) % G else M for g in range(G)] + [M],  # one group has all rows
     }[pattern]
@@ -84,10 +88,10 @@ def group_ids_inputs(key, *, G, M, tm, pattern, dtype):
 
 
 def group_ids(tiles_per_group: Int32[Array, "G"], *, M: int, tm: int) -> Int32[Array, "V"]:
-    """The group of each visit, with room for as many visits as there can be."""
+    """Return the group of each visit, with room for the largest possible number of visits."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "return the group of each visit: M // tm + G - 1 entries, filled up with the last group"
+        "return the group of each visit: M // tm + G - 1 entries, padded with the last group"
     )
     # END SOLUTION
 

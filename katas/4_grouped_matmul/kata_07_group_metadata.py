@@ -1,19 +1,19 @@
 """Assemble the tables that drive a grouped matmul.
 
 Goal
-    Write group_metadata: from the sizes of G groups, all that the kernel's
-    launch needs, as a tuple (group_offsets, group_ids, m_tile_ids, num_visits).
-    You have written each part in the five katas before; bring them along.
+    Write group_metadata: from the sizes of G groups, compute everything that
+    the kernel's launch needs, as a tuple (group_offsets, group_ids, m_tile_ids,
+    num_visits). You wrote each part in the previous five katas; reuse them.
 
 Concept
-    The tables are the plan of the kernel's work. A grouped matmul of x[M, K]
-    with the weights w[G, K, N] looks up all of it in visit v:
+    The tables are the plan of the kernel's work. In visit v, a grouped matmul
+    of x[M, K] with the weights w[G, K, N] looks up everything in them:
 
         group_ids[v]        which block of the weights to fetch     index map
         m_tile_ids[v]       which tile of x to fetch, and
                             which tile of the result to write       index maps
-        group_offsets[g]    which rows of that tile are the
-                            group's own                             body
+        group_offsets[g]    which rows of that tile belong to
+                            the group                               body
         num_visits          how many steps there are                grid
 
         group_sizes    = [3, 6, 0, 7, 4]              M = 20, tm = 4
@@ -27,31 +27,32 @@ Concept
         m_tile_ids     = [0, 0, 1, 2, 2, 3, 4, 4, 4]
         num_visits     = 7
 
-    Three of them have a length that is known when the program is compiled, V =
-    M / tm + G - 1 at most. The fourth tells how much of it is used, and is a
-    value: an int32 without dims, on the device like the rest, since all is
-    traced. The size of a grid axis on a TPU may be such a value. In launch_masked_store
-    you will use it so, and then the unused entries cost no step.
+    The lengths of the first three are known when the program is compiled: G + 1
+    for the offsets and V = M / tm + G - 1 for the two lists. num_visits says
+    how much of the two lists is used. It is a value, not a Python int: an int32
+    scalar on the device, because everything here is traced. On a TPU, the size
+    of a grid axis can be such a value. launch_masked_store will use it that
+    way, and then the unused entries cost no steps.
 
-    The numbers of tiles per group and of visits per tile add up to the same,
-    as sums over the rows and over the columns of the staircase. That is the
-    first thing to look at where a kernel gets lost: if one of them counts an
-    empty group, or a group on an edge twice, then from there on all visits are
-    about the wrong tile, or the wrong group.
+    tiles_per_group and tile_visits have the same sum, because they count the
+    same staircase by rows and by columns. Check that first when a kernel goes
+    wrong: if one of the two counts an empty group, or counts a group on an edge
+    twice, then all visits from there on have the wrong tile or the wrong group.
 
-    What it costs is small and paid once. With 64 groups and 256 tiles these are
-    64 + 1 offsets and twice 319 words, 2.8 KB of SMEM, beside weights and rows
-    of hundreds of megabytes. All matmuls of a layer that share groups and tm,
-    also those of the backward pass, share the tables.
+    The tables are small, and they are made only once. With 64 groups and 256
+    tiles they hold 64 + 1 offsets and twice 319 words, 2.7 KiB of SMEM. The
+    weights and rows are hundreds of MiB. All matmuls of a layer that have the
+    same groups and the same tm share the tables, including the matmul in the
+    backward pass that computes the gradient of x.
 
 Shapes
     name             dtype[dims]
-    group_sizes      int32[G]        not negative, their sum is M
-    M, tm            Python ints     rows in all, rows of a tile
-    group_offsets    int32[G + 1]    0 first, M last
-    group_ids        int32[V]        behind the last visit: the last group
-    m_tile_ids       int32[V]        behind the last visit: the last tile
-    num_visits       int32, no dims
+    group_sizes      int32[G]        not negative; they sum to M
+    M, tm            Python ints     rows in total, rows of a tile
+    group_offsets    int32[G + 1]    the first is 0, the last is M
+    group_ids        int32[V]        after the last visit: the last group
+    m_tile_ids       int32[V]        after the last visit: the last tile
+    num_visits       int32[]         a scalar
 
 Try
     pytest -k group_metadata          stuck?  kata hint group_metadata
@@ -65,7 +66,7 @@ from jaxtyping import Array, Int32
 def group_metadata_spec(
     group_sizes: Int32[Array, "G"], *, M: int, tm: int
 ) -> tuple[Int32[Array, "G+1"], Int32[Array, "V"], Int32[Array, "V"], Int32[Array, ""]]:
-    """What must come back, said the long way: draw the staircase and list its marks."""
+    """What to return, computed the long way: draw the staircase and list its marks."""
     G, T = len(group_sizes), M // tm
     earlier = jnp.arange(G)[None, :] < jnp.arange(G + 1)[:, None]
     group_offsets = jnp.sum(jnp.where(earlier, group_sizes, 0), axis=1, dtype=jnp.int32)
@@ -78,14 +79,14 @@ def group_metadata_spec(
 
 
 def group_metadata_inputs(key, *, G, M, tm, pattern, dtype):
-    """G sizes that sum to M. The pattern says where the cuts between the groups are."""
+    """G sizes that sum to M. `pattern` says where the cuts between the groups are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
     odd = [cut | 1 for cut in cuts]
     offsets = {
         0: [0, *cuts, M],  # anywhere
         1: [0, *(cut // tm * tm for cut in cuts), M],  # on the edges of tiles
         2: [0, *sorted(M // tm // 2 * tm + cut % tm for cut in cuts), M],  # all within one tile
-        # inside of tiles, with empty groups: the first, one in the middle, the last
+        # inside tiles; the first group, one in the middle, and the last are empty
         3: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
         4: [0 if g <= sum(cuts) % G else M for g in range(G)] + [M],  # one group has all rows
     }[pattern]
@@ -95,10 +96,10 @@ def group_metadata_inputs(key, *, G, M, tm, pattern, dtype):
 def group_metadata(
     group_sizes: Int32[Array, "G"], *, M: int, tm: int
 ) -> tuple[Int32[Array, "G+1"], Int32[Array, "V"], Int32[Array, "V"], Int32[Array, ""]]:
-    """Where the groups lie, and which group and which tile each visit is about."""
+    """Return where the groups begin and end, and the group and the tile of each visit."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "return group_offsets, group_ids, m_tile_ids and num_visits, assembled from the five katas before"
+        "return group_offsets, group_ids, m_tile_ids and num_visits, assembled from the previous five katas"
     )
     # END SOLUTION
 

@@ -1,14 +1,14 @@
-"""Multiply the rows of each group by the group's own matrix, where all groups are alike.
+"""Multiply the rows of each group by the group's own matrix, for groups of equal size.
 
 Goal
-    Write the BlockSpecs of a grouped matmul. The rows of x are sorted by group,
-    M / G rows for each of G groups, and those of group g are multiplied by
-    w[g]. M / G is a multiple of tm. Grid and kernel are given.
+    Write the BlockSpecs of a grouped matmul. The rows of x are sorted by group.
+    Each of the G groups has M / G rows, and the rows of group g are multiplied
+    by w[g]. M / G is a multiple of tm. The grid and the kernel are given.
 
 Concept
-    In a mixture-of-experts layer each row of x is a token and each w[g] an
+    In a mixture-of-experts layer each row of x is a token and each w[g] is an
     expert. Once the rows are sorted, an expert's rows lie together, so a tile
-    of tm rows needs one matrix out of the stack:
+    of tm rows needs only one matrix of the stack:
 
               x [M, K]                          w [G, K, N]
             +----------+
@@ -22,27 +22,27 @@ Concept
             +----------+
         ...
 
-    This is one matmul with one grid, not G of them. Only the copy of w's block
-    has to know that there are groups: the kernel is that of a plain matmul.
+    This is one matmul with one grid, not G of them. The kernel is that of a
+    plain matmul. Only the choice of w's block depends on the groups.
 
-    Why does j, the columns, come first in the grid? A block is fetched when
-    its indices change from one step to the next. With tk = K there is a single
-    k step, and w's block stays where it is through all tiles of a group. With
-    tk = K / 2 the steps go k = 0, 1, 0, 1, ..., and all of w[g] is fetched anew
-    for every tile. Eight experts of 2048 x 2048 in bfloat16 are 67 MB, which
-    takes a v5e 82 us to read; with 8192 rows in 16 tiles it is read
+    Why is j, the index of the columns, first in the grid? A block is fetched
+    when its indices change from one step to the next. With tk = K there is a
+    single k step, and w's block stays in VMEM for all tiles of a group. With
+    tk = K / 2 the steps go k = 0, 1, 0, 1, ..., and all of w[g] is fetched
+    again for every tile. Eight experts of 2048 x 2048 in bfloat16 are 64 MiB,
+    which a v5e reads in 82 µs. With 8192 rows in 16 tiles, the reads of w are:
 
-        tk = 2048    tile by tile: 8 matrices          67 MB    82 us
-        tk = 1024    ...           16 matrices        134 MB   164 us
+        tk = 2048    once per group:  8 matrices     64 MiB     82 µs
+        tk = 1024    once per tile:  16 matrices    128 MiB    164 µs
 
-    The matrix unit needs 349 us for it all, and can hide either. A v6e is 4.7
-    times as fast at multiplying, and only twice as fast at reading: there it
-    shows.
+    The matrix unit of a v5e needs 349 µs for the whole product, so either read
+    can be hidden behind it. A v6e multiplies 4.7 times as fast but reads only
+    twice as fast, so there the difference shows.
 
-    One thing in the kernel is new. The last product is not added to acc_ref to
-    be read back at once, but goes from the matrix unit to o_ref. A `pl.when` is
-    a branch, and the compiler only overlaps what stands in the same one: here
-    rows are stored while others are still being multiplied.
+    One thing in the kernel is new. The last product isn't added to acc_ref only
+    to be read back right away; it is added to what acc_ref holds on its way to
+    o_ref. A `pl.when` is a branch, and the compiler overlaps only work that is
+    in the same branch. Here it stores some rows while it multiplies others.
 
 Shapes
     name      dtype[dims]         memory space   Ref's shape
@@ -51,7 +51,7 @@ Shapes
     o_ref     x.dtype[M, N]       VMEM           (tm, tn)
     acc_ref   float32             VMEM scratch   (tm, tn)
 
-    The grid is (N / tn, M / tm, K / tk), its indices j, i, k.
+    The grid is (N / tn, M / tm, K / tk), with indices j, i, k.
 
 Try
     pytest -k aligned_grouped_matmul          stuck?  kata hint aligned_grouped_matmul
@@ -99,12 +99,12 @@ def aligned_grouped_matmul(
     tk: int = 1024,
     tn: int = 1024,
 ) -> Float[Array, "M N"]:
-    """Launch: a tiled matmul in which each tile of rows finds its matrix in the stack."""
+    """Launch: a tiled matmul in which each tile of rows has its own matrix in the stack."""
     M, K = x.shape
     G, _, N = w.shape
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "x_spec, w_spec and o_spec: which block each step (j, i, k) sees of x, of w and of the result"
+        "define x_spec, w_spec and o_spec: the blocks of x, of w and of the result that step (j, i, k) sees"
     )
     # END SOLUTION
     return pl.pallas_call(

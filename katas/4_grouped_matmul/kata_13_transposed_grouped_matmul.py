@@ -1,19 +1,19 @@
-"""Sum up the gradient of each group's matrix over the rows of the group.
+"""Compute the gradient of each group's matrix by summing over the rows of the group.
 
 Goal
-    Write the body of the kernel that a grouped matmul needs for the gradient of
-    its weights. With y[r] = x[r] @ w[g] for the rows r of group g, and dy the
-    gradient of y,
+    Write the body of the kernel that computes the gradient of a grouped matmul
+    with respect to its weights. If y[r] = x[r] @ w[g] for the rows r of group
+    g, and dy is the gradient of y, then
 
         dw[g] = x[rows of g].T @ dy[rows of g]          [K, N], like w[g]
 
     A group without rows gets zeros. The launch is given. The result has the
-    inputs' dtype; its sums are float32.
+    inputs' dtype, but the sums are in float32.
 
 Concept
-    In the grouped matmul rows were kept apart; now they are what is summed
-    over. M has become the inner dim, so the visits have become the innermost
-    axis of the grid, and what they share is a block of dw[g]:
+    The grouped matmul kept rows apart; here the sum runs over the rows. M is
+    now the inner dimension, so the visits are the innermost axis of the grid,
+    and the visits of one group share a block of dw[g]:
 
         visit            0      1      2      3      4      5      6      7
         group            0      1      1      1      2      3      3      4
@@ -22,25 +22,27 @@ Concept
 
         acc_ref      [dw[0]] [------ dw[1] ------] [dw[2]] [--- dw[3] ---] ...
 
-    Group 2 is empty. In the forward pass it had no visit. Now there is one
-    (group_metadata has visit_empty_groups=True), in the tile where the group
-    would begin: a block that no step writes keeps the bits that were there.
-    There is nothing to multiply in it, though.
+    Group 2 is empty. In the forward pass it had no visit. Here it has one, in
+    the tile where it would begin (group_metadata gets visit_empty_groups=True),
+    because a block that no step writes keeps whatever bits were in memory. This
+    visit has nothing to multiply, though.
 
-    A mask in front of the sum is not the same as one behind it. Rows of others
-    must not be multiplied, and zero is what doesn't count in a sum. But only
-    zero times a number is zero: one token whose activation or gradient has
-    overflowed to inf or NaN may spoil the gradient of its own group, and of no
-    other that happens to share a tile with it. Both x_ref and dy_ref come with
-    rows of other groups, and each may hold such a number.
+    A mask before a sum is not the same as a mask after it. The rows of other
+    groups must not be part of the sum, and a zero adds nothing to a sum. But
+    zero times a value is zero only if the value is finite. If the activation or
+    gradient of a token overflows to inf or NaN, it may spoil the gradient of
+    its own group, but never that of another group that happens to share the
+    tile. Both x_ref and dy_ref contain rows of other groups, and either may
+    contain such a value.
 
-    Nothing is transposed here, neither in HBM nor by you: jax.lax.dot_general
-    is told which dim of each operand is summed over, the rows of both. The
-    matrix unit wants one of them turned, and the compiler does so on the way.
+    Nothing is transposed here, neither in HBM nor in your code. You tell
+    jax.lax.dot_general which dimension of each operand to sum over, here the
+    rows of both. The matrix unit needs one of the operands transposed, and the
+    compiler takes care of that.
 
-    Where does a group begin and end? The tables tell: count its first row, and
-    the first row after it, from the top of this visit's tile. If the first is
-    0 or more, the group begins in this tile.
+    Where does a group begin and end? Use the tables to compute its first row,
+    and the first row after it, counted from the top of this visit's tile. If
+    the first of the two is 0 or more, the group begins in this tile.
 
 Shapes
     name                dtype[dims]              memory space   Ref's shape
@@ -76,16 +78,16 @@ def transposed_grouped_matmul_spec(
 
 
 def transposed_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
-    """Groups as routers make them, and in one case NaN and inf beside another group's rows."""
+    """Group sizes like a router's; in one pattern, NaN and inf next to another group's rows."""
     x_key, dy_key, cut_key = jax.random.split(key, 3)
     x = jax.random.normal(x_key, (M, K))
     dy = jax.random.normal(dy_key, (M, N))
     lowest = (1, 2 * tm, M // 2)[pattern]
     drawn = jax.random.randint(cut_key, (G - 1,), lowest, M).tolist()
     cuts = [row | 1 for row in sorted(drawn)]  # odd: inside a tile
-    if pattern == 0:  # the first, the last and one between them have no rows
+    if pattern == 0:  # the first, the last, and one in between have no rows
         cuts[0], cuts[G // 2], cuts[-1] = 0, cuts[G // 2 - 1], M
-    if pattern == 1:  # three end in the first tile, the next at the end of the second
+    if pattern == 1:  # three groups end in the first tile, the fourth at the end of the second
         cuts[:4] = tm // 8, tm // 2 + 3, tm - 1, 2 * tm
     group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
     if pattern == 2:
@@ -95,13 +97,13 @@ def transposed_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
 
 
 def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
-    """Which group and which tile each visit is about. Given: it is group_metadata's, of kata 07."""
+    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
     G, T = len(group_sizes), M // tm
     group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
     starts, ends = group_offsets[:-1], group_offsets[1:]
     empty = group_sizes == 0
     tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
-    # A tile is visited once, and once more for each group that starts behind its first row.
+    # A tile is visited once, and once more for each group that starts after its first row.
     inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
     tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
     V = T + G - 1
@@ -115,7 +117,7 @@ def transposed_grouped_matmul_kernel(
 ):
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "clear acc_ref where a group begins, add the product of the visit's own rows, store where the group ends"
+        "clear acc_ref where a group begins, add the product of the visit's own rows, and store the sum where the group ends"
     )
     # END SOLUTION
 
@@ -129,7 +131,7 @@ def transposed_grouped_matmul(
     tk: int = 1024,
     tn: int = 1024,
 ) -> Float[Array, "G K N"]:
-    """Launch: for each block of K and N all visits, those of empty groups included."""
+    """Launch: for each block of K and N, all visits, including those of empty groups."""
     M, K = x.shape
     _, N = dy.shape
     (G,) = group_sizes.shape

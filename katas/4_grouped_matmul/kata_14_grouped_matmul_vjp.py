@@ -1,27 +1,28 @@
 """Teach jax.grad to differentiate a grouped matmul that is made of kernels.
 
 Goal
-    Write what stands between two kernels and `jax.grad`: the matrix that the
-    gradient of x has to be multiplied by, and the rule that says which kernel
-    to launch for which gradient. Both kernels are given, the forward one able
-    to sum over the last dim of w. The launch returns y and the gradients dx and
-    dw for a given dy.
+    Write what connects two kernels to `jax.grad`: the block of w that the
+    gradient of x is multiplied by, and the rule that says which kernel computes
+    which gradient. Both kernels are given; the forward kernel can also sum over
+    the last dimension of w. The launch returns y, and the gradients dx and dw
+    for a given dy.
 
 Concept
-    JAX differentiates a program operation by operation. A pallas_call holds
-    stores and predicates, and what it would make of them is no matmul, if it
-    makes anything. `jax.custom_vjp` replaces that by a rule of yours:
+    JAX differentiates a program operation by operation. A pallas_call contains
+    stores and conditionals. If JAX can differentiate it at all, the result
+    isn't an efficient matmul. `jax.custom_vjp` uses your own rule instead:
 
         @jax.custom_vjp
-        def f(a, b): ...                    what f(a, b) is
+        def f(a, b): ...                    computes f(a, b)
 
-        def forward(a, b): ...              the same, and whatever the backward
-                                            pass will need, its *residuals*
+        def forward(a, b): ...              computes the same, plus what the
+                                            backward pass needs: its *residuals*
         def backward(residuals, dy): ...    one gradient per argument of f
 
         f.defvjp(forward, backward)
 
-    An int32 argument, such as group_sizes, has no gradient: None stands for it.
+    An int32 argument, such as group_sizes, has no gradient; its place is taken
+    by None.
 
     Both gradients are grouped matmuls again. For the rows r of group g:
 
@@ -29,20 +30,21 @@ Concept
         dx[r] = dy[r] @ w[g].T        [M, N] by [N, K]     sum over N
         dw[g] = x[rows].T @ dy[rows]  [K, M] by [M, N]     sum over rows of g
 
-    dx takes the forward kernel with w[g] turned over. A transposed copy of w
-    would read and write all experts: 134 MB of traffic for eight of 2048 x 2048
-    in bfloat16, 164 us on a v5e, where dx takes 480. Instead, fetch the block
-    from where it lies, and let the matrix unit sum over its last dim:
+    dx uses the forward kernel with w[g] transposed. To make a transposed copy
+    of w, the device would read and write all experts: 128 MiB of traffic for
+    eight of 2048 x 2048 in bfloat16, 164 µs on a v5e, on top of 480 µs for dx.
+    Instead, fetch each block from where it lies in w, and let the matrix unit
+    sum over the block's last dimension:
 
                      array         the block of step (j, k)        sum over
-        forward      w [G, K, N]   row of blocks k, column j       its dim 0
-        backward     w [G, K, N]   row of blocks ?, column ?       its dim 1
+        forward      w [G, K, N]   row of blocks k, column j       dimension 0
+        backward     w [G, K, N]   row of blocks ?, column ?       dimension 1
 
-    In grouped_matmul tk is the tile of what is summed over, and tn that of the
-    result's columns. Mind what these are called where dx is made.
+    In grouped_matmul, tk is the tile size of the dimension that is summed over,
+    and tn that of the result's columns. Check what these two are for dx.
 
-    What should the residuals be? They are kept until the backward pass comes to
-    this layer, in HBM. Keep what is there anyway; y is not needed at all.
+    What should the residuals be? They stay in HBM until the backward pass gets
+    to this layer. Keep what exists anyway; y isn't needed at all.
 
 Shapes
     name                dtype[dims]         tile
@@ -82,7 +84,7 @@ def grouped_matmul_vjp_spec(
 
 
 def grouped_matmul_vjp_inputs(key, *, M, K, N, G, tm, pattern, dtype):
-    """Sizes as routers make them: groups without rows, several in one tile, one large one."""
+    """Group sizes like a router's: empty groups, several groups in one tile, one large group."""
     x_key, w_key, dy_key, cut_key = jax.random.split(key, 4)
     x = jax.random.normal(x_key, (M, K))
     w = jax.random.normal(w_key, (G, K, N))
@@ -90,22 +92,22 @@ def grouped_matmul_vjp_inputs(key, *, M, K, N, G, tm, pattern, dtype):
     lowest = (1, 2 * tm, M // 2)[pattern]
     drawn = jax.random.randint(cut_key, (G - 1,), lowest, M).tolist()
     cuts = [row | 1 for row in sorted(drawn)]  # odd: inside a tile
-    if pattern == 0:  # the first, the last and one between them have no rows
+    if pattern == 0:  # the first, the last, and one in between have no rows
         cuts[0], cuts[G // 2], cuts[-1] = 0, cuts[G // 2 - 1], M
-    if pattern == 1:  # three end in the first tile, the next at the end of the second
+    if pattern == 1:  # three groups end in the first tile, the fourth at the end of the second
         cuts[:4] = tm // 8, tm // 2 + 3, tm - 1, 2 * tm
     group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
     return x.astype(dtype), w.astype(dtype), group_sizes, dy.astype(dtype)
 
 
 def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
-    """Which group and which tile each visit is about. Given: it is group_metadata's, of kata 07."""
+    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
     G, T = len(group_sizes), M // tm
     group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
     starts, ends = group_offsets[:-1], group_offsets[1:]
     empty = group_sizes == 0
     tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
-    # A tile is visited once, and once more for each group that starts behind its first row.
+    # A tile is visited once, and once more for each group that starts after its first row.
     inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
     tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
     V = T + G - 1
@@ -117,7 +119,7 @@ def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
 def grouped_matmul_kernel(
     group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, w_ref, o_ref, acc_ref, *, w_dim
 ):
-    """Sum over k, store the group's own rows. `w_dim`: the dim of w_ref that is summed over."""
+    """Sum over k, store the group's own rows. `w_dim` is the dimension of w_ref to sum over."""
     visit, k, last = pl.program_id(1), pl.program_id(2), pl.num_programs(2) - 1
 
     def product():
@@ -144,7 +146,7 @@ def grouped_matmul_kernel(
 
 
 def grouped_matmul(x, w, group_sizes, *, tm, tk, tn, transpose_w=False):
-    """Row r of group g times w[g], or its transpose. Tiles: tk of the sum, tn of the columns."""
+    """Multiply row r of group g by w[g] or w[g].T. tk tiles the sum, tn the result's columns."""
     M, K = x.shape
     N = w.shape[1] if transpose_w else w.shape[2]
     group_offsets, group_ids, m_tile_ids, num_visits = group_metadata(group_sizes, M=M, tm=tm)
@@ -162,7 +164,7 @@ def grouped_matmul(x, w, group_sizes, *, tm, tk, tn, transpose_w=False):
     if transpose_w:
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "w_spec and w_dim: the block of w that step (j, visit, k) needs where w's last dim is summed over, and which dim of the block that is"
+            "set w_spec to the block of w that step (j, visit, k) needs when the sum is over w's last dimension, and w_dim to that dimension of the block"
         )
         # END SOLUTION
 
@@ -190,7 +192,7 @@ def grouped_matmul(x, w, group_sizes, *, tm, tk, tn, transpose_w=False):
 def transposed_grouped_matmul_kernel(
     group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, dy_ref, dw_ref, acc_ref
 ):
-    """Sum over the rows of a group, from the tile where it begins to the one where it ends."""
+    """Sum over the rows of a group, from the tile where it begins to the tile where it ends."""
     visit, tm = pl.program_id(2), x_ref.shape[0]
     group, first_row = group_ids_ref[visit], m_tile_ids_ref[visit] * tm
     start = group_offsets_ref[group] - first_row
@@ -217,7 +219,7 @@ def transposed_grouped_matmul_kernel(
 
 
 def transposed_grouped_matmul(x, dy, group_sizes, *, tm, tk, tn):
-    """For each group, x transposed times dy, over its rows: [G, K, N] in blocks of tk x tn."""
+    """For each group, compute x.T @ dy over its rows: [G, K, N], in blocks of (tk, tn)."""
     M, K = x.shape
     _, N = dy.shape
     (G,) = group_sizes.shape
@@ -260,7 +262,7 @@ def grouped_matmul_vjp(
     tk: int = 1024,
     tn: int = 1024,
 ) -> tuple[Float[Array, "M N"], Float[Array, "M K"], Float[Array, "G K N"]]:
-    """Launch: a grouped matmul that can be differentiated, and its gradients for dy."""
+    """Launch: a differentiable grouped matmul, and its gradients for dy."""
 
     @jax.custom_vjp
     def matmul(x, w, group_sizes):
@@ -268,7 +270,7 @@ def grouped_matmul_vjp(
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "define forward and backward, and give both to matmul.defvjp"
+        "define forward and backward, and pass both to matmul.defvjp"
     )
     # END SOLUTION
     y, pullback = jax.vjp(lambda x, w: matmul(x, w, group_sizes), x, w)

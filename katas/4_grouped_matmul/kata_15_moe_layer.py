@@ -1,18 +1,19 @@
 """Assemble a mixture-of-experts layer: route, sort, two grouped matmuls, combine.
 
 Goal
-    Write what stands before and behind the kernels of an expert layer. Each
-    token takes the top_k experts with the largest logits. Its result is the sum
-    of what they make of it, weighted by the softmax of just those logits. The
-    kernels are given:
+    Write what comes before and after the kernels of a mixture-of-experts layer.
+    Each token goes to the top_k experts with the largest logits. Its result is
+    the sum of these experts' outputs, weighted by the softmax over just these
+    logits. The kernels are given:
 
         gate_up     silu(x @ w_gate[e]) * (x @ w_up[e])    one kernel, two sums
         down        hidden @ w_down[e]                     launch_grouped_matmul
 
 Concept
-    The kernels want rows that are sorted by expert. Tokens come in the order of
+    The kernels need rows that are sorted by expert. Tokens come in the order of
     the text, and each has chosen top_k experts, so there are M = T * top_k rows
-    to make: one for each *choice*. With four tokens, three experts, top_k = 2:
+    to make, one for each *choice*. With four tokens, three experts and
+    top_k = 2:
 
         token            0       1       2       3
         its experts     2  0    0  1    2  1    0  2
@@ -23,25 +24,26 @@ Concept
         rows of x       0  1  3    1  2    0  2  3
         group_sizes        3        2         3
 
-    That order is all there is to routing. It says which row of x goes where,
-    and read backwards, where the result of a choice has come to lie. A
-    permutation p, with p[n] the choice in row n, is undone by its inverse: the
-    one that has n in place p[n].
+    This order is all that routing needs. It says which row of x goes where.
+    Read backward, it says where the result of each choice is. To undo a
+    permutation p, where p[n] is the choice in row n, use its inverse: the
+    permutation that has n in place p[n].
 
-    Dispatch has also been written as a matmul with a matrix of zeros and ones,
-    [M, T]. For 4096 tokens of 2048 numbers and top_k = 2 that is 137 Gflop, as
-    much as gate and up together with F = 2048, to copy rows from one place to
-    another. A gather moves them for the price of the bytes.
+    Some layers dispatch tokens with a matmul by an [M, T] matrix of zeros and
+    ones. For 4096 tokens of 2048 numbers each and top_k = 2, that takes 137
+    Gflop, as much as gate and up together with F = 2048, only to copy rows. A
+    gather copies them for the price of the bytes that it moves.
 
-    The router's arithmetic stays in float32. top_k compares logits, and
-    rounded to bfloat16 two of them are easily equal; the weights of a token
-    must add up to 1. M numbers per step are nothing beside M rows.
+    The router computes in float32. top_k compares logits, and two logits that
+    are rounded to bfloat16 are easily equal; also, the weights of a token must
+    add up to 1. These are M numbers, next to nothing compared to M rows.
 
     Why one kernel for gate and up? They read the same x, and silu(gate) * up
-    needs nothing but the two sums, which lie in VMEM. With M = 8192, F = 2048 in
-    bfloat16 two kernels and a product write and read 134 MB more: 164 us on a
-    v5e. The product of all that, hidden, has the rows' order, and so does the
-    result of down. Only then are the choices of one token brought together.
+    needs nothing but the two sums, which are in VMEM. With M = 8192, F = 2048
+    and bfloat16, two kernels and a separate product would write and read
+    128 MiB more: 164 µs on a v5e. The kernel's result, hidden, has its rows in
+    sorted order, and so does the result of down. Only after that are the
+    choices of one token brought together.
 
 Shapes
     name             dtype[dims]                         tile
@@ -72,7 +74,7 @@ def moe_layer_spec(
     *,
     top_k: int,
 ) -> Float[Array, "T D"]:
-    """What the layer must compute, in plain jax.numpy: every token by every expert."""
+    """What the layer must compute, in plain jax.numpy: send every token to every expert."""
     top_logits, experts = jax.lax.top_k(logits, top_k)
     weights = jax.nn.softmax(top_logits, axis=1)
     every_y = (jax.nn.silu(x @ w_gate) * (x @ w_up)) @ w_down
@@ -81,7 +83,7 @@ def moe_layer_spec(
 
 
 def moe_layer_inputs(key, *, T, D, F, E, dtype):
-    """Experts of different popularity, one with no tokens at all; no logits close to each other."""
+    """Experts of different popularity, one without tokens; no two logits of a token are close."""
     x_key, logits_key, *w_keys = jax.random.split(key, 5)
     x = jax.random.normal(x_key, (T, D))
     shapes = (E, D, F), (E, D, F), (E, F, D)
@@ -96,13 +98,13 @@ def moe_layer_inputs(key, *, T, D, F, E, dtype):
 
 
 def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
-    """Which group and which tile each visit is about. Given: it is group_metadata's, of kata 07."""
+    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
     G, T = len(group_sizes), M // tm
     group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
     starts, ends = group_offsets[:-1], group_offsets[1:]
     empty = group_sizes == 0
     tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
-    # A tile is visited once, and once more for each group that starts behind its first row.
+    # A tile is visited once, and once more for each group that starts after its first row.
     inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
     tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
     V = T + G - 1
@@ -112,7 +114,7 @@ def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
 
 
 def own_rows(group_offsets_ref, group_ids_ref, m_tile_ids_ref, shape):
-    """Which rows of the visit's tile belong to its group: a mask of the tile's shape."""
+    """Return a mask of the tile's shape: the rows that belong to the visit's group."""
     visit = pl.program_id(1)
     group = group_ids_ref[visit]
     row = m_tile_ids_ref[visit] * shape[0] + jax.lax.broadcasted_iota(jnp.int32, shape, 0)
@@ -130,7 +132,7 @@ def gate_up_kernel(
     gate_acc_ref,
     up_acc_ref,
 ):
-    """silu(x times gate) * (x times up), in the group's own rows."""
+    """Store silu(x @ gate) * (x @ up) in the group's own rows."""
     k, last = pl.program_id(2), pl.num_programs(2) - 1
 
     def products():
@@ -158,7 +160,7 @@ def gate_up_kernel(
 
 
 def down_kernel(group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, w_ref, o_ref, acc_ref):
-    """x times w, in the group's own rows."""
+    """Store x @ w in the group's own rows."""
     k, last = pl.program_id(2), pl.num_programs(2) - 1
 
     def product():
@@ -180,7 +182,7 @@ def down_kernel(group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, w_ref, 
 
 
 def grouped(kernel, x, *ws, group_sizes, tm, tk, tn):
-    """Launch: x[M, K], sorted by group, with one or more w[G, K, N]; a sum in VMEM for each."""
+    """Launch: x[M, K], sorted by group, times one or more w[G, K, N]; one sum in VMEM for each."""
     (M, K), N = x.shape, ws[0].shape[2]
     group_offsets, group_ids, m_tile_ids, num_visits = group_metadata(group_sizes, M=M, tm=tm)
 
@@ -222,12 +224,12 @@ def moe_layer(
     td: int = 2048,
     tf: int = 512,
 ) -> Float[Array, "T D"]:
-    """The layer. T * top_k is a multiple of tm."""
+    """The whole layer. T * top_k is a multiple of tm."""
     T, D = x.shape
     E = len(w_gate)
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "sorted_x and group_sizes: one row for each choice of a token, sorted by expert, and how many rows each expert gets"
+        "define sorted_x, with one row for each choice of a token, sorted by expert, and group_sizes, the number of rows of each expert"
     )
     # END SOLUTION
     hidden = grouped(
@@ -236,7 +238,7 @@ def moe_layer(
     sorted_y = grouped(down_kernel, hidden, w_down, group_sizes=group_sizes, tm=tm, tk=tf, tn=td)
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "bring the rows of sorted_y back into the order of the choices, and return each token's weighted sum"
+        "put the rows of sorted_y back into the order of the choices, and return each token's weighted sum"
     )
     # END SOLUTION
 

@@ -1,14 +1,16 @@
 """Count the tiles that each group of rows touches.
 
 Goal
-    Write tiles_per_group: in how many tiles of tm rows does each group have
-    rows? The groups are given by sizes and offsets. M is a multiple of tm.
+    Write tiles_per_group: for each group, count the tiles of tm rows in which
+    it has rows. The groups are given by their sizes and offsets. M is a
+    multiple of tm.
 
 Concept
-    The kernel will move tiles of tm rows, a copy each. Groups don't care: they
-    begin and end anywhere. If a tile holds rows of two groups it is multiplied
-    twice, once by the weights of each, so work is counted in *visits*: one for
-    each pair of a group and a tile in which it has rows. With M = 20, tm = 4:
+    The kernel will copy x in tiles of tm rows. Groups ignore the tiles: they
+    begin and end anywhere. A tile that holds rows of two groups is multiplied
+    twice, once by the weights of each group. So work is counted in *visits*:
+    one for each pair of a group and a tile in which the group has rows. With
+    M = 20 and tm = 4:
 
         group_sizes   = [3, 6, 0, 7, 4]
         group_offsets = [0, 3, 9, 9, 16, 20]
@@ -24,28 +26,28 @@ Concept
                          3       .    .    x    x    .          2
                          4       .    .    .    .    x          1
 
-    The marks go down and to the right, like a staircase. This kata counts along
-    its rows, and tile_visits will count along its columns; the tables for the
-    kernel are nothing but a list of the marks.
+    The marks go down and to the right, like a staircase. This kata counts the
+    marks in each row of the staircase, and tile_visits will count the marks in
+    each column. The kernel's tables are simply a list of all marks.
 
-    How many tiles a group touches is no matter of its size alone. Group 1 has
-    6 rows, which would fit in two tiles, but they lie in three, since it begins
-    and ends inside of one. Group 3 is longer and touches two. At worst, a group
-    of two rows touches two tiles. So look at where a group's first tile begins
-    and where its last one ends, rather than at how long it is.
+    The size of a group alone doesn't tell how many tiles it touches. Group 1
+    has 6 rows, which would fit in two tiles, but they lie in three, because the
+    group begins and ends inside a tile. Group 3 is longer and touches two. Even
+    a group of two rows can touch two tiles. So look at where a group's first
+    tile begins and where its last tile ends, rather than at how long it is.
 
-    Two cases deserve a look before you are done. A group that ends at an edge
-    has no rows in the tile behind that edge. And an empty group touches nothing,
-    also where its offset is in the middle of a tile, as that of group 2 is.
+    Check two cases before you are done. A group that ends on the edge of a tile
+    has no rows in the tile after that edge. And an empty group touches no tile,
+    even if its offset is in the middle of one, like the offset of group 2.
 
-    In integer arithmetic, a // tm rounds down for all a that occur here. To round
-    up, there is (a + tm - 1) // tm. A quotient by / is a float32, whose 24 bits
-    stop telling rows apart beyond 16.8 million.
+    In integer arithmetic, a // tm rounds down; no a is negative here. To round
+    up, write (a + tm - 1) // tm. The operator / returns a float32, whose 24
+    bits of precision can't distinguish all rows beyond 16.8 million.
 
 Shapes
     name             dtype[dims]
-    group_sizes      int32[G]        not negative, their sum is M
-    group_offsets    int32[G + 1]    0 first, M last
+    group_sizes      int32[G]        not negative; they sum to M
+    group_offsets    int32[G + 1]    the first is 0, the last is M
     tm               a Python int    rows of a tile
     result           int32[G]
 
@@ -61,7 +63,7 @@ from jaxtyping import Array, Int32
 def tiles_per_group_spec(
     group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, M: int, tm: int
 ) -> Int32[Array, "G"]:
-    """What must come back, said the long way: draw the staircase, count its rows' marks."""
+    """What to return, computed the long way: draw the staircase, count the marks in each row."""
     starts, ends = group_offsets[:-1, None], group_offsets[1:, None]
     tile = jnp.arange(M // tm)[None, :]
     touches = jnp.maximum(starts, tile * tm) < jnp.minimum(ends, (tile + 1) * tm)
@@ -69,14 +71,14 @@ def tiles_per_group_spec(
 
 
 def tiles_per_group_inputs(key, *, G, M, tm, pattern, dtype):
-    """Sizes and offsets of G groups. The pattern says where the cuts between them are."""
+    """Sizes and offsets of G groups. `pattern` says where the cuts between them are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
     odd = [cut | 1 for cut in cuts]
     offsets = {
         0: [0, *cuts, M],  # anywhere
         1: [0, *(cut // tm * tm for cut in cuts), M],  # on the edges of tiles
         2: [0, *sorted(M // tm // 2 * tm + cut % tm for cut in cuts), M],  # all within one tile
-        # inside of tiles, with empty groups: the first, one in the middle, the last
+        # inside tiles; the first group, one in the middle, and the last are empty
         3: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
         4: [0 if g <= sum(cuts) % G else M for g in range(G)] + [M],  # one group has all rows
     }[pattern]
@@ -87,7 +89,7 @@ def tiles_per_group_inputs(key, *, G, M, tm, pattern, dtype):
 def tiles_per_group(
     group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, tm: int
 ) -> Int32[Array, "G"]:
-    """How many tiles of tm rows hold rows of each group."""
+    """Return, for each group, the number of tiles of tm rows in which it has rows."""
     # BEGIN SOLUTION
     first_tile = group_offsets[:-1] // tm
     tiles_end = (group_offsets[1:] + tm - 1) // tm

@@ -1,13 +1,14 @@
 """Count how often each tile is visited.
 
 Goal
-    Write tile_visits: in each tile of tm rows, how many groups have rows? The
-    groups are given by sizes and offsets, as in tiles_per_group, and M is a
-    multiple of tm.
+    Write tile_visits: for each tile of tm rows, count the groups that have rows
+    in it. The groups are given by their sizes and offsets, as in
+    tiles_per_group, and M is a multiple of tm.
 
 Concept
-    The same staircase as before, with its marks counted along the columns. This
-    is what each tile of x, and of the result, is in for:
+    This is the same staircase as before, but now the marks are counted column
+    by column. The counts say how often each tile of x, and of the result, is
+    visited:
 
         group_sizes   = [3, 6, 0, 7, 4]               M = 20, tm = 4
         group_offsets = [0, 3, 9, 9, 16, 20]
@@ -24,33 +25,32 @@ Concept
 
         tile_visits           2         1         2         1         1
 
-    To draw all of it would take G * M / tm marks, which grows with both: 16,384
-    for 64 experts and 256 tiles. All that matters is where groups begin. The
-    first row of a tile belongs to some group, since the groups leave no gap:
-    one visit. Further visits are due to groups that begin behind that row, one
-    for each. A group that begins just on the edge is the first visit and must
-    not be counted again; one that is empty isn't counted at all.
+    Drawing the whole staircase takes G * M / tm marks: 16,384 for 64 experts
+    and 256 tiles. But all that matters is where the groups begin. The first row
+    of a tile belongs to some group, because the groups leave no gaps: that is
+    one visit. Each group that begins after that row adds one more visit. A
+    group that begins exactly on the edge is the tile's first visit and must not
+    be counted again. An empty group isn't counted at all.
 
-    What remains is a histogram: how many such groups begin in tile 0, in tile
-    1, and so on? `jnp.bincount(i, length=T)` counts how often each number from
-    0 to T - 1 occurs in i. It adds 1 at T counters, at the places that i names.
-    Without length it would make as many counters as the largest number asks
-    for, and that is again a shape that depends on values.
+    What remains is a histogram: how many of these groups begin in tile 0, how
+    many in tile 1, and so on? `jnp.bincount(i, length=T)` counts how often each
+    number from 0 to T - 1 occurs in i: for each number in i, it adds 1 to the
+    counter at that place. Without length, it would need one counter for each
+    number up to the largest, and that is again a shape that depends on values.
 
-    Under jit, groups that are not to be counted cannot be dropped from i either:
-    the list would become shorter, by how much is not known, and so i keeps its
-    G entries. There is another way out, and it is used wherever lists are
-    uneven: send what you don't want to a place that doesn't exist. An update
-    of a counter past the end of an array is ignored in JAX, here as in
-    x.at[i].add(1). (Not so one before its beginning. -1 is the last, and
-    bincount takes it for 0.)
+    Under jit, you can't remove groups from i either: the list would become
+    shorter, and nobody knows by how much. So i keeps its G entries. The usual
+    trick for lists of unknown length is to send the entries that you don't want
+    to a place that doesn't exist. JAX ignores an update past the end of an
+    array, here as in x.at[i].add(1). (It doesn't ignore an update before the
+    beginning: in x.at[i], -1 is the last element, and bincount treats it as 0.)
 
 Shapes
     name             dtype[dims]
-    group_sizes      int32[G]        not negative, their sum is M
-    group_offsets    int32[G + 1]    0 first, M last
-    M, tm            Python ints     rows in all, rows of a tile
-    result           int32[T]        T = M / tm, each at least 1
+    group_sizes      int32[G]        not negative; they sum to M
+    group_offsets    int32[G + 1]    the first is 0, the last is M
+    M, tm            Python ints     rows in total, rows of a tile
+    result           int32[T]        T = M / tm; each is at least 1
 
 Try
     pytest -k tile_visits          stuck?  kata hint tile_visits
@@ -64,7 +64,7 @@ from jaxtyping import Array, Int32
 def tile_visits_spec(
     group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, M: int, tm: int
 ) -> Int32[Array, "T"]:
-    """What must come back, said the long way: draw the staircase, count its columns' marks."""
+    """What to return, computed the long way: draw the staircase, count each column's marks."""
     starts, ends = group_offsets[:-1, None], group_offsets[1:, None]
     tile = jnp.arange(M // tm)[None, :]
     touches = jnp.maximum(starts, tile * tm) < jnp.minimum(ends, (tile + 1) * tm)
@@ -72,14 +72,14 @@ def tile_visits_spec(
 
 
 def tile_visits_inputs(key, *, G, M, tm, pattern, dtype):
-    """Sizes and offsets of G groups. The pattern says where the cuts between them are."""
+    """Sizes and offsets of G groups. `pattern` says where the cuts between them are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
     odd = [cut | 1 for cut in cuts]
     offsets = {
         0: [0, *cuts, M],  # anywhere
         1: [0, *(cut // tm * tm for cut in cuts), M],  # on the edges of tiles
         2: [0, *sorted(M // tm // 2 * tm + cut % tm for cut in cuts), M],  # all within one tile
-        # inside of tiles, with empty groups: the first, one in the middle, the last
+        # inside tiles; the first group, one in the middle, and the last are empty
         3: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
         4: [0 if g <= sum(cuts) % G else M for g in range(G)] + [M],  # one group has all rows
     }[pattern]
@@ -90,7 +90,7 @@ def tile_visits_inputs(key, *, G, M, tm, pattern, dtype):
 def tile_visits(
     group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, M: int, tm: int
 ) -> Int32[Array, "T"]:
-    """How many groups have rows in each tile."""
+    """Return the number of groups that have rows in each tile."""
     # BEGIN SOLUTION
     T = M // tm
     starts = group_offsets[:-1]

@@ -1,16 +1,17 @@
 """Write only your own rows of a tile that two groups share.
 
 Goal
-    Each group of rows has a bias of its own: row r of group g becomes
+    Each group of rows has its own bias: row r of group g becomes
     x[r] + bias[g]. Write the store of the kernel. The launch is given: it makes
-    one visit for each pair of a tile and a group that has rows in it, and
-    hands you the tile with that group's bias already added, to all its rows.
+    one visit for each pair of a tile and a group that has rows in the tile. In
+    each visit, the body has already added that group's bias to all rows of the
+    tile; the sum is y.
 
 Concept
-    Copies and registers want whole tiles, while groups begin and end where the
-    router has put them. So neighbours meet inside of a tile, and each of them
-    is served by a visit of its own, which may change its own rows only. With
-    M = 20, tm = 4 and group_sizes = [3, 6, 0, 7, 4], as in the katas before:
+    Copies and registers work on whole tiles, but groups begin and end wherever
+    the router has put them. So two neighboring groups can meet inside a tile.
+    Each of them then gets its own visit, which may change only its own rows.
+    With M = 20, tm = 4 and group_sizes = [3, 6, 0, 7, 4], as in earlier katas:
 
         visit            0      1      2      3      4      5      6
         group_ids        0      1      1      1      3      3      4
@@ -18,28 +19,28 @@ Concept
 
         writes rows     0-2     3     4-7     8     9-11  12-15  16-19
 
-    From revisit_bug you know how an output block lives: as long as steps with
-    the same block indices follow each other, they see the same buffer, and it
-    goes to HBM once, after the last of them. The tables of group_metadata never
-    go back to a tile that they have left, so you may rely on that here:
+    From revisit_bug you know how an output block behaves: consecutive steps
+    with the same block indices see the same buffer, and the buffer is copied to
+    HBM once, after the last of these steps. The tables of group_metadata never
+    return to a tile that they have left, so you can rely on that here:
 
         o_ref is        [-- tile 0 --][tile 1][-- tile 2 --][tile 3][tile 4]
         copied to HBM                ^       ^             ^       ^       ^
 
-    What belongs to nobody yet is another matter. A buffer isn't cleared when a
-    tile begins: the rows of groups that come later hold whatever was there, NaN
-    in the strict interpreter. Think about what has to become of them in this
-    visit, and who will care; and about what has to become of rows that an
-    earlier visit has written. Remember from ragged_tail what can be done with a
-    NaN, and what cannot.
+    What about the rows of other groups? A buffer isn't cleared when a tile
+    begins. Rows of later groups hold whatever was in memory, which is NaN in
+    the strict interpreter. What should this visit do with them, and does their
+    value matter to anyone? And what should it do with rows that an earlier
+    visit has written? Remember from ragged_tail what you can do with a NaN and
+    what you can't.
 
-    The tables count rows from the top of x, a tile counts its own from 0. And
-    they are in SMEM: reading a word takes a scalar index, an int32 as it comes
-    from program_id or from another word.
+    The tables count rows from the top of x; a tile counts its rows from 0. The
+    tables are in SMEM: you read them one word at a time, with a scalar int32
+    index, such as the result of program_id or a word of another table.
 
-    A neighbour's rows are kept at next to no cost. o_ref is in VMEM, where
-    reading it and picking from it take less time than the copies of x and of
-    the result, which go on meanwhile.
+    Keeping a neighbor's rows costs almost nothing. o_ref is in VMEM, and
+    reading it and selecting from it takes less time than the copies of x and of
+    the result, which run at the same time.
 
 Shapes
     name                dtype[dims]        memory space   block
@@ -47,11 +48,11 @@ Shapes
     group_ids_ref       int32[V]           SMEM           all of it
     m_tile_ids_ref      int32[V]           SMEM           all of it
     x_ref               x.dtype[M, N]      VMEM           (tm, tn), a tile
-    bias_ref            x.dtype[G, 1, N]   VMEM           (1, tn), a group's
+    bias_ref            x.dtype[G, 1, N]   VMEM           (1, tn), of one group
     o_ref               x.dtype[M, N]      VMEM           (tm, tn), a tile
 
-    The grid is (N / tn, V), V = M / tm + G - 1. Visits that are not needed come
-    last and bring the last group to the last tile, which does no harm.
+    The grid is (N / tn, V), V = M / tm + G - 1. Unused visits come last. They
+    bring the last group to the last tile again, which does no harm.
 
 Try
     pytest -k masked_store          stuck?  kata hint masked_store
@@ -85,9 +86,9 @@ def masked_store_inputs(key, *, G, M, N, tm, pattern, dtype):
     cuts = sorted(jax.random.randint(cut_key, (G - 1,), 0, M).tolist())
     odd = [cut | 1 for cut in cuts]
     offsets = {
-        0: [0, M // tm // 2 * tm, *odd[1:], M],  # inside of tiles, but one on an edge
+        0: [0, M // tm // 2 * tm, *odd[1:], M],  # inside tiles, except for one on an edge
         1: [0, *(M // tm // 2 * tm + 1 + cut % (tm - 1) for cut in cuts), M],  # all in one tile
-        # inside of tiles, with empty groups: the first, one in the middle, the last
+        # inside tiles; the first group, one in the middle, and the last are empty
         2: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
     }[pattern]
     offsets = sorted(offsets)
@@ -125,7 +126,7 @@ def masked_store(
     tm: int = 512,
     tn: int = 512,
 ) -> Float[Array, "M N"]:
-    """Launch: for each block of columns all visits, those that are not needed included."""
+    """Launch: for each block of columns, all visits, including the unused ones."""
     M, N = x.shape
     (V,) = group_ids.shape
 

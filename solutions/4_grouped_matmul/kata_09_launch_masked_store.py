@@ -1,20 +1,20 @@
-"""Write the launch that scalar-prefetched tables drive.
+"""Write a launch that is driven by scalar-prefetched tables.
 
 Goal
-    The kernel is masked_store's, solved. Write its whole launch: tables, grid,
-    BlockSpecs, result. Make as many steps along the visits as there are visits:
-    num_visits, an int32 that is computed on the device, tells how many.
+    The kernel is the one of masked_store, already solved. Write its whole
+    launch: tables, grid, BlockSpecs and result. Make num_visits steps along the
+    visits; num_visits is an int32 scalar that is computed on the device.
 
 Concept
-    A launch without tables takes grid, in_specs, out_specs and scratch_shapes as
-    they are. With tables they go into a grid_spec, which takes their place:
+    A launch without tables takes grid, in_specs, out_specs and scratch_shapes
+    directly. With tables, these go into a grid_spec instead:
 
         pl.pallas_call(
             kernel,
             grid_spec=pltpu.PrefetchScalarGridSpec(
                 num_scalar_prefetch=...,   how many operands are tables?
                 grid=...,
-                in_specs=[...],            one for each further operand
+                in_specs=[...],            one for each of the other operands
                 out_specs=...,
                 scratch_shapes=[...],      if there are any
             ),
@@ -23,38 +23,38 @@ Concept
         )(tables first, then the operands of in_specs)
 
     Tables have no BlockSpec: they are copied whole, before the first step. But
-    every index map gets their Refs, after the grid indices and in the order of
-    the operands, and so does the body, before all others.
+    every index map receives their Refs, after the grid indices and in the order
+    of the operands. The body receives them too, before all other Refs.
 
-    What is new is the grid. Its sizes have been Python ints so far, known when
-    the kernel was compiled. They may also be values of the program, an int32
-    without dims each. A grid is a loop of the scalar unit, which compares a
-    counter with a bound in either case; only the size of a Ref has to be
-    known in advance. The visits need that. V = M / tm + G - 1 is room for the
-    worst case, of which num_visits are used:
+    The new part is the grid. So far its sizes have been Python ints, known when
+    the kernel is compiled. They can also be int32 scalars that the program
+    computes. A grid is a loop on the scalar unit, which compares a counter with
+    a bound either way; only the shapes of Refs have to be known in advance. The
+    tables have room for the worst case, V = M / tm + G - 1 visits, but only
+    num_visits of them are used:
 
         v                0    1    2    3    4    5    6  |  7    8
         group_ids        0    1    1    1    3    3    4  |  4    4
         m_tile_ids       0    0    1    2    2    3    4  |  4    4
                         [------- num_visits = 7 --------]   no step
 
-    A step that changes nothing isn't free: it computes all of a tile. In a
-    grouped matmul that is a full product of blocks, as dear as any. With 64
-    experts of equal size on 256 tiles, 63 of 319 steps would be wasted, a fifth.
+    A step that changes nothing isn't free: it computes a whole tile. In a
+    grouped matmul that is a full product of blocks, as expensive as any. With
+    64 experts of equal size on 256 tiles, 63 of 319 steps would be wasted.
 
-    For the order of the axes, think of what is fetched and of what is written.
-    Visits of one tile must follow each other without a gap, and there are several
-    blocks of columns. On which axis the body expects the visits, it says itself.
+    To choose the order of the axes, think about what is fetched and what is
+    written. The visits of one tile must follow each other without a gap, and
+    there are several blocks of columns. The body shows which axis is which.
 
 Shapes
     name            dtype[dims]        block
     group_offsets   int32[G + 1]       a table
     group_ids       int32[V]           a table
     m_tile_ids      int32[V]           a table
-    x               x.dtype[M, N]      (tm, tn): of the visit's tile
-    bias            x.dtype[G, 1, N]   (1, tn): of the visit's group, 2 dims
-    result          x.dtype[M, N]      (tm, tn): of the visit's tile
-    num_visits      int32, no dims     not an operand
+    x               x.dtype[M, N]      (tm, tn), of the visit's tile
+    bias            x.dtype[G, 1, N]   (1, tn), of the visit's group; 2-D Ref
+    result          x.dtype[M, N]      (tm, tn), of the visit's tile
+    num_visits      int32[]            not an operand
 
 Try
     pytest -k launch_masked_store          stuck?  kata hint launch_masked_store
@@ -89,9 +89,9 @@ def launch_masked_store_inputs(key, *, G, M, N, tm, pattern, dtype):
     cuts = sorted(jax.random.randint(cut_key, (G - 1,), 0, M).tolist())
     odd = [cut | 1 for cut in cuts]
     offsets = {
-        0: [0, M // tm // 2 * tm, *odd[1:], M],  # inside of tiles, but one on an edge
-        1: [0] * (G // 2) + [M - 1] * (G - G // 2) + [M],  # most are empty
-        # inside of tiles, with empty groups: the first, one in the middle, the last
+        0: [0, M // tm // 2 * tm, *odd[1:], M],  # inside tiles, except for one on an edge
+        1: [0] * (G // 2) + [M - 1] * (G - G // 2) + [M],  # most groups are empty
+        # inside tiles; the first group, one in the middle, and the last are empty
         2: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
     }[pattern]
     offsets = sorted(offsets)
@@ -111,7 +111,7 @@ def launch_masked_store_inputs(key, *, G, M, N, tm, pattern, dtype):
 def launch_masked_store_kernel(
     group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, bias_ref, o_ref
 ):
-    """Add the group's bias in the group's rows. Given, and to be left as it is."""
+    """Add the group's bias to the group's rows. Given; don't change it."""
     visit = pl.program_id(1)
     group = group_ids_ref[visit]
     first_row = m_tile_ids_ref[visit] * o_ref.shape[0]
@@ -131,7 +131,7 @@ def launch_masked_store(
     tm: int = 512,
     tn: int = 512,
 ) -> Float[Array, "M N"]:
-    """Launch: for each block of columns, the visits that are needed."""
+    """Launch: for each block of columns, only the visits that are used."""
 
     # BEGIN SOLUTION
     def tile(j, visit, group_offsets_ref, group_ids_ref, m_tile_ids_ref):

@@ -1,16 +1,16 @@
-"""Multiply groups of rows by their own matrices, however many rows each group has.
+"""Multiply groups of rows by their own matrices, for groups of any size.
 
 Goal
     Write the body of a grouped matmul for groups of any size: row r of group g
-    becomes x[r] @ w[g]. Some groups are empty, many end inside a tile. The
-    launch is given: it makes the tables with group_metadata, and its index maps
-    bring you, for each visit and each k, a block of x and one of the group's w.
+    becomes x[r] @ w[g]. Some groups are empty, and many end inside a tile. The
+    launch is given: it makes the tables with group_metadata. For each visit and
+    each k, its index maps fetch a block of x and a block of the group's w.
 
 Concept
-    A router doesn't deal out tokens evenly. Padding each group to whole tiles
-    would, but that takes a copy of x, half a tile longer for each expert, and
-    it has to be undone. The visits leave x where it is. With M = 20, tm = 4,
-    group_sizes = [3, 6, 0, 7, 4] and two k steps:
+    A router doesn't distribute tokens evenly. You could pad each group to whole
+    tiles, but that takes a copy of x with about half a tile of extra rows per
+    expert, and the padding has to be removed again. Visits leave x where it is.
+    With M = 20, tm = 4, group_sizes = [3, 6, 0, 7, 4] and two k steps:
 
         visit            0      1      2      3      4      5      6
         k               0  1   0  1   0  1   0  1   0  1   0  1   0  1
@@ -18,20 +18,23 @@ Concept
         w               w[0]   w[1]   w[1]   w[1]   w[3]   w[3]   w[4]
         writes rows     0-2     3     4-7     8     9-11   12-15  16-19
 
-    Two things you have written before meet here, and live for different times.
-    acc_ref belongs to a visit: it holds a sum over k and starts anew with each.
-    o_ref belongs to a tile: visits 3 and 4 see the same buffer, each fills in
-    its own rows, and it goes to HBM after visit 4.
+    This kata combines two things that you have written before, and they live
+    for different lengths of time. acc_ref belongs to a visit: it holds a sum
+    over k, and every visit starts a new sum. o_ref belongs to a tile: visits 3
+    and 4 see the same buffer, each fills in its own rows, and the buffer is
+    copied to HBM after visit 4.
 
-    The matrix unit multiplies whole tiles: in visit 1 three rows out of four
-    are multiplied for nothing. Which rows count is decided by the store, once
-    per visit. Masking x instead, in each k step, would be as right. But the
-    rows of the others would then come out as zeros, and something would still
-    have to keep these from overwriting what is there.
+    The matrix unit multiplies whole tiles: in visit 1, three of the four rows
+    are multiplied for nothing. The store decides which rows count, once per
+    visit. You could mask x in each k step instead, and the group's own rows
+    would still be right. But the rows of other groups would then come out as
+    zeros, and you would still have to keep these zeros from overwriting what is
+    already in o_ref.
 
-    The mask is free. The vector unit, which makes it, has little else to do:
-    eight experts of 2048 x 2048 and 8192 rows in bfloat16, tiles of 512 x 1024
-    x 1024, are predicted to take a v5e 480.0 us with it and 479.9 us without.
+    The mask costs almost nothing, because the vector unit, which computes it,
+    has little else to do. For eight experts of 2048 x 2048, 8192 rows in
+    bfloat16 and tiles of 512 x 1024 x 1024, the predicted time on a v5e is
+    480.0 µs with the mask and 479.9 µs without it.
 
 Shapes
     name                dtype[dims]              memory space   Ref's shape
@@ -59,36 +62,36 @@ from jaxtyping import Array, Float, Int32
 def ragged_grouped_matmul_spec(
     x: Float[Array, "M K"], w: Float[Array, "G K N"], group_sizes: Int32[Array, "G"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy: every row by every w, and its own kept."""
+    """What the kernel must compute, in plain jax.numpy: x @ w for every w, then pick each row's."""
     M, G = len(x), len(w)
     group_of_row = jnp.repeat(jnp.arange(G), group_sizes, total_repeat_length=M)
     return jnp.take_along_axis(x @ w, group_of_row[None, :, None], axis=0)[0]
 
 
 def ragged_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
-    """Sizes as routers make them: groups without rows, several in one tile, one large one."""
+    """Group sizes like a router's: empty groups, several groups in one tile, one large group."""
     x_key, w_key, cut_key = jax.random.split(key, 3)
     x = jax.random.normal(x_key, (M, K))
     w = jax.random.normal(w_key, (G, K, N))
     lowest = (1, 2 * tm, M // 2)[pattern]
     drawn = jax.random.randint(cut_key, (G - 1,), lowest, M).tolist()
     cuts = [row | 1 for row in sorted(drawn)]  # odd: inside a tile
-    if pattern == 0:  # the first, the last and one between them have no rows
+    if pattern == 0:  # the first, the last, and one in between have no rows
         cuts[0], cuts[G // 2], cuts[-1] = 0, cuts[G // 2 - 1], M
-    if pattern == 1:  # three end in the first tile, the next at the end of the second
+    if pattern == 1:  # three groups end in the first tile, the fourth at the end of the second
         cuts[:4] = tm // 8, tm // 2 + 3, tm - 1, 2 * tm
     group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
     return x.astype(dtype), w.astype(dtype), group_sizes
 
 
 def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
-    """Which group and which tile each visit is about. Given: it is group_metadata's, of kata 07."""
+    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
     G, T = len(group_sizes), M // tm
     group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
     starts, ends = group_offsets[:-1], group_offsets[1:]
     empty = group_sizes == 0
     tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
-    # A tile is visited once, and once more for each group that starts behind its first row.
+    # A tile is visited once, and once more for each group that starts after its first row.
     inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
     tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
     V = T + G - 1
@@ -135,7 +138,7 @@ def ragged_grouped_matmul(
     tk: int = 1024,
     tn: int = 1024,
 ) -> Float[Array, "M N"]:
-    """Launch: for each block of columns all visits, and for each visit all of K."""
+    """Launch: for each block of columns, all visits, and for each visit, all of K."""
     M, K = x.shape
     _, _, N = w.shape
     group_offsets, group_ids, m_tile_ids, num_visits = group_metadata(group_sizes, M=M, tm=tm)
