@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from grader.exercise import keys
 from grader.exercise.regions import blank, regions
@@ -148,12 +149,25 @@ def named(all_katas: Iterable[Kata], expression: str) -> tuple[Kata, ...]:
     except SyntaxError as error:
         raise ValueError(f"{expression!r} is no expression that -k would take: {error}") from None
 
-    def matches(kata: Kata) -> bool:
-        text = f"{KATAS}/{kata.id}.py {kata.test}".lower()
+    texts = {kata: f"{KATAS}/{kata.id}.py {kata.test}".lower() for kata in pool}
+    return tuple(kata for kata, text in texts.items() if _evaluated(compiled, text))
 
-        def contains(word: str, /, **_: object) -> bool:
-            return word.lower() in text
 
-        return compiled.evaluate(contains)
+def selects(expression: str, kata: Kata) -> bool:
+    """Whether `pytest -k EXPRESSION` would take some hidden case of a kata.
 
-    return tuple(kata for kata in pool if matches(kata))
+    True as well for what is no expression: pytest complains of that.
+    """
+    from _pytest.mark.expression import Expression
+
+    try:
+        compiled = Expression.compile(expression)
+    except SyntaxError:
+        return True
+    text = f"{KATAS}/{kata.id}.py {kata.test}[hidden".lower()
+    return any(_evaluated(compiled, f"{text}{n}] timeout") for n in range(keys.MOST_CASES))
+
+
+def _evaluated(compiled: Any, text: str) -> bool:
+    """A compiled expression of -k, its words looked for in `text`."""
+    return compiled.evaluate(lambda word, /, **_: word.lower() in text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -10,45 +9,15 @@ from typing import Any
 import pytest
 
 from grader.exercise import catalog
-from grader.exercise.cases import random_seed
 from grader.model import Check, Finding, Grade, State
-from grader.plugin import options
 from grader.plugin.items import GRADE, NEXT, SECONDS, KataCase, KataFile
-from grader.plugin.reporter import ATTRIBUTE, Reporter
-from grader.plugin.session import SESSION, Session, chips
+from grader.plugin.reporter import ATTRIBUTE
+from grader.plugin.session import SESSION
+from grader.plugin.start import SEED
 from grader.report.jsonfile import properties
 from grader.sandbox import devices
 from grader.tools import codec
-from grader.tpu import compiler
-
-SEED = "kata_seed"
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    options.add(parser)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    worker_input: dict[str, Any] = getattr(config, "workerinput", {})
-    given = config.option
-    seed = worker_input.get(SEED, given.kata_seed)
-    try:
-        device = devices.choose(given.kata_mode, devices.probe(os.environ))
-        session = Session(
-            config.rootpath,
-            random_seed() if seed is None else seed,
-            device,
-            tuple(given.kata_require),
-            chips(given.kata_chip),
-        )
-        unknown = session.unknown_requirements()
-    except ValueError as error:
-        raise pytest.UsageError(str(error)) from None
-    if unknown:
-        raise pytest.UsageError(f"--kata-require {unknown[0]}: no kata or track matches that")
-    config.stash[SESSION] = session
-    if not worker_input:
-        config.pluginmanager.register(Reporter(config), "kata-reporter")
+from grader.tpu import libtpu
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -132,7 +101,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def _uncompiled() -> str:
-    if reason := compiler.why_not():
+    if reason := libtpu.why_not():
         return f"; not compiled: {reason}"
-    newer = compiler.other_version()
+    newer = libtpu.other_version()
     return f" ({newer})" if newer else ""

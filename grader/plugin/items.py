@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from grader.exercise.catalog import Kata
+from grader.exercise.catalog import Kata, selects
 from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.model import Case, Check, Finding, Grade, State
@@ -50,6 +50,9 @@ class KataFile(pytest.File):
     def collect(self) -> Iterator[KataCase]:
         """One item a hidden case; a single one where the key cannot tell how many there are."""
         session = self.config.stash[SESSION]
+        expression = self.config.option.keyword
+        if expression and not selects(expression, self.kata):
+            return  # -k would deselect all of them: its key need not be read
         try:
             cases: tuple[Case | None, ...] = session.cases(self.kata)
         except KeyProblem:

@@ -14,13 +14,12 @@ from grader.grading.grader import Grader
 from grader.model import Case, Conditions, Device
 from grader.sandbox.asking import Asking
 from grader.sandbox.bench import Bench
-from grader.tpu.chips import CHIPS, DEFAULT
-
-ALL = "all"
+from grader.sandbox.launcher import Launcher
+from grader.tpu.chips import DEFAULT
 
 
 class Session:
-    """One process's session. The bench, and with it jax, starts when the first kernel is graded."""
+    """One process's session. Without a `launcher`, jax starts when the first kernel is graded."""
 
     def __init__(
         self,
@@ -29,12 +28,14 @@ class Session:
         device: Device,
         required: tuple[str, ...] = (),
         chips: tuple[str, ...] = (DEFAULT,),
+        launcher: Launcher | None = None,
     ) -> None:
         self.root = root
         self.seed = seed
         self.device = device
         self.chips = chips
         self._required = required
+        self._launcher = launcher
         self._bench: Bench | None = None
 
     @property
@@ -68,20 +69,15 @@ class Session:
     @cached_property
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
-        self._bench = Bench(self.device)
+        self._bench = Bench(self.device, self._launcher)
         return Grader(Asking(self._bench, self.chips))
 
     def close(self) -> None:
         """End the bench's processes, if any were started."""
         if self._bench is not None:
             self._bench.close()
-
-
-def chips(asked: str) -> tuple[str, ...]:
-    """The chips that --kata-chip asks for; costs are judged on the first."""
-    if asked == ALL:
-        return (DEFAULT, *(name for name in CHIPS if name != DEFAULT))
-    return (asked,)
+        elif self._launcher is not None:
+            self._launcher.close()
 
 
 SESSION = pytest.StashKey[Session]()

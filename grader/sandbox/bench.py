@@ -10,13 +10,10 @@ import enum
 import hashlib
 import os
 import re
-import shutil
 import signal
 import socket
-import tempfile
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from grader.model import Accident, Device, Place
@@ -43,8 +40,8 @@ class Stopped(Exception):
 class Worker:
     """One worker process, from this side."""
 
-    def __init__(self, launcher: Launcher, folder: Path, backend: str) -> None:
-        self._launcher, self._folder, self._backend = launcher, folder, backend
+    def __init__(self, launcher: Launcher, backend: str) -> None:
+        self._launcher, self._backend = launcher, backend
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = launcher.start(theirs)
@@ -132,7 +129,7 @@ class Worker:
         return Place(number, lines[number - 1].strip() if number <= len(lines) else "")
 
     def _read(self, end: str) -> str:
-        file = self._folder / f"{self._process.pid}.{end}"
+        file = self._launcher.folder / f"{self._process.pid}.{end}"
         try:
             return file.read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
@@ -156,13 +153,13 @@ class Worker:
 class Bench:
     """Two workers at a time: one trusted, for the solutions; one for the learner's present kata.
 
-    And a third that is warm, where `keep_spare` is called: the next content's worker.
+    A third, for the next content, is warm where `keep_spare` is called. Without a `launcher`, which
+    may be starting already, the bench makes its own.
     """
 
-    def __init__(self, device: Device, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, device: Device, launcher: Launcher | None = None) -> None:
         self.device = device
-        self._folder = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
-        self._launcher = Launcher(device, self._folder, environ)
+        self._launcher = launcher or Launcher(device)
         self._workers: dict[Post, Worker] = {}
         self._attempting: tuple[Path, str] | None = None
         self._stopped = threading.Event()
@@ -209,7 +206,7 @@ class Bench:
     def _worker(self, post: Post) -> Worker:
         worker = self._workers.get(post)
         if worker is None or not worker.alive:
-            worker = Worker(self._launcher, self._folder, self.device.backend)
+            worker = Worker(self._launcher, self.device.backend)
             self._workers[post] = worker
         return worker
 
@@ -222,4 +219,3 @@ class Bench:
         for post in list(self._workers):
             self._drop(post)
         self._launcher.close()
-        shutil.rmtree(self._folder, ignore_errors=True)

@@ -10,6 +10,8 @@ JAX is told what was decided here (`environment`), so that the header and the ru
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -102,9 +104,25 @@ def environment(device: Device, environ: Mapping[str, str]) -> dict[str, str]:
         # Accelerators are JAX's own choice; asked for by name, one that is missing is an error.
         added["JAX_PLATFORMS"] = "cpu"
     if device.mode is not Mode.COMPILED:
-        flags = "--xla_backend_optimization_level=0 --xla_allow_excess_precision=false"
-        added["XLA_FLAGS"] = f"{flags} {environ.get('XLA_FLAGS', '')}".strip()
+        added["XLA_FLAGS"] = f"{' '.join(_interpreting())} {environ.get('XLA_FLAGS', '')}".strip()
     return {**environ, **added}
+
+
+def _interpreting() -> tuple[str, ...]:
+    """XLA's flags for programs that are compiled once and run once.
+
+    XLA exits where it meets a flag that it does not know, so what it may lack goes by its version.
+    """
+    flags = ("--xla_backend_optimization_level=0", "--xla_allow_excess_precision=false")
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        if importlib.metadata.version("jaxlib").startswith("0.10."):
+            # Fusions by the older emitter, in one piece: compiled five times as fast.
+            older = (
+                "--xla_cpu_use_fusion_emitters=false",
+                "--xla_cpu_parallel_codegen_split_count=1",
+            )
+            return (*flags, *older)
+    return flags
 
 
 def in_words(device: Device) -> str:

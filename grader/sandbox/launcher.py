@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -44,10 +46,15 @@ class _Forked:
 
 
 class Launcher:
-    """Starts worker processes: from a zygote where forking is safe, else each anew."""
+    """Starts worker processes: from a zygote where forking is safe, else each anew.
 
-    def __init__(self, device: Device, folder: Path, environ: Mapping[str, str]) -> None:
-        self._folder = folder
+    The zygote begins to import jax at once. `folder` is where the processes write; it is removed
+    with them.
+    """
+
+    def __init__(self, device: Device, environ: Mapping[str, str] = os.environ) -> None:
+        self.device = device
+        self.folder = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
         self._environ = devices.environment(device, environ)
         self._control: socket.socket | None = None
         self._zygote: subprocess.Popen[bytes] | None = None
@@ -57,7 +64,7 @@ class Launcher:
             theirs.close()
 
     def _popen(self, role: str, inherited: socket.socket) -> subprocess.Popen[bytes]:
-        with open(self._folder / "zygote.err", "ab") as err:
+        with open(self.folder / "zygote.err", "ab") as err:
             return subprocess.Popen(
                 [
                     sys.executable,
@@ -65,7 +72,7 @@ class Launcher:
                     "grader.sandbox.zygote",
                     role,
                     str(inherited.fileno()),
-                    str(self._folder),
+                    str(self.folder),
                 ],
                 env=self._environ,
                 pass_fds=[inherited.fileno()],
@@ -91,11 +98,11 @@ class Launcher:
     def remains(self) -> str:
         """What a process wrote that died while it was starting."""
         with contextlib.suppress(OSError):
-            return (self._folder / "zygote.err").read_text(errors="replace").strip()
+            return (self.folder / "zygote.err").read_text(errors="replace").strip()
         return ""
 
     def close(self) -> None:
-        """End the zygote, and with it every worker that it has started."""
+        """End the zygote and every worker that it has started; remove what they wrote."""
         if self._control is not None:
             self._control.close()  # the zygote takes this as its end
         if self._zygote is not None:
@@ -103,3 +110,4 @@ class Launcher:
                 self._zygote.wait(5)
             self._zygote.kill()
             self._zygote.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -19,7 +19,21 @@
 Only `compiler`, `predict` and `motion` need jax, and they import it when they are called.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from grader.tpu.chips import CHIPS, Chip
-from grader.tpu.predict import OnChip, Prediction, predictions
+
+if TYPE_CHECKING:
+    from grader.tpu.predict import OnChip, Prediction, predictions
 
 __all__ = ["CHIPS", "Chip", "OnChip", "Prediction", "predictions"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `predict`, and numpy with it, once something of it is wanted; the chips are light."""
+    if name in __all__:
+        return getattr(importlib.import_module("grader.tpu.predict"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ from grader.model import Device, Mode, State
 from grader.sandbox import devices, launcher
 from grader.sandbox.asking import Asking, BrokenKata
 from grader.sandbox.bench import Bench, Worker
-from grader.sandbox.launcher import SandboxError
+from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import Ask, Task
 from tests.support.repositories import Repository
 
@@ -131,7 +131,7 @@ def test_a_jax_that_cannot_be_imported_is_named(solved: Kata, tmp_path: Path) ->
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "jax.py").write_text("raise ImportError('jaxlib is broken here')")
-    bench = Bench(CPU, {**os.environ, "PYTHONPATH": str(broken)})
+    bench = Bench(CPU, Launcher(CPU, {**os.environ, "PYTHONPATH": str(broken)}))
     with pytest.raises(SandboxError, match="jaxlib is broken here"):
         state(Grader(Asking(bench)), solved)
     bench.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 from grader.model import Check
 
 DEFAULT_CASES = 4
+FEWEST_CASES, MOST_CASES = 3, 5
 DTYPES = ("float32", "bfloat16", "float16", "int32", "int8", "uint8", "int16", "uint32", "bool")
 
 #: What may stand around a kernel unless its key says otherwise: operations that only say how the

@@ -14,7 +14,9 @@ from typing import Any
 
 from grader.exercise.keys.key import (
     DEFAULT_CASES,
+    FEWEST_CASES,
     LAYOUT,
+    MOST_CASES,
     Key,
     KeyProblem,
     Mistake,
@@ -45,7 +47,7 @@ def load(file: Path) -> Key:
         debugging=debugging,
         choices=choices,
         dtypes=dtypes,
-        count=source.number("count", DEFAULT_CASES, 3, 5),
+        count=source.number("count", DEFAULT_CASES, FEWEST_CASES, MOST_CASES),
         kernel=_kernel(source),
         outside=source.texts("outside", LAYOUT),
         roundings=Roundings(

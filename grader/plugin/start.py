@@ -1,0 +1,85 @@
+"""What pytest loads: the options and, where there is something to grade, jax's process.
+
+Importing jax takes as long as all the rest, so that process starts before this one imports what it
+judges with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.exercise.cases import random_seed
+from grader.exercise.catalog import Kata, katas, selects
+from grader.plugin import options
+from grader.sandbox import devices
+from grader.sandbox.launcher import Launcher
+
+SEED = "kata_seed"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    options.add(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker_input: dict[str, Any] = getattr(config, "workerinput", {})
+    given = config.option
+    seed = worker_input.get(SEED, given.kata_seed)
+    try:
+        device = devices.choose(given.kata_mode, devices.probe(os.environ))
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+    launcher = Launcher(device) if _something_to_grade(config) else None
+
+    from grader.plugin import hooks
+    from grader.plugin.reporter import Reporter
+    from grader.plugin.session import SESSION, Session
+
+    session = Session(
+        config.rootpath,
+        random_seed() if seed is None else seed,
+        device,
+        tuple(given.kata_require),
+        options.chips(given.kata_chip),
+        launcher,
+    )
+    config.stash[SESSION] = session
+    config.add_cleanup(session.close)
+    _require_known(session.unknown_requirements)
+    config.pluginmanager.register(hooks, "kata-hooks")
+    if not worker_input:
+        config.pluginmanager.register(Reporter(config), "kata-reporter")
+
+
+def _require_known(unknown: Any) -> None:
+    try:
+        names = unknown()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+    if names:
+        raise pytest.UsageError(f"--kata-require {names[0]}: no kata or track matches that")
+
+
+def _something_to_grade(config: pytest.Config) -> bool:
+    """Whether this process will grade a kernel, as far as that can be told before collecting."""
+    given = config.option
+    if given.collectonly or given.help or given.version or given.setupplan or given.setuponly:
+        return False
+    if getattr(given, "tx", None) and not hasattr(config, "workerinput"):
+        return False  # xdist's controller leaves the grading to its workers
+    return any(not kata.untouched() for kata in _selected(config))
+
+
+def _selected(config: pytest.Config) -> Iterator[Kata]:
+    """The katas that the command line's paths and -k leave."""
+    paths = [Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args]
+    expression = config.option.keyword
+    for kata in katas(config.rootpath):
+        named = any(path == kata.path or path in kata.path.parents for path in paths)
+        if named and (not expression or selects(expression, kata)):
+            yield kata
