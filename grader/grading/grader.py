@@ -64,6 +64,8 @@ def evidence_of(
     """
     asking.boot(kata)  # while the reference is computed
     reference = asking.reference(kata, case)
+    if asking.eager and kata.key.kernel:
+        asking.begin_par(kata, case, reference, events)
     attempt = asking.attempt(kata, case, reference, seconds)
 
     @functools.cache

@@ -19,7 +19,10 @@ from grader.tpu.chips import DEFAULT
 
 
 class Session:
-    """One process's session. Without a `launcher`, jax starts when the first kernel is graded."""
+    """One process's session. Without a `launcher`, jax starts when the first kernel is graded.
+
+    `alone`: no other process grades beside this one.
+    """
 
     def __init__(
         self,
@@ -29,6 +32,7 @@ class Session:
         required: tuple[str, ...] = (),
         chips: tuple[str, ...] = (DEFAULT,),
         launcher: Launcher | None = None,
+        alone: bool = True,
     ) -> None:
         self.root = root
         self.seed = seed
@@ -36,6 +40,7 @@ class Session:
         self.chips = chips
         self._required = required
         self._launcher = launcher
+        self._alone = alone
         self._bench: Bench | None = None
 
     @property
@@ -70,7 +75,7 @@ class Session:
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
         self._bench = Bench(self.device, self._launcher)
-        return Grader(Asking(self._bench, self.chips))
+        return Grader(Asking(self._bench, self.chips, eager=self._alone))
 
     def close(self) -> None:
         """End the bench's processes, if any were started."""

@@ -47,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
         tuple(given.kata_require),
         options.chips(given.kata_chip),
         launcher,
+        alone=not worker_input,
     )
     config.stash[SESSION] = session
     config.add_cleanup(session.close)

@@ -31,15 +31,21 @@ class BrokenKata(Exception):
 class Asking:
     """Asks the workers of one bench, about launches for chips of these names.
 
-    `trusted` asks for a solution's side; it may outlive this, with what it keeps. Every question
-    may raise SandboxError, where no process starts.
+    `trusted` asks for a solution's side; it may outlive this, with what it keeps. `eager`: there is
+    a core to spare, so what will be needed if a kernel is right is asked before it is known to be.
+    Every question may raise SandboxError, where no process starts.
     """
 
     def __init__(
-        self, bench: Bench, chips: tuple[str, ...] = (DEFAULT,), trusted: Trusted | None = None
+        self,
+        bench: Bench,
+        chips: tuple[str, ...] = (DEFAULT,),
+        trusted: Trusted | None = None,
+        eager: bool = False,
     ) -> None:
         self.mode = bench.device.mode
         self.chips = chips
+        self.eager = eager
         self._bench = bench
         self._trusted = trusted or Trusted(bench)
         self._stuck: dict[Path, Accident] = {}

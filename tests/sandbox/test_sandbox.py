@@ -138,9 +138,8 @@ def test_a_jax_that_cannot_be_imported_is_named(solved: Kata, tmp_path: Path) ->
 
 
 def test_another_backend_than_the_one_announced_is_an_error(solved: Kata) -> None:
-    bench = Bench(
-        Device("gpu", Mode.INTERPRET, "it was said"), {**os.environ, "JAX_PLATFORMS": "cpu"}
-    )
+    gpu = Device("gpu", Mode.INTERPRET, "it was said")
+    bench = Bench(gpu, Launcher(gpu, {**os.environ, "JAX_PLATFORMS": "cpu"}))
     with pytest.raises(SandboxError, match="asked jax for the gpu, got the cpu"):
         state(Grader(Asking(bench)), solved)
     bench.close()
