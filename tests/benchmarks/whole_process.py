@@ -4,13 +4,13 @@
 
 bare       python -c: import jax, Pallas and jaxtyping, one kernel call in the strict interpreter
 collect    pytest --collect-only -k constant_add: pytest itself, our imports, one key
-interpret  pytest -k constant_add --kata-mode interpret: and jax, four cases in the plain interpreter
+interpret  pytest -k constant_add --kata-mode interpret: and jax, in the plain interpreter
 one        pytest -k constant_add: four hidden cases of a solved kata, strict, compiled for a TPU
 matmul     pytest -k tiled_matmul: the same of a kernel with a grid of three axes
 track      pytest -n 2: the whole first track, solved
 
-PYTHON is an interpreter in which another version of the grader is installed; it runs the same in the
-same session. The runs alternate, so that a machine whose speed drifts drifts for all; read the ratios.
+PYTHON is an interpreter in which another version of the grader is installed; it runs the same, in
+turn, so that a machine whose speed drifts drifts for all: read the ratios.
 """
 
 from __future__ import annotations
