@@ -67,8 +67,8 @@ const layoutOf = (operand, room, scale) => {
   const planes = count > PLANES ? 1 : Math.max(count, 1);
   const most = Math.min(room, LARGEST);
   const limit = planes > 1 ? Math.max(30, room / Math.min(planes, 4) - 6) : most;
-  /** @param {number} size @param {number} high */
-  const clamp = (size, high) => Math.max(Math.min(size, high), Math.min(high, planes > 1 ? 26 : count > PLANES ? 80 : 34));
+  /** @param {number} size @param {number} bound */
+  const clamp = (size, bound) => Math.max(Math.min(size, bound), Math.min(bound, planes > 1 ? 26 : count > PLANES ? 80 : 34));
   const high = planes > 1 ? Math.max(Math.min(limit, LARGEST), 44) : LARGEST;
   const width = clamp(array.columns * scale, limit), height = clamp(array.rows * scale, high);
   const gap = planes > 1 ? 6 : 0, label = planes > 1 ? 13 : 0;
