@@ -1,4 +1,4 @@
-"""`kata new`, for authors: the three files of a new kata."""
+"""`kata new`, for authors: the three files of a new kata, and what to write over in them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grader.exercise import repository
+from grader.commands.sync import say_unwritten
+from grader.exercise import readmes, repository
+from grader.exercise.unwritten import unwritten
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +18,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.new(root, options.place)
-    for file in (kata.solution, kata.key_path, kata.path):
+    readmes.begin(root, kata.track)
+    tables = readmes.sync(root, check=False)
+    for file in (kata.solution, kata.key_path, kata.path, *tables):
         console.print(file.relative_to(root).as_posix())
-    console.print(f"Write over them, then: kata sync && pytest tests -k {kata.name}")
+    own = (kata.solution, kata.key_path, readmes.readme_of(root, kata.track))
+    say_unwritten([each for each in unwritten(root) if each.file in own], root, console)
+    console.print(f"Write over these, then: kata sync && pytest tests -k {kata.name}")
     return 0

@@ -1,14 +1,16 @@
-"""`kata sync`, for authors: generates the katas from the solutions."""
+"""`kata sync`, for authors: generates the katas and the READMEs' tables from the solutions."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
 
-from grader.exercise import repository
+from grader.exercise import readmes, repository
 from grader.exercise.repository import Synced
+from grader.exercise.unwritten import Unwritten, unwritten
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +23,18 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
         if result.outcome is not Synced.SAME:
             file = result.kata.path.relative_to(root).as_posix()
             console.print(f"{file}: {result.outcome.value}")
+    tables = readmes.sync(root, options.check)
+    for file in tables:
+        outcome = "its table or count differs from the keys" if options.check else "written"
+        console.print(f"{file.relative_to(root).as_posix()}: {outcome}")
+    say_unwritten(unwritten(root), root, console)
     bad = [r for r in results if r.outcome in (Synced.DIFFERS, Synced.REFUSED)]
     console.print(f"{len(results)} katas, {len(bad)} not in step with their solutions")
-    return 1 if bad else 0
+    return 1 if bad or (options.check and tables) else 0
+
+
+def say_unwritten(files: Iterable[Unwritten], root: Path, console: Console) -> None:
+    """One line for each file: which of its parts are still the template's."""
+    for each in files:
+        name, parts = each.file.relative_to(root).as_posix(), ", ".join(each.parts)
+        console.print(f"{name}: still the template's: {parts}", markup=False, soft_wrap=True)

@@ -68,9 +68,15 @@ class Kata:
     def shipped(self) -> str:
         """The text of the stub: the solution with its regions blanked.
 
-        Raises keys.KeyProblem or regions.RegionError where solution and key do not fit.
+        Raises keys.KeyProblem, also where the solution has another number of regions than the
+        key has texts for them, and regions.RegionError.
         """
-        return blank(self.solution.read_text(encoding="utf-8"), self.key.fillings)
+        text, fillings = self.solution.read_text(encoding="utf-8"), self.key.fillings
+        if len(fillings) != (number := len(regions(text))):
+            name = "stub" if self.key.debugging else "todo"
+            reason = f"{len(fillings)} texts, but {self.solution.name} has {number} regions"
+            raise keys.KeyProblem(self.key_path, name, reason)
+        return blank(text, fillings)
 
     def untouched(self) -> bool:
         """Whether there is nothing to grade yet: the file, letter for letter, is the stub.

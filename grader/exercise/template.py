@@ -1,4 +1,7 @@
-"""The texts of a new kata: a small solution that earns its stars, to be written over."""
+"""The texts of a new kata: a small solution that earns its stars, to be written over.
+
+What has to be written over is listed here too, for `kata new` and `kata sync` to say what is left.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,13 @@ from jaxtyping import Array, Float
 
 def NAME_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
     """What the kernel must compute, in plain jax.numpy."""
+    # write over this
     return x * 2
 
 
 def NAME_kernel(x_ref, o_ref):
     # BEGIN SOLUTION
+    # write over this too
     o_ref[...] = x_ref[...] * 2
     # END SOLUTION
 
@@ -52,8 +57,9 @@ def test_NAME(hidden_case):
     hidden_case.grade(NAME)
 '''
 
-_KEY = """title = "NAME"
+_KEY = """title = "its name in words"
 concept = "the one new idea"
+write = "which part: kernel, specs, whole launch"
 todo = ["say what to do here, without saying how"]
 hints = ["a nudge", "the pattern", "nearly all of it"]
 
@@ -72,6 +78,46 @@ caught = "values"
 says = "off by the same factor"
 """
 
+_LEADS_TO = "say in a few words where it leads"
+_TRACK = """# TRACK: LEADS_TO
+
+This track has no katas. Say what its last kata computes, why that needs a kernel of its own, and
+which tracks have to come first.
+
+[The katas](#the-katas) · [The story](#the-story) · [All tracks](../README.md)
+
+## The katas
+
+<!-- BEGIN KATAS: written by kata sync -->
+<!-- END KATAS -->
+
+## The story
+
+Say what each kata adds to the one before it, with pictures and true numbers.
+"""
+
+# What each text begins with, for as long as nobody has written over it.
+_SOLUTION_LEFT = {
+    "the first line": "Say in one imperative line",
+    "Goal": "What the kernel must do, in the reader's terms.",
+    "Concept": "The one new idea: why it exists",
+    "NAME_spec": "    # write over this\n",
+    "NAME_kernel": "    # write over this too\n",
+}
+_KEY_LEFT = {
+    "title": '"its name in words"',
+    "concept": '"the one new idea"',
+    "write": '"which part: ',
+    "todo": '"say what to do here, ',
+    "hints": '"a nudge", "the pattern", ',
+    "mistakes (at least three)": '"multiplies by another number"',
+}
+_TRACK_LEFT = {
+    "the heading": _LEADS_TO,
+    "the introduction": "Say what its last kata computes",
+    "the story": "Say what each kata adds",
+}
+
 
 def solution(name: str) -> str:
     """The solution file of a new kata called `name`."""
@@ -81,3 +127,31 @@ def solution(name: str) -> str:
 def key(name: str) -> str:
     """The answer key of a new kata called `name`."""
     return _KEY.replace("NAME", name)
+
+
+def track(name: str, leads_to: str | None) -> str:
+    """The README of a new track, its table still empty; None where nobody has said what it is."""
+    return _TRACK.replace("TRACK", name).replace("LEADS_TO", leads_to or _LEADS_TO)
+
+
+def left_of_solution(name: str, text: str) -> tuple[str, ...]:
+    """The parts of a solution that are still the template's."""
+    return _left(_SOLUTION_LEFT, name, text)
+
+
+def left_of_key(name: str, text: str) -> tuple[str, ...]:
+    """The parts of an answer key that are still the template's."""
+    return _left(_KEY_LEFT, name, text)
+
+
+def left_of_track(text: str) -> tuple[str, ...]:
+    """The parts of a track's README that are still the template's."""
+    return _left(_TRACK_LEFT, "", text)
+
+
+def _left(parts: dict[str, str], name: str, text: str) -> tuple[str, ...]:
+    return tuple(
+        part.replace("NAME", name)
+        for part, words in parts.items()
+        if words.replace("NAME", name) in text
+    )

@@ -22,6 +22,7 @@ NAME = "1_first/double"
 KEY = Key(
     title="Double",
     concept="doubling",
+    write="kernel",
     hints=("a", "b", "c"),
     fillings=("pass",),
     debugging=False,

@@ -11,6 +11,7 @@ from grader.model import Check
 
 KEY = """title = "Double"
 concept = "doubling"
+write = "kernel"
 todo = ["double it"]
 hints = ["a", "b", "c"]
 
@@ -44,7 +45,8 @@ def edited(old: str, new: str) -> str:
 
 def test_a_short_key_has_defaults(tmp_path: Path) -> None:
     key = read(tmp_path, KEY)
-    assert (key.title, key.concept, key.hints) == ("Double", "doubling", ("a", "b", "c"))
+    assert (key.title, key.concept, key.write) == ("Double", "doubling", "kernel")
+    assert key.hints == ("a", "b", "c")
     assert key.fillings == ('raise NotImplementedError("double it")',)
     assert not key.debugging
     assert key.choices == {"bm": (8, 16), "M": ("2*bm", "3*bm"), "N": (128,)}
@@ -114,6 +116,7 @@ BAD = {
     "title-missing": ('title = "Double"', "", "title", "text that is not empty"),
     "title-number": ('title = "Double"', "title = 3", "title", "text that is not empty"),
     "title-blank": ('title = "Double"', 'title = "  "', "title", "text that is not empty"),
+    "write-missing": ('write = "kernel"', "", "write", "text that is not empty"),
     "concept-missing": ('concept = "doubling"', "", "concept", "text that is not empty"),
     "hints-missing": ('hints = ["a", "b", "c"]', "", "hints", "three texts"),
     "hints-two": (', "c"]', "]", "hints", "three texts"),

@@ -172,7 +172,11 @@ def test_every_solution_is_told_of(repository: Repository) -> None:
 def test_a_solution_that_does_not_fit_its_key_is_an_error(repository: Repository) -> None:
     kata = repository.add("double")
     kata.solution.write_text("# no region\n")
-    with pytest.raises(RegionError, match="0 regions, but 1 texts"):
+    said = r"kata_01_double.toml: todo: 1 texts, but kata_01_double.py has 0 regions"
+    with pytest.raises(keys.KeyProblem, match=said):
+        sync(kata.root, True)
+    kata.solution.write_text("# BEGIN SOLUTION\n")
+    with pytest.raises(RegionError, match="without an"):
         sync(kata.root, True)
     kata.key_path.unlink()
     with pytest.raises(keys.KeyProblem, match="no such file"):

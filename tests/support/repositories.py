@@ -87,6 +87,7 @@ def test_NAME(hidden_case):
     BODY = "o_ref[...] = x_ref[...] * 2"
     KEY = """title = "NAME"
 concept = "doubling"
+write = "kernel"
 todo = ["double it"]
 hints = ["a", "b", "c"]
 count = 3

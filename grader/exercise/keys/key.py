@@ -65,6 +65,7 @@ class Mistake:
 class Key:
     """One kata's answer key.
 
+    `write` is the part of the kata that the learner writes, as in "kernel and specs".
     `choices` maps each name of [cases] to what it may be: numbers, or arithmetic over other names.
     `fillings` are the stubs' region bodies, as code. Without a `kernel` the launch is plain
     jax.numpy, traced by jit. `timeout` is in seconds, None for pytest's.
@@ -73,6 +74,7 @@ class Key:
 
     title: str
     concept: str
+    write: str
     hints: tuple[str, str, str]
     fillings: tuple[str, ...]
     debugging: bool  # the regions ship with wrong code to mend instead of a raise

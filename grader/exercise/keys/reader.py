@@ -28,7 +28,7 @@ from grader.exercise.keys.table import Table
 from grader.model import Check
 
 _NAMES = (
-    *("title", "concept", "hints", "todo", "stub", "cases", "count"),
+    *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
 )
 
@@ -42,6 +42,7 @@ def load(file: Path) -> Key:
     return Key(
         title=source.text("title"),
         concept=source.text("concept"),
+        write=source.text("write"),
         hints=_hints(source),
         fillings=fillings,
         debugging=debugging,

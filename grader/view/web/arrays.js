@@ -1,6 +1,8 @@
+// @ts-check
 // An operand's array as it lies in HBM: its blocks, those visited, the present one, wrong elements.
 
 // What becomes of the block of a step: "in" and "out" are moves, all else stays.
+/** @type {(operand: View.Operand, runs: OperandRuns, step: number) => Fate} */
 const stateOf = (operand, runs, step) => {
   if (!operand.moves) return "stays";
   const r = runs.run(step);
@@ -9,6 +11,7 @@ const stateOf = (operand, runs, step) => {
 };
 
 class ArrayView {
+  /** @param {View.Operand} operand @param {OperandRuns} runs */
   constructor(operand, runs) {
     this.operand = operand;
     this.runs = runs;
@@ -16,8 +19,11 @@ class ArrayView {
     this.canvas.setAttribute("aria-hidden", "true");  // the step's sentence says what it shows
     this.under = document.createElement("canvas");
     this.showWrong = true;
+    this.visits = -1;  // of those that the layer below shows; -1 where it is empty
+    this.plane = 0;    // that it shows, of an array that has too many
   }
 
+  /** @param {number} room @param {number} scale @param {Look} look */
   lay(room, scale, look) {
     this.look = look;
     this.layout = layoutOf(this.operand, room, scale);
@@ -28,6 +34,7 @@ class ArrayView {
     this.visits = -1;
   }
 
+  /** @param {number[]} start @param {number} plane @returns {Box} */
   rectangle(start, plane) {
     const { layout } = this;
     const found = extent(this.operand, layout, start);
@@ -36,16 +43,19 @@ class ArrayView {
       layout.x(found.columns), layout.y(found.rows)];
   }
 
+  /** @param {number[]} start */
   planesOf(start) {
     const { planes } = extent(this.operand, this.layout, start);
     return this.layout.count > PLANES ? [0] : planes;
   }
 
+  /** @param {number[]} start */
   planeNumber(start) {
     return extent(this.operand, this.layout, start).planes[0];
   }
 
   // The layer that grows with the steps: background, blocks that have been moved, lines, wrong ones.
+  /** @param {number} visits @param {number} plane */
   drawUnder(visits, plane) {
     const { below: c, layout, look, runs, operand } = this;
     const single = layout.count > PLANES;
@@ -75,8 +85,9 @@ class ArrayView {
     this.visits = visits;
   }
 
+  /** @param {Context} c */
   background(c) {
-    const { layout, look, operand } = this;
+    const { layout, look } = this;
     for (let plane = 0; plane < layout.planes; plane++) {
       const [x, y] = layout.corner(plane);
       c.fillStyle = look.grey;
@@ -96,6 +107,7 @@ class ArrayView {
     }
   }
 
+  /** @param {Context} c */
   lines(c) {
     const { layout, look, operand } = this;
     const { array } = layout;
@@ -125,12 +137,14 @@ class ArrayView {
   }
 
   // Cells of wrong elements, the redder the more; crossed where one is no number.
+  /** @param {Context} c @param {number} only */
   wrong(c, only) {
     const { layout, look, operand: { wrong } } = this;
     const rank = wrong.cells.length;
     const rows = rank > 1 ? wrong.cells[rank - 2] : 1, columns = rank ? wrong.cells[rank - 1] : 1;
     const nan = new Set(wrong.nan);
     const cross = hatch(c, look.page, look.nan, true);
+    /** @param {number} axis @param {number} cells */
     const edges = (axis, cells) => cellEdges(wrong, axis, cells);
     const ys = rank > 1 ? edges(rank - 2, rows) : [0, 1], xs = rank ? edges(rank - 1, columns) : [0, 1];
     for (let number = 0; number < wrong.share.length; number++) {
@@ -140,6 +154,7 @@ class ArrayView {
       const plane = Math.floor(number / columns / rows);
       if (layout.count > PLANES ? plane !== only : plane >= layout.planes) continue;
       const [x, y] = layout.corner(layout.count > PLANES ? 0 : plane);
+      /** @param {number} from @param {number} to */
       const edge = (from, to) => [Math.round(from), Math.max(Math.round(to) - Math.round(from), 1)];
       const [left, w] = edge(x + 1 + layout.x(xs[column]), x + 1 + layout.x(xs[column + 1]));
       const [top, h] = edge(y + 1 + layout.y(ys[row]), y + 1 + layout.y(ys[row + 1]));
@@ -150,6 +165,7 @@ class ArrayView {
     c.globalAlpha = 1;
   }
 
+  /** @param {number} step */
   draw(step) {
     const { runs, context: c, look, layout } = this;
     if (!runs) {
@@ -175,12 +191,14 @@ class ArrayView {
     }
   }
 
+  /** @param {Context} c */
   copy(c) {
     const { layout } = this;
     c.clearRect(0, 0, layout.whole[0] + 2, layout.whole[1] + 2);
     c.drawImage(this.under, 0, 0, layout.whole[0] + 2, layout.whole[1] + 2);
   }
 
+  /** @param {Context} c @param {number[]} start @param {number[]} present */
   outline(c, start, present) {
     if (this.layout.count > PLANES && this.planeNumber(start) !== this.planeNumber(present)) return;
     c.save();

@@ -1,3 +1,4 @@
+// @ts-check
 // One card an operand: what it is, where its block lies, what its buffers in VMEM hold.
 
 const STATES = {
@@ -5,10 +6,13 @@ const STATES = {
   alone: ["not followed", ""],
 };
 
+/** @param {View.Operand} operand */
 const isTable = (operand) => operand.role === "scalar prefetch";
+/** @param {View.Operand} operand */
 const isScratch = (operand) => operand.role === "scratch";
 
 // "3 × 2 blocks", of the dimensions that are cut.
+/** @param {View.Operand} operand */
 const blocksOf = (operand) => {
   if (!operand.runs || operand.element) return "";
   const counts = operand.shape.map((size, axis) => Math.ceil(size / Math.max(operand.block[axis], 1)));
@@ -17,6 +21,7 @@ const blocksOf = (operand) => {
 };
 
 class Card {
+  /** @param {View.Operand} operand @param {number} steps */
   constructor(operand, steps) {
     this.operand = operand;
     this.runs = unpackRuns(operand, steps);
@@ -35,6 +40,7 @@ class Card {
     this.plane = put("span", "soft small plane");
     array.append(this.plane);
     this.picture.append(array);
+    /** @type {Slot[]} */
     this.slots = [];
     if (this.runs) this.picture.append(...this.buffers());
     this.element.append(this.picture);
@@ -73,7 +79,7 @@ class Card {
     this.bytes = put("b", "bytes-now");
     const total = put("span", "soft", ` of ${many(operand.moves, "move")}`);
     const size = put("span", "soft", ` of ${bytesOf(operand.bytes)}`);
-    total.dataset.moves = operand.moves;
+    total.dataset.moves = String(operand.moves);
     const one = put("span"), other = put("span");
     one.append(this.moves, total);
     other.append(this.bytes, size);
@@ -88,7 +94,7 @@ class Card {
   wrongWords() {
     const { wrong } = this.operand;
     const words = put("p", "wrong-words small");
-    words.dataset.wrongBlocks = wrong.wrong_blocks;
+    words.dataset.wrongBlocks = String(wrong.wrong_blocks);
     const label = put("label");
     const box = put("input");
     box.type = "checkbox";
@@ -103,11 +109,13 @@ class Card {
     return words;
   }
 
+  /** @param {number} scale @param {Look} look */
   lay(scale, look) {
     const room = this.element.clientWidth - 34 - (this.slots.length ? 138 : 0);
     this.view.lay(Math.max(room, 60), scale, look);
   }
 
+  /** @param {number} step */
   show(step) {
     this.step = step;
     this.view.draw(step);
@@ -130,6 +138,7 @@ class Card {
     this.fill(step, state);
   }
 
+  /** @param {keyof typeof STATES} state */
   say(state) {
     const [words, look] = STATES[state];
     write(this.state, words);
@@ -137,6 +146,7 @@ class Card {
   }
 
   // Which buffer holds which block: runs take them in turn.
+  /** @param {number} step @param {Fate} state */
   fill(step, state) {
     const { operand, runs, slots } = this;
     const r = runs.run(step), n = slots.length;
@@ -163,6 +173,7 @@ class Card {
     });
   }
 
+  /** @param {number} step */
   soon(step) {
     const { operand, runs } = this;
     const r = runs.run(step);
@@ -170,6 +181,7 @@ class Card {
   }
 
   // This step in a clause: "x_ref (1, 4) comes in".
+  /** @param {number} step @returns {Clause} */
   clause(step) {
     const { operand, runs } = this;
     if (!runs) return null;
@@ -181,6 +193,7 @@ class Card {
 }
 
 // One scale for all arrays of a kernel, so that equal dimensions are drawn alike.
+/** @param {View.Operand[]} operands */
 const scaleOf = (operands) => {
   const longest = Math.max(1, ...operands.filter((operand) => !isTable(operand)).map((operand) => {
     const array = flat(operand);
@@ -190,10 +203,12 @@ const scaleOf = (operands) => {
 };
 
 // Scratch has no blocks and never moves: drawn at the same scale, all of it in VMEM.
+/** @param {View.Operand} operand @param {number} scale */
 const scratchOf = (operand, scale) => {
   const array = flat(operand);
   const item = put("li");
   const box = put("i");
+  /** @param {number} size */
   const pixels = (size) => `${Math.max(14, Math.min(size * scale, LARGEST))}px`;
   box.style.width = pixels(array.columns);
   box.style.height = pixels(array.rows);

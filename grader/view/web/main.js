@@ -1,19 +1,32 @@
+// @ts-check
 // The page's state is a kernel and a step; everything else follows from them.
 
+/** @type {View.Document} */
 const data = JSON.parse(byId("document").textContent);
 const SPEEDS = [1, 2, 4, 8, 16, 32, 64, 250, 1000];
 const state = { kernel: 0, step: 0, playing: false, speed: 4 };
-let cards = [], meters = null, tables = [], timeline = null, look = null;
+/** @type {Card[]} */
+let cards = [];
+/** @type {TableView[]} */
+let tables = [];
+/** @type {Meters} */
+let meters = null;
+/** @type {TimelineView} */
+let timeline = null;
+/** @type {Look} */
+let look = null;
 
 const kernel = () => data.kernels[state.kernel];
+/** @param {Card} card */
 const shown = (card) => !isTable(card.operand) && !isScratch(card.operand);
 const drawable = () => Boolean(data.kernels.length && kernel().shown);
 
 // ---- a kernel ----
 
+/** @param {number} number @param {number} step */
 const choose = (number, step) => {
   state.kernel = number;
-  byId("kernel").value = number;
+  byId("kernel").value = String(number);
   const one = kernel();
   cards = one.operands.map((operand) => new Card(operand, one.steps));
   const scratch = one.operands.some(isScratch) ? [byId("scratch-card").content.cloneNode(true)] : [];
@@ -22,12 +35,14 @@ const choose = (number, step) => {
   byId("tables").hidden = !tables.length;
   byId("table-list").replaceChildren(...tables.map((table) => table.element));
   meters = new Meters(one, cards);
-  timeline = new TimelineView(one, go);
+  timeline = new TimelineView(one);
   byId("refusal").hidden = !one.refusal;
   byId("refusal").querySelector("div").replaceChildren(...paragraphs(one.refusal));
-  byId("slider").max = Math.max(one.shown - 1, 0);
+  byId("slider").max = String(Math.max(one.shown - 1, 0));
   write(byId("of"), one.shown < one.steps ? `of ${commas(one.shown)} (${commas(one.steps)} in all)` : `of ${commas(one.steps)}`);
-  for (const element of byId("transport").querySelectorAll("button, input")) element.disabled = one.shown < 2;
+  for (const tag of /** @type {const} */ (["button", "input"])) {
+    for (const element of byId("transport").querySelectorAll(tag)) element.disabled = one.shown < 2;
+  }
   legend(one);
   lay();
   go(step);
@@ -46,6 +61,7 @@ const lay = () => {
 
 // ---- a step ----
 
+/** @param {number} step */
 const go = (step) => {
   const one = kernel();
   state.step = Math.max(0, Math.min(one.shown - 1, step | 0));
@@ -63,6 +79,7 @@ const go = (step) => {
 };
 
 // Each operand in a clause; of many, those that stay in one together.
+/** @type {(clauses: Clause[]) => Clause[]} */
 const told = (clauses) => {
   const moving = clauses.filter((clause) => clause.state !== "stays");
   const staying = clauses.length - moving.length;
@@ -76,9 +93,10 @@ const where = () => {
   const index = one.grid.length ? tuple(indexOf(one.grid, state.step)) : "";
   write(byId("step"), `step ${commas(state.step)}`);
   write(byId("index"), index);
-  byId("slider").value = state.step;
+  byId("slider").value = String(state.step);
   byId("slider").setAttribute("aria-valuetext", `step ${state.step} ${index}`);
   byId("sentence").setAttribute("aria-live", state.playing ? "off" : "polite");
+  /** @type {(string | HTMLElement)[]} */
   const parts = [put("b", "", `Step ${commas(state.step)}${index && ` ${index}`}: `)];
   const clauses = told(cards.filter(shown).map((card) => card.clause(state.step)).filter(Boolean));
   clauses.forEach((clause, n) => {
@@ -94,10 +112,12 @@ const remember = () => {
   try { history.replaceState(null, "", `#step=${state.step}${several}`); } catch { /* some browsers keep file:// addresses as they are */ }
 };
 
+/** @param {number} step */
 const goAndRemember = (step) => { go(step); remember(); };
 
 let last = 0, owed = 0;
 
+/** @param {number} now */
 const frame = (now) => {
   if (!state.playing) return;
   owed += Math.min(now - last, 250) / 1000 * state.speed;
@@ -111,6 +131,7 @@ const frame = (now) => {
   requestAnimationFrame(frame);
 };
 
+/** @param {boolean} playing */
 const play = (playing) => {
   if (playing && state.step >= kernel().shown - 1) go(0);
   state.playing = playing && kernel().shown > 1;
@@ -127,16 +148,19 @@ const play = (playing) => {
   }
 };
 
+/** @param {number} by */
 const faster = (by) => {
   const at = Math.max(0, Math.min(SPEEDS.length - 1, SPEEDS.indexOf(state.speed) + by));
   state.speed = SPEEDS[at];
-  byId("speed").value = state.speed;
+  byId("speed").value = String(state.speed);
 };
 
 // ---- hands ----
 
+/** @param {number} step */
 const jump = (step) => { if (state.playing) play(false); goAndRemember(step); };
 
+/** @type {Record<string, (event: KeyboardEvent) => void>} */
 const KEYS = {
   " ": () => play(!state.playing),
   ArrowLeft: (event) => jump(state.step - (event.shiftKey ? 10 : 1)),
@@ -147,9 +171,11 @@ const KEYS = {
   "?": () => byId("help").showModal(),
 };
 
+/** @param {KeyboardEvent} event */
 const pressed = (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open || event.target.tagName === "SELECT") return;
-  if (event.key === " " && event.target.closest("button, input[type=checkbox]")) return;
+  const target = /** @type {Element} */ (event.target);
+  if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open || target.tagName === "SELECT") return;
+  if (event.key === " " && target.closest("button, input[type=checkbox]")) return;
   const number = Number(event.key);
   if (number >= 1 && number <= data.kernels.length && data.kernels.length > 1) { jumpTo(number - 1); return; }
   if (!KEYS[event.key] || (!drawable() && event.key !== "?")) return;
@@ -157,6 +183,7 @@ const pressed = (event) => {
   KEYS[event.key](event);
 };
 
+/** @param {number} number */
 const jumpTo = (number) => {
   if (state.playing) play(false);
   choose(number, 0);
@@ -178,22 +205,23 @@ const themes = () => {
 const redraw = () => { if (data.kernels.length) { lay(); go(state.step); } };
 
 const hands = () => {
-  byId("slider").addEventListener("input", (event) => jump(Number(event.target.value)));
+  byId("slider").addEventListener("input", () => jump(Number(byId("slider").value)));
   byId("first").addEventListener("click", () => jump(0));
   byId("back").addEventListener("click", () => jump(state.step - 1));
   byId("play").addEventListener("click", () => play(!state.playing));
   byId("on").addEventListener("click", () => jump(state.step + 1));
   byId("last").addEventListener("click", () => jump(kernel().shown - 1));
-  byId("kernel").addEventListener("change", (event) => jumpTo(Number(event.target.value)));
+  byId("kernel").addEventListener("change", () => jumpTo(Number(byId("kernel").value)));
   byId("help-open").addEventListener("click", () => byId("help").showModal());
-  SPEEDS.forEach((speed) => byId("speed").append(new Option(`${commas(speed)} step${speed > 1 ? "s" : ""}/s`, speed)));
-  byId("speed").value = state.speed;
-  byId("speed").addEventListener("change", (event) => { state.speed = Number(event.target.value); });
+  SPEEDS.forEach((speed) => byId("speed").append(new Option(`${commas(speed)} step${speed > 1 ? "s" : ""}/s`, String(speed))));
+  byId("speed").value = String(state.speed);
+  byId("speed").addEventListener("change", () => { state.speed = Number(byId("speed").value); });
   document.addEventListener("keydown", pressed);
   byId("zoom").addEventListener("click", (event) => {
-    const zoom = event.target.dataset.zoom;
+    const { zoom } = /** @type {HTMLElement} */ (event.target).dataset;
     if (zoom) { timeline.zoom = zoom; zoomed(); timeline.lay(look); timeline.show(state.step); }
   });
+  /** @param {PointerEvent} event */
   const pointed = (event) => {
     const step = timeline.stepAt(event.clientX - timeline.canvas.getBoundingClientRect().left);
     if (step !== null) jump(step);
@@ -208,7 +236,9 @@ const hands = () => {
 };
 
 const zoomed = () => {
-  for (const button of byId("zoom").children) button.setAttribute("aria-pressed", button.dataset.zoom === timeline.zoom);
+  for (const button of byId("zoom").querySelectorAll("button")) {
+    button.setAttribute("aria-pressed", String(button.dataset.zoom === timeline.zoom));
+  }
 };
 
 const fromAddress = () => {

@@ -1,6 +1,8 @@
+// @ts-check
 // Bytes against the least that would do, and VMEM against its limit.
 
 class Meters {
+  /** @param {View.Kernel} kernel @param {Card[]} cards */
   constructor(kernel, cards) {
     this.kernel = kernel;
     this.cards = cards.filter((card) => card.operand.counted && card.runs);
@@ -9,6 +11,7 @@ class Meters {
     this.vmem();
   }
 
+  /** @param {number} step */
   at(step) {
     let moved = 0, least = 0;
     for (const { runs } of this.cards) {
@@ -58,6 +61,7 @@ class Meters {
     }));
   }
 
+  /** @param {Look} look */
   lay(look) {
     this.look = look;
     const canvas = byId("curve");
@@ -67,15 +71,19 @@ class Meters {
     this.drawn(sized(this.under, this.width, 96));
   }
 
+  /** @param {Context} c */
   drawn(c) {
     const { look, width, kernel } = this;
     const steps = kernel.shown, count = Math.max(1, Math.min(steps, Math.floor(width)));
+    /** @param {number} step */
     const x = (step) => (steps < 2 ? width : step / (steps - 1) * width);
+    /** @param {number} size */
     const y = (size) => 92 - (this.total ? size / this.total : 0) * 86;
     const points = Array.from({ length: count }, (_, n) => {
       const step = count < 2 ? 0 : Math.round(n / (count - 1) * (steps - 1));
       return [x(step), ...this.at(step)];
     });
+    /** @param {number} which @param {string} fill @param {string} line @param {number[]} dash */
     const area = (which, fill, line, dash) => {
       c.beginPath();
       c.moveTo(0, y(0));
@@ -97,6 +105,7 @@ class Meters {
     this.y = y;
   }
 
+  /** @param {number} step */
   show(step) {
     const [moved, least] = this.at(step);
     writeBytes(byId("hbm-now"), moved);

@@ -1,5 +1,7 @@
+// @ts-check
 // The document's numbers, unpacked once: sums from left to right, and what lies where at a step.
 
+/** @param {number[]} differences */
 const sums = (differences) => {
   const found = new Int32Array(differences.length);
   let sum = 0;
@@ -8,6 +10,7 @@ const sums = (differences) => {
 };
 
 // How many entries of a growing list are at most `value`.
+/** @param {Numbers} list @param {number} value */
 const upTo = (list, value) => {
   let low = 0, high = list.length;
   while (low < high) {
@@ -18,12 +21,14 @@ const upTo = (list, value) => {
 };
 
 // One operand over the grid: its runs, and what they have moved by each of them.
+/** @param {View.Operand} operand @param {number} steps */
 const unpackRuns = (operand, steps) => {
   if (!operand.runs) return null;
   const { place, starts, sizes } = operand.runs;
   const first = sums(operand.runs.first);
   const rank = operand.shape.length;
   const moved = new Float64Array(first.length + 1), least = new Float64Array(first.length + 1);
+  /** @type {number[]} */
   const firstVisit = [];
   first.forEach((_, r) => {
     const fresh = place[r] === firstVisit.length;
@@ -32,14 +37,18 @@ const unpackRuns = (operand, steps) => {
     least[r + 1] = Math.min(operand.least, least[r] + (fresh ? sizes[place[r]] : 0));
   });
   const out = operand.role === "output";
+  /** @param {number} r */
   const last = (r) => (r + 1 < first.length ? first[r + 1] : steps) - 1;
   const visited = Int32Array.from(firstVisit, (r) => (out ? last(r) : first[r]));
   return {
     first, place, rank, out, last, visited,
+    /** @param {number} step */
     run: (step) => upTo(first, step) - 1,
+    /** @param {number} number */
     start: (number) => starts.slice(number * rank, (number + 1) * rank),
     moved, least,
     // Runs whose bytes have moved by the end of a step: an output's move after their last.
+    /** @param {number} step */
     done(step) {
       const r = this.run(step);
       return out && last(r) > step ? r : r + 1;
@@ -47,6 +56,7 @@ const unpackRuns = (operand, steps) => {
   };
 };
 
+/** @param {number[]} grid @param {number} step */
 const indexOf = (grid, step) => {
   const index = [];
   for (let axis = grid.length - 1; axis >= 0; axis--) {
@@ -56,14 +66,17 @@ const indexOf = (grid, step) => {
   return index;
 };
 
+/** @param {(number | string)[]} numbers */
 const tuple = (numbers) => `(${numbers.join(", ")}${numbers.length === 1 ? "," : ""})`;
 
 // The index of the block that begins at `start`; of pl.Element windows, where it begins.
+/** @param {View.Operand} operand @param {number[]} start */
 const blockWords = (operand, start) => {
   if (operand.element) return `at ${tuple(start)}`;
   return tuple(start.map((at, axis) => Math.floor(at / Math.max(operand.block[axis], 1))));
 };
 
+/** @param {number} size */
 const bytesOf = (size) => {
   let unit = "B";
   for (const next of ["KiB", "MiB", "GiB"]) {
@@ -75,16 +88,26 @@ const bytesOf = (size) => {
   return `${size.toFixed(digits)} ${unit}`;
 };
 
+/** @param {number} seconds */
 const timeOf = (seconds) => {
+  /** @param {number} value */
   const three = (value) => (value >= 99.95 ? value.toFixed(0) : value.toPrecision(3));
   if (seconds < 1e-6) return `${three(seconds * 1e9)} ns`;
   if (seconds < 1e-3) return `${three(seconds * 1e6)} µs`;
   return `${three(seconds * 1e3)} ms`;
 };
 
+/** @param {number} number */
 const commas = (number) => number.toLocaleString("en-US");
+/** @param {number} number @param {string} one */
 const many = (number, one) => `${commas(number)} ${one}${number === 1 ? "" : "s"}`;
 
+/**
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {string} [className]
+ * @param {string} [text]
+ */
 const put = (tag, className, text) => {
   const made = document.createElement(tag);
   if (className) made.className = className;
@@ -93,20 +116,28 @@ const put = (tag, className, text) => {
 };
 
 // The pixels inside an element's padding.
+/** @param {Element} element */
 const inner = (element) => {
   const style = getComputedStyle(element);
   return element.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
 };
 
-const byId = (name) => document.getElementById(name);
+/**
+ * @template {string} Name
+ * @param {Name} name
+ * @returns {Name extends keyof Elements ? Elements[Name] : HTMLElement}
+ */
+const byId = (name) => /** @type {any} */ (document.getElementById(name));
 
 // Text that is only touched where it has changed: most of a page stays from step to step.
+/** @param {Element} element @param {string} text */
 const write = (element, text) => {
   if (element.textContent !== text) element.textContent = text;
 };
 
+/** @param {HTMLElement} element @param {number} size */
 const writeBytes = (element, size) => {
   write(element, bytesOf(size));
-  element.dataset.bytes = size;
+  element.dataset.bytes = String(size);
   element.title = `${commas(size)} bytes`;
 };

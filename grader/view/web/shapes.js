@@ -1,3 +1,4 @@
+// @ts-check
 // How arrays are laid out on a canvas: scale, planes, where a block lies; and what they are drawn with.
 
 const PLANES = 64;          // arrays of more planes show the present one alone
@@ -7,12 +8,14 @@ const LARGEST = 168;        // pixels of a kernel's longest dimension
 
 const colours = () => {
   const style = getComputedStyle(document.documentElement);
+  /** @param {string} name */
   const of = (name) => style.getPropertyValue(`--${name}`).trim();
   return Object.fromEntries(
     ["page", "panel", "ink", "soft", "line", "grey", "blue", "blue-line", "gold", "gold-line", "red",
       "nan", "visited"].map((name) => [name, of(name)]));
 };
 
+/** @param {Context} context @param {string} colour @param {string} back @param {boolean} rising */
 const hatch = (context, colour, back, rising) => {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 8;
@@ -30,6 +33,7 @@ const hatch = (context, colour, back, rising) => {
   return context.createPattern(tile, "repeat");
 };
 
+/** @param {HTMLCanvasElement} canvas @param {number} width @param {number} height */
 const sized = (canvas, width, height) => {
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.max(1, Math.round(width * ratio));
@@ -42,9 +46,11 @@ const sized = (canvas, width, height) => {
 };
 
 // Rows and columns of an array as drawn, and its other dimensions, which become planes.
+/** @param {View.Operand} operand */
 const flat = (operand) => {
   const { shape, block } = operand;
   const rank = shape.length;
+  /** @param {number[]} list @param {number} axis */
   const at = (list, axis) => (axis >= 0 ? Math.max(list[axis], 1) : 1);
   return {
     rows: at(shape, rank - 2), columns: at(shape, rank - 1),
@@ -54,13 +60,15 @@ const flat = (operand) => {
 };
 
 // Where things lie in a canvas that is `room` pixels wide. `scale` is in pixels an element.
+/** @param {View.Operand} operand @param {number} room @param {number} scale */
 const layoutOf = (operand, room, scale) => {
   const array = flat(operand);
   const count = array.outer.reduce((a, b) => a * b, 1);
   const planes = count > PLANES ? 1 : Math.max(count, 1);
   const most = Math.min(room, LARGEST);
   const limit = planes > 1 ? Math.max(30, room / Math.min(planes, 4) - 6) : most;
-  const clamp = (size, most) => Math.max(Math.min(size, most), Math.min(most, planes > 1 ? 26 : count > PLANES ? 80 : 34));
+  /** @param {number} size @param {number} bound */
+  const clamp = (size, bound) => Math.max(Math.min(size, bound), Math.min(bound, planes > 1 ? 26 : count > PLANES ? 80 : 34));
   const high = planes > 1 ? Math.max(Math.min(limit, LARGEST), 44) : LARGEST;
   const width = clamp(array.columns * scale, limit), height = clamp(array.rows * scale, high);
   const gap = planes > 1 ? 6 : 0, label = planes > 1 ? 13 : 0;
@@ -69,13 +77,17 @@ const layoutOf = (operand, room, scale) => {
   return {
     array, count, planes, width, height, gap, label, across,
     whole: [across * (width + gap) - gap, down * (height + gap + label) - gap],
+    /** @param {number} column */
     x: (column) => column / array.columns * width,
+    /** @param {number} row */
     y: (row) => row / array.rows * height,
+    /** @type {(plane: number) => Point} */
     corner: (plane) => [plane % across * (width + gap), Math.floor(plane / across) * (height + gap + label) + label],
   };
 };
 
 // The planes that a block which begins at `start` lies in, and its rows and columns.
+/** @param {View.Operand} operand @param {Layout} layout @param {number[]} start */
 const extent = (operand, layout, start) => {
   const { array } = layout;
   const rank = operand.shape.length;
@@ -97,6 +109,7 @@ const extent = (operand, layout, start) => {
 };
 
 // Cells end where blocks end: their edges in elements along one dimension.
+/** @param {View.Wrong} wrong @param {number} axis @param {number} cells */
 const cellEdges = (wrong, axis, cells) => {
   const block = wrong.block[axis], size = wrong.size[axis], each = Math.ceil(block / size);
   const edges = [];
@@ -109,6 +122,7 @@ const cellEdges = (wrong, axis, cells) => {
 };
 
 // A block too small to be seen is drawn larger, and stays within its plane.
+/** @type {(box: Box, layout: Layout, corner: Point) => Box} */
 const grown = ([x, y, w, h], layout, [left, top]) => {
   const wide = Math.max(w, SEEN), high = Math.max(h, SEEN);
   return [

@@ -1,3 +1,4 @@
+// @ts-check
 // Scalar prefetch: the tables as numbers, with the cells that the index maps read at a step.
 
 const WHOLE = 96;           // tables up to so many cells are shown whole
@@ -5,6 +6,7 @@ const NEAR = 48;            // of larger ones, so many around what is read
 const ROW = 12;             // cells of a one-dimensional table in a row
 
 class TableView {
+  /** @param {View.Kernel} kernel @param {View.Table} table */
   constructor(kernel, table) {
     this.operand = kernel.operands[table.operand];
     this.cells = table.cells;
@@ -19,6 +21,10 @@ class TableView {
     this.words = put("p", "soft small");
     this.element.append(head, this.grid, this.words);
     this.from = -1;
+    /** @type {Map<number, HTMLElement>} */
+    this.boxes = new Map();
+    /** @type {HTMLElement[]} */
+    this.lit = [];
     this.copied = this.operand.bytes ? ` (${bytesOf(this.operand.bytes)}, copied once)` : "";
     const { shape } = this.operand;
     this.columns = shape.length > 1 ? shape[shape.length - 1] : ROW;
@@ -27,6 +33,7 @@ class TableView {
   }
 
   // Row-major, from whole rows; more than a few columns wrap.
+  /** @param {number} from @param {number} to */
   build(from, to) {
     this.from = from;
     this.boxes = new Map();
@@ -36,7 +43,7 @@ class TableView {
     for (let cell = from; cell < to; cell++) {
       const box = put("span", "", String(this.cells[cell]));
       box.title = this.name(cell);
-      box.dataset.cell = cell;
+      box.dataset.cell = String(cell);
       this.boxes.set(cell, box);
       boxes.push(box);
     }
@@ -44,10 +51,12 @@ class TableView {
     this.lit = [];
   }
 
+  /** @param {number} cell */
   name(cell) {
     return `[${indexOf(this.operand.shape, cell).join(", ")}]`;
   }
 
+  /** @param {number} step */
   show(step) {
     if (!this.cells) return;
     const now = this.reads.map((read) => ({ label: read.label, cell: read.cell[upTo(read.first, step) - 1] }));

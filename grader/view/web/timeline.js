@@ -1,8 +1,10 @@
+// @ts-check
 // The predicted schedule: what the core does, what is on its way, and when each grid step computes.
 
 const LANE = 20, AXIS = 22;
 
 // A time on the axis, with as many digits as tell one tick from the next.
+/** @param {number} time @param {number} tick */
 const tickWords = (time, tick) => {
   if (!time) return "0";
   const [unit, name] = time < 1e-6 ? [1e-9, "ns"] : time < 1e-3 ? [1e-6, "µs"] : [1e-3, "ms"];
@@ -11,7 +13,8 @@ const tickWords = (time, tick) => {
 };
 
 class TimelineView {
-  constructor(kernel, go) {
+  /** @param {View.Kernel} kernel */
+  constructor(kernel) {
     this.data = kernel.timeline;
     this.kernel = kernel;
     this.canvas = byId("timeline");
@@ -29,7 +32,6 @@ class TimelineView {
       }
       return { name: lane.name, kinds: lane.kinds, start, end, kind };
     });
-    this.go = go;
     if (this.bounds.length <= 20) this.zoom = "whole";
   }
 
@@ -37,6 +39,7 @@ class TimelineView {
     return this.bounds.length > 1;
   }
 
+  /** @param {Look} look */
   lay(look) {
     const none = !this.data;
     this.canvas.hidden = none;
@@ -62,6 +65,7 @@ class TimelineView {
     write(words, `${whole} in all, ${commas(this.data.cycles)} cycles.${cut}${loose}`);
   }
 
+  /** @param {number} step */
   span(step) {
     if (!this.tied || this.zoom === "whole") return [0, this.data.cycles];
     const last = this.bounds.length - 2;
@@ -72,6 +76,7 @@ class TimelineView {
     return [early, present + this.nearby >= last && this.data.until >= this.data.cycles ? this.data.cycles : high];
   }
 
+  /** @param {number} step */
   show(step) {
     this.step = step;
     if (!this.data) return;
@@ -93,10 +98,12 @@ class TimelineView {
     this.outline(c, step);
   }
 
+  /** @param {number} cycle */
   x(cycle) {
     return this.left + (cycle - this.from) / Math.max(this.to - this.from, 1) * (this.width - this.left);
   }
 
+  /** @param {Context} c */
   body(c) {
     const { look } = this;
     c.font = "12px system-ui, sans-serif";
@@ -120,6 +127,7 @@ class TimelineView {
     c.fillStyle = look.soft;
   }
 
+  /** @param {Context} c @param {string} words @param {number} left @param {number} right @param {number} top */
   inside(c, words, left, right, top) {
     if (c.measureText(words).width > right - left - 8) return;
     c.fillStyle = this.look.ink;
@@ -127,6 +135,7 @@ class TimelineView {
   }
 
   // What tells slices apart without their colour: waiting is dashed, moves have a firm edge.
+  /** @param {Context} c @param {string} kind @param {number} left @param {number} right @param {number} top */
   edge(c, kind, left, right, top) {
     if (kind.startsWith("computes")) return;
     const waits = kind.startsWith("waits");
@@ -137,6 +146,7 @@ class TimelineView {
     c.setLineDash([]);
   }
 
+  /** @param {string} kind */
   fill(kind) {
     if (kind.startsWith("waits")) return this.look.grey;
     if (kind.endsWith(" in")) return this.look.gold;
@@ -144,10 +154,12 @@ class TimelineView {
     return this.look.blue;
   }
 
+  /** @param {number} row */
   top(row) {
     return AXIS + row * this.lane + (this.narrow ? 19 : 2);
   }
 
+  /** @param {Context} c @param {string} words @param {number} row */
   label(c, words, row) {
     c.fillStyle = this.look.soft;
     if (this.narrow) {
@@ -159,6 +171,7 @@ class TimelineView {
     c.fillText(text, 0, this.top(row) + 12);
   }
 
+  /** @param {Context} c */
   steps(c) {
     if (!this.tied) return;
     const { bounds, look } = this;
@@ -177,6 +190,7 @@ class TimelineView {
     }
   }
 
+  /** @param {Context} c */
   axis(c) {
     const { data, look } = this;
     const span = (this.to - this.from) / data.clock;
@@ -197,12 +211,14 @@ class TimelineView {
   }
 
   // Where the present step computes, in pixels: left edge and width.
+  /** @param {number} step @returns {Point} */
   present(step) {
     if (!this.tied || step + 1 >= this.bounds.length) return null;
     const left = Math.max(this.x(this.bounds[step]), this.left);
     return [left, Math.max(this.x(this.bounds[step + 1]) - left, 2)];
   }
 
+  /** @param {Context} c @param {number} step */
   band(c, step) {
     const place = this.present(step);
     if (!place) return;
@@ -212,6 +228,7 @@ class TimelineView {
     c.globalAlpha = 1;
   }
 
+  /** @param {Context} c @param {number} step */
   outline(c, step) {
     const place = this.present(step);
     if (!place) return;
@@ -223,6 +240,7 @@ class TimelineView {
   }
 
   // The step that computes at a place in the canvas.
+  /** @param {number} x */
   stepAt(x) {
     if (!this.data || !this.tied || x < this.left) return null;
     const cycle = this.from + (x - this.left) / (this.width - this.left) * (this.to - this.from);

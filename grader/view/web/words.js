@@ -1,6 +1,8 @@
+// @ts-check
 // What is said once: title, verdict, what is wrong, legend.
 
 // A message of the grader's: a headline, then labelled paragraphs with their text indented by nine.
+/** @param {string} message */
 const paragraphs = (message) => {
   const parts = [];
   for (const line of message.split("\n")) {
@@ -18,6 +20,7 @@ const paragraphs = (message) => {
   return parts;
 };
 
+/** @param {View.Document} data */
 const heading = (data) => {
   byId("name").replaceChildren(...data.name.split(/(?<=_)/).flatMap((part) => [part, put("wbr")]));
   const whose = data.whose === "par" ? "the solution's launch" : "your launch";
@@ -40,11 +43,12 @@ const heading = (data) => {
     byId("trouble").querySelector("div").replaceChildren(...paragraphs(data.trouble));
   }
   const choice = byId("kernel");
-  data.kernels.forEach((each, n) => choice.append(new Option(`${n + 1}. ${each.name}`, n)));
+  data.kernels.forEach((each, n) => choice.append(new Option(`${n + 1}. ${each.name}`, String(n))));
   byId("kernel-choice").hidden = data.kernels.length < 2;
 };
 
 // The wrong blocks one by one: what the heat-map shows, in numbers.
+/** @param {View.Document} data */
 const wrongList = (data) => {
   const all = [...data.kernels.flatMap((each) => each.operands.map((operand) => operand.wrong)), ...data.other];
   for (const wrong of all.filter(Boolean)) {
@@ -63,6 +67,7 @@ const wrongList = (data) => {
   }
 };
 
+/** @param {View.Kernel} kernel */
 const legend = (kernel) => {
   const shown = [["swatch held", "in VMEM, stays"], ["swatch in", "comes in from HBM"], ["swatch out", "goes back to HBM"],
     ["swatch next", "next, on its way"], ["swatch visited", "has been moved"]];

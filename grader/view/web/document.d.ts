@@ -1,0 +1,127 @@
+// What document.py gives the page, as JSON has it. Written by: python -m tests.view.document_types
+
+declare namespace View {
+  interface Block {
+    at: number[];
+    wrong: number;
+    of: number;
+    worst: string;
+  }
+
+  interface Wrong {
+    name: string;
+    shape: number[];
+    wrong: number;
+    wrong_blocks: number;
+    of_blocks: number;
+    block: number[];
+    size: number[];
+    cells: number[];
+    share: number[];
+    nan: number[];
+    blocks: Block[];
+  }
+
+  interface Lane {
+    name: string;
+    kinds: string[];
+    slices: number[];
+  }
+
+  interface Timeline {
+    cycles: number;
+    until: number;
+    clock: number;
+    steps: number[];
+    lanes: Lane[];
+  }
+
+  interface Runs {
+    first: number[];
+    place: number[];
+    starts: number[];
+    sizes: number[];
+  }
+
+  interface Operand {
+    label: string;
+    role: string;
+    dtype: string;
+    shape: number[];
+    block: number[];
+    squeezed: number[];
+    space: string;
+    note: string;
+    counted: boolean;
+    moves: number;
+    bytes: number;
+    least: number;
+    element: boolean;
+    windows: number;
+    runs: Runs | null;
+    wrong: Wrong | null;
+  }
+
+  interface Table {
+    operand: number;
+    cells: number[] | null;
+  }
+
+  interface Read {
+    operand: number;
+    table: number;
+    first: number[];
+    cell: number[];
+  }
+
+  interface Held {
+    name: string;
+    use: string;
+    shape: string;
+    buffers: number;
+    size: number;
+  }
+
+  interface Memory {
+    limit: number;
+    used: number;
+    reported: boolean;
+    held: Held[];
+  }
+
+  interface Kernel {
+    name: string;
+    grid: (number | null)[];
+    steps: number;
+    shown: number;
+    read: number;
+    written: number;
+    least: number;
+    operands: Operand[];
+    tables: Table[];
+    reads: Read[];
+    memory: Memory;
+    timeline: Timeline | null;
+    untold: string;
+    refusal: string;
+  }
+
+  interface Verdict {
+    state: string;
+    words: string;
+    text: string;
+  }
+
+  interface Document {
+    schema: number;
+    name: string;
+    title: string;
+    case: string;
+    chip: string;
+    whose: string;
+    verdict: Verdict;
+    trouble: string;
+    kernels: Kernel[];
+    other: Wrong[];
+  }
+}

@@ -1,0 +1,99 @@
+"""What is installed and released: the declared dependencies, the version, the changelog."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support.repositories import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+RELEASE = runpy.run_path(str(ROOT / ".ci" / "release_notes.py"))
+#: Asked for because pytest loads them: their options are in README.md and pyproject.toml.
+PLUGINS = {"pytest-timeout", "pytest-xdist"}
+#: What decides verdicts: where one of these changes, a verdict can.
+JUDGES = (
+    *(f"grader/{room}" for room in ("checks", "exercise", "grading", "kernels", "model")),
+    *(f"grader/{room}" for room in ("plugin", "sandbox", "tools", "tpu")),
+    "solutions",
+)
+
+
+def imported(folder: Path) -> set[str]:
+    """The first name of every import in the files below `folder`, inside functions too."""
+    names: set[str] = set()
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names.update(alias.name.split(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module.split(".")[0])
+    return names
+
+
+def test_every_import_of_the_grader_is_declared_and_nothing_else_is() -> None:
+    declared = {canonicalize_name(Requirement(text).name) for text in PROJECT["dependencies"]}
+    distributions = packages_distributions()
+    foreign = imported(ROOT / "grader") - sys.stdlib_module_names - {"grader"}
+    asked = {canonicalize_name(distributions[name][0]) for name in foreign}
+    assert asked | PLUGINS == declared
+
+
+def git(*arguments: str) -> str:
+    """What git says about this repository; "" where it has no answer."""
+    ran = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return ran.stdout.strip() if ran.returncode == 0 else ""
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    first = RELEASE["HEADING"].search(CHANGELOG)
+    assert first, "CHANGELOG.md: no heading of the form ## [1.2.3] - 2030-01-31"
+    assert first["version"] == PROJECT["version"]
+
+
+def test_what_judges_has_changed_since_the_last_release_only_with_the_version() -> None:
+    """The ledger stores the version with each pass: one version, one way to judge."""
+    tag = git("describe", "--tags", "--abbrev=0", "--match", "v*")
+    if tag != f"v{PROJECT['version']}":
+        return  # nothing is released yet, or the version has been raised since
+    changed = git("diff", "--name-only", tag, "--", *JUDGES)
+    assert not changed, f"raise the version in pyproject.toml, changed since {tag}:\n{changed}"
+
+
+def test_what_judges_is_there() -> None:
+    assert all((ROOT / name).is_dir() for name in JUDGES)
+
+
+# ---- what a release says of itself ----
+
+NOTES = RELEASE["notes"]
+TWO = "# Changelog\n\n## [0.3.0] - 2030-01-31\n\n- new\n\n## [0.2.0] - 2029-01-31\n\n- old\n"
+
+
+@pytest.mark.parametrize(("version", "said"), [("0.3.0", "- new\n"), ("0.2.0", "- old\n")])
+def test_a_release_says_what_its_section_says(version: str, said: str) -> None:
+    assert NOTES(f"v{version}", f'[project]\nversion = "{version}"', TWO) == said
+
+
+@pytest.mark.parametrize(
+    ("tag", "changelog", "said"),
+    [
+        ("v0.2.0", TWO, "the tag is v0.2.0, but pyproject.toml says 0.3.0"),
+        ("0.3.0", TWO, "the tag is 0.3.0, but"),
+        ("v0.3.0", TWO.replace("2030-01-31", "Unreleased"), "'Unreleased': needs YYYY-MM-DD"),
+        ("v0.3.0", "# Changelog\n", "no section ## \\[0.3.0\\]"),
+    ],
+)
+def test_a_release_is_refused(tag: str, changelog: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        NOTES(tag, '[project]\nversion = "0.3.0"', changelog)
