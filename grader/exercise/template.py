@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+from grader.exercise.keys import HINTS
+
 _SOLUTION = '''"""Say in one imperative line what the kernel does.
 
 Goal
@@ -55,7 +59,7 @@ def test_NAME(hidden_case):
 _KEY = """title = "NAME"
 concept = "the one new idea"
 todo = ["say what to do here, without saying how"]
-hints = ["a nudge", "the pattern", "nearly all of it"]
+hints = HINTS
 
 [cases]
 bm = [64, 128]
@@ -80,4 +84,4 @@ def solution(name: str) -> str:
 
 def key(name: str) -> str:
     """The answer key of a new kata called `name`."""
-    return _KEY.replace("NAME", name)
+    return _KEY.replace("NAME", name).replace("HINTS", json.dumps(HINTS))

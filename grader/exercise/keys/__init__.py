@@ -9,6 +9,7 @@ reader  the whole file
 from grader.exercise.keys.key import (
     DEFAULT_CASES,
     DTYPES,
+    HINTS,
     LAYOUT,
     Key,
     KeyProblem,
@@ -21,6 +22,7 @@ from grader.exercise.keys.reader import load
 __all__ = [
     "DEFAULT_CASES",
     "DTYPES",
+    "HINTS",
     "LAYOUT",
     "Key",
     "KeyProblem",
