@@ -22,6 +22,10 @@ from grader.tools import codec
 from grader.tpu import compiler
 
 SEED = "kata_seed"
+NO_DEBUGGER = (
+    "katas: --pdb opens no debugger for a kata, whose kernel runs in another process; print, "
+    "pl.debug_print and kata view NAME show what it does"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
     if unknown:
-        raise pytest.UsageError(f"--kata-require {unknown[0]}: no kata or track matches that")
+        raise pytest.UsageError(f"--kata-require: {unknown[0]}")
     config.stash[SESSION] = session
     if not worker_input:
         config.pluginmanager.register(Reporter(config), "kata-reporter")
@@ -128,6 +132,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         f"katas: {devices.in_words(session.device)}",
         f"katas: for TPU {', '.join(session.chips)}{_uncompiled()}",
         f"katas: hidden cases drawn with --kata-seed {session.seed}",
+        *([NO_DEBUGGER] if config.getoption("usepdb") else []),
     ]
 
 
