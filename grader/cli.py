@@ -1,41 +1,55 @@
+# PYTHON_ARGCOMPLETE_OK
 """The `kata` command: a parser for the commands in `grader.commands`.
 
-Only the module of the command that was typed is imported.
+Only the module of the command that was typed is imported. A shell that completes a command line
+runs this, too: see `complete`.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from grader.tools.nearest import did_you_mean
+
 COMMANDS = {
-    "list": "all katas, or those that match",
-    "next": "the first kata that is not solved",
-    "hint": "one hint, and one level more each time it is asked",
-    "show": "the solution of a kata, after asking",
-    "reset": "put stubs back; what you wrote is saved first",
-    "restore": "list the saved attempts, or bring one back",
-    "progress": "what is solved, without running anything",
-    "commit": "one commit for each solved kata, with its line of the ledger",
-    "cost": "what a launch takes on a TPU, beside par, and what to try",
-    "trace": "the predicted timeline of a launch, for Perfetto",
-    "watch": "grade a kata whenever it is saved",
-    "view": "a picture of a launch, step by step, for a browser",
-    "update": "new and changed katas from upstream; yours stay yours",
+    "list": "show all katas, or those that match",
+    "next": "show the first kata that is not solved",
+    "hint": "give a hint; each time you ask, it says more",
+    "show": "show the solution of a kata, after asking you",
+    "reset": "put back the stub of a kata; what you wrote is saved first",
+    "restore": "list your saved attempts, or bring one back",
+    "progress": "show what is solved, without running anything",
+    "commit": "make one git commit for each solved kata",
+    "cost": "predict the time of a launch on a TPU, and say what to try",
+    "trace": "write the predicted timeline of a launch, for Perfetto",
+    "watch": "grade a kata whenever you save it",
+    "view": "draw a launch step by step, in your browser",
+    "update": "get new and changed katas from upstream; your code stays",
     "sync": "for authors: generate the katas from the solutions",
-    "new": "for authors: the three files of a new kata",
+    "new": "for authors: write the three files of a new kata",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code: 0 done, 1 not done, 2 misused, 130 interrupted."""
+    if "_ARGCOMPLETE" in os.environ:
+        complete()
     words = sys.argv[1:] if arguments is None else list(arguments)
     parser = parser_for(words)
+    if mistake := mistyped(words):
+        parser.error(mistake)
     options, more = parser.parse_known_args(words)
+    if options.version:
+        from grader.tools.versions import versions
+
+        print(", ".join(f"{name} {of or 'not installed'}" for name, of in versions().items()))
+        return 0
     if more and not (hasattr(options, "sizes") and all("=" in word for word in more)):
         parser.error(f"unrecognized arguments: {' '.join(more)}")
     if more:  # argparse takes no positionals after options that come between
@@ -46,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         root = find_root(Path.cwd())
-        return options.module.run(options, root, Console(highlight=False))
+        module = options.module if options.command else command("overview")
+        return module.run(options, root, Console(highlight=False))
     except (OSError, ValueError) as error:
         print(f"kata: {error}", file=sys.stderr)
         return 2
@@ -54,14 +69,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def complete() -> None:
+    """Tell a shell what may stand at its cursor, and exit: what argcomplete is there for."""
+    import argcomplete
+
+    argcomplete.autocomplete(parser_for(os.environ["COMP_LINE"].split()), False)
+
+
 def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
     """A parser that knows every command by name, and those among `words` with their arguments."""
     parser = argparse.ArgumentParser(
         prog="kata",
-        description="Find your way through the katas. Grade them with: pytest -k NAME",
-        epilog="NAME matches like pytest's -k: matmul, basics, 'basics and 10', tiled_matmul.",
+        description="Find your way through the katas; without a COMMAND: where you are, and what "
+        "to do next. Grade katas with pytest -k NAME.",
+        epilog="NAME matches like pytest -k: tiled_matmul, matmul, basics, 'basics and 10'.",
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    parser.add_argument(
+        "--version", action="store_true", help="show the versions of the grader, jax and libtpu"
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command")
     for name, text in COMMANDS.items():
         sub = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if name in words:
@@ -69,6 +95,14 @@ def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
             module.arguments(sub)
             sub.set_defaults(module=module)
     return parser
+
+
+def mistyped(words: Sequence[str]) -> str:
+    """What to say of a first word that is no command; "" where it is one, or is not there."""
+    first = next((word for word in words if not word.startswith("-")), "")
+    if not first or first in COMMANDS:
+        return ""
+    return f"no command {first!r}; {did_you_mean(first, COMMANDS) or 'kata --help lists them all'}"
 
 
 def command(name: str) -> ModuleType:

@@ -32,6 +32,8 @@ def raised(problem: Problem, file: str, known: Known = ADVICE) -> Finding:
     first_line = (problem.message.splitlines() or [""])[0]
     if problem.kind == "SystemExit":
         phrase, what = "calls sys.exit", "SystemExit: the kata tried to end the process"
+    elif problem.kind == "NoDebugger":
+        phrase, what = "opens a debugger", f"no debugger can be opened: {first_line}"
     elif problem.kind == "Skipped":
         phrase, what = "tries to skip itself", f"a kata cannot be skipped ({first_line})"
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from grader.commands.arguments import some_katas
 from grader.exercise.catalog import in_order
 from grader.exercise.repository import matching
 from grader.record import commits
@@ -20,7 +21,7 @@ from grader.tools.rendering import say
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="*", help="some katas, as for pytest -k (default: all)")
+    some_katas(parser, "*")
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
@@ -54,7 +55,7 @@ def _asked(
 ) -> tuple[tuple[Present, ...], tuple[Present, ...]]:
     """The katas that are meant, and the unsolved ones of names that mean nothing else."""
     if not names:
-        return presents(root, ledger), ()
+        return tuple(presents(root, ledger)), ()
     meant: dict[str, Present] = {}
     unsolved: dict[str, Present] = {}
     for name in names:

@@ -10,7 +10,8 @@ from rich.console import Console, Group
 from rich.progress import track
 from rich.text import Text
 
-from grader.commands.launches import launch_arguments
+from grader.commands.arguments import completed
+from grader.commands.launches import launch_arguments, size_names
 from grader.exercise import repository
 from grader.exercise.catalog import Kata
 from grader.grading import studies
@@ -22,13 +23,14 @@ from grader.tpu.screen import screen, table
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     launch_arguments(parser)
-    parser.add_argument(
+    sweep = parser.add_argument(
         "--sweep",
         nargs="+",
         default=[],
         metavar="NAME=VALUE,VALUE",
-        help="predict every combination of these sizes, such as bm=128,256,512 bn=128,256",
+        help="predict all combinations of these sizes, such as bm=128,256,512 bn=128,256",
     )
+    completed(sweep, size_names)
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:

@@ -1,21 +1,27 @@
-"""What `kata cost`, `kata trace` and `kata view` share: which launch is meant."""
+"""What `kata cost`, `kata trace` and `kata view` share: which launch, and where to write."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from grader.commands.arguments import completed, one_kata
+from grader.exercise import repository
+from grader.exercise.keys import DTYPES
+from grader.exercise.repository import find_root
 from grader.tpu.chips import CHIPS, DEFAULT
 
 _SIZES = (
-    "sizes and dtype in place of the drawn ones, such as M=2048 bm=512 dtype=bfloat16; sizes that "
-    "the answer key computes from them follow"
+    "sizes and dtype to use instead of those drawn, such as M=2048 bm=512 dtype=bfloat16; sizes "
+    "that the answer key computes from them change too"
 )
 
 
 def launch_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what names one launch: kata, sizes, case, seed and chip."""
-    parser.add_argument("name", help="one kata, as for pytest -k")
-    parser.add_argument("sizes", nargs="*", metavar="SIZE=VALUE", help=_SIZES)
+    one_kata(parser)
+    sizes = parser.add_argument("sizes", nargs="*", metavar="SIZE=VALUE", help=_SIZES)
+    completed(sizes, size_names)
     parser.add_argument(
         "--case", type=int, default=0, metavar="N", help="which hidden case (default: %(default)s)"
     )
@@ -24,8 +30,38 @@ def launch_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="S",
-        help="the session's seed that hidden cases are drawn with (default: %(default)s)",
+        help="the seed that pytest printed for the hidden cases (default: %(default)s)",
     )
+    chip_option(parser)
+
+
+def chip_option(parser: argparse.ArgumentParser) -> None:
+    """--chip NAME."""
     parser.add_argument(
-        "--chip", choices=list(CHIPS), default=DEFAULT, help="the TPU (default: %(default)s)"
+        "--chip", choices=list(CHIPS), default=DEFAULT, help="which TPU (default: %(default)s)"
     )
+
+
+def output_option(parser: argparse.ArgumentParser, ending: str) -> None:
+    """--output FILE; without it, a command writes a file called NAME and `ending`."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help=f"where to write it, over any file that is there (default: NAME{ending})",
+    )
+
+
+def size_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> dict[str, str]:
+    """SIZE= for each size of the kata that is named before, or SIZE=VALUE once SIZE= is typed."""
+    try:
+        key = repository.one(find_root(Path.cwd()), parsed_args.name).key
+    except (ValueError, OSError):
+        return {}
+    choices = {**key.choices, "dtype": key.dtypes}
+    name, given, _value = prefix.partition("=")
+    if not given:
+        return {f"{name}=": ", ".join(map(str, values)) for name, values in choices.items()}
+    values = DTYPES if name == "dtype" else choices.get(name, ())
+    return {f"{name}={value}": "" for value in values if isinstance(value, int) or name == "dtype"}

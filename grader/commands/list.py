@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console, Group
 from rich.text import Text
 
+from grader.commands.arguments import some_katas
 from grader.exercise.repository import matching
 from grader.record.ledger import read
 from grader.record.status import Known, Present, present
@@ -17,7 +18,7 @@ from grader.tools.rendering import show
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", default="", help="some katas, as for pytest -k")
+    some_katas(parser)
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
@@ -33,7 +34,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
             line = Text(no_wrap=True, overflow="ellipsis")
             line.append(f"  {kata.number} ", "dim").append(f" {kata.name:<{wide}}  ")
             parts.append(line.append(f"{words:<{told}}  ", colour).append(kata.key.concept))
-    parts.append(Text("edited, changed: right or wrong, pytest -k kata tells", "dim"))
+    parts.append(Text("edited, changed: pytest -k kata shows whether it is right", "dim"))
     show(Group(*parts), console)
     return 0
 

@@ -8,32 +8,31 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from grader.commands.arguments import open_if_asked, open_option
 from grader.exercise.catalog import Kata
 from grader.record.ledger import read
 from grader.record.status import Known, presents, upcoming
-from grader.report.progress_map import standing
+from grader.report.progress_map import nothing_left, standing
 from grader.tools.rendering import show
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Takes nothing."""
+    open_option(parser)
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
-    found = presents(root, read(root))
-    one = upcoming(found)
-    if one is None:
-        console.print(
-            "Every kata is solved."
-            if all(one.known is Known.SOLVED for one in found)
-            else "Every kata has been edited. pytest -k kata tells which are solved."
-        )
+    ledger = read(root)
+    following = upcoming(presents(root, ledger))
+    if following is None:
+        console.print(nothing_left(tuple(presents(root, ledger))))
         return 0
-    console.print(Text(_where(one.kata), "cyan"))
-    console.print(f"  {one.kata.key.title}: {one.kata.key.concept}", markup=False)
-    if one.known is not Known.TODO:
-        show(Text(f"  {standing(one)}"), console)
-    console.print(f"  pytest -k {one.kata.name}      stuck?  kata hint {one.kata.name}")
+    kata = following.kata
+    console.print(Text(_where(kata), "cyan"))
+    console.print(f"  {kata.key.title}: {kata.key.concept}", markup=False)
+    if following.known is not Known.TODO:
+        show(Text(f"  {standing(following)}"), console)
+    console.print(f"  pytest -k {kata.name}      stuck?  kata hint {kata.name}")
+    open_if_asked(options, kata)
     return 0
 
 

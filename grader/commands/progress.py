@@ -8,29 +8,28 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
+from grader.commands.arguments import some_katas
 from grader.exercise.repository import matching
-from grader.record.head import head, uncommitted
 from grader.record.history import history
 from grader.record.ledger import Ledger, read
 from grader.record.status import Present, present
 from grader.report import badge
 from grader.report.log import log_of
-from grader.report.progress_map import map_of, not_committed, warned
+from grader.report.progress_map import map_of, notes
 from grader.tools.git import GitError, git_in
 from grader.tools.rendering import show
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", default="", help="some katas, as for pytest -k")
+    some_katas(parser)
     ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--log", action="store_true", help="what was solved when, from git's history")
+    ways.add_argument("--log", action="store_true", help="list what was solved when, from git")
     ways.add_argument(
         "--svg",
         type=Path,
         metavar="FILE",
-        help="write a picture of it for a README; only one of its own is replaced",
+        help="draw it for a README; FILE is replaced only if kata progress drew it",
     )
 
 
@@ -43,14 +42,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
         return 0
     if options.log:
         return _log(root, ledger, found if options.name else (), console)
-    notes = list(warned(ledger.warnings))
-    try:
-        git = git_in(root)
-        if behind := uncommitted(git, found, ledger, head(git)):
-            notes.append(not_committed([one.kata for one in behind]))
-    except GitError as error:
-        notes.append(Text(f"no git here ({error}): no kata commit, no dates of commits", "dim"))
-    show(map_of(found, notes), console)
+    show(map_of(found, notes(root, ledger, found)), console)
     return 0
 
 
@@ -58,16 +50,16 @@ def _log(root: Path, ledger: Ledger, found: Sequence[Present], console: Console)
     """The history of these katas; of none, that of all that the ledger ever knew."""
     about = {one.kata.id for one in found}
     told = Ledger(tuple(one for one in ledger.passes if not about or one.kata in about))
-    notes = list(ledger.warnings)
+    missing = list(ledger.warnings)
     try:
         past = history(told, git_in(root))
     except GitError as error:
         past = history(told, None)
-        notes.append(f"no git here ({error}): these are the ledger's own days")
+        missing.append(f"no git here ({error}): these are the ledger's own days")
     if past.cut:
-        notes.append(
+        missing.append(
             f"a shallow clone: commits before {past.cut} are not here, and what they brought has "
             "the ledger's own days; git fetch --unshallow brings them"
         )
-    show(log_of(past, datetime.date.today(), tuple(notes)), console)
+    show(log_of(past, datetime.date.today(), tuple(missing)), console)
     return 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
+from grader.commands.arguments import confirmed, some_katas
 from grader.exercise import repository
 from grader.exercise.catalog import Kata
 from grader.exercise.repository import RepositoryError
@@ -18,9 +18,9 @@ from grader.tools.rendering import say
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", help="a kata, or several, such as a track")
+    some_katas(parser, which="the katas to reset")
     parser.add_argument("--all", action="store_true", help="every kata")
-    parser.add_argument("-y", "--yes", action="store_true", help="several: do not ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask first")
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
         whose = f"{found[0].name} is" if len(found) == 1 else f"all {len(found)} katas are"
         console.print(f"{whose} as shipped: nothing to reset")
         return 0
-    if len(found) > 1 and not options.yes and not _confirmed(differing, console):
+    if len(found) > 1 and not options.yes and not _wanted(differing, console):
         return 1
     for kata in differing:
         if saved := repository.reset(kata, datetime.datetime.now()):
@@ -48,14 +48,8 @@ def _as_shipped(kata: Kata) -> bool:
     return kata.path.exists() and kata.path.read_bytes() == kata.shipped().encode()
 
 
-def _confirmed(differing: Sequence[Kata], console: Console) -> bool:
+def _wanted(differing: Sequence[Kata], console: Console) -> bool:
     for kata in differing:
         say(console, f"  {kata.id}")
     what = "this stub" if len(differing) == 1 else f"these {len(differing)} stubs"
-    if not sys.stdin.isatty():
-        raise RepositoryError(f"reset asks before it puts {what} back; without a terminal, --yes")
-    try:
-        answer = console.input(f"Put {what} back? What you wrote is saved first. \\[y/N] ")
-    except EOFError:
-        return False
-    return answer.strip().lower() in ("y", "yes")
+    return confirmed(f"Put {what} back? What you wrote is saved first.", console)

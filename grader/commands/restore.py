@@ -11,18 +11,21 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from grader.commands.arguments import one_kata
 from grader.exercise import attempts, repository
 from grader.exercise.attempts import Attempt
 from grader.tools.rendering import say
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", help="one kata; without it all attempts are listed")
-    parser.add_argument("number", nargs="?", type=int, help="of the list (default: the newest)")
+    one_kata(parser, "?", "; without it, all attempts are listed")
+    parser.add_argument(
+        "number", nargs="?", type=int, help="which of its attempts (default: the newest)"
+    )
     parser.add_argument(
         "--whole",
         action="store_true",
-        help="the file as it was saved, also where the kata has changed since",
+        help="bring the whole file back as it was saved, even if the kata has changed since",
     )
 
 

@@ -14,7 +14,11 @@ from grader.exercise.unwritten import Unwritten, unwritten
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 if they differ")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; exit with 1 if a kata is not as generated",
+    )
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:

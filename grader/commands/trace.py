@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grader.commands.launches import launch_arguments
+from grader.commands.launches import launch_arguments, output_option
 from grader.exercise import repository
 from grader.grading import studies
 from grader.tools.rendering import say, show
@@ -17,18 +17,13 @@ from grader.tpu.perfetto import MOST_EVENTS, shown_until, trace
 from grader.tpu.screen import Launch, Side, screen
 from grader.tpu.units import time_of
 
+ENDING = ".trace.json"
 WHERE = "https://ui.perfetto.dev (Open trace file), or chrome://tracing"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     launch_arguments(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="where to write it; a file that is there is replaced (default: NAME.trace.json)",
-    )
+    output_option(parser, ENDING)
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
@@ -42,7 +37,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     sides = [side for side in (launch.own, launch.par) if side and side.seconds is not None]
     if not sides or (sides[0] is not launch.own and not launch.own.todo):
         raise studies.NoStudy(f"no timeline: {_unknown(launch)}")
-    file = options.output or Path(f"{kata.name}.trace.json")
+    file = options.output or Path(f"{kata.name}{ENDING}")
     text = trace((side.title, side.kernels) for side in sides)
     file.write_text(text, encoding="utf-8")
     titles = " and ".join(side.title for side in sides)

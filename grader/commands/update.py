@@ -26,11 +26,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="source",
         metavar="REMOTE_OR_URL",
-        help="where from (default: the remote upstream if there is one, else origin)",
+        help="where to update from (default: the remote upstream if there is one, else origin)",
     )
-    parser.add_argument("--branch", metavar="NAME", help="of that (default: its default branch)")
+    parser.add_argument("--branch", metavar="NAME", help="its branch (default: its default one)")
     parser.add_argument(
-        "--abort", action="store_true", help="take back an update that ended in conflicts"
+        "--abort", action="store_true", help="undo an update that ended in conflicts"
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grader.commands.launches import launch_arguments
+from grader.commands.launches import launch_arguments, output_option
 from grader.exercise import repository
 from grader.grading import studies
 from grader.tools.rendering import say
@@ -19,17 +19,15 @@ from grader.tpu.arguments import assignments
 from grader.view.gather import gather
 from grader.view.page import page
 
+ENDING = ".view.html"
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     launch_arguments(parser)
+    output_option(parser, ENDING)
     parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="where to write it; a file that is there is replaced (default: NAME.view.html)",
+        "--no-open", action="store_true", help="write the file without opening a browser"
     )
-    parser.add_argument("--no-open", action="store_true", help="write the file, open no browser")
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
@@ -38,7 +36,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     case = studies.case_of(kata, options.case, options.seed, given)
     with studies.studio(options.chip) as asking:
         document = gather(asking, kata, case, options.chip, drawn=not given)
-    file = options.output or Path(f"{kata.name}.view.html")
+    file = options.output or Path(f"{kata.name}{ENDING}")
     file.write_text(page(document), encoding="utf-8")
     whose = "the solution's launch, since yours is still to do"
     told = whose if document.whose == "par" else "your launch"

@@ -6,14 +6,17 @@ import argparse
 import contextlib
 import queue
 import sys
+import tomllib
 from pathlib import Path
 
 from rich.console import Console
 
+from grader.commands.arguments import some_katas
+from grader.commands.launches import chip_option
 from grader.exercise.cases import random_seed
 from grader.model import Mode
 from grader.sandbox import devices
-from grader.tpu.chips import CHIPS, DEFAULT
+from grader.tools import editor
 from grader.watching.events import Event
 from grader.watching.keyboard import keyboard
 from grader.watching.lanes import Lanes, lanes_here
@@ -22,41 +25,37 @@ from grader.watching.screen import KEYS, Screen
 from grader.watching.side_commands import Commands
 from grader.watching.watch import Settings, Watch
 
-TIMEOUT = 30.0  # seconds for a hidden case, as for pytest
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     keys = ", ".join(f"{key} {word}" for key, word in KEYS.items())
-    parser.epilog = f"Keys: {keys}. A pass is confirmed, and recorded, by pytest."
-    parser.add_argument("name", nargs="?", default="", help="only these katas, as for pytest -k")
+    parser.epilog = f"Keys: {keys}. pytest confirms and records what passes."
+    some_katas(parser)
     parser.add_argument(
         "--poll",
         action="store_true",
-        help="look at the files again and again, where the file system tells of no change "
-        "(network drives, some containers)",
+        help="check the files for changes several times a second, on file systems that don't "
+        "report changes (network drives, some containers)",
     )
     parser.add_argument(
         "--seed",
         type=int,
         metavar="S",
-        help="draw hidden cases as the session did that printed this seed (default: random)",
+        help="draw the same hidden cases as the session that printed this seed (default: random)",
     )
-    parser.add_argument(
-        "--chip", choices=list(CHIPS), default=DEFAULT, help="the TPU (default: %(default)s)"
-    )
+    chip_option(parser)
     parser.add_argument(
         "--timeout",
         type=float,
-        default=TIMEOUT,
         metavar="SECONDS",
-        help="stop a kernel that takes longer; 0: never (default: %(default)g)",
+        help="stop a kernel that takes longer; 0: never (default: as pytest, see pyproject.toml)",
     )
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     seed = random_seed() if options.seed is None else options.seed
-    settings = Settings(root, options.name, seed, options.chip, options.timeout or None)
+    seconds = _pytests_timeout(root) if options.timeout is None else options.timeout
+    settings = Settings(root, options.name, seed, options.chip, seconds or None)
     device = devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False))
     commands = Commands(root, events.put, console.is_terminal)
     recorder = Commands(root, events.put, console.is_terminal)
@@ -66,7 +65,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
         keys = console.is_terminal and stack.enter_context(keyboard(sys.stdin, events.put))
         lanes = Lanes(device, (options.chip,), events.put, lanes_here())
         screen = Screen(console, console.is_terminal, keys)
-        watch = Watch(settings, lanes, commands, recorder, screen)
+        watch = Watch(settings, lanes, commands, recorder, screen, _open)
         stack.enter_context(lanes)
         saves = Saves(root, events.put, options.poll)
         saves.start()
@@ -75,3 +74,17 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
         while watch.handle(events.get()):
             pass
     return 0
+
+
+def _pytests_timeout(root: Path) -> float:
+    """Seconds for a hidden case, from where pytest-timeout reads them; 0 for no limit."""
+    try:
+        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return 0
+    return float(project.get("tool", {}).get("pytest", {}).get("ini_options", {}).get("timeout", 0))
+
+
+def _open(file: Path, line: int) -> str:
+    """Open in an editor with a window of its own: the terminal is the watch's."""
+    return editor.open_at(file, line, terminal=False)

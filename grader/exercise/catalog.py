@@ -16,6 +16,7 @@ from typing import Any
 
 from grader.exercise import keys
 from grader.exercise.regions import blank, regions
+from grader.tools.nearest import did_you_mean
 
 KATAS = "katas"
 SOLUTIONS = "solutions"
@@ -144,19 +145,20 @@ def named(all_katas: Iterable[Kata], expression: str) -> tuple[Kata, ...]:
 
     Raises ValueError where the expression is malformed.
     """
-    from _pytest.mark.expression import Expression
-
     pool = tuple(all_katas)
     exact = tuple(kata for kata in pool if expression in (kata.name, kata.stem))
     if exact:
         return exact
+    if _is_word(expression):  # nearly always, and then there is no need to import pytest
+        return tuple(kata for kata in pool if _contains(kata, expression))
+    from _pytest.mark.expression import Expression
+
     try:
         compiled = Expression.compile(expression)
     except SyntaxError as error:
-        raise ValueError(f"{expression!r} is no expression that -k would take: {error}") from None
+        raise ValueError(f"{expression!r} is not an expression that -k takes: {error}") from None
 
-    texts = {kata: f"{KATAS}/{kata.id}.py {kata.test}".lower() for kata in pool}
-    return tuple(kata for kata, text in texts.items() if _evaluated(compiled, text))
+    return tuple(kata for kata in pool if _evaluated(compiled, _text(kata)))
 
 
 def selects(expression: str, kata: Kata) -> bool:
@@ -170,8 +172,37 @@ def selects(expression: str, kata: Kata) -> bool:
         compiled = Expression.compile(expression)
     except SyntaxError:
         return True
-    text = f"{KATAS}/{kata.id}.py {kata.test}[hidden".lower()
+    text = f"{_text(kata)}[hidden"
     return any(_evaluated(compiled, f"{text}{n}] timeout") for n in range(keys.MOST_CASES))
+
+
+def unmatched(all_katas: Iterable[Kata], expression: str) -> str:
+    """What to say of an expression that no kata matches: which names it may have meant."""
+    pool = tuple(all_katas)
+    words = [word for word in _WORD.findall(expression) if word not in _OPERATORS]
+    unknown = [word for word in words if not any(_contains(kata, word) for kata in pool)]
+    tracks = dict.fromkeys(kata.track for kata in pool)
+    names = [kata.name for kata in pool] + [track.partition("_")[2] for track in tracks]
+    parts = [part for name in names for part in name.split("_") if len(part) > 3]
+    meant = next(filter(None, (did_you_mean(word, names + parts) for word in unknown)), "")
+    return f"no kata matches {expression!r}; {meant or 'kata list shows them all'}"
+
+
+_WORD = re.compile(r"[\w./-]+")
+_OPERATORS = ("and", "or", "not")
+
+
+def _is_word(expression: str) -> bool:
+    return bool(_WORD.fullmatch(expression)) and expression not in _OPERATORS
+
+
+def _contains(kata: Kata, word: str) -> bool:
+    return word.lower() in _text(kata)
+
+
+def _text(kata: Kata) -> str:
+    """What pytest's -k looks for words in, in lower case."""
+    return f"{KATAS}/{kata.id}.py {kata.test}".lower()
 
 
 def _evaluated(compiled: Any, text: str) -> bool:

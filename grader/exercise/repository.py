@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise import template
-from grader.exercise.catalog import FILE, KATAS, SOLUTIONS, TRACK, Kata, katas, named
+from grader.exercise.catalog import FILE, KATAS, SOLUTIONS, TRACK, Kata, katas, named, unmatched
 from grader.exercise.regions import RegionError, regions
 from grader.tools.git import blob_id
 
@@ -34,9 +34,16 @@ def find_root(start: Path) -> Path:
     Raises RepositoryError.
     """
     for folder in (start, *start.parents):
-        if (folder / KATAS).is_dir() and (folder / SOLUTIONS).is_dir():
+        if _is_root(folder):
             return folder
-    raise RepositoryError(f"no {KATAS}/ and {SOLUTIONS}/ here or above: {start}")
+    clone = Path(__file__).parents[2]  # that this package was installed from, if it was one
+    there = _is_root(clone)
+    where = f"cd {clone}" if there else f"cd into your clone, which holds {KATAS}/ and {SOLUTIONS}/"
+    raise RepositoryError(f"there are no katas in {start}: {where}")
+
+
+def _is_root(folder: Path) -> bool:
+    return (folder / KATAS).is_dir() and (folder / SOLUTIONS).is_dir()
 
 
 def matching(root: Path, name: str) -> tuple[Kata, ...]:
@@ -44,7 +51,7 @@ def matching(root: Path, name: str) -> tuple[Kata, ...]:
     every = katas(root, SOLUTIONS)
     chosen = named(every, name) if name else every
     if not chosen:
-        raise RepositoryError(f"no kata matches {name!r}; kata list shows them all")
+        raise RepositoryError(unmatched(every, name))
     return chosen
 
 

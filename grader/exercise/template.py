@@ -5,6 +5,10 @@ What has to be written over is listed here too, for `kata new` and `kata sync` t
 
 from __future__ import annotations
 
+import json
+
+from grader.exercise.keys import HINTS
+
 _SOLUTION = '''"""Say in one imperative line what the kernel does.
 
 Goal
@@ -61,7 +65,7 @@ _KEY = """title = "its name in words"
 concept = "the one new idea"
 write = "which part: kernel, specs, whole launch"
 todo = ["say what to do here, without saying how"]
-hints = ["a nudge", "the pattern", "nearly all of it"]
+hints = HINTS
 
 [cases]
 bm = [64, 128]
@@ -126,7 +130,7 @@ def solution(name: str) -> str:
 
 def key(name: str) -> str:
     """The answer key of a new kata called `name`."""
-    return _KEY.replace("NAME", name)
+    return _KEY.replace("NAME", name).replace("HINTS", json.dumps(HINTS))
 
 
 def track(name: str, leads_to: str | None) -> str:

@@ -19,6 +19,11 @@ from grader.sandbox import devices
 from grader.tools import codec
 from grader.tpu import libtpu
 
+NO_DEBUGGER = (
+    "katas: --pdb opens no debugger for a kata, whose kernel runs in another process; print, "
+    "pl.debug_print and kata view NAME show what it does"
+)
+
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if session := config.stash.get(SESSION, None):
@@ -97,6 +102,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         f"katas: {devices.in_words(session.device)}",
         f"katas: for TPU {', '.join(session.chips)}{_uncompiled()}",
         f"katas: hidden cases drawn with --kata-seed {session.seed}",
+        *([NO_DEBUGGER] if config.getoption("usepdb") else []),
     ]
 
 

@@ -6,6 +6,7 @@ key, so a file that does not even parse is collected like any other, and its fai
 
 from __future__ import annotations
 
+import bdb
 import dataclasses
 import re
 import sys
@@ -32,8 +33,12 @@ NEXT = pytest.StashKey["pytest.Item | None"]()
 REQUIRED = Finding(Check.RUNS, "still to do", "Still to do, and --kata-require asks for it.")
 
 
-class KataFailed(Exception):
-    """A hidden case was failed; carries the whole text that the learner reads."""
+class KataFailed(bdb.BdbQuit):
+    """A hidden case was failed; carries the whole text that the learner reads.
+
+    A BdbQuit, since pytest --pdb opens no debugger for one: it would open it in the grader, while
+    the learner's frames are in another process, if they are anywhere.
+    """
 
 
 class KataFile(pytest.File):
@@ -80,7 +85,12 @@ class KataCase(pytest.Item):
     def runtest(self) -> None:
         """Grade the case: returns for a pass, skips for a todo, raises KataFailed otherwise."""
         content = self._content()
-        grade = self._grade()
+        try:
+            grade = self._grade()
+        except (KeyProblem, RegionError, BrokenKata) as error:
+            raise KataFailed(broken(error)) from error
+        except SandboxError as error:
+            raise KataFailed(f"Kernels cannot be run here.\n{error}") from error
         if content is not None and content == self._content():
             grade = dataclasses.replace(grade, blob=blob_id(content))
         if grade.state is State.TODO and self.session_of_katas.requires(self.kata):
@@ -124,13 +134,8 @@ class KataCase(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The learner's text alone; a traceback only where the grader itself has failed."""
-        error = excinfo.value
-        if isinstance(error, KataFailed):
-            return str(error)
-        if isinstance(error, (KeyProblem, RegionError, BrokenKata)):
-            return broken(error)
-        if isinstance(error, SandboxError):
-            return f"Kernels cannot be run here.\n{error}"
+        if isinstance(excinfo.value, KataFailed):
+            return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:

@@ -47,12 +47,30 @@ class Reporter:
     def _told(self, grade: Grade) -> Grade | None:
         return next((g for g in self._grades if same_failure(g, grade)), None)
 
+    def _unmatched(self) -> str:
+        """What to say of a -k that matches no kata, where katas were asked for; "" elsewhere.
+
+        Asked of the arguments, since under xdist only the workers know what was collected.
+        """
+        katas, expression = catalog.katas(self._config.rootpath), self._config.option.keyword
+        if not katas or not expression or catalog.named(katas, expression):
+            return ""
+        folder = self._config.rootpath / catalog.KATAS
+        start = self._config.invocation_params.dir
+        paths = [(start / argument.partition("::")[0]).resolve() for argument in self._config.args]
+        asked = any(folder.is_relative_to(path) or path.is_relative_to(folder) for path in paths)
+        return catalog.unmatched(katas, expression) if asked else ""
+
     def _standings(self) -> Standings:
         return standings(catalog.katas(self._config.rootpath), self._grades)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter, exitstatus: int
+    ) -> None:
         if self._unwritten:
             terminalreporter.write_line(self._unwritten, yellow=True)
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and (text := self._unmatched()):
+            terminalreporter.write_line(text, yellow=True)
         if not self._grades:
             return
         text = rendered(

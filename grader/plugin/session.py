@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.cases import draw
-from grader.exercise.catalog import Kata, katas, named
+from grader.exercise.catalog import Kata, katas, named, unmatched
 from grader.exercise.keys import KeyProblem
 from grader.grading.grader import Grader
 from grader.model import Case, Conditions, Device
@@ -67,9 +67,9 @@ class Session:
         return kata.id in self._required_ids
 
     def unknown_requirements(self) -> tuple[str, ...]:
-        """The --kata-require arguments that name no kata. Raises ValueError for a malformed one."""
+        """Of each --kata-require that names no kata, what to say. Raises ValueError."""
         every = katas(self.root)
-        return tuple(name for name in self._required if not named(every, name))
+        return tuple(unmatched(every, name) for name in self._required if not named(every, name))
 
     @cached_property
     def grader(self) -> Grader:

@@ -63,7 +63,7 @@ def _require_known(unknown: Any) -> None:
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
     if names:
-        raise pytest.UsageError(f"--kata-require {names[0]}: no kata or track matches that")
+        raise pytest.UsageError(f"--kata-require: {names[0]}")
 
 
 def _something_to_grade(config: pytest.Config) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from grader.exercise.keys import KeyProblem
 from grader.model import MOST_STARS
 from grader.record.head import Head, head, place
-from grader.record.ledger import LEDGER, Corrupt, Pass, parsed, passed
+from grader.record.ledger import LEDGER, Pass, parsed, pass_in
 from grader.record.status import Known, Present
 from grader.tools.git import Git, GitError, blob_id, require_finished
 
@@ -102,7 +102,7 @@ def with_passes(held: str, work: str, wanted: Collection[Pass]) -> str:
     for line in lines:
         if rest and rest[0].removesuffix("\r") == line:
             found.append(rest.pop(0))
-        elif (of := _pass(line)) in missing:
+        elif (of := pass_in(line)) in missing:
             missing.discard(of)
             found.append(line)
             new.append(line)
@@ -112,13 +112,6 @@ def with_passes(held: str, work: str, wanted: Collection[Pass]) -> str:
 def _heading(lines: list[str]) -> int:
     """How many comments a ledger begins with."""
     return next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
-
-
-def _pass(line: str) -> Pass | None:
-    try:
-        return passed(line)
-    except Corrupt:
-        return None
 
 
 def _message(one: Present, last: Head) -> str:

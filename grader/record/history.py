@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from grader.exercise.catalog import KATAS
-from grader.record.ledger import LEDGER, Corrupt, Ledger, Pass, passed
+from grader.record.ledger import LEDGER, Ledger, Pass, pass_in
 from grader.tools.git import Git
 
 #: Before each commit of a log: its id, the author's day, the parents.
@@ -129,16 +129,9 @@ def _brought(commits: Iterable[_Commit]) -> dict[Pass, str]:
     found: dict[Pass, str] = {}
     for commit in commits:
         for line in commit.lines:
-            if line.startswith("+") and not line.startswith("+++") and (one := _pass(line[1:])):
+            if line.startswith("+") and not line.startswith("+++") and (one := pass_in(line[1:])):
                 found.setdefault(one, "" if commit.cut else commit.id)
     return found
-
-
-def _pass(line: str) -> Pass | None:
-    try:
-        return passed(line)
-    except Corrupt:
-        return None
 
 
 def _turns(commits: Iterable[_Commit], ledger: Ledger) -> Iterator[_Placed]:

@@ -97,6 +97,14 @@ def passed(line: str) -> Pass | None:
     return Pass(kata, blob, int(stars), _day(date), tuple((name, of) for name, of in pairs))
 
 
+def pass_in(line: str) -> Pass | None:
+    """The same, and None also for a line that is corrupt."""
+    try:
+        return passed(line)
+    except Corrupt:
+        return None
+
+
 def _day(text: str) -> datetime.date:
     try:
         return datetime.datetime.strptime(text, "%Y-%m-%d").date()

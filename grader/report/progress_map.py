@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from grader.exercise.catalog import Kata
+from grader.model import MOST_STARS
+from grader.record.head import head, uncommitted
+from grader.record.ledger import Ledger
 from grader.record.status import Known, Present, upcoming
 from grader.report import marks
+from grader.tools.git import GitError, git_in
 
 SIGNS = {
     Known.SOLVED: ("✔", "green"),
@@ -21,6 +26,35 @@ SIGNS = {
 }
 COMMIT = "kata commit"
 _FEW = 4  # katas that are named in one line
+
+
+def summary(found: Sequence[Present], notes: Iterable[RenderableType] = ()) -> RenderableType:
+    """The total, `notes`, and what to do next."""
+    following = upcoming(found)
+    step = marks.turn_to(following.kata, "next") if following else Text(nothing_left(found))
+    return Group(_total(found), *notes, step)
+
+
+def nothing_left(found: Sequence[Present]) -> str:
+    """What to do where no kata is upcoming."""
+    if gone := next((one for one in found if one.known is Known.GONE), None):
+        return f"{gone.kata.name} is {standing(gone)}"
+    if not all(one.known is Known.SOLVED for one in found):
+        return "Every kata has been edited: pytest -k kata shows which are solved."
+    if slow := next((one for one in found if one.stars < MOST_STARS), None):
+        return f"Every kata is solved. For the third star: kata cost {slow.kata.name}"
+    return "Every kata is solved, with every star."
+
+
+def notes(root: Path, ledger: Ledger, found: Sequence[Present]) -> Iterator[Text]:
+    """What is wrong with the ledger, and what is not committed."""
+    yield from warned(ledger.warnings)
+    try:
+        git = git_in(root)
+        if behind := uncommitted(git, found, ledger, head(git)):
+            yield not_committed([one.kata for one in behind])
+    except GitError as error:
+        yield Text(f"no git here ({error}): no kata commit, no dates of commits", "dim")
 
 
 def map_of(found: Sequence[Present], notes: Iterable[RenderableType] = ()) -> RenderableType:

@@ -106,7 +106,11 @@ def _phrase(kata: Kata, worst: Grade, cases: int) -> str:
 
 
 def _next(everything: list[Standing]) -> Standing | None:
-    """The first failed kata; where none failed, the first that is to do."""
+    """The first failed kata; where none failed, the first that is to do.
+
+    Of those that ran: whoever asks for some katas goes on with these. What is next in the whole
+    course is `record.status.upcoming`; it runs nothing, and so knows of no failure.
+    """
     for state in (State.FAILED, State.TODO):
         for standing in everything:
             if standing.state is state:

@@ -26,7 +26,7 @@ from jaxtyping import TypeCheckError, jaxtyped
 from grader import kernels
 from grader.exercise import specs
 from grader.model import Array, Attempt, Clues, Mode, Stage
-from grader.sandbox import problems, warming
+from grader.sandbox import debuggers, problems, warming
 from grader.sandbox.messages import (
     Answer,
     Ask,
@@ -58,6 +58,7 @@ def main(bench: socket.socket, folder: str) -> None:
     faulthandler.register(signal.SIGUSR1, err, all_threads=True)
     _limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
+    debuggers.refuse()
     worker = _Worker(out)
     try:
         send(bench, codec.pack(Hello(jax.default_backend(), jax.__version__)))

@@ -17,6 +17,7 @@ from grader.tpu.libtpu import not_checked
 KEYS = {
     "h": "hint",
     "n": "next",
+    "o": "open",
     "r": "rerun",
     "c": "cost",
     "v": "view",

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Protocol
 
 from grader.exercise.cases import draw
-from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, katas, named
+from grader.exercise.catalog import KATAS, Kata
 from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.model import Case, Grade, State
-from grader.record.ledger import read
-from grader.record.status import Known, Present, present, upcoming
 from grader.report.explanation import broken, explained
 from grader.report.standings import same_failure, standings
+from grader.tools.editor import NoEditor
 from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
 from grader.watching.screen import Screen
 from grader.watching.side_commands import words
+from grader.watching.watched import Watched
 
 #: What pytest's summary says of the record, and the watch repeats.
 RECORD = ("recorded", "not recorded")
@@ -42,7 +42,10 @@ class Running(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for the whole watch. `only` is as for pytest's -k, "" for all."""
+    """What holds for the whole watch. `only` is as for pytest's -k, "" for all katas.
+
+    `seconds` is how long a hidden case may take, None for ever.
+    """
 
     root: Path
     only: str
@@ -73,13 +76,16 @@ class Watch:
         running: Running,
         recorder: Running,
         screen: Screen,
+        open_at: Callable[[Path, int], str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
+        self._watched = Watched(settings.root, settings.only)
         self._grading = grading
         self._running = running
         self._recorder = recorder
         self._screen = screen
+        self._open_at = open_at  # opens an editor, and returns its name; raises NoEditor
         self._clock = clock
         self._kata: Kata | None = None  # the one that keys are about
         self._case = 0  # its hidden case to look at: the first that failed, else the first
@@ -90,12 +96,9 @@ class Watch:
         self._asked = 0  # the command that a key has started
 
     def begin(self) -> None:
-        """Grade the first kata that is to do; raises ValueError where none matches."""
-        every = self._katas()
-        if not every:
-            raise ValueError(f"no kata matches {self._settings.only!r}; kata list shows them all")
+        """Grade the first kata that is to do."""
         self._screen.note(f"watching {KATAS}/: save a kata, and it is graded")
-        self._grade(self._unsolved(None) or every[0])
+        self._grade(self._watched.first())
 
     def handle(self, event: Event) -> bool:
         """Deal with one event; False when it is time to go."""
@@ -114,29 +117,10 @@ class Watch:
                 return self._pressed(key)
         return True
 
-    # ---- which katas ----
-
-    def _katas(self) -> tuple[Kata, ...]:
-        every = katas(self._settings.root, SOLUTIONS)  # also those whose file is gone
-        return named(every, self._settings.only) if self._settings.only else every
-
-    def _unsolved(self, after: Kata | None) -> Kata | None:
-        """The first kata after this one that is not solved; behind the last comes the first."""
-        found = self._presents()
-        ids = [one.kata.id for one in found]
-        start = ids.index(after.id) if after and after.id in ids else -1
-        others = (*found[start + 1 :], *found[: max(start, 0)])
-        following = upcoming(others)
-        return following.kata if following else None
-
-    def _presents(self) -> tuple[Present, ...]:
-        ledger = read(self._settings.root)
-        return tuple(present(kata, ledger) for kata in self._katas())
-
     # ---- grading ----
 
     def _saved(self, kata: Kata) -> None:
-        if kata.id not in {one.id for one in self._katas()}:
+        if kata not in self._watched:
             return
         if self._run and self._run.kata.id == kata.id and _content(kata) == self._run.content:
             return  # editors write twice, and change dates
@@ -296,6 +280,8 @@ class Watch:
                 self._again(kata)
             case "n":
                 self._next(kata)
+            case "o":
+                self._open(kata)
         return True
 
     def _ask(self, *arguments: str) -> None:
@@ -308,17 +294,26 @@ class Watch:
         self._grade(kata)
 
     def _next(self, kata: Kata) -> None:
-        following = self._unsolved(kata)
+        following = self._watched.following(kata)
         if following is None:
             self._screen.note("no other kata is left to do", "green")
             return
         self._again(following)
 
+    def _open(self, kata: Kata) -> None:
+        file, line = kata.where()
+        try:
+            name = self._open_at(kata.root / file, line)
+        except NoEditor as error:
+            self._screen.note(str(error), "yellow")
+        else:
+            self._screen.note(f"{name} opens {file}:{line}")
+        self._bar()
+
     def _bar(self) -> None:
-        found = self._presents()
-        solved = sum(one.known is Known.SOLVED for one in found)
+        solved, count = self._watched.counts()
         name = self._kata.name if self._kata else ""
-        self._screen.bar(f"{name}, {solved} of {len(found)} solved")
+        self._screen.bar(f"{name}, {solved} of {count} solved")
 
 
 def _content(kata: Kata) -> bytes:

@@ -78,6 +78,11 @@ def test_an_exception_without_text_or_line() -> None:
     [
         ("SystemExit", "0", ["calls sys.exit", "tried to end the process"]),
         ("Skipped", "not today", ["tries to skip itself", "cannot be skipped (not today)"]),
+        (
+            "NoDebugger",
+            "no terminal",
+            ["opens a debugger", "no debugger can be opened: no terminal", "pl.debug_print"],
+        ),
     ],
 )
 def test_ways_out_are_no_ways_out(kind: str, message: str, says: list[str]) -> None:

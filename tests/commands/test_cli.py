@@ -12,9 +12,10 @@ import pytest
 from grader.cli import main
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
+from grader.exercise.keys import HINTS
 from grader.grading.grader import Grader
 from grader.model import MOST_STARS, State
-from tests.support.repositories import Repository, Shop, with_text
+from tests.support.repositories import ROOT, Clone, Repository, Shop, with_text
 
 
 class Terminal(io.StringIO):
@@ -39,13 +40,21 @@ def test_outside_a_repository_it_says_so(
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     monkeypatch.chdir(elsewhere)
-    assert main(["list"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("kata: no katas/ and solutions/ here or above")
-    assert str(elsewhere) in said
+    for words in (["list"], []):
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert said == f"kata: there are no katas in {elsewhere}: cd {ROOT}\n"
+    # Installed from a wheel, there is no clone to name.
+    monkeypatch.setattr("grader.exercise.repository.__file__", str(elsewhere / "a" / "b" / "c.py"))
+    assert main([]) == 2
+    assert "cd into your clone, which holds katas/ and solutions/" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [[], ["solve"], ["hint"], ["hint", "double", "4"]], ids=len)
+@pytest.mark.parametrize(
+    "arguments",
+    [["solve"], ["hint"], ["hint", "double", "4"], ["list", "--everything"], ["--open"]],
+    ids=" ".join,
+)
 def test_misuse_is_told_with_the_usage(arguments: list[str], shop: Shop) -> None:
     with pytest.raises(SystemExit) as raised:
         shop.run(*arguments)
@@ -56,7 +65,85 @@ def test_misuse_is_told_with_the_usage(arguments: list[str], shop: Shop) -> None
 def test_one_exercise_has_to_be_meant(shop: Shop, command: str) -> None:
     assert "'row' matches 2 katas: row_sum, row_max" in shop.run(command, "row", code=2)
     assert "no kata matches 'softmax'; kata list shows" in shop.run(command, "softmax", code=2)
-    assert "'a and' is no expression" in shop.run(command, "a and", code=2)
+    assert "'a and' is not an expression" in shop.run(command, "a and", code=2)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("hnit", "no command 'hnit'; did you mean hint?"),
+        ("Watch", "no command 'Watch'; did you mean watch?"),
+        ("xyzzy", "no command 'xyzzy'; kata --help lists them all"),
+    ],
+)
+def test_a_mistyped_command_is_told_what_it_may_have_meant(
+    shop: Shop, command: str, told: str
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main([command, "double"])
+    assert raised.value.code == 2
+    assert told in shop.capture.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("duoble", "no kata matches 'duoble'; did you mean double?"),
+        ("row_som", "no kata matches 'row_som'; did you mean row_sum or row_max?"),
+        ("secnod", "did you mean second?"),
+        ("row and secnod", "did you mean second?"),
+        ("row and first and 99", "no kata matches 'row and first and 99'; kata list shows them"),
+    ],
+)
+def test_a_mistyped_kata_is_told_what_it_may_have_meant(shop: Shop, name: str, told: str) -> None:
+    for command in ("hint", "list", "reset", "commit"):
+        assert told in shop.run(command, name, code=2)
+
+
+@pytest.mark.parametrize("somewhere", [True, False])
+def test_the_versions_of_what_judges(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, somewhere: bool
+) -> None:
+    """Also outside of a repository; a package that is not there is told as such."""
+    if somewhere:
+        monkeypatch.chdir(tmp_path.parent)
+    monkeypatch.setattr("grader.tools.versions._version", {"jax": "1.2.3"}.get)
+    said = shop.run("--version")
+    assert said.startswith("pallas-katas not installed, jax 1.2.3, jaxlib not installed, libtpu")
+
+
+# ---- alone ----
+
+
+def test_alone_it_shows_where_one_stands_and_what_to_do(clone: Clone) -> None:
+    shop = clone.shop
+    clone.passed(shop.double, stars=2)
+    said = shop.run()
+    assert said.startswith("1 of 3 solved, 2 todo   2 of 9 stars\nnot committed  double   kata com")
+    assert re.search(r"^next  katas/1_first/kata_02_row_sum.py:14$", said, re.MULTILINE)
+    assert "pytest -k row_sum\n" in said
+    assert "kata --help" in said
+    shop.run("commit")
+    assert "not committed" not in shop.run()
+
+
+def test_alone_it_says_what_is_wrong_with_the_ledger(clone: Clone) -> None:
+    (clone.root / "katas" / "ledger.txt").write_text("no pass\n")
+    assert "katas/ledger.txt:1: 2 of the 4 fields" in clone.shop.run()
+
+
+def test_at_the_end_there_are_stars_left_and_then_nothing(clone: Clone) -> None:
+    shop = clone.shop
+    for kata, stars in ((shop.double, 3), (shop.row_sum, 2), (shop.row_max, 3)):
+        clone.passed(kata, stars=stars)
+    for command in ((), ("next",)):
+        assert "Every kata is solved. For the third star: kata cost row_sum" in shop.run(*command)
+    clone.passed(shop.row_sum, stars=3)
+    for command in ((), ("next",)):
+        assert "Every kata is solved, with every star." in shop.run(*command)
+    shop.double.path.unlink()
+    for command in ((), ("next",)):
+        assert "double is gone: kata reset double" in shop.run(*command)
 
 
 def test_a_broken_key_is_named(shop: Shop) -> None:
@@ -135,9 +222,11 @@ def levels(said: str) -> str:
 def test_each_hint_says_more_until_the_last(shop: Shop, hints: Path) -> None:
     said = [shop.run("hint", "double") for _ in range(4)]
     assert "".join(map(levels, said)) == "1233"
+    assert len(HINTS) == 3
     for text, words in zip(said, ("one[i]", "two[/]", "three", "three"), strict=True):
         assert f"  {words}\n" in text
         assert ("more: kata hint double" in text) == (words != "three")
+        assert ("the solution: kata show double" in text) == (words == "three")
     assert "nudge" in said[0]
     assert "nearly all" in said[2]
 

@@ -92,7 +92,7 @@ def test_what_is_solved_and_committed_needs_nothing_more(clone: Clone) -> None:
     clone.git("commit", "-q", "-m", "by hand")
     said = lines(shop.run("progress"))
     assert said[-1] == "3 of 3 solved   9 of 9 stars"
-    assert shop.run("next") == "Every kata is solved.\n"
+    assert shop.run("next") == "Every kata is solved, with every star.\n"
     clone.passed(shop.double, stars=3, body="o_ref[...] = 2 * x_ref[...]")
     assert "not committed  double " in shop.run("progress")
 

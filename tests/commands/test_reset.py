@@ -102,7 +102,7 @@ def test_anything_but_yes_is_no(shop: Shop, answer: str, monkeypatch: pytest.Mon
 
 def test_without_a_terminal_several_need_a_yes(shop: Shop) -> None:
     shop.repository.solve(shop.double, FIRST)
-    assert "without a terminal, --yes" in shop.run("reset", "first", code=2)
+    assert "nobody to ask: add --yes" in shop.run("reset", "first", code=2)
     assert FIRST in shop.double.path.read_text()
 
 
@@ -110,7 +110,7 @@ def test_it_has_to_be_said_what_to_reset(shop: Shop) -> None:
     for arguments in ((), ("double", "--all")):
         assert "a name or --all" in shop.run("reset", *arguments, code=2)
     assert "no kata matches 'softmax'; kata list shows" in shop.run("reset", "softmax", code=2)
-    assert "'a and' is no expression" in shop.run("reset", "a and", code=2)
+    assert "'a and' is not an expression" in shop.run("reset", "a and", code=2)
 
 
 def test_a_broken_key_stops_before_anything_is_reset(shop: Shop) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.catalog import FILE, TRACK, Kata, kata_at, katas, named
+from grader.exercise.catalog import FILE, TRACK, Kata, kata_at, katas, named, unmatched
 from tests.support.repositories import Repository
 
 STUB = '["o_ref[...] = x_ref[...] * 3"]'
@@ -119,6 +119,7 @@ NAMED = {
     "any case": ("BASICS and Mat", "matmul matmul_double"),
     "all": ("kata", "double matmul matmul_double fused_matmul"),
     "none": ("softmax", ""),
+    "a word that is no operator": ("or1", ""),
 }
 
 
@@ -129,7 +130,7 @@ def test_a_name_selects_as_it_does_for_pytest(expression: str, names: str) -> No
 
 @pytest.mark.parametrize("expression", ["a and", "(a", "a b", ")"])
 def test_a_malformed_name_is_a_value_error_that_shows_it(expression: str) -> None:
-    with pytest.raises(ValueError, match="no expression that -k would take") as raised:
+    with pytest.raises(ValueError, match="is not an expression that -k takes") as raised:
         named(POOL, expression)
     assert repr(expression) in str(raised.value)
 
@@ -137,10 +138,28 @@ def test_a_malformed_name_is_a_value_error_that_shows_it(expression: str) -> Non
 def test_pytest_selects_the_same(repository: Repository) -> None:
     for kata in POOL:
         repository.add(kata.name, kata.track, int(kata.number))
-    for expression in ("basics and not 10", "test_mat or fusion"):
+    for expression in ("basics and not 10", "test_mat or fusion", "10_Mat", "kata_01_fused"):
         ran = repository.pytest("--collect-only", "-q", "-k", expression)
         collected = dict.fromkeys(re.findall(r"::test_(\w+)", ran.out))
         assert list(collected) == [kata.name for kata in named(POOL, expression)]
+
+
+# ---- unmatched ----
+
+
+@pytest.mark.parametrize(
+    ("expression", "meant"),
+    [
+        ("duoble", "did you mean double?"),
+        ("Matmull", "did you mean matmul, matmul_double or fused_matmul?"),
+        ("fusoin", "did you mean fusion?"),  # a track
+        ("mat and not bascis or 99", "did you mean basics?"),
+        ("not basics", "kata list shows them all"),
+        ("quux", "kata list shows them all"),
+    ],
+)
+def test_a_name_that_nothing_has_leads_to_those_like_it(expression: str, meant: str) -> None:
+    assert unmatched(POOL, expression) == f"no kata matches {expression!r}; {meant}"
 
 
 # ---- untouched, where ----

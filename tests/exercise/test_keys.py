@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.keys import DEFAULT_CASES, LAYOUT, Key, KeyProblem, Roundings, load
+from grader.exercise.keys import (
+    DEFAULT_CASES,
+    HINTS,
+    LAYOUT,
+    Key,
+    KeyProblem,
+    Roundings,
+    load,
+)
 from grader.model import Check
 
 KEY = """title = "Double"
@@ -111,17 +119,17 @@ def test_a_debugging_key_holds_code_as_it_is(tmp_path: Path) -> None:
 
 #: By what is wrong: old text, new text, the key that is named, words of the reason.
 BAD = {
-    "unknown": ("[cases]", "hintz = 3\n[cases]", "hintz", "unknown key; did you mean 'hints'?"),
+    "unknown": ("[cases]", "hintz = 3\n[cases]", "hintz", "unknown key; did you mean hints?"),
     "unlike": ("[cases]", "zz = 3\n[cases]", "zz", "unknown key; known: title, concept"),
     "title-missing": ('title = "Double"', "", "title", "text that is not empty"),
     "title-number": ('title = "Double"', "title = 3", "title", "text that is not empty"),
     "title-blank": ('title = "Double"', 'title = "  "', "title", "text that is not empty"),
     "write-missing": ('write = "kernel"', "", "write", "text that is not empty"),
     "concept-missing": ('concept = "doubling"', "", "concept", "text that is not empty"),
-    "hints-missing": ('hints = ["a", "b", "c"]', "", "hints", "three texts"),
-    "hints-two": (', "c"]', "]", "hints", "three texts"),
-    "hints-four": (', "c"]', ', "c", "d"]', "hints", "three texts"),
-    "hints-blank": (', "c"]', ', " "]', "hints", "three texts"),
+    "hints-missing": ('hints = ["a", "b", "c"]', "", "hints", f"{len(HINTS)} texts"),
+    "hints-two": (', "c"]', "]", "hints", f"{len(HINTS)} texts"),
+    "hints-four": (', "c"]', ', "c", "d"]', "hints", f"{len(HINTS)} texts"),
+    "hints-blank": (', "c"]', ', " "]', "hints", f"{len(HINTS)} texts"),
     "hints-text": ('hints = ["a", "b", "c"]', 'hints = "abc"', "hints", "list of texts"),
     "hints-number": (', "c"]', ", 3]", "hints", "list of texts"),
     "todo-missing": ('todo = ["double it"]', "", "todo", "either todo"),
@@ -173,7 +181,7 @@ BAD = {
     "stranger": ("N = 128", 'N = "2*bk"', "cases.N", "'2*bk' uses 'bk', which is no other name"),
     "itself": ("N = 128", 'N = "2*N"', "cases.N", "uses 'N', which is no other name"),
     "of-dtype": ("N = 128", 'dtype = ["int8"]\nN = "dtype"', "cases.N", "uses 'dtype'"),
-    "range-unknown": ("N = 128", "N = {min=1, max=2, stop=3}", "cases.N.stop", "'step'?"),
+    "range-unknown": ("N = 128", "N = {min=1, max=2, stop=3}", "cases.N.stop", "mean step?"),
     "range-short": ("N = 128", "N = {min = 1}", "cases.N", "a range is {min"),
     "range-backward": ("N = 128", "N = {min = 3, max = 2}", "cases.N", "0 <= min <= max"),
     "range-negative": ("N = 128", "N = {min = -1, max = 2}", "cases.N", "0 <= min <= max"),
@@ -184,7 +192,7 @@ BAD = {
     "mistake-finds-nothing": ('old = "2"', 'old = ""', "mistakes[0].old", "needs a text"),
     "mistake-no-new": ('new = "3"', "", "mistakes[0].new", "needs a text"),
     "mistake-says-nothing": ('says = "factor"', 'says = ""', "mistakes[0].says", "needs a text"),
-    "mistake-typo": ("says =", 'saying = "x"\nsays =', "mistakes[0].saying", "mean 'says'?"),
+    "mistake-typo": ("says =", 'saying = "x"\nsays =', "mistakes[0].saying", "mean says?"),
     "mistake-check": ('caught = "values"', 'caught = "value"', "mistakes[0].caught", "one of runs"),
 }
 

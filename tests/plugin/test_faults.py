@@ -37,6 +37,8 @@ FAULTS = {
     "growth": (GROWTH, "MemoryError"),
     "sys_exit": (EXIT, "calls sys.exit"),
     "skip": (SKIP, "tries to skip itself"),
+    "debugger": ("breakpoint()", "opens a debugger"),
+    "jax_debugger": ("jax.debug.breakpoint()", "opens a debugger"),
     "patched": (PATCHED, "off by the same factor"),
     "patched_more": (PATCHED_MORE, "off by the same factor"),
 }

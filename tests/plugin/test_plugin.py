@@ -152,7 +152,38 @@ def test_todo_alone_is_success_unless_required(two_tracks: Repository) -> None:
 def test_a_requirement_that_names_nothing_is_refused(two_tracks: Repository) -> None:
     done = two_tracks.pytest("--kata-require", "no_such_track")
     assert done.code == 4
-    assert "no_such_track: no kata or track matches" in done.out
+    assert "--kata-require: no kata matches 'no_such_track'; kata list" in done.out
+
+
+@pytest.mark.parametrize("more", [(), ("-n", "1")], ids=["", "xdist"])
+def test_a_mistyped_name_is_told_what_it_may_have_meant(
+    two_tracks: Repository, more: tuple[str, ...]
+) -> None:
+    done = two_tracks.pytest("-k", "rihgt and not x", *more)
+    assert done.code == 5
+    assert "\nno kata matches 'rihgt and not x'; did you mean right?\n" in done.out
+
+
+def test_a_name_is_not_mistyped_where_no_kata_was_asked_for(two_tracks: Repository) -> None:
+    (two_tracks.root / "test_other.py").write_text("def test_other(): pass\n")
+    for arguments in (("test_other.py", "-k", "rihgt"), ("katas/2_second", "-k", "right")):
+        done = two_tracks.pytest(*arguments)
+        assert done.code == 5
+        assert "no kata matches" not in done.out
+
+
+def test_no_debugger_is_opened_in_the_grader(two_tracks: Repository) -> None:
+    """Neither by --pdb nor by the kata; for other tests --pdb is what it always is."""
+    two_tracks.solve(two_tracks.add("stops"), "import pdb; pdb.set_trace()")
+    two_tracks.add("keyless").key_path.write_text("broken")
+    done = two_tracks.pytest("--pdb", "-k", "wrong or stops or keyless", timeout=60)
+    assert "katas: --pdb opens no debugger for a kata" in done.out
+    assert "(Pdb)" not in done.out
+    assert done.phrase("stops") == "opens a debugger"
+    assert "import pdb; pdb.set_trace()\n  try " in done.out
+    assert {done.state(name) for name in ("wrong", "keyless")} == {"failed"}
+    (two_tracks.root / "test_other.py").write_text("def test_other(): assert False\n")
+    assert "(Pdb)" in two_tracks.pytest("--pdb", "test_other.py", timeout=60).out
 
 
 def test_an_edited_stub_is_still_todo(two_tracks: Repository) -> None:
@@ -182,7 +213,7 @@ def test_a_broken_key_is_its_own_failure(two_tracks: Repository) -> None:
     done = two_tracks.pytest("-k", "right or keyless")
     assert done.state("right") == "passed"
     assert done.state("keyless") == "failed"
-    assert "did you mean 'concept'?" in done.out
+    assert "did you mean concept" in done.out
     assert "This kata is broken, not your kernel" in done.out
 
 

@@ -21,6 +21,7 @@ from grader.exercise.catalog import Kata
 from grader.model import Case, Check, Finding, Grade, State
 from grader.record.ledger import Pass, append
 from grader.sandbox import devices
+from grader.tools.editor import NoEditor
 from grader.tools.git import blob_id
 from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
 from grader.watching.keyboard import keyboard
@@ -79,9 +80,15 @@ class Desk:
         console = Console(highlight=False, width=100)
         screen = Screen(console, fresh, keys, now=lambda: noon)
         settings = Settings(shop.root, only, SEED, "v5e", 30.0)
+        self.opened: list[tuple[Path, int]] = []
         self.watch = Watch(
-            settings, self.bench, self.bench, self.bench, screen, clock=lambda: self.time
+            settings, self.bench, self.bench, self.bench, screen, self._open, lambda: self.time
         )
+
+    def _open(self, file: Path, line: int) -> str:
+        """Stands for an editor."""
+        self.opened.append((file, line))
+        return "code"
 
     def said(self) -> str:
         return self.shop.capture.readouterr().out
@@ -146,8 +153,8 @@ def test_a_name_keeps_others_out(shop: Shop) -> None:
 
 
 def test_a_name_that_nothing_has_is_told(shop: Shop) -> None:
-    with pytest.raises(ValueError, match="no kata matches 'softmax'; kata list"):
-        Desk(shop, only="softmax").watch.begin()
+    with pytest.raises(ValueError, match=r"no kata matches 'duoble'; did you mean double\?"):
+        Desk(shop, only="duoble")
 
 
 def test_a_save_during_a_run_is_graded_in_its_place(desk: Desk) -> None:
@@ -241,7 +248,8 @@ def test_keys_are_shown_only_where_they_work(shop: Shop) -> None:
     for keys in (True, False):
         Desk(shop, keys=keys).watch.begin()
         said = shop.capture.readouterr().out
-        assert ("h hint   n next   r rerun   c cost   v view   q quit" in said) is keys
+        shown = "h hint   n next   o open   r rerun   c cost   v view   q quit" in said
+        assert shown is keys
 
 
 def test_the_bar_stays_below_what_is_said(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,6 +400,27 @@ def test_the_next_is_the_next_stub(desk: Desk) -> None:
     assert desk.bench.last == ("prepare", "double", 3)
 
 
+def test_the_next_lies_beyond_what_was_named_where_that_has_no_other(shop: Shop) -> None:
+    desk = Desk(shop, only="double")
+    desk.watch.begin()
+    assert "double, 0 of 1 solved" in desk.said()
+    desk.save(shop.row_max)
+    assert desk.bench.asked == [("prepare", "double", 3)], "it is not watched"
+    desk.watch.handle(Pressed("n"))
+    assert desk.bench.last == ("prepare", "row_sum", 3)
+    assert "row_sum, 0 of 2 solved" in desk.said()
+    desk.save(shop.row_sum)
+    assert desk.bench.last == ("grade", "row_sum", 3, 30.0), "from then on it is watched"
+
+
+def test_the_next_is_of_those_that_were_named_while_there_are_any(shop: Shop) -> None:
+    desk = Desk(shop, only="row_max or double")
+    desk.watch.begin()
+    for name in ("row_max", "double"):
+        desk.watch.handle(Pressed("n"))
+        assert desk.bench.last == ("prepare", name, 3)
+
+
 def test_after_the_last_there_is_no_next(desk: Desk) -> None:
     for kata in (desk.shop.double, desk.shop.row_sum, desk.shop.row_max):
         desk.shop.repository.solve(kata)
@@ -411,6 +440,25 @@ def test_what_is_recorded_as_solved_is_passed_over(desk: Desk) -> None:
     assert "double, 1 of 3 solved" in desk.said()
     desk.watch.handle(Pressed("n"))
     assert desk.bench.last == ("grade", "row_max", 3, 30.0)
+
+
+def test_a_kata_is_opened_where_typing_starts(desk: Desk) -> None:
+    desk.watch.begin()
+    desk.said()
+    desk.watch.handle(Pressed("o"))
+    assert desk.opened == [(desk.shop.double.path, 14)]
+    assert "12:00:00  code opens katas/1_first/kata_01_double.py:14\n" in desk.said()
+
+
+def test_without_an_editor_the_watch_goes_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(file: Path, line: int) -> str:
+        raise NoEditor("no editor is chosen")
+
+    monkeypatch.setattr(desk.watch, "_open_at", refuse)
+    desk.watch.begin()
+    desk.said()
+    assert desk.watch.handle(Pressed("o"))
+    assert "12:00:00  no editor is chosen" in desk.said()
 
 
 def test_a_rerun_grades_again(desk: Desk) -> None:

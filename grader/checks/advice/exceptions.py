@@ -72,6 +72,17 @@ ADVICE: Known = (
         "Put back the last lines of the file: the grader finds your function through them.",
     ),
     (
+        r"^NoDebugger",
+        """\
+A kernel is traced once, before it runs: a debugger would show tracers, without values. Use instead
+    print(x.shape, x.dtype)      once, while it is traced
+    pl.debug_print("{}", x)      at each grid step, with the values
+    pytest -s -k NAME            prints are shown as they come, also where it passes
+    kata view NAME               a picture of every grid step
+To step through the tracing, call the launch in a script of your own, inside of
+pltpu.force_tpu_interpret_mode(), and run that with python -m pdb.""",
+    ),
+    (
         r"out of memory|RESOURCE_EXHAUSTED|Unable to allocate|bad_alloc|MemoryError",
         "The case needs a few megabytes. Look for an array that is built too large, or for a list "
         "that grows without end.",

@@ -9,6 +9,7 @@ reader  the whole file
 from grader.exercise.keys.key import (
     DEFAULT_CASES,
     DTYPES,
+    HINTS,
     LAYOUT,
     MOST_CASES,
     Key,
@@ -22,6 +23,7 @@ from grader.exercise.keys.reader import load
 __all__ = [
     "DEFAULT_CASES",
     "DTYPES",
+    "HINTS",
     "LAYOUT",
     "MOST_CASES",
     "Key",

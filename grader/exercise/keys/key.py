@@ -9,6 +9,8 @@ from grader.model import Check
 
 DEFAULT_CASES = 4
 FEWEST_CASES, MOST_CASES = 3, 5
+#: A kata's hints, from the first to the last: what each of them gives away.
+HINTS = ("a nudge", "the pattern", "nearly all of it")
 DTYPES = ("float32", "bfloat16", "float16", "int32", "int8", "uint8", "int16", "uint32", "bool")
 
 #: What may stand around a kernel unless its key says otherwise: operations that only say how the
@@ -75,7 +77,7 @@ class Key:
     title: str
     concept: str
     write: str
-    hints: tuple[str, str, str]
+    hints: tuple[str, ...]  # as many as HINTS
     fillings: tuple[str, ...]
     debugging: bool  # the regions ship with wrong code to mend instead of a raise
     choices: dict[str, tuple[int | str, ...]]

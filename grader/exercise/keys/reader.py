@@ -15,6 +15,7 @@ from typing import Any
 from grader.exercise.keys.key import (
     DEFAULT_CASES,
     FEWEST_CASES,
+    HINTS,
     LAYOUT,
     MOST_CASES,
     Key,
@@ -105,11 +106,11 @@ def _slack(source: Table) -> Slack:
     return Slack(**table)
 
 
-def _hints(source: Table) -> tuple[str, str, str]:
+def _hints(source: Table) -> tuple[str, ...]:
     hints = source.texts("hints", ())
-    if len(hints) != 3 or not all(hint.strip() for hint in hints):
-        raise source.fail("hints", "needs three texts: a nudge, the pattern, nearly all of it")
-    return hints[0], hints[1], hints[2]
+    if len(hints) != len(HINTS) or not all(hint.strip() for hint in hints):
+        raise source.fail("hints", f"needs {len(HINTS)} texts: {', '.join(HINTS)}")
+    return hints
 
 
 def _fillings(source: Table) -> tuple[tuple[str, ...], bool]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from grader.exercise.keys.key import KeyProblem
+from grader.tools.nearest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,7 @@ class Table:
     def known(self, table: dict[str, Any], names: list[str], prefix: str = "") -> None:
         for name in table:
             if name not in names:
-                close = difflib.get_close_matches(name, names, 1)
-                advice = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+                advice = did_you_mean(name, names) or f"known: {', '.join(names)}"
                 raise self.fail(prefix + name, f"unknown key; {advice}")
 
     def text(self, name: str) -> str:
