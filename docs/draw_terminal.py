@@ -1,9 +1,9 @@
-"""Draw the README's terminal picture from what pytest really prints.
+"""Draw the README's picture of a terminal from what pytest prints.
 
     python docs/draw_terminal.py        writes docs/terminal.svg
 
-A copy of the repository gets a kata solved, one solved but slow, one wrong, one left alone; the
-picture is what `pytest -k …` says of them there, in pytest's own colours.
+In a copy of the repository, one kata is solved, one is solved but slow, one is wrong and one is
+still to do. The picture shows what `pytest -k …` prints for them, in pytest's own colours.
 """
 
 from __future__ import annotations

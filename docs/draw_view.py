@@ -1,9 +1,9 @@
-"""Take the pictures of `kata view` for README and docs/view.md, in a browser without a window.
+"""Take the screenshots of `kata view` for the docs, in a browser without a window.
 
     python docs/draw_view.py        writes docs/view-*.png
 
-A copy of the repository has a kata solved, one wrong, and two left to do. Needs Chromium or Chrome,
-and the extra `dev`.
+In a copy of the repository, one kata is solved or wrong, and two are still to do. Needs Chromium
+or Chrome, and the extra `dev`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 class Picture:
     """A kata's page at a step, in a file docs/view-FILE.png.
 
-    `attempt` is what replaces what in the solution; without one the kata is still to do.
+    `attempt` is a text of the solution and what replaces it; without it the kata is still to do.
     """
 
     file: str
@@ -54,7 +54,7 @@ PICTURES = (
 
 
 def main() -> None:
-    """Write each page with `kata view`, open it at its step, keep what is seen."""
+    """Write each page with `kata view`, open it at its step, take a screenshot."""
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         copy = Path(scratch)
         for name in ("katas", "solutions"):

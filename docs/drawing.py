@@ -1,7 +1,7 @@
-"""What the pictures of all tracks are drawn with: an SVG, its colours, and words for numbers.
+"""What the pictures of all tracks share: an SVG, its colours, and texts for numbers.
 
-Each picture is a function that states its shapes and works out from them every number it shows.
-The same input gives the same bytes. Lengths are in units of the SVG's own 480-wide view box.
+Each picture is a function that names its shapes and computes every number that it shows from them.
+The same input gives the same bytes. Lengths are in units of the SVG's view box, which is 480 wide.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ text { font-family: system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans
 
 @dataclass
 class Picture:
-    """An SVG in the making. Positions are the top left corner of boxes, the baseline of text."""
+    """An SVG that is being drawn. Positions are the top left of a box, the baseline of a text."""
 
     name: str
     title: str

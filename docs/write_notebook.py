@@ -1,9 +1,9 @@
-"""Write docs/colab.ipynb, in which the first kata is a cell: for those without a machine.
+"""Write docs/colab.ipynb: the katas in Google Colab, with the first one as a cell.
 
     python docs/write_notebook.py [--check]
 
-The kata's text in the notebook is the stub's; with --check nothing is written, and the exit code is
-1 where they differ.
+The first kata's cell holds its stub. With --check nothing is written, and the exit code is 1 if the
+notebook differs from what would be written.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from grader.exercise.catalog import Kata, katas
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "docs" / "colab.ipynb"
 
-INTRODUCTION = """# Pallas Katas, without a machine of your own
+INTRODUCTION = """# Pallas Katas in Google Colab
 
-Learn to write TPU kernels in Pallas, graded by the TPU's own compiler. Nothing here needs a TPU
-or a GPU: Colab's plain CPU runtime will do (*Runtime → Change runtime type → CPU*).
+Learn to write TPU kernels in Pallas. The TPU's own compiler grades them. You don't need a TPU or a
+GPU: Colab's CPU runtime is enough (*Runtime → Change runtime type → CPU*).
 
-Run the cells from the top. What you write lives in this session's disk and ends with it, unless
-you keep it in your Drive."""
+Run the cells from top to bottom. What you write is on the disk of this session and is deleted when
+the session ends, unless you keep it in your Drive."""
 
 SETUP = """REPOSITORY = "https://github.com/OWNER/pallas-katas"  # @param {type:"string"}
 KEEP_IN_DRIVE = False  # @param {type:"boolean"}
@@ -39,26 +39,26 @@ if KEEP_IN_DRIVE:
 %cd {FOLDER}
 !python -m pip install -q -e '.[tpu]'"""
 
-SETUP_TEXT = """## Set up, once a session
+SETUP_TEXT = """## Set up
 
-`REPOSITORY` is where you found this notebook, or better your own fork of it. Installing takes a
-minute or two."""
+Run this once in each session. `REPOSITORY` is the repository that contains this notebook, or your
+own fork of it. Installing takes a minute or two."""
 
 FIRST = """## The first kata
 
-Read it, write the kernel between `# BEGIN SOLUTION` and `# END SOLUTION`, run the cell: that
-saves the file. Running it as it is starts that kata over."""
+Read the kata and write the kernel between `# BEGIN SOLUTION` and `# END SOLUTION`. Then run the
+cell, which saves the file. If you run the cell unchanged, the kata is as it was at the start."""
 
 GRADE_FIRST = "!python -m pytest -q -k {name}"
 
-STUCK = """Stuck? One hint, and one level more each time:"""
+STUCK = """If you are stuck, ask for a hint. Each time you ask, it says more:"""
 
 HINT_FIRST = "!kata hint {name}"
 
-OTHERS = """## Every other kata
+OTHERS = """## The other katas
 
-Name it, and it opens in an editor beside this notebook, where it is saved as you type. `kata
-next` names the one to turn to."""
+`kata next` shows which kata comes next. Enter its name below to open it in an editor next to this
+notebook. The editor saves it while you type."""
 
 LIST = "!kata next"
 
@@ -77,8 +77,8 @@ HINT = "!kata hint {NAME}"
 
 LOOK = """## Look at a kernel
 
-What it takes on a TPU, and its grid step by step: which blocks are in VMEM, what moves, what it
-costs."""
+The first cell predicts how long the kernel takes on a TPU. The second one shows its grid step by
+step: which blocks are in VMEM, what is copied, and how many bytes."""
 
 COST = "!kata cost {NAME}"
 

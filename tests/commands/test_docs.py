@@ -1,0 +1,187 @@
+"""The pages name what there is: commands, options, keys, chips, files, sections, paths, rooms."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader import cli
+from grader.plugin import options
+from grader.tpu import __main__ as predicting
+from grader.tpu.chips import CHIPS
+from grader.watching.screen import KEYS
+from tests.support.repositories import ROOT
+from tests.test_architecture import ROW, ROWS
+
+DOCS = ROOT / "docs"
+COMMANDS = (DOCS / "commands.md").read_text(encoding="utf-8")
+OWN_KERNELS = (DOCS / "your-own-kernels.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "katas").rglob("*.md")])
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"`([^`]+)`")
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def code(text: str) -> list[str]:
+    """What a page sets as code: the words between backticks, and the lines of fenced blocks."""
+    blocks = [line for block in FENCED.findall(text) for line in block.splitlines()[1:-1]]
+    return blocks + CODE.findall(FENCED.sub("", text))
+
+
+def option_names(parser: argparse.ArgumentParser) -> set[str]:
+    """Every long option of a parser, without --help."""
+    names = {name for action in parser._actions for name in action.option_strings}
+    return {name for name in names if name.startswith("--")} - {"--help"}
+
+
+def mentioned(text: str) -> set[str]:
+    """The long options that a text has in code."""
+    return {name for words in code(text) for name in re.findall(r"--[a-z][a-z-]*", words)}
+
+
+# ---- commands, options, keys ----
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_is_listed_with_its_options(name: str) -> None:
+    sections = [
+        section
+        for section in re.split(r"^## ", COMMANDS, flags=re.MULTILINE)
+        if any(re.match(rf"kata {name}\b", words) for words in code(section))
+    ]
+    assert sections, f"docs/commands.md has no `kata {name}`"
+    parser = argparse.ArgumentParser()
+    cli.command(name).arguments(parser)
+    missing = option_names(parser) - mentioned("".join(sections))
+    assert not missing, f"docs/commands.md: kata {name} has {missing}"
+
+
+def test_the_options_of_kata_itself_are_listed() -> None:
+    assert option_names(cli.parser_for([])) <= mentioned(COMMANDS)
+
+
+class Group:
+    """Stands for pytest's parser and its group of options; keeps their names."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def getgroup(self, name: str, description: str) -> Group:
+        return self
+
+    def addoption(self, name: str, **_: object) -> None:
+        self.names.add(name)
+
+
+def test_every_option_of_pytest_is_listed_and_no_other() -> None:
+    group = Group()
+    options.add(group)  # type: ignore[arg-type]
+    assert group.names
+    (section,) = re.findall(r"^## pytest: .*?(?=^## )", COMMANDS, re.DOTALL | re.MULTILINE)
+    for text in (section, COMMANDS):
+        assert {name for name in mentioned(text) if name.startswith("--kata-")} == group.names
+
+
+def test_every_option_for_kernels_of_ones_own_is_listed() -> None:
+    wanted = option_names(predicting._parser())
+    assert wanted
+    assert wanted <= mentioned(OWN_KERNELS)
+
+
+@pytest.mark.parametrize("text", [COMMANDS, OWN_KERNELS], ids=["commands", "own kernels"])
+def test_every_chip_is_listed(text: str) -> None:
+    assert set(CHIPS) <= set(code(text))
+
+
+def test_every_key_of_the_watch_is_listed() -> None:
+    day = (DOCS / "your-day.md").read_text(encoding="utf-8")
+    keys = re.findall(r"^\| `(\w)` \|", day, re.MULTILINE)
+    assert set(KEYS) <= set(keys)
+
+
+@each_page
+def test_a_page_names_no_command_that_there_is_not(page: Path) -> None:
+    named = [
+        command[1]
+        for words in code(page.read_text(encoding="utf-8"))
+        if (command := re.match(r"kata ([a-z]\w*)", words))
+    ]
+    assert set(named) <= set(cli.COMMANDS), page
+
+
+# ---- links ----
+
+
+def links(text: str) -> Iterator[str]:
+    """Where a page's links and pictures lead."""
+    text = CODE.sub("", FENCED.sub("", text))
+    yield from re.findall(r"\]\(([^)\s]+)\)", text)
+    yield from re.findall(r'(?:src|srcset|href)="([^"]+)"', text)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", text), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@each_page
+def test_a_link_leads_somewhere(page: Path) -> None:
+    for link in links(page.read_text(encoding="utf-8")):
+        if re.match(r"\w+:", link):  # another site's
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_relative_to(ROOT), f"{page}: {link}"
+        assert target.exists(), f"{page}: no {link}"
+        if anchor:
+            assert anchor in anchors(target.read_text(encoding="utf-8")), f"{page}: no {link}"
+
+
+def test_anchors_are_those_of_github() -> None:
+    text = "# The `--a` of it, 2\n```sh\n# no heading\n```\n## Über: x_y\n"
+    assert anchors(text) == {"the---a-of-it-2", "über-x_y"}
+
+
+# ---- CONTRIBUTING.md ----
+
+PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
+ENDINGS = (".css", ".html", ".ipynb", ".js", ".json", ".md", ".py", ".svg", ".toml", ".yml")
+#: Files that come into being later.
+WRITTEN_LATER = {"katas/ledger.txt"}
+
+
+def paths(text: str) -> list[str]:
+    """The paths that a page has in code, also names of files alone."""
+    whole = [words for words in CODE.findall(FENCED.sub("", text)) if PATH.fullmatch(words)]
+    return [words for words in whole if "/" in words or Path(words).suffix in ENDINGS]
+
+
+def test_every_path_in_contributing_is_there() -> None:
+    folders = [ROOT / name for name in (".ci", ".github", "docs", "grader", "tests")]
+    files = [*ROOT.glob("*"), *(file for folder in folders for file in folder.rglob("*"))]
+    names = {file.name for file in files}
+    listed = paths(CONTRIBUTING)
+    assert len(listed) > 30
+    for path in listed:
+        if path in WRITTEN_LATER:
+            continue
+        if "/" in path:
+            assert any((base / path).exists() for base in (ROOT, ROOT / "grader")), path
+        else:
+            assert path in names, path
+
+
+def test_the_rows_of_the_grader_are_drawn_as_they_are() -> None:
+    picture = CONTRIBUTING.split("```\ncli ")[1].split("```")[0]
+    lines = [line.split() for line in f"cli {picture}".splitlines()]
+    drawn = [set(itertools.takewhile(ROW.__contains__, words)) for words in lines]
+    assert drawn[::-1] == [set(row) for row in ROWS]
