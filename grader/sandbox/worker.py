@@ -105,7 +105,7 @@ class _Worker:
     def __init__(self, out: Path) -> None:
         self._out = out
         self._module: ModuleType | None = None
-        self._launch: kernels.Launch | None = None
+        self._launch: kernels.TracedLaunch | None = None
         self._saw_nan = False  # in what that launch returned
 
     def answer(self, ask: Ask) -> Answer:
@@ -170,10 +170,10 @@ class _Worker:
             _without_spec(self._module, ask.name),
         ):
             try:
-                self._launch = kernels.Launch(_checked(function), values, ask.keywords)
+                self._launch = kernels.TracedLaunch(_checked(function), values, ask.keywords)
             except TypeCheckError as error:
                 broken = str(error)
-                self._launch = kernels.Launch(function, values, ask.keywords)
+                self._launch = kernels.TracedLaunch(function, values, ask.keywords)
             trace = self._launch.trace()
         if caught.problem or broken or self._launch is None:
             return Attempt(problem=caught.problem, trace=trace, broken_annotation=broken)
@@ -203,7 +203,7 @@ class _Worker:
 
     def _with_zeros(self, ask: Ask, values: list[Any]) -> tuple[Array, ...]:
         with problems.caught(ask.file, Stage.RUN), kernels.running(*_how(ask), unwritten="zero"):
-            launch = kernels.Launch(_graded(self._module, ask.name), values, ask.keywords)
+            launch = kernels.TracedLaunch(_graded(self._module, ask.name), values, ask.keywords)
             return tuple(map(arrays.from_numpy, launch.run(values)))
         return ()
 

@@ -37,7 +37,7 @@ from whole_process import ROOT, solved
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.kernels.onchip import for_chip, kernels_of, lower
+from grader.kernels.lowering import for_chip, kernels_of, lower
 from grader.model import Case
 from grader.tools import arrays
 from grader.tools.loading import loaded

@@ -14,7 +14,7 @@ import pytest
 from jax.experimental import pallas as pl
 
 from grader.checks.runs import advice_for, check, in_short
-from grader.kernels import Launch, running
+from grader.kernels import TracedLaunch, running
 from grader.model import Accident, Attempt, Check, Mode, Place, Problem, Stage
 from grader.sandbox.problems import NotGraded, caught
 from tests.support.making import FILE, attempt, evidence
@@ -96,7 +96,7 @@ def launched(
 ) -> Any:
     call = pl.pallas_call(kernel, grid=(4,), in_specs=[ins], out_specs=outs, out_shape=ARRAY)
     with running(Mode.STRICT, 1):
-        return Launch(call, [np.ones((32, 128), np.float32)], {}).trace()
+        return TracedLaunch(call, [np.ones((32, 128), np.float32)], {}).trace()
 
 
 def adds_to_a_ref(x_ref: Any, o_ref: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.kernels import Launch, running
+from grader.kernels import TracedLaunch, running
 from grader.model import Mode
 from grader.tools.loading import loaded
 from tests.support.independent import INDEPENDENT
@@ -28,7 +28,8 @@ def error_of(exercise: Kata, dtype: str) -> float:
     reference = specs.reference(solution, exercise.name, case, evaluated=False)
     inputs = [specs.argument(array) for array in reference.inputs]
     with running(Mode.STRICT, case.seed):
-        results = Launch(getattr(solution, exercise.name), inputs, reference.keywords).run(inputs)
+        launch = TracedLaunch(getattr(solution, exercise.name), inputs, reference.keywords)
+        results = launch.run(inputs)
     compare = INDEPENDENT[exercise.name]
     names = inspect.signature(compare).parameters
     sizes = {name: size for name, size in case.sizes.items() if name in names}
