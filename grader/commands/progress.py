@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.exercise.repository import matching
-from grader.record.head import head, uncommitted
 from grader.record.history import history
-from grader.record.ledger import Ledger, read
-from grader.record.status import Present, present
+from grader.record.last_commit import last_commit, uncommitted
+from grader.record.ledger import Ledger, read_ledger
+from grader.record.status import KataStatus, status_of
 from grader.report import badge
 from grader.report.log import log_of
-from grader.report.progress_map import map_of, not_committed, warned
+from grader.report.progress_map import not_committed, progress_map, warned
 from grader.tools.git import GitError, git_in
 from grader.tools.rendering import show
 
@@ -35,10 +35,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
-    ledger = read(root)
-    found = tuple(present(kata, ledger) for kata in matching(root, options.name))
+    ledger = read_ledger(root)
+    found = tuple(status_of(kata, ledger) for kata in matching(root, options.name))
     if options.svg:
-        badge.write(options.svg, found)
+        badge.write_badge(options.svg, found)
         console.print(f"wrote {options.svg}", markup=False, soft_wrap=True)
         return 0
     if options.log:
@@ -46,15 +46,15 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     notes = list(warned(ledger.warnings))
     try:
         git = git_in(root)
-        if behind := uncommitted(git, found, ledger, head(git)):
+        if behind := uncommitted(git, found, ledger, last_commit(git)):
             notes.append(not_committed([one.kata for one in behind]))
     except GitError as error:
         notes.append(Text(f"no git here ({error}): no kata commit, no dates of commits", "dim"))
-    show(map_of(found, notes), console)
+    show(progress_map(found, notes), console)
     return 0
 
 
-def _log(root: Path, ledger: Ledger, found: Sequence[Present], console: Console) -> int:
+def _log(root: Path, ledger: Ledger, found: Sequence[KataStatus], console: Console) -> int:
     """The history of these katas; of none, that of all that the ledger ever knew."""
     about = {one.kata.id for one in found}
     told = Ledger(tuple(one for one in ledger.passes if not about or one.kata in about))

@@ -20,7 +20,7 @@ from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.model import Case, Check, Finding, Grade, State
 from grader.plugin.session import SESSION, Session
-from grader.report.explanation import broken, explained
+from grader.report.explanation import explanation, kata_is_broken
 from grader.sandbox.asking import BrokenKata
 from grader.sandbox.launcher import SandboxError
 from grader.tools.git import blob_id
@@ -90,7 +90,7 @@ class KataCase(pytest.Item):
             self.add_report_section("call", "full error", grade.finding.full)
         if grade.finding and grade.state is State.FAILED:
             seed = self.session_of_katas.seed
-            raise KataFailed(explained(self.kata, grade, self.nodeid, seed))
+            raise KataFailed(explanation(self.kata, grade, self.nodeid, seed))
 
     def _content(self) -> bytes | None:
         try:
@@ -125,7 +125,7 @@ class KataCase(pytest.Item):
         if isinstance(error, KataFailed):
             return str(error)
         if isinstance(error, (KeyProblem, RegionError, BrokenKata)):
-            return broken(error)
+            return kata_is_broken(error)
         if isinstance(error, SandboxError):
             return f"Kernels cannot be run here.\n{error}"
         return super().repr_failure(excinfo, style)

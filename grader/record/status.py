@@ -12,7 +12,7 @@ from grader.record.ledger import Ledger, Pass
 from grader.tools.git import blob_id
 
 
-class Known(enum.Enum):
+class FileState(enum.Enum):
     """What is known of a kata's file as it is."""
 
     SOLVED = "solved"  # the ledger knows this content
@@ -23,48 +23,49 @@ class Known(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
-    """One kata as it is. `last` is the pass of its content, else its latest pass, if any.
+class KataStatus:
+    """One kata as it is. `last_pass` is the pass of its content, else its latest pass, if any.
 
     `blob` is git's id of the content, "" where there is no file.
     """
 
     kata: Kata
-    known: Known
-    last: Pass | None
+    file_state: FileState
+    last_pass: Pass | None
     blob: str
 
     @property
     def stars(self) -> int:
         """Those that the content has: 0 unless it is solved."""
-        return self.last.stars if self.last and self.known is Known.SOLVED else 0
+        return self.last_pass.stars if self.last_pass and self.file_state is FileState.SOLVED else 0
 
 
-def presents(root: Path, ledger: Ledger) -> tuple[Present, ...]:
+def all_statuses(root: Path, ledger: Ledger) -> tuple[KataStatus, ...]:
     """Every kata that has a solution, in order."""
-    return tuple(present(kata, ledger) for kata in katas(root, SOLUTIONS))
+    return tuple(status_of(kata, ledger) for kata in katas(root, SOLUTIONS))
 
 
-def present(kata: Kata, ledger: Ledger) -> Present:
+def status_of(kata: Kata, ledger: Ledger) -> KataStatus:
     """One kata. A stub is still to do, whatever was passed before."""
     last = ledger.last(kata.id)
     try:
         blob = blob_id(kata.path.read_bytes())
     except OSError:
-        return Present(kata, Known.GONE, last, "")
+        return KataStatus(kata, FileState.GONE, last, "")
     if best := ledger.best(kata.id, blob):
-        return Present(kata, Known.SOLVED, best, blob)
+        return KataStatus(kata, FileState.SOLVED, best, blob)
     if kata.untouched():
-        return Present(kata, Known.TODO, last, blob)
-    return Present(kata, Known.CHANGED if last else Known.EDITED, last, blob)
+        return KataStatus(kata, FileState.TODO, last, blob)
+    return KataStatus(kata, FileState.CHANGED if last else FileState.EDITED, last, blob)
 
 
-def upcoming(found: Iterable[Present]) -> Present | None:
-    """The kata to turn to: the first that is there and not solved.
+def next_kata(statuses: Iterable[KataStatus]) -> KataStatus | None:
+    """The kata to do next: the first whose file exists and is not solved.
 
-    Where the ledger knows none of them, what was edited may well be right: then the first stub.
+    Where the ledger knows none of them, an edited one may well be right: then the first stub.
     """
-    every = tuple(found)
-    told = any(one.last for one in every)
-    turns = (Known.TODO, Known.EDITED, Known.CHANGED) if told else (Known.TODO,)
-    return next((one for one in every if one.known in turns), None)
+    every = tuple(statuses)
+    unsolved = [FileState.TODO]
+    if any(status.last_pass for status in every):
+        unsolved += [FileState.EDITED, FileState.CHANGED]
+    return next((status for status in every if status.file_state in unsolved), None)

@@ -13,9 +13,9 @@ from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, katas, named
 from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.model import Case, Grade, State
-from grader.record.ledger import read
-from grader.record.status import Known, Present, present, upcoming
-from grader.report.explanation import broken, explained
+from grader.record.ledger import read_ledger
+from grader.record.status import FileState, KataStatus, next_kata, status_of
+from grader.report.explanation import explanation, kata_is_broken
 from grader.report.standings import same_failure, standings
 from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
 from grader.watching.screen import Screen
@@ -126,12 +126,12 @@ class Watch:
         ids = [one.kata.id for one in found]
         start = ids.index(after.id) if after and after.id in ids else -1
         others = (*found[start + 1 :], *found[: max(start, 0)])
-        following = upcoming(others)
+        following = next_kata(others)
         return following.kata if following else None
 
-    def _presents(self) -> tuple[Present, ...]:
-        ledger = read(self._settings.root)
-        return tuple(present(kata, ledger) for kata in self._katas())
+    def _presents(self) -> tuple[KataStatus, ...]:
+        ledger = read_ledger(self._settings.root)
+        return tuple(status_of(kata, ledger) for kata in self._katas())
 
     # ---- grading ----
 
@@ -162,7 +162,7 @@ class Watch:
             todo = kata.untouched()
             cases = draw(kata.id, kata.key, self._settings.seed)
         except (KeyProblem, RegionError, ValueError) as error:
-            self._screen.note(f"{kata.name}: {broken(error)}", "red")
+            self._screen.note(f"{kata.name}: {kata_is_broken(error)}", "red")
             return self._next_in_line()
         if todo:
             self._still_to_do(kata)
@@ -194,7 +194,7 @@ class Watch:
     def _tell(self, kata: Kata, grade: Grade) -> None:
         node = f"{KATAS}/{kata.id}.py::{kata.test}[hidden{grade.case}]"
         self._screen.text(grade.printed)
-        self._screen.text(explained(kata, grade, node, self._settings.seed) + "\n")
+        self._screen.text(explanation(kata, grade, node, self._settings.seed) + "\n")
 
     def _verdict(self, run: Run) -> None:
         (standing,) = (s for s in standings([run.kata], run.grades).all)
@@ -316,7 +316,7 @@ class Watch:
 
     def _bar(self) -> None:
         found = self._presents()
-        solved = sum(one.known is Known.SOLVED for one in found)
+        solved = sum(one.file_state is FileState.SOLVED for one in found)
         name = self._kata.name if self._kata else ""
         self._screen.bar(f"{name}, {solved} of {len(found)} solved")
 
