@@ -1,8 +1,9 @@
 """Small tools that know nothing of katas.
 
-codec       frozen values to builtins and back
-arrays      arrays between numpy and bytes
-git         git through its own command
-loading     a Python file as a module
-rendering   what rich draws, as text
+codec      frozen values to builtins, JSON and bytes, and back
+arrays     arrays between numpy and bytes
+git        git through its own command
+modules    import a Python file by its path
+rendering  what rich draws, as text
+versions   which versions of jax, libtpu and the grader are installed
 """

@@ -219,7 +219,9 @@ def test_in_the_middle_of_something_it_is_refused(clone: Clone, what: str) -> No
     clone.passed(clone.shop.double)
     before = clone.git("rev-parse", "HEAD")
     said = clone.shop.run("commit", code=2)
-    assert f"a {what} is under way: first git {what} --continue, or git {what} --abort" in said
+    assert (
+        f"a {what} is not finished: first run git {what} --continue or git {what} --abort" in said
+    )
     assert clone.git("rev-parse", "HEAD") == before
 
 
