@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from grader.exercise.keys import Roundings, Slack
-from grader.model import Accident, Array, Attempt, Clues, Mode, Problem, Reference
+from grader.model import Accident, Array, Clues, Mode, Observation, Problem, Reference
 from grader.tpu import OnChip
 
 
@@ -31,7 +31,7 @@ class Evidence:
 
     mode: Mode
     file: str  # the learner's, relative to the root
-    attempt: Attempt | Accident
+    attempt: Observation | Accident
     reference: Reference
     kernel: bool
     outside: tuple[str, ...]
@@ -43,14 +43,14 @@ class Evidence:
     way: Callable[[], WayToChip]
 
     @property
-    def observed(self) -> Attempt:
+    def observed(self) -> Observation:
         """The attempt, where the process lived to tell (rung `runs` has made sure)."""
-        assert isinstance(self.attempt, Attempt)
+        assert isinstance(self.attempt, Observation)
         return self.attempt
 
     @property
     def problem(self) -> Problem | None:
-        return self.attempt.problem if isinstance(self.attempt, Attempt) else None
+        return self.attempt.problem if isinstance(self.attempt, Observation) else None
 
     @property
     def own(self) -> OnChip:

@@ -12,9 +12,9 @@ from grader.commands.arguments import some_katas
 from grader.exercise.catalog import in_order
 from grader.exercise.repository import matching
 from grader.record import commits
-from grader.record.head import head, uncommitted
-from grader.record.ledger import Ledger, read
-from grader.record.status import Known, Present, present, presents
+from grader.record.last_commit import last_commit, uncommitted
+from grader.record.ledger import Ledger, read_ledger
+from grader.record.status import FileState, KataStatus, all_statuses, status_of
 from grader.report.progress_map import standing
 from grader.tools.git import GitError, NoGit, git_in
 from grader.tools.rendering import say
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
-    ledger = read(root)
+    ledger = read_ledger(root)
     asked, unsolved = _asked(root, ledger, options.name)
     try:
         git = git_in(root)
@@ -33,8 +33,8 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
         raise GitError(f"nothing to commit to: {error}") from None
     commits.require_quiet(git)
     made = 0
-    for one in uncommitted(git, asked, ledger, head(git)):
-        if done := commits.commit(git, one):
+    for one in uncommitted(git, asked, ledger, last_commit(git)):
+        if done := commits.commit_kata(git, one):
             made += 1
             say(console, f"{done.id}  {done.subject}")
     for one in unsolved:
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     if not made and not unsolved:
         console.print(
             "Nothing to commit: the last commit has every solved kata"
-            if any(one.known is Known.SOLVED for one in asked)
+            if any(one.file_state is FileState.SOLVED for one in asked)
             else "Nothing to commit: no kata is solved as it is; pytest -k NAME grades one"
         )
     return 1 if unsolved else 0
@@ -52,19 +52,19 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 def _asked(
     root: Path, ledger: Ledger, names: Sequence[str]
-) -> tuple[tuple[Present, ...], tuple[Present, ...]]:
+) -> tuple[tuple[KataStatus, ...], tuple[KataStatus, ...]]:
     """The katas that are meant, and the unsolved ones of names that mean nothing else."""
     if not names:
-        return tuple(presents(root, ledger)), ()
-    meant: dict[str, Present] = {}
-    unsolved: dict[str, Present] = {}
+        return tuple(all_statuses(root, ledger)), ()
+    meant: dict[str, KataStatus] = {}
+    unsolved: dict[str, KataStatus] = {}
     for name in names:
-        group = {kata.id: present(kata, ledger) for kata in matching(root, name)}
+        group = {kata.id: status_of(kata, ledger) for kata in matching(root, name)}
         meant |= group
-        if not any(member.known is Known.SOLVED for member in group.values()):
+        if not any(member.file_state is FileState.SOLVED for member in group.values()):
             unsolved |= group
     return _ordered(meant), _ordered(unsolved)
 
 
-def _ordered(found: Mapping[str, Present]) -> tuple[Present, ...]:
+def _ordered(found: Mapping[str, KataStatus]) -> tuple[KataStatus, ...]:
     return tuple(found[kata.id] for kata in in_order(one.kata for one in found.values()))

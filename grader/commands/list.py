@@ -10,8 +10,8 @@ from rich.text import Text
 
 from grader.commands.arguments import some_katas
 from grader.exercise.repository import matching
-from grader.record.ledger import read
-from grader.record.status import Known, Present, present
+from grader.record.ledger import read_ledger
+from grader.record.status import FileState, KataStatus, status_of
 from grader.report import marks
 from grader.report.progress_map import SIGNS
 from grader.tools.rendering import show
@@ -23,10 +23,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     found = matching(root, options.name)
-    ledger = read(root)
-    lines = [(kata, *_state(present(kata, ledger))) for kata in found]
+    ledger = read_ledger(root)
+    lines = [(kata, *_state(status_of(kata, ledger))) for kata in found]
     wide = max(len(kata.name) for kata in found)
-    told = max(len(Known.EDITED.value), *(len(words) for _, words, _ in lines))
+    told = max(len(FileState.EDITED.value), *(len(words) for _, words, _ in lines))
     parts: list[Text] = []
     for track in dict.fromkeys(kata.track for kata in found):
         parts.append(Text(track, "bold"))
@@ -39,9 +39,9 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     return 0
 
 
-def _state(found: Present) -> tuple[str, str]:
+def _state(found: KataStatus) -> tuple[str, str]:
     """What ledger and files tell, and its colour."""
-    words = found.known.value
-    if found.known is Known.SOLVED:
-        words = f"{words} {marks.stars(found.stars).plain}"
-    return words, SIGNS[found.known][1]
+    words = found.file_state.value
+    if found.file_state is FileState.SOLVED:
+        words = f"{words} {marks.star_signs(found.stars).plain}"
+    return words, SIGNS[found.file_state][1]

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from grader.commands.arguments import open_if_asked, open_option
 from grader.exercise.catalog import Kata
-from grader.record.ledger import read
-from grader.record.status import Known, presents, upcoming
+from grader.record.ledger import read_ledger
+from grader.record.status import FileState, all_statuses, next_kata
 from grader.report.progress_map import nothing_left, standing
 from grader.tools.rendering import show
 
@@ -21,15 +21,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
-    ledger = read(root)
-    following = upcoming(presents(root, ledger))
+    ledger = read_ledger(root)
+    following = next_kata(all_statuses(root, ledger))
     if following is None:
-        console.print(nothing_left(tuple(presents(root, ledger))))
+        console.print(nothing_left(tuple(all_statuses(root, ledger))))
         return 0
     kata = following.kata
     console.print(Text(_where(kata), "cyan"))
     console.print(f"  {kata.key.title}: {kata.key.concept}", markup=False)
-    if following.known is not Known.TODO:
+    if following.file_state is not FileState.TODO:
         show(Text(f"  {standing(following)}"), console)
     console.print(f"  pytest -k {kata.name}      stuck?  kata hint {kata.name}")
     open_if_asked(options, kata)

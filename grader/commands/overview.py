@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.console import Console, Group
 from rich.text import Text
 
-from grader.record.ledger import read
-from grader.record.status import presents
+from grader.record.ledger import read_ledger
+from grader.record.status import all_statuses
 from grader.report.progress_map import notes, summary
 from grader.tools.rendering import show
 
@@ -20,7 +20,7 @@ kata --help        all commands"""
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
-    ledger = read(root)
-    found = tuple(presents(root, ledger))
+    ledger = read_ledger(root)
+    found = tuple(all_statuses(root, ledger))
     show(Group(summary(found, notes(root, ledger, found)), Text(MORE, "dim")), console)
     return 0

@@ -12,11 +12,11 @@ from rich.console import Console
 from grader.commands.arguments import some_katas
 from grader.exercise.repository import matching
 from grader.record.history import history
-from grader.record.ledger import Ledger, read
-from grader.record.status import Present, present
+from grader.record.ledger import Ledger, read_ledger
+from grader.record.status import KataStatus, status_of
 from grader.report import badge
 from grader.report.log import log_of
-from grader.report.progress_map import map_of, notes
+from grader.report.progress_map import notes, progress_map
 from grader.tools.git import GitError, git_in
 from grader.tools.rendering import show
 
@@ -34,19 +34,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
-    ledger = read(root)
-    found = tuple(present(kata, ledger) for kata in matching(root, options.name))
+    ledger = read_ledger(root)
+    found = tuple(status_of(kata, ledger) for kata in matching(root, options.name))
     if options.svg:
-        badge.write(options.svg, found)
+        badge.write_badge(options.svg, found)
         console.print(f"wrote {options.svg}", markup=False, soft_wrap=True)
         return 0
     if options.log:
         return _log(root, ledger, found if options.name else (), console)
-    show(map_of(found, notes(root, ledger, found)), console)
+    show(progress_map(found, notes(root, ledger, found)), console)
     return 0
 
 
-def _log(root: Path, ledger: Ledger, found: Sequence[Present], console: Console) -> int:
+def _log(root: Path, ledger: Ledger, found: Sequence[KataStatus], console: Console) -> int:
     """The history of these katas; of none, that of all that the ledger ever knew."""
     about = {one.kata.id for one in found}
     told = Ledger(tuple(one for one in ledger.passes if not about or one.kata in about))

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import pallas as pl
 from jax.extend import core
 
-from grader.kernels.jaxprs import UnsupportedJax
-from grader.kernels.known import computed
+from grader.kernels.jaxprs import UnsupportedJax, array_struct
+from grader.kernels.known_values import computed
+from grader.kernels.pallas_params import BlockMapping, GridMapping, block_size, body, grid_mapping
 from grader.model import Walk
 
 MAX_STEPS = 4_000_000  # as many take about a second, and 50 MB an operand
 _MAX_WALK = 4096
 
-Values = np.ndarray[Any, Any]
-IndexMap = Callable[..., list[Any]]
+IndexMap = Callable[..., list[jax.Array]]
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class BlockPositions:
     """Where each operand's block starts on each grid step.
 
     `grid` has None for a size that is not known. `starts` aligns with the operands of the
@@ -33,68 +33,65 @@ class Blocks:
     """
 
     grid: tuple[int | None, ...]
-    starts: tuple[Values | None, ...]
+    starts: tuple[np.ndarray | None, ...]
     unknown: tuple[str, ...]
 
 
-def blocks_of(eqn: Any, values: Sequence[Values | None], most: int = MAX_STEPS) -> Blocks:
+def positions_of(
+    pallas_call: core.JaxprEqn, values: Sequence[np.ndarray | None], most: int = MAX_STEPS
+) -> BlockPositions:
     """Evaluate the index maps of all inputs and outputs of a pallas_call over its grid.
 
     `values` are those of its first operands, as far as known: sizes of dynamic grid dimensions,
     then scalar prefetch. A grid of more than `most` steps is not evaluated.
     """
-    mapping = eqn.params["grid_mapping"]
+    mapping = grid_mapping(pallas_call)
     grid, tables = _concrete(mapping, values)
-    steps = math.prod(n or 0 for n in grid)
-    why = ""
-    if None in grid:
-        why = "the size of the grid is not known before the run"
-    elif steps > most:
-        why = f"the grid has {steps:,} steps, and {most:,} are the most that are looked at"
     specs = mapping.block_mappings[: mapping.num_inputs + mapping.num_outputs]
-    found = [why] * len(specs) if why else _starts(specs, grid, tables)
+    sizes = [n for n in grid if n is not None]
+    starts: Sequence[np.ndarray | str]
+    if len(sizes) < len(grid):
+        starts = ["the size of the grid is not known before the run"] * len(specs)
+    elif (steps := math.prod(sizes)) > most:
+        too_many = f"the grid has {steps:,} steps, and at most {most:,} are looked at"
+        starts = [too_many] * len(specs)
+    else:
+        starts = _starts(specs, sizes, tables)
     before = mapping.num_index_operands
-    after = len(eqn.params["jaxpr"].invars) - before - len(found)
-    known = [None if isinstance(f, str) else f for f in found]
-    reasons = [f if isinstance(f, str) else "" for f in found]
-    return Blocks(
+    after = len(body(pallas_call).invars) - before - len(specs)
+    known = [None if isinstance(start, str) else start for start in starts]
+    reasons = [start if isinstance(start, str) else "" for start in starts]
+    return BlockPositions(
         grid,
         (*[None] * before, *known, *[None] * after),
         (*[""] * before, *reasons, *[""] * after),
     )
 
 
-def walk_of(eqn: Any, values: Sequence[Values | None] = ()) -> Walk | None:
+def walk_of(pallas_call: core.JaxprEqn, values: Sequence[np.ndarray | None] = ()) -> Walk | None:
     """Which output block each grid step of a pallas_call writes, in the order of the steps.
 
     `values` are those of sizes of dynamic grid dimensions, and of scalar prefetch, as far as known.
     None where they do not suffice, for overlapping blocks, and beyond 4096 steps.
     """
-    mapping = eqn.params["grid_mapping"]
-    blocks = blocks_of(eqn, values, _MAX_WALK)
+    mapping = grid_mapping(pallas_call)
+    positions = positions_of(pallas_call, values, _MAX_WALK)
     first = mapping.num_index_operands + mapping.num_inputs
     outputs = []
-    for position in range(mapping.num_outputs):
-        starts = blocks.starts[first + position]
-        shape = mapping.block_mappings[mapping.num_inputs + position].block_shape
+    for number in range(mapping.num_outputs):
+        starts = positions.starts[first + number]
+        shape = mapping.block_mappings[mapping.num_inputs + number].block_shape
         sizes = np.array([block_size(dim) or 1 for dim in shape], np.int32)
         if starts is None or (starts % sizes).any():
             return None
         outputs.append(tuple(map(tuple, (starts // sizes).tolist())))
-    grid = [n for n in blocks.grid if n is not None]
+    grid = [n for n in positions.grid if n is not None]
     return Walk(steps=tuple(np.ndindex(*grid)), outputs=tuple(outputs))
 
 
-def block_size(dim: Any) -> int | None:
-    """A block's size along one dimension, in elements; None where it is squeezed."""
-    if dim is None or type(dim).__name__ == "Squeezed":
-        return None
-    return dim if isinstance(dim, int) else int(dim.block_size)
-
-
 def _concrete(
-    mapping: Any, values: Sequence[Values | None]
-) -> tuple[tuple[int | None, ...], list[Values | None]]:
+    mapping: GridMapping, values: Sequence[np.ndarray | None]
+) -> tuple[tuple[int | None, ...], list[np.ndarray | None]]:
     """The grid with the known sizes put in, and the values of the scalar-prefetch operands."""
     missing = sum(not isinstance(n, int) for n in mapping.grid) + mapping.num_index_operands
     padded = [*values, *[None] * (missing - len(values))][:missing]
@@ -105,47 +102,61 @@ def _concrete(
 
 
 def _starts(
-    specs: Sequence[Any], grid: Sequence[Any], tables: Sequence[Values | None]
-) -> list[Values | str]:
+    specs: Sequence[BlockMapping], grid: Sequence[int], tables: Sequence[np.ndarray | None]
+) -> list[np.ndarray | str]:
     """Each operand's block starts, or why they can't be known."""
     steps = math.prod(grid)
     if not steps:
         return [np.zeros((0, len(spec.block_shape)), np.int32) for spec in specs]
     columns = [column.reshape(-1) for column in np.indices(grid, np.int32)]
     maps = [_index_map(spec, len(grid), tables) for spec in specs]
-    sound = [index_map for index_map in maps if not isinstance(index_map, str)]
-    # One program for all is compiled faster than one for each.
-    together = computed(lambda *at: [index_map(*at) for index_map in sound], *columns)
-    results = iter(together or [computed(index_map, *columns) for index_map in sound])
+    indices = _evaluated(specs, maps, columns)
     return [
-        index_map if isinstance(index_map, str) else _scaled(spec, next(results), steps)
+        index_map if isinstance(index_map, str) else _scaled(spec, next(indices), steps)
         for spec, index_map in zip(specs, maps, strict=True)
     ]
 
 
-def _index_map(spec: Any, grid_rank: int, tables: Sequence[Values | None]) -> IndexMap | str:
+def _evaluated(
+    specs: Sequence[BlockMapping], maps: Sequence[IndexMap | str], columns: Sequence[np.ndarray]
+) -> Iterator[list[np.ndarray] | None]:
+    """Of each index map that there is, the indices along each dimension; None on failure."""
+    sound = [(m, len(spec.block_shape)) for spec, m in zip(specs, maps, strict=True) if callable(m)]
+    # One program for all is compiled faster than one for each.
+    together = computed(lambda *at: [index for m, _ in sound for index in m(*at)], *columns)
+    if together is None:
+        yield from (computed(index_map, *columns) for index_map, _ in sound)
+        return
+    indices = iter(together)
+    yield from ([next(indices) for _ in range(rank)] for _, rank in sound)
+
+
+def _index_map(
+    spec: BlockMapping, grid_rank: int, tables: Sequence[np.ndarray | None]
+) -> IndexMap | str:
     """An index map as a function of columns of grid indices, or why there is none."""
     kinds = {type(dim).__name__ for dim in spec.block_shape}
     if strange := sorted(kinds - {"int", "NoneType", "Blocked", "Element", "Squeezed"}):
         return f"blocks of the kind pl.{strange[0]} are cut where the kernel runs"
-    jaxpr = getattr(spec.index_map_jaxpr, "jaxpr", spec.index_map_jaxpr)
+    jaxpr = spec.index_map_jaxpr.jaxpr
     # The values of tables that the index map does not look at do not matter.
     looked_at = {id(var) for eqn in jaxpr.eqns for var in eqn.invars}
-    given: list[Any] = []
+    contents: list[np.ndarray] = []
     for var, table in zip(jaxpr.invars[grid_rank:], tables, strict=True):
         if table is None and id(var) in looked_at:
             return "its index map reads scalar prefetch whose contents are not known before the run"
-        given.append(np.zeros(var.aval.shape, var.aval.dtype) if table is None else table)
+        struct = array_struct(var)
+        contents.append(np.zeros(struct.shape, struct.dtype) if table is None else table)
     # Scalar prefetch reaches an index map as Refs; discharged, they are arrays like any others.
     function = core.jaxpr_as_fun(_discharged(spec.index_map_jaxpr))
 
-    def at(*indices: Any) -> list[Any]:
-        return function(*indices, *given)[: len(spec.block_shape)]
+    def at(*indices: jax.Array) -> list[jax.Array]:
+        return function(*indices, *contents)[: len(spec.block_shape)]
 
     return jax.vmap(at) if grid_rank else at
 
 
-def _discharged(index_map: Any) -> Any:
+def _discharged(index_map: core.ClosedJaxpr) -> core.ClosedJaxpr:
     try:
         from jax._src.state.discharge import discharge_state
 
@@ -154,12 +165,12 @@ def _discharged(index_map: Any) -> Any:
         raise UnsupportedJax("jax._src.state.discharge.discharge_state") from None
 
 
-def _scaled(spec: Any, indices: list[Values] | None, steps: int) -> Values | str:
+def _scaled(spec: BlockMapping, indices: list[np.ndarray] | None, steps: int) -> np.ndarray | str:
     """Starts in elements: an index map counts blocks, but along an Element dimension elements."""
     if indices is None:
         return "its index map can't be evaluated without a TPU"
-    blocked = [type(dim).__name__ in ("Blocked", "int") for dim in spec.block_shape]
     starts = np.empty((steps, len(indices)), np.int32)
     for axis, (dim, index) in enumerate(zip(spec.block_shape, indices, strict=True)):
-        starts[:, axis] = index * ((block_size(dim) or 1) if blocked[axis] else 1)
+        counts_elements = isinstance(dim, pl.Element)
+        starts[:, axis] = index * (1 if counts_elements else block_size(dim) or 1)
     return starts

@@ -6,10 +6,12 @@ import re
 import traceback
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
+
+from jax.extend import core
 
 from grader.kernels.calls import array_type
-from grader.kernels.jaxprs import UnsupportedJax, inner_jaxprs
+from grader.kernels.jaxprs import Shaped, UnsupportedJax, inner_jaxprs
+from grader.kernels.pallas_params import body
 from grader.model import KernelCall, Operation
 
 _LOCATION = re.compile(r'loc\("(?:[^"]*/)?([^"/:]+):?"')
@@ -32,24 +34,24 @@ class NotLowered(Exception):
         self.operation = operation
 
 
-def refusal(error: Exception, launch: Any) -> NotLowered:
-    """Mosaic's exception about the pallas_call equation `launch`, with what it is about."""
+def not_lowered(error: Exception, pallas_call: core.JaxprEqn) -> NotLowered:
+    """Mosaic's exception while it lowered `pallas_call`, with the operation that it is about."""
     # From the outermost in: a launch, a loop, a jitted function, the operation itself.
-    nested = [launch, *_being_lowered(error)]
+    nested = [pallas_call, *_being_lowered(error)]
     if len(nested) == 1:
-        nested += _verified(error, launch.params["jaxpr"])
-    found = NotLowered(f"{type(error).__name__}: {error}", _operation(nested[1:]))
-    return found.with_traceback(_lines(nested))
+        nested += _verified(error, body(pallas_call))
+    refused = NotLowered(f"{type(error).__name__}: {error}", _operation(nested[1:]))
+    return refused.with_traceback(_lines(nested))
 
 
-def _being_lowered(error: Exception) -> list[Any]:
+def _being_lowered(error: Exception) -> list[core.JaxprEqn]:
     """The equations of the kernel whose lowering was under way when the exception was raised."""
     local = (frame.f_locals.get("eqn") for frame, _ in traceback.walk_tb(error.__traceback__))
-    eqns: dict[int, Any] = {id(eqn): eqn for eqn in local if hasattr(eqn, "source_info")}
+    eqns = {id(eqn): eqn for eqn in local if isinstance(eqn, core.JaxprEqn)}
     return [eqn for eqn in eqns.values() if eqn.primitive.name != "pallas_call"]
 
 
-def _verified(error: Exception, kernel: Any) -> list[Any]:
+def _verified(error: Exception, kernel: core.Jaxpr) -> list[core.JaxprEqn]:
     """The equations around the one whose lowered form the verifier of MLIR rejects."""
     text = _location(error)
     if not (name := _LOCATION.search(text)):
@@ -73,14 +75,15 @@ def _location(error: BaseException | None) -> str:
     return ""
 
 
-def _nested(jaxpr: Any) -> Iterator[list[Any]]:
+def _nested(jaxpr: core.Jaxpr) -> Iterator[list[core.JaxprEqn]]:
+    """Each equation with those that it is part of, the outermost first."""
     for eqn in jaxpr.eqns:
         yield [eqn]
-        for sub in inner_jaxprs(eqn):
-            yield from ([eqn, *inner] for inner in _nested(sub))
+        for inner in inner_jaxprs(eqn):
+            yield from ([eqn, *eqns] for eqns in _nested(inner))
 
 
-def _own_line(eqn: Any) -> tuple[str, int] | None:
+def _own_line(eqn: core.JaxprEqn) -> tuple[str, int] | None:
     """File and line, outside of jax, of an equation; None inside what jax itself has jitted."""
     try:
         from jax._src.source_info_util import user_frames
@@ -90,26 +93,26 @@ def _own_line(eqn: Any) -> tuple[str, int] | None:
     return (frame.file_name, frame.start_line) if frame else None
 
 
-def _operation(nested: list[Any]) -> Operation | None:
-    """The innermost equation; and the function of jax's that it is part of, if it is one's."""
+def _operation(nested: list[core.JaxprEqn]) -> Operation | None:
+    """The innermost equation; and the function of jax's that it is part of, if there is one."""
     if not nested:
         return None
     own = [at for at, eqn in enumerate(nested) if _own_line(eqn)]
     inside = nested[own[-1] : -1] if own else []
     names = [_called(eqn) for eqn in inside if eqn.primitive.name in _JITTED]
     name = _called(nested[-1])
-    types = (array_type(v.aval) for v in nested[-1].invars if hasattr(v.aval, "shape"))
+    types = (array_type(var.aval) for var in nested[-1].invars if isinstance(var.aval, Shaped))
     within = names[0] if names and names[0] != name else ""
     return Operation(name, tuple(types), within)
 
 
-def _called(eqn: Any) -> str:
+def _called(eqn: core.JaxprEqn) -> str:
     """The name of a jitted function, else of the primitive."""
     jitted = eqn.primitive.name in _JITTED
     return str(eqn.params["name"]).strip("_") if jitted else eqn.primitive.name
 
 
-def _lines(nested: list[Any]) -> TracebackType | None:
+def _lines(nested: list[core.JaxprEqn]) -> TracebackType | None:
     """One traceback out of those of all equations, each below the one it is part of."""
     traces = [eqn.source_info.traceback for eqn in nested]
     joined = None

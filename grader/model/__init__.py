@@ -2,7 +2,7 @@
 
     verdict    checks, modes, hidden cases, findings, costs, grades
     kernel     arrays and kernels as data
-    observed   what workers tell of a launch
+    observed   what workers report about a launch
 
 All are frozen and built from builtins, enums and each other, so that `codec` can carry them to
 another process (the sandbox, an xdist worker) or into a JSON file.
@@ -19,7 +19,16 @@ from grader.model.kernel import (
     Trace,
     Walk,
 )
-from grader.model.observed import Accident, Attempt, Clues, Place, Problem, Reference, Share, Stage
+from grader.model.observed import (
+    Accident,
+    Clues,
+    Observation,
+    Place,
+    Problem,
+    Reference,
+    Share,
+    Stage,
+)
 from grader.model.verdict import (
     MOST_STARS,
     Case,
@@ -38,7 +47,6 @@ __all__ = [
     "Accident",
     "Array",
     "ArrayType",
-    "Attempt",
     "Case",
     "Check",
     "Clues",
@@ -49,6 +57,7 @@ __all__ = [
     "Grade",
     "KernelCall",
     "Mode",
+    "Observation",
     "Operand",
     "Operation",
     "Place",

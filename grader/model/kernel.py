@@ -1,4 +1,4 @@
-"""A launch as data: arrays, the kernels that it holds, what stands around them."""
+"""A launch as data: arrays, the kernels that it holds, the operations around them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Array:
     """An array's bytes, C order. `dtype` is JAX's name, such as "bfloat16".
 
-    Without bytes for its elements, its contents are not known, and decide nothing.
+    An array without bytes is one whose contents are not known, because nothing depends on them.
     """
 
     dtype: str
@@ -36,8 +36,8 @@ class ArrayType:
 class Operation:
     """One operation of a kernel, by JAX's name for the primitive.
 
-    `operands` are its inputs, Refs by what they hold. `within` is the function of JAX's that it is
-    part of, such as "median" for a sort; "" where the kernel's own lines call for it.
+    `operands` are its inputs; a Ref counts as the array that it refers to. `within` is the function
+    of JAX's that it is part of, such as "median" for a sort; "" where the kernel itself calls it.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Operation:
 
 
 class Role(enum.Enum):
-    """What an operand of a kernel is to it."""
+    """What a kernel uses an operand for."""
 
     PREFETCH = "scalar prefetch"
     INPUT = "input"
@@ -72,7 +72,7 @@ class Operand:
     array: ArrayType
     block: tuple[int | None, ...]
     space: str  # the memory space that the BlockSpec names; "default" where it names none
-    moves: bool = False  # the index map returns something else than literal zeros
+    moves: bool = False  # the index map returns something other than literal zeros
     axes: tuple[int, ...] = ()  # the grid dimensions that the index map looks at
     first: Touch = Touch.NOTHING
     buffers: int = 2  # copies of the block in VMEM, so that one is filled while another is used
@@ -95,7 +95,7 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a launch function does, from its jaxpr: kernels, what stands around them, results."""
+    """What a launch function does, from its jaxpr: kernels, operations around them, results."""
 
     calls: tuple[KernelCall, ...]
     outside: tuple[str, ...]  # primitives outside every pallas_call, in program order

@@ -1,4 +1,4 @@
-"""What workers tell of a launch: exceptions, results, what explains them. Judged elsewhere."""
+"""What workers report about a launch: exceptions, results, clues. The checks judge it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """Everything observed of the learner's launch function on one case. Judged elsewhere."""
+class Observation:
+    """Everything observed of the learner's launch function on one case."""
 
     problem: Problem | None = None
     trace: Trace | None = None
-    broken_annotation: str = ""  # what jaxtyping and beartype say of the annotated launch
+    broken_annotation: str = ""  # what jaxtyping and beartype say about the annotated launch
     outputs: tuple[Array, ...] = ()
     complaints: tuple[str, ...] = ()  # what the interpreter printed instead of raising
     printed: str = ""

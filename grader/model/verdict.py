@@ -1,4 +1,4 @@
-"""What is asked, of what, and the verdict: a hidden case in, a grade out."""
+"""What is checked, under which conditions, and the verdict: a hidden case in, a grade out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where kernels run in this session, how, and why so."""
+    """Where kernels run in this session, how, and why there."""
 
     backend: str  # JAX's name: "cpu", "gpu" or "tpu"
     mode: Mode
@@ -83,7 +83,7 @@ class Case:
 class Finding:
     """Why a check said no: a phrase for a table cell, and the whole explanation.
 
-    `full` is an exception's whole traceback, for those who ask (-vv).
+    `full` is an exception's whole traceback, which -vv shows.
     """
 
     check: Check
@@ -94,9 +94,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a launch takes on one chip beside par: bytes from and to HBM, and cycles.
+    """What a launch and par take on one chip: bytes from and to HBM, and cycles.
 
-    None where the index maps, or the compiler's schedule, do not tell.
+    None where the index maps, or the compiler's schedule, don't say.
     """
 
     chip: str
@@ -110,7 +110,7 @@ class Cost:
 class Grade:
     """The verdict on one kata for one hidden case. `stars` are 0 to 3.
 
-    A kata may be passed with a finding, which then says what the last star takes. `unchecked` says
+    A case may be passed with a finding, which then says what the last star takes. `unchecked` says
     why the TPU's compiler could not be asked. `blob` is git's id of the file's content, "" where
     that changed while it was graded.
     """

@@ -21,7 +21,7 @@ from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.model import Case, Check, Finding, Grade, State
 from grader.plugin.session import SESSION, Session
-from grader.report.explanation import broken, explained
+from grader.report.explanation import explanation, kata_is_broken
 from grader.sandbox.asking import BrokenKata
 from grader.sandbox.launcher import SandboxError
 from grader.tools.git import blob_id
@@ -88,7 +88,7 @@ class KataCase(pytest.Item):
         try:
             grade = self._grade()
         except (KeyProblem, RegionError, BrokenKata) as error:
-            raise KataFailed(broken(error)) from error
+            raise KataFailed(kata_is_broken(error)) from error
         except SandboxError as error:
             raise KataFailed(f"Kernels cannot be run here.\n{error}") from error
         if content is not None and content == self._content():
@@ -103,7 +103,7 @@ class KataCase(pytest.Item):
             self.add_report_section("call", "full error", grade.finding.full)
         if grade.finding and grade.state is State.FAILED:
             seed = self.session_of_katas.seed
-            raise KataFailed(explained(self.kata, grade, self.nodeid, seed))
+            raise KataFailed(explanation(self.kata, grade, self.nodeid, seed))
 
     def _content(self) -> bytes | None:
         try:

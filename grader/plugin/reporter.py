@@ -10,11 +10,11 @@ import pytest
 from grader.exercise import catalog
 from grader.model import Grade
 from grader.plugin.session import SESSION
-from grader.record.recording import Recorded, remember
+from grader.record.recording import NewPasses, record_session
 from grader.report import jsonfile, markdown, session_map
-from grader.report.failure import Told
+from grader.report.failure import FailureText
 from grader.report.session_map import newly_recorded
-from grader.report.standings import Standings, same_failure, standings
+from grader.report.standings import SessionStandings, same_failure, standings
 from grader.tools import codec
 from grader.tools.rendering import rendered
 
@@ -27,7 +27,7 @@ class Reporter:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._grades: list[Grade] = []
-        self._recorded = Recorded()
+        self._recorded = NewPasses()
         self._unwritten = ""  # why there is no summary
 
     @pytest.hookimpl(tryfirst=True)
@@ -41,7 +41,7 @@ class Reporter:
             report.longrepr = session_map.repeated(grade, earlier, report.nodeid, seed)
         if isinstance(report.longrepr, str):
             # Given a text, pytest's summary repeats all of it wherever the variable CI is set.
-            report.longrepr = Told(report.longrepr)  # type: ignore[assignment]
+            report.longrepr = FailureText(report.longrepr)  # type: ignore[assignment]
         self._grades.append(grade)
 
     def _told(self, grade: Grade) -> Grade | None:
@@ -61,7 +61,7 @@ class Reporter:
         asked = any(folder.is_relative_to(path) or path.is_relative_to(folder) for path in paths)
         return catalog.unmatched(katas, expression) if asked else ""
 
-    def _standings(self) -> Standings:
+    def _standings(self) -> SessionStandings:
         return standings(catalog.katas(self._config.rootpath), self._grades)
 
     def pytest_terminal_summary(
@@ -74,7 +74,7 @@ class Reporter:
         if not self._grades:
             return
         text = rendered(
-            session_map.map_of(
+            session_map.session_map(
                 self._standings(),
                 self._config.stash[SESSION].seed,
                 self._config.get_verbosity(),
@@ -90,9 +90,11 @@ class Reporter:
 
     def pytest_sessionfinish(self) -> None:
         session = self._config.stash[SESSION]
-        self._recorded = remember(session.root, self._grades, session.conditions)
+        self._recorded = record_session(session.root, self._grades, session.conditions)
         if file := self._config.getoption("kata_json"):
-            jsonfile.write(file, self._grades, session.conditions)
+            jsonfile.write_json(file, self._grades, session.conditions)
         if file := self._config.getoption("kata_summary"):
             found = self._standings()
-            self._unwritten = markdown.append(file, found, self._grades, session.seed, os.environ)
+            self._unwritten = markdown.append_summary(
+                file, found, self._grades, session.seed, os.environ
+            )

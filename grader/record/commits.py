@@ -1,7 +1,8 @@
 """One commit for one kata: its file and its lines of the ledger, and nothing else.
 
-The commit is prepared in an index of its own, so that what is staged or dirty besides stays so. It
-is made by `git commit`, with the author, the hooks and the signature that the learner has set up.
+The commit is prepared in an index of its own, so that whatever else is staged or modified stays
+that way. It is made by `git commit`, with the author, the hooks and the signature that the learner
+has set up.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from pathlib import Path
 
 from grader.exercise.keys import KeyProblem
 from grader.model import MOST_STARS
-from grader.record.head import Head, head, place
-from grader.record.ledger import LEDGER, Pass, parsed, pass_in
-from grader.record.status import Known, Present
+from grader.record.last_commit import LastCommit, git_path, last_commit
+from grader.record.ledger import LEDGER, Pass, parsed_ledger, pass_or_none
+from grader.record.status import FileState, KataStatus
 from grader.tools.git import Git, GitError, blob_id, require_finished
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeCommit:
     """A commit: its short id, and the first line of its message."""
 
     id: str
@@ -28,16 +29,16 @@ class Made:
 
 
 def require_quiet(git: Git) -> None:
-    """Raise GitError while a merge or the like is under way, or the ledger is in conflict.
+    """Raise GitError while a merge or rebase is under way, or the ledger is in conflict.
 
     Also while another command holds the index, which is written after the commit is made.
     """
     lock = git.folder / git("rev-parse", "--git-path", "index.lock").strip()
     if lock.exists():
-        raise GitError(f"another git command is at work: {lock} is there")
+        raise GitError(f"another git command is running: {lock} exists")
     require_finished(git)
     if git("ls-files", "--unmerged", "--", LEDGER):
-        raise GitError(f"{LEDGER} is in conflict: mend it, then git add {LEDGER}")
+        raise GitError(f"{LEDGER} has conflicts: fix them, then git add {LEDGER}")
 
 
 def branch(git: Git) -> str:
@@ -45,38 +46,38 @@ def branch(git: Git) -> str:
     return git.try_("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
 
 
-def commit(git: Git, one: Present) -> Made | None:
+def commit_kata(git: Git, status: KataStatus) -> MadeCommit | None:
     """Commit a solved kata; None where the last commit has it all.
 
     Raises GitError with git's own words, such as those of a hook, or where the file was edited
-    since `one` was found.
+    after `status` was read.
     """
-    assert one.known is Known.SOLVED
-    content = one.kata.path.read_bytes()
-    if blob_id(content) != one.blob:
-        raise GitError(f"{place(one.kata)} was edited meanwhile: pytest -k {one.kata.name}")
+    assert status.file_state is FileState.SOLVED
+    path = git_path(status.kata)
+    content = status.kata.path.read_bytes()
+    if blob_id(content) != status.blob:
+        raise GitError(f"{path} has been edited since: pytest -k {status.kata.name}")
     text = (git.folder / LEDGER).read_bytes().decode("utf-8", "replace")
-    wanted = {of for of in parsed(text).passes if of.kata == one.kata.id}
-    last = head(git)
-    path = place(one.kata)
+    wanted = {p for p in parsed_ledger(text).passes if p.kata == status.kata.id}
+    last = last_commit(git)
     mode, before = last.files.get(path, ("100644", ""))
     blob = git("hash-object", "-w", "--stdin", "--path", path, given=content).strip()
-    told = with_passes(last.text, text, wanted)
-    if blob == before and told == last.text:
+    text_after = with_passes(last.text, text, wanted)
+    if blob == before and text_after == last.text:
         return None
-    message = _message(one, last)
+    message = _message(status, last)
     top = git("rev-parse", "--show-prefix").strip()  # what stages by id takes no relative paths
     with tempfile.TemporaryDirectory() as folder:
         own = replace(git, index=Path(folder) / "index")
-        own("read-tree", "HEAD" if last.born else "--empty")
+        own("read-tree", "HEAD" if last.exists else "--empty")
         _stage(own, f"{top}{path}", mode, blob)
-        _stage(own, f"{top}{LEDGER}", "100644", _stored(own, told))
+        _stage(own, f"{top}{LEDGER}", "100644", _stored(own, text_after))
         own("commit", "--quiet", "--file=-", given=message.encode())
-    mode, blob = head(git).files[path]  # as committed: a hook may have had its say
+    mode, blob = last_commit(git).files[path]  # as committed: a hook may have had its say
     _stage(git, f"{top}{path}", mode, blob)
     staged = git.try_("cat-file", "blob", f":./{LEDGER}").stdout
     _stage(git, f"{top}{LEDGER}", "100644", _stored(git, with_passes(staged, text, wanted)))
-    return Made(git("rev-parse", "--short", "HEAD").strip(), message.partition("\n")[0])
+    return MadeCommit(git("rev-parse", "--short", "HEAD").strip(), message.partition("\n")[0])
 
 
 def _stored(git: Git, text: str) -> str:
@@ -88,25 +89,25 @@ def _stage(git: Git, path: str, mode: str, blob: str) -> None:
 
 
 def with_passes(held: str, work: str, wanted: Collection[Pass]) -> str:
-    """The ledger `held`, and the lines of the ledger `work` that tell of `wanted`.
+    """The ledger text `held`, with those lines of the text `work` that record `wanted`.
 
-    They stand where they stand in `work`, so that nothing is left to commit in the end; where that
-    is no longer a longer `held`, they follow it.
+    They are placed as in `work`, so that nothing is left to commit in the end; where `work` no
+    longer holds all lines of `held` in their order, they are appended.
     """
     lines = [line.removesuffix("\r") for line in work.split("\n")]
     kept = held.removesuffix("\n").split("\n")
     if not held:
         kept = [line for line in lines if line.startswith("#")][: _heading(lines)]
-    missing = set(wanted) - set(parsed(held).passes)
-    rest, found, new = list(kept), [], []
+    missing = set(wanted) - set(parsed_ledger(held).passes)
+    rest, merged, new = list(kept), [], []
     for line in lines:
         if rest and rest[0].removesuffix("\r") == line:
-            found.append(rest.pop(0))
-        elif (of := pass_in(line)) in missing:
-            missing.discard(of)
-            found.append(line)
+            merged.append(rest.pop(0))
+        elif (recorded := pass_or_none(line)) in missing:
+            missing.discard(recorded)
+            merged.append(line)
             new.append(line)
-    return "".join(f"{line}\n" for line in (kept + new if rest else found))
+    return "".join(f"{line}\n" for line in (kept + new if rest else merged))
 
 
 def _heading(lines: list[str]) -> int:
@@ -114,18 +115,20 @@ def _heading(lines: list[str]) -> int:
     return next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
 
 
-def _message(one: Present, last: Head) -> str:
+def _message(status: KataStatus, last: LastCommit) -> str:
     """Solve, or improve (more stars than what is committed), or rework (not more)."""
-    assert one.last
-    kata, stars = one.kata, "★" * one.stars + "☆" * (MOST_STARS - one.stars)
+    assert status.last_pass
+    kata, stars = status.kata, "★" * status.stars + "☆" * (MOST_STARS - status.stars)
     try:
         title = kata.key.title
     except KeyProblem:
         title = kata.name
     before = last.ledger.best(kata.id, last.blob(kata))
-    verb = "Solve" if not before else "Improve" if before.stars < one.stars else "Rework"
-    judges = ", ".join(f"{name} {version}" for name, version in one.last.versions if version != "-")
+    verb = "Solve" if not before else "Improve" if before.stars < status.stars else "Rework"
+    judges = ", ".join(
+        f"{name} {version}" for name, version in status.last_pass.versions if version != "-"
+    )
     return (
         f"{verb} {kata.name}: {title} ({stars})\n\n"
-        f"Track {kata.track}, kata {kata.number}. Passed on {one.last.date}.\n{judges}\n"
+        f"Track {kata.track}, kata {kata.number}. Passed on {status.last_pass.date}.\n{judges}\n"
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from grader.exercise.catalog import KATAS
-from grader.record.ledger import LEDGER, Ledger, Pass, pass_in
+from grader.record.ledger import LEDGER, Ledger, Pass, pass_or_none
 from grader.tools.git import Git
 
 #: Before each commit of a log: its id, the author's day, the parents.
@@ -23,22 +23,22 @@ _KATA = re.compile(rf"{KATAS}/(?P<id>[^/]+/kata_[^/]+)\.py")
 _PLAIN = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-show-signature", "--no-abbrev")
 
 
-class What(enum.Enum):
-    """What a commit did to a kata, or a session that is not committed."""
+class EventKind(enum.Enum):
+    """What a commit, or a session that is not committed yet, did to a kata."""
 
     SOLVED = "solved"
-    CHANGED = "changed"  # a content that is known to pass gave way to one that is not
-    AGAIN = "solved again"  # and one that had been committed before came back
+    CHANGED = "changed"  # a content that is known to pass was replaced by one that is not
+    AGAIN = "solved again"  # a passing content that had been committed before came back
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class KataEvent:
     """Something that happened to a kata. `gained` are the stars that it never had before.
 
-    `commit` is an id of 40 digits, "" where it is not known, None where no commit tells of it.
+    `commit` is an id of 40 digits, "" where it is not known, None where there is no commit of it.
     """
 
-    what: What
+    kind: EventKind
     kata: str
     day: datetime.date
     stars: int
@@ -50,7 +50,7 @@ class Event:
 class _Commit:
     """One commit: its place in the log, id, the author's day, and what the log shows of it.
 
-    What is before a commit that is `cut` is not here, in a shallow clone.
+    `cut` says that a shallow clone lacks what came before.
     """
 
     place: int
@@ -60,14 +60,14 @@ class _Commit:
     lines: tuple[str, ...]
 
 
-_Placed = tuple[datetime.date, int, Event]  # sorted by day and place
+_Placed = tuple[datetime.date, int, KataEvent]  # sorted by day and place
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     """All events, the newest last; `cut` is the day before which a shallow clone knows nothing."""
 
-    events: tuple[Event, ...] = ()
+    events: tuple[KataEvent, ...] = ()
     cut: datetime.date | None = None
 
     @property
@@ -76,7 +76,7 @@ class History:
         return tuple(sorted({event.day for event in self.events if event.gained}))
 
     def streaks(self, today: datetime.date) -> tuple[int, int]:
-        """The current one and the longest, in days; one that yesterday ended may still go on."""
+        """The current streak and the longest, in days; one that reaches yesterday is current."""
         runs: list[list[datetime.date]] = []
         for day in self.days:
             if runs and (day - runs[-1][-1]).days == 1:
@@ -88,28 +88,27 @@ class History:
 
 
 def history(ledger: Ledger, git: Git | None) -> History:
-    """What ledger and commits tell. Without git, the ledger alone. Raises git.GitError."""
+    """What the ledger and the commits say; without git, the ledger alone. Raises git.GitError."""
     if git is None or git.try_("rev-parse", "--verify", "--quiet", "HEAD").returncode:
         commit = None if git else ""
-        return History(
-            _in_order((one.date, 0, _solved(one, one.date, commit)) for one in ledger.passes)
-        )
+        solved = ((p.date, 0, _solved(p, p.date, commit)) for p in ledger.passes)
+        return History(_in_order(solved))
     shallow = git("rev-parse", "--is-shallow-repository").strip() == "true"
     commits = _log(git, shallow, "-c", "--raw", "--", KATAS)
     brought = _brought(_log(git, shallow, "--patch", "--unified=0", "--", LEDGER))
     by_id = {commit.id: commit for commit in commits}
-    found = list(_turns(commits, ledger))
-    for one in ledger.passes:
-        name = brought.get(one)
+    placed = list(_replacements(commits, ledger))
+    for recorded in ledger.passes:
+        name = brought.get(recorded)
         commit = by_id.get(name or "")
-        day, place = (commit.day, commit.place) if commit else (one.date, len(commits))
-        found.append((day, place, _solved(one, day, name)))
+        day, place = (commit.day, commit.place) if commit else (recorded.date, len(commits))
+        placed.append((day, place, _solved(recorded, day, name)))
     cut = max((commit.day for commit in commits if commit.cut), default=None)
-    return History(_in_order(found), cut)
+    return History(_in_order(placed), cut)
 
 
-def _solved(one: Pass, day: datetime.date, commit: str | None) -> Event:
-    return Event(What.SOLVED, one.kata, day, one.stars, commit)
+def _solved(recorded: Pass, day: datetime.date, commit: str | None) -> KataEvent:
+    return KataEvent(EventKind.SOLVED, recorded.kata, day, recorded.stars, commit)
 
 
 def _log(git: Git, shallow: bool, *arguments: str) -> tuple[_Commit, ...]:
@@ -126,16 +125,17 @@ def _log(git: Git, shallow: bool, *arguments: str) -> tuple[_Commit, ...]:
 
 def _brought(commits: Iterable[_Commit]) -> dict[Pass, str]:
     """The commit that first brought each pass; none for what may have come before a cut."""
-    found: dict[Pass, str] = {}
+    commit_of: dict[Pass, str] = {}
     for commit in commits:
         for line in commit.lines:
-            if line.startswith("+") and not line.startswith("+++") and (one := pass_in(line[1:])):
-                found.setdefault(one, "" if commit.cut else commit.id)
-    return found
+            added = line.startswith("+") and not line.startswith("+++")
+            if added and (recorded := pass_or_none(line[1:])):
+                commit_of.setdefault(recorded, "" if commit.cut else commit.id)
+    return commit_of
 
 
-def _turns(commits: Iterable[_Commit], ledger: Ledger) -> Iterator[_Placed]:
-    """Where a commit took a passing content away, or brought such a one back."""
+def _replacements(commits: Iterable[_Commit], ledger: Ledger) -> Iterator[_Placed]:
+    """Where a commit replaced a passing content, or brought one back."""
     lost: dict[str, set[str]] = {}
     for commit in commits:
         for kata, olds, new in filter(None, map(_change, commit.lines)):
@@ -144,13 +144,13 @@ def _turns(commits: Iterable[_Commit], ledger: Ledger) -> Iterator[_Placed]:
             gone = lost.setdefault(kata, set())
             if before and not now:
                 gone.add(before.blob)
-                told, stars = What.CHANGED, before.stars
+                kind, stars = EventKind.CHANGED, before.stars
             elif now and new in gone:
                 gone.discard(new)
-                told, stars = What.AGAIN, now.stars
+                kind, stars = EventKind.AGAIN, now.stars
             else:
                 continue
-            event = Event(told, kata, commit.day, stars, commit.id)
+            event = KataEvent(kind, kata, commit.day, stars, commit.id)
             yield commit.day, commit.place, event
 
 
@@ -160,19 +160,19 @@ def _change(line: str) -> tuple[str, list[str], str] | None:
     :100644 100644 <before> <after> M\tPATH; in a merge with two of the colons and of the befores.
     """
     about, _, path = line.partition("\t")
-    found = _KATA.fullmatch(path)
-    if not found or not about.startswith(":"):
+    kata_file = _KATA.fullmatch(path)
+    if not kata_file or not about.startswith(":"):
         return None
     parents = about.count(":")
     blobs = about.split()[parents + 1 : -1]
-    return found["id"], blobs[:-1], blobs[-1]
+    return kata_file["id"], blobs[:-1], blobs[-1]
 
 
-def _in_order(placed: Iterable[_Placed]) -> tuple[Event, ...]:
+def _in_order(placed: Iterable[_Placed]) -> tuple[KataEvent, ...]:
     """The events by day, and on one day by commit; with the stars that each brought."""
     most: dict[str, int] = {}
     events = []
-    for _, _, event in sorted(placed, key=lambda one: one[:2]):
+    for _, _, event in sorted(placed, key=lambda entry: entry[:2]):
         had = most.get(event.kata, 0)
         most[event.kata] = max(had, event.stars)
         events.append(replace(event, gained=max(0, event.stars - had)))

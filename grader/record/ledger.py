@@ -29,7 +29,7 @@ _CONFLICT = re.compile(r"<{7}|={7}|>{7}|\|{7}")
 
 
 class Corrupt(ValueError):
-    """A line that is no pass; the text is what is wrong with it."""
+    """A line that records no pass; the text says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The passes that a file tells of, and what is wrong with its other lines."""
+    """The passes that a file records, and what is wrong with its other lines."""
 
     passes: tuple[Pass, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Ledger:
         return min(passes, key=lambda p: (-p.stars, p.date), default=None)
 
     def last(self, kata: str) -> Pass | None:
-        """The latest pass of a kata, whatever its content was."""
+        """The latest pass of a kata, of whatever content."""
         passes = [p for p in self.passes if p.kata == kata]
         return max(reversed(passes), key=lambda p: p.date, default=None)
 
@@ -74,76 +74,77 @@ class Ledger:
         return known is None or known.stars < new.stars
 
 
-def passed(line: str) -> Pass | None:
-    """The pass that a line tells of, None for a comment or an empty line. Raises Corrupt."""
+def pass_in(line: str) -> Pass | None:
+    """The pass that a line records, None for a comment or an empty line. Raises Corrupt."""
     if line.startswith("#") or not line.strip():
         return None
     if _CONFLICT.match(line):
-        raise Corrupt("git's mark of a conflict: delete such lines, and keep the others")
+        raise Corrupt("a conflict marker of git's: delete such lines, and keep the others")
     fields = line.split()
     if len(fields) < 4:
-        raise Corrupt(f"{len(fields)} of the 4 fields that a pass has at least")
+        raise Corrupt(f"{len(fields)} of the 4 fields that a pass needs")
     kata, blob, stars, date, *versions = fields
     track, _, stem = kata.partition("/")
     if not TRACK.fullmatch(track) or not FILE.fullmatch(f"{stem}.py"):
-        raise Corrupt(f"{kata!r} is no kata")
+        raise Corrupt(f"{kata!r} is not a kata")
     if not _BLOB.fullmatch(blob):
-        raise Corrupt(f"{blob!r} is no id of a content (40 hex digits)")
+        raise Corrupt(f"{blob!r} is not a content's id (40 hex digits)")
     if stars not in map(str, range(1, MOST_STARS + 1)):
         raise Corrupt(f"{stars!r} stars, not 1 to {MOST_STARS}")
     if odd := [version for version in versions if not _VERSION.fullmatch(version)]:
-        raise Corrupt(f"{odd[0]!r} is no NAME=VERSION")
+        raise Corrupt(f"{odd[0]!r} is not NAME=VERSION")
     pairs = (version.split("=", 1) for version in versions)
     return Pass(kata, blob, int(stars), _day(date), tuple((name, of) for name, of in pairs))
-
-
-def pass_in(line: str) -> Pass | None:
-    """The same, and None also for a line that is corrupt."""
-    try:
-        return passed(line)
-    except Corrupt:
-        return None
 
 
 def _day(text: str) -> datetime.date:
     try:
         return datetime.datetime.strptime(text, "%Y-%m-%d").date()
     except ValueError:
-        raise Corrupt(f"{text!r} is no day such as 2026-11-20") from None
+        raise Corrupt(f"{text!r} is not a day such as 2026-11-20") from None
 
 
-def parsed(text: str) -> Ledger:
-    """A ledger's text; a line that cannot be read is skipped, with a warning."""
+def pass_or_none(line: str) -> Pass | None:
+    """The pass that a line records, None for any other line."""
+    try:
+        return pass_in(line)
+    except Corrupt:
+        return None
+
+
+def parsed_ledger(text: str) -> Ledger:
+    """The ledger in a text; a line that cannot be read is skipped, with a warning."""
     passes, warnings = [], []
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         try:
-            if found := passed(line):
-                passes.append(found)
+            if recorded := pass_in(line):
+                passes.append(recorded)
         except Corrupt as error:
             warnings.append(f"{LEDGER}:{number}: {error}. Skipped.")
     return Ledger(tuple(passes), tuple(warnings))
 
 
-def read(root: Path) -> Ledger:
-    """The repository's ledger; none, or one that cannot be read, is empty."""
+def read_ledger(root: Path) -> Ledger:
+    """The repository's ledger; empty where there is none or it cannot be read."""
     try:
-        return parsed((root / LEDGER).read_bytes().decode("utf-8", "replace"))
+        return parsed_ledger((root / LEDGER).read_bytes().decode("utf-8", "replace"))
     except FileNotFoundError:
         return Ledger()
     except OSError as error:
         return Ledger((), (f"{LEDGER} cannot be read: {error.strerror}",))
 
 
-def append(root: Path, passes: Iterable[Pass]) -> None:
+def append_passes(root: Path, passes: Iterable[Pass]) -> None:
     """Add a line for each pass, all in one write. Raises OSError.
 
-    The first one makes the file; a last line without an end, as an editor may leave it, gets one.
+    The first pass makes the file; a last line without a line end, as an editor may leave it, gets
+    one.
     """
     file = os.open(root / LEDGER, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         size = os.fstat(file).st_size
-        mended = "\n" if size and os.pread(file, 1, size - 1) != b"\n" else ""
-        text = (mended if size else HEADER) + "".join(f"{one}\n" for one in passes)
+        line_end = "\n" if size and os.pread(file, 1, size - 1) != b"\n" else ""
+        text = (line_end if size else HEADER) + "".join(f"{line}\n" for line in passes)
         os.write(file, text.encode())
     finally:
         os.close(file)

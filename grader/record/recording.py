@@ -17,7 +17,7 @@ from grader.tools.versions import versions
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class NewPasses:
     """The passes that were new to the ledger; `trouble` says why they are not in it now.
 
     `warnings` are those of the ledger's own lines.
@@ -32,18 +32,18 @@ class Recorded:
 _JUDGES = {"grader": "pallas-katas", "jax": "jax", "libtpu": "libtpu"}
 
 
-def remember(root: Path, grades: Sequence[Grade], conditions: Conditions) -> Recorded:
+def record_session(root: Path, grades: Sequence[Grade], conditions: Conditions) -> NewPasses:
     """Record the passes among a whole session's grades."""
     if not any(grade.state is State.PASSED for grade in grades):
-        return Recorded()
+        return NewPasses()
     installed = versions()
     judges = {name: installed[package] for name, package in _JUDGES.items()}
     judges["chip"] = conditions.chips[0]
-    found = passes(all_katas(root), grades, datetime.date.today(), judges)
-    return record(root, found, conditions.device.mode)
+    solved = solved_passes(all_katas(root), grades, datetime.date.today(), judges)
+    return record_passes(root, solved, conditions.device.mode)
 
 
-def passes(
+def solved_passes(
     katas: Iterable[Kata],
     grades: Sequence[Grade],
     day: datetime.date,
@@ -54,7 +54,7 @@ def passes(
     `judges` are what judged, by name, each with its version. libtpu counts as missing where it was
     not asked.
     """
-    found = []
+    recorded = []
     for kata in katas:
         of_kata = [grade for grade in grades if grade.kata == kata.id]
         if not of_kata or not _solved(kata, of_kata):
@@ -64,8 +64,8 @@ def passes(
             used["libtpu"] = None
         named = tuple((name, version or "-") for name, version in used.items())
         stars = min(grade.stars for grade in of_kata)
-        found.append(Pass(kata.id, of_kata[0].blob, stars, day, named))
-    return tuple(found)
+        recorded.append(Pass(kata.id, of_kata[0].blob, stars, day, named))
+    return tuple(recorded)
 
 
 def _solved(kata: Kata, grades: Sequence[Grade]) -> bool:
@@ -78,16 +78,16 @@ def _solved(kata: Kata, grades: Sequence[Grade]) -> bool:
     return passed and {grade.case for grade in grades} == every and len(blobs) == 1 and all(blobs)
 
 
-def record(root: Path, found: Iterable[Pass], mode: Mode) -> Recorded:
-    """Append what the ledger does not know yet."""
-    known = ledger.read(root)
-    new = tuple(one for one in found if known.lacks(one))
+def record_passes(root: Path, solved: Iterable[Pass], mode: Mode) -> NewPasses:
+    """Append the passes that the ledger does not have yet."""
+    known = ledger.read_ledger(root)
+    new = tuple(passed for passed in solved if known.lacks(passed))
     if not new:
-        return Recorded()
+        return NewPasses()
     if mode is Mode.INTERPRET:
-        return Recorded(new, "the plain interpreter forgives too much; --kata-mode strict records")
+        return NewPasses(new, "the plain interpreter forgives too much; --kata-mode strict records")
     try:
-        ledger.append(root, new)
+        ledger.append_passes(root, new)
     except OSError as error:
-        return Recorded(new, f"{LEDGER} is not writable ({error.strerror})")
-    return Recorded(new, "", known.warnings)
+        return NewPasses(new, f"{LEDGER} is not writable ({error.strerror})")
+    return NewPasses(new, "", known.warnings)

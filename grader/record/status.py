@@ -12,7 +12,7 @@ from grader.record.ledger import Ledger, Pass
 from grader.tools.git import blob_id
 
 
-class Known(enum.Enum):
+class FileState(enum.Enum):
     """What is known of a kata's file as it is."""
 
     SOLVED = "solved"  # the ledger knows this content
@@ -23,54 +23,54 @@ class Known(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
-    """One kata as it is. `last` is the pass of its content, else its latest pass, if any.
+class KataStatus:
+    """One kata as it is. `last_pass` is the pass of its content, else its latest pass, if any.
 
     `blob` is git's id of the content, "" where there is no file.
     """
 
     kata: Kata
-    known: Known
-    last: Pass | None
+    file_state: FileState
+    last_pass: Pass | None
     blob: str
 
     @property
     def stars(self) -> int:
         """Those that the content has: 0 unless it is solved."""
-        return self.last.stars if self.last and self.known is Known.SOLVED else 0
+        return self.last_pass.stars if self.last_pass and self.file_state is FileState.SOLVED else 0
 
 
-def presents(root: Path, ledger: Ledger) -> Iterator[Present]:
+def all_statuses(root: Path, ledger: Ledger) -> Iterator[KataStatus]:
     """Every kata that has a solution, in order; each is looked at when its turn comes."""
-    return (present(kata, ledger) for kata in katas(root, SOLUTIONS))
+    return (status_of(kata, ledger) for kata in katas(root, SOLUTIONS))
 
 
-def present(kata: Kata, ledger: Ledger) -> Present:
+def status_of(kata: Kata, ledger: Ledger) -> KataStatus:
     """One kata. A stub is still to do, whatever was passed before."""
     last = ledger.last(kata.id)
     try:
         blob = blob_id(kata.path.read_bytes())
     except OSError:
-        return Present(kata, Known.GONE, last, "")
+        return KataStatus(kata, FileState.GONE, last, "")
     if best := ledger.best(kata.id, blob):
-        return Present(kata, Known.SOLVED, best, blob)
+        return KataStatus(kata, FileState.SOLVED, best, blob)
     if kata.untouched():
-        return Present(kata, Known.TODO, last, blob)
-    return Present(kata, Known.CHANGED if last else Known.EDITED, last, blob)
+        return KataStatus(kata, FileState.TODO, last, blob)
+    return KataStatus(kata, FileState.CHANGED if last else FileState.EDITED, last, blob)
 
 
-def upcoming(found: Iterable[Present]) -> Present | None:
+def next_kata(statuses: Iterable[KataStatus]) -> KataStatus | None:
     """The kata to do next: the first that is there and not solved. Looks at no more than it has to.
 
     Where the ledger knows none of them, what was edited may well be right: then the first stub.
     A session of pytest has a rule of its own, `report.standings`: it knows what has failed.
     """
-    unsolved: list[Present] = []
+    unsolved: list[KataStatus] = []
     told = False
-    for one in found:
-        told = told or one.last is not None
-        if one.known in (Known.TODO, Known.EDITED, Known.CHANGED):
-            unsolved.append(one)
-        if unsolved and (told or unsolved[0].known is Known.TODO):
+    for status in statuses:
+        told = told or status.last_pass is not None
+        if status.file_state in (FileState.TODO, FileState.EDITED, FileState.CHANGED):
+            unsolved.append(status)
+        if unsolved and (told or unsolved[0].file_state is FileState.TODO):
             return unsolved[0]
-    return next((one for one in unsolved if one.known is Known.TODO), None)
+    return next((status for status in unsolved if status.file_state is FileState.TODO), None)

@@ -1,6 +1,6 @@
 """A picture of what is solved, for a README: a badge, and a row of cells for each track.
 
-The same progress gives the same bytes. Light or dark is chosen by whoever looks at it.
+The same progress gives the same bytes. The viewer's own settings choose light or dark.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from grader.model import MOST_STARS
-from grader.record.status import Known, Present
+from grader.record.status import FileState, KataStatus
 from grader.report.progress_map import standing
 
-OURS = "<!-- Drawn by kata progress, which may draw it anew. -->"
+OURS = "<!-- Drawn by kata progress"  # how a picture of ours begins
 WIDTH = 480
 _EDGE, _LABEL, _CELL, _GAP = 16, 148, 16, 3
 _TOP, _ROW = 60, 26  # where the first track starts, and how high each is
@@ -42,29 +42,31 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-s
 
 
 class NotOurs(ValueError):
-    """A file is in the way that no `kata progress --svg` wrote."""
+    """There is such a file already, and `kata progress --svg` did not write it."""
 
 
-def write(file: Path, found: Sequence[Present]) -> None:
+def write_badge(file: Path, statuses: Sequence[KataStatus]) -> None:
     """Draw into a file. Raises NotOurs rather than replace anything but such a picture; OSError."""
     if file.exists() and OURS.encode() not in file.read_bytes()[:1000]:
-        raise NotOurs(f"{file} is there, and is none of kata's pictures: give another name")
-    file.write_text(drawn(found), encoding="utf-8")
+        raise NotOurs(f"{file} exists, and kata progress did not draw it: give another name")
+    file.write_text(badge(statuses), encoding="utf-8")
 
 
-def drawn(found: Sequence[Present]) -> str:
+def badge(statuses: Sequence[KataStatus]) -> str:
     """The SVG, sizes in its own 480-wide view box."""
     tracks = [
         (name, list(members))
-        for name, members in itertools.groupby(found, key=lambda one: one.kata.track)
+        for name, members in itertools.groupby(statuses, key=lambda status: status.kata.track)
     ]
     height = _TOP + _ROW * len(tracks) + _FEET
-    solved, stars = sum(map(_is_solved, found)), sum(one.stars for one in found)
-    title = f"{solved} of {len(found)} katas solved, {stars} of {MOST_STARS * len(found)} stars"
+    solved, stars = sum(map(_is_solved, statuses)), sum(status.stars for status in statuses)
+    title = (
+        f"{solved} of {len(statuses)} katas solved, {stars} of {MOST_STARS * len(statuses)} stars"
+    )
     counts = (f"{name}: {sum(map(_is_solved, of))} of {len(of)} solved" for name, of in tracks)
     return "\n".join(
         [
-            OURS,
+            f"{OURS}, which replaces it each time. -->",
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" height="{height}" role="img" aria-labelledby="title desc">',
             f'<title id="title">{title}</title>',
@@ -72,7 +74,7 @@ def drawn(found: Sequence[Present]) -> str:
             f"<style>\n{_STYLE}\n{_colours(1)}",
             f"@media (prefers-color-scheme: dark) {{\n{_colours(2)}\n}}\n</style>",
             f'<rect width="{WIDTH}" height="{height}" rx="8" class="page"/>',
-            *_badge(f"{solved} of {len(found)} solved", f"{stars} ★"),
+            *_badge(f"{solved} of {len(statuses)} solved", f"{stars} ★"),
             *itertools.chain.from_iterable(
                 _track(name, of, _TOP + _ROW * row) for row, (name, of) in enumerate(tracks)
             ),
@@ -82,8 +84,8 @@ def drawn(found: Sequence[Present]) -> str:
     )
 
 
-def _is_solved(one: Present) -> bool:
-    return one.known is Known.SOLVED
+def _is_solved(status: KataStatus) -> bool:
+    return status.file_state is FileState.SOLVED
 
 
 def _colours(mode: int) -> str:
@@ -112,22 +114,22 @@ def _badge(*counts: str) -> Iterator[str]:
         x += width + 2
 
 
-def _track(name: str, members: Sequence[Present], y: float) -> Iterator[str]:
+def _track(name: str, members: Sequence[KataStatus], y: float) -> Iterator[str]:
     yield _text(_EDGE, y + 13, name, "ink")
     pitch = min(_CELL + _GAP, (WIDTH - _EDGE - _LABEL - _EDGE) / len(members))
-    for place, one in enumerate(members):
-        tip = f"{one.kata.number} {one.kata.name}: {_told(one)}"
-        yield _box(_EDGE + _LABEL + pitch * place, y, pitch - _GAP, _CELL, _look(one), tip)
+    for place, status in enumerate(members):
+        tip = f"{status.kata.number} {status.kata.name}: {_tip(status)}"
+        yield _box(_EDGE + _LABEL + pitch * place, y, pitch - _GAP, _CELL, _look(status), tip)
 
 
-def _told(one: Present) -> str:
-    return f"{'★' * one.stars}, {standing(one)}" if _is_solved(one) else standing(one)
+def _tip(status: KataStatus) -> str:
+    return f"{'★' * status.stars}, {standing(status)}" if _is_solved(status) else standing(status)
 
 
-def _look(one: Present) -> str:
-    if _is_solved(one):
-        return f"stars{one.stars}"
-    return "none changed" if one.known is Known.CHANGED else "none"
+def _look(status: KataStatus) -> str:
+    if _is_solved(status):
+        return f"stars{status.stars}"
+    return "none changed" if status.file_state is FileState.CHANGED else "none"
 
 
 def _legend(y: float) -> Iterator[str]:

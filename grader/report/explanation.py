@@ -1,4 +1,4 @@
-"""What a learner is told of a hidden case that was failed: the finding, and how to see it again."""
+"""What a learner reads about a failed hidden case: the finding, and how to see it again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from grader.exercise.catalog import Kata
 from grader.model import Check, Grade
 
 
-def explained(kata: Kata, grade: Grade, node: str, seed: int) -> str:
-    """The finding in words, the case in full, and the command that brings exactly it back.
+def explanation(kata: Kata, grade: Grade, node: str, seed: int) -> str:
+    """The finding in words, the case in full, and the command that repeats exactly this case.
 
     `node` is pytest's id of the case, `seed` the session's.
     """
@@ -16,10 +16,10 @@ def explained(kata: Kata, grade: Grade, node: str, seed: int) -> str:
     file, line = kata.where()
     view = f"  view   kata view {kata.name} --seed {seed} --case {grade.case}"
     shown = finding.check is Check.VALUES and kata.key.kernel
-    told = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"
+    phrase = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"
     return "\n".join(
         [
-            f"{finding.check.title}: {told}{finding.message}",
+            f"{finding.check.title}: {phrase}{finding.message}",
             "",
             f"  case   {grade.drawn}",
             f'  again  pytest "{node}" --kata-seed {seed}',
@@ -29,6 +29,6 @@ def explained(kata: Kata, grade: Grade, node: str, seed: int) -> str:
     )
 
 
-def broken(error: object) -> str:
-    """What a learner is told of a kata whose solution or key cannot be used."""
+def kata_is_broken(error: object) -> str:
+    """What a learner reads about a kata whose solution or key cannot be used."""
     return f"This kata is broken, not your kernel.\n{error}"

@@ -1,4 +1,4 @@
-"""A failure as pytest's report holds it: told in full in its section, in a line elsewhere."""
+"""A failure as pytest's report holds it: in full in its section, as one line elsewhere."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A failure as the learner is told it, in the form that pytest asks of a representation."""
+class FailureText:
+    """A failure as the learner reads it, in the form that pytest asks of a representation."""
 
     text: str
 

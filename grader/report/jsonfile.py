@@ -31,8 +31,8 @@ def document(grades: Sequence[Grade], conditions: Conditions) -> dict[str, Any]:
     }
 
 
-def write(file: Path, grades: Sequence[Grade], conditions: Conditions) -> None:
-    """Write the document, making its folder if need be."""
+def write_json(file: Path, grades: Sequence[Grade], conditions: Conditions) -> None:
+    """Write the document; makes its folder where there is none."""
     file.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document(grades, conditions), indent=2, ensure_ascii=False)
     file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
@@ -40,12 +40,13 @@ def write(file: Path, grades: Sequence[Grade], conditions: Conditions) -> None:
 
 def properties(grade: Grade) -> list[tuple[str, str]]:
     """One grade as JUnit XML properties of its test case."""
-    found = [
+    pairs = [
         ("kata", grade.kata),
         ("kata_state", grade.state.value),
         ("kata_stars", str(grade.stars)),
         ("kata_case", grade.drawn),
     ]
     if grade.finding:
-        found += [("kata_check", grade.finding.check.value), ("kata_reason", grade.finding.phrase)]
-    return found
+        pairs.append(("kata_check", grade.finding.check.value))
+        pairs.append(("kata_reason", grade.finding.phrase))
+    return pairs

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from grader.model import MOST_STARS, Finding, Grade, State
-from grader.report.standings import Standing, Standings, Track
+from grader.report.standings import SessionStandings, Standing, TrackStandings
 
 SIGNS = {State.PASSED: "✔", State.FAILED: "✘", State.TODO: "·"}
 LONGEST = 6000  # characters of one finding; GitHub shows no summary of more than 1 MiB
@@ -17,11 +17,15 @@ _PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+!|~$@:<>&-])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
-def append(
-    file: Path, found: Standings, grades: Iterable[Grade], seed: int, environ: Mapping[str, str]
+def append_summary(
+    file: Path,
+    standings: SessionStandings,
+    grades: Iterable[Grade],
+    seed: int,
+    environ: Mapping[str, str],
 ) -> str:
-    """Add the map to a file. Returns why that failed, in a line; "" where it did not."""
-    text = summary(found, grades, seed, files_at(environ))
+    """Add the map to a file. Returns why that failed, in one line; "" where it did not."""
+    text = summary(standings, grades, seed, files_at(environ))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("a", encoding="utf-8", errors="backslashreplace") as end:
@@ -38,26 +42,29 @@ def files_at(environ: Mapping[str, str]) -> str:
     return f"{server}/{repository}/blob/{commit}" if server and repository and commit else ""
 
 
-def summary(found: Standings, grades: Iterable[Grade], seed: int, address: str = "") -> str:
+def summary(
+    standings: SessionStandings, grades: Iterable[Grade], seed: int, address: str = ""
+) -> str:
     """The total, a table for each track, and every failed kata's finding, folded up.
 
     Names link to the files below `address`, if there is one. `seed` is the session's.
     """
     findings = {(g.kata, g.case): g.finding for g in grades if g.finding}
-    failed = [standing for standing in found.all if standing.state is State.FAILED]
-    parts = [_total(found, seed)]
-    parts += [_table(track, address) for track in found.tracks]
+    failed = [standing for standing in standings.all if standing.state is State.FAILED]
+    parts = [_total(standings, seed)]
+    parts += [_table(track, address) for track in standings.tracks]
     for standing in failed:
         if finding := findings.get((standing.kata.id, standing.case)):
             parts.append(_details(standing, finding, seed))
-    if found.next:
-        verb = "Mend" if found.next.state is State.FAILED else "Next"
-        parts.append(f"{verb}: {_link(found.next, address)}, `pytest -k {found.next.kata.name}`")
+    if following := standings.next:
+        verb = "Fix" if following.state is State.FAILED else "Next"
+        command = f"`pytest -k {following.kata.name}`"
+        parts.append(f"{verb}: {_link(following, address)}, {command}")
     return "\n" + "\n\n".join(parts) + "\n"
 
 
-def _total(found: Standings, seed: int) -> str:
-    every = found.all
+def _total(standings: SessionStandings, seed: int) -> str:
+    every = standings.all
     if not every:
         return "## Katas\n\nNone was graded."
     counts = {state: sum(s.state is state for s in every) for state in State}
@@ -73,7 +80,7 @@ def _total(found: Standings, seed: int) -> str:
     return "\n".join(lines)
 
 
-def _table(track: Track, address: str) -> str:
+def _table(track: TrackStandings, address: str) -> str:
     rest = f", {track.not_run} not run" if track.not_run else ""
     return "\n".join(
         [
@@ -99,12 +106,12 @@ def _link(standing: Standing, address: str) -> str:
 
 
 def _details(standing: Standing, finding: Finding, seed: int) -> str:
-    """A finding as the learner is told it, in a block that its own backticks do not end."""
+    """A finding as the learner reads it, in a block that backticks in the finding do not end."""
     message = finding.message
     if not message.startswith(finding.phrase):
         message = f"{finding.phrase}\n{message}"
     if len(message) > LONGEST:
-        message = f"{message[:LONGEST]}\n… {len(message) - LONGEST} characters more"
+        message = f"{message[:LONGEST]}\n… {len(message) - LONGEST} more characters"
     message += f"\n\npytest -k {standing.kata.name} --kata-seed {seed}"
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", message)), default=0))
     title = html.escape(f"{standing.kata.name}: {finding.check.title}: {finding.phrase}")

@@ -1,4 +1,4 @@
-"""The signs that every map of katas is made of: bars, stars, where to turn to."""
+"""What every map of katas is made of: bars, stars, the line that says what to do next."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ BAR = 14
 
 
 def bar(part: int, whole: int, width: int = BAR) -> Text:
-    """How much of `whole` is reached; a full bar where that is nothing."""
+    """How much of `whole` is reached; a full bar where `whole` is 0."""
     filled = round(width * part / whole) if whole else width
     return Text.assemble(("█" * filled, "green"), ("░" * (width - filled), "dim"))
 
 
-def title(track: str, solved: int, of: int) -> Text:
+def track_heading(track: str, solved: int, of: int) -> Text:
     """A track's name, bar and count."""
     return Text.assemble((f"{track}  ", "bold"), bar(solved, of), f"  {solved}/{of} solved")
 
 
-def stars(earned: int) -> Text:
+def star_signs(earned: int) -> Text:
     """The stars that a kata has, and those that it could have."""
     return Text.assemble(("★" * earned, "yellow"), ("☆" * (MOST_STARS - earned), "dim"))
 
@@ -35,13 +35,13 @@ def total(solved: int, of: int, others: str, earned: int) -> Text:
     )
 
 
-def turn_to(kata: Kata, verb: str) -> Text:
-    """Where to go on, and how to have it graded."""
+def next_step(kata: Kata, verb: str) -> Text:
+    """Which file to work on next, and how to have it graded. `verb` has at most 4 letters."""
     file, line = kata.where()
-    # A path is of use only whole.
+    # A path is useful only when it is complete.
     return Text(no_wrap=True, overflow="ignore").append_text(
         Text.assemble(
-            (f"{verb}  ", "bold"),
+            (f"{verb:<4}  ", "bold"),
             (f"{file}:{line}", "cyan"),
             f"\n      pytest -k {kata.name}\n      stuck?  kata hint {kata.name}",
         )

@@ -1,4 +1,4 @@
-"""The map of katas as they are remembered, for terminals."""
+"""The map that `kata progress` shows: every kata as the ledger and its file have it now."""
 
 from __future__ import annotations
 
@@ -11,95 +11,100 @@ from rich.text import Text
 
 from grader.exercise.catalog import Kata
 from grader.model import MOST_STARS
-from grader.record.head import head, uncommitted
+from grader.record.last_commit import last_commit, uncommitted
 from grader.record.ledger import Ledger
-from grader.record.status import Known, Present, upcoming
+from grader.record.status import FileState, KataStatus, next_kata
 from grader.report import marks
 from grader.tools.git import GitError, git_in
 
 SIGNS = {
-    Known.SOLVED: ("✔", "green"),
-    Known.CHANGED: ("~", "yellow"),
-    Known.EDITED: ("~", "yellow"),
-    Known.TODO: ("·", "yellow"),
-    Known.GONE: ("✘", "red"),
+    FileState.SOLVED: ("✔", "green"),
+    FileState.CHANGED: ("~", "yellow"),
+    FileState.EDITED: ("~", "yellow"),
+    FileState.TODO: ("·", "yellow"),
+    FileState.GONE: ("✘", "red"),
 }
 COMMIT = "kata commit"
 _FEW = 4  # katas that are named in one line
 
 
-def summary(found: Sequence[Present], notes: Iterable[RenderableType] = ()) -> RenderableType:
+def summary(found: Sequence[KataStatus], notes: Iterable[RenderableType] = ()) -> RenderableType:
     """The total, `notes`, and what to do next."""
-    following = upcoming(found)
-    step = marks.turn_to(following.kata, "next") if following else Text(nothing_left(found))
+    following = next_kata(found)
+    step = marks.next_step(following.kata, "next") if following else Text(nothing_left(found))
     return Group(_total(found), *notes, step)
 
 
-def nothing_left(found: Sequence[Present]) -> str:
-    """What to do where no kata is upcoming."""
-    if gone := next((one for one in found if one.known is Known.GONE), None):
+def nothing_left(found: Sequence[KataStatus]) -> str:
+    """What to do where no kata is next_kata."""
+    if gone := next((one for one in found if one.file_state is FileState.GONE), None):
         return f"{gone.kata.name} is {standing(gone)}"
-    if not all(one.known is Known.SOLVED for one in found):
+    if not all(one.file_state is FileState.SOLVED for one in found):
         return "Every kata has been edited: pytest -k kata shows which are solved."
     if slow := next((one for one in found if one.stars < MOST_STARS), None):
         return f"Every kata is solved. For the third star: kata cost {slow.kata.name}"
     return "Every kata is solved, with every star."
 
 
-def notes(root: Path, ledger: Ledger, found: Sequence[Present]) -> Iterator[Text]:
+def notes(root: Path, ledger: Ledger, found: Sequence[KataStatus]) -> Iterator[Text]:
     """What is wrong with the ledger, and what is not committed."""
     yield from warned(ledger.warnings)
     try:
         git = git_in(root)
-        if behind := uncommitted(git, found, ledger, head(git)):
+        if behind := uncommitted(git, found, ledger, last_commit(git)):
             yield not_committed([one.kata for one in behind])
     except GitError as error:
         yield Text(f"no git here ({error}): no kata commit, no dates of commits", "dim")
 
 
-def map_of(found: Sequence[Present], notes: Iterable[RenderableType] = ()) -> RenderableType:
-    """Tracks with a bar each, a line a kata, the total, `notes`, what to do next."""
+def progress_map(
+    statuses: Sequence[KataStatus], notes: Iterable[RenderableType] = ()
+) -> RenderableType:
+    """Tracks with a bar each, a line for each kata, the total, `notes`, what to do next."""
     parts: list[RenderableType] = []
-    for name, members in itertools.groupby(found, key=lambda one: one.kata.track):
+    for name, members in itertools.groupby(statuses, key=lambda status: status.kata.track):
         track = list(members)
-        solved = sum(one.known is Known.SOLVED for one in track)
-        width = max(len(one.kata.name) for one in track)
-        parts += [marks.title(name, solved, len(track)), *(_line(one, width) for one in track)]
-    parts += [_total(found), *notes]
-    if one := upcoming(found):
-        parts.append(marks.turn_to(one.kata, "next"))
+        solved = sum(status.file_state is FileState.SOLVED for status in track)
+        width = max(len(status.kata.name) for status in track)
+        parts.append(marks.track_heading(name, solved, len(track)))
+        parts += [_line(status, width) for status in track]
+    parts += [_total(statuses), *notes]
+    if following := next_kata(statuses):
+        parts.append(marks.next_step(following.kata, "next"))
     return Group(*parts)
 
 
-def _line(one: Present, width: int) -> Text:
-    sign, colour = SIGNS[one.known]
+def _line(status: KataStatus, width: int) -> Text:
+    sign, colour = SIGNS[status.file_state]
     line = Text("  ", no_wrap=True, overflow="ellipsis")
-    line.append(sign, colour).append(f" {one.kata.number} ", "dim")
-    line.append_text(marks.stars(one.stars)).append(f" {one.kata.name:<{width}}  ")
-    return line.append(standing(one), "dim" if one.known in (Known.SOLVED, Known.TODO) else "")
+    line.append(sign, colour).append(f" {status.kata.number} ", "dim")
+    line.append_text(marks.star_signs(status.stars)).append(f" {status.kata.name:<{width}}  ")
+    quiet = status.file_state in (FileState.SOLVED, FileState.TODO)
+    return line.append(standing(status), "dim" if quiet else "")
 
 
-def standing(one: Present) -> str:
-    """Where a kata stands, in a few words; of a solved one the day."""
-    then = f"{marks.stars(one.last.stars).plain} ({one.last.date})" if one.last else ""
-    match one.known:
-        case Known.SOLVED:
-            return str(one.last.date) if one.last else ""
-        case Known.CHANGED:
+def standing(status: KataStatus) -> str:
+    """Where a kata stands, in a few words; for a solved one, the day."""
+    last = status.last_pass
+    then = f"{marks.star_signs(last.stars).plain} ({last.date})" if last else ""
+    match status.file_state:
+        case FileState.SOLVED:
+            return str(last.date) if last else ""
+        case FileState.CHANGED:
             return f"changed since {then}"
-        case Known.EDITED:
-            return "edited, not yet passed"
-        case Known.TODO:
+        case FileState.EDITED:
+            return "edited, not passed yet"
+        case FileState.TODO:
             return f"todo again, was {then}" if then else "todo"
-        case Known.GONE:
-            return f"gone: kata reset {one.kata.name}"
+        case FileState.GONE:
+            return f"gone: kata reset {status.kata.name}"
 
 
-def _total(found: Sequence[Present]) -> Text:
-    counts = {known: sum(one.known is known for one in found) for known in Known}
-    solved = counts.pop(Known.SOLVED)
-    others = "".join(f", {n} {known.value}" for known, n in counts.items() if n)
-    return marks.total(solved, len(found), others, sum(one.stars for one in found))
+def _total(statuses: Sequence[KataStatus]) -> Text:
+    counts = {state: sum(status.file_state is state for status in statuses) for state in FileState}
+    solved = counts.pop(FileState.SOLVED)
+    others = "".join(f", {count} {state.value}" for state, count in counts.items() if count)
+    return marks.total(solved, len(statuses), others, sum(status.stars for status in statuses))
 
 
 def not_committed(katas: Sequence[Kata]) -> Text:
@@ -109,15 +114,15 @@ def not_committed(katas: Sequence[Kata]) -> Text:
 
 
 def warned(warnings: Sequence[str]) -> Iterator[Text]:
-    """What is wrong with the ledger's lines: the first few of them."""
+    """What is wrong with the ledger's lines: the first few warnings, and how many more."""
     for warning in warnings[:_FEW]:
         yield Text(warning, "yellow")
-    if more := warnings[_FEW:]:
-        yield Text(f"and {len(more)} more lines like that", "yellow")
+    if rest := warnings[_FEW:]:
+        yield Text(f"and {len(rest)} more lines like that", "yellow")
 
 
 def some(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
     named = ", ".join(names[:_FEW])
-    more = len(names) - _FEW
-    return f"{named} and {more} more" if more > 0 else named
+    rest = len(names) - _FEW
+    return f"{named} and {rest} more" if rest > 0 else named

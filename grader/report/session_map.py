@@ -1,4 +1,4 @@
-"""The map of katas, for terminals of any width, with or without colour and Unicode."""
+"""The map of katas at the end of a pytest session, for terminals of any width."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rich.text import Text
 from grader.exercise.catalog import name_of
 from grader.model import MOST_STARS, Grade, State
 from grader.record.ledger import Pass
-from grader.record.recording import Recorded
+from grader.record.recording import NewPasses
 from grader.report import marks
 from grader.report.progress_map import COMMIT, some, warned
-from grader.report.standings import Standing, Standings, Track
+from grader.report.standings import SessionStandings, Standing, TrackStandings
 from grader.tools.git import NoGit, git_in
 from grader.tpu.libtpu import not_checked
 
@@ -28,35 +28,35 @@ def encoding_of(reporter: Any) -> str:
     return getattr(stream, "encoding", None) or "ascii"
 
 
-def map_of(
-    found: Standings, seed: int, verbosity: int = 0, more: Iterable[RenderableType] = ()
+def session_map(
+    standings: SessionStandings, seed: int, verbosity: int = 0, extra: Iterable[RenderableType] = ()
 ) -> RenderableType:
-    """Tracks with a bar each, a line a kata, the total, `more`, what to do next.
+    """Tracks with a bar each, a line for each kata, the total, `extra`, what to do next.
 
-    `seed` is the session's, for commands that bring its cases back. Below a verbosity of -1 (-qq)
-    the total alone; above 0 (-v) with cases and seconds.
+    `seed` is the session's, for commands that repeat its cases. Below a verbosity of -1 (-qq), only
+    the total; above 0 (-v), also cases and seconds.
     """
     parts: list[RenderableType] = []
     if verbosity > -2:
-        for track in found.tracks:
+        for track in standings.tracks:
             parts += [_title(track), _lines(track, verbosity > 0)]
-    parts.append(_total(found))
+    parts.append(_total(standings))
     if verbosity > -2:
-        parts += [*_notes(found, seed), *more]
-    if found.next and verbosity > -2:
-        parts.append(_next(found.next))
+        parts += [*_notes(standings, seed), *extra]
+    if standings.next and verbosity > -2:
+        parts.append(_next(standings.next))
     return Group(*parts)
 
 
-def _title(track: Track) -> Text:
+def _title(track: TrackStandings) -> Text:
     ran = len(track.standings)
-    text = marks.title(track.name, track.solved, ran)
+    text = marks.track_heading(track.name, track.solved, ran)
     if track.not_run:
         text.append(f", {track.not_run} not run", "dim")
     return text
 
 
-def _lines(track: Track, verbose: bool) -> Group:
+def _lines(track: TrackStandings, verbose: bool) -> Group:
     width = max(len(standing.kata.name) for standing in track.standings)
     return Group(*(_line(standing, width, verbose) for standing in track.standings))
 
@@ -65,7 +65,7 @@ def _line(standing: Standing, width: int, verbose: bool) -> Text:
     sign, colour = SIGNS[standing.state]
     line = Text("  ", no_wrap=True, overflow="ellipsis")
     line.append(sign, colour).append(f" {standing.kata.number} ", "dim")
-    line.append_text(stars(standing)).append(f" {standing.kata.name:<{width}}  ")
+    line.append_text(stars_of(standing)).append(f" {standing.kata.name:<{width}}  ")
     if verbose:
         line.append(f"{standing.cases} cases {standing.seconds:5.1f} s  ", "dim")
         if standing.beside_par:
@@ -73,25 +73,25 @@ def _line(standing: Standing, width: int, verbose: bool) -> Text:
     return line.append(standing.phrase, "" if standing.state is State.FAILED else "dim")
 
 
-def stars(standing: Standing) -> Text:
+def stars_of(standing: Standing) -> Text:
     """The stars that a kata has, and those that it could have."""
-    return marks.stars(0 if standing.state is State.TODO else standing.stars)
+    return marks.star_signs(0 if standing.state is State.TODO else standing.stars)
 
 
-def _total(found: Standings) -> Text:
-    every = found.all
+def _total(standings: SessionStandings) -> Text:
+    every = standings.all
     counts = {state: sum(s.state is state for s in every) for state in SIGNS}
     solved, failed, todo = counts[State.PASSED], counts[State.FAILED], counts[State.TODO]
     earned = sum(s.stars for s in every)
     return marks.total(solved, len(every), f", {failed} failed, {todo} todo", earned)
 
 
-def _notes(found: Standings, seed: int) -> list[RenderableType]:
-    """What was not asked, and where a star is left to earn."""
+def _notes(standings: SessionStandings, seed: int) -> list[RenderableType]:
+    """What was not checked, and how to earn a missing third star."""
     notes: list[RenderableType] = []
-    if reason := next((s.unchecked for s in found.all if s.unchecked), ""):
+    if reason := next((s.unchecked for s in standings.all if s.unchecked), ""):
         notes.append(Text(not_checked(reason), "yellow"))
-    slow = [s for s in found.all if s.state is State.PASSED and s.stars < MOST_STARS]
+    slow = [s for s in standings.all if s.state is State.PASSED and s.stars < MOST_STARS]
     if slow:
         command = f"kata cost {slow[0].kata.name} --seed {seed} --case {slow[0].case}"
         notes.append(Text(f"the third star: {command}", "dim"))
@@ -99,14 +99,14 @@ def _notes(found: Standings, seed: int) -> list[RenderableType]:
 
 
 def _next(standing: Standing) -> Text:
-    return marks.turn_to(standing.kata, "mend" if standing.state is State.FAILED else "next")
+    return marks.next_step(standing.kata, "fix" if standing.state is State.FAILED else "next")
 
 
-def newly_recorded(recorded: Recorded, root: Path) -> Iterator[Text]:
-    """Which passes are new, and what commits them; or what kept them out."""
+def newly_recorded(recorded: NewPasses, root: Path) -> Iterator[Text]:
+    """Which passes are new, and the command that commits them; or why they are not recorded."""
     if not recorded.passes:
         return
-    names = some([_name(one) for one in recorded.passes])
+    names = some([_name(passed) for passed in recorded.passes])
     if recorded.trouble:
         yield Text(f"not recorded  {names}: {recorded.trouble}", "yellow")
     else:
@@ -118,16 +118,16 @@ def _commit(root: Path) -> str:
     try:
         git_in(root)
     except NoGit as error:
-        return f"(no commit of it: {error})"
+        return f"(can't be committed: {error})"
     return COMMIT
 
 
-def _name(one: Pass) -> str:
-    return f"{name_of(one.kata)} {marks.stars(one.stars).plain}"
+def _name(passed: Pass) -> str:
+    return f"{name_of(passed.kata)} {marks.star_signs(passed.stars).plain}"
 
 
 def repeated(grade: Grade, earlier: Grade, node: str, seed: int) -> str:
-    """A later case that fails the same check, told in two lines."""
+    """Two lines about a later case that fails the same check."""
     assert grade.finding
     return (
         f"{grade.finding.check.title}: {grade.finding.phrase}   "

@@ -1,4 +1,4 @@
-"""From grades to standings: what each kata, each track and the whole have reached."""
+"""From a session's grades to standings: how far each kata, each track and the course are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class TrackStandings:
     """The katas of one track that ran, and how many others it has."""
 
     name: str
@@ -40,10 +40,10 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
-    """The whole map: tracks of which something ran, and the kata to turn to next."""
+class SessionStandings:
+    """The whole map: tracks of which something ran, and the kata to do next."""
 
-    tracks: tuple[Track, ...]
+    tracks: tuple[TrackStandings, ...]
     next: Standing | None
 
     @property
@@ -54,7 +54,7 @@ class Standings:
 _WORST = (State.FAILED, State.TODO, State.PASSED)
 
 
-def standings(katas: Sequence[Kata], grades: Iterable[Grade]) -> Standings:
+def standings(katas: Sequence[Kata], grades: Iterable[Grade]) -> SessionStandings:
     """Count grades kata by kata, in the order of the katas."""
     by_kata: dict[str, list[Grade]] = {}
     for grade in grades:
@@ -64,9 +64,9 @@ def standings(katas: Sequence[Kata], grades: Iterable[Grade]) -> Standings:
         of_track = list(members)
         ran = tuple(_standing(kata, by_kata[kata.id]) for kata in of_track if kata.id in by_kata)
         if ran:
-            tracks.append(Track(name, ran, len(of_track) - len(ran)))
+            tracks.append(TrackStandings(name, ran, len(of_track) - len(ran)))
     everything = [standing for track in tracks for standing in track.standings]
-    return Standings(tuple(tracks), _next(everything))
+    return SessionStandings(tuple(tracks), _next(everything))
 
 
 def _standing(kata: Kata, grades: list[Grade]) -> Standing:
@@ -109,7 +109,7 @@ def _next(everything: list[Standing]) -> Standing | None:
     """The first failed kata; where none failed, the first that is to do.
 
     Of those that ran: whoever asks for some katas goes on with these. What is next in the whole
-    course is `record.status.upcoming`; it runs nothing, and so knows of no failure.
+    course is `record.status.next_kata`; it runs nothing, and so knows of no failure.
     """
     for state in (State.FAILED, State.TODO):
         for standing in everything:
@@ -118,11 +118,11 @@ def _next(everything: list[Standing]) -> Standing | None:
     return None
 
 
-def same_failure(one: Grade, other: Grade) -> bool:
+def same_failure(first: Grade, second: Grade) -> bool:
     """Whether two cases of one kata fail the same check: the second need not be told in full."""
     return (
-        one.kata == other.kata
-        and one.finding is not None
-        and other.finding is not None
-        and one.finding.check is other.finding.check
+        first.kata == second.kata
+        and first.finding is not None
+        and second.finding is not None
+        and first.finding.check is second.finding.check
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from grader.exercise.catalog import Kata
-from grader.model import Accident, Attempt, Case, Clues, Problem, Reference
+from grader.model import Accident, Case, Clues, Observation, Problem, Reference
 from grader.sandbox.bench import Bench
 from grader.sandbox.messages import Answer, Ask, Task
 from grader.sandbox.trusted import Trusted
@@ -89,7 +89,7 @@ class Asking:
 
     def attempt(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
-    ) -> Attempt | Accident:
+    ) -> Observation | Accident:
         """Trace and run the learner's launch.
 
         One hidden case that hangs is enough: of this kata's others nothing is asked. A kernel that
@@ -103,7 +103,7 @@ class Asking:
             answer = self._answer(ask, seconds)
         if isinstance(answer, Accident) and answer.stuck:
             self._stuck[kata.path] = answer
-        return _expected(Attempt, answer)
+        return _expected(Observation, answer)
 
     def boot(self, kata: Kata) -> None:
         """Have the process start that `attempt` will need."""

@@ -7,7 +7,7 @@ import socket
 import struct
 from dataclasses import dataclass, field
 
-from grader.model import Array, Attempt, Case, Clues, Mode, Problem, Reference
+from grader.model import Array, Case, Clues, Mode, Observation, Problem, Reference
 from grader.tpu import OnChip
 from grader.tpu.compiler import Estimate
 from grader.tpu.motion import Followed
@@ -58,7 +58,9 @@ class NoEstimate:
 
 
 #: What a worker answers: each task in its own type, or the Problem that was raised on the way.
-Answer = Attempt | Reference | Clues | OnChip | Followed | Estimate | NoEstimate | Warmed | Problem
+Answer = (
+    Observation | Reference | Clues | OnChip | Followed | Estimate | NoEstimate | Warmed | Problem
+)
 
 
 @dataclass(frozen=True, slots=True)

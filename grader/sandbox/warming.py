@@ -23,7 +23,7 @@ def run() -> None:
     """Run the kernel as the context says, on float32 and bfloat16."""
     for dtype in (jnp.float32, jnp.bfloat16):
         values = [np.ones((ROWS, LANES), dtype), np.ones((LANES, LANES), dtype)]
-        kernels.Launch(_launch, values, {}).run(values)
+        kernels.TracedLaunch(_launch, values, {}).run(values)
 
 
 def compile_for(chips: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from jaxtyping import TypeCheckError, jaxtyped
 
 from grader import kernels
 from grader.exercise import specs
-from grader.model import Array, Attempt, Clues, Mode, Stage
+from grader.model import Array, Clues, Mode, Observation, Stage
 from grader.sandbox import debuggers, problems, warming
 from grader.sandbox.messages import (
     Answer,
@@ -39,7 +39,7 @@ from grader.sandbox.messages import (
     send,
 )
 from grader.tools import arrays, codec
-from grader.tools.loading import loaded
+from grader.tools.modules import load_module
 from grader.tpu import OnChip, Prediction, predictions
 from grader.tpu.chips import named
 from grader.tpu.compiler import CompilerUnavailable, xla_cycles
@@ -106,7 +106,7 @@ class _Worker:
     def __init__(self, out: Path) -> None:
         self._out = out
         self._module: ModuleType | None = None
-        self._launch: kernels.Launch | None = None
+        self._launch: kernels.TracedLaunch | None = None
         self._saw_nan = False  # in what that launch returned
 
     def answer(self, ask: Ask) -> Answer:
@@ -129,7 +129,7 @@ class _Worker:
     def _reference(self, ask: Ask) -> Answer:
         with problems.caught(ask.file, Stage.IMPORT) as caught:
             # The file may have changed since another case; references are few and imports cheap.
-            solution = loaded(Path(ask.file))
+            solution = load_module(Path(ask.file))
             evaluated = ask.task is Task.REFERENCE
             return specs.reference(solution, ask.name, ask.case, evaluated)
         return caught.problem
@@ -146,23 +146,23 @@ class _Worker:
         """XLA's estimate for the spec; none where its compiler can't be had."""
         values = list(map(specs.argument, ask.inputs))
         with problems.caught(ask.file, Stage.IMPORT) as caught:
-            spec, keywords = specs.spec_of(loaded(Path(ask.file)), ask.name, ask.case)
+            spec, keywords = specs.spec_of(load_module(Path(ask.file)), ask.name, ask.case)
             with contextlib.suppress(CompilerUnavailable):
                 return xla_cycles(spec, values, named(ask.chips[0]), **keywords)
         return caught.problem or NoEstimate()
 
-    def _attempt(self, ask: Ask) -> Attempt:
+    def _attempt(self, ask: Ask) -> Observation:
         observed = self._observe(ask)
         printed, complaints = problems.complaints(self._printed())
         return dataclasses.replace(observed, printed=printed, complaints=complaints)
 
-    def _observe(self, ask: Ask) -> Attempt:
+    def _observe(self, ask: Ask) -> Observation:
         self._launch, self._saw_nan = None, False
         with problems.caught(ask.file, Stage.IMPORT) as caught:
-            self._module = self._module or loaded(Path(ask.file))
+            self._module = self._module or load_module(Path(ask.file))
             function = _graded(self._module, ask.name)
         if caught.problem:
-            return Attempt(problem=caught.problem)
+            return Observation(problem=caught.problem)
         values = [arrays.to_numpy(array) for array in ask.inputs]
         trace, broken = None, ""
         with (
@@ -171,19 +171,19 @@ class _Worker:
             _without_spec(self._module, ask.name),
         ):
             try:
-                self._launch = kernels.Launch(_checked(function), values, ask.keywords)
+                self._launch = kernels.TracedLaunch(_checked(function), values, ask.keywords)
             except TypeCheckError as error:
                 broken = str(error)
-                self._launch = kernels.Launch(function, values, ask.keywords)
+                self._launch = kernels.TracedLaunch(function, values, ask.keywords)
             trace = self._launch.trace()
         if caught.problem or broken or self._launch is None:
-            return Attempt(problem=caught.problem, trace=trace, broken_annotation=broken)
+            return Observation(problem=caught.problem, trace=trace, broken_annotation=broken)
         outputs = ()
         with problems.caught(ask.file, Stage.RUN) as caught, kernels.running(*_how(ask)):
             results = self._launch.run(values)
             self._saw_nan = any(bool((result != result).any()) for result in results)
             outputs = tuple(map(arrays.from_numpy, results))
-        return Attempt(problem=caught.problem, trace=trace, outputs=outputs)
+        return Observation(problem=caught.problem, trace=trace, outputs=outputs)
 
     def _clues(self, ask: Ask) -> Clues:
         """Look closer at a launch whose result was wrong. What can't be had stays empty.
@@ -204,7 +204,7 @@ class _Worker:
 
     def _with_zeros(self, ask: Ask, values: list[Any]) -> tuple[Array, ...]:
         with problems.caught(ask.file, Stage.RUN), kernels.running(*_how(ask), unwritten="zero"):
-            launch = kernels.Launch(_graded(self._module, ask.name), values, ask.keywords)
+            launch = kernels.TracedLaunch(_graded(self._module, ask.name), values, ask.keywords)
             return tuple(map(arrays.from_numpy, launch.run(values)))
         return ()
 
@@ -213,7 +213,7 @@ class _Worker:
         values = list(map(specs.argument, ask.inputs))
         found: list[Prediction] = []
         with problems.caught(ask.file, Stage.IMPORT) as caught:
-            function = _graded(self._module or loaded(Path(ask.file)), ask.name)
+            function = _graded(self._module or load_module(Path(ask.file)), ask.name)
         if caught.problem:
             return OnChip(caught.problem)
         with problems.caught(ask.file, Stage.LOWER) as caught:
@@ -229,7 +229,7 @@ class _Worker:
         values = list(map(specs.argument, ask.inputs))
         kernels: tuple[Motion, ...] = ()
         with problems.caught(ask.file, Stage.IMPORT) as caught:
-            function = _graded(self._module or loaded(Path(ask.file)), ask.name)
+            function = _graded(self._module or load_module(Path(ask.file)), ask.name)
         if caught.problem:
             return Followed(caught.problem)
         with problems.caught(ask.file, Stage.LOWER) as caught:

@@ -83,7 +83,7 @@ _LENGTH = struct.Struct("!Q")
 def pack(value: Any) -> bytes:
     """Encode a value into one message: header length, JSON header, then the raw bytes of arrays.
 
-    The header begins with the name of the value's type, by which `unpack` tells those of a union.
+    The header begins with the name of the value's type; `unpack` chooses from a union by it.
     """
     blobs: list[bytes] = []
 
@@ -104,7 +104,7 @@ def pack(value: Any) -> bytes:
 def unpack(kind: type[T] | types.UnionType, message: bytes) -> T:
     """Decode what `pack` made of a value of type `kind`, or of one of the types of a union.
 
-    Raises TypeError where it is another one.
+    Raises TypeError for a value of any other type.
     """
     (length,) = _LENGTH.unpack_from(message)
     at = _LENGTH.size + length
@@ -122,7 +122,7 @@ def unpack(kind: type[T] | types.UnionType, message: bytes) -> T:
 
     name, data = json.loads(message[_LENGTH.size : at])
     kinds = typing.get_args(kind) if typing.get_origin(kind) in _UNIONS else (kind,)
-    chosen = next((each for each in kinds if _is_called(each, name)), None)
+    chosen = next((candidate for candidate in kinds if _is_called(candidate, name)), None)
     if chosen is None:
         raise TypeError(f"expected {kind}, got {name}")
     return from_builtins(chosen, fill(data))

@@ -1,6 +1,6 @@
 """Git through its own command: what this clone knows of its files and their history.
 
-Nothing here knows katas. Every path is relative to the folder that `Git` was made for, with
+Nothing here knows about katas. Every path is relative to the folder that `Git` was made for, with
 forward slashes, also where that folder is not the top of the work tree.
 """
 
@@ -40,13 +40,13 @@ class Git:
         """What a git command prints. Raises GitError with what it says where it fails."""
         ran = self.try_(*arguments, given=given)
         if ran.returncode:
-            said = ran.stderr.strip() or ran.stdout.strip() or f"exit code {ran.returncode}"
+            reason = ran.stderr.strip() or ran.stdout.strip() or f"exit code {ran.returncode}"
             command = next(word for word in arguments if not _SETTING.fullmatch(word))
-            raise GitError(f"git {command}: {said}")
+            raise GitError(f"git {command}: {reason}")
         return ran.stdout
 
     def try_(self, *arguments: str, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a git command that may well fail; its words in English, its paths unquoted."""
+        """Run a git command that may fail; its messages are in English, its paths unquoted."""
         ran = self.raw(*arguments, given=given)
         out, err = (end.decode("utf-8", "replace") for end in (ran.stdout, ran.stderr))
         return subprocess.CompletedProcess(ran.args, ran.returncode, out, err)
@@ -54,7 +54,7 @@ class Git:
     def raw(
         self, *arguments: str, given: bytes | None = None
     ) -> subprocess.CompletedProcess[bytes]:
-        """Like `try_`, for what need not be text."""
+        """Like `try_`, for output that need not be text."""
         environ = {**os.environ, "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
         if self.index:
             environ["GIT_INDEX_FILE"] = str(self.index)
@@ -69,12 +69,12 @@ class Git:
         )
 
     def content(self, name: str) -> bytes | None:
-        """A blob's content by a name of git's, such as "HEAD:README.md"; None if there is none."""
+        """A blob's content by git's name for it ("HEAD:README.md"); None if there is none."""
         ran = self.raw("cat-file", "blob", name)
         return None if ran.returncode else ran.stdout
 
     def paths(self, *arguments: str) -> tuple[str, ...]:
-        """The paths that a command prints where it is told -z."""
+        """The paths that a command prints when it is given -z."""
         return tuple(path for path in self(*arguments).split("\0") if path)
 
 
@@ -85,9 +85,9 @@ def git_in(folder: Path) -> Git:
     git = Git(folder)
     inside = git.try_("rev-parse", "--is-inside-work-tree")
     if inside.returncode:
-        # Also said where another user owns the folder, and then git says what to do about it.
-        said = inside.stderr.strip().removeprefix("fatal: ")
-        raise NoGit(said.partition("\n")[0] if "dubious" in said else "not a git repository")
+        # Git also fails where another user owns the folder, and then says what to do about it.
+        error = inside.stderr.strip().removeprefix("fatal: ")
+        raise NoGit(error.partition("\n")[0] if "dubious" in error else "not a git repository")
     if inside.stdout.strip() != "true":
         raise NoGit("a git repository without a work tree")
     return git
@@ -113,8 +113,8 @@ _UNFINISHED = {
 
 
 def require_finished(git: Git) -> None:
-    """Raises GitError, with the ways out, while git is in the middle of a merge or the like."""
+    """Raises GitError, with the ways out, while git is in the middle of a merge or rebase."""
     for name, command in _UNFINISHED.items():
         if (git.folder / git("rev-parse", "--git-path", name).strip()).exists():
-            ways = f"git {command} --continue, or git {command} --abort"
-            raise GitError(f"a {command} is under way: first {ways}")
+            ways = f"git {command} --continue or git {command} --abort"
+            raise GitError(f"a {command} is not finished: first run {ways}")

@@ -13,7 +13,7 @@ NARROWEST, WIDEST = 40, 120
 _PLAIN = str.maketrans("✔✘·★☆█░×−–…µ←→", "+x-*.#.x---u<>")
 
 
-def rendered(what: RenderableType, width: int, colour: bool, encoding: str = "utf-8") -> str:
+def rendered(renderable: RenderableType, width: int, colour: bool, encoding: str = "utf-8") -> str:
     """A renderable as text of the given width, with ANSI colours if asked for."""
     console = Console(
         file=io.StringIO(),
@@ -27,17 +27,17 @@ def rendered(what: RenderableType, width: int, colour: bool, encoding: str = "ut
         legacy_windows=False,
     )
     with console.capture() as capture:
-        console.print(what, crop=False)
+        console.print(renderable, crop=False)
     text = "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
     if encoding.lower().startswith("utf"):
         return text
     return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
 
 
-def show(what: RenderableType, console: Console) -> None:
+def show(renderable: RenderableType, console: Console) -> None:
     """Write a renderable where `console` writes, in its width, colours and encoding."""
     colour = console.color_system is not None
-    console.file.write(rendered(what, console.width, colour, console.encoding))
+    console.file.write(rendered(renderable, console.width, colour, console.encoding))
     console.file.flush()
 
 

@@ -21,7 +21,7 @@ from rich.console import Console, Group
 from rich.progress import track
 from rich.text import Text
 
-from grader.tools.loading import loaded
+from grader.tools.modules import load_module
 from grader.tools.rendering import show
 from grader.tpu import compiler
 from grader.tpu.arguments import Called, call_of, choices, combinations
@@ -179,7 +179,7 @@ def _function(place: str) -> Function:
 def _imported(file: Path) -> Any:
     """A file as a module; what lies beside it can be imported, as when it is run."""
     sys.path.insert(0, str(file.resolve().parent))
-    return loaded(file.resolve())
+    return load_module(file.resolve())
 
 
 def _phrase(error: Exception) -> str:

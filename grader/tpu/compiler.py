@@ -32,7 +32,7 @@ from grader.tpu.libtpu_errors import Failure, Kind, read_lowering_error, read_re
 from grader.tpu.vmem import Vmem, footprint, read_report
 
 if TYPE_CHECKING:
-    from grader.kernels.onchip import Kernel
+    from grader.kernels.lowering import Kernel
 
 __all__ = [
     "Build",

@@ -98,7 +98,7 @@ def lower(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Any:
     """
     import jax
 
-    from grader.kernels.onchip import for_chip
+    from grader.kernels.lowering import for_chip
 
     sharding = jax.sharding.SingleDeviceSharding(device(chip))
     placed = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding) for a in args]

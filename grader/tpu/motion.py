@@ -25,7 +25,7 @@ from grader.tpu.predict import distinct_names
 from grader.tpu.traffic import OUTSIDE, OperandTraffic, Traffic
 
 if TYPE_CHECKING:
-    from grader.kernels.onchip import Kernel
+    from grader.kernels.lowering import Kernel
 
 Ints = np.ndarray[Any, Any]
 
@@ -100,7 +100,7 @@ def motions(
     arrays, or `jax.ShapeDtypeStruct`s where the contents decide nothing. Raises ValueError for an
     unknown chip, and what tracing raises.
     """
-    from grader.kernels.onchip import for_chip, kernels_of
+    from grader.kernels.lowering import for_chip, kernels_of
 
     target = named(chip)
     with for_chip(target.kind, target.cores):
@@ -109,14 +109,14 @@ def motions(
 
 def follow(kernel: Kernel, most: int = MOST_STEPS) -> Motion:
     """Follow the first `most` steps of one kernel, which has been traced for a chip."""
-    blocks, operands = kernel.blocks(), kernel.call.operands
+    blocks, operands = kernel.block_positions(), kernel.call.operands
     moved = traffic.traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
     grid = [size for size in blocks.grid if size is not None]
     known = len(grid) == len(blocks.grid)
     steps = math.prod(grid) if known else 0
     rows = zip(operands, blocks.starts, moved.operands, strict=True)
     tables = [_cells(table) for table in kernel.tables]
-    reads = kernel.reads(grid, most) if known and tables else ()
+    reads = kernel.prefetch_reads(grid, most) if known and tables else ()
     return Motion(
         call=kernel.call,
         labels=distinct_names(operands),

@@ -25,7 +25,7 @@ from grader.tpu.traffic import Traffic, traffic
 from grader.tpu.vmem import Vmem
 
 if TYPE_CHECKING:
-    from grader.kernels.onchip import Kernel
+    from grader.kernels.lowering import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def predictions(
     many single transfers and stalls a schedule keeps. Raises ValueError for an unknown chip, and
     what tracing or Mosaic's lowering raises.
     """
-    from grader.kernels.onchip import for_chip, kernels_of, lower
+    from grader.kernels.lowering import for_chip, kernels_of, lower
 
     target = named(chip)
     with contextlib.suppress(compiler.CompilerUnavailable):
@@ -114,7 +114,7 @@ def predictions(
 
 def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
     """Predict one kernel, which has been traced for this chip."""
-    blocks = kernel.blocks()
+    blocks = kernel.block_positions()
     moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
     labels = distinct_names(kernel.call.operands)
     # Where the grid is not known whole, no operand has starts.

@@ -107,7 +107,9 @@ def traffic(
     starts: Sequence[Ints | None],
     reasons: Sequence[str] = (),
 ) -> Traffic:
-    """Count what a kernel moves. `grid`, `starts` and `reasons` are those of `Kernel.blocks()`.
+    """Count what a kernel moves.
+
+    `grid`, `starts` and `reasons` are those of `Kernel.block_positions()`.
 
     `starts` are int32[steps, rank] in elements, None where there are none: then `reasons` say why.
     Both align with `call.operands`.

@@ -23,7 +23,7 @@ from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.grading.grader import Grader
 from grader.model import Case, Device
-from grader.report.explanation import broken
+from grader.report.explanation import kata_is_broken
 from grader.sandbox.asking import Asking, BrokenKata
 from grader.sandbox.bench import Bench, Stopped
 from grader.sandbox.launcher import SandboxError
@@ -177,7 +177,7 @@ class _Lane(threading.Thread):
         except Stopped:
             return
         except (BrokenKata, KeyProblem, RegionError) as error:
-            self._tell(NotGraded(job.run, broken(error)))
+            self._tell(NotGraded(job.run, kata_is_broken(error)))
         except SandboxError as error:
             self._tell(NotGraded(job.run, f"Kernels cannot be run here.\n{error}"))
         except OSError as error:

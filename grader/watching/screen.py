@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.model import MOST_STARS, State
-from grader.report.session_map import SIGNS, stars
+from grader.report.session_map import SIGNS, stars_of
 from grader.report.standings import Standing
 from grader.tools.rendering import show
 from grader.tpu.libtpu import not_checked
@@ -68,7 +68,7 @@ class Screen:
         sign, colour = SIGNS[standing.state]
         line = Text(no_wrap=True, overflow="ellipsis")  # what is cut has been said in full
         line.append(*self._clock()).append(sign, colour).append(" ")
-        line.append_text(stars(standing)).append(f" {standing.kata.name}", "bold")
+        line.append_text(stars_of(standing)).append(f" {standing.kata.name}", "bold")
         line.append(f"  {seconds:.2f} s", "dim")
         if standing.phrase:
             style = "" if standing.state is State.FAILED else "dim"

@@ -13,7 +13,7 @@ from grader.exercise.catalog import KATAS, Kata
 from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.model import Case, Grade, State
-from grader.report.explanation import broken, explained
+from grader.report.explanation import explanation, kata_is_broken
 from grader.report.standings import same_failure, standings
 from grader.tools.editor import NoEditor
 from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
@@ -146,7 +146,7 @@ class Watch:
             todo = kata.untouched()
             cases = draw(kata.id, kata.key, self._settings.seed)
         except (KeyProblem, RegionError, ValueError) as error:
-            self._screen.note(f"{kata.name}: {broken(error)}", "red")
+            self._screen.note(f"{kata.name}: {kata_is_broken(error)}", "red")
             return self._next_in_line()
         if todo:
             self._still_to_do(kata)
@@ -178,7 +178,7 @@ class Watch:
     def _tell(self, kata: Kata, grade: Grade) -> None:
         node = f"{KATAS}/{kata.id}.py::{kata.test}[hidden{grade.case}]"
         self._screen.text(grade.printed)
-        self._screen.text(explained(kata, grade, node, self._settings.seed) + "\n")
+        self._screen.text(explanation(kata, grade, node, self._settings.seed) + "\n")
 
     def _verdict(self, run: Run) -> None:
         (standing,) = (s for s in standings([run.kata], run.grades).all)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grader.exercise.catalog import SOLUTIONS, Kata, katas, named, unmatched
-from grader.record.ledger import read
-from grader.record.status import Known, present, upcoming
+from grader.record.ledger import read_ledger
+from grader.record.status import FileState, next_kata, status_of
 
 
 class Watched:
@@ -51,15 +51,15 @@ class Watched:
         return chosen
 
     def _unsolved(self, among: Sequence[Kata]) -> Kata | None:
-        ledger = read(self._root)
-        chosen = upcoming(present(kata, ledger) for kata in among)
+        ledger = read_ledger(self._root)
+        chosen = next_kata(status_of(kata, ledger) for kata in among)
         return chosen.kata if chosen else None
 
     def counts(self) -> tuple[int, int]:
         """How many are solved, and of how many."""
-        ledger = read(self._root)
-        found = [present(kata, ledger) for kata in self.katas()]
-        return sum(each.known is Known.SOLVED for each in found), len(found)
+        ledger = read_ledger(self._root)
+        found = [status_of(kata, ledger) for kata in self.katas()]
+        return sum(each.file_state is FileState.SOLVED for each in found), len(found)
 
 
 def _after(kata: Kata, every: Sequence[Kata]) -> tuple[Kata, ...]:

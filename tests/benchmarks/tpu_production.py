@@ -26,7 +26,7 @@ from jax.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
 from jax.experimental.pallas.ops.tpu import splash_attention as splash
 from jax.experimental.pallas.ops.tpu.random import philox, threefry
 
-from grader.kernels.onchip import for_chip, kernels_of, lower
+from grader.kernels.lowering import for_chip, kernels_of, lower
 from grader.tpu.chips import CHIPS, named
 from grader.tpu.predict import Prediction, predict
 from grader.tpu.roofline import roofline

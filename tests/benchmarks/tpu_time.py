@@ -37,10 +37,10 @@ from whole_process import ROOT, solved
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.kernels.onchip import for_chip, kernels_of, lower
+from grader.kernels.lowering import for_chip, kernels_of, lower
 from grader.model import Case
 from grader.tools import arrays
-from grader.tools.loading import loaded
+from grader.tools.modules import load_module
 from grader.tpu import CHIPS, compiler, predictions
 from grader.tpu.chips import DEFAULT
 from grader.tpu.libtpu import device
@@ -126,7 +126,7 @@ def _case(times: Times, kata: Kata, case: Case, own: ModuleType, par: ModuleType
 
 def _loaded(kata: Kata, role: str) -> ModuleType:
     """A solution as a module of its own: jax remembers what it has traced by function."""
-    return loaded(kata.solution, f"{kata.stem}_{role}")
+    return load_module(kata.solution, f"{kata.stem}_{role}")
 
 
 def whole_track(runs: int) -> dict[str, list[Spent]]:

@@ -30,7 +30,7 @@ from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.model import Case, Reference
-from grader.tools.loading import loaded
+from grader.tools.modules import load_module
 from grader.tpu import Prediction, predictions
 from grader.tpu.chips import CHIPS, named
 from grader.tpu.compiler import xla_cycles
@@ -276,7 +276,7 @@ def main() -> None:
         asked = not options.words or any(word in exercise.name for word in options.words)
         if exercise.track[0] in "34" and exercise.key.kernel and asked:
             case = case_of(exercise)
-            solution = loaded(exercise.solution)
+            solution = load_module(exercise.solution)
             reference = specs.reference(solution, exercise.name, case, evaluated=False)
             spec, keywords = specs.spec_of(solution, exercise.name, case)
             spec = functools.partial(spec, **keywords)

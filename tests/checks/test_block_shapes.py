@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.checks.block_shapes import check
-from grader.model import Attempt, Check, Operand, Role
+from grader.model import Check, Observation, Operand, Role
 from tests.support.making import attempt, call, doubling, evidence, operand, trace
 
 
@@ -19,7 +19,7 @@ def finding_on(*operands: Operand) -> str:
 
 def test_legal_blocks_are_fine() -> None:
     assert check(evidence(attempt())) is None
-    assert check(evidence(Attempt())) is None
+    assert check(evidence(Observation())) is None
     squeezed = operand("x_ref", (4, 16, 256), (None, 8, 128))
     vector = operand("b_ref", (4096,), (1024,))
     whole = operand("c_ref", (3, 5), (3, 5))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from grader.checks.contract import check
-from grader.model import ArrayType, Attempt, Check
+from grader.model import ArrayType, Check, Observation
 from tests.support.making import X, attempt, doubling, evidence, reference, trace
 
 TWO = replace(reference((2 * X, X[0])), annotations=('Float[Array, "M N"]', 'Float[Array, "N"]'))
 
 
-def returning(*results: ArrayType) -> Attempt:
+def returning(*results: ArrayType) -> Observation:
     return attempt(traced=trace(doubling(), results=results))
 
 
-def told(tried: Attempt, against: object = None) -> str:
+def told(tried: Observation, against: object = None) -> str:
     finding = check(evidence(tried, TWO if against else None))
     assert finding is not None
     assert finding.check is Check.CONTRACT
@@ -68,7 +68,7 @@ def test_a_broken_annotation_is_told_in_its_own_words() -> None:
     assert "jaxtyping and beartype reject" in said
     assert "  line 11\n" in said
     assert "line 12" not in said
-    assert "breaks its annotation" in told(Attempt(broken_annotation=words))
+    assert "breaks its annotation" in told(Observation(broken_annotation=words))
 
 
 def test_a_wrong_result_comes_before_a_broken_annotation() -> None:

@@ -18,7 +18,7 @@ from jax.experimental import pallas as pl
 from grader.checks.advice.mosaic import ADVICE, advice_for
 from grader.checks.advice.mosaic.vector_ops import FORMULAS
 from grader.checks.lowers import finding_for
-from grader.kernels.onchip import for_chip, kernels_of, lower
+from grader.kernels.lowering import for_chip, kernels_of, lower
 from grader.model import ArrayType, Check, Operation, Place, Problem, Stage
 from grader.sandbox.problems import caught
 from tests.support import refused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grader.checks.pallas_used import check
-from grader.model import Attempt, Check, Trace
+from grader.model import Check, Observation, Trace
 from tests.support.making import attempt, call, doubling, evidence, output, trace
 
 LAYOUT = ("reshape", "transpose")
@@ -21,7 +21,7 @@ def test_a_kernel_and_layout_around_it() -> None:
     assert check(evidence(attempt())) is None
     fine = trace(doubling(), outside=("reshape", "reshape", "transpose"))
     assert check(evidence(attempt(traced=fine), outside=LAYOUT)) is None
-    assert check(evidence(Attempt())) is None
+    assert check(evidence(Observation())) is None
 
 
 def test_a_kernel_of_another_kind_counts() -> None:

@@ -14,8 +14,8 @@ import pytest
 from jax.experimental import pallas as pl
 
 from grader.checks.runs import advice_for, check, in_short
-from grader.kernels import Launch, running
-from grader.model import Accident, Attempt, Check, Mode, Place, Problem, Stage
+from grader.kernels import TracedLaunch, running
+from grader.model import Accident, Check, Mode, Observation, Place, Problem, Stage
 from grader.sandbox.problems import NotGraded, caught
 from tests.support.making import FILE, attempt, evidence
 
@@ -32,7 +32,7 @@ def cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def told(tried: Attempt | Accident) -> str:
+def told(tried: Observation | Accident) -> str:
     finding = check(evidence(tried))
     assert finding is not None
     assert finding.check is Check.RUNS
@@ -44,7 +44,7 @@ def test_what_ran_is_fine() -> None:
 
 
 def test_what_was_raised_while_running_is_for_the_values_rung() -> None:
-    assert check(evidence(Attempt(problem=replace(PROBLEM, stage=Stage.RUN)))) is None
+    assert check(evidence(Observation(problem=replace(PROBLEM, stage=Stage.RUN)))) is None
 
 
 @pytest.mark.parametrize("place", [None, LINE])
@@ -58,7 +58,7 @@ def test_an_accident_is_told_as_the_bench_saw_it(place: Place | None) -> None:
     ("stage", "when"), [(Stage.IMPORT, "cannot be imported"), (Stage.TRACE, "cannot be traced")]
 )
 def test_an_exception_is_told_with_its_line(stage: Stage, when: str) -> None:
-    said = told(Attempt(problem=replace(PROBLEM, stage=stage)))
+    said = told(Observation(problem=replace(PROBLEM, stage=stage)))
     assert said.startswith("ValueError: no such thing\n")
     assert when in said
     assert "at all" in said
@@ -68,7 +68,7 @@ def test_an_exception_is_told_with_its_line(stage: Stage, when: str) -> None:
 
 
 def test_an_exception_without_text_or_line() -> None:
-    said = told(Attempt(problem=Problem(Stage.TRACE, "AssertionError", "")))
+    said = told(Observation(problem=Problem(Stage.TRACE, "AssertionError", "")))
     assert said.startswith("AssertionError: \n")
     assert FILE not in said
 
@@ -86,7 +86,7 @@ def test_an_exception_without_text_or_line() -> None:
     ],
 )
 def test_ways_out_are_no_ways_out(kind: str, message: str, says: list[str]) -> None:
-    said = told(Attempt(problem=Problem(Stage.TRACE, kind, message)))
+    said = told(Observation(problem=Problem(Stage.TRACE, kind, message)))
     assert all(words in said for words in says)
 
 
@@ -101,7 +101,7 @@ def launched(
 ) -> Any:
     call = pl.pallas_call(kernel, grid=(4,), in_specs=[ins], out_specs=outs, out_shape=ARRAY)
     with running(Mode.STRICT, 1):
-        return Launch(call, [np.ones((32, 128), np.float32)], {}).trace()
+        return TracedLaunch(call, [np.ones((32, 128), np.float32)], {}).trace()
 
 
 def adds_to_a_ref(x_ref: Any, o_ref: Any) -> None:
@@ -171,7 +171,7 @@ def test_advice_fits_what_jax_says(trace: Callable[[], Any], says: str, tmp_path
     with caught(str(tmp_path / "absent.py"), Stage.TRACE) as problem:
         trace()
     assert problem.problem
-    said = " ".join(told(Attempt(problem=problem.problem)).split())
+    said = " ".join(told(Observation(problem=problem.problem)).split())
     assert says in said, problem.problem.message
 
 
@@ -216,7 +216,7 @@ def test_advice_where_there_is_no_kernel(plain: Callable[[Any], Any], words: str
     """What jit refuses is told without a word of grids and Refs."""
     with caught(__file__, Stage.TRACE) as found:
         jax.jit(plain).trace(np.arange(1, 4))
-    finding = check(evidence(Attempt(problem=found.problem), kernel=False))
+    finding = check(evidence(Observation(problem=found.problem), kernel=False))
     assert finding
     assert words in " ".join(finding.message.split())
     assert "kernel" not in finding.message

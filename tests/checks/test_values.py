@@ -13,11 +13,11 @@ from grader.checks.interpreter import complained, raised
 from grader.checks.values import check
 from grader.model import (
     ArrayType,
-    Attempt,
     Check,
     Clues,
     Finding,
     Mode,
+    Observation,
     Place,
     Problem,
     Stage,
@@ -195,7 +195,7 @@ LINE = Place(9, "o_ref[...] = x_ref[pl.ds(8, 8)]")
 
 def on(kind: str, message: str, traceback: str = "", place: Place | None = LINE) -> str:
     problem = Problem(Stage.RUN, kind, message, place, traceback=traceback)
-    assert check(evidence(Attempt(problem=problem))) == raised(problem, FILE)
+    assert check(evidence(Observation(problem=problem))) == raised(problem, FILE)
     return text(raised(problem, FILE))
 
 
@@ -296,7 +296,7 @@ def test_few_integers_are_shown_whole_beside_those_wanted() -> None:
         names=("group_sizes", "x"),
         inputs=(array(sizes, "int32"), array(X)),
     )
-    got = Attempt(trace=trace(outside=("cumsum",)), outputs=(array([0, 3, 3, 9], "int32"),))
+    got = Observation(trace=trace(outside=("cumsum",)), outputs=(array([0, 3, 3, 9], "int32"),))
     message = told(evidence(got, against, kernel=False))
     assert "result int32, 4\n" in message
     assert "got    [0 3 3 9]" in message
@@ -314,6 +314,6 @@ def test_a_table_has_a_line_for_each_row() -> None:
 
 def test_many_integers_are_not_shown() -> None:
     many = np.arange(65)
-    got = Attempt(trace=trace(), outputs=(array(many + 1, "int32"),))
+    got = Observation(trace=trace(), outputs=(array(many + 1, "int32"),))
     message = told(evidence(got, reference([many])))
     assert "wanted" not in message

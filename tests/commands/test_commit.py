@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.record.commits import with_passes
-from grader.record.ledger import HEADER, LEDGER, Pass, parsed, read
+from grader.record.ledger import HEADER, LEDGER, Pass, parsed_ledger, read_ledger
 from grader.tools.git import Git
 from tests.support.repositories import Clone, Shop
 
@@ -18,7 +18,7 @@ ROW_SUM = "katas/1_first/kata_02_row_sum.py"
 
 
 def committed(clone: Clone, commit: str = "HEAD") -> tuple[Pass, ...]:
-    return parsed(clone.git("show", f"{commit}:./{LEDGER}")).passes
+    return parsed_ledger(clone.git("show", f"{commit}:./{LEDGER}")).passes
 
 
 def nothing_left(clone: Clone) -> bool:
@@ -86,7 +86,7 @@ def test_other_lines_of_the_ledger_stay_as_they_were(clone: Clone) -> None:
     assert (clone.root / LEDGER).read_bytes() == work
     # The line that was staged still is; the corrupt one is still only in the file.
     assert f"MM {LEDGER}" in clone.status()
-    assert len(parsed(clone.git("show", f":{LEDGER}")).passes) == 2
+    assert len(parsed_ledger(clone.git("show", f":{LEDGER}")).passes) == 2
     assert "no pass" not in clone.git("show", f":{LEDGER}")
     assert nothing_left(clone)
 
@@ -219,14 +219,16 @@ def test_in_the_middle_of_something_it_is_refused(clone: Clone, what: str) -> No
     clone.passed(clone.shop.double)
     before = clone.git("rev-parse", "HEAD")
     said = clone.shop.run("commit", code=2)
-    assert f"a {what} is under way: first git {what} --continue, or git {what} --abort" in said
+    assert (
+        f"a {what} is not finished: first run git {what} --continue or git {what} --abort" in said
+    )
     assert clone.git("rev-parse", "HEAD") == before
 
 
 def test_while_another_command_is_at_work_it_is_refused(clone: Clone) -> None:
     clone.passed(clone.shop.double)
     (clone.root / ".git" / "index.lock").touch()
-    assert "another git command is at work" in clone.shop.run("commit", code=2)
+    assert "another git command is running" in clone.shop.run("commit", code=2)
     assert clone.subjects() == ["As shipped"]
 
 
@@ -301,7 +303,7 @@ A, B, C = (
     ids=range(10),
 )
 def test_lines_stand_where_they_stand_in_the_file(held: str, work: str, expected: str) -> None:
-    assert with_passes(held, work, parsed(B).passes) == expected
+    assert with_passes(held, work, parsed_ledger(B).passes) == expected
 
 
 def test_the_ledger_is_what_it_was(clone: Clone) -> None:
@@ -310,4 +312,4 @@ def test_the_ledger_is_what_it_was(clone: Clone) -> None:
     before = (clone.root / LEDGER).read_bytes()
     clone.shop.run("commit")
     assert (clone.root / LEDGER).read_bytes() == before
-    assert read(clone.root).warnings == ()
+    assert read_ledger(clone.root).warnings == ()

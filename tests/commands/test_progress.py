@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from grader.cli import main
-from grader.record.history import Event, History, What, history
-from grader.record.ledger import HEADER, LEDGER, read
+from grader.record.history import EventKind, History, KataEvent, history
+from grader.record.ledger import HEADER, LEDGER, read_ledger
 from grader.report.log import log_of
 from grader.tools.git import Git, git_in
 from grader.tools.rendering import rendered
@@ -60,7 +60,7 @@ def test_every_way_not_to_be_solved(clone: Clone) -> None:
     shop.row_max.path.unlink()
     said = shop.run("progress")
     assert "· 01 ☆☆☆ double   todo again, was ★★★ (2026-11-18)" in said
-    assert "~ 02 ☆☆☆ row_sum  edited, not yet passed" in said
+    assert "~ 02 ☆☆☆ row_sum  edited, not passed yet" in said
     assert "✘ 01 ☆☆☆ row_max  gone: kata reset row_max" in said
     assert "0 of 3 solved, 1 edited, 1 todo, 1 gone   0 of 9 stars" in said
     assert "not committed" not in said
@@ -109,7 +109,7 @@ def test_a_damaged_ledger_is_told_of(clone: Clone) -> None:
         file.write("<<<<<<< HEAD\n" * 7)
     said = clone.shop.run("progress")
     assert "1 of 3 solved" in said
-    assert f"{LEDGER}:4: git's mark of a conflict" in said
+    assert f"{LEDGER}:4: a conflict marker of git's" in said
     assert "and 3 more lines like that" in said
 
 
@@ -123,7 +123,7 @@ def test_no_git_command(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_before_the_first_commit(shop: Shop, settled_git: None) -> None:
     Git(shop.root)("init", "-q")
     assert "next  katas/1_first" in shop.run("progress")
-    assert "No pass is recorded yet" in shop.run("progress", "--log")
+    assert "No kata has been passed yet" in shop.run("progress", "--log")
 
 
 def test_line_ends_of_a_clone_do_not_count(clone: Clone) -> None:
@@ -205,10 +205,12 @@ def commit(clone: Clone, day: str, message: str = "x") -> str:
     return clone.git("rev-parse", "HEAD").strip()
 
 
-def events(clone: Clone, root: Path | None = None) -> list[tuple[What, str, str, str | None, int]]:
+def events(
+    clone: Clone, root: Path | None = None
+) -> list[tuple[EventKind, str, str, str | None, int]]:
     root = root or clone.root
-    found = history(read(root), git_in(root))
-    return [(e.what, e.kata.split("_", 3)[3], str(e.day), e.commit, e.gained) for e in found.events]
+    found = history(read_ledger(root), git_in(root))
+    return [(e.kind, e.kata.split("_", 3)[3], str(e.day), e.commit, e.gained) for e in found.events]
 
 
 @pytest.fixture
@@ -231,29 +233,29 @@ def lived(clone: Clone) -> tuple[Clone, list[str]]:
 def test_commits_tell_what_happened_when(lived: tuple[Clone, list[str]]) -> None:
     clone, ids = lived
     assert events(clone) == [
-        (What.SOLVED, "double", "2026-11-17", ids[0], 2),
-        (What.SOLVED, "double", "2026-11-18", ids[1], 1),
-        (What.CHANGED, "double", "2026-11-19", ids[2], 0),
-        (What.AGAIN, "double", "2026-11-19", ids[3], 0),
-        (What.SOLVED, "row_sum", "2026-11-20", None, 3),
+        (EventKind.SOLVED, "double", "2026-11-17", ids[0], 2),
+        (EventKind.SOLVED, "double", "2026-11-18", ids[1], 1),
+        (EventKind.CHANGED, "double", "2026-11-19", ids[2], 0),
+        (EventKind.AGAIN, "double", "2026-11-19", ids[3], 0),
+        (EventKind.SOLVED, "row_sum", "2026-11-20", None, 3),
     ]
 
 
 def test_the_log(lived: tuple[Clone, list[str]]) -> None:
     clone, ids = lived
-    found = history(read(clone.root), clone.git)
+    found = history(read_ledger(clone.root), clone.git)
     first, second, third, fourth = (commit[:8] for commit in ids)
     assert lines(rendered(log_of(found, TODAY), 80, False)) == [
         "2026-11-17",
         f"  ✔ ★★☆ double   {first}",
         "2026-11-18",
-        f"  ✔ ★★★ double   {second}  one star more",
+        f"  ✔ ★★★ double   {second}  one more star",
         "2026-11-19",
         f"  ~ ☆☆☆ double   {third}  changed since ★★★",
-        f"  ✔ ★★★ double   {fourth}  back as it was",
+        f"  ✔ ★★★ double   {fourth}  changed back",
         "2026-11-20",
         "  ✔ ★★★ row_sum  not committed",
-        "streak  1 day, the longest 2 days",
+        "streak  1 day (longest: 2 days)",
         "stars by day",
         "  2026-11-17  ████████ 2",
         "  2026-11-18  ████████████ 3",
@@ -283,8 +285,8 @@ def test_a_merge_that_changes_a_solution_is_told_of(clone: Clone) -> None:
     clone.git("merge", "-q", "--no-edit", "upstream")
     merged = clone.git("rev-parse", "HEAD").strip()
     assert events(clone) == [
-        (What.SOLVED, "double", "2026-11-18", solved, 3),
-        (What.CHANGED, "double", "2026-11-19", merged, 0),
+        (EventKind.SOLVED, "double", "2026-11-18", solved, 3),
+        (EventKind.CHANGED, "double", "2026-11-19", merged, 0),
     ]
 
 
@@ -295,7 +297,7 @@ def test_the_commit_that_first_brought_a_line_counts(clone: Clone) -> None:
     for day, content in (("2026-11-18", HEADER), ("2026-11-19", text)):
         (clone.root / LEDGER).write_text(content)
         commit(clone, day)
-    assert events(clone) == [(What.SOLVED, "double", "2026-11-17", first, 3)]
+    assert events(clone) == [(EventKind.SOLVED, "double", "2026-11-17", first, 3)]
 
 
 def test_one_that_is_no_more_stays_in_the_history(clone: Clone) -> None:
@@ -322,10 +324,10 @@ def test_a_shallow_clone_has_the_ledgers_days(
     shallow = clone.root / "shallow"
     Git(clone.root)("clone", "-q", "--depth", "2", clone.root.as_uri(), str(shallow))
     assert events(clone, shallow) == [
-        (What.SOLVED, "double", "2026-11-10", "", 2),
-        (What.SOLVED, "double", "2026-11-10", "", 1),
+        (EventKind.SOLVED, "double", "2026-11-10", "", 2),
+        (EventKind.SOLVED, "double", "2026-11-10", "", 1),
     ]
-    assert history(read(shallow), git_in(shallow)).cut == datetime.date(2026, 11, 19)
+    assert history(read_ledger(shallow), git_in(shallow)).cut == datetime.date(2026, 11, 19)
     monkeypatch.chdir(shallow)
     said = clone.shop.run("progress", "--log")
     assert "a shallow clone: commits before 2026-11-19 are not here" in said
@@ -344,7 +346,9 @@ def test_without_git_the_ledgers_own_days_are_told(clone: Clone) -> None:
 def solved(*days: str) -> History:
     return History(
         tuple(
-            Event(What.SOLVED, "1_a/kata_01_x", datetime.date.fromisoformat(day), 3, gained=1)
+            KataEvent(
+                EventKind.SOLVED, "1_a/kata_01_x", datetime.date.fromisoformat(day), 3, gained=1
+            )
             for day in days
         )
     )
@@ -405,5 +409,5 @@ def test_only_its_own_picture_is_replaced(shop: Shop) -> None:
     other = shop.root / "other.svg"
     other.write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     said = shop.run("progress", "--svg", "other.svg", code=2)
-    assert "other.svg is there, and is none of kata's pictures" in said
+    assert "other.svg exists, and kata progress did not draw it" in said
     assert other.read_text().startswith("<svg xmlns='")

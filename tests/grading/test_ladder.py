@@ -11,8 +11,8 @@ from grader.model import (
     MOST_STARS,
     Accident,
     ArrayType,
-    Attempt,
     Check,
+    Observation,
     Problem,
     Stage,
     State,
@@ -31,21 +31,21 @@ def test_everything_passed() -> None:
 
 @pytest.mark.parametrize("stage", Stage)
 def test_a_stub_is_todo(stage: Stage) -> None:
-    tried = Attempt(problem=replace(TODO, stage=stage))
+    tried = Observation(problem=replace(TODO, stage=stage))
     assert verdict(evidence(tried)) == (State.TODO, 0, None)
 
 
 @pytest.mark.parametrize(
     ("tried", "check", "stars"),
     [
-        (Attempt(problem=RAISED), Check.RUNS, 0),
+        (Observation(problem=RAISED), Check.RUNS, 0),
         (Accident("crashed", "It crashed."), Check.RUNS, 0),
         (
             attempt(traced=trace(doubling(), results=(ArrayType("float32", (3,)),))),
             Check.CONTRACT,
             0,
         ),
-        (Attempt(broken_annotation="no"), Check.CONTRACT, 0),
+        (Observation(broken_annotation="no"), Check.CONTRACT, 0),
         (attempt(traced=trace(outside=("mul",))), Check.PALLAS_USED, 0),
         (attempt(3 * X), Check.VALUES, 0),
         (attempt(problem=CRASHED), Check.VALUES, 0),
@@ -54,7 +54,7 @@ def test_a_stub_is_todo(stage: Stage) -> None:
     ],
 )
 def test_the_failing_rung_and_the_stars_before_it(
-    tried: Attempt | Accident, check: Check, stars: int
+    tried: Observation | Accident, check: Check, stars: int
 ) -> None:
     state, earned, finding = verdict(evidence(tried))
     assert (state, earned) == (State.FAILED, stars)

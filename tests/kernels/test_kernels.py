@@ -13,8 +13,8 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels import Launch, longest_sum, running
-from grader.kernels.quicker import shuffled
+from grader.kernels import TracedLaunch, longest_sum, running
+from grader.kernels.faster_interpreter import shuffled
 from grader.model import ArrayType, KernelCall, Mode, Operand, Role, Touch, Trace
 from grader.sandbox.problems import CALLBACK_LOGGER
 
@@ -59,7 +59,7 @@ def launch(
 
 def traced(function: Function, *args: Any, **kwargs: Any) -> Trace:
     with running(Mode.STRICT, 1):
-        return Launch(function, args or (X,), kwargs).trace()
+        return TracedLaunch(function, args or (X,), kwargs).trace()
 
 
 def only(trace: Trace) -> KernelCall:
@@ -69,7 +69,7 @@ def only(trace: Trace) -> KernelCall:
 
 def run(function: Function, mode: Mode = Mode.STRICT, seed: int = 1, **others: Any) -> Values:
     with running(mode, seed, **others):
-        return Launch(function, (X,), {}).run((X,))[0]
+        return TracedLaunch(function, (X,), {}).run((X,))[0]
 
 
 # ---- operands ----
@@ -396,7 +396,7 @@ def test_what_is_done_first_inside_run_scoped() -> None:
 
 def walked(function: Function, *args: Any, **kwargs: Any) -> Any:
     with running(Mode.STRICT, 1):
-        held = Launch(function, args or (X,), kwargs)
+        held = TracedLaunch(function, args or (X,), kwargs)
         held.trace()
         return held.walk()
 
@@ -504,7 +504,7 @@ def test_a_right_kernel_is_right(mode: Mode, parallel: bool) -> None:
 
 def test_run_gives_every_result_on_the_host() -> None:
     with running(Mode.STRICT, 1):
-        results = Launch(lambda x: {"b": launch()(x), "a": x[:1]}, (X,), {}).run((X,))
+        results = TracedLaunch(lambda x: {"b": launch()(x), "a": x[:1]}, (X,), {}).run((X,))
     assert [type(result) for result in results] == [np.ndarray, np.ndarray]
     assert [result.shape for result in results] == [(1, 128), (32, 128)]
 
@@ -605,7 +605,7 @@ def test_the_mode_ends_with_its_context(mode: Mode) -> None:
     with pytest.raises(ZeroDivisionError), running(mode, 1):
         raise ZeroDivisionError
     with pytest.raises(ValueError, match=r"[Oo]nly interpret mode is supported"):
-        Launch(launch(), (X,), {}).run((X,))
+        TracedLaunch(launch(), (X,), {}).run((X,))
 
 
 def test_compiled_mode_compiles() -> None:

@@ -102,7 +102,7 @@ def test_outcomes_and_map(two_tracks: Repository) -> None:
     assert re.search(r"✘ 10 ☆☆☆ wrong +values: off by the same factor: 1\.5", done.out)
     assert re.search(r"· 01 ☆☆☆ stub +todo", done.out)
     assert "1 of 3 solved, 1 failed, 1 todo" in done.out
-    assert "mend  katas/1_first/kata_10_wrong.py:14" in done.out
+    assert "fix   katas/1_first/kata_10_wrong.py:14" in done.out
 
 
 @pytest.mark.parametrize("ci", ["", "true"])

@@ -12,8 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.model import MOST_STARS
-from grader.record.ledger import HEADER, LEDGER, Corrupt, Ledger, Pass, append, parsed, passed, read
-from grader.record.status import Known, present, presents, upcoming
+from grader.record.ledger import (
+    HEADER,
+    LEDGER,
+    Corrupt,
+    Ledger,
+    Pass,
+    append_passes,
+    parsed_ledger,
+    pass_in,
+    read_ledger,
+)
+from grader.record.status import FileState, all_statuses, next_kata, status_of
 from grader.tools.git import blob_id
 from tests.support.repositories import Clone, Shop
 
@@ -52,9 +62,9 @@ def root(tmp_path: Path) -> Path:
         st.lists(versions, max_size=4).map(tuple),
     )
 )
-def test_a_line_reads_back_as_its_pass(one: Pass) -> None:
-    assert passed(str(one)) == one
-    assert parsed(f"\ufeff# a comment\n\n{one}\r\n") == Ledger((one,))
+def test_a_line_reads_back_as_its_pass(recorded: Pass) -> None:
+    assert pass_in(str(recorded)) == recorded
+    assert parsed_ledger(f"\ufeff# a comment\n\n{recorded}\r\n") == Ledger((recorded,))
 
 
 def test_the_form_of_a_line() -> None:
@@ -66,36 +76,36 @@ def test_the_form_of_a_line() -> None:
     ("line", "reason"),
     [
         ("1_first/kata_01_double  " + BLOB, "2 of the 4 fields"),
-        (LINE.replace("1_first", "first"), "'first/kata_01_double' is no kata"),
+        (LINE.replace("1_first", "first"), "'first/kata_01_double' is not a kata"),
         (LINE.replace(BLOB, BLOB[:-1]), "40 hex digits"),
         (LINE.replace("  2  ", "  4  "), "'4' stars, not 1 to 3"),
         (LINE.replace("  2  ", "  0  "), "'0' stars"),
-        (LINE.replace("11-18", "11-31"), "'2026-11-31' is no day"),
-        (LINE.replace("libtpu=-", "libtpu"), "'libtpu' is no NAME=VERSION"),
-        ("<<<<<<< HEAD", "git's mark of a conflict"),
-        ("=======", "git's mark of a conflict"),
-        (">>>>>>> other", "git's mark of a conflict"),
+        (LINE.replace("11-18", "11-31"), "'2026-11-31' is not a day"),
+        (LINE.replace("libtpu=-", "libtpu"), "'libtpu' is not NAME=VERSION"),
+        ("<<<<<<< HEAD", "a conflict marker of git's"),
+        ("=======", "a conflict marker of git's"),
+        (">>>>>>> other", "a conflict marker of git's"),
         ("\ufffd\0", "1 of the 4 fields"),
     ],
     ids=range(11),
 )
 def test_a_line_that_is_no_pass_says_why(line: str, reason: str) -> None:
     with pytest.raises(Corrupt, match=reason):
-        passed(line)
+        pass_in(line)
 
 
 def test_a_corrupt_line_is_skipped_with_its_number() -> None:
-    found = parsed(f"{HEADER}{LINE[:30]}\n{LINE}\n")
-    assert found.passes == (ONE,)
-    (warning,) = found.warnings
+    ledger = parsed_ledger(f"{HEADER}{LINE[:30]}\n{LINE}\n")
+    assert ledger.passes == (ONE,)
+    (warning,) = ledger.warnings
     assert warning.startswith(f"{LEDGER}:3: 2 of the 4 fields")
 
 
 def test_both_sides_of_a_conflict_count() -> None:
     other = dataclasses.replace(ONE, blob=OTHER)
-    found = parsed(f"<<<<<<< HEAD\n{ONE}\n=======\n{other}\n>>>>>>> theirs\n")
-    assert found.passes == (ONE, other)
-    assert [warning.split(":")[1] for warning in found.warnings] == ["1", "3", "5"]
+    ledger = parsed_ledger(f"<<<<<<< HEAD\n{ONE}\n=======\n{other}\n>>>>>>> theirs\n")
+    assert ledger.passes == (ONE, other)
+    assert [warning.split(":")[1] for warning in ledger.warnings] == ["1", "3", "5"]
 
 
 # ---- what they say ----
@@ -132,31 +142,31 @@ def test_only_what_is_more_is_lacking() -> None:
 
 
 def test_the_first_pass_makes_the_file(root: Path) -> None:
-    assert read(root) == Ledger()
-    append(root, [ONE])
+    assert read_ledger(root) == Ledger()
+    append_passes(root, [ONE])
     assert (root / LEDGER).read_bytes().decode() == f"{HEADER}{LINE}\n"
-    assert read(root) == Ledger((ONE,))
+    assert read_ledger(root) == Ledger((ONE,))
 
 
 @pytest.mark.parametrize("before", [LINE, f"{LINE}\r\n", "no pass", "\xff\n"], ids=range(4))
 def test_what_stands_there_is_only_added_to(root: Path, before: str) -> None:
     (root / LEDGER).write_bytes(before.encode("latin-1"))
     other = dataclasses.replace(ONE, blob=OTHER)
-    append(root, [other])
+    append_passes(root, [other])
     text = (root / LEDGER).read_bytes()
     assert text.startswith(before.encode("latin-1"))
     assert text.endswith(f"\n{other}\n".encode())
     assert text.count(b"\n") == 2
-    assert read(root).passes[-1] == other
+    assert read_ledger(root).passes[-1] == other
 
 
 def test_a_ledger_that_cannot_be_read_is_empty_and_says_so(root: Path) -> None:
     (root / LEDGER).mkdir()
-    found = read(root)
-    assert found.passes == ()
-    assert found.warnings == (f"{LEDGER} cannot be read: Is a directory",)
+    ledger = read_ledger(root)
+    assert ledger.passes == ()
+    assert ledger.warnings == (f"{LEDGER} cannot be read: Is a directory",)
     with pytest.raises(OSError, match="directory"):
-        append(root, [ONE])
+        append_passes(root, [ONE])
 
 
 def test_git_keeps_the_lines_of_both_branches(clone: Clone) -> None:
@@ -171,50 +181,50 @@ def test_git_keeps_the_lines_of_both_branches(clone: Clone) -> None:
     ours = clone.passed(shop.row_max)
     clone.git("commit", "-q", "-a", "-m", "ours")
     clone.git("merge", "-q", "--no-edit", "other")
-    found = read(clone.root)
-    assert found.warnings == ()
-    assert set(found.passes) == {first, theirs, ours}
-    assert {one.known for one in presents(clone.root, found)} == {Known.SOLVED}
+    ledger = read_ledger(clone.root)
+    assert ledger.warnings == ()
+    assert set(ledger.passes) == {first, theirs, ours}
+    assert {status.file_state for status in all_statuses(clone.root, ledger)} == {FileState.SOLVED}
 
 
 # ---- where a kata stands ----
 
 
-def standing(shop: Shop, *passes: Pass) -> tuple[Known, int]:
-    one = present(shop.double, Ledger(passes))
-    return one.known, one.stars
+def standing(shop: Shop, *passes: Pass) -> tuple[FileState, int]:
+    status = status_of(shop.double, Ledger(passes))
+    return status.file_state, status.stars
 
 
 def test_a_content_that_is_known_is_solved_whatever_its_line_ends(shop: Shop) -> None:
     shop.repository.solve(shop.double)
-    one = dataclasses.replace(ONE, blob=blob_id(shop.double.path.read_bytes()))
-    assert standing(shop, one) == (Known.SOLVED, 2)
+    solved = dataclasses.replace(ONE, blob=blob_id(shop.double.path.read_bytes()))
+    assert standing(shop, solved) == (FileState.SOLVED, 2)
     shop.double.path.write_bytes(shop.double.path.read_bytes().replace(b"\n", b"\r\n"))
-    assert standing(shop, one) == (Known.SOLVED, 2)
+    assert standing(shop, solved) == (FileState.SOLVED, 2)
 
 
 def test_a_content_that_is_not_known_earns_nothing(shop: Shop) -> None:
-    assert standing(shop) == (Known.TODO, 0)
-    assert standing(shop, ONE) == (Known.TODO, 0)
+    assert standing(shop) == (FileState.TODO, 0)
+    assert standing(shop, ONE) == (FileState.TODO, 0)
     shop.repository.solve(shop.double)
-    assert standing(shop) == (Known.EDITED, 0)
-    assert standing(shop, ONE) == (Known.CHANGED, 0)
+    assert standing(shop) == (FileState.EDITED, 0)
+    assert standing(shop, ONE) == (FileState.CHANGED, 0)
     shop.double.path.unlink()
-    assert standing(shop, ONE) == (Known.GONE, 0)
+    assert standing(shop, ONE) == (FileState.GONE, 0)
 
 
 def test_next_is_the_first_that_is_not_solved(shop: Shop) -> None:
     shop.repository.solve(shop.double)
     shop.repository.solve(shop.row_sum)
-    one = dataclasses.replace(ONE, blob=blob_id(shop.double.path.read_bytes()))
+    solved = dataclasses.replace(ONE, blob=blob_id(shop.double.path.read_bytes()))
 
     def following(*passes: Pass) -> str:
-        found = upcoming(presents(shop.root, Ledger(passes)))
-        return found.kata.name if found else ""
+        upcoming = next_kata(all_statuses(shop.root, Ledger(passes)))
+        return upcoming.kata.name if upcoming else ""
 
-    assert following(one) == "row_sum"
+    assert following(solved) == "row_sum"
     assert following(ONE) == "double"
     # Without a ledger what was edited may be right: then the first stub.
     assert following() == "row_max"
     shop.double.path.unlink()
-    assert following(one) == "row_sum"
+    assert following(solved) == "row_sum"

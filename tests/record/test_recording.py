@@ -14,7 +14,7 @@ from grader.exercise.catalog import Kata
 from grader.model import Check, Finding, Grade, Mode, State
 from grader.record import ledger
 from grader.record.ledger import LEDGER, Pass
-from grader.record.recording import Recorded, passes, record
+from grader.record.recording import NewPasses, record_passes, solved_passes
 from grader.report.session_map import newly_recorded
 from grader.tools.git import blob_id
 from grader.tools.rendering import rendered
@@ -38,7 +38,7 @@ def grade(kata: Kata, case: int, stars: int = 3, blob: str = BLOB) -> Grade:
 
 
 def recorded(kata: Kata, *grades: Grade) -> tuple[Pass, ...]:
-    return passes([kata], grades, DAY, VERSIONS)
+    return solved_passes([kata], grades, DAY, VERSIONS)
 
 
 def test_the_fewest_stars_count(double: Kata) -> None:
@@ -75,8 +75,8 @@ def test_a_part_of_the_cases_is_no_pass(double: Kata) -> None:
 
 def test_a_compiler_that_was_not_asked_is_not_named(double: Kata) -> None:
     grades = [dataclasses.replace(grade(double, n), unchecked="no libtpu") for n in range(3)]
-    (one,) = recorded(double, *grades)
-    assert dict(one.versions) == {**VERSIONS, "libtpu": "-"}
+    (solved,) = recorded(double, *grades)
+    assert dict(solved.versions) == {**VERSIONS, "libtpu": "-"}
 
 
 def test_a_broken_key_records_nothing(double: Kata) -> None:
@@ -93,42 +93,42 @@ ONE = Pass("1_first/kata_01_double", BLOB, 2, DAY)
 def test_what_is_known_is_not_recorded_again(repository: Repository) -> None:
     better = dataclasses.replace(ONE, stars=3)
     for new, expected in ((ONE, (ONE,)), (ONE, ()), (better, (better,)), (ONE, ())):
-        assert record(repository.root, [new], Mode.STRICT) == Recorded(expected)
-    assert ledger.read(repository.root).passes == (ONE, better)
+        assert record_passes(repository.root, [new], Mode.STRICT) == NewPasses(expected)
+    assert ledger.read_ledger(repository.root).passes == (ONE, better)
 
 
 def test_nothing_to_record_makes_no_file(repository: Repository) -> None:
-    assert record(repository.root, [], Mode.STRICT) == Recorded()
+    assert record_passes(repository.root, [], Mode.STRICT) == NewPasses()
     assert not (repository.root / LEDGER).exists()
 
 
 def test_the_forgiving_mode_records_nothing_and_says_so(repository: Repository) -> None:
-    done = record(repository.root, [ONE], Mode.INTERPRET)
+    done = record_passes(repository.root, [ONE], Mode.INTERPRET)
     assert "--kata-mode strict records" in done.trouble
     assert not (repository.root / LEDGER).exists()
 
 
 def test_damage_is_told_of_where_something_is_appended(repository: Repository) -> None:
     (repository.root / LEDGER).write_text("=======\n")
-    (warning,) = record(repository.root, [ONE], Mode.STRICT).warnings
+    (warning,) = record_passes(repository.root, [ONE], Mode.STRICT).warnings
     assert warning.startswith(f"{LEDGER}:1: ")
-    assert record(repository.root, [ONE], Mode.STRICT).warnings == ()
+    assert record_passes(repository.root, [ONE], Mode.STRICT).warnings == ()
 
 
 # ---- in words ----
 
 
-def words(done: Recorded, root: Path) -> str:
+def words(done: NewPasses, root: Path) -> str:
     return "".join(rendered(text, 100, False) for text in newly_recorded(done, root))
 
 
 def test_many_passes_are_one_line(settled_git: None, tmp_path: Path) -> None:
     many = [dataclasses.replace(ONE, kata=f"2_a_b/kata_0{n}_x_{n}") for n in range(6)]
-    assert words(Recorded(tuple(many)), tmp_path) == (
+    assert words(NewPasses(tuple(many)), tmp_path) == (
         "recorded  x_0 ★★☆, x_1 ★★☆, x_2 ★★☆, x_3 ★★☆ and 2 more   "
-        "(no commit of it: not a git repository)\n"
+        "(can't be committed: not a git repository)\n"
     )
-    assert words(Recorded(), tmp_path) == ""
+    assert words(NewPasses(), tmp_path) == ""
 
 
 # ---- from pytest ----
@@ -147,14 +147,14 @@ def test_a_session_records_each_pass_once(repository: Repository) -> None:
     repository.add("stub", number=4)
     done = repository.pytest("-n", "2", "--kata-seed", "3")
     stars = min(grade["stars"] for grade in done.grades["right"])
-    (one,) = ledger.read(repository.root).passes
-    assert (one.kata, one.stars) == (right.id, stars)
-    assert one.blob == blob_id(right.path.read_bytes())
-    assert {grade["blob"] for grade in done.grades["right"]} == {one.blob}
+    (solved,) = ledger.read_ledger(repository.root).passes
+    assert (solved.kata, solved.stars) == (right.id, stars)
+    assert solved.blob == blob_id(right.path.read_bytes())
+    assert {grade["blob"] for grade in done.grades["right"]} == {solved.blob}
     assert done.state("restless") == "passed"
     assert {grade["blob"] for grade in done.grades["restless"]} == {""}
-    assert [name for name, _ in one.versions] == ["grader", "jax", "libtpu", "chip"]
-    assert (dict(one.versions)["libtpu"] == "-") == bool(compiler.why_not())
+    assert [name for name, _ in solved.versions] == ["grader", "jax", "libtpu", "chip"]
+    assert (dict(solved.versions)["libtpu"] == "-") == bool(compiler.why_not())
     assert f"recorded  right {'★' * stars}{'☆' * (3 - stars)}   " in done.out
 
 

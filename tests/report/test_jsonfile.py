@@ -43,9 +43,9 @@ def test_a_package_that_is_not_here_has_no_version(
         return f"1.{package}"
 
     monkeypatch.setattr(versions, "version", version)
-    found = jsonfile.document([], conditions)["versions"]
-    assert found["libtpu"] is None
-    assert found["jaxlib"] == "1.jaxlib"
+    installed = jsonfile.document([], conditions)["versions"]
+    assert installed["libtpu"] is None
+    assert installed["jaxlib"] == "1.jaxlib"
 
 
 def test_grades_stand_in_the_order_of_exercise_and_case(conditions: Conditions) -> None:
@@ -62,7 +62,7 @@ def test_what_is_written_reads_back_as_the_same_grades(
 ) -> None:
     file = tmp_path / "deep" / "er" / "grades.json"
     for _ in range(2):  # into a new folder, and over a file
-        jsonfile.write(file, GRADES, conditions)
+        jsonfile.write_json(file, GRADES, conditions)
     data = json.loads(file.read_text(encoding="utf-8"))
     back = [codec.from_builtins(Grade, grade) for grade in data["grades"]]
     assert back == [GRADES[2], GRADES[1], GRADES[0]]
@@ -71,7 +71,7 @@ def test_what_is_written_reads_back_as_the_same_grades(
 
 def test_the_file_is_for_people_too(conditions: Conditions, tmp_path: Path) -> None:
     file = tmp_path / "grades.json"
-    jsonfile.write(file, GRADES, conditions)
+    jsonfile.write_json(file, GRADES, conditions)
     text = file.read_text(encoding="utf-8")
     assert "off by −1" in text
     assert text.startswith('{\n  "schema": 2,\n')
@@ -81,7 +81,7 @@ def test_the_file_is_for_people_too(conditions: Conditions, tmp_path: Path) -> N
 def test_whatever_was_printed_can_be_written(conditions: Conditions, tmp_path: Path) -> None:
     """An exception in pytest_sessionfinish would end the session in an internal error."""
     grade = Grade("1_a/x", 0, State.FAILED, 0, Finding(Check.RUNS, "ValueError: \ud800", ""))
-    jsonfile.write(tmp_path / "grades.json", [grade], conditions)
+    jsonfile.write_json(tmp_path / "grades.json", [grade], conditions)
 
 
 def test_a_failed_grade_as_properties() -> None:

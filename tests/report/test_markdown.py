@@ -14,7 +14,7 @@ import pytest
 from grader.exercise.catalog import Kata
 from grader.model import Check, Finding, Grade, State
 from grader.report import markdown
-from grader.report.standings import Standings, standings
+from grader.report.standings import SessionStandings, standings
 from tests.support.repositories import ROOT, Repository
 
 ACTIONS = {
@@ -45,12 +45,12 @@ def grades(phrase: str = "off by one", message: str = "Look at the grid.") -> li
     ]
 
 
-def found(given: list[Grade]) -> Standings:
+def standings_of(given: list[Grade]) -> SessionStandings:
     return standings((SOLVED, WRONG, WAITING, LAST), given)
 
 
 def shown(given: list[Grade], address: str = "") -> str:
-    return markdown.summary(found(given), given, 7, address)
+    return markdown.summary(standings_of(given), given, 7, address)
 
 
 def test_totals_then_tables_then_what_failed_then_what_is_next() -> None:
@@ -80,7 +80,7 @@ pytest -k row_sum --kata-seed 7
 
 </details>
 
-Mend: 02 row\\_sum, `pytest -k row_sum`
+Fix: 02 row\\_sum, `pytest -k row_sum`
 """
     )
 
@@ -91,7 +91,7 @@ def test_a_name_links_to_the_line_in_the_commit_that_was_graded() -> None:
         "[01 double](https://example.org/me/katas/blob/c0ffee/katas/1_first/kata_01_double.py#L1)"
     )
     assert line in shown(grades(), address)
-    assert "Mend: [02 row\\_sum](https://" in shown(grades(), address)
+    assert "Fix: [02 row\\_sum](https://" in shown(grades(), address)
 
 
 @pytest.mark.parametrize("missing", ACTIONS)
@@ -125,7 +125,7 @@ def test_a_long_message_is_cut() -> None:
     """GitHub shows nothing of a summary that is longer than it likes."""
     text = shown(grades(message="x" * 100_000))
     assert len(text) < 10_000
-    assert "characters more" in text
+    assert "more characters" in text
 
 
 def test_a_phrase_is_not_said_twice() -> None:
@@ -136,7 +136,7 @@ def test_what_was_not_checked_is_said_once() -> None:
     given = [Grade(SOLVED.id, case, State.PASSED, 3, unchecked="no [tpu]") for case in range(2)]
     assert shown(given).count("Not checked: ") == 1
     assert "(no \\[tpu\\])" in shown(given)
-    assert "Mend" not in shown(given)
+    assert "Fix" not in shown(given)
 
 
 def test_nothing_graded_is_said() -> None:
@@ -145,13 +145,16 @@ def test_nothing_graded_is_said() -> None:
 
 def test_it_is_appended_in_a_folder_that_is_made(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "summary.md"
-    said = [markdown.append(file, found(grades("\ud800")), grades("\ud800"), 7, {}) for _ in "ab"]
+    said = [
+        markdown.append_summary(file, standings_of(grades("\ud800")), grades("\ud800"), 7, {})
+        for _ in "ab"
+    ]
     assert said == ["", ""]
     assert file.read_text().count("## Katas: 1 of 3 solved") == 2
 
 
 def test_what_cannot_be_written_is_a_line(tmp_path: Path) -> None:
-    said = markdown.append(tmp_path, found(grades()), grades(), 7, {})
+    said = markdown.append_summary(tmp_path, standings_of(grades()), grades(), 7, {})
     assert said.startswith("katas: no summary was written: ")
     assert str(tmp_path) in said
 
@@ -197,9 +200,9 @@ def test_the_workflow_requires_what_the_variable_says(
     tmp_path: Path, workflow: str, require: str
 ) -> None:
     script = f'pytest() {{ printf "%s\\n" "$@"; }}; {step(workflow)}'
-    told = in_bash(script, tmp_path, require).stdout.splitlines()
+    arguments = in_bash(script, tmp_path, require).stdout.splitlines()
     asked = ["-k", "kata", "-n", "2", "--kata-summary", str(tmp_path / "summary.md")]
-    assert told == asked + (["--kata-require", require] if require else [])
+    assert arguments == asked + (["--kata-require", require] if require else [])
 
 
 def test_the_workflow_fails_for_what_is_broken_or_required(

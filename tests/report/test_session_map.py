@@ -12,7 +12,7 @@ from rich.text import Text
 
 from grader.exercise.catalog import Kata
 from grader.model import MOST_STARS, Check, Finding, Grade, State
-from grader.report.session_map import encoding_of, map_of, repeated
+from grader.report.session_map import encoding_of, repeated, session_map
 from grader.report.standings import standings
 from grader.tools.rendering import rendered
 
@@ -57,8 +57,8 @@ def shown(
     encoding: str = "utf-8",
     given: list[Grade] | None = None,
 ) -> str:
-    found = standings(POOL, grades() if given is None else given)
-    return rendered(map_of(found, 7, verbosity), width, colour, encoding)
+    session = standings(POOL, grades() if given is None else given)
+    return rendered(session_map(session, 7, verbosity), width, colour, encoding)
 
 
 @pytest.fixture(autouse=True)
@@ -77,26 +77,26 @@ def test_the_whole_map() -> None:
         "2_second  ██████████████  1/1 solved\n"
         "  ✔ 01 ★★★ softmax\n"
         "2 of 4 solved, 1 failed, 1 todo   7 of 12 stars\n"
-        "mend  katas/1_first/kata_02_blocked_transpose.py:1\n"
+        "fix   katas/1_first/kata_02_blocked_transpose.py:1\n"
         "      pytest -k blocked_transpose\n"
         "      stuck?  kata hint blocked_transpose\n"
     )
 
 
 def test_more_stands_before_what_to_do_next() -> None:
-    found, more = standings(POOL, grades()), [Text("recorded  double ★★★")]
-    said = rendered(map_of(found, 7, 0, more), 100, False).splitlines()
+    session, notes = standings(POOL, grades()), [Text("recorded  double ★★★")]
+    said = rendered(session_map(session, 7, 0, notes), 100, False).splitlines()
     at = said.index("recorded  double ★★★")
     assert "of 12 stars" in said[at - 1]
-    assert said[at + 1].startswith("mend  ")
-    assert "recorded" not in rendered(map_of(found, 7, -2, more), 100, False)
+    assert said[at + 1].startswith("fix   ")
+    assert "recorded" not in rendered(session_map(session, 7, -2, notes), 100, False)
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 300])
 def test_no_line_is_wider_than_the_terminal_but_what_is_to_be_copied(width: int) -> None:
     lines = shown(width).splitlines()
     limit = max(40, min(width, 120))
-    start = lines.index("mend  katas/1_first/kata_02_blocked_transpose.py:1")
+    start = lines.index("fix   katas/1_first/kata_02_blocked_transpose.py:1")
     assert max(map(len, lines[:start])) <= limit
     assert lines[start + 2] == "      stuck?  kata hint blocked_transpose"
     (failing,) = (line for line in lines if "✘" in line)
@@ -199,7 +199,7 @@ def test_the_bar_is_filled_with_the_share_that_is_solved(solved: int, filled: in
 def test_what_comes_next_is_a_todo_where_nothing_failed() -> None:
     text = shown(given=[Grade(WAITING.id, 0, State.TODO, 0)])
     assert "next  katas/1_first/kata_03_row_sum.py:1\n      pytest -k row_sum\n" in text
-    assert "mend" not in text
+    assert "fix " not in text
 
 
 def test_nothing_comes_next_where_all_is_solved() -> None:

@@ -68,13 +68,13 @@ def test_a_check_is_named_in_words() -> None:
 
 
 def test_tracks_keep_the_order_of_the_exercises_whatever_that_of_the_grades() -> None:
-    found = standings((*POOL, E), [todo(E), passed(D), failed(C), passed(A)])
-    assert [track.name for track in found.tracks] == ["1_first", "2_second"]
-    first, second = found.tracks
+    session = standings((*POOL, E), [todo(E), passed(D), failed(C), passed(A)])
+    assert [track.name for track in session.tracks] == ["1_first", "2_second"]
+    first, second = session.tracks
     assert [standing.kata for standing in first.standings] == [A, C]
     assert (first.solved, first.not_run) == (1, 1)
     assert (second.solved, second.not_run) == (1, 0)
-    assert [standing.kata for standing in found.all] == [A, C, D, E]
+    assert [standing.kata for standing in session.all] == [A, C, D, E]
 
 
 def test_a_track_of_which_nothing_ran_is_left_out() -> None:
@@ -99,8 +99,8 @@ def test_grades_of_no_exercise_here_are_left_out() -> None:
     ids=["first-failed", "failed-before-todo", "first-todo", "nothing"],
 )
 def test_what_comes_next(grades: list[Grade], following: Kata | None) -> None:
-    found = standings(POOL, grades).next
-    assert (found.kata if found else None) == following
+    next_standing = standings(POOL, grades).next
+    assert (next_standing.kata if next_standing else None) == following
 
 
 def test_cases_that_did_not_run_are_told(repository: Repository) -> None:
@@ -112,7 +112,7 @@ def test_cases_that_did_not_run_are_told(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "same"),
     [
         (failed(A), failed(A, 1), True),
         (failed(A), failed(A, 1, finding=Finding(Check.VALUES, "other", "words")), True),
@@ -124,7 +124,7 @@ def test_cases_that_did_not_run_are_told(repository: Repository) -> None:
     ids=["alike", "other-words", "other-check", "other-exercise", "passed", "todo"],
 )
 def test_the_same_failure_is_the_same_check_of_one_exercise(
-    one: Grade, other: Grade, same: bool
+    first: Grade, second: Grade, same: bool
 ) -> None:
-    assert same_failure(one, other) is same
-    assert same_failure(other, one) is same
+    assert same_failure(first, second) is same
+    assert same_failure(second, first) is same

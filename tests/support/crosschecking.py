@@ -12,9 +12,9 @@ import numpy as np
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.kernels import Launch, running
+from grader.kernels import TracedLaunch, running
 from grader.model import Mode
-from grader.tools.loading import loaded
+from grader.tools.modules import load_module
 from tests.support.independent import INDEPENDENT
 
 #: The largest error, relative to the largest element: sums in float32, and operands in bfloat16.
@@ -24,11 +24,12 @@ CLOSE = {"float32": 1e-4, "bfloat16": 2e-2}
 def error_of(exercise: Kata, dtype: str) -> float:
     """The largest error among all results, each relative to its largest element; no unit."""
     case = dataclasses.replace(draw(exercise.id, exercise.key, 1)[0], dtype=dtype)
-    solution = loaded(exercise.solution)
+    solution = load_module(exercise.solution)
     reference = specs.reference(solution, exercise.name, case, evaluated=False)
     inputs = [specs.argument(array) for array in reference.inputs]
     with running(Mode.STRICT, case.seed):
-        results = Launch(getattr(solution, exercise.name), inputs, reference.keywords).run(inputs)
+        launch = TracedLaunch(getattr(solution, exercise.name), inputs, reference.keywords)
+        results = launch.run(inputs)
     compare = INDEPENDENT[exercise.name]
     names = inspect.signature(compare).parameters
     sizes = {name: size for name, size in case.sizes.items() if name in names}

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from grader.kernels.onchip import Kernel, for_chip, kernels_of
+from grader.kernels.lowering import Kernel, for_chip, kernels_of
 from grader.tpu.traffic import Traffic, traffic
 
 Function = Callable[..., Any]
@@ -30,7 +30,7 @@ def on_v5e(function: Function, *args: Any) -> Kernel:
 
 def counted(kernel: Kernel) -> Traffic:
     """What a kernel moves, by its index maps."""
-    blocks = kernel.blocks()
+    blocks = kernel.block_positions()
     return traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
 
 

@@ -13,10 +13,10 @@ from grader.model import (
     Accident,
     Array,
     ArrayType,
-    Attempt,
     Clues,
     KernelCall,
     Mode,
+    Observation,
     Operand,
     Reference,
     Role,
@@ -88,9 +88,9 @@ def trace(
     return Trace(calls, outside, results, flags)
 
 
-def attempt(result: Any = 2 * X, traced: Trace | None = None, **others: Any) -> Attempt:
+def attempt(result: Any = 2 * X, traced: Trace | None = None, **others: Any) -> Observation:
     """An attempt at doubling X with one result."""
-    return Attempt(trace=traced or trace(doubling()), outputs=(array(result),), **others)
+    return Observation(trace=traced or trace(doubling()), outputs=(array(result),), **others)
 
 
 def reference(expected: Sequence[Any] = (2 * X,), contraction: int = 1) -> Reference:
@@ -107,7 +107,7 @@ def reference(expected: Sequence[Any] = (2 * X,), contraction: int = 1) -> Refer
 
 
 def evidence(
-    tried: Attempt | Accident,
+    tried: Observation | Accident,
     against: Reference | None = None,
     outside: tuple[str, ...] = ("reshape", "transpose"),
     clues: Callable[[], Clues] = Clues,

@@ -15,7 +15,7 @@ import pytest
 
 from grader.cli import main
 from grader.exercise.catalog import Kata
-from grader.record.ledger import Pass, append
+from grader.record.ledger import Pass, append_passes
 from grader.tools.git import Git, blob_id, git_in
 
 ROOT = Path(__file__).parent.parent.parent
@@ -185,7 +185,7 @@ class Clone:
         self.shop.repository.solve(kata, body or Repository.BODY)
         blob = blob_id(kata.path.read_bytes())
         one = Pass(kata.id, blob, stars, datetime.date.fromisoformat(day), (("jax", "0.10.2"),))
-        append(self.root, [one])
+        append_passes(self.root, [one])
         return one
 
     def subjects(self) -> list[str]:

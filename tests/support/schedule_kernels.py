@@ -19,7 +19,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels.onchip import Kernel, for_chip, kernels_of
+from grader.kernels.lowering import Kernel, for_chip, kernels_of
 from grader.tpu import compiler
 from grader.tpu.chips import named
 from grader.tpu.schedule import words
@@ -254,12 +254,12 @@ def compiled(name: str, chip_name: str) -> dict[str, Any]:
         "words": [words(arg) if arg.size < 10_000 else [] for arg in map(np.asarray, args)],
         "truth": words(truth) if isinstance(truth, np.ndarray) else truth,
         "bytes": _bytes(kernel),
-        "steps": int(np.prod([n or 0 for n in kernel.blocks().grid], dtype=int)),
+        "steps": int(np.prod([n or 0 for n in kernel.block_positions().grid], dtype=int)),
     }
 
 
 def _bytes(kernel: Kernel) -> list[int]:
-    blocks = kernel.blocks()
+    blocks = kernel.block_positions()
     moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
     return [row.bytes or 0 for row in moved.operands]
 

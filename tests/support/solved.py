@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from grader.tools.loading import loaded
+from grader.tools.modules import load_module
 from tests.support.repositories import ROOT
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
@@ -23,7 +23,7 @@ TILE = 32
 def arguments(name: str) -> Call:
     """The launch of one of NAMES, and what to call it with: contents only where they decide."""
     (file,) = (ROOT / "solutions").glob(f"*/kata_*_{name}.py")
-    solution = loaded(file)
+    solution = load_module(file)
     given, keywords = _GIVEN[name](solution)
     return getattr(solution, name), given, keywords
 

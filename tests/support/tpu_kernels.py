@@ -438,7 +438,7 @@ def launches() -> dict[str, Callable[[], Launch]]:
 
 
 def main(file: str, chip: str, *names: str) -> None:
-    from grader.kernels.onchip import for_chip, kernels_of
+    from grader.kernels.lowering import for_chip, kernels_of
     from grader.tpu import chips, compiler
 
     target, table = chips.named(chip), launches()

@@ -16,12 +16,12 @@ from grader.model import (
     Accident,
     Array,
     ArrayType,
-    Attempt,
     Case,
     Check,
     Clues,
     Finding,
     Grade,
+    Observation,
     Operand,
     Problem,
     Reference,
@@ -36,7 +36,7 @@ from grader.tools.arrays import dtype_of, from_numpy, in_float64, to_numpy
 
 anything = settings(deadline=None, database=None, max_examples=25)
 grades = st.builds(Grade, seconds=st.floats(allow_nan=False))
-CARRIED = (Accident, Attempt, Case, Clues, Finding, Operand, Problem, Reference, Trace, Walk)
+CARRIED = (Accident, Observation, Case, Clues, Finding, Operand, Problem, Reference, Trace, Walk)
 
 
 @pytest.mark.parametrize("kind", CARRIED, ids=lambda kind: kind.__name__)
@@ -66,7 +66,7 @@ def builtin(value: Any) -> bool:
 
 
 @anything
-@given(st.one_of(grades, st.from_type(Attempt), st.from_type(Reference)))
+@given(st.one_of(grades, st.from_type(Observation), st.from_type(Reference)))
 def test_only_builtins_are_left(value: Any) -> None:
     assert builtin(codec.to_builtins(value))
 
@@ -105,10 +105,10 @@ def test_tables_carry_values_too() -> None:
 def test_array_bytes_stand_behind_the_text_as_they_are() -> None:
     one, none, two = bytes(range(256)), b"", b'{"$bytes": 3}'
     arrays = tuple(Array("uint8", (len(data),), data) for data in (one, none, two))
-    value = Attempt(outputs=arrays)
+    value = Observation(outputs=arrays)
     message = codec.pack(value)
     assert message.endswith(one + none + two)
-    assert codec.unpack(Attempt, message) == value
+    assert codec.unpack(Observation, message) == value
 
 
 def test_arrays_in_nested_values_keep_their_places() -> None:
@@ -127,7 +127,7 @@ def test_arrays_in_nested_values_keep_their_places() -> None:
 def test_every_dtype_of_a_key_survives(dtype: str) -> None:
     values = np.arange(6).reshape(2, 3).astype(dtype_of(dtype))
     array = from_numpy(values)
-    back = to_numpy(codec.unpack(Attempt, codec.pack(Attempt(outputs=(array,)))).outputs[0])
+    back = to_numpy(codec.unpack(Observation, codec.pack(Observation(outputs=(array,)))).outputs[0])
     assert (array.dtype, array.shape) == (dtype, (2, 3))
     assert back.dtype == values.dtype
     assert back.tobytes() == values.tobytes()

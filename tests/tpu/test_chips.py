@@ -34,7 +34,7 @@ def test_clock_and_mxus_make_the_published_peak(chip: Chip) -> None:
 def test_jax_has_the_same_numbers(chip: Chip) -> None:
     from jax.experimental.pallas import tpu as pltpu
 
-    from grader.kernels.onchip import for_chip
+    from grader.kernels.lowering import for_chip
 
     with for_chip(chip.kind, chip.cores):
         info = pltpu.get_tpu_info()

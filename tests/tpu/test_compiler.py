@@ -242,7 +242,7 @@ def test_what_jax_does_not_lower(built: dict[str, Built]) -> None:
 
 BUILD = """
 from tests.support.tpu_kernels import launches
-from grader.kernels.onchip import for_chip, kernels_of
+from grader.kernels.lowering import for_chip, kernels_of
 from grader.tpu import chips, compiler, libtpu
 
 def build(name, chip="v5e"):

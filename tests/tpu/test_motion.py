@@ -12,7 +12,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels.onchip import Kernel
+from grader.kernels.lowering import Kernel
 from grader.model import Role
 from grader.tools import codec
 from grader.tpu.motion import Followed, Motion, follow, motions
@@ -69,7 +69,7 @@ def test_drawn_launches_are_followed_as_their_index_maps_say(drawn: Any) -> None
     kernel = on_v5e(drawn.launch, drawn.argument)
     motion = follow(kernel)
     agrees_with_traffic(motion)
-    for position, starts in enumerate(kernel.blocks().starts):
+    for position, starts in enumerate(kernel.block_positions().starts):
         path = motion.paths[position]
         assert (path is None) == (starts is None)
         if path is None or starts is None:

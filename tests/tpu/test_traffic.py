@@ -13,7 +13,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels.onchip import Kernel
+from grader.kernels.lowering import Kernel
 from grader.model import ArrayType, KernelCall, Operand, Role
 from grader.tools import codec
 from grader.tpu import layout
@@ -45,7 +45,7 @@ def rows(kernel: Kernel) -> dict[str, OperandTraffic]:
 
 
 def reused(kernel: Kernel) -> dict[str, Reuse]:
-    blocks = kernel.blocks()
+    blocks = kernel.block_positions()
     grid = [n for n in blocks.grid if n is not None]
     named = zip(kernel.call.operands, blocks.starts, strict=True)
     return {operand.name: reuse(grid, at) for operand, at in named if at is not None}
@@ -381,7 +381,7 @@ def test_the_result_crosses_to_another_process() -> None:
 @pytest.mark.parametrize("drawn", list(draw(seed=1, count=16)), ids=str)
 def test_drawn_blocks_are_counted_as_a_loop_counts_them(drawn: Any) -> None:
     kernel = on_v5e(drawn.launch, drawn.argument)
-    blocks = kernel.blocks()
+    blocks = kernel.block_positions()
     expected = {
         operand.name: _looped(operand, starts)
         for operand, starts in zip(kernel.call.operands, blocks.starts, strict=True)

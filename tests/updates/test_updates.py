@@ -621,7 +621,7 @@ def test_a_remote_is_needed_and_has_to_answer(pair: Pair) -> None:
 def test_what_is_under_way_is_to_be_finished_first(torn: Pair) -> None:
     torn.mine("fetch", "-q")
     torn.mine.try_("merge", "origin/main")
-    for arguments, words in (((), "a merge is under way"), (("--abort",), "not by kata update")):
+    for arguments, words in (((), "a merge is not finished"), (("--abort",), "not by kata update")):
         before = torn.state()
         said = torn.run("update", *arguments, code=2)
         assert words in said

@@ -17,7 +17,7 @@ from jax.experimental import pallas as pl
 
 from grader.checks.compare import Sum, compare
 from grader.exercise.keys import Roundings
-from grader.kernels.onchip import Kernel
+from grader.kernels.lowering import Kernel
 from grader.model import Mode, Role
 from grader.tpu import predictions
 from grader.tpu.motion import follow, motions
@@ -145,7 +145,7 @@ def so_far(kernel: Kernel, step: int) -> tuple[dict[str, int], int]:
 
     A block that is still to be written back at the last of these steps is not counted.
     """
-    blocks = kernel.blocks()
+    blocks = kernel.block_positions()
     found: dict[str, int] = {}
     least = 0
     for position, operand in enumerate(kernel.call.operands):
@@ -176,7 +176,7 @@ def counted(kernel: Kernel, position: int, starts: Any) -> Traffic:
 def test_its_numbers_are_the_traffics(view: Callable[..., View], matmul: Document) -> None:
     launch, args, keywords = arguments("tiled_matmul")
     kernel = on_v5e(lambda x, y: launch(x, y, **keywords), *args)
-    blocks = kernel.blocks()
+    blocks = kernel.block_positions()
     whole = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
     shown = view(matmul)
     assert (shown.bytes("#hbm-total"), shown.bytes("#hbm-least")) == (whole.bytes, whole.least)

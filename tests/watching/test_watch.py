@@ -19,7 +19,7 @@ from rich.console import Console
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.model import Case, Check, Finding, Grade, State
-from grader.record.ledger import Pass, append
+from grader.record.ledger import Pass, append_passes
 from grader.sandbox import devices
 from grader.tools.editor import NoEditor
 from grader.tools.git import blob_id
@@ -434,7 +434,9 @@ def test_what_is_recorded_as_solved_is_passed_over(desk: Desk) -> None:
     desk.shop.repository.solve(desk.shop.row_sum)
     desk.shop.repository.solve(desk.shop.row_max)
     blob = blob_id(desk.shop.row_sum.path.read_bytes())
-    append(desk.shop.root, [Pass(desk.shop.row_sum.id, blob, 3, datetime.date(2026, 11, 20))])
+    append_passes(
+        desk.shop.root, [Pass(desk.shop.row_sum.id, blob, 3, datetime.date(2026, 11, 20))]
+    )
     desk.watch.begin()
     assert desk.bench.last == ("prepare", "double", 3)
     assert "double, 1 of 3 solved" in desk.said()

@@ -7,19 +7,18 @@ trace that they depend on: four group sizes are no reason to multiply large matr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 from jax.extend import core
 from jax.sharding import AbstractMesh
+from jax.typing import ArrayLike
 
-from grader.kernels.around import KERNELS
-from grader.kernels.jaxprs import inner_jaxprs, memory_space, primitives
-
-Value = np.ndarray[Any, Any]
+from grader.kernels.jaxprs import Atom, inner_jaxprs, memory_space, primitives
+from grader.kernels.outside_kernels import KERNELS
+from grader.kernels.pallas_params import GridMapping, grid_mapping
 
 #: Primitives that do nothing but call the jaxpr which this parameter holds, with the same inputs.
 _CALLS = {
@@ -44,26 +43,28 @@ def on_host() -> Iterator[None]:
         yield
 
 
-def computed(function: Callable[..., Any], *args: Any) -> Any:
+def computed(
+    function: Callable[..., Sequence[jax.Array]], *args: ArrayLike
+) -> list[np.ndarray] | None:
     """What `function` makes of host arrays, as host arrays, compiled as a whole; None on failure.
 
     An expression that only a TPU can evaluate, or none without its mesh of devices, is no fault of
-    the launch: what it stands for is unknown, whatever it is that jax raises.
+    the launch: its value is unknown, whatever exception jax raises.
     """
     try:
         with on_host():
             program = jax.jit(function, compiler_options=_QUICKLY)
-            return jax.tree.map(np.asarray, program(*args))
+            return [np.asarray(result) for result in program(*args)]
     except Exception:
         return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """One equation of the trace whose inputs all can be had. `number` is its turn."""
+    """One equation of the trace whose inputs can all be had. `number` is its turn."""
 
     number: int
-    equation: Any
+    equation: core.JaxprEqn
     inputs: tuple[_Source, ...]
 
 
@@ -79,69 +80,75 @@ class _Result:
 class _Given:
     """A value that is there from the start: an argument or a constant."""
 
-    value: Any
+    value: ArrayLike
 
 
 _Source = _Result | _Given | None  # None: not known before the kernels run
 
 
-def known_values(closed: Any, args: Sequence[Any]) -> list[list[Value | None]]:
+def known_values(
+    closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]
+) -> list[list[np.ndarray | None]]:
     """For each pallas_call, its grid bounds, scalar prefetch, and inputs in SMEM, where known.
 
     `closed` is the trace of a launch, `args` what its inputs are: arrays, or ShapeDtypeStructs
-    where the contents are not known. In program order, as `around.Reader` gathers the calls.
+    where the contents are not known. In program order, as `OutsideReader` gathers the calls.
     """
-    reader = _Reader()
-    given = [None if isinstance(a, jax.ShapeDtypeStruct) else _Given(a) for a in args]
+    reader = _SourceReader()
+    given = [None if isinstance(arg, jax.ShapeDtypeStruct) else _Given(arg) for arg in args]
     reader.read(closed, given)
     wanted = [source for sources in reader.calls for source in sources]
     values = iter(_evaluate(wanted))
     return [[next(values) for _ in sources] for sources in reader.calls]
 
 
-class _Reader:
+class _SourceReader:
     """Walks a trace outside of kernels; notes where the values come from that a kernel needs."""
 
     def __init__(self) -> None:
         self.calls: list[list[_Source]] = []
         self._steps = 0
 
-    def read(self, jaxpr: Any, inputs: Sequence[_Source]) -> list[_Source]:
+    def read(
+        self, jaxpr: core.Jaxpr | core.ClosedJaxpr, inputs: Sequence[_Source]
+    ) -> list[_Source]:
         """Where the results of a jaxpr, closed or not, come from."""
-        consts = [_Given(const) for const in getattr(jaxpr, "consts", ())]
-        jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-        names: dict[Any, _Source] = dict(zip(jaxpr.constvars, consts, strict=False))
-        if len(inputs) == len(jaxpr.invars):
-            names.update(zip(jaxpr.invars, inputs, strict=True))
+        closed = isinstance(jaxpr, core.ClosedJaxpr)
+        consts = [_Given(const) for const in (jaxpr.consts if closed else ())]
+        opened = jaxpr.jaxpr if closed else jaxpr
+        sources: dict[core.Var, _Source] = dict(zip(opened.constvars, consts, strict=False))
+        if len(inputs) == len(opened.invars):
+            sources.update(zip(opened.invars, inputs, strict=True))
 
-        def source(var: Any) -> _Source:
-            return _Given(var.val) if isinstance(var, core.Literal) else names.get(var)
+        def source(atom: Atom) -> _Source:
+            return _Given(atom.val) if isinstance(atom, core.Literal) else sources.get(atom)
 
-        for eqn in jaxpr.eqns:
-            results = self._equation(eqn, tuple(source(var) for var in eqn.invars))
-            names.update(zip(eqn.outvars, results, strict=False))
-        return [source(var) for var in jaxpr.outvars]
+        for eqn in opened.eqns:
+            results = self._equation(eqn, tuple(source(atom) for atom in eqn.invars))
+            sources.update(zip(eqn.outvars, results, strict=False))
+        return [source(atom) for atom in opened.outvars]
 
-    def _equation(self, eqn: Any, inputs: tuple[_Source, ...]) -> Sequence[_Source]:
+    def _equation(self, eqn: core.JaxprEqn, inputs: tuple[_Source, ...]) -> Sequence[_Source]:
         name, unknown = eqn.primitive.name, [None] * len(eqn.outvars)
         if name in KERNELS:
             if name == "pallas_call":
-                self.calls.append(_read_by_scalars(eqn.params["grid_mapping"], inputs))
+                self.calls.append(_read_by_scalars(grid_mapping(eqn), inputs))
             return unknown
         inner = inner_jaxprs(eqn)
         if len(inner) == 1 and _CALLS.get(name) in eqn.params:
             return self.read(eqn.params[_CALLS[name]], inputs)
-        seen = len(self.calls)
-        for sub in inner:
-            self.read(sub, _into(eqn, sub, inputs))
-        if len(self.calls) > seen or None in inputs or eqn.effects or _leaves_the_device(eqn):
+        calls_before = len(self.calls)
+        for jaxpr in inner:
+            self.read(jaxpr, _into(eqn, jaxpr, inputs))
+        holds_kernel = len(self.calls) > calls_before
+        if holds_kernel or None in inputs or eqn.effects or _leaves_the_device(eqn):
             return unknown
         self._steps += 1
         step = _Step(self._steps, eqn, inputs)
         return [_Result(step, position) for position in range(len(eqn.outvars))]
 
 
-def _read_by_scalars(mapping: Any, inputs: Sequence[_Source]) -> list[_Source]:
+def _read_by_scalars(mapping: GridMapping, inputs: Sequence[_Source]) -> list[_Source]:
     """Sizes of the grid, scalar prefetch, and in place of each input that isn't in SMEM, None."""
     needed = sum(not isinstance(n, int) for n in mapping.grid) + mapping.num_index_operands
     specs = mapping.block_mappings[: mapping.num_inputs]
@@ -150,59 +157,63 @@ def _read_by_scalars(mapping: Any, inputs: Sequence[_Source]) -> list[_Source]:
     return [*inputs[:needed], *(source if smem else None for source, smem in tables)]
 
 
-def _into(eqn: Any, sub: Any, inputs: Sequence[_Source]) -> Sequence[_Source]:
+def _into(eqn: core.JaxprEqn, inner: core.Jaxpr, inputs: Sequence[_Source]) -> Sequence[_Source]:
     """What is known of the inputs of an inner jaxpr: a loop's carry differs from turn to turn."""
     if eqn.primitive.name == "cond":  # the first operand chooses the branch
         return inputs[1:]
     fixed = _constants(eqn.params) if eqn.primitive.name == "scan" else 0
-    return [*inputs[:fixed], *([None] * (len(sub.invars) - fixed))]
+    return [*inputs[:fixed], *([None] * (len(inner.invars) - fixed))]
 
 
-def _constants(params: dict[str, Any]) -> int:
-    """How many inputs of a scan are the same in every turn; they come first."""
-    if "num_consts" in params:  # before jax 0.12
-        return params["num_consts"]
+def _constants(scan: Mapping[str, object]) -> int:
+    """How many inputs of a scan, by its parameters, are the same in every turn; they come first."""
+    match scan:
+        case {"num_consts": int(count)}:  # before jax 0.12
+            return count
     try:
-        constants, _, _ = params["ft_in"].unpack()
+        constants, _, _ = scan["ft_in"].unpack()  # type: ignore[attr-defined]
         return len(list(constants))
     except (AttributeError, KeyError, TypeError, ValueError):
         return 0  # moved again; then what happens in loops is not known
 
 
-def _leaves_the_device(eqn: Any) -> bool:
-    inner = (name for sub in inner_jaxprs(eqn) for name in primitives(sub))
+def _leaves_the_device(eqn: core.JaxprEqn) -> bool:
+    inner = (name for jaxpr in inner_jaxprs(eqn) for name in primitives(jaxpr))
     return any(name in _LEAVES_THE_DEVICE for name in (eqn.primitive.name, *inner))
 
 
-def _evaluate(sources: Sequence[_Source]) -> list[Value | None]:
+def _evaluate(sources: Sequence[_Source]) -> list[np.ndarray | None]:
     """The values behind sources: of all together, or one by one where some can't be had."""
-    some = [source for source in sources if source is not None]
-    if not some:
+    knowable = [source for source in sources if source is not None]
+    if not knowable:
         return [None] * len(sources)
-    values = _together(some)
+    values: Sequence[np.ndarray | None] | None = _together(knowable)
     if values is None:
-        singly = [_together([source]) for source in some]
+        singly = [_together([source]) for source in knowable]
         values = [value[0] if value else None for value in singly]
-    found = iter(values)
-    return [None if source is None else next(found) for source in sources]
+    remaining = iter(values)
+    return [None if source is None else next(remaining) for source in sources]
 
 
-def _together(sources: Sequence[_Result | _Given]) -> list[Value] | None:
+def _together(sources: Sequence[_Result | _Given]) -> list[np.ndarray] | None:
     steps, given = _behind(sources)
 
-    def program(*inputs: Any) -> list[Any]:
+    def program(*inputs: jax.Array) -> list[jax.Array]:
         arrays = dict(zip(map(id, given), inputs, strict=True))
-        done: dict[int, Any] = {}
+        done: dict[int, Sequence[jax.Array]] = {}
 
-        def value(source: Any) -> Any:
-            if isinstance(source, _Given):
-                return arrays[id(source)]
-            return done[source.step.number][source.position]
+        def value(source: _Source) -> jax.Array:
+            match source:
+                case _Given():
+                    return arrays[id(source)]
+                case _Result(step, position):
+                    return done[step.number][position]
+            raise AssertionError("a step's inputs are known")
 
         for step in steps:
-            results = step.equation.primitive.bind(*map(value, step.inputs), **step.equation.params)
-            several = step.equation.primitive.multiple_results
-            done[step.number] = results if several else [results]
+            primitive = step.equation.primitive
+            results = primitive.bind(*map(value, step.inputs), **step.equation.params)
+            done[step.number] = results if primitive.multiple_results else [results]
         return [value(source) for source in sources]
 
     return computed(program, *(source.value for source in given))

@@ -1,8 +1,8 @@
-"""What a kernel's body does first to each of its Refs: who is read before it is written."""
+"""What a kernel's body does first to each of its Refs: which are read before they are written."""
 
 from __future__ import annotations
 
-from typing import Any
+from jax.extend import core
 
 from grader.kernels.jaxprs import inner_jaxprs
 from grader.model import Touch
@@ -10,7 +10,7 @@ from grader.model import Touch
 _READS = ("get", "masked_load", "load", "addupdate")
 
 
-def first_touches(kernel: Any) -> list[Touch]:
+def first_touches(kernel: core.Jaxpr) -> list[Touch]:
     """What a kernel's body does first to each of its Refs, in program order.
 
     A write inside a `pl.when` counts as guarded: whether it runs depends on the grid step.
@@ -20,20 +20,23 @@ def first_touches(kernel: Any) -> list[Touch]:
     return [touches[id(var)] for var in kernel.invars]
 
 
-def _touch(jaxpr: Any, refs: dict[int, int], touches: dict[int, Touch], guarded: bool) -> None:
+def _touch(
+    jaxpr: core.Jaxpr, refs: dict[int, int], touches: dict[int, Touch], guarded: bool
+) -> None:
     used = {id(var) for eqn in jaxpr.eqns for var in eqn.invars} | set(map(id, jaxpr.outvars))
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
         operands = [refs.get(id(var)) for var in eqn.invars]
-        for sub in (inner := inner_jaxprs(eqn)):
+        inner = inner_jaxprs(eqn)
+        for body in inner:
             # A cond's first operand chooses the branch; the rest line up with each branch's. The
             # body of a run_scoped takes its buffers as inputs, what it closes over as constants.
-            inputs = sub.constvars if name == "run_scoped" else sub.invars
+            inputs = body.constvars if name == "run_scoped" else body.invars
             aligned = operands[len(operands) - len(inputs) :]
             mapped = {
                 id(var): ref for var, ref in zip(inputs, aligned, strict=False) if ref is not None
             }
-            _touch(sub, mapped, touches, guarded or name == "cond")
+            _touch(body, mapped, touches, guarded or name == "cond")
         if inner:
             continue
         # A store is a swap whose old value nobody uses.

@@ -1,4 +1,4 @@
-"""A Python file as a module, by its path."""
+"""Import a Python file by its path."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 
-def loaded(file: Path, name: str = "") -> ModuleType:
-    """Import a file as a fresh module, called `name` or as the file is. Raises what it raises."""
+def load_module(file: Path, name: str = "") -> ModuleType:
+    """Import a file as a new module, named `name` or after the file. Raises what it raises."""
     spec = importlib.util.spec_from_file_location(name or file.stem, file)
     assert spec is not None
     assert spec.loader is not None

@@ -5,23 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
+from jax.typing import ArrayLike
 
-from grader.kernels.known import computed
-
-Values = np.ndarray[Any, Any]
+from grader.kernels.jaxprs import Atom
+from grader.kernels.known_values import computed
+from grader.kernels.pallas_params import grid_mapping
 
 #: Primitives that call the jaxpr of this parameter with the inputs that they are given.
 _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class PrefetchRead:
     """One read of one table in one operand's index map.
 
     `operand` and `table` are positions among the operands of the `KernelCall`. `cells` are
@@ -30,49 +30,54 @@ class Read:
 
     operand: int
     table: int
-    cells: Values
+    cells: np.ndarray
 
 
-def reads_of(
-    eqn: Any, grid: Sequence[int], tables: Sequence[Values | None], most: int
-) -> tuple[Read, ...]:
+def prefetch_reads(
+    pallas_call: core.JaxprEqn,
+    grid: Sequence[int],
+    tables: Sequence[np.ndarray | None],
+    most: int,
+) -> tuple[PrefetchRead, ...]:
     """What the index maps of a pallas_call read on the first `most` steps of its concrete grid.
 
     `tables` are the values of scalar prefetch. An index map is left out that reads one of unknown
     contents, reads under a condition, or several cells at a time.
     """
-    mapping = eqn.params["grid_mapping"]
+    mapping = grid_mapping(pallas_call)
     steps = min(math.prod(grid), most)
     if not steps:
         return ()
     numbers = np.unravel_index(np.arange(steps), tuple(grid)) if grid else ()
     columns = [column.astype(np.int32) for column in numbers]
     specs = mapping.block_mappings[: mapping.num_inputs + mapping.num_outputs]
-    found: list[Read] = []
-    for operand, spec in enumerate(specs, mapping.num_index_operands):
-        for table, cells in _reads(spec.index_map_jaxpr, columns, tables):
-            found.append(Read(operand, table, np.broadcast_to(cells, steps).astype(np.int64)))
-    return tuple(found)
+    return tuple(
+        PrefetchRead(operand, table, np.broadcast_to(cells, steps).astype(np.int64))
+        for operand, spec in enumerate(specs, mapping.num_index_operands)
+        for table, cells in _reads(spec.index_map_jaxpr, columns, tables)
+    )
 
 
 def _reads(
-    index_map: Any, columns: Sequence[Values], tables: Sequence[Values | None]
-) -> list[tuple[int, Values]]:
+    index_map: core.ClosedJaxpr,
+    columns: Sequence[np.ndarray],
+    tables: Sequence[np.ndarray | None],
+) -> list[tuple[int, np.ndarray]]:
     """The table and the cells of each read of one index map."""
     refs = {id(var) for var in index_map.jaxpr.invars[len(columns) :]}
     if not any(id(var) in refs for eqn in index_map.jaxpr.eqns for var in eqn.invars):
         return []
-    which: list[int] = []
+    numbers: list[int] = []
 
-    def at(*indices: Any) -> list[Any]:
-        reader = _Reader()
-        held = [_Table(number, value) for number, value in enumerate(tables)]
-        reader.evaluate(index_map.jaxpr, index_map.consts, [*indices, *held])
-        which[:] = reader.tables
+    def at(*indices: jax.Array) -> list[jax.Array]:
+        reader = _IndexMapReader()
+        stand_ins = [_Table(number, value) for number, value in enumerate(tables)]
+        reader.evaluate(index_map.jaxpr, index_map.consts, [*indices, *stand_ins])
+        numbers[:] = reader.tables
         return reader.cells
 
     cells = computed(jax.vmap(at) if columns else at, *columns)
-    return list(zip(which, cells, strict=True)) if cells else []
+    return list(zip(numbers, cells, strict=True)) if cells else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,48 +85,58 @@ class _Table:
     """What stands for the Ref of a table while an index map is evaluated."""
 
     number: int
-    value: Values | None
+    value: np.ndarray | None
+
+
+_Value = ArrayLike | _Table
 
 
 class _Unclear(Exception):
     """The index map does something with a table whose cells are not told apart here."""
 
 
-class _Reader:
+class _IndexMapReader:
     """Evaluates an index map; keeps, read by read, the table and the cell."""
 
     def __init__(self) -> None:
         self.tables: list[int] = []
-        self.cells: list[Any] = []
+        self.cells: list[jax.Array] = []
 
-    def evaluate(self, jaxpr: Any, consts: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    def evaluate(
+        self, jaxpr: core.Jaxpr, consts: Sequence[ArrayLike], inputs: Sequence[_Value]
+    ) -> list[_Value]:
         """The results of a jaxpr, whose inputs are numbers and tables. Raises _Unclear."""
-        names = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *inputs), strict=True))
+        values: dict[core.Var, _Value] = dict(
+            zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *inputs), strict=True)
+        )
 
-        def value(var: Any) -> Any:
-            return var.val if isinstance(var, core.Literal) else names[var]
+        def value(atom: Atom) -> _Value:
+            return atom.val if isinstance(atom, core.Literal) else values[atom]
 
         for eqn in jaxpr.eqns:
-            results = self._equation(eqn, [value(var) for var in eqn.invars])
-            names.update(zip(eqn.outvars, results, strict=True))
-        return [value(var) for var in jaxpr.outvars]
+            results = self._equation(eqn, [value(atom) for atom in eqn.invars])
+            values.update(zip(eqn.outvars, results, strict=True))
+        return [value(atom) for atom in jaxpr.outvars]
 
-    def _equation(self, eqn: Any, inputs: list[Any]) -> Sequence[Any]:
-        name = eqn.primitive.name
-        if not any(isinstance(each, _Table) for each in inputs):
+    def _equation(self, eqn: core.JaxprEqn, inputs: Sequence[_Value]) -> Sequence[_Value]:
+        if not any(isinstance(value, _Table) for value in inputs):
             results = eqn.primitive.bind(*inputs, **eqn.params)
             return results if eqn.primitive.multiple_results else [results]
-        if name == "get":
-            return [self._read(inputs[0], jax.tree.unflatten(eqn.params["tree"], inputs[1:]))]
+        name = eqn.primitive.name
+        if name == "get" and isinstance(table := inputs[0], _Table):
+            transforms = jax.tree.unflatten(eqn.params["tree"], inputs[1:])
+            if len(transforms) != 1:
+                raise _Unclear(name)
+            return [self._read(table, [jnp.asarray(index) for index in transforms[0].indices])]
         if name in _CALLS:
             inner = eqn.params[_CALLS[name]]
             return self.evaluate(inner.jaxpr, inner.consts, inputs)
         raise _Unclear(name)
 
-    def _read(self, table: _Table, transforms: Sequence[Any]) -> Any:
-        if table.value is None or len(transforms) != 1:
+    def _read(self, table: _Table, indices: Sequence[jax.Array]) -> jax.Array:
+        """The cell of a table at scalar indices."""
+        if table.value is None:
             raise _Unclear("get")
-        indices = [jnp.asarray(index) for index in transforms[0].indices]
         shape = table.value.shape
         if any(index.ndim for index in indices) or len(indices) != len(shape):
             raise _Unclear("get")

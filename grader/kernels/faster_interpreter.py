@@ -1,31 +1,34 @@
-"""Two things that the strict interpreter does slowly, done otherwise; what it finds stays the same.
+"""Two things that the strict interpreter does slowly, done faster; its findings stay the same.
 
-For each of two simulated cores it compiles the same program anew, and into every kernel with
+It compiles the same program once for each of two simulated cores, and into every kernel with
 "parallel" grid dimensions it compiles a random number generator and a sort, to shuffle their steps.
-And whatever jax has compiled under one seed it compiles again under another, small as it may be.
-Together these take more than half of the time of a small kernel.
+It also compiles everything again for each new seed, however small the program is. Together these
+take more than half of the time of a small kernel.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.pallas import tpu as pltpu
 from jax.extend import core
+from jax.typing import ArrayLike
+
+_Grid = tuple[int | jax.Array, ...]
 
 
 @contextlib.contextmanager
-def quicker(seed: int) -> Iterator[int | None]:
+def faster_interpreter(seed: int) -> Iterator[int | None]:
     """Have the cores share one compiled program, and shuffle steps before anything is compiled.
 
     Yields the seed that the interpreter is still to be given: None where steps are shuffled here.
-    Where jax keeps the replaced functions elsewhere, nothing is gained and nothing lost.
+    Where jax keeps the replaced functions elsewhere, the interpreter is as slow as it was.
     """
     try:
         from jax._src.pallas.mosaic.interpret import interpret_pallas_call, thread_map
@@ -33,7 +36,7 @@ def quicker(seed: int) -> Iterator[int | None]:
         yield seed
         return
 
-    def order(grid: tuple[Any, ...], params: Any, _: int | None) -> tuple[jax.Array, ...]:
+    def order(grid: _Grid, params: pltpu.CompilerParams, _: int | None) -> tuple[jax.Array, ...]:
         return shuffled(grid, params, seed)
 
     with (
@@ -44,8 +47,8 @@ def quicker(seed: int) -> Iterator[int | None]:
 
 
 @contextlib.contextmanager
-def _replaced(module: ModuleType, name: str, by: Any) -> Iterator[bool]:
-    """Whether there is such a function, which is replaced for as long as the block runs."""
+def _replaced(module: ModuleType, name: str, by: object) -> Iterator[bool]:
+    """Replace a function for as long as the block runs; yields whether there is such a function."""
     original = getattr(module, name, None)
     if original is None:
         yield False
@@ -57,7 +60,7 @@ def _replaced(module: ModuleType, name: str, by: Any) -> Iterator[bool]:
         setattr(module, name, original)
 
 
-def shuffled(grid: tuple[Any, ...], params: Any, seed: int) -> tuple[jax.Array, ...]:
+def shuffled(grid: _Grid, params: pltpu.CompilerParams, seed: int) -> tuple[jax.Array, ...]:
     """An order of the steps along each "parallel" dimension, none along the others.
 
     int32[size] or int32[0]; never the order in which a loop would take more than one step.
@@ -65,17 +68,17 @@ def shuffled(grid: tuple[Any, ...], params: Any, seed: int) -> tuple[jax.Array, 
     semantics = params.dimension_semantics or ("arbitrary",) * len(grid)
     deck = np.random.default_rng(seed)
     orders = (
-        _other_order(deck, core.concrete_or_error(None, size)) if _is_parallel(way) else ()
-        for size, way in zip(grid, semantics, strict=True)
+        _other_order(deck, core.concrete_or_error(None, size)) if _is_parallel(kind) else ()
+        for size, kind in zip(grid, semantics, strict=True)
     )
     return tuple(jnp.array(order, jnp.int32) for order in orders)
 
 
-def _is_parallel(semantics: Any) -> bool:
+def _is_parallel(semantics: object) -> bool:
     return getattr(semantics, "value", semantics) == "parallel"
 
 
-def _other_order(deck: np.random.Generator, size: int) -> np.ndarray[Any, Any]:
+def _other_order(deck: np.random.Generator, size: int) -> np.ndarray:
     usual = np.arange(size)
     order = deck.permutation(size)
     while size > 1 and np.array_equal(order, usual):
@@ -88,13 +91,14 @@ class _Runner:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._compiled: dict[int, tuple[Any, Any]] = {}  # the jaxpr is kept, so that its id is
+        # By the jaxpr's id, which stays its own as long as the jaxpr is kept.
+        self._compiled: dict[int, tuple[core.Jaxpr, jax.stages.Compiled]] = {}
 
-    def __call__(self, jaxpr: Any, consts: Any, *args: Any) -> None:
+    def __call__(self, jaxpr: core.Jaxpr, consts: Sequence[ArrayLike], *args: ArrayLike) -> None:
         with self._lock:
             if id(jaxpr) not in self._compiled:
 
-                def program(consts: Any, *args: Any) -> None:
+                def program(consts: Sequence[ArrayLike], *args: ArrayLike) -> None:
                     core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, consts))(*args)
 
                 compiled = jax.jit(program).lower(consts, *args).compile()

@@ -15,8 +15,8 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu.megablox.gmm import gmm
 
 from grader.kernels import block_positions, running
-from grader.kernels.known import computed
-from grader.kernels.onchip import Kernel, for_chip, kernels_of
+from grader.kernels.known_values import computed
+from grader.kernels.lowering import Kernel, for_chip, kernels_of
 from grader.model import Mode
 from tests.support.launches import copies, on_v5e, shape
 
@@ -62,8 +62,8 @@ def tables(function: Function, *args: Any) -> list[list[int] | None]:
 
 
 def starts(kernel: Kernel, operand: int) -> Any:
-    found = kernel.blocks().starts[operand]
-    return None if found is None else found.tolist()
+    steps = kernel.block_positions().starts[operand]
+    return None if steps is None else steps.tolist()
 
 
 # ---- values ----
@@ -194,14 +194,16 @@ def test_no_kernel_is_run_for_a_value() -> None:
 
 
 def test_the_host_does_not_pretend_to_be_a_tpu() -> None:
-    def device(x: Any) -> Any:
-        seen.append(jax.sharding.get_abstract_mesh().abstract_device)
-        return x
+    def device(x: Any) -> list[Any]:
+        devices.append(jax.sharding.get_abstract_mesh().abstract_device)
+        return [x]
 
-    seen: list[Any] = []
+    devices: list[Any] = []
     with for_chip("TPU v5 lite", 1):
-        assert computed(device, TABLE).tolist() == [3, 1, 0, 2]
-    assert seen == [None]
+        results = computed(device, TABLE)
+    assert results
+    assert results[0].tolist() == [3, 1, 0, 2]
+    assert devices == [None]
 
 
 def test_what_the_host_can_not_compute_is_not_known() -> None:
@@ -253,16 +255,16 @@ def test_blocks_start_where_the_table_says() -> None:
     assert starts(kernel, 0) is None
     assert starts(kernel, 1) == [[24, 0], [8, 0], [0, 0], [16, 0]]
     assert starts(kernel, 2) == [[0, 0], [8, 0], [16, 0], [24, 0]]
-    assert kernel.blocks().unknown == ("", "", "")
-    assert kernel.blocks().grid == (4,)
+    assert kernel.block_positions().unknown == ("", "", "")
+    assert kernel.block_positions().grid == (4,)
 
 
 def test_a_table_that_is_not_known_hides_only_its_readers_blocks() -> None:
-    found = on_v5e(gathered, shape("int32", 4), X).blocks()
-    assert found.starts[1] is None
-    assert "scalar prefetch" in found.unknown[1]
-    assert found.starts[2] is not None
-    assert found.unknown[2] == ""
+    positions = on_v5e(gathered, shape("int32", 4), X).block_positions()
+    assert positions.starts[1] is None
+    assert "scalar prefetch" in positions.unknown[1]
+    assert positions.starts[2] is not None
+    assert positions.unknown[2] == ""
 
 
 def test_a_table_that_no_map_looks_at_hides_nothing() -> None:
@@ -278,9 +280,9 @@ def test_the_size_of_a_dynamic_grid(rows: int) -> None:
 
     kernel = on_v5e(launch, np.int32(2 * rows), X)
     assert kernel.call.grid == (None,)
-    assert kernel.blocks().grid == (max(rows, 0),)
+    assert kernel.block_positions().grid == (max(rows, 0),)
     assert starts(kernel, 0) == [[8 * i, 0] for i in range(rows)]
-    hidden = on_v5e(launch, shape("int32"), X).blocks()
+    hidden = on_v5e(launch, shape("int32"), X).block_positions()
     assert hidden.grid == (None,)
     assert hidden.starts == (None, None)
     assert "size of the grid is not known" in hidden.unknown[0]
@@ -299,10 +301,10 @@ def test_units_of_block_sizes() -> None:
 
 def test_starts_are_int32_in_the_order_of_the_steps() -> None:
     spec = pl.BlockSpec((8, 128), lambda i, j: (j, i))
-    found = on_v5e(*copies("float32", (16, 384), spec, grid=(3, 2))).blocks().starts[0]
-    assert found is not None
-    assert found.dtype == np.int32
-    assert found.tolist() == [[8 * j, 128 * i] for i in range(3) for j in range(2)]
+    steps = on_v5e(*copies("float32", (16, 384), spec, grid=(3, 2))).block_positions().starts[0]
+    assert steps is not None
+    assert steps.dtype == np.int32
+    assert steps.tolist() == [[8 * j, 128 * i] for i in range(3) for j in range(2)]
 
 
 def test_a_kernel_without_a_grid_has_one_step() -> None:
@@ -312,21 +314,22 @@ def test_a_kernel_without_a_grid_has_one_step() -> None:
 
 def test_too_many_steps_are_a_reason() -> None:
     kernel = on_v5e(*copies("float32", (32, 128), ROWS, grid=(4,)))
-    found = block_positions.blocks_of(kernel.equation, (), most=3)
-    assert found.starts == (None, None)
-    assert found.unknown[0] == "the grid has 4 steps, and 3 are the most that are looked at"
+    positions = block_positions.positions_of(kernel.equation, (), most=3)
+    assert positions.starts == (None, None)
+    assert positions.unknown[0] == "the grid has 4 steps, and at most 3 are looked at"
     large = copies(
         "float32", (32, 128), pl.BlockSpec((8, 128), lambda i: (i % 4, 0)), grid=(1 << 22,)
     )
-    assert "4,194,304 steps" in on_v5e(*large).blocks().unknown[0]
+    assert "4,194,304 steps" in on_v5e(*large).block_positions().unknown[0]
 
 
 def test_blocks_that_are_cut_at_run_time_are_a_reason() -> None:
     spec = pl.BlockSpec((pl.BoundedSlice(8), 128), lambda i: (pl.ds(8 * i, 8), 0))
-    found = on_v5e(*copies("float32", (32, 128), spec, ROWS, grid=(4,))).blocks()
-    assert found.starts[0] is None
-    assert found.unknown[0] == "blocks of the kind pl.BoundedSlice are cut where the kernel runs"
-    assert found.starts[1] is not None
+    positions = on_v5e(*copies("float32", (32, 128), spec, ROWS, grid=(4,))).block_positions()
+    assert positions.starts[0] is None
+    cut = "blocks of the kind pl.BoundedSlice are cut where the kernel runs"
+    assert positions.unknown[0] == cut
+    assert positions.starts[1] is not None
 
 
 def test_buffers_are_the_specs() -> None:
@@ -356,11 +359,11 @@ def test_the_group_metadata_of_megablox() -> None:
         shape("bfloat16", 4, 256, 512),
         np.array([100, 300, 500, 124], np.int32),
     )
-    found = kernel.blocks()
-    assert found.grid == (4, 11, 2)
+    positions = kernel.block_positions()
+    assert positions.grid == (4, 11, 2)
     groups = [0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3]
     tiles = [0, 0, 1, 2, 3, 3, 4, 5, 6, 7, 7]
-    lhs, rhs, out = (at for at in found.starts if at is not None)
+    lhs, rhs, out = (at for at in positions.starts if at is not None)
     steps = [(n, t, k) for n in range(4) for t in range(11) for k in range(2)]
     assert lhs.tolist() == [[128 * tiles[t], 128 * k] for n, t, k in steps]
     assert rhs.tolist() == [[groups[t], 128 * k, 128 * n] for n, t, k in steps]

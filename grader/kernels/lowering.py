@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
+from jax.extend import core
 from jax.sharding import AbstractDevice, AbstractMesh
 
-from grader.kernels.around import Reader
-from grader.kernels.block_positions import Blocks, blocks_of
+from grader.kernels.block_positions import BlockPositions, positions_of
 from grader.kernels.calls import kernel_call
-from grader.kernels.known import known_values
-from grader.kernels.mosaic_errors import refusal
-from grader.kernels.tables import Read, reads_of
+from grader.kernels.jaxprs import array_struct
+from grader.kernels.known_values import known_values
+from grader.kernels.mosaic_errors import not_lowered
+from grader.kernels.outside_kernels import OutsideReader
+from grader.kernels.prefetch_reads import PrefetchRead, prefetch_reads
 from grader.model import KernelCall, Role
 
 
@@ -42,28 +43,28 @@ class Kernel:
     """
 
     call: KernelCall
-    function: Callable[..., Any]
+    function: Callable[..., Sequence[jax.Array]]
     arguments: tuple[jax.ShapeDtypeStruct, ...]
-    values: tuple[np.ndarray[Any, Any] | None, ...]
-    equation: Any
+    values: tuple[np.ndarray | None, ...]
+    equation: core.JaxprEqn
 
-    def blocks(self) -> Blocks:
+    def block_positions(self) -> BlockPositions:
         """The concrete grid, and where each operand's block starts on each of its steps."""
-        return blocks_of(self.equation, self.values)
+        return positions_of(self.equation, self.values)
 
     @property
-    def tables(self) -> tuple[np.ndarray[Any, Any] | None, ...]:
+    def tables(self) -> tuple[np.ndarray | None, ...]:
         """The contents of the scalar-prefetch operands, as far as known."""
         sizes = self.call.grid.count(None)
         return self.values[sizes : sizes + len(self.call.role(Role.PREFETCH))]
 
-    def reads(self, grid: Sequence[int], most: int) -> tuple[Read, ...]:
+    def prefetch_reads(self, grid: Sequence[int], most: int) -> tuple[PrefetchRead, ...]:
         """Which cells of the tables the index maps read on the grid's first `most` steps."""
-        return reads_of(self.equation, grid, self.tables, most)
+        return prefetch_reads(self.equation, grid, self.tables, most)
 
 
 def kernels_of(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> tuple[Kernel, ...]:
     """The kernels that `function(*args, **kwargs)` launches, in program order.
 
@@ -71,27 +72,27 @@ def kernels_of(
     `for_chip`. Raises what tracing raises.
     """
     traced = jax.jit(lambda *arrays: function(*arrays, **kwargs)).trace(*args)
-    reader = Reader()
+    reader = OutsideReader()
     closed = traced.jaxpr
     reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
     values = known_values(closed, jax.tree.leaves(args))
-    return tuple(map(_kernel, reader.equations, values))
+    return tuple(map(_kernel, reader.pallas_calls, values))
 
 
-def _kernel(eqn: Any, known: Sequence[np.ndarray[Any, Any] | None]) -> Kernel:
-    def kernel(*arrays: Any) -> Any:
-        return eqn.primitive.bind(*arrays, **eqn.params)
+def _kernel(pallas_call: core.JaxprEqn, known: Sequence[np.ndarray | None]) -> Kernel:
+    def kernel(*arrays: jax.Array) -> Sequence[jax.Array]:
+        return pallas_call.primitive.bind(*arrays, **pallas_call.params)
 
-    arguments = tuple(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars)
+    arguments = tuple(map(array_struct, pallas_call.invars))
     values = (*known, *[None] * (len(arguments) - len(known)))
-    return Kernel(kernel_call(eqn), kernel, arguments, values, eqn)
+    return Kernel(kernel_call(pallas_call), kernel, arguments, values, pallas_call)
 
 
-def lower(kernel: Kernel) -> Any:
+def lower(kernel: Kernel) -> jax.stages.Lowered:
     """Lower one kernel through Mosaic, within `for_chip`. Raises NotLowered."""
     try:
         return jax.jit(kernel.function).trace(*kernel.arguments).lower(lowering_platforms=("tpu",))
     except Exception as error:
-        refused = refusal(error, kernel.equation)
+        refused = not_lowered(error, kernel.equation)
         refused.call = kernel.call
         raise refused from error

@@ -1,0 +1,53 @@
+"""The operations around the kernels of a trace, and which values a kernel had a hand in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jax.extend import core
+
+from grader.kernels.jaxprs import Atom, inner_jaxprs
+
+KERNELS = ("pallas_call", "core_map", "mpmd_map")
+_WRAPPERS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
+
+
+class OutsideReader:
+    """Walks a jaxpr outside of kernels; gathers kernels and other operations in program order."""
+
+    def __init__(self) -> None:
+        self.pallas_calls: list[core.JaxprEqn] = []
+        self.outside: list[str] = []
+
+    def read(self, jaxpr: core.Jaxpr, tainted: Sequence[bool]) -> list[bool]:
+        """Which results depend on a kernel, given which inputs do."""
+        from_kernel = {id(var): flag for var, flag in zip(jaxpr.invars, tainted, strict=True)}
+
+        def depends(var: Atom) -> bool:
+            return from_kernel.get(id(var), False)
+
+        for eqn in jaxpr.eqns:
+            results = self._equation(eqn, [depends(var) for var in eqn.invars])
+            from_kernel.update((id(var), f) for var, f in zip(eqn.outvars, results, strict=True))
+        return [depends(var) for var in jaxpr.outvars]
+
+    def _equation(self, eqn: core.JaxprEqn, tainted: list[bool]) -> list[bool]:
+        name = eqn.primitive.name
+        count = len(eqn.outvars)
+        if name in KERNELS:
+            if name == "pallas_call":
+                self.pallas_calls.append(eqn)
+            return [True] * count
+        inner = inner_jaxprs(eqn)
+        if name not in _WRAPPERS or not inner:
+            self.outside.append(name)
+        results = [False if inner else any(tainted)] * count
+        for jaxpr in inner:
+            # A cond's first operand chooses the branch; the rest line up with each branch's.
+            aligned = tainted[len(tainted) - len(jaxpr.invars) :]
+            if len(aligned) != len(jaxpr.invars):
+                aligned = [any(tainted)] * len(jaxpr.invars)
+            branch = self.read(jaxpr, aligned)
+            branch = branch if len(branch) == count else [any(branch)] * count
+            results = [before or now for before, now in zip(results, branch, strict=True)]
+        return results
