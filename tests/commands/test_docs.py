@@ -49,18 +49,35 @@ def mentioned(text: str) -> set[str]:
 # ---- commands, options, keys ----
 
 
+def options_of(command: str) -> set[str]:
+    """The long options of a `kata` command."""
+    parser = argparse.ArgumentParser()
+    cli.command(command).arguments(parser)
+    return option_names(parser)
+
+
+def named(section: str) -> set[str]:
+    """The `kata` commands that a section has in code."""
+    commands = (re.match(r"kata (\w+)", words) for words in code(section))
+    return {command[1] for command in commands if command} & set(cli.COMMANDS)
+
+
+SECTIONS = re.split(r"^## ", COMMANDS, flags=re.MULTILINE)
+KATA_SECTIONS = [section for section in SECTIONS if named(section)]
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_is_listed_with_its_options(name: str) -> None:
-    sections = [
-        section
-        for section in re.split(r"^## ", COMMANDS, flags=re.MULTILINE)
-        if any(re.match(rf"kata {name}\b", words) for words in code(section))
-    ]
+    sections = [section for section in SECTIONS if name in named(section)]
     assert sections, f"docs/commands.md has no `kata {name}`"
-    parser = argparse.ArgumentParser()
-    cli.command(name).arguments(parser)
-    missing = option_names(parser) - mentioned("".join(sections))
+    missing = options_of(name) - mentioned("".join(sections))
     assert not missing, f"docs/commands.md: kata {name} has {missing}"
+
+
+@pytest.mark.parametrize("section", KATA_SECTIONS, ids=lambda section: section.partition("\n")[0])
+def test_no_option_is_listed_that_there_is_not(section: str) -> None:
+    taken = {option for command in named(section) for option in options_of(command)}
+    assert mentioned(section) <= taken | option_names(cli.parser_for([])) | {"--help"}
 
 
 def test_the_options_of_kata_itself_are_listed() -> None:
