@@ -135,7 +135,7 @@ def read_ledger(root: Path) -> Ledger:
 
 
 def append_passes(root: Path, passes: Iterable[Pass]) -> None:
-    """Add a line for each pass, all in one write. Raises OSError.
+    """Add a line for each pass, or none of them. Raises OSError.
 
     The first pass makes the file; a last line without a line end, as an editor may leave it, gets
     one.
@@ -145,6 +145,19 @@ def append_passes(root: Path, passes: Iterable[Pass]) -> None:
         size = os.fstat(file).st_size
         line_end = "\n" if size and os.pread(file, 1, size - 1) != b"\n" else ""
         text = (line_end if size else HEADER) + "".join(f"{line}\n" for line in passes)
-        os.write(file, text.encode())
+        _write(file, text.encode(), size)
     finally:
         os.close(file)
+
+
+def _write(file: int, text: bytes, size: int) -> None:
+    """Write all of a text at the end of a file of that size, or nothing."""
+    written = 0
+    try:
+        while written < len(text):
+            # A disk that fills up takes a part first, without an error.
+            written += os.write(file, text[written:])
+    except OSError:
+        if os.fstat(file).st_size == size + written:  # else somebody else has appended
+            os.ftruncate(file, size)
+        raise

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import errno
+import os
+import resource
 import string
 from pathlib import Path
 
@@ -167,6 +170,40 @@ def test_a_ledger_that_cannot_be_read_is_empty_and_says_so(root: Path) -> None:
     assert ledger.warnings == (f"{LEDGER} cannot be read: Is a directory",)
     with pytest.raises(OSError, match="directory"):
         append_passes(root, [ONE])
+
+
+def test_a_disk_that_is_full_leaves_the_ledger_as_it_was(root: Path) -> None:
+    """The system writes what has room, without an error; only the next write fails."""
+    append_passes(root, [ONE])
+    before = (root / LEDGER).read_bytes()
+    others = [dataclasses.replace(ONE, blob=blob_id(bytes([n]))) for n in range(30)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 1000, hard))
+        with pytest.raises(OSError, match="File too large"):
+            append_passes(root, others)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (root / LEDGER).read_bytes() == before
+    append_passes(root, others)
+    assert read(root) == Ledger((ONE, *others))
+
+
+def test_what_another_process_has_appended_meanwhile_stays(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int, text: bytes) -> int:
+        if text.startswith(b"#"):
+            return write(file, text[:10])
+        with (root / LEDGER).open("a") as theirs:
+            theirs.write("theirs")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write = os.write
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        append_passes(root, [ONE])
+    assert (root / LEDGER).read_text().endswith("theirs")
 
 
 def test_git_keeps_the_lines_of_both_branches(clone: Clone) -> None:
