@@ -186,7 +186,7 @@ def test_a_disk_that_is_full_leaves_the_ledger_as_it_was(root: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (root / LEDGER).read_bytes() == before
     append_passes(root, others)
-    assert read(root) == Ledger((ONE, *others))
+    assert read_ledger(root) == Ledger((ONE, *others))
 
 
 def test_what_another_process_has_appended_meanwhile_stays(
