@@ -1,17 +1,25 @@
-"""Two things that the strict interpreter does slowly, done faster; its findings stay the same.
+"""Four things that the strict interpreter does slowly, done faster; its findings stay the same.
 
-It compiles the same program once for each of two simulated cores, and into every kernel with
-"parallel" grid dimensions it compiles a random number generator and a sort, to shuffle their steps.
-It also compiles everything again for each new seed, however small the program is. Together these
-take more than half of the time of a small kernel.
+- It compiles the same program once for each of two simulated cores.
+- Into every kernel with "parallel" grid dimensions it compiles a random number generator and a
+  sort, to shuffle their steps; and whatever jax has compiled under one seed it compiles again under
+  another, small as it may be. Together these take more than half of the time of a small kernel.
+- It puts the arguments of every memory operation on a device, to fetch them from there at once:
+  half of the time of an operation.
+- For each kernel jax imports the interpreter of GPU kernels, a quarter of a second of CPU time, to
+  see that it is not needed; where the import fails, it is tried again for the next kernel.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +30,9 @@ from jax.typing import ArrayLike
 
 _Grid = tuple[int | jax.Array, ...]
 
+INTERPRETER = "jax._src.pallas.mosaic.interpret."
+FOR_GPUS = "jax._src.pallas.mosaic_gpu.interpret.interpret_pallas_call"
+
 
 @contextlib.contextmanager
 def faster_interpreter(seed: int) -> Iterator[int | None]:
@@ -31,6 +42,7 @@ def faster_interpreter(seed: int) -> Iterator[int | None]:
     Where jax keeps the replaced functions elsewhere, the interpreter is as slow as it was.
     """
     try:
+        from jax._src import callback
         from jax._src.pallas.mosaic.interpret import interpret_pallas_call, thread_map
     except ImportError:
         yield seed
@@ -39,7 +51,11 @@ def faster_interpreter(seed: int) -> Iterator[int | None]:
     def order(grid: _Grid, params: pltpu.CompilerParams, _: int | None) -> tuple[jax.Array, ...]:
         return shuffled(grid, params, seed)
 
+    usual: Any = getattr(callback, "io_callback_impl", None)
+    called = functools.partial(_called, usual, logging.getLogger(callback.__name__))
     with (
+        _not_imported(FOR_GPUS),
+        _replaced(callback, "io_callback_impl", called),
         _replaced(thread_map, "_run_jaxpr", _Runner()),
         _replaced(interpret_pallas_call, "_get_randomized_grid_coordinates", order) as shuffles,
     ):
@@ -58,6 +74,39 @@ def _replaced(module: ModuleType, name: str, by: object) -> Iterator[bool]:
         yield True
     finally:
         setattr(module, name, original)
+
+
+@contextlib.contextmanager
+def _not_imported(module: str) -> Iterator[None]:
+    """Let the import of a module fail at once, unless it has been imported before."""
+    if module in sys.modules:
+        yield
+        return
+    blocked: Any = None  # what makes an import fail
+    sys.modules[module] = blocked
+    try:
+        yield
+    finally:
+        sys.modules.pop(module, None)
+
+
+def _called(
+    usual: Callable[..., Any], log: logging.Logger, *args: Any, callback: Any, **params: Any
+) -> Any:
+    """What a host callback returns; one of the interpreter's is given numpy arrays.
+
+    These are copies: XLA uses the memory of its own again. What is raised is logged, as jax does.
+    """
+    function = callback.callback_func
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not str(getattr(function, "__module__", "")).startswith(INTERPRETER):
+        return usual(*args, callback=callback, **params)
+    try:
+        return jax.tree.map(np.asarray, callback(*map(np.array, args)))
+    except BaseException:
+        log.exception("a callback of the interpreter failed")
+        raise
 
 
 def shuffled(grid: _Grid, params: pltpu.CompilerParams, seed: int) -> tuple[jax.Array, ...]:

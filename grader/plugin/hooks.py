@@ -11,9 +11,9 @@ import pytest
 from grader.exercise import catalog
 from grader.model import Check, Finding, Grade, State
 from grader.plugin.items import GRADE, NEXT, SECONDS, KataCase, KataFile
+from grader.plugin.options import SEED
 from grader.plugin.reporter import ATTRIBUTE
 from grader.plugin.session import SESSION
-from grader.plugin.start import SEED
 from grader.report.jsonfile import properties
 from grader.sandbox import devices
 from grader.tools import codec

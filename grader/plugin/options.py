@@ -10,6 +10,7 @@ from grader.sandbox import devices
 from grader.tpu.chips import CHIPS, DEFAULT
 
 ALL = "all"
+SEED = "kata_seed"  # by which an xdist worker is given its controller's
 
 
 def chips(asked: str) -> tuple[str, ...]:

@@ -19,8 +19,6 @@ from grader.plugin import options
 from grader.sandbox import devices
 from grader.sandbox.launcher import Launcher
 
-SEED = "kata_seed"
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     options.add(parser)
@@ -29,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     worker_input: dict[str, Any] = getattr(config, "workerinput", {})
     given = config.option
-    seed = worker_input.get(SEED, given.kata_seed)
+    seed = worker_input.get(options.SEED, given.kata_seed)
     try:
         device = devices.choose(given.kata_mode, devices.probe(os.environ))
     except ValueError as error:

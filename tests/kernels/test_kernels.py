@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src import callback
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from grader.kernels import TracedLaunch, longest_sum, running
-from grader.kernels.faster_interpreter import shuffled
+from grader.kernels.faster_interpreter import FOR_GPUS, shuffled
 from grader.model import ArrayType, KernelCall, Mode, Operand, Role, Touch, Trace
 from grader.sandbox.problems import CALLBACK_LOGGER
 
@@ -534,6 +537,43 @@ def test_no_seed_leaves_parallel_steps_in_their_order() -> None:
         assert sorted(five.tolist()) == [0, 1, 2, 3, 4] != five.tolist()
         assert none.size == 0
     assert shuffled((1, 1, 1), params, 0)[0].tolist() == [0]
+
+
+def test_only_callbacks_of_the_interpreter_are_called_without_jax(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A callback of the launch's own gets what jax gives it: arrays on a device."""
+    by_jax: list[Any] = []
+    usual = callback.io_callback_impl
+
+    def called(*args: Any, callback: Any, **params: Any) -> Any:
+        by_jax.append(callback.callback_func)
+        return usual(*args, callback=callback, **params)
+
+    def own(x: Any) -> Values:
+        assert isinstance(x, jax.Array)
+        return np.asarray(x)
+
+    def launched(x: Any) -> Any:
+        aval = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return launch()(jax.experimental.io_callback(own, aval, x))
+
+    monkeypatch.setattr(callback, "io_callback_impl", called)
+    np.testing.assert_array_equal(run(launched), 2 * X)
+    assert by_jax == [own]
+
+
+def test_the_interpreter_of_gpu_kernels_is_not_imported() -> None:
+    """It takes a quarter of a second, in every process; afterwards whoever wants it can have it."""
+    blocked = []
+
+    def looked(x: Any) -> Any:
+        blocked.append(sys.modules[FOR_GPUS])
+        return launch()(x)
+
+    run(looked)
+    assert blocked == [None]
+    assert FOR_GPUS not in sys.modules
 
 
 def test_memory_that_nothing_has_written() -> None:

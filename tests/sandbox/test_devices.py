@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from grader.model import Device, Mode
+from grader.sandbox import devices
 from grader.sandbox.devices import (
     AUTO,
     GOOGLE,
     MODES,
+    QUICK_TO_COMPILE,
     Hardware,
     ModeError,
     choose,
@@ -133,6 +135,19 @@ def test_interpreted_cases_round_as_they_say(mode: Mode) -> None:
     flags = environment(Device("cpu", mode, ""), {})["XLA_FLAGS"].split()
     assert "--xla_allow_excess_precision=false" in flags
     assert "--xla_backend_optimization_level=0" in flags
+
+
+@pytest.mark.parametrize(
+    ("jaxlib", "known"),
+    [("0.10.2", True), ("0.11.0", True), ("0.11.2", False), ("0.12.0.1", False), (None, False)],
+)
+def test_flags_that_xla_may_not_know_are_passed_to_versions_that_do(
+    monkeypatch: pytest.MonkeyPatch, jaxlib: str | None, known: bool
+) -> None:
+    """One that it does not know ends the process."""
+    monkeypatch.setattr(devices, "versions", lambda: {"jaxlib": jaxlib})
+    flags = environment(choose(AUTO, NOTHING), {})["XLA_FLAGS"]
+    assert (QUICK_TO_COMPILE in flags) is known
 
 
 def test_flags_of_the_users_own_come_last_and_win() -> None:
