@@ -37,10 +37,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @each
 def test_stub_is_todo(exercise: Kata, grader: Grader, tmp_path: Path) -> None:
     stub = with_text(exercise, tmp_path, exercise.shipped())
-    assert stub.untouched()
+    assert stub.untouched(), f"{exercise.path.name}: its stub counts as edited"
     grade = grader.grade(stub, draw(stub.id, stub.key, FIRST_SEED)[0], 60)
     # The given code of a debugging kata runs, and has to be wrong.
-    assert grade.state is (State.FAILED if exercise.key.debugging else State.TODO)
+    wanted = State.FAILED if exercise.key.debugging else State.TODO
+    told = grade.finding.message if grade.finding else "no finding"
+    assert grade.state is wanted, f"the stub is {grade.state.value}, not {wanted.value}: {told}"
 
 
 @each
@@ -52,15 +54,15 @@ def test_solution_earns_every_star(
     for case in draw(solved.id, solved.key, seed):
         grade = grader.grade(solved, case, 60)
         assert grade.finding is None, f"{case}: {grade.finding}"
-        assert grade.stars == MOST_STARS
+        assert grade.stars == MOST_STARS, f"{case}: the solution earns {grade.stars} stars"
         if not solved.key.kernel:
-            assert grade.cost is None
+            assert grade.cost is None, f"{case}: kernel = false, but there is a kernel's cost"
             continue
         assert grade.unchecked == compiler.why_not()
         if not grade.unchecked:  # with the compiler there is a time, and it is par's own
-            assert grade.cost
-            assert grade.cost.cycles
-            assert grade.cost.cycles == grade.cost.par_cycles
+            assert grade.cost, f"{case}: nothing is known of what the solution costs"
+            assert grade.cost.cycles, f"{case}: the solution has no predicted time"
+            assert grade.cost.cycles == grade.cost.par_cycles, f"{case}: par is not the solution"
 
 
 def mistaken(exercise: Kata, mistake: Mistake) -> str:
@@ -68,7 +70,9 @@ def mistaken(exercise: Kata, mistake: Mistake) -> str:
     text = exercise.solution.read_text()
     lines = text.splitlines(keepends=True)
     parts = ["".join(lines[region.begin : region.end - 1]) for region in regions(text)]
-    assert sum(part.count(mistake.old) for part in parts) == 1, "old: exactly once in the regions"
+    count = sum(part.count(mistake.old) for part in parts)
+    file = f"{exercise.key_path.name}, mistake {mistake.title!r}"
+    assert count == 1, f"{file}: old stands {count} times in the solution's regions, not once"
     part = next(part for part in parts if mistake.old in part)
     return text.replace(part, part.replace(mistake.old, mistake.new))
 
@@ -101,7 +105,13 @@ def test_mistake_is_rejected(
             assert grade.state is (State.PASSED if solved else State.FAILED)
             assert grade.stars == 2 if slow else grade.stars < 2
             return
-    pytest.fail("\n\n".join(heard) or "the mistake passes every hidden case")
+    wanted = f"{exercise.key_path.name}: {mistake.title!r} is not caught by {mistake.caught.value}"
+    wanted = f"{wanted} with the words {mistake.says!r}"
+    pytest.fail(
+        f"{wanted}, but is told:\n\n" + "\n\n".join(heard)
+        if heard
+        else f"{wanted}: it passes every hidden case"
+    )
 
 
 @each
@@ -114,22 +124,27 @@ def test_file_equals_its_blanked_solution(exercise: Kata) -> None:
 @each
 def test_key_holds_hints_and_mistakes(exercise: Kata) -> None:
     key = exercise.key
-    assert len(set(key.hints)) == len(key.hints)
-    assert len(key.mistakes) >= 3
-    assert len({mistake.title for mistake in key.mistakes}) == len(key.mistakes)
-    assert len(key.concept) <= 60
+    file = exercise.key_path.name
+    titles = [mistake.title for mistake in key.mistakes]
+    assert len(set(key.hints)) == len(key.hints), f"{file}: two hints are the same"
+    assert len(titles) >= 3, f"{file}: {len(titles)} mistakes, at least 3 are needed"
+    assert len(set(titles)) == len(titles), f"{file}: two mistakes have the same title"
+    assert len(key.concept) <= 60, f"{file}: concept has {len(key.concept)} characters, at most 60"
 
 
 @each
 def test_docstring_teaches(exercise: Kata) -> None:
     docstring = ast.get_docstring(ast.parse(exercise.solution.read_text()), clean=False)
-    assert docstring
+    file = exercise.solution.name
+    assert docstring, f"{file} has no docstring"
     lines = docstring.splitlines()
-    assert 20 <= len(lines) <= 60, f"{len(lines)} lines"
-    assert [line for line in lines if line in SECTIONS] == list(SECTIONS)
-    assert f"pytest -k {exercise.name}" in docstring
-    assert f"kata hint {exercise.name}" in docstring
-    assert max(map(len, lines)) <= 100
+    assert 20 <= len(lines) <= 60, f"{file}: a docstring of {len(lines)} lines, not 20 to 60"
+    headings = [line for line in lines if line in SECTIONS]
+    assert headings == list(SECTIONS), f"{file}: sections {headings}, not {list(SECTIONS)}"
+    for command in (f"pytest -k {exercise.name}", f"kata hint {exercise.name}"):
+        assert command in docstring, f"{file}: the docstring does not say {command!r}"
+    longest = max(map(len, lines))
+    assert longest <= 100, f"{file}: a line of {longest} characters in the docstring, at most 100"
 
 
 @each
@@ -139,7 +154,7 @@ def test_docstring_and_hints_do_not_spoil(exercise: Kata) -> None:
     docstring = ast.get_docstring(ast.parse(text)) or ""
     code = [line.strip() for region in regions(text) for line in region.body.splitlines()]
     spoiled = [line for line in code if len(line) > 40 and line in docstring]
-    assert not spoiled
+    assert not spoiled, f"{exercise.solution.name}: the docstring gives away {spoiled[0]!r}"
 
 
 @each
@@ -147,7 +162,9 @@ def test_file_names_what_it_should(exercise: Kata) -> None:
     """The parts that the grader and the reader expect, and no import beyond the three."""
     tree = ast.parse(exercise.shipped())
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assert {f"{exercise.name}_spec", exercise.name, exercise.test} <= functions
+    file = exercise.solution.name
+    lacking = {f"{exercise.name}_spec", exercise.name, exercise.test} - functions
+    assert not lacking, f"{file} defines no {', '.join(sorted(lacking))}"
     imported = {
         name.split(".")[0]
         for node in ast.walk(tree)
@@ -158,19 +175,21 @@ def test_file_names_what_it_should(exercise: Kata) -> None:
             else [a.name for a in node.names]
         )
     }
-    assert imported <= {"jax", "jaxtyping", "beartype"}
-    assert "interpret" not in {n.arg for n in ast.walk(tree) if isinstance(n, ast.keyword)}
+    strange = imported - {"jax", "jaxtyping", "beartype"}
+    assert not strange, f"{file} imports {', '.join(sorted(strange))}"
+    keywords = {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
+    assert "interpret" not in keywords, f"{file} says interpret=, which the grader chooses"
 
 
 def test_numbers_have_no_gaps() -> None:
     for track in {kata.track for kata in EVERY}:
         numbers = [int(kata.number) for kata in EVERY if kata.track == track]
-        assert numbers == list(range(1, len(numbers) + 1))
+        assert numbers == list(range(1, len(numbers) + 1)), f"{track} has the numbers {numbers}"
 
 
 def test_every_key_names_a_solution() -> None:
     for file in (ROOT / "solutions").glob("*/*.toml"):
-        assert file.with_suffix(".py").exists(), file
+        assert file.with_suffix(".py").exists(), f"{file.name} has no solution beside it"
         keys.load(file)
 
 
