@@ -1,4 +1,25 @@
 """The rungs of the ladder, one module each: `check(evidence) -> Finding | None`.
 
 A check asks one question of what was observed. It raises nothing, prints nothing, runs nothing.
+
+The rungs, from the lowest to the highest:
+
+runs          does it import, trace and finish?
+contract      does it return the shapes and dtypes that it is annotated with?
+pallas_used   is the work inside a pallas_call?
+values        is every element right?
+block_shapes  does a TPU take the blocks?
+lowers        does Mosaic lower the kernel?
+compiles      does the TPU's compiler take it, and does it fit into VMEM?
+cost          does it take about as many HBM bytes and cycles as par?
+
+What they share:
+
+evidence      what a check is given
+compare       a result beside its expected values
+diagnoses     what a wrong result looks like
+interpreter   what the TPU interpreter raises or prints
+advice        what to try, by what an exception says
+outcome       how far a launch came on its way to a chip, for `kata cost` and `kata view`
+prose         small pieces of text
 """

@@ -1,4 +1,4 @@
-"""One result beside what it must be: tolerance, wrong elements, wrong blocks."""
+"""One result beside its expected values: tolerance, wrong elements, wrong blocks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Index = tuple[int, ...]
 
 #: Half the distance from 1 to the next number: the largest relative error of one rounding.
 ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-53}
-SUM_FACTOR = 16  # for the order of a sum, and for exp, tanh and the like being a few bits off
+SUM_FACTOR = 16  # for the order of a sum, and for exp or tanh being a few bits off
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What is known of the sums behind a result: terms of the longest, dtype of their operands."""
+    """What is known about the sums behind a result: the longest one's terms, operands' dtype."""
 
     terms: int = 1
     operands: str = "float32"
@@ -36,11 +36,11 @@ def tolerance(
 ) -> Floats:
     """The largest error that rounding explains, for each element. Zero for integers and bools.
 
-    Three terms. The result was rounded to its own dtype so often: relative to each element. The sum
-    behind it was accumulated in float32: its error grows with the square root of the terms,
-    relative to the largest element, since terms may cancel. And its operands were rounded so often,
-    which shows at most like a rounding of the largest element. Accumulating in bfloat16 exceeds
-    this by far, and shall.
+    It has three terms. The result was rounded to its own dtype as often as the key says: relative
+    to each element. The sum behind it was accumulated in float32: its error grows with the square
+    root of the number of terms, relative to the largest element, since terms may cancel. And the
+    operands were rounded as often as the key says, which costs at most a rounding of the largest
+    element. Accumulating in bfloat16 exceeds this by far, as it should.
     """
     if dtype not in ROUNDOFF:
         return np.zeros_like(expected)
@@ -104,7 +104,7 @@ class Comparison:
         return tuple(index for index in self.indices() if self.wrong[self.part(index)].any())
 
     def worst(self) -> Index:
-        """The element that is furthest off; one that is no number where there is one."""
+        """The element that is furthest off; a NaN or infinity where there is one."""
         with np.errstate(invalid="ignore"):
             error = np.abs(self.actual - self.expected)
         error = np.where(np.isfinite(error), error, np.inf)
@@ -115,7 +115,7 @@ class Comparison:
         return tuple(i // b for i, b in zip(element, self.block, strict=True))
 
     def close(self, got: Floats, wanted: Floats, allowed: Floats) -> bool:
-        """Whether `got` could be `wanted` but for rounding."""
+        """Whether `got` equals `wanted` up to rounding."""
         if got.shape != wanted.shape:
             return False
         with np.errstate(invalid="ignore"):
@@ -131,7 +131,7 @@ def compare(
     behind: Sum,
     mode: Mode,
 ) -> Comparison:
-    """Set one result beside its expected values, whose shape it has (rung `contract`)."""
+    """Compare one result with its expected values; rung `contract` made sure of its shape."""
     wanted = in_float64(expected)
     return Comparison(
         name=operand.name if operand else name,

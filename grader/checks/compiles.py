@@ -1,4 +1,4 @@
-"""★★ Does the TPU's own compiler take the kernel, and does it fit into VMEM?"""
+"""★★ Does the TPU's own compiler accept the kernel, and does it fit into VMEM?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
-from grader.checks.advice.libtpu import advice_for
+from grader.checks.advice.libtpu import libtpu_advice
 from grader.checks.evidence import Evidence
 from grader.checks.prose import at, listed, paragraph
 from grader.model import Accident, Check, Finding
@@ -20,20 +20,21 @@ from grader.tpu.vmem import Allocation, Use
 
 
 def check(evidence: Evidence) -> Finding | None:
-    """Look at what the compiler made of every kernel on every chip that was asked for."""
-    own = evidence.way().own
+    """Look at what the compiler made of every kernel for every chip of the session."""
+    own = evidence.on_chips().own
     if isinstance(own, Accident):
         return _accident(own)
     refused = [prediction for prediction in own.predictions if prediction.failure]
-    return finding_for(refused, evidence.file) if refused else None
+    return refused_finding(refused, evidence.file) if refused else None
 
 
-def finding_for(refused: Sequence[Prediction], file: str) -> Finding:
+def refused_finding(refused: Sequence[Prediction], file: str) -> Finding:
     """Explain refusals, at least one. `file` is the learner's, relative to the root."""
     alike: dict[tuple[str, Kind, str], list[Prediction]] = {}
-    for one in refused:
-        failure = _failure(one)
-        alike.setdefault((one.call.name, failure.kind, failure.message), []).append(one)
+    for prediction in refused:
+        failure = _failure(prediction)
+        same = alike.setdefault((prediction.call.name, failure.kind, failure.message), [])
+        same.append(prediction)
     parts = ["The TPU's compiler refuses the kernel."]
     for group in alike.values():
         parts += _explained(group, file)
@@ -46,7 +47,7 @@ def _accident(accident: Accident) -> Finding:
     return Finding(
         Check.COMPILES,
         f"while compiling: {accident.phrase}",
-        f"The process that compiled the kernel for a TPU gave no answer.\n{accident.message}",
+        f"The process that compiled the kernel for a TPU did not answer.\n{accident.message}",
     )
 
 
@@ -63,12 +64,12 @@ def _phrase(group: Sequence[Prediction]) -> str:
     failure = _failure(group[0])
     if failure.kind is Kind.VMEM:
         return (
-            f"needs {bytes_of(failure.wanted)} of VMEM, "
-            f"{bytes_of(failure.limit)} are the limit on {group[0].chip}"
+            f"needs {bytes_of(failure.wanted)} of VMEM; "
+            f"the limit on {group[0].chip} is {bytes_of(failure.limit)}"
         )
     if failure.kind in _MEMORIES:
         return f"needs more {_MEMORIES[failure.kind]} than a {group[0].chip} has"
-    refuse = "refuses" if len({one.chip for one in group}) == 1 else "refuse"
+    refuse = "refuses" if len({prediction.chip for prediction in group}) == 1 else "refuse"
     return f"{_chips(group)} {refuse} it: {failure.message}"
 
 
@@ -89,19 +90,23 @@ def _vmem(group: Sequence[Prediction], failure: Failure) -> Iterator[str]:
     yield paragraph(
         "vmem",
         f"{call.name} needs {bytes_of(failure.wanted)} of VMEM on {_chips(group)}; "
-        f"{bytes_of(failure.limit)} are the limit:\n{_table(failure)}",
+        f"the limit is {bytes_of(failure.limit)}:\n{_table(failure)}",
     )
     if any(a.buffers > 1 for a in failure.allocations):
-        twice = "A block that moves is there twice: the next one comes in while one is in use."
+        twice = (
+            "There are two copies of a block that moves, so that the next block is copied in while "
+            "the kernel uses this one."
+        )
         yield paragraph("why", twice)
     fits = fitting(call, failure.limit, failure.wanted)
     if fits:
         yield paragraph("fits", f"blocks {_blocks(fits)} would fit.")
-    yield paragraph("try", f"{_ways(failure, fits)} {_more(failure, chip.vmem, chip.name)}".strip())
+    advice = f"{_ways(failure, fits)} {_higher_limit(failure, chip.vmem, chip.name)}"
+    yield paragraph("try", advice.strip())
 
 
 def _table(failure: Failure) -> str:
-    """What takes the memory, the largest first, in lines that are indented."""
+    """What takes the memory, the largest first, in indented lines."""
     listed_sizes = sum(a.size for a in failure.allocations)
     rows = [(_called(a), _held(a), a.size) for a in failure.allocations]
     if failure.wanted - listed_sizes > 0.02 * failure.wanted:
@@ -118,7 +123,7 @@ def _called(allocation: Allocation) -> str:
 
 def _held(allocation: Allocation) -> str:
     if allocation.use is Use.SPILL:
-        return "values for which no register was left"
+        return "values that no register was free for"
     shape = re.sub(r",(?=\d)", ", ", allocation.shape)
     return f"{allocation.buffers} × {shape}" if allocation.buffers > 1 else shape
 
@@ -137,21 +142,21 @@ def _shape(block: Block) -> str:
 
 def _ways(failure: Failure, fits: Sequence[Fit]) -> str:
     spilled = sum(a.size for a in failure.allocations if a.use is Use.SPILL)
-    ways = "Smaller blocks, and a grid of more steps." if fits else ""
+    ways = "Use smaller blocks, and a grid with more steps." if fits else ""
     scratch = sum(a.size for a in failure.allocations if a.use is Use.SCRATCH)
     if not fits and scratch > failure.limit / 2:
         ways = "The scratch alone takes most of it: hold less of the problem at a time."
     if spilled > failure.wanted / 10:
-        ways += " Values as large as a whole block find no registers: loop over parts of it."
+        ways += " A value as large as a whole block does not fit into registers: loop over parts."
     return ways.strip()
 
 
-def _more(failure: Failure, vmem: int, chip: str) -> str:
+def _higher_limit(failure: Failure, vmem: int, chip: str) -> str:
     if vmem < 1.5 * failure.limit or failure.wanted > vmem:
         return ""
     return (
-        f"Or ask for more: a {chip} has {bytes_of(vmem)}, and a kernel gets what "
-        f"compiler_params=pltpu.CompilerParams(vmem_limit_bytes=…) says."
+        f"Or ask for more: a {chip} has {bytes_of(vmem)}, and "
+        f"compiler_params=pltpu.CompilerParams(vmem_limit_bytes=…) sets a kernel's limit."
     )
 
 
@@ -159,10 +164,10 @@ def _more(failure: Failure, vmem: int, chip: str) -> str:
 
 _MEMORIES = {Kind.SMEM: "SMEM", Kind.SEMAPHORES: "semaphores", Kind.HBM: "HBM"}
 _ADVICE = {
-    Kind.SMEM: "SMEM is for a few scalars: keep tables in VMEM or HBM, and bring in what a grid "
-    "step needs by a BlockSpec with memory_space=pltpu.SMEM.",
-    Kind.SEMAPHORES: "A semaphore can be waited on over and over: one for each copy that is under "
-    "way at a time is enough.",
+    Kind.SMEM: "SMEM is for a few scalars: keep tables in VMEM or HBM, and let a BlockSpec with "
+    "memory_space=pltpu.SMEM bring in what a grid step needs.",
+    Kind.SEMAPHORES: "A semaphore can be used again after a wait: one for each copy that is in "
+    "flight at the same time is enough.",
     Kind.HBM: "Inputs and outputs together must fit into the chip's main memory: use smaller "
     "arrays.",
 }
@@ -172,21 +177,21 @@ def _memory(group: Sequence[Prediction], failure: Failure) -> Iterator[str]:
     name = _MEMORIES[failure.kind]
     needs = f"{group[0].call.name} needs {bytes_of(failure.wanted)} of {name}"
     yield paragraph("memory", f"{needs} on {_chips(group)}, which has {bytes_of(failure.limit)}.")
-    for one in failure.allocations:
-        yield paragraph("takes", f"{_called(one)} {one.shape}")
+    for allocation in failure.allocations:
+        yield paragraph("takes", f"{_called(allocation)} {allocation.shape}")
     yield paragraph("try", _ADVICE[failure.kind])
 
 
-# ---- what it can't do ----
+# ---- what the compiler can't do ----
 
 
 def _unsupported(group: Sequence[Prediction], failure: Failure, file: str) -> Iterator[str]:
-    advice = advice_for(failure)
-    what = f"in {advice.called}:\n{failure.message}" if advice.called else failure.message
-    yield paragraph("error", f"on {_chips(group)}, {what}\n(the whole text: pytest -vv)")
+    advice = libtpu_advice(failure)
+    error = f"in {advice.called}:\n{failure.message}" if advice.called else failure.message
+    yield paragraph("error", f"on {_chips(group)}, {error}\n(the whole text: pytest -vv)")
     if failure.place:
         own = PurePath(failure.file).parts[-len(PurePath(file).parts) :] == PurePath(file).parts
         yield paragraph("line", at(file if own else failure.file, failure.place))
     if advice.why:
         yield paragraph("why", advice.why)
-    yield paragraph("try", advice.way)
+    yield paragraph("try", advice.remedy)

@@ -8,7 +8,7 @@ from grader.model import ArrayType, Check, Finding
 
 
 def check(evidence: Evidence) -> Finding | None:
-    """Compare the traced results with the spec's, and hear what jaxtyping says of the launch."""
+    """Compare the traced results with the spec's, and look at what jaxtyping says of the launch."""
     observed, reference = evidence.observed, evidence.reference
     if observed.trace is not None:
         results = observed.trace.results
@@ -44,15 +44,15 @@ def _types(results: tuple[ArrayType, ...]) -> str:
     return ", ".join(map(str, results)) or "nothing"
 
 
-def _finding(phrase: str, what: str, evidence: Evidence) -> Finding:
+def _finding(phrase: str, difference: str, evidence: Evidence) -> Finding:
     reference = evidence.reference
     inputs = zip(reference.names, reference.inputs, strict=True)
     parts = [
-        what,
+        difference,
         paragraph("inputs", ", ".join(f"{name}: {array}" for name, array in inputs)),
         paragraph("says", "-> " + ", ".join(reference.annotations)),
     ]
     if evidence.kernel:
-        advice = "Look at out_shape in the pallas_call: it fixes what comes back."
+        advice = "Look at out_shape in the pallas_call: it decides what comes back."
         parts.append(paragraph("try", advice))
     return Finding(Check.CONTRACT, phrase, "\n".join(parts))

@@ -1,7 +1,7 @@
 """★★★ Are HBM bytes and predicted cycles within the slack of par?
 
-Par is the solution, compiled in the same run for the same case. Nothing here is measured in
-seconds of this machine: the bytes and cycles are those of the compiler's schedule.
+Par is the solution, compiled in the same run for the same case. Nothing here is timed on this
+machine: the bytes and cycles are those of the compiler's schedule.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from grader.tpu.units import bytes_of, time_of
 _TRUSTED = (Trust.VALIDATED, Trust.ONE_CORE)
 
 
-def compared(evidence: Evidence) -> Cost | None:
-    """The learner's launch and par in numbers; None where either did not get as far."""
+def cost_beside_par(evidence: Evidence) -> Cost | None:
+    """The learner's launch and par in numbers; None where one of them was not compiled."""
     both = _both(evidence)
     if both is None:
         return None
@@ -36,8 +36,8 @@ def compared(evidence: Evidence) -> Cost | None:
 
 
 def check(evidence: Evidence) -> Finding | None:
-    """Reject what moves more, or takes longer, than the key's slack allows."""
-    cost = compared(evidence)
+    """Reject a launch that moves more, or takes longer, than the key's slack allows."""
+    cost = cost_beside_par(evidence)
     if cost is None:
         return None
     more_bytes = _over(cost.bytes, cost.par_bytes, evidence.slack.bytes)
@@ -46,27 +46,27 @@ def check(evidence: Evidence) -> Finding | None:
         return _no_verdict(evidence) if cost.bytes is None and cost.cycles is None else None
     both = _both(evidence)
     assert both is not None
-    found = bottlenecks(*both)
+    causes = bottlenecks(*both)
     if more_bytes:
-        found = tuple(sorted(found, key=lambda each: -each.size))
-    what = f"{_times(more_bytes)} par's HBM bytes"
+        causes = tuple(sorted(causes, key=lambda cause: -cause.size))
+    excess = f"{_times(more_bytes)} par's HBM bytes"
     if not more_bytes:
-        what = f"{_times(more_cycles)} par's time"
-    phrase = f"{what}: {found[0].phrase}" if found else what
+        excess = f"{_times(more_cycles)} par's time"
+    phrase = f"{excess}: {causes[0].phrase}" if causes else excess
     lines = [
-        "It would be slower there than it can be.",
+        "It would be slower on a TPU than it needs to be.",
         *_numbers(cost, evidence),
-        *(text for each in found[:3] for text in _explained(each)),
+        *(text for cause in causes[:3] for text in _explained(cause)),
     ]
     return Finding(Check.COST, phrase, "\n".join(lines))
 
 
 def _both(evidence: Evidence) -> tuple[tuple[Prediction, ...], tuple[Prediction, ...]] | None:
-    """The kernels of the learner's launch, and of par's, on the chip that is judged on."""
-    way = evidence.way()
-    if not (isinstance(way.own, OnChip) and isinstance(way.par, OnChip)):
+    """The kernels of the learner's launch and of par's, on the chip whose cost is judged."""
+    both = evidence.on_chips()
+    if not (isinstance(both.own, OnChip) and isinstance(both.par, OnChip)):
         return None
-    own, par = way.own.on(evidence.chips[0]), way.par.on(evidence.chips[0])
+    own, par = both.own.on(evidence.chips[0]), both.par.on(evidence.chips[0])
     if not own or not par or any(p.failure for p in par):
         return None
     return own, par
@@ -81,7 +81,7 @@ def _cycles(side: Sequence[Prediction]) -> int:
 
 
 def _over(own: int | None, par: int | None, slack: float) -> float:
-    """How many times par, where that is more than the slack allows; else 0."""
+    """`own` as a multiple of par, where that is more than the slack allows; else 0."""
     if own is None or not par or own <= par * (1 + slack):
         return 0.0
     return own / par
@@ -92,7 +92,7 @@ def _times(ratio: float) -> str:
 
 
 def _no_verdict(evidence: Evidence) -> Finding | None:
-    """Par's cost is known, the kernel's own is not: a star can't be given on trust."""
+    """Par's cost is known and the kernel's is not: then no star can be given."""
     both = _both(evidence)
     assert both is not None
     own, par = both
@@ -102,27 +102,27 @@ def _no_verdict(evidence: Evidence) -> Finding | None:
     return Finding(
         Check.COST,
         f"no verdict: {reasons[0]}",
-        "What it would cost there can't be told.\n" + paragraph("why", reasons[0]),
+        "What it would cost on a TPU can't be predicted.\n" + paragraph("why", reasons[0]),
     )
 
 
 def _numbers(cost: Cost, evidence: Evidence) -> list[str]:
     lines = []
     if cost.bytes is not None and cost.par_bytes:
-        text = f"{bytes_of(cost.bytes)} between HBM and the chip; par moves "
-        allowed = f"up to {1 + evidence.slack.bytes:.2f}× passes"
-        times = f"{cost.bytes / cost.par_bytes:.2f}×, {allowed}"
-        lines.append(paragraph("bytes", f"moves {text}{bytes_of(cost.par_bytes)} ({times})"))
+        ratio = _allowed(cost.bytes / cost.par_bytes, evidence.slack.bytes)
+        moves = f"moves {bytes_of(cost.bytes)} between HBM and the chip"
+        lines.append(paragraph("bytes", f"{moves}; par moves {bytes_of(cost.par_bytes)} ({ratio})"))
     if cost.cycles is not None and cost.par_cycles:
+        ratio = _allowed(cost.cycles / cost.par_cycles, evidence.slack.cycles)
         clock = named(cost.chip).clock
-        times = f"{cost.cycles / cost.par_cycles:.2f}×"
-        allowed = f"up to {1 + evidence.slack.cycles:.2f}× passes"
         own, par = (time_of(cycles / clock) for cycles in (cost.cycles, cost.par_cycles))
-        lines.append(
-            paragraph("time", f"{own} predicted on a {cost.chip}; par {par} ({times}, {allowed})")
-        )
+        lines.append(paragraph("time", f"{own} predicted on a {cost.chip}; par {par} ({ratio})"))
     return lines
 
 
-def _explained(found: Bottleneck) -> list[str]:
-    return [paragraph("why", found.why), paragraph("try", found.remedy)]
+def _allowed(ratio: float, slack: float) -> str:
+    return f"{ratio:.2f}×, up to {1 + slack:.2f}× passes"
+
+
+def _explained(cause: Bottleneck) -> list[str]:
+    return [paragraph("why", cause.why), paragraph("try", cause.remedy)]

@@ -1,4 +1,4 @@
-"""What the checks are given: everything known of one kata on one hidden case."""
+"""What the checks are given: everything that is known about one kata on one hidden case."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from grader.tpu import OnChip
 
 
 @dataclass(frozen=True, slots=True)
-class WayToChip:
-    """The learner's launch beside par, both on their way to the same chips."""
+class OwnAndPar:
+    """The learner's launch and par, both lowered and compiled for the same chips."""
 
     own: OnChip | Accident
     par: OnChip | Accident
@@ -22,11 +22,11 @@ class WayToChip:
 class Evidence:
     """One attempt beside its reference.
 
-    `kernel`: whether the kata is about one. `outside` are the primitives that the key allows around
-    it; `roundings` is how often it may have rounded. `clues` looks closer, once, when a result is
-    wrong; `way` lowers and compiles, once, when the values are right. `chips` are those to compile
-    for; what it costs is judged on the first, within `slack` of par. With `par_required`, that is
-    no matter of a star.
+    `kernel` says whether the kata has one. `outside` are the primitives that the key allows around
+    it; `roundings` is how often a result may have been rounded. `clues` looks closer, once, when a
+    result is wrong; `on_chips` lowers and compiles, once, when the values are right. `chips` are
+    those to compile for; the cost is judged on the first, within `slack` of par. With
+    `par_required`, a kernel that misses par fails instead of missing a star.
     """
 
     mode: Mode
@@ -40,11 +40,11 @@ class Evidence:
     chips: tuple[str, ...]
     par_required: bool
     slack: Slack
-    way: Callable[[], WayToChip]
+    on_chips: Callable[[], OwnAndPar]
 
     @property
     def observed(self) -> Observation:
-        """The attempt, where the process lived to tell (rung `runs` has made sure)."""
+        """The attempt of a process that did not die; rung `runs` has made sure of that."""
         assert isinstance(self.attempt, Observation)
         return self.attempt
 
@@ -54,8 +54,8 @@ class Evidence:
 
     @property
     def own(self) -> OnChip:
-        """The learner's launch on its way to the chips, where the process lived to tell."""
-        own = self.way().own
+        """The learner's launch, lowered and compiled by a process that did not die."""
+        own = self.on_chips().own
         assert isinstance(own, OnChip)
         return own
 

@@ -1,4 +1,4 @@
-"""What the TPU interpreter raises, or prints, while it runs a kernel: in the learner's words."""
+"""What the TPU interpreter raises, or prints, while it runs a kernel, in the learner's terms."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from grader.checks.diagnoses import Diagnosis
 from grader.checks.prose import at, paragraph
-from grader.checks.runs import advice_for, in_short
+from grader.checks.runs import exception_advice, first_paragraph
 from grader.model import Check, Finding, Problem
 
 _BLOCK_INDEX = re.compile(
@@ -18,10 +18,10 @@ _REVISITED = re.compile(
 )
 
 
-def raised(problem: Problem, file: str) -> Finding:
-    """What the interpreter raised, in the learner's words."""
-    phrase, what, advice = _translated(problem)
-    parts = [what]
+def interpreter_finding(problem: Problem, file: str) -> Finding:
+    """What the interpreter raised, in the learner's terms."""
+    phrase, explanation, advice = _translated(problem)
+    parts = [explanation]
     if problem.place:
         parts.append(paragraph("line", at(file, problem.place)))
     if advice:
@@ -31,73 +31,73 @@ def raised(problem: Problem, file: str) -> Finding:
 
 def _translated(problem: Problem) -> tuple[str, str, str]:
     message = problem.message
-    if found := _BLOCK_INDEX.search(message):
-        index, role, name, step = found.groups()
+    if match := _BLOCK_INDEX.search(message):
+        index, role, name, step = match.groups()
         return (
             f"{name}: block index {index} is out of bounds",
-            f"At grid step {step} the index map of {role} {name} returns {index}: that block lies "
+            f"At grid step {step} the index map of {role} {name} returns {index}: that block is "
             f"out of bounds.\n{paragraph('error', message)}",
             "An index map returns block indices, not element indices: block i starts at element "
             "i × block size. Compare the grid with the number of blocks.",
         )
-    if found := _REVISITED.search(message):
-        output, step, first, last = found.groups()
+    if match := _REVISITED.search(message):
+        output, step, first, last = match.groups()
         return (
             "an output block is revisited",
             f"At grid step {step} output {output} comes back to a block that steps {first} to "
-            f"{last} had written and left: the block is revisited after it was copied out to HBM, "
-            "and what the kernel finds in VMEM then is not what it had stored.",
-            "All steps that add to one output block must follow each other: make the grid axis "
-            "that is summed over the last one.",
+            f"{last} had written: the block is revisited after it was copied out to HBM, and what "
+            "the kernel finds in VMEM is not what it stored there.",
+            "All steps that add to one output block must follow each other: sum over the last grid "
+            "dimension.",
         )
     if "RACE DETECTED" in message:
         return _race(message)
     stored = re.search(r"Out-of-bounds (masked swap|swap|write)", message)
     if stored or (problem.kind == "AssertionError" and "swap" in problem.traceback):
-        what = "The kernel stores out of bounds: past the end of its Ref."
+        explanation = "The kernel stores out of bounds, past the end of its Ref."
         return (
             "stores out of bounds",
-            f"{what}\n{paragraph('error', message)}" if message else what,
-            "Inside the kernel a Ref holds one block only; its indices start at 0.",
+            f"{explanation}\n{paragraph('error', message)}" if message else explanation,
+            "Inside the kernel a Ref holds only one block; its indices start at 0.",
         )
     if "Out-of-bounds" in message or "out of bound" in message.lower():
         return (
             "reads out of bounds",
             f"The kernel reads out of bounds.\n{paragraph('error', message)}",
-            "Inside the kernel a Ref holds one block only; its indices start at 0.",
+            "Inside the kernel a Ref holds only one block; its indices start at 0.",
         )
     first_line = (message.splitlines() or [""])[0]
     return (
         f"{problem.kind}: {first_line}",
-        "The kernel raises while it runs.\n"
-        + paragraph("error", in_short(f"{problem.kind}: {message}")),
-        advice_for(problem),
+        "The kernel raises an exception while it runs.\n"
+        + paragraph("error", first_paragraph(f"{problem.kind}: {message}")),
+        exception_advice(problem),
     )
 
 
 def _race(text: str) -> tuple[str, str, str]:
-    # The clocks by which the interpreter knows are of no use to a reader.
+    # The vector clocks by which the interpreter knows are of no use to a reader.
     text = "\n".join(line for line in text.splitlines() if "clock:" not in line)
     return (
         "race between two cores",
-        "A race: two cores touch the same memory, at least one of them writes, and nothing orders "
-        f"them.\n{paragraph('error', text)}",
+        "A race: two cores access the same memory, at least one of them writes, and nothing orders "
+        f"the accesses.\n{paragraph('error', text)}",
         "A grid dimension is marked parallel although its steps share an output block or scratch: "
         "mark it arbitrary in dimension_semantics.",
     )
 
 
-def complained(complaints: tuple[str, ...], diagnosis: Diagnosis | None = None) -> Finding:
+def complaint_finding(complaints: tuple[str, ...], diagnosis: Diagnosis | None = None) -> Finding:
     """What the interpreter printed instead of raising, and what is wrong with the values."""
     races = [text for text in complaints if text.startswith("RACE")]
     if races:
-        phrase, what, advice = _race(races[0])
+        phrase, explanation, advice = _race(races[0])
     else:
         phrase = "a semaphore is left non-zero"
-        what = "A semaphore is left non-zero at the kernel's end."
-        what += f"\n{paragraph('error', complaints[0])}"
-        advice = "Every signal needs its wait: a count left over breaks the next kernel on a TPU."
-    parts = [what, paragraph("try", advice)]
+        explanation = "A semaphore is left non-zero at the end of the kernel."
+        explanation += f"\n{paragraph('error', complaints[0])}"
+        advice = "Every signal needs a wait: on a TPU, a leftover count breaks the next kernel."
+    parts = [explanation, paragraph("try", advice)]
     if diagnosis:
         parts.append(paragraph("also", diagnosis.why))
     return Finding(Check.VALUES, phrase, "\n".join(parts))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 
-from grader.checks.advice.mosaic import advice_for
+from grader.checks.advice.mosaic import workaround_for
 from grader.checks.evidence import Evidence
 from grader.checks.prose import at, listed, paragraph
 from grader.model import Accident, Check, Finding, Operation, Problem
 
 _NO_RULE = re.compile(r"Unimplemented primitive in Pallas TPU lowering")
-#: What Mosaic says to those who would mend it, not to those who use it.
+#: What Mosaic says to its own developers.
 _NOISE = re.compile(
     r"Pallas encountered an internal verification error\. |Error details: |"
     r"Please file (an issue|a bug) at \S+\s*|\n? *see current operation:[\s\S]*|"
     r"\s*error: \"[\s\S]*\):(?= )"
 )
-#: How a kernel's author calls what JAX has other names for.
+#: JAX's name of an operation, and the one that a kernel's author uses.
 _CALLED = {
     "get": "load",
     "swap": "store",
@@ -29,18 +29,18 @@ _CALLED = {
 
 def check(evidence: Evidence) -> Finding | None:
     """Look at how far the launch came on its way to a TPU."""
-    own = evidence.way().own
+    own = evidence.on_chips().own
     if isinstance(own, Accident) or own.problem is None or own.unsupported:
         return None
-    return finding_for(own.problem, evidence.file)
+    return lowering_finding(own.problem, evidence.file)
 
 
-def finding_for(problem: Problem, file: str) -> Finding:
+def lowering_finding(problem: Problem, file: str) -> Finding:
     """Explain what was raised while the launch was traced and lowered for a TPU.
 
     `file` is the learner's, relative to the root.
     """
-    advice = advice_for(problem)
+    advice = workaround_for(problem)
     parts = [
         f"{_sentence(_phrase(problem))}.",
         paragraph("error", _error(problem)),
@@ -48,15 +48,15 @@ def finding_for(problem: Problem, file: str) -> Finding:
     if problem.place:
         parts.append(paragraph("line", at(file, problem.place)))
     if advice:
-        parts += [paragraph("why", advice.why), paragraph("try", advice.way)]
+        parts += [paragraph("why", advice.why), paragraph("try", advice.remedy)]
     elif _NO_RULE.search(problem.message):
         parts.append(paragraph("try", _BUILD))
     return Finding(Check.LOWERS, _phrase(problem), "\n".join(parts), problem.traceback)
 
 
 _BUILD = (
-    "Build it from what a TPU has: arithmetic, comparisons, jnp.where, jnp.dot, and sums and "
-    "maxima along a dimension. Or do it outside the kernel."
+    "Build it from what a TPU has: arithmetic, comparisons, jnp.where, jnp.dot, sums and maxima "
+    "along a dimension. Or do it outside the kernel."
 )
 
 
@@ -80,17 +80,17 @@ def _when(problem: Problem) -> str:
 
 
 def _error(problem: Problem) -> str:
-    more = "\n(the whole text: pytest -vv)"
+    hint = "\n(the whole text: pytest -vv)"
     if problem.operation is None:
-        return _shortened(problem) + more
-    what = _described(problem.operation)
+        return _shortened(problem) + hint
+    operation = _described(problem.operation)
     if _NO_RULE.search(problem.message):
-        return f"Mosaic has no lowering for {what}.{more}"
-    return f"in lowering {what}:\n{_shortened(problem)}{more}"
+        return f"Mosaic has no lowering for {operation}.{hint}"
+    return f"in lowering {operation}:\n{_shortened(problem)}{hint}"
 
 
 def _described(operation: Operation) -> str:
-    """ "dot of bfloat16[8, 128] and bfloat16[128, 128]", "sort of …, which median is made of"."""
+    """ "dot of bfloat16[8, 128] and bfloat16[128, 128]", "sort of …, a part of median"."""
     arrays = [operand for operand in operation.operands if operand.shape] or operation.operands
     text = _called(operation)
     if arrays:
@@ -103,8 +103,8 @@ def _called(operation: Operation) -> str:
 
 
 def _shortened(problem: Problem) -> str:
-    """Mosaic's own words, without what is not meant for the learner."""
+    """Mosaic's own message, without what is meant for its developers."""
     kind = "" if problem.kind == "NotLowered" else f"{problem.kind}: "
     text = _NOISE.sub("", kind + problem.message).strip()
     first = (text.splitlines() or [""])[0].strip()
-    return f"{first.removesuffix(':')}, without a word" if first.endswith(":") else first
+    return f"{first.removesuffix(':')} (without a message)" if first.endswith(":") else first

@@ -17,21 +17,21 @@ def check(evidence: Evidence) -> Finding | None:
     if not any(trace.from_kernel) and not trace.calls:
         return _finding(
             "no pallas_call",
-            "The trace holds no pallas_call: the result was computed by XLA, not by a kernel.",
+            "The trace contains no pallas_call: XLA computed the result, not a kernel.",
         )
     if callbacks := sorted({name for call in trace.calls for name in call.callbacks}):
         return _finding(
             "the kernel calls back to the host",
-            f"The kernel holds {listed(callbacks)}: that part runs on the host, and a TPU has none "
-            "within reach.",
+            f"The kernel contains {listed(callbacks)}: that part runs on the host, and a kernel on "
+            "a TPU can't call the host.",
         )
     extra = Counter(name for name in trace.outside if name not in evidence.outside)
     if extra:
         names = listed(f"{name} ({n}×)" if n > 1 else name for name, n in extra.items())
         return _finding(
             f"work outside the kernel: {names}",
-            f"Outside of the pallas_call stands work of its own: {names}. Each such operation is "
-            "another trip of the whole array through HBM.\n"
+            f"Some of the work is done outside the pallas_call: {names}. Each such operation moves "
+            "the whole array through HBM once more.\n"
             f"Allowed around this kernel: {listed(evidence.outside, 12) or 'nothing'}.",
         )
     if not all(trace.from_kernel):
@@ -42,6 +42,6 @@ def check(evidence: Evidence) -> Finding | None:
     return None
 
 
-def _finding(phrase: str, what: str) -> Finding:
+def _finding(phrase: str, reason: str) -> Finding:
     advice = "Move the computation into the kernel's body, and return what pallas_call returns."
-    return Finding(Check.PALLAS_USED, phrase, f"{what}\n{paragraph('try', advice)}")
+    return Finding(Check.PALLAS_USED, phrase, f"{reason}\n{paragraph('try', advice)}")

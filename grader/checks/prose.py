@@ -26,12 +26,12 @@ def times(shape: Sequence[int]) -> str:
 
 
 def number(value: float) -> str:
-    """A value as short as it stays telling."""
+    """A value with up to six digits: "0.333333", "12"."""
     return f"{value:.6g}"
 
 
 def paragraph(label: str, text: str) -> str:
-    """A labelled paragraph, wrapped under its label; lines that are indented stay as they are."""
+    """A labelled paragraph, wrapped under its label; indented lines stay as they are."""
     indent = " " * 9
     lines: list[str] = []
     for line in text.splitlines() or [""]:
@@ -51,6 +51,6 @@ def at(file: str, place: Place | None) -> str:
     return f"{file}:{place.line}\n    {place.text}"
 
 
-def count(number_of: int, one: str) -> str:
+def count(quantity: int, noun: str) -> str:
     """ "1 block", "3 blocks"."""
-    return f"{number_of} {one}" if number_of == 1 else f"{number_of} {one}s"
+    return f"{quantity} {noun}" if quantity == 1 else f"{quantity} {noun}s"

@@ -1,4 +1,4 @@
-"""★ Is it right: every element, within what rounding explains, in the chosen mode?"""
+"""★ Is every element right, within what rounding explains?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, c
 from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
 from grader.checks.evidence import Evidence
-from grader.checks.interpreter import complained, raised
+from grader.checks.interpreter import complaint_finding, interpreter_finding
 from grader.checks.prose import WIDTH, listed, number, paragraph, times
 from grader.model import Check, Clues, Finding, KernelCall, Operand, Reference, Role, Stage
 from grader.tools.arrays import in_float64
@@ -22,30 +22,32 @@ def check(evidence: Evidence) -> Finding | None:
     """Judge what the interpreter raised, then what it complained of, then the values."""
     problem = evidence.problem
     if problem is not None and problem.stage is Stage.RUN:
-        return raised(problem, evidence.file)
+        return interpreter_finding(problem, evidence.file)
     results = comparisons(evidence)
     wrong = [(position, result) for position, result in enumerate(results) if result.wrong.any()]
     complaints = evidence.observed.complaints
     if not wrong:
-        return complained(complaints) if complaints else _lucky(evidence, results)
+        return complaint_finding(complaints) if complaints else _lucky(evidence, results)
     position, result = wrong[0]
     diagnosis = diagnose(_suspect(evidence, position, result))
     if complaints:
-        return complained(complaints, diagnosis)
+        return complaint_finding(complaints, diagnosis)
     return _finding(evidence, result, diagnosis)
 
 
 def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
-    """Right values that another order of the parallel grid steps would have made wrong."""
+    """Right values that would be wrong in another order of the parallel grid steps."""
     trace = evidence.observed.trace
     for call in trace.calls if trace and results else ():
-        if found := shared_by_parallel_steps(Suspect(results[0], call)):
-            return Finding(Check.VALUES, found.phrase, f"Right only by luck.\n{found.why}")
+        if race := shared_by_parallel_steps(Suspect(results[0], call)):
+            return Finding(
+                Check.VALUES, race.phrase, f"The values are right only by luck.\n{race.why}"
+            )
     return None
 
 
 def comparisons(evidence: Evidence) -> list[Comparison]:
-    """Each result of a launch that has run beside what it must be."""
+    """Each result of a launch that has run, compared with its expected values."""
     reference = evidence.reference
     behind = Sum(reference.contraction, coarsest(array.dtype for array in reference.inputs))
     return [
@@ -65,7 +67,7 @@ def comparisons(evidence: Evidence) -> list[Comparison]:
 
 
 def _output(evidence: Evidence, position: int) -> tuple[KernelCall | None, Operand | None]:
-    """The kernel's output that result `position` is, if it is one as it stands."""
+    """The kernel's output that result `position` is, if it is one unchanged."""
     trace = evidence.observed.trace
     if trace is None or not trace.calls:
         return None, None
@@ -128,7 +130,7 @@ def _finding(evidence: Evidence, result: Comparison, diagnosis: Diagnosis | None
 
 
 def _tables(reference: Reference) -> str:
-    """The small integer inputs, such as sizes of groups: without them a result says little."""
+    """The small integer inputs, such as group sizes, without which a result says little."""
     lines = []
     for name, array in zip(reference.names, reference.inputs, strict=True):
         if array.dtype not in ROUNDOFF and 0 < math.prod(array.shape) <= _FEW:

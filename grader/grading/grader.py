@@ -6,7 +6,7 @@ import functools
 import time
 
 from grader.checks import cost
-from grader.checks.evidence import Evidence, WayToChip
+from grader.checks.evidence import Evidence, OwnAndPar
 from grader.exercise.catalog import Kata
 from grader.grading.ladder import verdict
 from grader.model import Case, Check, Clues, Grade, State
@@ -49,7 +49,7 @@ class Grader:
             drawn=str(case),
             seconds=round(time.perf_counter() - started, 3),
             printed=evidence.attempt.printed,
-            cost=cost.compared(evidence) if compiled else None,
+            cost=cost.cost_beside_par(evidence) if compiled else None,
             unchecked=evidence.own.unchecked if compiled else "",
         )
 
@@ -73,10 +73,10 @@ def evidence_of(
         return asking.clues(kata, case, reference, seconds)
 
     @functools.cache
-    def way() -> WayToChip:
+    def on_chips() -> OwnAndPar:
         asking.begin_par(kata, case, reference, events)
         own = asking.own(kata, case, reference, seconds, events)
-        return WayToChip(own, asking.par(kata, case, reference, events))
+        return OwnAndPar(own, asking.par(kata, case, reference, events))
 
     return Evidence(
         mode=asking.mode,
@@ -90,5 +90,5 @@ def evidence_of(
         chips=asking.chips,
         par_required=kata.key.par_required,
         slack=kata.key.slack,
-        way=way,
+        on_chips=on_chips,
     )

@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from grader.checks.explain import NO_KERNEL, explain, in_full
+from grader.checks.outcome import NO_KERNEL, in_full, outcome_of
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.exercise.keys import DTYPES
@@ -115,7 +115,7 @@ def sweep(
         todo = _todo(found)
         if todo:
             found = asking.par(kata, other, reference)
-        told = explain(found, chip, file)
+        told = outcome_of(found, chip, file)
         phrase = told.trouble.phrase if told.trouble else ""
         yield Tried(chosen, told.kernels, phrase or ("" if told.kernels else NO_KERNEL)), todo
 
@@ -124,7 +124,7 @@ def side_of(title: str, found: OnChip | Accident, chip: str, file: str) -> Side:
     """One launch for the screen, with what keeps it from the chip in full."""
     if _todo(found):
         return Side(title, trouble="Still to do. This is what par takes:", todo=True)
-    told = explain(found, chip, file)
+    told = outcome_of(found, chip, file)
     if told.trouble:
         return Side(title, trouble=in_full(told.trouble))
     if not told.kernels:
@@ -141,7 +141,7 @@ def faultless(launch: Launch) -> bool:
 
 def _par(found: OnChip | Accident, chip: str) -> Side:
     """Par for the screen; what keeps it from the chip in short."""
-    told = explain(found, chip, "")
+    told = outcome_of(found, chip, "")
     faults = [told.trouble, *told.refusals]
     if fault := next((finding for finding in faults if finding), None):
         return Side("par", trouble=fault.phrase)

@@ -29,7 +29,7 @@ from grader.tpu.chips import CHIPS, DEFAULT, named
 from grader.tpu.compiler import Estimate
 from grader.tpu.perfetto import MOST_EVENTS, trace
 from grader.tpu.predict import Prediction, predictions
-from grader.tpu.refused_blocks import explained, in_short, refused_blocks
+from grader.tpu.refused_blocks import block_paragraphs, refused_blocks, refused_blocks_phrase
 from grader.tpu.screen import Launch, Side, Tried, screen, table
 
 Function = Callable[..., Any]
@@ -184,7 +184,7 @@ def _imported(file: Path) -> Any:
 
 def _phrase(error: Exception) -> str:
     call = getattr(error, "call", None)
-    if call and (blocks := in_short(call)):
+    if call and (blocks := refused_blocks_phrase(call)):
         return blocks
     lines = str(error).strip().splitlines() or [""]
     refused = type(error).__name__ == "NotLowered"
@@ -195,7 +195,7 @@ def _rules(error: Exception) -> str:
     """Which blocks a TPU refuses and why, where that is it."""
     call = getattr(error, "call", None)
     refused = refused_blocks(call) if call else ()
-    parts = [part for each in refused for part in explained(*each)]
+    parts = [part for each in refused for part in block_paragraphs(*each)]
     return "".join(f"\n  {label:<6} {text}" for label, text in parts)
 
 

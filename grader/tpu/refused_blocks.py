@@ -1,4 +1,4 @@
-"""Which of a kernel's blocks a TPU refuses: the rules of `tiling`, applied to a kernel."""
+"""Which of a kernel's blocks a TPU refuses, by the rules in `tiling`."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from grader.tpu.tiling import Block, Space, Violation, dtype_bits, nearest_legal
 
 def refused_blocks(call: KernelCall) -> tuple[tuple[Operand, tuple[Violation, ...]], ...]:
     """The inputs and outputs whose blocks a TPU refuses, and why."""
-    found = ((operand, _broken(operand)) for operand in call.role(Role.INPUT, Role.OUTPUT))
-    return tuple(each for each in found if each[1])
+    operands = ((operand, _broken(operand)) for operand in call.role(Role.INPUT, Role.OUTPUT))
+    return tuple((operand, broken) for operand, broken in operands if broken)
 
 
-def in_short(call: KernelCall) -> str:
-    """The blocks that a TPU refuses, in a few words; nothing where it refuses none."""
+def refused_blocks_phrase(call: KernelCall) -> str:
+    """The blocks that a TPU refuses, in a few words; "" where it refuses none."""
     refused = refused_blocks(call)
     if not refused:
         return ""
     first, _ = refused[0]
-    more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-    return f"a TPU refuses block {written(first.block)} of {first.name}{more}"
+    others = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+    return f"a TPU refuses block {block_text(first.block)} of {first.name}{others}"
 
 
-def explained(operand: Operand, found: tuple[Violation, ...]) -> Iterator[tuple[str, str]]:
-    """What a block breaks, and what would be legal, as paragraphs with their labels."""
-    yield "ref", f"{operand.name}: block {written(operand.block)} of {operand.array}"
-    for violation in found:
+def block_paragraphs(operand: Operand, broken: tuple[Violation, ...]) -> Iterator[tuple[str, str]]:
+    """Which rules a block breaks, and what would be legal, as paragraphs with their labels."""
+    yield "ref", f"{operand.name}: block {block_text(operand.block)} of {operand.array}"
+    for violation in broken:
         yield "rule", _rule(operand, violation)
     shape, bits = operand.array.shape, dtype_bits(operand.array.dtype)
     legal = nearest_legal_blocks(operand.block, shape, bits, _space(operand))
     if legal and legal != (operand.block,):
-        yield "legal", f"nearest: {_either(tuple(map(written, legal)))}"
+        yield "legal", f"nearest: {_either(tuple(map(block_text, legal)))}"
 
 
-def written(block: Block) -> str:
+def block_text(block: Block) -> str:
     """A block's shape as it is written: "(8, None, 128)"."""
     return f"({', '.join(map(str, block))}{',' * (len(block) == 1)})"
 

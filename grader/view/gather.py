@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from grader.checks import values
 from grader.checks.compare import Comparison
 from grader.checks.evidence import Evidence
-from grader.checks.explain import NO_KERNEL, in_full, refusal
+from grader.checks.outcome import NO_KERNEL, in_full, problem_finding
 from grader.exercise.catalog import Kata
 from grader.grading import studies
 from grader.grading.grader import evidence_of
@@ -83,7 +83,7 @@ def _judge(asking: Asking, kata: Kata, case: Case) -> _Judged:
     told = Verdict(state.value, finding.phrase, _text(finding))
     if finding.check in _BEFORE:
         return _Judged(told, _wrong(evidence, finding))
-    return _Judged(told, (), evidence.way().own)
+    return _Judged(told, (), evidence.on_chips().own)
 
 
 def _text(finding: Finding) -> str:
@@ -142,7 +142,7 @@ def _untraced(followed: Followed | Accident, file: str) -> str:
         return followed.message
     if followed.problem is None:
         return f"The launch has {NO_KERNEL}: nothing of it is a kernel."
-    return in_full(refusal(followed.problem, file))
+    return in_full(problem_finding(followed.problem, file))
 
 
 def _placed(

@@ -30,7 +30,7 @@ def test_legal_blocks_are_fine() -> None:
 def test_the_whole_message() -> None:
     said = finding_on(operand("x_ref", (64, 256), (7, 128), dtype="bfloat16"))
     assert said.startswith("a TPU refuses block (7, 128) of x_ref\n")
-    assert "A TPU would not take these blocks." in said
+    assert "A TPU would refuse these blocks." in said
     assert "ref x_ref: block (7, 128) of bfloat16[64, 256]" in said
     assert "rule dimension 0 (a block of 7 of 64): The second-to-last dimension" in said
     assert "must be a multiple of 8" in said

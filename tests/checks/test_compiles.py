@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grader.checks.advice.libtpu import advice_for
-from grader.checks.compiles import finding_for
+from grader.checks.advice.libtpu import libtpu_advice
+from grader.checks.compiles import refused_finding
 from grader.model import Check, KernelCall, Operand, Place, Role
 from grader.tpu import Prediction
 from grader.tpu.libtpu_errors import Failure, Kind
@@ -45,27 +45,28 @@ def too_large(kernel: KernelCall, wanted: int = 0, *more: Allocation) -> Failure
 
 
 def words(*refusals: Prediction) -> str:
-    finding = finding_for(refusals, FILE)
+    finding = refused_finding(refusals, FILE)
     assert finding.check is Check.COMPILES
     return f"{finding.phrase}\n" + " ".join(finding.message.split())
 
 
 def test_vmem_line_by_line() -> None:
     kernel = adding(2048)
-    finding = finding_for([refused(too_large(kernel), kernel)], FILE)
-    assert finding.phrase == "needs 32 MiB of VMEM, 16 MiB are the limit on v5e"
+    finding = refused_finding([refused(too_large(kernel), kernel)], FILE)
+    assert finding.phrase == "needs 32 MiB of VMEM; the limit on v5e is 16 MiB"
     assert finding.full == "Scoped allocation …"
-    assert finding.message.splitlines()[:6] == [
+    assert finding.message.splitlines()[:7] == [
         "The TPU's compiler refuses the kernel.",
-        "  vmem   double needs 32 MiB of VMEM on v5e; 16 MiB are the limit:",
+        "  vmem   double needs 32 MiB of VMEM on v5e; the limit is 16 MiB:",
         "           x_ref  2 × f32[2048, 1024]    16 MiB",
         "           o_ref  2 × f32[2048, 1024]    16 MiB",
-        "  why    A block that moves is there twice: the next one comes in while one is in use.",
+        "  why    There are two copies of a block that moves, so that the next block is copied in",
+        "         while the kernel uses this one.",
         "  fits   blocks (1024, 1024) of x_ref and o_ref would fit.",
     ]
     assert " ".join(finding.message.split()).endswith(
-        "try Smaller blocks, and a grid of more steps. Or ask for more: a v5e has 128 MiB, and a "
-        "kernel gets what compiler_params=pltpu.CompilerParams(vmem_limit_bytes=…) says."
+        "try Use smaller blocks, and a grid with more steps. Or ask for more: a v5e has 128 MiB, "
+        "and compiler_params=pltpu.CompilerParams(vmem_limit_bytes=…) sets a kernel's limit."
     )
 
 
@@ -73,7 +74,7 @@ def test_what_blocks_and_scratch_do_not_explain() -> None:
     kernel = adding(1024)
     spilled = Allocation(Use.SPILL, "", "", 1, 6 * MIB)
     said = words(refused(too_large(kernel, 0, spilled), kernel))
-    assert "spills values for which no register was left 6 MiB" in said
+    assert "spills values that no register was free for 6 MiB" in said
     assert "loop over parts" in said
     unknown = words(refused(too_large(kernel, 20 * MIB), kernel))
     assert "values of the kernel's computation 4 MiB" in unknown
@@ -110,7 +111,7 @@ def test_one_buffer_needs_no_explanation() -> None:
     ("kind", "phrase", "advice"),
     [
         (Kind.SMEM, "needs more SMEM than a v5e has", "keep tables in VMEM or HBM"),
-        (Kind.SEMAPHORES, "needs more semaphores than a v5e has", "waited on over and over"),
+        (Kind.SEMAPHORES, "needs more semaphores than a v5e has", "used again after a wait"),
         (Kind.HBM, "needs more HBM than a v5e has", "smaller arrays"),
     ],
 )
@@ -139,7 +140,7 @@ def test_an_operation_line_by_line() -> None:
         file=f"/somewhere/{FILE}",
         place=Place(7, "o_ref[...] = x_ref[...] * x_ref[...]"),
     )
-    finding = finding_for([refused(failure)], FILE)
+    finding = refused_finding([refused(failure)], FILE)
     assert finding.phrase == f"v5e refuses it: {failure.message}"
     assert finding.full == "the whole text"
     assert finding.message.splitlines() == [
@@ -168,7 +169,7 @@ def test_a_line_of_another_file() -> None:
         (
             unsupported("Invalid vector type for load", "tpu.load", "(memref<16x128xf16, #t>)"),
             "a load of float16",
-            "knows no float16",
+            "has no float16",
             "jnp.bfloat16",
         ),
         (
@@ -206,7 +207,7 @@ def test_a_line_of_another_file() -> None:
         (
             unsupported("The last dim size is not 128", "tpu.strided_load"),
             "a strided load",
-            "skips rows",
+            "can skip rows",
             "second-to-last",
         ),
         (
@@ -224,7 +225,7 @@ def test_a_line_of_another_file() -> None:
         (
             unsupported("Invalid vector register cast", "tpu.bitcast_vreg", "(vector<8x128xi1>)"),
             "bitcast_vreg of bool",
-            "A mask",
+            "Masks have registers",
             "jnp.where(mask, 1, 0)",
         ),
         (unsupported("it rains", "tpu.rain"), "rain", "", "outside the kernel"),
@@ -232,13 +233,13 @@ def test_a_line_of_another_file() -> None:
     ],
 )
 def test_advice(failure: Failure, called: str, why: str, way: str) -> None:
-    advice = advice_for(failure)
+    advice = libtpu_advice(failure)
     assert advice.called == called
     assert why in advice.why
     assert bool(why) == bool(advice.why)
-    assert way in advice.way
+    assert way in advice.remedy
     said = words(refused(failure))
-    assert " ".join(advice.way.split()) in said
+    assert " ".join(advice.remedy.split()) in said
 
 
 def test_several_chips() -> None:
@@ -257,4 +258,4 @@ def test_several_chips() -> None:
 
 def test_the_full_texts_of_all() -> None:
     refusals = [refused(unsupported("it rains")), refused(too_large(adding(2048)), chip="v6e")]
-    assert finding_for(refusals, FILE).full == "the whole text\n\nScoped allocation …"
+    assert refused_finding(refusals, FILE).full == "the whole text\n\nScoped allocation …"

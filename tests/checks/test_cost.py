@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from grader.checks import cost
-from grader.checks.evidence import Evidence, WayToChip
+from grader.checks.evidence import Evidence, OwnAndPar
 from grader.exercise.keys import Slack
 from grader.grading.ladder import verdict
 from grader.model import MOST_STARS, Accident, Check, Cost, Problem, Stage, State
@@ -24,7 +24,7 @@ def beside(
 ) -> Evidence:
     """A right attempt that was predicted as `own`, beside par."""
     both = [OnChip(None, (side,)) if isinstance(side, Prediction) else side for side in (own, par)]
-    return evidence(attempt(), way=WayToChip(*both), **others)
+    return evidence(attempt(), on_chips=OwnAndPar(*both), **others)
 
 
 def own(cycles: float = 1000, size: int = 1_000_000, **others: Any) -> Prediction:
@@ -88,7 +88,7 @@ def test_the_costliest_cause_is_named_with_what_to_try() -> None:
 
 
 def test_the_costs_go_into_the_grade() -> None:
-    assert cost.compared(beside(own(2000, 3_000_000))) == Cost(
+    assert cost.cost_beside_par(beside(own(2000, 3_000_000))) == Cost(
         "v5e", 3_000_000, 1_000_000, 2000, 1000
     )
 
@@ -105,7 +105,7 @@ def test_without_the_compiler_the_bytes_alone_are_judged() -> None:
     assert found is not None
     assert "HBM bytes" in found.phrase
     assert "predicted on" not in found.message
-    compared = cost.compared(beside(twice, par))
+    compared = cost.cost_beside_par(beside(twice, par))
     assert compared is not None
     assert compared.cycles is None
     assert compared.bytes == twice.traffic.bytes
@@ -113,7 +113,7 @@ def test_without_the_compiler_the_bytes_alone_are_judged() -> None:
 
 def test_both_sides_are_counted_in_the_same_way() -> None:
     """A schedule on one side only: index maps are compared with index maps."""
-    compared = cost.compared(beside(own(size=9_000_000), unscheduled("a DMA")))
+    compared = cost.cost_beside_par(beside(own(size=9_000_000), unscheduled("a DMA")))
     assert compared is not None
     assert compared.bytes == compared.par_bytes == own().traffic.bytes
 
@@ -162,5 +162,5 @@ def test_where_par_itself_has_no_cost_nothing_is_asked(par: Prediction | OnChip)
 
 
 def test_a_process_that_died_while_par_was_compiled_costs_nothing() -> None:
-    died = WayToChip(OnChip(None, (own(),)), Accident("crashed", "It crashed."))
-    assert cost.check(evidence(attempt(), way=died)) is None
+    died = OwnAndPar(OnChip(None, (own(),)), Accident("crashed", "It crashed."))
+    assert cost.check(evidence(attempt(), on_chips=died)) is None

@@ -257,7 +257,7 @@ def test_a_block_of_a_vector_is_a_plain_number() -> None:
     ("first", "reason"),
     [
         (Touch.NOTHING, "The kernel's body never stores to o_ref"),
-        (Touch.GUARDED_WRITE, "under a condition that does not hold"),
+        (Touch.GUARDED_WRITE, "under a condition that is false"),
         (Touch.WRITE, "The kernel stores nothing there"),
     ],
 )
@@ -271,7 +271,7 @@ def test_why_nothing_was_stored(first: Touch, reason: str) -> None:
 def test_elements_that_were_not_stored_are_told_in_indices_of_the_array() -> None:
     part = (slice(26, 28), slice(64, 128))
     shown = suspect(with_part(part, np.nan), with_zeros=with_part(part, 0.0))
-    assert "In o_ref, elements [26:28, 64:128] never written" in why(never_stored, shown)
+    assert "In o_ref, elements [26:28, 64:128] were never written" in why(never_stored, shown)
 
 
 def test_elements_that_become_numbers_were_stored() -> None:
@@ -286,7 +286,11 @@ def test_elements_that_become_numbers_were_stored() -> None:
 @pytest.mark.parametrize(
     ("operands", "name", "words"),
     [
-        ((output(), scratch(Touch.READ)), "acc_ref", "The first thing the kernel does to it"),
+        (
+            (output(), scratch(Touch.READ)),
+            "acc_ref",
+            "The first thing that the kernel does with it",
+        ),
         ((output(), scratch(Touch.GUARDED_WRITE)), "acc_ref", "only under a condition"),
         ((output(first=Touch.READ),), "o_ref", "An output block starts as whatever"),
         ((output(first=Touch.GUARDED_WRITE),), "o_ref", "only under a condition"),
@@ -425,7 +429,7 @@ def test_small_errors_are_neither_an_amount_nor_a_factor() -> None:
 def test_exchanged_blocks_are_told_by_row_and_column() -> None:
     said = why(another_block, suspect(swapped_rows()))
     assert "block row 0 looks like block row 1's values" in said
-    assert "2 blocks of o_ref hold what belongs in block elsewhere" in said
+    assert "2 blocks of o_ref hold what belongs in another block" in said
     assert "Look at the index maps" in said
     columns = np.concatenate([SQUARES[:, 8:], SQUARES[:, :8]], 1)
     said = why(another_block, suspect(columns, SQUARES, (8, 8)))

@@ -15,9 +15,9 @@ import pytest
 from jax import lax
 from jax.experimental import pallas as pl
 
-from grader.checks.advice.mosaic import ADVICE, advice_for
+from grader.checks.advice.mosaic import WORKAROUNDS, workaround_for
 from grader.checks.advice.mosaic.vector_ops import FORMULAS
-from grader.checks.lowers import finding_for
+from grader.checks.lowers import lowering_finding
 from grader.kernels.lowering import for_chip, kernels_of, lower
 from grader.model import ArrayType, Check, Operation, Place, Problem, Stage
 from grader.sandbox.problems import caught
@@ -66,7 +66,7 @@ def of_kernel(kernel: Callable[..., None], *inputs: Any) -> Problem:
 
 
 def said(problem: Problem) -> str:
-    finding = finding_for(problem, "katas/a.py")
+    finding = lowering_finding(problem, "katas/a.py")
     assert finding.check is Check.LOWERS
     return " ".join(f"{finding.phrase}\n{finding.message}".split())
 
@@ -84,14 +84,14 @@ def test_a_refusal_is_told_with_operation_line_reason_and_way(pair: type[Pair]) 
     assert (problem.operation.name if problem.operation else None) == pair.operation
     assert problem.place
     assert "# refused" in problem.place.text
-    advice = advice_for(problem)
+    advice = workaround_for(problem)
     assert advice
-    assert pair.says in f"{advice.why} {advice.way}"
+    assert pair.says in f"{advice.why} {advice.remedy}"
     text = said(problem)
-    for part in (advice.why, advice.way, problem.place.text, f"katas/a.py:{problem.place.line}"):
+    for part in (advice.why, advice.remedy, problem.place.text, f"katas/a.py:{problem.place.line}"):
         assert " ".join(part.split()) in text
     assert "Please" not in text
-    assert len(finding_for(problem, "").phrase) < 150
+    assert len(lowering_finding(problem, "").phrase) < 150
 
 
 @every
@@ -101,20 +101,20 @@ def test_the_way_round_is_lowered(pair: type[Pair]) -> None:
 
 @every
 def test_the_way_round_is_what_the_advice_says(pair: type[Pair]) -> None:
-    advice = advice_for(refusal_of(pair))
+    advice = workaround_for(refusal_of(pair))
     assert advice
     source = inspect.getsource(pair.instead) + inspect.getsource(pair.launch)
-    for line in code(advice.way) if pair.verbatim else []:
+    for line in code(advice.remedy) if pair.verbatim else []:
         assert line in source
 
 
 def test_every_piece_of_advice_is_held_to_it() -> None:
     """On one of the versions of jax, at least."""
     unused = [
-        advice.way
-        for advice in ADVICE
+        advice.remedy
+        for advice in WORKAROUNDS
         if not any(
-            pair.says in f"{advice.why} {advice.way}"
+            pair.says in f"{advice.why} {advice.remedy}"
             and (pair.operation in advice.operations or not advice.operations)
             for pair in GIVEN
         )
@@ -149,13 +149,13 @@ def test_others_share_advice(name: str) -> None:
     problem = of_kernel(kernel)
     assert problem.operation
     assert problem.operation.name == name
-    advice = advice_for(problem)
+    advice = workaround_for(problem)
     assert advice
     assert name in advice.operations
 
 
 def test_every_operation_that_is_named_is_tried() -> None:
-    named = {name for advice in ADVICE for name in advice.operations}
+    named = {name for advice in WORKAROUNDS for name in advice.operations}
     assert named == named & {*LIKEWISE, *(pair.operation for pair in GIVEN)}
 
 
@@ -282,7 +282,7 @@ def test_a_function_of_jax_that_hides_the_operation_is_named() -> None:
 
     problem = of_kernel(kernel)
     assert problem.operation == Operation("sort", (ArrayType("float32", (16, 128)),), "median")
-    finding = finding_for(problem, "")
+    finding = lowering_finding(problem, "")
     assert finding.phrase == "Mosaic cannot lower sort (in median)"
     assert "sort of float32[16, 128], a part of median" in finding.message
 
@@ -344,7 +344,7 @@ def test_a_refused_launch_is_placed_at_its_call() -> None:
     assert problem.operation is None
     assert problem.place
     assert problem.place.text.endswith("# the launch")
-    assert finding_for(problem, "").phrase == "Mosaic refuses the launch"
+    assert lowering_finding(problem, "").phrase == "Mosaic refuses the launch"
     assert "only blocks of rank >= 1" in said(problem)
 
 
@@ -352,7 +352,7 @@ def test_mosaic_s_own_text_is_kept_whole_for_those_who_ask() -> None:
     def kernel(x_ref: Any, o_ref: Any) -> None:
         o_ref[...] = lax.erfc(x_ref[...])  # here
 
-    full = finding_for(of_kernel(kernel), "").full
+    full = lowering_finding(of_kernel(kernel), "").full
     assert "Please file an issue at https://github.com/jax-ml/jax/issues" in full
     assert "pallas/mosaic/lowering.py" in full
     assert "# here" in full
@@ -364,7 +364,7 @@ def test_an_empty_assertion_is_told_as_such() -> None:
 
     text = said(of_kernel(kernel))
     assert "in lowering dot of float32[16, 128] and float32[16, 128]:" in text
-    assert "AssertionError, without a word" in text
+    assert "AssertionError (without a message)" in text
 
 
 def test_an_mlir_error_is_told_without_its_locations() -> None:
@@ -379,9 +379,12 @@ def test_an_mlir_error_is_told_without_its_locations() -> None:
 def test_what_fails_while_tracing_is_told_so() -> None:
     line = Place(3, "o_ref[...] = f(x_ref[...])")
     problem = Problem(Stage.LOWER, "TypeError", "no\nway", line)
-    finding = finding_for(problem, "katas/a.py")
+    finding = lowering_finding(problem, "katas/a.py")
     assert finding.phrase == "the launch cannot be traced for a TPU"
     assert "TypeError: no\n" in finding.message
     assert "katas/a.py:3" in finding.message
     assert "try" not in finding.message
-    assert finding_for(replace(problem, place=None), "katas/a.py").message.count("katas/a.py") == 0
+    assert (
+        lowering_finding(replace(problem, place=None), "katas/a.py").message.count("katas/a.py")
+        == 0
+    )

@@ -37,7 +37,7 @@ def test_a_callback_to_the_host() -> None:
     host = call(output(), callbacks=("pure_callback", "io_callback", "pure_callback"))
     said = told(trace(host))
     assert said.startswith("the kernel calls back to the host\n")
-    assert "The kernel holds io_callback and pure_callback" in said
+    assert "The kernel contains io_callback and pure_callback" in said
 
 
 def test_work_outside_is_counted() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.checks.runs import advice_for, check, in_short
+from grader.checks.runs import check, exception_advice, first_paragraph
 from grader.kernels import TracedLaunch, running
 from grader.model import Accident, Check, Mode, Observation, Place, Problem, Stage
 from grader.sandbox.problems import NotGraded, caught
@@ -180,25 +180,29 @@ def test_advice_on_a_file_that_lost_its_test() -> None:
         NotGraded("the file has lost its test: def test_double(hidden_case): …"),
         NotGraded("test_double does not call hidden_case.grade(double)"),
     ):
-        assert "last lines of the file" in advice_for(problem("NotGraded", str(error)))
+        assert "last lines of the file" in exception_advice(problem("NotGraded", str(error)))
 
 
 def test_advice_on_memory() -> None:
     with pytest.raises(MemoryError) as raised:
         np.ones(2**50)
-    assert "built too large" in advice_for(problem(type(raised.value).__name__, str(raised.value)))
+    assert "built too large" in exception_advice(
+        problem(type(raised.value).__name__, str(raised.value))
+    )
 
 
 def test_no_advice_on_the_unknown() -> None:
-    assert advice_for(problem("ZeroDivisionError", "division by zero")) == ""
-    assert advice_for(problem("ValueError", "could not broadcast input array")) == ""
+    assert exception_advice(problem("ZeroDivisionError", "division by zero")) == ""
+    assert exception_advice(problem("ValueError", "could not broadcast input array")) == ""
 
 
 def test_advice_on_a_slice_differs_from_that_on_a_branch() -> None:
     kind, message = "TracerBoolConversionError", "Attempted boolean conversion of traced array"
-    assert "pl.ds" in advice_for(problem(kind, message, "o_ref[...] = x_ref[i * 8 : i * 8 + 8]"))
-    assert "pl.when" in advice_for(problem(kind, message, "if x_ref[0] > 0:"))
-    assert "pl.when" in advice_for(problem(kind, message))
+    assert "pl.ds" in exception_advice(
+        problem(kind, message, "o_ref[...] = x_ref[i * 8 : i * 8 + 8]")
+    )
+    assert "pl.when" in exception_advice(problem(kind, message, "if x_ref[0] > 0:"))
+    assert "pl.when" in exception_advice(problem(kind, message))
 
 
 @pytest.mark.parametrize(
@@ -224,5 +228,5 @@ def test_advice_where_there_is_no_kernel(plain: Callable[[Any], Any], words: str
 
 
 def test_a_long_text_is_cut_to_its_first_paragraph() -> None:
-    assert in_short("ValueError: no") == "ValueError: no"
-    assert in_short("first\nline\n\nsecond") == "first\nline\n(the whole text: pytest -vv)"
+    assert first_paragraph("ValueError: no") == "ValueError: no"
+    assert first_paragraph("first\nline\n\nsecond") == "first\nline\n(the whole text: pytest -vv)"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader.checks import cost
-from grader.checks.evidence import WayToChip
+from grader.checks.evidence import OwnAndPar
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import Grader
@@ -74,14 +74,14 @@ def test_small_blocks(asking: Asking, tmp_path: Path) -> None:
     slow = variant(tmp_path, BLOCKS_OF_128)
     large = case("bfloat16", bm=512, bn=512, bk=512, M=2048, N=2048, K=2048)
     reference = asking.inputs(slow, large)
-    way = WayToChip(asking.own(slow, large, reference, 60), asking.par(slow, large, reference))
-    found = cost.check(evidence(attempt(), way=way))
+    both = OwnAndPar(asking.own(slow, large, reference, 60), asking.par(slow, large, reference))
+    found = cost.check(evidence(attempt(), on_chips=both))
     assert found
     assert found.phrase.startswith("3.7× par's HBM bytes")
     words = " ".join(found.message.split())
     assert "Take larger blocks, as par does" in words
     assert "4,096 grid steps where par has 64" in words
-    compared = cost.compared(evidence(attempt(), way=way))
+    compared = cost.cost_beside_par(evidence(attempt(), on_chips=both))
     assert compared
     assert compared.cycles
     assert compared.par_cycles

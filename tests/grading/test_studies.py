@@ -154,7 +154,7 @@ def test_kernels_come_with_what_the_compiler_says_of_each() -> None:
     assert side.kernels == (good, refused())
     first, second = side.refusals
     assert first == ""
-    assert second.startswith("Needs 36 MiB of VMEM, 16 MiB are the limit on v5e.\n  vmem ")
+    assert second.startswith("Needs 36 MiB of VMEM; the limit on v5e is 16 MiB.\n  vmem ")
 
 
 def test_kernels_on_other_chips_are_left_out() -> None:

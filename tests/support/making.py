@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.checks.evidence import Evidence, WayToChip
+from grader.checks.evidence import Evidence, OwnAndPar
 from grader.exercise.keys import Roundings, Slack
 from grader.model import (
     Accident,
@@ -115,13 +115,13 @@ def evidence(
     roundings: int = 2,
     operand_roundings: int = 0,
     kernel: bool = True,
-    way: WayToChip | None = None,
+    on_chips: OwnAndPar | None = None,
     chips: tuple[str, ...] = ("v5e",),
     par_required: bool = False,
     slack: Slack = Slack(),  # noqa: B008
 ) -> Evidence:
     """By default one whose kernels could not be compiled."""
-    arrived = way or WayToChip(OnChip(), OnChip())
+    arrived = on_chips or OwnAndPar(OnChip(), OnChip())
     return Evidence(
         mode=mode,
         file=FILE,
@@ -134,5 +134,5 @@ def evidence(
         chips=chips,
         par_required=par_required,
         slack=slack,
-        way=lambda: arrived,
+        on_chips=lambda: arrived,
     )

@@ -133,7 +133,7 @@ class CumLogSumExp(Cummax):
 
 
 class AssociativeScan(Cummax):
-    operation, says = "slice", "lax.associative_scan, end at one"
+    operation, says = "slice", "lax.associative_scan, end with one"
 
     @staticmethod
     def refused(x_ref, o_ref):
@@ -141,7 +141,7 @@ class AssociativeScan(Cummax):
 
 
 class Sort(Pair):
-    operation, says = "sort", "blank it out"
+    operation, says = "sort", "mask it"
 
     @staticmethod
     def refused(x_ref, o_ref):
@@ -188,7 +188,7 @@ class StableTopK(Pair):
 
 
 class Reversed(Pair):
-    operation, says = "rev", "turns the lanes or sublanes"
+    operation, says = "rev", "reverses the lanes or sublanes"
 
     @staticmethod
     def refused(x_ref, o_ref):
@@ -233,7 +233,7 @@ class NarrowDot(Pair):
 
 
 class UnsignedDot(Pair):
-    operation, says = "dot_general", "takes all integers as signed"
+    operation, says = "dot_general", "treats all integers as signed"
     inputs = (jax.ShapeDtypeStruct((32, 128), jnp.uint8), jax.ShapeDtypeStruct((128, 128), "uint8"))
     output = jax.ShapeDtypeStruct((32, 128), jnp.int32)
 
@@ -277,7 +277,7 @@ class DotAlgorithm(TwoPrecisions):
 
 
 class ScalarDot(Pair):
-    operation, says = "dot_general", "a single number is none"
+    operation, says = "dot_general", "a single number is not one"
     inputs = (jax.ShapeDtypeStruct((128,), jnp.float32),) * 2
 
     @staticmethod
@@ -499,7 +499,7 @@ class StridedColumns(StridedSlice):
 
 
 class FloatIota(Pair):
-    operation, says = "iota", "counts lanes and sublanes in int32"
+    operation, says = "iota", "counts lanes and sublanes only in int32"
 
     @staticmethod
     def refused(x_ref, o_ref):
@@ -576,7 +576,7 @@ class RaggedDot(Pair):
 
 
 class Inverse(Pair):
-    operation, says, inputs, output = "lu", "steps that wait for each other", (SQUARE,), SQUARE
+    operation, says, inputs, output = "lu", "steps that depend on each other", (SQUARE,), SQUARE
     others: ClassVar[dict[str, Any]] = {"inputs": (F32, SQUARE), "output": F32}
 
     @staticmethod
@@ -759,7 +759,7 @@ class UpdateOfValue(SliceOfValue):
 
 
 class Gather(Pair):
-    operation, says = "gather", "let the MXU pick the rows"
+    operation, says = "gather", "let the MXU select the rows"
     inputs = (F32, jax.ShapeDtypeStruct((16, 1), jnp.int32))
     others: ClassVar[dict[str, Any]] = {
         "inputs": (*inputs, IDS),
@@ -783,7 +783,7 @@ class Gather(Pair):
 
 
 class IndexedRef(Pair):
-    operation, says, inputs = "get", "An array of indices", (F32, IDS)
+    operation, says, inputs = "get", "With an array of indices", (F32, IDS)
     others: ClassVar[dict[str, Any]] = {"options": {"in_specs": [WHOLE, SMEM]}}
 
     @staticmethod
@@ -799,7 +799,7 @@ class IndexedRef(Pair):
 
 
 class Scan(Pair):
-    operation, says = "scan", "not walk along an array"
+    operation, says = "scan", "can't step along an array"
 
     @staticmethod
     def refused(x_ref, o_ref):
@@ -871,7 +871,7 @@ class IoCallback(PureCallback):
 
 
 class Print(Pair):
-    operation, says = "debug_print", "a record of fixed form"
+    operation, says = "debug_print", "records of a fixed form"
     options: ClassVar[dict[str, Any]] = {"grid": (1,)}
 
     @staticmethod
@@ -963,7 +963,7 @@ class VectorToSmem(Pair):
 
 
 class FromHbm(Pair):
-    operation, says = "get", "HBM is reached by copies only"
+    operation, says = "get", "It reaches HBM only by copies"
     options: ClassVar[dict[str, Any]] = {"in_specs": [HBM]}
     others: ClassVar[dict[str, Any]] = {
         "options": {"in_specs": [HBM], "scratch_shapes": [pltpu.VMEM((16, 128), jnp.float32)]}
@@ -988,7 +988,7 @@ class ToHbm(FromHbm):
 
 
 class MaskedLoad(Pair):
-    operation, says = "masked_load", "Load all, and choose"
+    operation, says = "masked_load", "Load everything, and choose"
 
     @staticmethod
     def refused(x_ref, o_ref):
@@ -1017,7 +1017,7 @@ class MaskedStore(MaskedLoad):
 
 
 class CopyOfBools(Pair):
-    operation, only, says = "dma_start", "0.10", "copies do not know of that"
+    operation, only, says = "dma_start", "0.10", "don't take that into account"
     output = jax.ShapeDtypeStruct((32, 128), jnp.bool_)
     inputs = (output,)
     options: ClassVar[dict[str, Any]] = {"in_specs": [ANY]}
@@ -1136,7 +1136,7 @@ class ThreeBuffers(Launch):
 
 
 class MixedElements(Launch):
-    says = "Make every dimension one"
+    says = "Make every dimension a pl.Element"
     options = Launch.options | {
         "in_specs": [pl.BlockSpec((pl.Element(8), 128), lambda i: (i * 8, 0))]
     }
@@ -1158,7 +1158,7 @@ class Semantics(Launch):
 
 
 class SmallBlock(Launch):
-    says = "blocks are cut along their edges"
+    says = "blocks must be cut along their edges"
     options = Launch.options | {"in_specs": [pl.BlockSpec((8, 64), lambda i: (i, 0))]}
     others: ClassVar[dict[str, Any]] = {"options": Launch.options}
 

@@ -1,6 +1,6 @@
-"""What to try, for what others say: exceptions of Python, JAX and Pallas, Mosaic, libtpu.
+"""What to try, by what an error message says.
 
-exceptions   what was raised while a launch was imported, traced or run
-mosaic       what Mosaic does not lower
-libtpu       what the TPU's compiler refuses although Mosaic lowered it
+exceptions  what Python, JAX and Pallas raise while a launch is imported, traced or run
+mosaic      what Mosaic does not lower
+libtpu      what the TPU's compiler refuses although Mosaic has lowered it
 """

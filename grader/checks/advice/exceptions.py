@@ -1,4 +1,4 @@
-"""What to try, for what is raised while a launch is imported, traced or run."""
+"""What to try when an exception is raised while a launch is imported, traced or run."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 
 from grader.model import Problem
 
-Known = tuple[tuple[str, str], ...]
+AdviceTable = tuple[tuple[str, str], ...]
 _STATIC = r"must be static|NonConcreteBooleanIndex|Shapes must be 1D sequences of concrete values"
 _CHOOSE_A_LENGTH = (
     "Under jit a shape cannot depend on a value, only on other shapes and on Python's numbers. "
-    "Choose a length that is always enough, as total_repeat_length=… or size=… do, and pick "
-    "elements with jnp.where(condition, x, y), which keeps the shape."
+    "Choose a length that is always enough (total_repeat_length=…, size=…), and select elements "
+    "with jnp.where(condition, x, y), which keeps the shape."
 )
 _CONVERTED = r"Attempted boolean conversion of traced|TracerBoolConversionError"
 
-#: What an exception's text betrays, and what to try. The first that matches is shown.
-ADVICE: Known = (
+#: A pattern in an exception's text, and what to try. The first that matches is shown.
+EXCEPTION_ADVICE: AdviceTable = (
     (
         r"'AbstractRef' object has no attribute|got a Ref of type|TransformedRefs cannot be|"
         r"requires ndarray or scalar arguments, got <class .*Tracer'>|Cannot store a Ref into",
@@ -40,8 +40,8 @@ ADVICE: Known = (
         # The last line of the text is the learner's: here it slices.
         r"(boolean conversion of traced|static start)[\s\S]*\n.*\[[^\]\n]*:[^\]\n]*\].*\Z",
         "A slice needs a size that is known while tracing: ref[pl.ds(start, size)], where start "
-        "may be a value. But mind that a Ref holds only the block of the present grid step, and "
-        "its indices start at 0: often [...] is all that is needed.",
+        "may be a value. But remember that a Ref holds only the block of the current grid step, "
+        "and its indices start at 0: often [...] is all you need.",
     ),
     (_STATIC, _CHOOSE_A_LENGTH),
     (
@@ -55,8 +55,8 @@ ADVICE: Known = (
     ),
     (
         r"must have the same number of dimensions as the array",
-        "A block shape has one entry for each dimension of the array; None for a dimension that "
-        "the kernel shall not see.",
+        "A block shape has one entry for each dimension of the array: None for a dimension that "
+        "the kernel should not see.",
     ),
     (
         r"missing \d+ required positional argument|takes \d+ positional arguments? but \d+",
@@ -65,7 +65,8 @@ ADVICE: Known = (
     ),
     (
         r"Buffers with a memory space of HBM or ANY cannot be referenced directly",
-        "A core computes on VMEM only: copy from HBM with pltpu.sync_copy or an async copy first.",
+        "A core can only compute on VMEM: first copy from HBM, with pltpu.sync_copy or an async "
+        "copy.",
     ),
     (
         r"hidden_case\.grade|has lost its test",
@@ -84,25 +85,25 @@ pltpu.force_tpu_interpret_mode(), and run that with python -m pdb.""",
     ),
     (
         r"out of memory|RESOURCE_EXHAUSTED|Unable to allocate|bad_alloc|MemoryError",
-        "The case needs a few megabytes. Look for an array that is built too large, or for a list "
-        "that grows without end.",
+        "The case needs only a few megabytes. Look for an array that is built too large, or for a "
+        "list that grows without end.",
     ),
 )
 
-#: The same where a kata has no kernel: what jit, which traces it, cannot do.
-WITHOUT_KERNEL: Known = (
+#: The same for a kata without a kernel: what jit, which traces it, cannot do.
+WITHOUT_KERNEL: AdviceTable = (
     (_STATIC, _CHOOSE_A_LENGTH),
     (
         rf"{_CONVERTED}|Concretization|TracerIntegerConversion|TracerArrayConversion",
-        "It is traced by jit, once for all values: Python's if, for, int() and list() cannot look "
-        "at one. Work on whole arrays; jnp.where(condition, x, y) chooses element by element.",
+        "jit traces the function once for all values, so Python's if, for, int() and list() cannot "
+        "look at one. Work on whole arrays; jnp.where(condition, x, y) chooses element by element.",
     ),
-    *ADVICE,
+    *EXCEPTION_ADVICE,
 )
 
 
-def advice_for(problem: Problem, known: Known = ADVICE) -> str:
-    """What to try, for an exception whose text is known; else nothing."""
+def exception_advice(problem: Problem, known: AdviceTable = EXCEPTION_ADVICE) -> str:
+    """What to try, for an exception whose text is known; "" for any other."""
     line = problem.place.text if problem.place else ""
     text = f"{problem.kind}: {problem.message}\n{line}"
     for pattern, advice in known:

@@ -1,11 +1,12 @@
-"""What a wrong result looks like: one small function per known pattern.
+"""What a wrong result looks like: one small function for each known pattern.
 
-Each takes a Suspect and returns a Diagnosis, or None where its pattern is not there. `DIAGNOSES`
-lists them in the order in which they are asked: the most specific and most certain first.
+Each takes a Suspect and returns a Diagnosis, or None where it does not see its pattern. `DIAGNOSES`
+lists them in the order in which they are tried: the most specific and most certain first.
 
     unwritten  blocks that nothing wrote, memory read before it was written, races
-    amounts    numbers, but the wrong ones: too large, off by a constant, rounded
+    amounts    wrong numbers: too large, off by a constant, rounded too early
     places     the right numbers in the wrong place, or only some of them
+    suspect    a wrong result and what is known about it; what the patterns share
 """
 
 from __future__ import annotations
@@ -44,6 +45,6 @@ DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
 def diagnose(suspect: Suspect) -> Diagnosis | None:
     """The first pattern that explains a wrong result, or None."""
     for diagnosis in DIAGNOSES:
-        if found := diagnosis(suspect):
-            return found
+        if explanation := diagnosis(suspect):
+            return explanation
     return None

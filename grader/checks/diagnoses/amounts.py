@@ -1,4 +1,4 @@
-"""Numbers, but the wrong ones: too large, off by a constant, rounded."""
+"""Wrong numbers: too large, off by a constant, rounded too early."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def overflowed(suspect: Suspect) -> Diagnosis | None:
         return None
     return Diagnosis(
         "overflow to inf",
-        f"{count(int(infinite.sum()), 'element')} overflowed to infinity where a finite value "
-        "belongs: a value left its dtype's range (exp of a large number?).",
+        f"{count(int(infinite.sum()), 'element')} overflowed to infinity where a finite value was "
+        "expected: a value left its dtype's range (exp of a large number?).",
     )
 
 
@@ -31,8 +31,8 @@ def all_zero(suspect: Suspect) -> Diagnosis | None:
         return None
     return Diagnosis(
         "zeros where values belong",
-        "Every wrong element is exactly zero: initialised, but nothing was added or stored after, "
-        "or initialised again after the work was done.",
+        "Every wrong element is exactly zero: either nothing was added or stored after it was "
+        "initialised, or it was initialised again after the work was done.",
     )
 
 
@@ -72,7 +72,7 @@ def same_factor(suspect: Suspect) -> Diagnosis | None:
 
 
 def factor_of_the_row(suspect: Suspect) -> Diagnosis | None:
-    """The elements of each wrong row are off by one factor, each row by another."""
+    """The elements of each wrong row are off by one factor, a different one for each row."""
     result = suspect.result
     if result.actual.ndim < 2 or not np.isfinite(result.actual[result.wrong]).all():
         return None
@@ -84,7 +84,7 @@ def factor_of_the_row(suspect: Suspect) -> Diagnosis | None:
     if len(got) < 2 or length < 2 or not power.all() or not np.isfinite(power).all():
         return None
     factors = (got * wanted).sum(1) / power
-    # A row of zeros is any factor's; zero times a row says that it is missing.
+    # A row of zeros fits any factor; a factor of zero means that the row is missing.
     if (np.abs(factors) < _LEAST_FACTOR).any():
         return None
     slack = allowed * np.maximum(np.abs(factors), 1.0)[:, None] + rounding(got, result.dtype)
@@ -93,9 +93,9 @@ def factor_of_the_row(suspect: Suspect) -> Diagnosis | None:
     low, high = number(float(factors.min())), number(float(factors.max()))
     return Diagnosis(
         "each row is off by a factor of its own",
-        f"Each wrong row is off by a factor of its own, from {low} to {high}. Something that "
-        "belongs to the row is wrong: what it is divided by, such as the sum of a softmax, or a "
-        "rescaling that was forgotten or done twice.",
+        f"Each wrong row is off by a factor of its own, from {low} to {high}. Something that is "
+        "computed for each row is wrong: what the row is divided by, such as the sum of a softmax, "
+        "or a rescaling that was forgotten or done twice.",
     )
 
 
@@ -116,12 +116,12 @@ def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
     if not np.isfinite(result.expected).all():
         return None
     scale, error = rms(result.expected), rms(result.actual - result.expected)
-    # One rounding to bfloat16 errs by about 2**-10 of a value; sums make it a little more.
+    # One rounding to bfloat16 is off by about 2**-10 of a value; sums add a little to that.
     if not 2**-12 * scale <= error <= 2**-5 * scale:
         return None
     return Diagnosis(
         "rounded too early",
-        "The errors are small, but as large as bfloat16 makes them: something was rounded too "
-        "early. Accumulate in float32 (preferred_element_type, a float32 scratch) and cast once, "
-        "at the end.",
+        "The errors are small, but as large as rounding to bfloat16 makes them: something was "
+        "rounded too early. Accumulate in float32 (preferred_element_type, a float32 scratch) and "
+        "cast once, at the end.",
     )

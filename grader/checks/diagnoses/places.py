@@ -14,7 +14,7 @@ MOST_PAIRS = 4096  # of blocks compared with blocks
 
 
 def another_block(suspect: Suspect) -> Diagnosis | None:
-    """Wrong blocks that hold what belongs in other blocks: an index map that leads astray."""
+    """Wrong blocks that hold what belongs in other blocks, because of an index map."""
     result = suspect.result
     wrong, every = result.wrong_blocks, result.indices()
     if len(every) < 2 or len(wrong) * len(every) > MOST_PAIRS:
@@ -27,7 +27,7 @@ def another_block(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         f"block {first} holds what belongs in block {home}",
         f"{_pattern(moved) or whole}. In all, {count(len(moved), 'block')} of {result.name} "
-        f"{'hold' if len(moved) > 1 else 'holds'} what belongs in block elsewhere: for example "
+        f"{'hold' if len(moved) > 1 else 'holds'} what belongs in another block: for example, "
         f"block {first} holds what belongs in block {home}. Look at the index maps.",
     )
 
@@ -55,7 +55,7 @@ def _pattern(moved: dict[Index, Index]) -> str:
 
 
 def one_share_of_the_sum(suspect: Suspect) -> Diagnosis | None:
-    """The result is what a single block of an input contributes: the rest of a sum is lost."""
+    """The result is what one block of an input contributes: the rest of a sum is lost."""
     result = suspect.result
     for share, value in suspect.shares:
         slack = 2 * result.allowed + 2 * rounding(value, result.dtype)
@@ -86,7 +86,7 @@ def left_over(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         f"block {index} still holds what was summed for block {other}",
         f"Block {index} holds its own sum plus stale values: what was summed for block {other} "
-        "before it. Whatever the sum is kept in was not cleared between the two.",
+        "before. The accumulator was not cleared between the two.",
     )
 
 
@@ -131,10 +131,10 @@ def rows_reordered(suspect: Suspect) -> Diagnosis | None:
         order = [_lexical(value) for value in (got, wanted)]
         if not result.close(got[order[0]], wanted[order[1]], result.allowed[part][order[1]]):
             return None
-    what = "rows" if result.actual.ndim > 1 else "elements"
+    units = "rows" if result.actual.ndim > 1 else "elements"
     return Diagnosis(
-        f"{what} are in another order",
-        f"The {what} of each wrong block are all there, but the {what} are in another order.",
+        f"{units} are in another order",
+        f"Each wrong block has all the right {units}, but the {units} are in another order.",
     )
 
 
@@ -170,6 +170,6 @@ def only_the_first(suspect: Suspect) -> Diagnosis | None:
             return Diagnosis(
                 "only the first block is right",
                 f"Along dimension {axis} only the first block is right: something that is set up "
-                "on the first grid step does not hold on later ones.",
+                "on the first grid step is no longer right on later ones.",
             )
     return None

@@ -1,4 +1,4 @@
-"""A wrong result and what is known of it; a diagnosis; what the patterns share."""
+"""A wrong result and what is known about it; a diagnosis; what the patterns share."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A wrong result and what is known of where it came from.
+    """A wrong result and what is known about where it came from.
 
-    `with_zeros` is the same result with unwritten memory holding zeros instead of NaN, `output` the
-    position of the kernel's output that it is; both None where unknown.
+    `with_zeros` is the same result with zeros instead of NaN in unwritten memory; `output` says
+    which of the kernel's outputs it is, by position. Both are None where unknown.
     """
 
     result: Comparison
@@ -41,7 +41,7 @@ class Suspect:
 
     @property
     def written(self) -> set[Index]:
-        """The blocks to which some grid step's index map leads; all of them where unknown."""
+        """The blocks that the index map returns on some grid step; all of them where unknown."""
         if self.walk is None or self.output is None:
             return set(self.result.indices())
         return set(self.walk.outputs[self.output])
@@ -65,12 +65,12 @@ def rounding(got: Floats, dtype: str) -> Floats:
 
 
 def blocks_in_words(indices: Iterable[Index]) -> str:
-    found = [index[0] if len(index) == 1 else index for index in indices]
-    return f"block {found[0]}" if len(found) == 1 else f"blocks {listed(found)}"
+    names = [index[0] if len(index) == 1 else index for index in indices]
+    return f"block {names[0]}" if len(names) == 1 else f"blocks {listed(names)}"
 
 
 def map_of_blocks(result: Comparison) -> str:
-    """The blocks as a picture, "#" wrong and "." right; empty where that shows nothing."""
+    """The blocks as a picture, "#" wrong and "." right; "" where it would show nothing."""
     grid = result.grid
     all_wrong = len(result.wrong_blocks) == len(result.indices())
     if len(grid) > 2 or max(grid, default=1) > 32 or all_wrong:

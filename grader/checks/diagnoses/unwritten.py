@@ -1,4 +1,4 @@
-"""Blocks that nothing wrote, memory that was read before, races: what NaN gives away."""
+"""Blocks that nothing wrote, memory that was read before it was written, races."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grader.model import Operand, Role, Touch
 def shared_by_parallel_steps(suspect: Suspect) -> Diagnosis | None:
     """A grid dimension is marked parallel, but its steps write to one output block.
 
-    Known from the trace alone: whether the values come out right is then a matter of luck.
+    The trace alone shows it: whether the values are right is then a matter of luck.
     """
     for axis in suspect.call.parallel if suspect.call else ():
         steps = suspect.call.grid[axis] if suspect.call else None
@@ -25,15 +25,15 @@ def shared_by_parallel_steps(suspect: Suspect) -> Diagnosis | None:
                 return Diagnosis(
                     f"grid dimension {axis} is not parallel: a race",
                     f"Grid dimension {axis} is marked parallel, but all its steps write to the "
-                    f"same blocks of {output.name}, whose index map does not look at it. Parallel "
-                    "steps may run in any order and on two cores, each with scratch of its own: a "
+                    f"same blocks of {output.name}, whose index map does not use it. Parallel "
+                    "steps may run in any order and on two cores, each with its own scratch: a "
                     "race. Mark that dimension arbitrary.",
                 )
     return None
 
 
 def never_visited(suspect: Suspect) -> Diagnosis | None:
-    """Blocks to which no grid step's output index map leads."""
+    """Blocks that the output's index map returns on no grid step."""
     result = suspect.result
     missed = [index for index in result.indices() if index not in suspect.written]
     if not missed:
@@ -42,9 +42,9 @@ def never_visited(suspect: Suspect) -> Diagnosis | None:
     steps = len(suspect.walk.steps) if suspect.walk else 0
     return Diagnosis(
         f"{which} never written",
-        f"In {result.name}, {which} never written: no grid step's output index map leads there. "
-        f"The grid has {count(steps, 'step')}, the result "
-        f"{count(len(result.indices()), 'block')}.",
+        f"In {result.name}, {which} {_were(which)} never written: the output's index map never "
+        f"returns {'it' if len(missed) == 1 else 'them'}. The grid has {count(steps, 'step')}, "
+        f"the result {count(len(result.indices()), 'block')}.",
     )
 
 
@@ -56,17 +56,18 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
         return None
     blocks = [index for index in result.indices() if nan[result.part(index)].any()]
     whole = all(nan[result.part(index)].all() for index in blocks)
-    what = blocks_in_words(blocks) if whole else f"{_elements(nan, blocks[0], result)}"
+    unwritten = blocks_in_words(blocks) if whole else f"{_elements(nan, blocks[0], result)}"
     reason = "The kernel stores nothing there."
     touch = next((o.first for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
     if touch is Touch.NOTHING:
         reason = f"The kernel's body never stores to {result.name}."
     elif touch is Touch.GUARDED_WRITE:
         reason = (
-            f"The store to {result.name} stands under a condition that does not hold on the steps "
-            "that should write it."
+            f"The store to {result.name} is under a condition that is false on the steps that "
+            "should write it."
         )
-    return Diagnosis(f"{what} never written", f"In {result.name}, {what} never written. {reason}")
+    why = f"In {result.name}, {unwritten} {_were(unwritten)} never written. {reason}"
+    return Diagnosis(f"{unwritten} never written", why)
 
 
 def read_before_written(suspect: Suspect) -> Diagnosis | None:
@@ -80,22 +81,22 @@ def read_before_written(suspect: Suspect) -> Diagnosis | None:
         return None
     name = refs[0].name
     if sure:
-        how = "The first thing the kernel does to it is to read it."
+        how = "The first thing that the kernel does with it is to read it."
     else:
         how = (
-            "It is written only under a condition, and that condition does not hold on the first "
-            "step that reads it."
+            "It is written only under a condition, and that condition is false on the first step "
+            "that reads it."
         )
     role = "Scratch" if refs[0].role is Role.SCRATCH else "An output block"
     return Diagnosis(
         f"{name} read before it was written",
-        f"{name} is read before it was written. {how} {role} starts as whatever bits the memory "
-        "held; here that is NaN.",
+        f"{name} is read before it was written. {how} {role} starts as whatever bits are in "
+        "memory; here that is NaN.",
     )
 
 
 def padding_used(suspect: Suspect) -> Diagnosis | None:
-    """NaN from beyond an input's edge, where the last block overhangs the array."""
+    """NaN from past an input's edge, where the last block overhangs the array."""
     ragged = _ragged(suspect)
     if not ragged or not _garbage(suspect):
         return None
@@ -104,26 +105,26 @@ def padding_used(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         f"padding of {operand.name} was used",
         f"The padding of {operand.name} was used. Its dimension {axis} has {size} elements in "
-        f"blocks of {block}, so the last block holds only {size % block} of them: what lies past "
-        "the edge is garbage, and must be masked before it meets anything else.",
+        f"blocks of {block}, so the last block holds only {size % block} of them: what is past the "
+        "edge is garbage, and must be masked before anything is computed with it.",
     )
 
 
 def computed_nan(suspect: Suspect) -> Diagnosis | None:
-    """NaN that the arithmetic itself made."""
+    """NaN that the arithmetic itself produced."""
     result = suspect.result
     nan = np.isnan(result.actual) & result.wrong
     if not nan.any() or suspect.with_zeros is None or not np.isnan(suspect.with_zeros[nan]).any():
         return None
     return Diagnosis(
         "NaN from arithmetic",
-        "The arithmetic itself makes NaN, whatever memory held before: 0/0, inf − inf, inf × 0 or "
-        "the logarithm or root of a negative number.",
+        "The arithmetic itself produces NaN, whatever was in memory before: 0/0, inf − inf, "
+        "inf × 0, or the logarithm or root of a negative number.",
     )
 
 
 def _garbage(suspect: Suspect) -> bool:
-    """Whether NaN in the result comes from memory that nothing had written."""
+    """Whether the NaN in the result come from memory that nothing had written."""
     nan = np.isnan(suspect.result.actual) & suspect.result.wrong
     if not nan.any() or suspect.with_zeros is None:
         return False
@@ -135,18 +136,22 @@ def _first(suspect: Suspect, touch: Touch) -> list[Operand]:
 
 
 def _ragged(suspect: Suspect) -> list[tuple[Operand, int]]:
-    """Input dimensions that their block does not divide, those lost in the result first.
+    """Input dimensions that their block does not divide, the summed ones first.
 
-    A dimension that the result has too spoils only what lies past the result's own edge.
+    A dimension that the result has too only affects what is past the result's own edge.
     """
-    found = [
+    ragged = [
         (operand, axis)
         for operand in suspect.refs(Role.INPUT)
         for axis, block in enumerate(operand.block)
         if block and operand.array.shape[axis] % block
     ]
     kept = suspect.result.actual.shape
-    return sorted(found, key=lambda place: place[0].array.shape[place[1]] in kept)
+    return sorted(ragged, key=lambda place: place[0].array.shape[place[1]] in kept)
+
+
+def _were(which: str) -> str:
+    return "was" if which.startswith("block ") else "were"
 
 
 def _elements(mask: Any, block: Index, result: Comparison) -> str:

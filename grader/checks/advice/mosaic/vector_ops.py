@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from grader.checks.advice.mosaic.refused import Refused
+from grader.checks.advice.mosaic.workaround import Workaround
 
 _ELEMENTWISE = (
     "The vector unit works on registers of 8 sublanes by 128 lanes, on each element by itself: "
-    "nothing is carried from one element on to the next."
+    "nothing is carried over from one element to the next."
 )
 _ACROSS = (
-    "Across the lanes and sublanes of a register a TPU can add and take the largest and the "
-    "smallest; no other way of combining is built in."
+    "Across the lanes and sublanes of a register, a TPU can add, and take the largest or the "
+    "smallest element; it has no instruction for other reductions."
 )
-_OUTSIDE = "Do it outside the kernel, and hand the result in as another input."
+_OUTSIDE = "Do it outside the kernel, and pass the result in as another input."
 
 #: Functions without an instruction, and what they can be written as.
 FORMULAS = {
@@ -30,24 +30,24 @@ FORMULAS = {
     "reduce_precision": "x.astype(jnp.bfloat16).astype(jnp.float32)",
 }
 
-VALUES: tuple[Refused, ...] = (
-    Refused(
+VALUES: tuple[Workaround, ...] = (
+    Workaround(
         (),
         r"64-bit types|Only index_dtype|\b(float|u?int)64",
         "Lanes are 32 bits wide: a TPU has no 64-bit numbers.",
         "Use float32 and int32, and leave jax_enable_x64 off.",
     ),
-    Refused(
+    Workaround(
         ("cumsum",),
         "",
         _ELEMENTWISE,
-        "Let the MXU add up the rows, by a triangle of ones:\n"
+        "Let the MXU add up the rows, with a triangle of ones:\n"
         "    rows = lax.broadcasted_iota(jnp.int32, (n, n), 0)\n"
         "    columns = lax.broadcasted_iota(jnp.int32, (n, n), 1)\n"
         '    jnp.dot((rows >= columns).astype(x.dtype), x, precision="highest")\n'
         "or carry the row above through a lax.fori_loop over x_ref[pl.ds(r, 1), :].",
     ),
-    Refused(
+    Workaround(
         ("cumprod", "cummax", "cummin", "cumlogsumexp"),
         "",
         _ELEMENTWISE,
@@ -59,38 +59,38 @@ VALUES: tuple[Refused, ...] = (
         "    o_ref[0:1, :] = x_ref[0:1, :]\n"
         "    lax.fori_loop(1, n, row, x_ref[0:1, :])",
     ),
-    Refused(
+    Workaround(
         ("slice",),
         "must have positive constant sizes",
-        "An array of size 0 fills no register. Functions that halve an array again and again, such "
-        "as lax.associative_scan, end at one.",
+        "An array of size 0 fills no register. Functions that halve an array repeatedly, such as "
+        "lax.associative_scan, end with one.",
         "Carry the row above through a loop over the rows:\n"
         "    lax.fori_loop(1, n, row, x_ref[0:1, :])",
     ),
-    Refused(
+    Workaround(
         ("top_k",),
         "is_stable",
         "Mosaic's top_k does not keep equal elements in their order.",
-        "Where that order does not matter:\n    lax.top_k(x, k, is_stable=False)",
+        "If that order does not matter:\n    lax.top_k(x, k, is_stable=False)",
     ),
-    Refused(
+    Workaround(
         ("sort", "top_k"),
         "",
         "There is no instruction that sorts: elements would have to move to lanes that depend on "
-        "what they hold.",
-        "Sort outside the kernel. For the few largest, take the largest, blank it out, repeat:\n"
+        "their values.",
+        "Sort outside the kernel. For the few largest, take the largest, mask it, repeat:\n"
         "    best = jnp.max(x, axis=1, keepdims=True)\n"
         "    x = jnp.where(x == best, -jnp.inf, x)",
     ),
-    Refused(
+    Workaround(
         ("rev",),
         "",
-        "No instruction turns the lanes or sublanes of a register round.",
-        "Blocks change their order in the index map. Within a block copy row by row, in a loop:\n"
+        "No instruction reverses the lanes or sublanes of a register.",
+        "Reverse the order of blocks in the index map. Within a block, copy row by row in a loop:\n"
         "    o_ref[pl.ds(r, 1), :] = x_ref[pl.ds(n - 1 - r, 1), :]\n"
-        "or multiply by a matrix of zeros with ones on its counterdiagonal.",
+        "or multiply by a matrix of zeros with ones on its antidiagonal.",
     ),
-    Refused(
+    Workaround(
         ("dot_general",),
         "acc to be 32-bit",
         "The MXU multiplies narrow numbers, but adds them up in 32 bits: float32, or int32 for "
@@ -98,68 +98,68 @@ VALUES: tuple[Refused, ...] = (
         "Ask for that result and round it when you store (jnp.int32 for integers):\n"
         "    jnp.dot(x, y, preferred_element_type=jnp.float32).astype(o_ref.dtype)",
     ),
-    Refused(
+    Workaround(
         ("dot_general",),
         "Unsigned integer",
-        "The MXU takes all integers as signed.",
+        "The MXU treats all integers as signed.",
         "Cast first; all 8-bit integers are exact in bfloat16:\n"
         "    x = x_ref[...].astype(jnp.bfloat16)",
     ),
-    Refused(
+    Workaround(
         ("dot_general",),
         "dot precision|DotAlgorithmPreset",
-        "The MXU multiplies bfloat16; float32 takes several passes over its halves. This version "
-        "of Mosaic knows one pass and full float32, for both operands alike.",
+        "The MXU multiplies bfloat16; float32 takes several passes over its parts. This version of "
+        "Mosaic has one pass and full float32, the same for both operands.",
         'Leave precision out, or:\n    jnp.dot(x, y, precision="highest")',
     ),
-    Refused(
+    Workaround(
         ("dot_general",),
         r"AssertionError: ?$",
-        "The MXU multiplies matrices; a product whose result is a single number is none.",
+        "The MXU multiplies matrices; a product whose result is a single number is not one.",
         "Let the vector unit multiply and add:\n    jnp.sum(x * y)",
     ),
-    Refused(
+    Workaround(
         ("dot_general",),
         "contracting dims must be of size 1",
-        "The MXU multiplies matrices, so one dimension is summed over.",
+        "The MXU multiplies matrices, so it sums over one dimension.",
         "Merge the two dimensions into one before the product:\n    x = x.reshape(-1, x.shape[-1])",
     ),
-    Refused(
+    Workaround(
         ("dot_general",),
         "1 batch dim",
-        "The MXU multiplies matrices; Mosaic makes a loop over one batch dimension for you.",
+        "The MXU multiplies matrices; Mosaic loops over one batch dimension for you, not over two.",
         "Merge the batch dimensions into one, or loop over them and multiply matrices:\n"
         "    o_ref[i, j] = jnp.dot(x_ref[i, j], y_ref[i, j].T)",
     ),
-    Refused(
+    Workaround(
         ("conv_general_dilated",),
         "",
         "The MXU multiplies matrices, and a convolution is a sum of shifted products.",
         "Add up one product for each tap:\n"
         "    total = total + x_ref[pl.ds(tap, n), :] * w_ref[pl.ds(tap, 1), :]",
     ),
-    Refused(
+    Workaround(
         ("reduce_sum", "reduce_max", "reduce_min", "argmax", "argmin"),
         "unsigned integers|Reductions over u?int",
-        "Lanes are 32 bits wide, and across them a TPU combines float32 and int32.",
+        "Lanes are 32 bits wide, and a TPU can combine only float32 and int32 across them.",
         "Widen before the reduction and narrow after it:\n    x = x_ref[...].astype(jnp.int32)",
     ),
-    Refused(
+    Workaround(
         ("argmax", "argmin"),
         "bool",
-        "jnp.select looks for the first condition that is true, and Mosaic finds the place of a "
-        "largest element among float32 only.",
+        "jnp.select looks for the first condition that is true, and Mosaic finds the position of a "
+        "largest element only in float32.",
         "Nest jnp.where, the first condition outermost:\n"
         "    jnp.where(x > 1, x, jnp.where(x > 0, 2 * x, 0))",
     ),
-    Refused(
+    Workaround(
         ("argmax", "argmin"),
         "",
-        "Mosaic finds the place of a largest element among float32 only.",
+        "Mosaic finds the position of a largest element only in float32.",
         "Cast first; integers are exact up to 2**24:\n"
         "    jnp.argmax(x.astype(jnp.float32), axis=1, keepdims=True)",
     ),
-    Refused(
+    Workaround(
         ("reduce_prod", "reduce_xor"),
         "",
         _ACROSS,
@@ -167,68 +167,68 @@ VALUES: tuple[Refused, ...] = (
         "    def row(r, total):\n"
         "        return total * x_ref[pl.ds(r, 1), :]\n"
         "    lax.fori_loop(1, n, row, x_ref[0:1, :])\n"
-        "and along the columns with rotated copies, for 128 lanes:\n"
+        "and along the columns with rotated copies (for 128 lanes):\n"
         "    for shift in (1, 2, 4, 8, 16, 32, 64):\n"
         "        x = x * pltpu.roll(x, shift, 1)",
     ),
-    Refused(
+    Workaround(
         ("reduce_window_max", "reduce_window_min", "reduce_window_sum"),
         "",
-        "Mosaic reduces whole dimensions, not windows that slide.",
+        "Mosaic reduces whole dimensions, not sliding windows.",
         "Give the windows a dimension of their own and reduce that:\n"
         "    jnp.max(x.reshape(n // 2, 2, x.shape[1]), axis=1)",
     ),
-    Refused(
+    Workaround(
         ("select_n",),
         "2 arguments",
-        "The vector unit chooses between two values, by a mask of one bit for each lane.",
+        "The vector unit chooses between two values, with a mask of one bit for each lane.",
         "Nest jnp.where:\n    jnp.where(x > 1, x, jnp.where(x > 0, 2 * x, 0))",
     ),
-    Refused(
+    Workaround(
         ("slice",),
         "strides",
-        "A register is used whole: no instruction takes every second lane or sublane of one.",
+        "An instruction works on a whole register: none takes every second lane or sublane.",
         "For rows, give the stride a dimension of its own:\n"
         "    x.reshape(n // 2, 2, x.shape[1])[:, 0]\n"
-        "For columns, multiply by a matrix of zeros and ones that picks them.",
+        "For columns, multiply by a matrix of zeros and ones that selects them.",
     ),
-    Refused(
+    Workaround(
         ("iota",),
         "integer or index",
-        "The vector unit counts lanes and sublanes in int32 only.",
+        "The vector unit counts lanes and sublanes only in int32.",
         "Count in integers, then cast:\n"
         "    lax.broadcasted_iota(jnp.int32, x.shape, 1).astype(x.dtype)",
     ),
-    Refused(
+    Workaround(
         ("pad",),
         "interior",
-        "A register is used whole: no instruction spreads its sublanes apart.",
+        "An instruction works on a whole register: none spreads its sublanes apart.",
         "Stack the rows with zeros, then merge the two dimensions:\n"
         "    jnp.stack([x, jnp.zeros_like(x)], axis=1).reshape(2 * n, x.shape[1])",
     ),
-    Refused(
+    Workaround(
         ("bitcast_convert_type",),
         "bitwidths",
         "Narrow elements are packed along the sublanes, so a cast to another width changes the "
-        "number of rows: (8, 128) of 32 bits are (16, 128) of 16.",
-        "Use Pallas' own:\n    pltpu.bitcast(x, jnp.bfloat16)",
+        "number of rows: (8, 128) of 32 bits are (16, 128) of 16 bits.",
+        "Use Pallas' own bitcast:\n    pltpu.bitcast(x, jnp.bfloat16)",
     ),
-    Refused(
+    Workaround(
         ("ragged_dot_general",),
         "",
-        "The MXU multiplies matrices of one size; which rows belong to which group is known only "
-        "at run time.",
-        "Let scalar prefetch choose the group's matrix in an index map, and multiply by it:\n"
+        "The MXU multiplies matrices of one size, and it is known only at run time which rows "
+        "belong to which group.",
+        "Let an index map choose the group's matrix by scalar prefetch, and multiply by it:\n"
         "    pl.BlockSpec((1, n, n), lambda i, group_ref: (group_ref[i], 0, 0))",
     ),
-    Refused(
+    Workaround(
         ("lu", "qr", "cholesky", "eigh", "svd", "triangular_solve", "custom_linear_solve"),
         "",
-        "A factorisation is a program of its own, of steps that wait for each other; Mosaic has "
-        "only single operations.",
+        "A factorisation is a program of many steps that depend on each other; Mosaic lowers only "
+        "single operations.",
         _OUTSIDE,
     ),
-    Refused(
+    Workaround(
         ("lgamma", "digamma", "bessel_i0e", "bessel_i1e", "igamma", "igammac", "zeta"),
         "",
         "The TPU has no instruction for this function, and Mosaic no series for it.",
