@@ -51,7 +51,8 @@ def notes(root: Path, ledger: Ledger, found: Sequence[Present]) -> Iterator[Text
     yield from warned(ledger.warnings)
     try:
         git = git_in(root)
-        if behind := uncommitted(git, found, ledger, head(git)):
+        solved = [one for one in found if one.known is Known.SOLVED]
+        if solved and (behind := uncommitted(git, solved, ledger, head(git))):
             yield not_committed([one.kata for one in behind])
     except GitError as error:
         yield Text(f"no git here ({error}): no kata commit, no dates of commits", "dim")
