@@ -54,7 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     seed = random_seed() if options.seed is None else options.seed
-    seconds = _pytests_timeout(root) if options.timeout is None else options.timeout
+    seconds = pytest_timeout(root) if options.timeout is None else options.timeout
     settings = Settings(root, options.name, seed, options.chip, seconds or None)
     device = devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False))
     commands = Commands(root, events.put, console.is_terminal)
@@ -76,8 +76,8 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     return 0
 
 
-def _pytests_timeout(root: Path) -> float:
-    """Seconds for a hidden case, from where pytest-timeout reads them; 0 for no limit."""
+def pytest_timeout(root: Path) -> float:
+    """Seconds for a hidden case, as pyproject.toml tells pytest-timeout; 0 for no limit."""
     try:
         project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 _OPERATIONS = {
     ast.Add: lambda a, b: a + b,
@@ -12,6 +13,7 @@ _OPERATIONS = {
 }
 
 
+@functools.cache  # a key's texts are looked at again for every choice of every name
 def _parse_arithmetic(text: str) -> ast.expr:
     try:
         tree = ast.parse(text, mode="eval").body
@@ -27,9 +29,11 @@ def _parse_arithmetic(text: str) -> ast.expr:
     return tree
 
 
-def arithmetic_names(text: str) -> set[str]:
+@functools.cache
+def arithmetic_names(text: str) -> frozenset[str]:
     """The names that an arithmetic text uses. Raises ValueError where it is no arithmetic."""
-    return {n.id for n in ast.walk(_parse_arithmetic(text)) if isinstance(n, ast.Name)}
+    tree = _parse_arithmetic(text)
+    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
 def evaluate(text: str, sizes: dict[str, int]) -> int:

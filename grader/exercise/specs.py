@@ -150,7 +150,7 @@ def _tokens(hint: Any) -> list[str]:
     return hint.dim_str.split()
 
 
-def _names(token: str) -> set[str]:
+def _names(token: str) -> frozenset[str]:
     try:
         return arithmetic_names(token)
     except ValueError:

@@ -51,7 +51,8 @@ def notes(root: Path, ledger: Ledger, found: Sequence[KataStatus]) -> Iterator[T
     yield from warned(ledger.warnings)
     try:
         git = git_in(root)
-        if behind := uncommitted(git, found, ledger, last_commit(git)):
+        solved = [status for status in found if status.file_state is FileState.SOLVED]
+        if solved and (behind := uncommitted(git, solved, ledger, last_commit(git))):
             yield not_committed([one.kata for one in behind])
     except GitError as error:
         yield Text(f"no git here ({error}): no kata commit, no dates of commits", "dim")

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from grader.commands.watch import pytest_timeout
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.model import Case, Check, Finding, Grade, State
@@ -30,7 +31,7 @@ from grader.watching.saves import Saves, changed
 from grader.watching.screen import Screen
 from grader.watching.side_commands import Commands
 from grader.watching.watch import Settings, Watch
-from tests.support.repositories import Repository, Shop
+from tests.support.repositories import ROOT, Repository, Shop
 
 SEED = 5
 
@@ -582,6 +583,17 @@ def test_a_new_command_ends_the_one_before(shop: Shop, events: queue.SimpleQueue
     second = commands.start("grader.cli", "list")
     ended = [event for event in (until(events), until(events)) if isinstance(event, Ended)]
     assert {event.command: event.code for event in ended} == {first: -15, second: 0}
+
+
+# ---- options ----
+
+
+def test_a_kernel_may_take_as_long_as_for_pytest(tmp_path: Path) -> None:
+    assert pytest_timeout(tmp_path) == 0
+    for text, seconds in (("", 0), ("timeout = 2.5  # s\n", 2.5)):
+        (tmp_path / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\n{text}")
+        assert pytest_timeout(tmp_path) == seconds
+    assert f"timeout = {pytest_timeout(ROOT):g} " in (ROOT / "pyproject.toml").read_text()
 
 
 # ---- lanes ----
