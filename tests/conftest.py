@@ -15,13 +15,14 @@ from grader.grading.grader import Grader
 from grader.sandbox import devices
 from grader.sandbox.asking import Asking
 from grader.sandbox.bench import Bench
+from grader.sandbox.environment import environment
 from grader.sandbox.trusted import Trusted
 from tests.support.repositories import ROOT, Clone, Repository, Shop
 
 CPU = devices.choose("strict", devices.Hardware(tpu=False, gpu=False))
 # With libtpu installed, jax would load it in search of a TPU, and without the compiler's flags. And
 # what tests run in their own process is compiled as quickly as what workers run.
-for variable, value in devices.environment(CPU, {}).items():
+for variable, value in environment(CPU, {}).items():
     os.environ.setdefault(variable, value)
 
 

@@ -10,8 +10,8 @@ from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, c
 from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
 from grader.checks.evidence import Evidence
-from grader.checks.interpreter import complaint_finding, interpreter_finding
 from grader.checks.prose import WIDTH, listed, number, paragraph, times
+from grader.checks.runtime_errors import complaint_finding, interpreter_finding
 from grader.model import Check, Clues, Finding, KernelCall, Operand, Reference, Role, Stage
 from grader.tools.arrays import in_float64
 

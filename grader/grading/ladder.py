@@ -6,16 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.checks import (
-    block_shapes,
-    compiles,
-    contract,
-    cost,
-    lowers,
-    pallas_used,
-    runs,
-    values,
-)
+from grader.checks import block_shapes, compiles, contract, cost, lowers, pallas_used, runs, values
 from grader.checks.evidence import Evidence
 from grader.model import MOST_STARS, Finding, State
 

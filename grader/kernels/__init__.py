@@ -1,6 +1,7 @@
 """From a function to what it launches: the only package that touches JAX's internals.
 
-    running             trace and run a launch function, in a chosen mode
+    traced_launch       trace and run a launch function
+    interpreter         in which mode: the TPU interpreter, its parameters
     faster_interpreter  what the strict interpreter would compile more often than it has to
     lowering            trace and lower for a TPU that need not be there
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came
@@ -20,10 +21,11 @@ Written against jax 0.10.2 and 0.12.0.1. Where an internal has moved, Unsupporte
 from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import kernel_call
 from grader.kernels.first_touches import first_touches
+from grader.kernels.interpreter import CALLBACK_LOGGER, running
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_sum
 from grader.kernels.mosaic_errors import NotLowered
-from grader.kernels.running import CALLBACK_LOGGER, TracedLaunch, running
+from grader.kernels.traced_launch import TracedLaunch
 
 __all__ = [
     "CALLBACK_LOGGER",

@@ -14,7 +14,7 @@ from grader.plugin.items import GRADE, NEXT, SECONDS, KataCase, KataFile
 from grader.plugin.options import SEED
 from grader.plugin.reporter import ATTRIBUTE
 from grader.plugin.session import SESSION
-from grader.report.jsonfile import properties
+from grader.report.junit import properties
 from grader.sandbox import devices
 from grader.tools import codec
 from grader.tpu import libtpu

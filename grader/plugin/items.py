@@ -21,7 +21,7 @@ from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.model import Case, Check, Finding, Grade, State
 from grader.plugin.session import SESSION, Session
-from grader.report.explanation import explanation, kata_is_broken
+from grader.report.failures import explanation, kata_is_broken
 from grader.sandbox.asking import BrokenKata
 from grader.sandbox.launcher import SandboxError
 from grader.tools.git import blob_id

@@ -12,7 +12,7 @@ from grader.model import Grade
 from grader.plugin.session import SESSION
 from grader.record.recording import NewPasses, record_session
 from grader.report import jsonfile, markdown, session_map
-from grader.report.failure import FailureText
+from grader.report.failures import FailureText, repeated
 from grader.report.session_map import newly_recorded
 from grader.report.standings import SessionStandings, same_failure, standings
 from grader.tools import codec
@@ -38,7 +38,7 @@ class Reporter:
         grade = codec.from_builtins(Grade, getattr(report, ATTRIBUTE))
         if report.failed and (earlier := self._told(grade)):
             seed = self._config.stash[SESSION].seed
-            report.longrepr = session_map.repeated(grade, earlier, report.nodeid, seed)
+            report.longrepr = repeated(grade, earlier, report.nodeid, seed)
         if isinstance(report.longrepr, str):
             # Given a text, pytest's summary repeats all of it wherever the variable CI is set.
             report.longrepr = FailureText(report.longrepr)  # type: ignore[assignment]

@@ -4,10 +4,10 @@ standings     grades -> where each kata and each track stands in this session
 session_map   the map at the end of a pytest session
 progress_map  the map that `kata progress` shows, from the ledger
 marks         the bars, stars and next steps that both maps share
-explanation   a failed hidden case, as the learner reads it
-failure       the same, in the form that pytest's report wants
+failures      a failed hidden case, as the learner reads it, and as pytest's report wants it
 log           the history of passes: `kata progress --log`
 badge         the picture of what is solved: `kata progress --svg`
 markdown      the map for a GitHub job's summary: --kata-summary
-jsonfile      grades for machines: --kata-json, and JUnit XML's properties
+jsonfile      grades for machines: --kata-json
+junit         grades for machines: JUnit XML's properties
 """

@@ -1,4 +1,4 @@
-"""Grades for machines: the file of --kata-json, and JUnit XML's properties.
+"""Grades for machines: the file of --kata-json.
 
 The schema is documented in CONTRIBUTING.md. A change that a reader could trip over raises VERSION.
 """
@@ -36,17 +36,3 @@ def write_json(file: Path, grades: Sequence[Grade], conditions: Conditions) -> N
     file.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document(grades, conditions), indent=2, ensure_ascii=False)
     file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
-
-
-def properties(grade: Grade) -> list[tuple[str, str]]:
-    """One grade as JUnit XML properties of its test case."""
-    pairs = [
-        ("kata", grade.kata),
-        ("kata_state", grade.state.value),
-        ("kata_stars", str(grade.stars)),
-        ("kata_case", grade.drawn),
-    ]
-    if grade.finding:
-        pairs.append(("kata_check", grade.finding.check.value))
-        pairs.append(("kata_reason", grade.finding.phrase))
-    return pairs

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from grader.exercise.catalog import name_of
-from grader.model import MOST_STARS, Grade, State
+from grader.model import MOST_STARS, State
 from grader.record.ledger import Pass
 from grader.record.recording import NewPasses
 from grader.report import marks
@@ -124,13 +124,3 @@ def _commit(root: Path) -> str:
 
 def _name(passed: Pass) -> str:
     return f"{name_of(passed.kata)} {marks.star_signs(passed.stars).plain}"
-
-
-def repeated(grade: Grade, earlier: Grade, node: str, seed: int) -> str:
-    """Two lines about a later case that fails the same check."""
-    assert grade.finding
-    return (
-        f"{grade.finding.check.title}: {grade.finding.phrase}   "
-        f"(the same check as in hidden{earlier.case})\n"
-        f'  again  pytest "{node}" --kata-seed {seed}'
-    )

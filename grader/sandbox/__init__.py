@@ -1,8 +1,16 @@
 """Runs learners' code in processes of its own, so that no kata can hurt another or the session.
 
-bench      in pytest's process: starts workers, asks them, times them out, reads their remains
-zygote     a process that has imported jax and runs nothing: a fresh worker is ready in about 12 ms
-worker     imports one kata, observes its kernels, answers; judges nothing
-debuggers  what a kata is told that opens a debugger
-messages   what they say to each other
+asking       the questions: a solution's side, a launch's side
+trusted      a solution's answers, asked ahead and kept
+bench        in pytest's process: starts workers, sends questions, stops what hangs
+accidents    what is said of a worker that was stopped, or that died
+messages     what bench and workers say to each other
+devices      which backend and mode this machine offers
+environment  the variables that worker processes start with: backend, XLA's flags
+launcher     starts processes: the zygote, and workers
+zygote       a process that has imported jax and runs nothing: a fresh worker is ready in about 12 ms
+worker       imports one kata, observes its kernels, answers; judges nothing
+problems     exceptions as data
+warming      a kernel of no meaning, so that what is slow once is over before it matters
+debuggers    what a kata is told that opens a debugger
 """

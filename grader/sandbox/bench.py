@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 
 from grader.model import Accident, Device, Place
-from grader.sandbox.launcher import Launcher, SandboxError
+from grader.sandbox import accidents
+from grader.sandbox.launcher import BOOT_SECONDS, Launcher, SandboxError
 from grader.sandbox.messages import Answer, Ask, Closed, Hello, receive, send
 from grader.tools import codec
 
-BOOT_SECONDS = 120  # for importing jax on a slow disk
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
 
 
@@ -90,33 +90,13 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._process.pid, signal.SIGUSR1)
             time.sleep(DUMP_SECONDS)
-        where = self._place(question)
-        printed = self._read("out")
+        where, printed = self._place(question), self._read("out")
         self.close()
-        message = (
-            f"No answer after {seconds:g} s, so the process was stopped.\n"
-            "Usual reasons: a loop whose condition never changes, or a DMA or semaphore wait that "
-            "nothing ever signals (a wait without a start)."
-        )
-        return Accident(f"no answer after {seconds:g} s", message, where, printed, stuck=True)
+        return accidents.stopped(seconds, where, printed)
 
     def _bury(self, question: Ask) -> Accident:
         where, printed = self._place(question), self._read("out")
-        code = self.close()
-        if code >= 0:
-            phrase = f"left the process (exit code {code})"
-            message = (
-                f"The process ended with exit code {code} before the kernel was graded.\n"
-                "Something called os._exit; a kata has no need to."
-            )
-        else:
-            name = signal.Signals(-code).name
-            phrase = f"crashed ({name})"
-            message = (
-                f"The process crashed with {name} before the kernel was graded.\n"
-                "Usual reasons: native code called with a bad address, or memory that ran out."
-            )
-        return Accident(phrase, message, where, printed, crashed=code < 0)
+        return accidents.died(self.close(), where, printed)
 
     def _place(self, question: Ask) -> Place | None:
         """The innermost line of the kata's file in what faulthandler wrote."""

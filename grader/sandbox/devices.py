@@ -5,31 +5,23 @@
     gpu       interpret     the plain interpreter, compiled by XLA
     tpu       compiled      the kernel itself
 
-JAX is told what was decided here (`environment`), so that the header and the run cannot disagree.
+`environment` tells JAX what was decided here, so that the header and the run cannot disagree.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.model import Device, Mode
-from grader.tools.versions import versions
 
 AUTO = "auto"
 MODES = (AUTO, *(mode.value for mode in Mode))
 GOOGLE = "0x1ae0"  # the PCI vendor of a TPU
 _NETWORK_DEVICES = ("0x02", "0x01")  # PCI classes that Google's virtual machines also carry
-
-#: Compiling takes a third of the time where XLA emits each operation the way it did before its
-#: fusion emitters, in one piece. XLA ends a process that passes a flag which it does not know, so
-#: these are for versions of jaxlib that were seen to know them: up to 0.11.0; 0.11.2 does not.
-QUICK_TO_COMPILE = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-QUICK_UNTIL = (0, 11, 0)
 
 
 class ModeError(ValueError):
@@ -97,30 +89,6 @@ def _backend(hardware: Hardware) -> tuple[str, str]:
     if hardware.gpu:
         return "gpu", "a GPU is here, no TPU"
     return "cpu", "no TPU or GPU here"
-
-
-def environment(device: Device, environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ`, and the variables under which JAX starts on this device, quietly.
-
-    An interpreted case is compiled once and run once, so optimising what XLA compiles costs more
-    than it saves (a quarter of a matmul case's CPU time). And XLA must not keep more precision
-    than the kernel asks for: a value rounded to bfloat16 is rounded, as it would be on a TPU.
-    """
-    added = {"TF_CPP_MIN_LOG_LEVEL": "3", "TPU_SKIP_MDS_QUERY": "1"}
-    if device.backend == "cpu":
-        # Accelerators are JAX's own choice; asked for by name, one that is missing is an error.
-        added["JAX_PLATFORMS"] = "cpu"
-    if device.mode is not Mode.COMPILED:
-        flags = "--xla_backend_optimization_level=0 --xla_allow_excess_precision=false"
-        flags = f"{flags} {_quick_to_compile(versions()['jaxlib'])}"
-        added["XLA_FLAGS"] = f"{flags} {environ.get('XLA_FLAGS', '')}".strip()
-    return {**environ, **added}
-
-
-def _quick_to_compile(jaxlib: str | None) -> str:
-    """The flags that this version of jaxlib is known to know."""
-    numbers = tuple(int(number) for number in re.findall(r"\d+", jaxlib or "")[:3])
-    return QUICK_TO_COMPILE if (0,) < numbers <= QUICK_UNTIL else ""
 
 
 def in_words(device: Device) -> str:

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Protocol
 
 from grader.model import Device
-from grader.sandbox import devices
+from grader.sandbox.environment import environment
 from grader.sandbox.zygote import NUMBER
 
 FORKS = sys.platform == "linux"
+BOOT_SECONDS = 120  # for importing jax on a slow disk
 
 
 class SandboxError(RuntimeError):
@@ -55,7 +56,7 @@ class Launcher:
     def __init__(self, device: Device, environ: Mapping[str, str] = os.environ) -> None:
         self.device = device
         self.folder = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
-        self._environ = devices.environment(device, environ)
+        self._environ = environment(device, environ)
         self._control: socket.socket | None = None
         self._zygote: subprocess.Popen[bytes] | None = None
         if FORKS:

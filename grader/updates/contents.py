@@ -10,7 +10,7 @@ from pathlib import Path
 from grader.exercise.catalog import kata_at
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git, GitError
-from grader.updates import fences
+from grader.updates import region_merge
 
 SIDES = ("yours", "before", "upstream")
 
@@ -46,12 +46,12 @@ def merge(git: Git, path: str, base: bytes, ours: bytes, theirs: bytes) -> Conte
     windows = b"\r\n" in ours and ours.count(b"\n") == ours.count(b"\r\n")
     base_text, our_text, their_text = (_text(side) for side in (base, ours, theirs))
 
-    def three_way(base: str, ours: str, theirs: str) -> fences.Merged:
+    def three_way(base: str, ours: str, theirs: str) -> region_merge.Merged:
         return _merge_file(git, base, ours, theirs)
 
     match kind(path):
         case Kind.KATA:
-            merged = fences.merge(base_text, our_text, their_text, three_way)
+            merged = region_merge.merge(base_text, our_text, their_text, three_way)
         case Kind.LEDGER:
             merged = _merge_file(git, base_text, our_text, their_text, "--union")
         case Kind.OTHER:
@@ -66,7 +66,7 @@ def _text(data: bytes) -> str:
     return text.replace("\r\n", "\n") if text.count("\n") == text.count("\r\n") else text
 
 
-def _merge_file(git: Git, base: str, ours: str, theirs: str, *how: str) -> fences.Merged:
+def _merge_file(git: Git, base: str, ours: str, theirs: str, *how: str) -> region_merge.Merged:
     with tempfile.TemporaryDirectory(prefix="kata-update-") as folder:
         files = [Path(folder, name) for name in SIDES]
         for file, text in zip(files, (ours, base, theirs), strict=True):
@@ -75,4 +75,4 @@ def _merge_file(git: Git, base: str, ours: str, theirs: str, *how: str) -> fence
         ran = git.raw("merge-file", "-p", *how, *labels, *map(str, files))
     if not 0 <= ran.returncode < 128:
         raise GitError(f"git merge-file: {ran.stderr.decode('utf-8', 'replace').strip()}")
-    return fences.Merged(ran.stdout.decode("utf-8", "surrogateescape"), ran.returncode)
+    return region_merge.Merged(ran.stdout.decode("utf-8", "surrogateescape"), ran.returncode)

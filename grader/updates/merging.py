@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grader.exercise.catalog import KATAS, Kata, kata_at
 from grader.tools.git import Git, GitError
-from grader.updates import contents, fences
+from grader.updates import contents, region_merge
 from grader.updates.contents import Kind
 from grader.updates.source import CannotUpdate
 
@@ -144,7 +144,7 @@ def _settle(git: Git, path: str, sides: list[bytes | None], found: Merge) -> Non
     if theirs is None or ours is None:
         _settle_removed(git, path, ours is not None, base is not None, found)
         return
-    if kind is Kind.KATA and base is None and fences.same_outside(*_texts(ours, theirs)):
+    if kind is Kind.KATA and base is None and region_merge.same_outside(*_texts(ours, theirs)):
         base = theirs  # the learner's copy of what upstream now brings
     if base is None and kind is not Kind.LEDGER:
         found.conflicts.append(_conflict(git, path, "both sides added it"))

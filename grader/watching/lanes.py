@@ -23,7 +23,7 @@ from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.grading.grader import Grader
 from grader.model import Case, Device
-from grader.report.explanation import kata_is_broken
+from grader.report.failures import kata_is_broken
 from grader.sandbox.asking import Asking, BrokenKata
 from grader.sandbox.bench import Bench, Stopped
 from grader.sandbox.launcher import SandboxError

@@ -13,7 +13,7 @@ from grader.exercise.catalog import KATAS, Kata
 from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.model import Case, Grade, State
-from grader.report.explanation import explanation, kata_is_broken
+from grader.report.failures import explanation, kata_is_broken
 from grader.report.standings import same_failure, standings
 from grader.tools.editor import NoEditor
 from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from grader.checks.evidence import Evidence
-from grader.checks.interpreter import complaint_finding, interpreter_finding
+from grader.checks.runtime_errors import complaint_finding, interpreter_finding
 from grader.checks.values import check
 from grader.model import (
     ArrayType,

@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.keys import (
-    DEFAULT_CASES,
-    HINTS,
-    LAYOUT,
-    Key,
-    KeyProblem,
-    Roundings,
-    load,
-)
+from grader.exercise.keys import DEFAULT_CASES, HINTS, LAYOUT, Key, KeyProblem, Roundings, load
 from grader.model import Check
 
 KEY = """title = "Double"

@@ -7,16 +7,7 @@ from dataclasses import replace
 import pytest
 
 from grader.grading.ladder import LADDER, verdict
-from grader.model import (
-    MOST_STARS,
-    Accident,
-    ArrayType,
-    Check,
-    Observation,
-    Problem,
-    Stage,
-    State,
-)
+from grader.model import MOST_STARS, Accident, ArrayType, Check, Observation, Problem, Stage, State
 from tests.support.making import X, attempt, call, doubling, evidence, operand, output, trace
 
 TODO = Problem(Stage.TRACE, "NotImplementedError", "double it", todo=True)

@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from grader.model import Check, Conditions, Device, Finding, Grade, Mode, State
-from grader.report import jsonfile
+from grader.report import jsonfile, junit
 from grader.tools import codec, versions
 
 OFF = Finding(Check.VALUES, "off by −1", "all\nof it")
@@ -85,7 +85,7 @@ def test_whatever_was_printed_can_be_written(conditions: Conditions, tmp_path: P
 
 
 def test_a_failed_grade_as_properties() -> None:
-    assert jsonfile.properties(GRADES[1]) == [
+    assert junit.properties(GRADES[1]) == [
         ("kata", "1_a/y"),
         ("kata_state", "failed"),
         ("kata_stars", "1"),
@@ -96,5 +96,5 @@ def test_a_failed_grade_as_properties() -> None:
 
 
 def test_a_passed_grade_has_no_reason() -> None:
-    names = [name for name, _ in jsonfile.properties(GRADES[0])]
+    names = [name for name, _ in junit.properties(GRADES[0])]
     assert names == ["kata", "kata_state", "kata_stars", "kata_case"]

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from grader.exercise.catalog import Kata
 from grader.model import MOST_STARS, Check, Finding, Grade, State
-from grader.report.session_map import encoding_of, repeated, session_map
+from grader.report.failures import repeated
+from grader.report.session_map import encoding_of, session_map
 from grader.report.standings import standings
 from grader.tools.rendering import rendered
 

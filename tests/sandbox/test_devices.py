@@ -9,18 +9,8 @@ import pytest
 
 from grader.model import Device, Mode
 from grader.sandbox import devices
-from grader.sandbox.devices import (
-    AUTO,
-    GOOGLE,
-    MODES,
-    QUICK_TO_COMPILE,
-    Hardware,
-    ModeError,
-    choose,
-    environment,
-    in_words,
-    probe,
-)
+from grader.sandbox.devices import AUTO, GOOGLE, MODES, Hardware, ModeError, choose, in_words, probe
+from grader.sandbox.environment import QUICK_TO_COMPILE, environment
 
 NOTHING = Hardware(tpu=False, gpu=False)
 GPU = Hardware(tpu=False, gpu=True)

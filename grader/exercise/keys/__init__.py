@@ -7,18 +7,16 @@ reader  the whole file
 """
 
 from grader.exercise.keys.key import (
-    DEFAULT_CASES,
     DTYPES,
     HINTS,
     LAYOUT,
-    MOST_CASES,
     Key,
     KeyProblem,
     Mistake,
     Roundings,
     Slack,
 )
-from grader.exercise.keys.reader import load
+from grader.exercise.keys.reader import DEFAULT_CASES, MOST_CASES, load
 
 __all__ = [
     "DEFAULT_CASES",

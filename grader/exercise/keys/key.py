@@ -7,8 +7,6 @@ from pathlib import Path
 
 from grader.model import Check
 
-DEFAULT_CASES = 4
-FEWEST_CASES, MOST_CASES = 3, 5
 #: A kata's hints, from the first to the last: what each of them gives away.
 HINTS = ("a nudge", "the pattern", "nearly all of it")
 DTYPES = ("float32", "bfloat16", "float16", "int32", "int8", "uint8", "int16", "uint32", "bool")

@@ -13,11 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.exercise.keys.key import (
-    DEFAULT_CASES,
-    FEWEST_CASES,
     HINTS,
     LAYOUT,
-    MOST_CASES,
     Key,
     KeyProblem,
     Mistake,
@@ -27,6 +24,10 @@ from grader.exercise.keys.key import (
 from grader.exercise.keys.sizes import choices_of
 from grader.exercise.keys.table import Table
 from grader.model import Check
+
+#: Hidden cases a session, where a key does not say; and the bounds of what it may say.
+DEFAULT_CASES = 4
+FEWEST_CASES, MOST_CASES = 3, 5
 
 _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),

@@ -1,6 +1,9 @@
-"""What a learner reads about a failed hidden case: the finding, and how to see it again."""
+"""What a learner is told of a failed hidden case, and the form in which pytest holds it."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 from grader.exercise.catalog import Kata
 from grader.model import Check, Grade
@@ -32,3 +35,40 @@ def explanation(kata: Kata, grade: Grade, node: str, seed: int) -> str:
 def kata_is_broken(error: object) -> str:
     """What a learner reads about a kata whose solution or key cannot be used."""
     return f"This kata is broken, not your kernel.\n{error}"
+
+
+def repeated(grade: Grade, earlier: Grade, node: str, seed: int) -> str:
+    """Two lines about a later case that fails the same check."""
+    assert grade.finding
+    return (
+        f"{grade.finding.check.title}: {grade.finding.phrase}   "
+        f"(the same check as in hidden{earlier.case})\n"
+        f'  again  pytest "{node}" --kata-seed {seed}'
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What pytest's summary, `--tb=line` and JUnit XML show of a failure."""
+
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class FailureText:
+    """A failure as the learner reads it, in the form that pytest asks of a representation."""
+
+    text: str
+
+    @property
+    def reprcrash(self) -> Headline:
+        return Headline(self.text.partition("\n")[0])
+
+    def toterminal(self, tw: Any) -> None:
+        tw.line(self.text)
+
+    def __str__(self) -> str:
+        return self.text

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from grader.exercise.regions import fill, written
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git
-from grader.updates import contents, fences
+from grader.updates import contents, region_merge
 
 BASE = '''"""Double every element.
 
@@ -52,10 +52,10 @@ def git() -> Git:
 
 def merged(
     base: str, ours: str, theirs: str, path: str = "katas/1_a/kata_01_a.py"
-) -> fences.Merged:
+) -> region_merge.Merged:
     """As bytes and back, through git where git is needed."""
     found = contents.merge(git(), path, base.encode(), ours.encode(), theirs.encode())
-    return fences.Merged(found.data.decode(), found.conflicts)
+    return region_merge.Merged(found.data.decode(), found.conflicts)
 
 
 def clean(ours: str, theirs: str) -> str:
@@ -82,7 +82,9 @@ HALF = fill(BASE, [LOAD, STORE_STUB])
     ids=["docstring", "spec", "launch", "signature", "below", "above", "top"],
 )
 @pytest.mark.parametrize("bodies", [(LOAD, STORE), (LOAD, STORE_STUB)], ids=["solved", "half"])
-def test_what_changed_outside_arrives(old: str, new: str, bodies: tuple[fences.Body, ...]) -> None:
+def test_what_changed_outside_arrives(
+    old: str, new: str, bodies: tuple[region_merge.Body, ...]
+) -> None:
     theirs = BASE.replace(old, new, 1)
     assert clean(fill(BASE, bodies), theirs) == fill(theirs, bodies)
 
@@ -131,7 +133,7 @@ def test_a_renamed_function_keeps_its_body() -> None:
     single = "def a():\n    # BEGIN SOLUTION\n    raise E\n    # END SOLUTION\n"
     theirs = single.replace("def a", "def b").replace("raise E", "raise E('more')")
     ours = fill(single, [("    mine",)])
-    assert merged(single, ours, theirs) == fences.Merged(ours.replace("def a", "def b"), 0)
+    assert merged(single, ours, theirs) == region_merge.Merged(ours.replace("def a", "def b"), 0)
 
 
 def test_a_region_that_moves_in_takes_its_lines_along() -> None:
@@ -248,7 +250,7 @@ def edited(draw: st.DrawFn, text: str) -> str:
 
 
 @st.composite
-def versions(draw: st.DrawFn) -> tuple[str, str, str, list[fences.Body]]:
+def versions(draw: st.DrawFn) -> tuple[str, str, str, list[region_merge.Body]]:
     """A base of one to three regions; ours and theirs; the bodies that ours has written."""
     names = [f"f{number}" for number in range(draw(st.integers(1, 3)))]
     parts = [
@@ -271,7 +273,7 @@ def versions(draw: st.DrawFn) -> tuple[str, str, str, list[fences.Body]]:
 @settings(max_examples=150, deadline=None, database=None)
 @given(versions())
 def test_what_was_written_comes_out_as_it_was_or_is_a_conflict(
-    versions: tuple[str, str, str, list[fences.Body]],
+    versions: tuple[str, str, str, list[region_merge.Body]],
 ) -> None:
     base, ours, theirs, changed = versions
     found = merged(base, ours, theirs)
