@@ -8,7 +8,7 @@ messages     what bench and workers say to each other
 devices      which backend and mode this machine offers
 environment  the variables that worker processes start with: backend, XLA's flags
 launcher     starts processes: the zygote, and workers
-zygote       a process that has imported jax and runs nothing: a fresh worker is ready in about 12 ms
+zygote       a process that has imported jax and runs nothing; forks a fresh worker in about 12 ms
 worker       imports one kata, observes its kernels, answers; judges nothing
 problems     exceptions as data
 warming      a kernel of no meaning, so that what is slow once is over before it matters

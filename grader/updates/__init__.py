@@ -1,6 +1,6 @@
 """Bringing upstream's new and changed katas into a repository in which some are solved.
 
-`source` finds and fetches; `region_merge` keeps solution regions apart from what stands around them,
-`contents` merges one file and `merging` all of them, in a work tree of its own first; `pending`
-carries over what is not committed; `news` says what came.
+`source` finds and fetches; `region_merge` keeps solution regions apart from what stands around
+them, `contents` merges one file and `merging` all of them, in a work tree of its own first;
+`pending` carries over what is not committed; `news` says what came.
 """
