@@ -21,6 +21,8 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
         if result.outcome is not Synced.SAME:
             file = result.kata.path.relative_to(root).as_posix()
             console.print(f"{file}: {result.outcome.value}")
-    bad = [r for r in results if r.outcome in (Synced.DIFFERS, Synced.REFUSED)]
-    console.print(f"{len(results)} katas, {len(bad)} not in step with their solutions")
+    outcomes = [result.outcome for result in results]
+    bad, held = outcomes.count(Synced.DIFFERS), outcomes.count(Synced.HELD)
+    attempts = f"; {held} not compared: an attempt" if held else ""
+    console.print(f"{len(results)} katas, {bad} not in step with their solutions{attempts}")
     return 1 if bad else 0

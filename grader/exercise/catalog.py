@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise import keys
-from grader.exercise.regions import blank, regions
+from grader.exercise.regions import RegionError, blank, regions
 
 KATAS = "katas"
 SOLUTIONS = "solutions"
@@ -67,9 +67,19 @@ class Kata:
     def shipped(self) -> str:
         """The text of the stub: the solution with its regions blanked.
 
-        Raises keys.KeyProblem or regions.RegionError where solution and key do not fit.
+        Raises regions.RegionError where the solution's markers do not pair up, keys.KeyProblem
+        where the key has no text for each of its regions.
         """
-        return blank(self.solution.read_text(encoding="utf-8"), self.key.fillings)
+        text, fillings = self.solution.read_text(encoding="utf-8"), self.key.fillings
+        try:
+            places = len(regions(text))
+        except RegionError as error:
+            raise RegionError(error.line, error.reason, self.solution) from None
+        if places != len(fillings):
+            name = "stub" if self.key.debugging else "todo"
+            what = f"holds {len(fillings)} texts, {self.solution.name} {places} solution regions"
+            raise keys.KeyProblem(self.key_path, name, f"{what}: needs one text for each region")
+        return blank(text, fillings)
 
     def untouched(self) -> bool:
         """Whether there is nothing to grade yet: the file, letter for letter, is the stub.

@@ -17,7 +17,7 @@ import functools
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -86,9 +86,7 @@ def _not_imported(module: str) -> Iterator[None]:
         sys.modules.pop(module, None)
 
 
-def _called(
-    usual: Callable[..., Any], log: logging.Logger, *args: Any, callback: Any, **params: Any
-) -> Any:
+def _called(usual: Any, log: logging.Logger, *args: Any, callback: Any, **params: Any) -> Any:
     """What a host callback returns; one of the interpreter's is given numpy arrays.
 
     These are copies: XLA uses the memory of its own again. What is raised is logged, as jax does.
