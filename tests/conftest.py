@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +20,10 @@ from grader.sandbox.asking import Asking
 from grader.sandbox.bench import Bench
 from grader.sandbox.environment import environment
 from grader.sandbox.trusted import Trusted
+from tests.support.contract import OwnPar, Share
+from tests.support.distribution import Distribution, in_order
 from tests.support.repositories import ROOT, Clone, Repository, Shop
+from tests.support.sessions import LentBench
 
 CPU = devices.choose("strict", devices.Hardware(tpu=False, gpu=False))
 # With libtpu installed, jax would load it in search of a TPU, and without the compiler's flags. And
@@ -30,7 +36,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--seeds",
         default="1",
-        help="draw the hidden cases of every solution with each of these (default: %(default)s)",
+        help="draw the hidden cases of every exercise with each of these (default: %(default)s)",
+    )
+    parser.addoption(
+        "--share",
+        choices=[share.value for share in Share],
+        default=Share.WHOLE.value,
+        help="grade only what CI grades of the contract on one end of jax (default: %(default)s)",
+    )
+    parser.addoption(
+        "--every-case",
+        action="store_true",
+        help="grade every known mistake on all hidden cases, also after one has shown it",
     )
 
 
@@ -43,9 +60,15 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.fixture(scope="session")
-def asking(bench: Bench) -> Asking:
-    """Who asks the bench, and keeps what the solutions' side answered."""
-    return Asking(bench, trusted=Trusted(bench, kept=20))
+def trusted(bench: Bench) -> Trusted:
+    """Who asks of solutions at the bench, and keeps what was answered."""
+    return Trusted(bench, kept=20)
+
+
+@pytest.fixture(scope="session")
+def asking(bench: Bench, trusted: Trusted) -> Asking:
+    """Who asks at the bench."""
+    return Asking(bench, trusted=trusted)
 
 
 @pytest.fixture(scope="session")
@@ -54,10 +77,24 @@ def grader(asking: Asking) -> Grader:
     return Grader(asking)
 
 
+@pytest.fixture(scope="session")
+def own_par(bench: Bench, trusted: Trusted) -> Grader:
+    """A grader of solutions, which takes each for its own par."""
+    return Grader(OwnPar(bench, trusted=trusted))
+
+
+@pytest.fixture(scope="session")
+def lent() -> Iterator[LentBench]:
+    """The bench of pytest sessions that run in this process."""
+    bench = LentBench(CPU)
+    yield bench
+    bench.give_back()
+
+
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def repository(tmp_path: Path, request: pytest.FixtureRequest) -> Repository:
     """An empty repository; add katas to it."""
-    return Repository(tmp_path)
+    return Repository(tmp_path, lambda device: request.getfixturevalue("lent").opened(device))
 
 
 @pytest.fixture
@@ -108,17 +145,36 @@ def shared(shop: Shop, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Shop:
     return shop
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Our own tests start whole pytest processes: on a busy machine those take their time.
+def pytest_configure() -> None:
+    """What this session was given by the environment is not for those that its tests start."""
+    os.environ.pop("PYTEST_ADDOPTS", None)
 
-    And tests of one exercise follow each other: what was compiled for one serves the next.
-    """
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Distribution | None:
+    if config.getoption("dist") != "load":  # asked for by name
+        return None
+    config.option.loadscopereorder = False  # by the number of tests; the order says more
+    return Distribution(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Our own tests start whole pytest processes: on a busy machine those take their time."""
     for item in items:
         if ROOT / "tests" in item.path.parents and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(300))
-    items.sort(key=_exercise)
+    items[:] = in_order(items, ROOT)
 
 
-def _exercise(item: pytest.Item) -> str:
-    spec = getattr(item, "callspec", None)
-    return spec.params["exercise"].id if spec and "exercise" in spec.params else ""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """With --durations: where the time went, by file."""
+    if not terminalreporter.config.getoption("durations"):
+        return
+    seconds: dict[str, float] = defaultdict(float)
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.partition("::")[0]] += report.duration
+    terminalreporter.section("seconds by file")
+    for file, taken in sorted(seconds.items(), key=lambda pair: -pair[1])[:15]:
+        terminalreporter.write_line(f"{taken:7.1f}  {file}")
+    terminalreporter.write_line(f"{sum(seconds.values()):7.1f}  all {len(seconds)} files")

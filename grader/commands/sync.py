@@ -33,16 +33,10 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
         console.print(f"{file.relative_to(root).as_posix()}: {outcome}")
     say_unwritten(unwritten(root), root, console)
     outcomes = [result.outcome for result in results]
-    differing, attempts = outcomes.count(Synced.DIFFERS), outcomes.count(Synced.REFUSED)
-    console.print(_total(len(results), differing, attempts))
-    # In a learner's clone an attempt is what a kata's file is for; to write over it is refused.
-    bad = differing or (tables if options.check else attempts)
-    return 1 if bad else 0
-
-
-def _total(katas: int, differing: int, attempts: int) -> str:
-    told = f"{katas} katas, {differing} not in step with their solutions"
-    return f"{told}, {attempts} with an attempt in them" if attempts else told
+    bad, held = outcomes.count(Synced.DIFFERS), outcomes.count(Synced.HELD)
+    attempts = f"; {held} not compared: an attempt" if held else ""
+    console.print(f"{len(results)} katas, {bad} not in step with their solutions{attempts}")
+    return 1 if bad or (options.check and tables) else 0
 
 
 def say_unwritten(files: Iterable[Unwritten], root: Path, console: Console) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.exercise import keys
-from grader.exercise.regions import blank, regions
+from grader.exercise.regions import RegionError, blank, regions
 from grader.tools.nearest import did_you_mean
 
 KATAS = "katas"
@@ -69,14 +69,18 @@ class Kata:
     def shipped(self) -> str:
         """The text of the stub: the solution with its regions blanked.
 
-        Raises keys.KeyProblem, also where the solution has another number of regions than the
-        key has texts for them, and regions.RegionError.
+        Raises regions.RegionError where the solution's markers do not pair up, keys.KeyProblem
+        where the key has no text for each of its regions.
         """
         text, fillings = self.solution.read_text(encoding="utf-8"), self.key.fillings
-        if len(fillings) != (number := len(regions(text))):
+        try:
+            places = len(regions(text))
+        except RegionError as error:
+            raise RegionError(error.line, error.reason, self.solution) from None
+        if places != len(fillings):
             name = "stub" if self.key.debugging else "todo"
-            reason = f"{len(fillings)} texts, but {self.solution.name} has {number} regions"
-            raise keys.KeyProblem(self.key_path, name, reason)
+            what = f"holds {len(fillings)} texts, {self.solution.name} {places} solution regions"
+            raise keys.KeyProblem(self.key_path, name, f"{what}: needs one text for each region")
         return blank(text, fillings)
 
     def untouched(self) -> bool:

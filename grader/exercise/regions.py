@@ -14,17 +14,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 BEGIN = "# BEGIN SOLUTION"
 END = "# END SOLUTION"
 
 
 class RegionError(ValueError):
-    """The markers of a file do not pair up. `line` is 1-based."""
+    """The markers of a file do not pair up. `line` is 1-based; `file` is said where it is known."""
 
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line}: {reason}")
-        self.line = line
+    def __init__(self, line: int, reason: str, file: Path | None = None) -> None:
+        super().__init__(f"{file}: line {line}: {reason}" if file else f"line {line}: {reason}")
+        self.line, self.reason = line, reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Synced(enum.Enum):
     SAME = "same"
     WRITTEN = "written"
     DIFFERS = "differs from its blanked solution"
-    REFUSED = "holds an attempt: not touched"
+    HELD = "holds an attempt: left as it is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +89,17 @@ def sync(root: Path, check: bool) -> tuple[SyncResult, ...]:
 
     A file with a region that is no stub is left alone. Raises keys.KeyProblem or RegionError.
     """
-    return tuple(SyncResult(kata, _sync(kata, check)) for kata in katas(root, SOLUTIONS))
+    return tuple(SyncResult(kata, synced(kata, check)) for kata in katas(root, SOLUTIONS))
 
 
-def _sync(kata: Kata, check: bool) -> Synced:
+def synced(kata: Kata, check: bool) -> Synced:
+    """Generate one kata, as `sync` does for all."""
     shipped = kata.shipped()
     present = kata.path.read_bytes() if kata.path.exists() else None
     if present == shipped.encode():
         return Synced.SAME
     if present is not None and not _is_stub(present, kata):
-        return Synced.REFUSED
+        return Synced.HELD
     if check:
         return Synced.DIFFERS
     _write(kata, shipped, datetime.datetime.now())
@@ -193,5 +194,5 @@ def new(root: Path, place: str) -> Kata:
     kata.solution.parent.mkdir(parents=True, exist_ok=True)
     kata.solution.write_text(template.solution(name), encoding="utf-8")
     kata.key_path.write_text(template.key(name), encoding="utf-8")
-    _sync(kata, check=False)
+    synced(kata, check=False)
     return kata

@@ -194,8 +194,13 @@ class Bench:
         if worker := self._workers.pop(post, None):
             worker.close()
 
-    def close(self) -> None:
-        """End every process and remove their files."""
+    def clear(self) -> None:
+        """End every worker; whatever is asked next is asked of a new one."""
         for post in list(self._workers):
             self._drop(post)
+        self._attempting = None
+
+    def close(self) -> None:
+        """End every process and remove their files."""
+        self.clear()
         self._launcher.close()

@@ -102,7 +102,7 @@ def test_given_code_is_a_stub_too(repository: Repository) -> None:
     rewrite_around(kata)
     assert outcome(kata) is Synced.WRITTEN
     repository.solve(kata)
-    assert outcome(kata) is Synced.REFUSED
+    assert outcome(kata) is Synced.HELD
 
 
 ATTEMPTS = {
@@ -123,7 +123,7 @@ def test_an_attempt_is_left_alone(repository: Repository, body: str, check: bool
     kata = repository.add("double")
     repository.solve(kata, body)
     before = kata.path.read_text()
-    assert outcome(kata, check) is Synced.REFUSED
+    assert outcome(kata, check) is Synced.HELD
     assert kata.path.read_text() == before
 
 
@@ -131,7 +131,7 @@ def test_an_attempt_is_left_alone(repository: Repository, body: str, check: bool
 def test_a_file_whose_regions_are_gone_is_left_alone(repository: Repository, text: str) -> None:
     kata = repository.add("double")
     kata.path.write_text(text)
-    assert outcome(kata) is Synced.REFUSED
+    assert outcome(kata) is Synced.HELD
     assert kata.path.read_text() == text
 
 
@@ -142,7 +142,7 @@ def test_one_region_that_is_no_stub_is_enough(repository: Repository) -> None:
     kata.key_path.write_text(Repository.KEY.replace('["double it"]', '["a", "b"]'))
     kata = Kata(kata.root, kata.track, kata.stem)
     kata.path.write_text(kata.shipped().replace('raise NotImplementedError("b")', "return 4"))
-    assert outcome(kata) is Synced.REFUSED
+    assert outcome(kata) is Synced.HELD
     kata.path.write_text("# changed\n" + kata.shipped())
     assert outcome(kata) is Synced.WRITTEN
 
@@ -151,7 +151,7 @@ def test_notes_above_the_raise_are_left_alone(repository: Repository) -> None:
     kata = repository.add("double")
     stub = 'raise NotImplementedError("double it")'
     repository.solve(kata, f"# tried: o_ref[...] = x_ref[...] + x_ref[...]\n{stub}")
-    assert outcome(kata) is Synced.REFUSED
+    assert outcome(kata) is Synced.HELD
     assert "tried:" in kata.path.read_text()
 
 
@@ -166,17 +166,19 @@ def test_every_solution_is_told_of(repository: Repository) -> None:
     repository.solve(attempted)
     gone.path.unlink()
     found = {result.kata: result.outcome for result in sync(repository.root, False)}
-    assert found == {same: Synced.SAME, attempted: Synced.REFUSED, gone: Synced.WRITTEN}
+    assert found == {same: Synced.SAME, attempted: Synced.HELD, gone: Synced.WRITTEN}
 
 
 def test_a_solution_that_does_not_fit_its_key_is_an_error(repository: Repository) -> None:
+    """And the error names the file that is to be corrected, and what of it."""
     kata = repository.add("double")
+    text = kata.solution.read_text()
     kata.solution.write_text("# no region\n")
-    said = r"kata_01_double.toml: todo: 1 texts, but kata_01_double.py has 0 regions"
-    with pytest.raises(keys.KeyProblem, match=said):
+    count = "todo: holds 1 texts, kata_01_double.py 0 solution regions: needs one text for each"
+    with pytest.raises(keys.KeyProblem, match=f"kata_01_double.toml: {count}"):
         sync(kata.root, True)
-    kata.solution.write_text("# BEGIN SOLUTION\n")
-    with pytest.raises(RegionError, match="without an"):
+    kata.solution.write_text(text.replace("# END SOLUTION", "# THE END"))
+    with pytest.raises(RegionError, match=r"kata_01_double.py: line 14: '# BEGIN SOLUTION' with"):
         sync(kata.root, True)
     kata.key_path.unlink()
     with pytest.raises(keys.KeyProblem, match="no such file"):

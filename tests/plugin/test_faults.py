@@ -52,7 +52,7 @@ AT_IMPORT = {
 
 def build(repository: Repository) -> dict[str, str]:
     """A kata for each fault between two good ones; returns the words by name."""
-    hasty = "timeout = 3\n" + repository.KEY
+    hasty = "timeout = 1\n" + repository.KEY
     repository.solve(repository.add("good_before", number=1))
     for number, (name, (body, words)) in enumerate(FAULTS.items(), start=2):
         key = hasty if words.startswith("no answer") else repository.KEY
@@ -68,7 +68,7 @@ def build(repository: Repository) -> dict[str, str]:
 @pytest.mark.parametrize("arguments", [[], ["-n", "2"]], ids=["one-process", "xdist"])
 def test_each_fault_is_its_own_failure(repository: Repository, arguments: list[str]) -> None:
     words = build(repository)
-    ran = repository.pytest(*arguments, timeout=300)
+    ran = repository.process(*arguments, timeout=300)
     assert ran.code == 1
     assert set(ran.grades) == {"good_before", "good_after", *words}
     for name, said in words.items():
@@ -125,7 +125,7 @@ def test_nothing_is_left_behind(
     mark = f"{time.time_ns() % 10**8}.5"
     body = f"import subprocess\nsubprocess.Popen(['sleep', '{mark}'])\n{PYTHON_LOOP}"
     repository.solve(repository.add("python_loop", key=key), body)
-    assert repository.pytest(TMPDIR=str(scratch)).state("python_loop") == "failed"
+    assert repository.process(TMPDIR=str(scratch)).state("python_loop") == "failed"
     assert not list(scratch.glob("pallas-katas-*"))
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert mark not in running.stdout

@@ -4,39 +4,57 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from _pytest.mark import KeywordMatcher
 
 from grader.tpu import compiler
-from tests.support.repositories import ROOT, Repository
+from tests.support.repositories import ROOT, Ran, Repository
+from tests.support.sessions import LentBench
+
+
+def fill(repository: Repository) -> None:
+    """Add three katas in two tracks; one is solved, one wrong, one a stub."""
+    repository.solve(repository.add("right"))
+    repository.solve(repository.add("wrong", number=10), "o_ref[...] = x_ref[...] * 3")
+    repository.add("stub", track="2_second")
 
 
 @pytest.fixture
 def two_tracks(repository: Repository) -> Repository:
     """Three katas in two tracks; one is solved, one wrong, one a stub."""
-    repository.solve(repository.add("right"))
-    repository.solve(repository.add("wrong", number=10), "o_ref[...] = x_ref[...] * 3")
-    repository.add("stub", track="2_second")
+    fill(repository)
     return repository
+
+
+@dataclass(frozen=True)
+class Graded:
+    """The three katas, graded once for the tests that only look at what was said of them."""
+
+    repository: Repository
+    ran: Ran
+    xml: Path
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory, lent: LentBench) -> Graded:
+    repository = Repository(tmp_path_factory.mktemp("graded"), lent.opened)
+    fill(repository)
+    xml = repository.root / "out.xml"
+    ran = repository.pytest("--kata-seed", "3", f"--junitxml={xml}", CI="")
+    return Graded(repository, ran, xml)
 
 
 def ran(repository: Repository, *arguments: str) -> set[str]:
     return set(repository.pytest(*arguments).grades)
 
 
-def collected(folder: Path, *arguments: str) -> list[str]:
+def collected(repository: Repository, *arguments: str) -> list[str]:
     """The node ids that pytest would run."""
-    out = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
+    out = repository.pytest("--collect-only", "-q", *arguments).out
     return [line for line in out.splitlines() if "::" in line]
 
 
@@ -54,44 +72,69 @@ def test_selection(two_tracks: Repository) -> None:
         ("katas/2_second",): {"stub"},
     }.items():
         names = {
-            re.sub(r".*kata_\d+_(\w+)\.py.*", r"\1", n)
-            for n in collected(two_tracks.root, *arguments)
+            re.sub(r".*kata_\d+_(\w+)\.py.*", r"\1", n) for n in collected(two_tracks, *arguments)
         }
         assert names == expected, arguments
 
 
 def test_ids_are_stable_and_show_no_shape(two_tracks: Repository) -> None:
-    first = collected(two_tracks.root, "--kata-seed", "1")
-    assert first == collected(two_tracks.root, "--kata-seed", "2")
+    first = collected(two_tracks, "--kata-seed", "1")
+    assert first == collected(two_tracks, "--kata-seed", "2")
     assert first[0] == "katas/1_first/kata_01_right.py::test_right[hidden0]"
     assert len(first) == len(set(first)) == 9
 
 
-def test_our_own_tests_are_not_selected_as_exercises() -> None:
-    nodes = collected(ROOT, "katas", "tests", "-k", "kata")
-    assert nodes
-    assert all(node.startswith("katas/") for node in nodes)
+def test_our_own_tests_are_not_selected_as_exercises(request: pytest.FixtureRequest) -> None:
+    """`pytest katas tests -k kata` runs katas alone. Looked at: the tests of this session."""
+    ours = [item for item in request.session.items if ROOT / "tests" in item.path.parents]
+    assert request.node in ours
+    assert not [item.nodeid for item in ours if KeywordMatcher.from_item(item)("kata")]
 
 
-def test_a_seed_fixes_the_cases_also_under_xdist(two_tracks: Repository) -> None:
-    def drawn(*arguments: str) -> list[str]:
-        quickly = ("--kata-mode", "interpret", "-k", "wrong")
-        grades = two_tracks.pytest(*quickly, *arguments).grades
-        return [grade["drawn"] for name in sorted(grades) for grade in grades[name]]
-
-    seven = drawn("--kata-seed", "7")
-    assert seven == drawn("--kata-seed", "7", "-n", "2")
-    assert seven != drawn("--kata-seed", "8")
+@pytest.fixture(scope="module")
+def under_xdist(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, str]:
+    """A session of two workers that draws its seed, and the JUnit XML that it wrote."""
+    repository = Repository(tmp_path_factory.mktemp("xdist"))
+    fill(repository)
+    ran = repository.process("-v", "-n", "2", "--junitxml=x.xml", CI="true", COLUMNS="45")
+    return ran, (repository.root / "x.xml").read_text()
 
 
-def test_an_undrawn_seed_is_shared_by_all_workers_and_printed(two_tracks: Repository) -> None:
-    out = two_tracks.pytest("-k", "wrong", "-n", "2").out
-    seeds = set(re.findall(r"--kata-seed (\d+)", out))
-    assert len(seeds) == 1
+def seed_of(out: str) -> str:
+    (seed,) = set(re.findall(r"--kata-seed (\d+)", out))
+    return seed
 
 
-def test_outcomes_and_map(two_tracks: Repository) -> None:
-    done = two_tracks.pytest("--kata-seed", "3")
+def test_a_seed_fixes_the_cases_also_under_xdist(
+    two_tracks: Repository, under_xdist: tuple[Ran, str]
+) -> None:
+    def drawn(ran: Ran) -> list[str]:
+        return [grade["drawn"] for grade in ran.grades["wrong"]]
+
+    def drawn_with(seed: str) -> list[str]:
+        return drawn(
+            two_tracks.pytest("--kata-mode", "interpret", "-k", "wrong", "--kata-seed", seed)
+        )
+
+    apart, _ = under_xdist
+    seed = seed_of(apart.out)
+    assert drawn(apart) == drawn_with(seed)
+    assert drawn(apart) != drawn_with(str(int(seed) + 1))
+
+
+def test_an_undrawn_seed_is_shared_by_all_workers_and_printed(
+    under_xdist: tuple[Ran, str],
+) -> None:
+    apart, _ = under_xdist
+    header = re.search(r"katas: hidden cases drawn with --kata-seed (\d+)", apart.out)
+    again = re.search(r"again  pytest .* --kata-seed (\d+)", apart.out)
+    assert header
+    assert again
+    assert header[1] == again[1] == seed_of(apart.out)
+
+
+def test_outcomes_and_map(graded: Graded) -> None:
+    done = graded.ran
     assert done.code == 1
     assert "3 failed, 3 passed, 3 todo" in done.out
     assert "katas: cpu" in done.out
@@ -105,10 +148,8 @@ def test_outcomes_and_map(two_tracks: Repository) -> None:
     assert "fix   katas/1_first/kata_10_wrong.py:14" in done.out
 
 
-@pytest.mark.parametrize("ci", ["", "true"])
-def test_a_failure_is_told_in_full_once_with_its_case(two_tracks: Repository, ci: str) -> None:
-    """Where the variable CI is set, pytest cuts no line of its summary."""
-    out = two_tracks.pytest("-k", "wrong", "--kata-seed", "3", CI=ci).out
+def test_a_failure_is_told_in_full_once_with_its_case(graded: Graded) -> None:
+    out = graded.ran.out
     assert out.count("  case   bm=") == 1, out
     assert "(the same check as in hidden0)" in out
     again = 'pytest "katas/1_first/kata_10_wrong.py::test_wrong[hidden0]" --kata-seed 3'
@@ -118,26 +159,25 @@ def test_a_failure_is_told_in_full_once_with_its_case(two_tracks: Repository, ci
     assert "NotImplementedError" not in out
 
 
-def test_a_summary_has_one_line_for_each_failure(two_tracks: Repository) -> None:
-    ran = two_tracks.pytest("-k", "wrong", "-n", "2", "--junitxml=x.xml", CI="true")
-    summary = ran.out.partition("short test summary info")[2]
+def test_a_summary_has_one_line_for_each_failure(under_xdist: tuple[Ran, str]) -> None:
+    ran, xml = under_xdist
+    summary = ran.out.partition("short test summary info")[2].partition("\n= ")[0]
     assert (
         len(re.findall(r"^FAILED .* - values: off by the same factor", summary, re.MULTILINE)) == 3
     )
     assert "why" not in summary
     assert ran.out.count("  case   bm=") == 1
-    xml = (two_tracks.root / "x.xml").read_text()
     assert xml.count('failure message="values: off by the same factor: 1.5') == 3
     assert xml.count("  case   bm=") == 1
 
 
-def test_the_printed_command_repeats_the_case(two_tracks: Repository) -> None:
-    out = two_tracks.pytest("-k", "wrong").out
+def test_the_printed_command_repeats_the_case(graded: Graded) -> None:
+    out = graded.ran.out
     case = re.search(r"  case   (.*)", out)
     again = re.search(r'  again  pytest "(.*)" --kata-seed (\d+)', out)
     assert case
     assert again
-    grade = two_tracks.pytest(again[1], "--kata-seed", again[2]).grades["wrong"]
+    grade = graded.repository.pytest(again[1], "--kata-seed", again[2]).grades["wrong"]
     assert [g["drawn"] for g in grade] == [case[1]]
 
 
@@ -176,14 +216,14 @@ def test_no_debugger_is_opened_in_the_grader(two_tracks: Repository) -> None:
     """Neither by --pdb nor by the kata; for other tests --pdb is what it always is."""
     two_tracks.solve(two_tracks.add("stops"), "import pdb; pdb.set_trace()")
     two_tracks.add("keyless").key_path.write_text("broken")
-    done = two_tracks.pytest("--pdb", "-k", "wrong or stops or keyless", timeout=60)
+    done = two_tracks.process("--pdb", "-k", "wrong or stops or keyless", timeout=60)
     assert "katas: --pdb opens no debugger for a kata" in done.out
     assert "(Pdb)" not in done.out
     assert done.phrase("stops") == "opens a debugger"
     assert "import pdb; pdb.set_trace()\n  try " in done.out
     assert {done.state(name) for name in ("wrong", "keyless")} == {"failed"}
     (two_tracks.root / "test_other.py").write_text("def test_other(): assert False\n")
-    assert "(Pdb)" in two_tracks.pytest("--pdb", "test_other.py", timeout=60).out
+    assert "(Pdb)" in two_tracks.process("--pdb", "test_other.py", timeout=60).out
 
 
 def test_an_edited_stub_is_still_todo(two_tracks: Repository) -> None:
@@ -201,10 +241,9 @@ def test_a_not_implemented_error_from_elsewhere_is_no_todo(two_tracks: Repositor
     assert two_tracks.pytest("-k", "right").state("right") == "failed"
 
 
-def test_last_failed_and_exit_first(two_tracks: Repository) -> None:
-    two_tracks.pytest()
-    assert ran(two_tracks, "--lf") == {"wrong"}
-    stopped = two_tracks.pytest("-x", "-k", "wrong or stub")
+def test_last_failed_and_exit_first(graded: Graded) -> None:
+    assert ran(graded.repository, "--lf") == {"wrong"}
+    stopped = graded.repository.pytest("-x", "-k", "wrong or stub")
     assert [len(grades) for grades in stopped.grades.values()] == [1]
 
 
@@ -225,11 +264,11 @@ def test_a_broken_solution_is_its_own_failure(two_tracks: Repository) -> None:
     assert "This kata is broken, not your kernel" in done.out
 
 
-@pytest.mark.parametrize("mode", ["strict", "interpret"])
-def test_modes(two_tracks: Repository, mode: str) -> None:
-    done = two_tracks.pytest("-k", "right or wrong", "--kata-mode", mode)
-    assert (done.state("right"), done.state("wrong")) == ("passed", "failed")
-    assert f"{mode}:" in done.out
+def test_modes(graded: Graded) -> None:
+    plain = graded.repository.pytest("-k", "hidden0", "--kata-mode", "interpret")
+    for done, mode in ((graded.ran, "strict"), (plain, "interpret")):
+        assert (done.state("right"), done.state("wrong")) == ("passed", "failed")
+        assert f"{mode}:" in done.out
 
 
 def test_strict_catches_what_interpret_forgives(repository: Repository) -> None:
@@ -245,27 +284,30 @@ def test_compiled_mode_needs_a_tpu(two_tracks: Repository) -> None:
     assert "needs a TPU" in done.out
 
 
-def test_machines_can_read_the_grades(two_tracks: Repository, tmp_path: Path) -> None:
-    xml_file, json_file = tmp_path / "out.xml", tmp_path / "deep" / "grades.json"
-    two_tracks.pytest("-k", "wrong", f"--junitxml={xml_file}", f"--kata-json={json_file}")
+def test_machines_can_read_the_grades(graded: Graded) -> None:
+    json_file, xml_file = graded.repository.grades, graded.xml
     document = json.loads(json_file.read_text())
     assert document["schema"] == 2
     assert document["mode"] == "strict"
-    grade = document["grades"][0]
+    grade = next(grade for grade in document["grades"] if grade["kata"].endswith("wrong"))
     assert grade["finding"]["check"] == "values"
-    case = xml.etree.ElementTree.parse(xml_file).find(".//testcase")
-    assert case is not None
+    cases = xml.etree.ElementTree.parse(xml_file).iter("testcase")
+    case = next(case for case in cases if (case.get("name") or "").startswith("test_wrong"))
     properties = {p.get("name"): p.get("value") for p in case.iter("property")}
     assert properties["kata"] == "1_first/kata_10_wrong"
     assert properties["kata_state"] == "failed"
     assert properties["kata_reason"] == grade["finding"]["phrase"]
 
 
-@pytest.mark.parametrize("arguments", [["-qq"], ["-q", "--color=yes"], ["-v", "-n", "2"]])
+@pytest.mark.parametrize("arguments", [["-qq"], ["-q", "--color=yes"]])
 def test_the_total_is_readable_everywhere(two_tracks: Repository, arguments: list[str]) -> None:
-    out = two_tracks.pytest(*arguments, COLUMNS="45").out
+    out = two_tracks.pytest("-k", "hidden0", *arguments, COLUMNS="45").out
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
     assert "1 of 3 solved, 1 failed, 1 todo" in plain
+
+
+def test_the_total_is_readable_under_xdist(under_xdist: tuple[Ran, str]) -> None:
+    assert "1 of 3 solved, 1 failed, 1 todo" in under_xdist[0].out
 
 
 def test_no_map_where_none_ran(repository: Repository) -> None:
@@ -278,7 +320,7 @@ def test_no_map_where_none_ran(repository: Repository) -> None:
 
 SLOW = """import jax.numpy as jnp
 value = x_ref[...]
-for _ in range(400):
+for _ in range(100):
     value = jnp.maximum(value, jnp.minimum(value, -value))
 o_ref[...] = value * 2"""
 
@@ -314,15 +356,16 @@ def test_missing_par_is_no_failure(slow: Repository) -> None:
         assert grade["cost"]["bytes"] == grade["cost"]["par_bytes"]
 
 
-def test_a_key_may_require_par(slow: Repository) -> None:
+def test_a_key_may_require_par_or_allow_for_more(repository: Repository) -> None:
     needs_libtpu()
-    slow.solve(slow.add("slow", key='par = "required"\n' + slow.KEY), SLOW)
-    done = slow.pytest("--kata-seed", "3")
+    for name, line in (("strict", 'par = "required"'), ("lenient", "slack = {cycles = 99}")):
+        repository.solve(repository.add(name, key=f"{line}\n{repository.KEY}"), SLOW)
+    done = repository.pytest("--kata-seed", "3")
     assert done.code == 1
     assert "cost: " in done.out
     assert "predicted on a v5e; par" in " ".join(done.out.split())
-    slow.solve(slow.add("slow", key="slack = {cycles = 99}\n" + slow.KEY), SLOW)
-    assert [g["stars"] for g in slow.pytest("--kata-seed", "3").grades["slow"]] == [3, 3, 3]
+    assert {(g["state"], g["stars"]) for g in done.grades["strict"]} == {("failed", 2)}
+    assert [g["stars"] for g in done.grades["lenient"]] == [3, 3, 3]
 
 
 def test_without_libtpu_the_rest_is_graded_and_the_gap_is_named(
@@ -330,7 +373,7 @@ def test_without_libtpu_the_rest_is_graded_and_the_gap_is_named(
 ) -> None:
     hiding = tmp_path_factory.mktemp("hiding")
     (hiding / "sitecustomize.py").write_text(HIDDEN)
-    done = slow.pytest("--kata-seed", "3", PYTHONPATH=str(hiding))
+    done = slow.process("--kata-seed", "3", PYTHONPATH=str(hiding))
     assert done.code == 0
     assert "not compiled: " in done.out
     assert "not checked: whether the TPU's compiler accepts it, and its time there" in done.out
@@ -344,7 +387,7 @@ def test_without_libtpu_the_rest_is_graded_and_the_gap_is_named(
 
 def test_the_chip_is_chosen_and_named(two_tracks: Repository) -> None:
     needs_libtpu()
-    done = two_tracks.pytest("-k", "right", "--kata-chip", "v6e")
+    done = two_tracks.pytest("-k", "right and hidden0", "--kata-chip", "v6e")
     assert "for TPU v6e" in done.out
     assert {grade["cost"]["chip"] for grade in done.grades["right"]} == {"v6e"}
     every = two_tracks.pytest("-k", "right and hidden0", "--kata-chip", "all")

@@ -201,7 +201,7 @@ def test_the_workflow_requires_what_the_variable_says(
 ) -> None:
     script = f'pytest() {{ printf "%s\\n" "$@"; }}; {step(workflow)}'
     arguments = in_bash(script, tmp_path, require).stdout.splitlines()
-    asked = ["-k", "kata", "-n", "2", "--kata-summary", str(tmp_path / "summary.md")]
+    asked = ["-k", "kata", "-n", "auto", "--kata-summary", str(tmp_path / "summary.md")]
     assert arguments == asked + (["--kata-require", require] if require else [])
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,11 @@ import pytest
 
 from grader.cli import main
 from grader.exercise.catalog import Kata
+from grader.model import Device
 from grader.record.ledger import Pass, append_passes
+from grader.sandbox.bench import Bench
 from grader.tools.git import Git, blob_id, git_in
+from tests.support import sessions
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -34,7 +36,7 @@ def with_text(kata: Kata, root: Path, text: str) -> Kata:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a pytest process of its own said."""
+    """What a pytest session said."""
 
     code: int
     out: str
@@ -99,8 +101,9 @@ N = [128, 256]
 dtype = ["float32", "bfloat16"]
 """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, opened: Callable[[Device], Bench] = Bench) -> None:
+        self.root, self._opened = root, opened
+        self.grades = root / "for" / "machines" / "grades.json"  # of the latest session
         (root / "katas").mkdir()
         (root / "pytest.ini").write_text("[pytest]\ntestpaths = katas\ntimeout = 60\n")
 
@@ -120,24 +123,25 @@ dtype = ["float32", "bfloat16"]
         indented = body.replace("\n", "\n    ")
         kata.path.write_text(text.replace(self.BODY, indented))
 
-    def pytest(self, *arguments: str, timeout: float = 120, **environ: str) -> Ran:
+    def pytest(self, *arguments: str, **environ: str) -> Ran:
+        """Run pytest here, in this process, with its kernels at a bench that others have used."""
+        return self._ran(arguments, environ, functools.partial(sessions.here, self._opened))
+
+    def process(self, *arguments: str, timeout: float = 120, **environ: str) -> Ran:
         """Run pytest here, in a process of its own."""
-        grades = self.root / "grades.json"
-        grades.unlink(missing_ok=True)
-        ran = subprocess.run(
-            [sys.executable, "-m", "pytest", f"--kata-json={grades}", *arguments],
-            cwd=self.root,
-            env={**os.environ, "COLUMNS": "100", "PYTEST_ADDOPTS": "", **environ},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        return self._ran(arguments, environ, functools.partial(sessions.apart, timeout))
+
+    def _ran(
+        self, arguments: Sequence[str], environ: Mapping[str, str], session: sessions.Session
+    ) -> Ran:
+        self.grades.unlink(missing_ok=True)
+        arguments = (f"--kata-json={self.grades}", *arguments)
+        code, out = session(self.root, arguments, {"COLUMNS": "100", **environ})
         found: dict[str, list[dict[str, Any]]] = {}
-        if grades.exists():
-            for grade in json.loads(grades.read_text())["grades"]:
+        if self.grades.exists():
+            for grade in json.loads(self.grades.read_text())["grades"]:
                 found.setdefault(grade["kata"].split("_", 3)[3], []).append(grade)
-        return Ran(ran.returncode, ran.stdout + ran.stderr, found)
+        return Ran(code, out, found)
 
 
 class Shop:

@@ -1,0 +1,138 @@
+# The stages of .ci/run and .ci/full: to be sourced. Each works in a clean clone of what is committed.
+
+export CI=true  # pytest and its plugins say other things where this is set
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+workers=${WORKERS:-2}  # "auto" for as many as there are cores
+work=$(mktemp -d)
+times=$work/times
+failed=0
+touch "$times"
+trap 'kill $(jobs -p) 2>/dev/null || true; wait || true; report; rm -rf "$work"' EXIT
+report() { printf '\n== seconds\n'; cat "$times"; printf '%6d  all\n' "$SECONDS"; }
+
+# ---- what is needed ----
+
+# The oldest Python that we support shows the oldest jax; any other from 3.11 on will do.
+supported() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info)' 2>/dev/null; }
+pick() {
+    local name python
+    for name in "$@"; do
+        for python in "$(command -v "$name" || true)" "$HOME"/.pyenv/versions/*/bin/"$name"; do
+            if [ -x "$python" ] && supported "$python"; then echo "$python"; return; fi
+        done
+    done
+}
+old=$(pick python3.11 python3)
+new=$(pick python3.13 python3.12)
+[ -n "$old" ] || { echo "no Python 3.11 or newer here" >&2; exit 1; }
+if [ -n "$new" ] && [ "$("$new" --version)" = "$("$old" --version)" ]; then new=; fi
+mkdir "$work/bin" && ln -s "$old" "$work/bin/python3" && export PATH="$work/bin:$PATH"
+
+git clone -q "$here" "$work/clone"
+cd "$work/clone"
+
+# Where there is no browser, the tests of `kata view`'s page are skipped; where there is, they may not be.
+has_browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+browser() {
+    if ! has_browser >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null || true
+    fi
+}
+
+require_browser() {
+    if has_browser >/dev/null; then export KATA_BROWSER=required
+    else echo "no browser: kata view's page is not tested"; fi
+}
+
+# The README's commands as printed: a learner's, and a developer's.
+printed() {
+    local line
+    line=$(grep -h '^python3 -m venv' README.md CONTRIBUTING.md | grep -e "$1" | head -n 1)
+    [ -n "$line" ] || { echo "no command with $1 is printed" >&2; return 1; }
+    echo "$line"
+}
+
+# ---- the stages ----
+
+learner() {
+    local command
+    command=$(printed "'.\[tpu\]'")
+    eval "$command"
+}
+
+install() {
+    [ -x .venv/bin/python ] || python3 -m venv .venv
+    .venv/bin/pip install -q -e '.[dev,tpu]'
+}
+
+# A half of the contract: `newest` grades the other.
+tests() {
+    local command share=
+    command=$(printed "'.\[dev,tpu\]'")
+    require_browser
+    [ -z "$new" ] || share=--share=oldest
+    export PYTEST_ADDOPTS="${PYTEST_ADDOPTS:-} $share --durations=15"
+    eval "${command/-n 2/-n $workers}"
+}
+
+lint() {
+    .venv/bin/ruff check .
+    .venv/bin/ruff format --check .
+    .venv/bin/pyright --pythonpath .venv/bin/python
+    .ci/javascript
+    .venv/bin/kata sync --check
+    # In a learner's clone an attempt is in step; what we ship holds none.
+    .venv/bin/kata reset --all --yes
+    git diff --exit-code --stat
+    local script
+    for script in docs/draw_{basics,attention,grouped_matmul}.py docs/write_notebook.py; do
+        .venv/bin/python "$script" --check
+    done
+}
+
+install_newest() {
+    [ -n "$new" ] || return 0
+    "$new" -m venv .venv-new
+    .venv-new/bin/pip install -q -e '.[dev,tpu]'
+}
+
+newest() {
+    if [ -z "$new" ]; then echo "no newer Python here than $("$old" --version)"; return; fi
+    .venv-new/bin/pytest tests/course/test_verdicts.py tests/kernels tests/plugin/test_faults.py \
+        -n "$workers" --share=newest --durations=10
+}
+
+# Everything on all seeds, every mistake on every hidden case.
+whole() {
+    [ -x "$1/bin/pytest" ] || { echo "no newer Python here than $("$old" --version)" >&2; return 1; }
+    require_browser
+    "$1/bin/pytest" tests -n "$workers" --seeds=1,20,300 --every-case --durations=30
+}
+
+# ---- running them, and what each took ----
+
+# Run a stage; one that fails is noted, and ends nothing: the others have things to say too. Not to be
+# called in a condition: there bash does not stop a stage at the first of its commands that fails.
+timed() {
+    local name=$1 start=$SECONDS code=0
+    shift
+    printf '\n== %s\n' "$name"
+    set +e
+    (set -e; "$@")
+    code=$?
+    set -e
+    [ $code = 0 ] || { failed=1; name="$name: failed"; }
+    printf '%6d  %s\n' $((SECONDS - start)) "$name" >>"$times"
+}
+
+# A stage beside others. What it says is shown when it is waited for.
+begin() {
+    { timed "$@"; exit "$failed"; } >"$work/log.$1" 2>&1 &
+    eval "job_$1=$!"
+}
+finish() {
+    local job=job_$1
+    wait "${!job}" || failed=1
+    cat "$work/log.$1"
+}

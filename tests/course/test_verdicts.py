@@ -1,0 +1,206 @@
+"""What every exercise is graded: its stub, its solution, and its solution with each known mistake.
+
+`--share` grades a part, as CI does at each end of jax; `--seeds` and `--every-case` grade more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from grader.checks.evidence import OwnAndPar
+from grader.exercise.cases import draw
+from grader.exercise.catalog import Kata, katas
+from grader.exercise.keys import Mistake
+from grader.exercise.regions import regions
+from grader.grading.grader import Grader, evidence_of
+from grader.grading.ladder import verdict
+from grader.model import MOST_STARS, Case, Check, Finding, State
+from grader.sandbox.asking import Asking
+from grader.tpu import compiler
+from tests.support.contract import Plan, demand
+from tests.support.repositories import ROOT, with_text
+
+EVERY = katas(ROOT, "solutions")
+SECONDS = 60
+ASK_THE_COMPILER = (Check.COMPILES, Check.COST)
+ON_THE_WAY_TO_THE_CHIP = (Check.LOWERS, *ASK_THE_COMPILER)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The exercise comes first in every id: one worker gets all tests of one exercise."""
+    if "exercise" not in metafunc.fixturenames:
+        return
+    plan = Plan.of(metafunc.config)
+    if "mistake" in metafunc.fixturenames:
+        mistakes = plan.share.mistakes(EVERY)
+        metafunc.parametrize(("exercise", "mistake"), mistakes, ids=map(_id, mistakes))
+    else:
+        stubs = metafunc.definition.name == test_stub_is_todo.__name__
+        exercises = plan.share.stubs(EVERY) if stubs else EVERY
+        metafunc.parametrize("exercise", exercises, ids=lambda kata: kata.name)
+    if "seed" in metafunc.fixturenames:
+        metafunc.parametrize("seed", plan.seeds, ids=lambda seed: f"seed{seed}")
+
+
+def _id(pair: tuple[Kata, Mistake]) -> str:
+    kata, mistake = pair
+    words = re.sub(r"\W+", "-", f"{mistake.caught.value}-{mistake.title}").strip("-")
+    return f"{kata.name}-{words}".replace("kata", "exercise")  # not for pytest -k kata
+
+
+@pytest.fixture
+def plan(pytestconfig: pytest.Config) -> Plan:
+    return Plan.of(pytestconfig)
+
+
+def test_stub_is_todo(exercise: Kata, plan: Plan, grader: Grader, tmp_path: Path) -> None:
+    stub = with_text(exercise, tmp_path, exercise.shipped())
+    demand(
+        stub.untouched(), exercise.path, "the stub does not count as untouched", "Run `kata sync`"
+    )
+    case = draw(stub.id, stub.key, plan.seeds[0])[0]
+    state = grader.grade(stub, case, SECONDS).state
+    if exercise.key.debugging:  # its given code runs, and has to be wrong
+        demand(
+            state is State.FAILED,
+            exercise.key_path,
+            f"the given code of `stub` is {state.value} on the hidden case {case}",
+            "Put the mistake that is to be found into it, so that this case shows it",
+        )
+    else:
+        demand(
+            state is State.TODO,
+            exercise.solution,
+            f"the stub is {state.value} where it should be todo, on the hidden case {case}",
+            "Have the launch reach a solution region, which raises, before anything else can fail",
+        )
+
+
+def test_solution_earns_every_star(
+    exercise: Kata, seed: int, plan: Plan, grader: Grader, own_par: Grader, tmp_path: Path
+) -> None:
+    """Beside par that was computed by another process: at least on the first case."""
+    solved = with_text(exercise, tmp_path, exercise.solution.read_text())
+    for number, case in enumerate(plan.share.cases(draw(solved.id, solved.key, seed))):
+        apart = plan.every_case or not number
+        grade = (grader if apart else own_par).grade(solved, case, SECONDS)
+        demand(
+            grade.finding is None and grade.stars == MOST_STARS,
+            exercise.solution,
+            f"it earns {grade.stars} stars on the hidden case {case} of seed {seed}. It is told:\n"
+            f"{_told(grade.finding)}",
+            "Correct it, or what its key says: [cases], outside, roundings, slack",
+        )
+        if not solved.key.kernel:
+            assert grade.cost is None
+            continue
+        assert grade.unchecked == compiler.why_not()
+        if not grade.unchecked:  # with the compiler there is a time, and it is par's own
+            cycles = grade.cost and grade.cost.cycles
+            demand(
+                cycles,
+                exercise.solution,
+                f"no time can be predicted for the hidden case {case} of seed {seed}",
+                f"Look at why: kata cost {exercise.name} --seed {seed} --case {case.index}",
+            )
+            demand(
+                not grade.cost or cycles == grade.cost.par_cycles,
+                exercise.solution,
+                f"two processes predict different times for the hidden case {case}",
+                "A prediction is to depend on nothing but kernel, case, chip and versions",
+            )
+
+
+def mistaken(exercise: Kata, mistake: Mistake) -> str:
+    """The solution with the mistake made, inside its regions."""
+    text = exercise.solution.read_text()
+    lines = text.splitlines(keepends=True)
+    parts = ["".join(lines[region.begin : region.end - 1]) for region in regions(text)]
+    times = sum(part.count(mistake.old) for part in parts)
+    demand(
+        times == 1,
+        exercise.key_path,
+        f"`old` of the mistake {mistake.title!r} stands {times} times in the solution's regions",
+        "Make it a piece of the solution that stands there exactly once",
+    )
+    part = next(part for part in parts if mistake.old in part)
+    return text.replace(part, part.replace(mistake.old, mistake.new))
+
+
+def test_mistake_is_rejected(
+    exercise: Kata, mistake: Mistake, seed: int, plan: Plan, asking: Asking, tmp_path: Path
+) -> None:
+    if mistake.caught in ASK_THE_COMPILER and (reason := compiler.why_not()):
+        pytest.skip(reason)
+    wrong = with_text(exercise, tmp_path, mistaken(exercise, mistake))
+    heard, shown = [], False
+    for case in draw(wrong.id, wrong.key, seed):
+        if shown and not plan.every_case:
+            return
+        state, stars, finding = judged(asking, wrong, case, mistake)
+        if finding is None:
+            continue
+        heard.append(f"{case}: {_told(finding)}")
+        if finding.check is mistake.caught and _says(finding, mistake.says):
+            shown = True
+            slow = finding.check is Check.COST
+            solved = slow and not wrong.key.par_required
+            assert state is (State.PASSED if solved else State.FAILED)
+            assert stars == 2 if slow else stars < 2
+    demand(
+        shown,
+        exercise.key_path,
+        f"the mistake {mistake.title!r} is not rejected as it says, by `{mistake.caught.value}` "
+        f"with the words {mistake.says!r}, on any hidden case of seed {seed}. It is told:\n"
+        + ("\n\n".join(heard) or "nothing: it passes every hidden case"),
+        "Correct `caught` and `says`, or draw [cases] that show it in every session",
+    )
+
+
+class NotAsked(Exception):
+    """The values are right on this case, and the way to the chip is not what shows the mistake."""
+
+
+def judged(
+    asking: Asking, wrong: Kata, case: Case, mistake: Mistake
+) -> tuple[State, int, Finding | None]:
+    """The verdict, from no more than the rungs up to the one that is to reject the mistake."""
+
+    def not_asked() -> OwnAndPar:
+        raise NotAsked
+
+    evidence = evidence_of(asking, wrong, case, SECONDS)
+    if mistake.caught not in ON_THE_WAY_TO_THE_CHIP:
+        evidence = dataclasses.replace(evidence, on_chips=not_asked)
+    try:
+        return verdict(evidence)
+    except NotAsked:
+        return State.PASSED, 1, None
+
+
+def _told(finding: Finding | None) -> str:
+    return f"{finding.check.value}: {finding.phrase}\n{finding.message}" if finding else "nothing"
+
+
+def _says(finding: Finding, words: str) -> bool:
+    return words.lower() in " ".join(_told(finding).lower().split())
+
+
+def test_no_launch_may_call_its_spec(grader: Grader, tmp_path: Path) -> None:
+    """Where there is no kernel to ask for, the spec itself would be a right answer."""
+    plain = next(kata for kata in EVERY if not kata.key.kernel)
+    spec = f"return {plain.name}_spec(*arrays, **sizes)"
+    text = re.sub(
+        rf"def {plain.name}\([\s\S]*?(?=\n\n\ndef test_)",
+        f"def {plain.name}(*arrays, **sizes):\n    {spec}",
+        plain.solution.read_text(),
+    )
+    called = with_text(plain, tmp_path, text)
+    grade = grader.grade(called, draw(called.id, called.key, 1)[0], SECONDS)
+    assert grade.state is State.FAILED
+    assert grade.finding
+    assert f"it calls {plain.name}_spec" in grade.finding.message

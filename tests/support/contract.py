@@ -1,0 +1,104 @@
+"""The contract that every exercise is held to: how a breach is told, which share is graded.
+
+CI grades each kata once: one share on the oldest jax, the other on the newest. `.ci/full` grades
+the whole on both.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from grader.exercise.catalog import Kata
+from grader.exercise.keys import Mistake
+from grader.model import Accident, Case, Check, Reference
+from grader.sandbox.asking import Asking
+from grader.tpu import OnChip
+
+#: Told in words of jax, or of what it accepts: this may change with its version.
+TOLD_BY_JAX = (Check.RUNS, Check.CONTRACT, Check.BLOCKS, Check.LOWERS, Check.COMPILES)
+
+
+def demand(holds: object, file: Path, wrong: str, remedy: str) -> None:
+    """Unless it `holds`, fail with one sentence on which file is wrong in what, and one on what
+    to do about it."""
+    __tracebackhide__ = True
+    if not holds:
+        name = "/".join(file.parts[-3:])
+        pytest.fail(f"{name}: {wrong}.\n{remedy}.", pytrace=False)
+
+
+class Share(enum.Enum):
+    """What part of the contract a session grades."""
+
+    WHOLE = "whole"
+    OLDEST = "oldest"  # CI's on the oldest jax: every second hidden case, and mistakes that we tell
+    NEWEST = "newest"  # CI's on the newest: the other cases, and mistakes that jax tells
+
+    def cases(self, cases: Sequence[Case]) -> Sequence[Case]:
+        """Those of a solution's hidden cases that are graded."""
+        return {Share.WHOLE: cases, Share.OLDEST: cases[::2], Share.NEWEST: cases[1::2]}[self]
+
+    def stubs(self, every: Sequence[Kata]) -> Sequence[Kata]:
+        """The katas whose stubs are graded."""
+        return () if self is Share.NEWEST else every
+
+    def mistakes(self, every: Sequence[Kata]) -> list[tuple[Kata, Mistake]]:
+        """The known mistakes that are graded."""
+        return [
+            (kata, mistake)
+            for kata in every
+            for mistake in kata.key.mistakes
+            if self is Share.WHOLE or (mistake.caught in TOLD_BY_JAX) is (self is Share.NEWEST)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a session grades of the contract.
+
+    `every_case`: each mistake on all hidden cases, not only up to the one that shows it; and par
+    computed anew for each case of a solution.
+    """
+
+    share: Share
+    seeds: tuple[int, ...]
+    every_case: bool
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> Plan:
+        seeds = str(config.getoption("--seeds")).split(",")
+        return cls(
+            Share(config.getoption("--share")),
+            tuple(map(int, seeds)),
+            bool(config.getoption("--every-case")),
+        )
+
+
+class OwnPar(Asking):
+    """Takes the launch that was compiled last for par: of a solution, that is the same launch."""
+
+    _compiled: OnChip | Accident
+
+    def begin_par(self, kata: Kata, case: Case, reference: Reference, events: int = 0) -> None:
+        pass
+
+    def own(
+        self,
+        kata: Kata,
+        case: Case,
+        reference: Reference,
+        seconds: float | None,
+        events: int = 0,
+    ) -> OnChip | Accident:
+        self._compiled = super().own(kata, case, reference, seconds, events)
+        return self._compiled
+
+    def par(
+        self, kata: Kata, case: Case, reference: Reference, events: int = 0
+    ) -> OnChip | Accident:
+        return self._compiled

@@ -1,0 +1,94 @@
+"""pytest sessions from outside: in this process, or in one of their own.
+
+One in this process costs a tenth: pytest and the grader are imported, and so is jax, by the zygote
+of a bench that others have used before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from grader.model import Device
+from grader.plugin import session, start
+from grader.sandbox.bench import Bench
+
+#: Root, arguments and added environment in; exit code, and what stdout and stderr got.
+Session = Callable[[Path, Sequence[str], Mapping[str, str]], tuple[int, str]]
+
+#: Where this package is not installed, nothing else tells pytest of the plugin.
+_PLUGIN = ("-p", "grader.plugin")
+
+
+class LentBench(Bench):
+    """A bench that sessions use one after another: each finds it without a worker."""
+
+    def opened(self, device: Device) -> Bench:
+        """What a session gets that would open a bench for this device, which is the CPU."""
+        assert device.backend == self.device.backend
+        self.device = device
+        return self
+
+    def close(self) -> None:
+        """End a session's workers."""
+        self.clear()
+
+    def give_back(self) -> None:
+        """End the zygote, too."""
+        super().close()
+
+
+def here(
+    opened: Callable[[Device], Bench],
+    root: Path,
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+) -> tuple[int, str]:
+    """A session in this process. `opened` gives it its bench."""
+    text = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    with pytest.MonkeyPatch.context() as patch, _imports_of(root):
+        patch.chdir(root)
+        for name, value in {"PYTEST_ADDOPTS": "", **environ}.items():
+            patch.setenv(name, value)
+        patch.setattr(session, "Bench", lambda device, _launcher: opened(device))
+        patch.setattr(start, "_something_to_grade", lambda _config: False)  # jax is there already
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+            code = pytest.main([*_PLUGIN, *arguments])
+    return int(code), text.buffer.getvalue().decode()  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def _imports_of(root: Path) -> Iterator[None]:
+    """Forget afterwards what was imported from below `root`, and that it was looked for there."""
+    path, modules = list(sys.path), set(sys.modules)
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and Path(file).is_relative_to(root):
+                del sys.modules[name]
+
+
+def apart(
+    timeout: float, root: Path, arguments: Sequence[str], environ: Mapping[str, str]
+) -> tuple[int, str]:
+    """A session in a process of its own, which gets `timeout` seconds."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *_PLUGIN, *arguments],
+        cwd=root,
+        env={**os.environ, "PYTEST_ADDOPTS": "", **environ},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    return ran.returncode, ran.stdout + ran.stderr
