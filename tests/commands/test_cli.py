@@ -95,7 +95,9 @@ def test_a_mistyped_command_is_told_what_it_may_have_meant(
         ("row and first and 99", "no kata matches 'row and first and 99'; kata list shows them"),
     ],
 )
-def test_a_mistyped_kata_is_told_what_it_may_have_meant(shop: Shop, name: str, told: str) -> None:
+def test_a_mistyped_exercise_is_told_what_it_may_have_meant(
+    shop: Shop, name: str, told: str
+) -> None:
     for command in ("hint", "list", "reset", "commit"):
         assert told in shop.run(command, name, code=2)
 

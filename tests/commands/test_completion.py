@@ -74,6 +74,6 @@ def test_a_value_is_offered_behind_its_name(shop: Shop, line: str, expected: set
     assert completions(shop.root, line) == expected
 
 
-def test_nothing_is_offered_where_there_are_no_katas(tmp_path: Path) -> None:
+def test_nothing_is_offered_where_there_are_no_exercises(tmp_path: Path) -> None:
     assert completions(tmp_path, "kata hint ") == set()
     assert completions(tmp_path, "kata cost double b") == set()

@@ -26,7 +26,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "katas").rglob(
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+each_page = pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix().replace("kata", "exercise")
+)
 
 
 def code(text: str) -> list[str]:
@@ -74,13 +76,17 @@ def test_every_command_is_listed_with_its_options(name: str) -> None:
     assert not missing, f"docs/commands.md: kata {name} has {missing}"
 
 
-@pytest.mark.parametrize("section", KATA_SECTIONS, ids=lambda section: section.partition("\n")[0])
+@pytest.mark.parametrize(
+    "section",
+    KATA_SECTIONS,
+    ids=lambda section: section.partition("\n")[0].replace("kata", "exercise"),
+)
 def test_no_option_is_listed_that_there_is_not(section: str) -> None:
     taken = {option for command in named(section) for option in options_of(command)}
     assert mentioned(section) <= taken | option_names(cli.parser_for([])) | {"--help"}
 
 
-def test_the_options_of_kata_itself_are_listed() -> None:
+def test_the_options_before_any_command_are_listed() -> None:
     assert option_names(cli.parser_for([])) <= mentioned(COMMANDS)
 
 

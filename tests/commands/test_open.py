@@ -20,7 +20,7 @@ def said(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", [["next"], ["hint", "double"]], ids=" ".join)
-def test_a_kata_is_opened_at_its_line(shop: Shop, said: Path, command: list[str]) -> None:
+def test_an_exercise_is_opened_at_its_line(shop: Shop, said: Path, command: list[str]) -> None:
     told = shop.run(*command)
     assert not said.exists()
     if command == ["next"]:

@@ -37,7 +37,7 @@ def test_a_light_command_stays_light(shop: Shop, words: list[str]) -> None:
     assert not set(HEAVY) & imported(shop, *words)
 
 
-def test_the_version_needs_no_katas_and_no_rich(shop: Shop) -> None:
+def test_the_version_needs_no_exercises_and_no_rich(shop: Shop) -> None:
     assert not {*HEAVY, "rich", "grader.exercise"} & imported(shop, "--version")
 
 

@@ -123,7 +123,7 @@ def test_names_are_set_as_code(course: Course, concept: str, shown: str) -> None
     assert shown in course.track.read_text()
 
 
-def test_more_katas_than_have_a_word_are_counted_in_digits(course: Course) -> None:
+def test_more_exercises_than_have_a_word_are_counted_in_digits(course: Course) -> None:
     for number in range(3, 22):
         course.repository.add(f"more_{number}", number=number)
     course.sync()

@@ -18,7 +18,7 @@ def parts(root: Path) -> dict[str, tuple[str, ...]]:
     return {each.file.name: each.parts for each in unwritten(root)}
 
 
-def test_of_a_new_kata_everything_is(repository: Repository) -> None:
+def test_of_a_new_one_everything_is(repository: Repository) -> None:
     repository.add("double")
     kata = new(repository.root, "2_fusion/row_softmax")
     assert parts(repository.root) == {kata.solution.name: SOLUTION, kata.key_path.name: KEY}
@@ -38,6 +38,6 @@ def test_what_was_written_over_is_not(repository: Repository) -> None:
     assert found[kata.key_path.name] == KEY[1:]
 
 
-def test_a_finished_kata_is_not_listed(repository: Repository) -> None:
+def test_a_finished_one_is_not_listed(repository: Repository) -> None:
     repository.add("double")
     assert unwritten(repository.root) == ()

@@ -204,7 +204,7 @@ def test_a_mistyped_name_is_told_what_it_may_have_meant(
     assert "\nno kata matches 'rihgt and not x'; did you mean right?\n" in done.out
 
 
-def test_a_name_is_not_mistyped_where_no_kata_was_asked_for(two_tracks: Repository) -> None:
+def test_a_name_is_not_mistyped_where_no_exercise_was_asked_for(two_tracks: Repository) -> None:
     (two_tracks.root / "test_other.py").write_text("def test_other(): pass\n")
     for arguments in (("test_other.py", "-k", "rihgt"), ("katas/2_second", "-k", "right")):
         done = two_tracks.pytest(*arguments)

@@ -445,7 +445,7 @@ def test_what_is_recorded_as_solved_is_passed_over(desk: Desk) -> None:
     assert desk.bench.last == ("grade", "row_max", 3, 30.0)
 
 
-def test_a_kata_is_opened_where_typing_starts(desk: Desk) -> None:
+def test_an_exercise_is_opened_where_typing_starts(desk: Desk) -> None:
     desk.watch.begin()
     desk.said()
     desk.watch.handle(Pressed("o"))
