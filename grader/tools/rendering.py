@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 NARROWEST, WIDEST = 40, 120
@@ -43,4 +43,5 @@ def show(renderable: RenderableType, console: Console) -> None:
 
 def say(console: Console, line: str) -> None:
     """Write one line whole: no markup in it, and no wrapping, so that a path can be copied."""
-    show(Text(line, no_wrap=True, overflow="ignore"), console)
+    # Within a group: rich takes a text that it is given alone apart, and wraps it after all.
+    show(Group(Text(line, no_wrap=True, overflow="ignore")), console)

@@ -7,6 +7,7 @@ import re
 import xml.etree.ElementTree
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.mark import KeywordMatcher
@@ -37,6 +38,7 @@ class Graded:
     repository: Repository
     ran: Ran
     xml: Path
+    document: dict[str, Any]  # of --kata-json
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, lent: LentBench) -> Graded:
     fill(repository)
     xml = repository.root / "out.xml"
     ran = repository.pytest("--kata-seed", "3", f"--junitxml={xml}", CI="")
-    return Graded(repository, ran, xml)
+    return Graded(repository, ran, xml, json.loads(repository.grades.read_text()))
 
 
 def ran(repository: Repository, *arguments: str) -> set[str]:
@@ -285,8 +287,7 @@ def test_compiled_mode_needs_a_tpu(two_tracks: Repository) -> None:
 
 
 def test_machines_can_read_the_grades(graded: Graded) -> None:
-    json_file, xml_file = graded.repository.grades, graded.xml
-    document = json.loads(json_file.read_text())
+    document, xml_file = graded.document, graded.xml
     assert document["schema"] == 2
     assert document["mode"] == "strict"
     grade = next(grade for grade in document["grades"] if grade["kata"].endswith("wrong"))

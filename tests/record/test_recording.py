@@ -167,4 +167,4 @@ def test_a_ledger_that_cannot_be_written_costs_no_grade(repository: Repository) 
     assert "not recorded  right ★★" in done.out
     assert "katas/ledger.txt is not writable (Is a directory)" in " ".join(done.out.split())
     assert not os.listdir(repository.root / LEDGER)
-    assert json.loads((repository.root / "grades.json").read_text())["schema"] == 2
+    assert json.loads(repository.grades.read_text())["schema"] == 2

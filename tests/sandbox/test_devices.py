@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.model import Device, Mode
-from grader.sandbox import devices
+from grader.sandbox import environment as workers_environment
 from grader.sandbox.devices import AUTO, GOOGLE, MODES, Hardware, ModeError, choose, in_words, probe
 from grader.sandbox.environment import QUICK_TO_COMPILE, environment
 
@@ -135,7 +135,7 @@ def test_flags_that_xla_may_not_know_are_passed_to_versions_that_do(
     monkeypatch: pytest.MonkeyPatch, jaxlib: str | None, known: bool
 ) -> None:
     """One that it does not know ends the process."""
-    monkeypatch.setattr(devices, "versions", lambda: {"jaxlib": jaxlib})
+    monkeypatch.setattr(workers_environment, "versions", lambda: {"jaxlib": jaxlib})
     flags = environment(choose(AUTO, NOTHING), {})["XLA_FLAGS"]
     assert (QUICK_TO_COMPILE in flags) is known
 
