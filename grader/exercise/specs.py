@@ -24,7 +24,7 @@ from grader.tools.arrays import dtype_of, from_numpy, to_numpy
 
 
 class SpecProblem(ValueError):
-    """A solution file and its answer key do not fit together: the author's to mend."""
+    """A solution file and its answer key do not fit together: the author's to fix."""
 
 
 def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = True) -> Reference:

@@ -13,7 +13,7 @@ SECONDS = 60.0
 class Trusted:
     """Asks the trusted worker ahead of time and keeps what it answers until that is taken.
 
-    `kept` is how many answers stay besides, the latest ones, for who will ask the same again.
+    `kept` is how many of the latest answers stay for whoever asks the same again.
     """
 
     def __init__(self, bench: Bench, kept: int = 0) -> None:

@@ -75,7 +75,7 @@ class Called:
         ]
 
     def with_keywords(self, others: Mapping[str, Any]) -> Called:
-        """The same call with these keywords besides, or in place of its own."""
+        """The same call with these keywords added, or in place of its own."""
         return Called(self.types, self.contents, {**self.keywords, **others})
 
 
