@@ -138,7 +138,8 @@ def test_an_undrawn_seed_is_shared_by_all_workers_and_printed(
 def test_outcomes_and_map(graded: Graded) -> None:
     done = graded.ran
     assert done.code == 1
-    assert "3 failed, 3 passed, 3 todo" in done.out
+    # In this process pytest may warn of modules that were imported before.
+    assert re.search(r"3 failed, 3 passed, (\d+ warnings?, )?3 todo", done.out)
     assert "katas: cpu" in done.out
     assert "strict" in done.out
     assert "1_first" in done.out
