@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -63,17 +63,12 @@ class Kernel:
         return prefetch_reads(self.equation, grid, self.tables, most)
 
 
-def kernels_of(
-    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
-) -> tuple[Kernel, ...]:
-    """The kernels that `function(*args, **kwargs)` launches, in program order.
+def kernels_in(closed: core.ClosedJaxpr, args: Sequence[object]) -> tuple[Kernel, ...]:
+    """The kernels of a launch that was traced `for_chip`, in program order.
 
-    `args` are arrays, or `jax.ShapeDtypeStruct`s where the contents are not known. Trace within
-    `for_chip`. Raises what tracing raises.
+    `args` are what it is given: arrays, or `jax.ShapeDtypeStruct`s where the contents are not known.
     """
-    traced = jax.jit(lambda *arrays: function(*arrays, **kwargs)).trace(*args)
     reader = OutsideReader()
-    closed = traced.jaxpr
     reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
     values = known_values(closed, jax.tree.leaves(args))
     return tuple(map(_kernel, reader.pallas_calls, values))
