@@ -66,7 +66,7 @@ class Kernel:
 def kernels_in(closed: core.ClosedJaxpr, args: Sequence[object]) -> tuple[Kernel, ...]:
     """The kernels of a launch that was traced `for_chip`, in program order.
 
-    `args` are what it is given: arrays, or `jax.ShapeDtypeStruct`s where the contents are not known.
+    `args` are what it is given: arrays, or `jax.ShapeDtypeStruct`s for unknown contents.
     """
     reader = OutsideReader()
     reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
