@@ -134,7 +134,8 @@ def _form(kind: type) -> Form:
 
 def _line(eqn: core.JaxprEqn) -> int | None:
     """The line outside of jax that an equation was traced from."""
-    stack = stack_of(eqn.source_info.traceback)
+    traceback = eqn.source_info.traceback
+    stack = stack_of(traceback) if traceback is not None else ()
     return stack[0].line if stack else None
 
 

@@ -42,7 +42,8 @@ class LeftBehind(RuntimeError):
 
 def stays_behind(primitive: str, parameter: str, value: object) -> bool:
     """Whether a parameter of an equation holds a function that is carried by its name alone."""
-    return parameter in _LEFT_BEHIND.get(primitive, ()) and callable(value)
+    function = callable(value) or isinstance(value, WrappedFun)
+    return function and parameter in _LEFT_BEHIND.get(primitive, ())
 
 
 def name_of(function: object) -> str:

@@ -44,8 +44,6 @@ Stack = tuple[Frame, ...]
 
 def stack_of(traceback: Any) -> Stack:
     """The frames outside of jax and of Python's own library, the innermost first."""
-    if traceback is None:
-        return ()
     found = zip(*traceback.raw_frames(), strict=True)
     own = ((code, at) for code, at in found if is_user_filename(code.co_filename))
     return tuple(_frame(code, at) for code, at in itertools.islice(own, MOST_FRAMES))
@@ -58,7 +56,7 @@ def _frame(code: CodeType, at: int) -> Frame:
 
 
 def tracebacks(stacks: Sequence[Stack]) -> list[Any]:
-    """A traceback for each stack; None for an empty one."""
+    """A traceback for each stack."""
     functions: dict[tuple[Frame, bool], Callable[..., Any]] = {}
 
     def function(frame: Frame, innermost: bool) -> Callable[..., Any]:
@@ -67,14 +65,15 @@ def tracebacks(stacks: Sequence[Stack]) -> list[Any]:
             made = functions[frame, innermost] = _standing_for(frame, innermost)
         return made
 
-    def chain(stack: Stack) -> tuple[Callable[..., Any], Any]:
+    def chain(stack: Stack) -> tuple[Any, ...]:
+        if not stack:
+            return (Traceback.get_traceback,)
         calls = (function(stack[0], True), Traceback.get_traceback)
         for frame in stack[1:]:
             calls = (function(frame, False), calls)
         return calls
 
-    taken = iter(_alone(operator.call, [chain(stack) for stack in stacks if stack]))
-    return [next(taken) if stack else None for stack in stacks]
+    return _alone(operator.call, [chain(stack) for stack in stacks])
 
 
 def _alone(call: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> list[Any]:
@@ -86,7 +85,7 @@ def _alone(call: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> list[A
     work = itertools.chain(itertools.starmap(call, calls), last)
     _thread.start_new_thread(results.extend, (work,))
     done.acquire()
-    return results
+    return results[: len(results) - 1]
 
 
 def _calls_the_next(calls: Any) -> Any:
