@@ -9,7 +9,6 @@ whose stack there is nothing else.
 from __future__ import annotations
 
 import _thread
-import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -49,7 +48,6 @@ def stack_of(traceback: Any) -> Stack:
     return tuple(_frame(code, at) for code, at in itertools.islice(own, MOST_FRAMES))
 
 
-@functools.lru_cache(maxsize=4096)
 def _frame(code: CodeType, at: int) -> Frame:
     line, column, end_line, end_column = Traceback.code_addr2location(code, at)
     return Frame(code.co_filename, code.co_qualname, line, column, end_line, end_column)
