@@ -35,6 +35,7 @@ def forms() -> Iterator[Form]:
     yield Form("key array", prng.PRNGKeyArray, _key_parts, _keys)
     yield Form("number", np.generic, array_parts, lambda *parts: array(*parts)[()])
     yield Form("dtype", np.dtype, _dtype_name, lambda name: _dtypes()[name])
+    yield Form("key kind", prng.PRNGImpl, lambda one: (_key_kind(one),), _kind)
     yield Form("key dtype", prng.KeyTy, lambda one: (_key_kind(one._impl),), _key_type)
 
 
@@ -109,8 +110,12 @@ def _key_kind(implementation: Any) -> str:
     return implementation.name
 
 
+def _kind(name: str) -> Any:
+    return prng.prngs[name]
+
+
 def _key_type(name: str) -> Any:
-    return prng.KeyTy(prng.prngs[name])
+    return prng.KeyTy(_kind(name))
 
 
 def _key_parts(keys: Any) -> tuple[Any, ...]:
@@ -120,4 +125,4 @@ def _key_parts(keys: Any) -> tuple[Any, ...]:
 def _keys(name: str, data: Any) -> Any:
     if not isinstance(data, np.ndarray):
         raise TypeError("random keys are made of an array")
-    return jax.random.wrap_key_data(data, impl=prng.prngs[name].name)
+    return jax.random.wrap_key_data(data, impl=_kind(name).name)

@@ -25,6 +25,7 @@ _ENUMS = {
     "jax._src.pallas.mosaic.pipeline": "BufferType",
 }
 _ROWS = {
+    "jax._src.lax.control_flow.solves": "_LinearSolveTuple",
     "jax._src.lax.convolution": "ConvDimensionNumbers",
     "jax._src.lax.lax": "DotAlgorithm",
     "jax._src.lax.slicing": "GatherDimensionNumbers ScatterDimensionNumbers",
@@ -51,6 +52,7 @@ _DATACLASSES = {
     ),
 }
 _SLOTTED = {
+    "jax._src.core": {"NamedAxisEffect": ("name",)},
     "jax._src.lax.lax": {"Tolerance": ("atol", "rtol", "ulps")},
     "jax._src.state.types": {
         "AbstractRef": ("inner_aval", "memory_space", "kind"),

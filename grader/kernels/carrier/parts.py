@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -90,7 +91,15 @@ def _jaxprs() -> Iterator[Form]:
         names.append("consts")
     else:
         yield constructed(public.ClosedJaxpr, ("jaxpr", "consts"), "ClosedJaxpr")
-    yield constructed(core.Jaxpr, names, "Jaxpr")
+    form = constructed(core.Jaxpr, names, "Jaxpr")
+    yield dataclasses.replace(form, parts=lambda one: map(_no_tracers, form.parts(one)))
+
+
+def _no_tracers(part: Any) -> Any:
+    """Constants that the equation is given as well, jax 0.12 keeps as what they were in tracing."""
+    if isinstance(part, list) and any(isinstance(one, core.Tracer) for one in part):
+        return [None if isinstance(one, core.Tracer) else one for one in part]
+    return part
 
 
 _CONTEXT = (
@@ -226,7 +235,7 @@ def _grid_mapping() -> Form:
             raise ValueError(f"a grid of {len(mapping.grid)} dimensions")
         return mapping
 
-    return Form(form.name, form.kind, form.parts, build)
+    return dataclasses.replace(form, build=build)
 
 
 def _compiler_params() -> Form:
@@ -237,7 +246,7 @@ def _compiler_params() -> Form:
             raise NotCarried("the flags of CompilerParams")
         return form.parts(params)
 
-    return Form(form.name, form.kind, parts, form.build)
+    return dataclasses.replace(form, parts=parts)
 
 
 def _tensor_cores() -> Iterator[Form]:
