@@ -3,10 +3,18 @@
     dumping        a trace -> bytes, or what of it can't be carried
     loading        bytes -> a trace, whatever the bytes are
     forms          which classes are carried, as which parts, and how they are put together again
-    classes        the classes of JAX and Pallas that are taken apart field by field
-    parts          the classes that need more care: arrays, types, equations, tree definitions
+    classes        those that are no more than their attributes
+    containers     Python's containers, and objects of which JAX has one each
+    equations      what makes up a jaxpr
+    arrays         numbers, arrays and dtypes
+    types          types of arrays, shardings, meshes
+    kernels        grids, compiler parameters, TensorCores
+    trees          tree definitions, and operations that are objects with attributes
+    layout         how the bytes are laid out
+    limits         how much a trace may hold
     operations     JAX's own primitives, by module and name
     tracebacks     source lines, as data and as tracebacks
+    prints         format strings that look into what they print
     left_behind    what stands for the functions that are not carried
     interpreting   who asks to be interpreted, and how it is decided
 

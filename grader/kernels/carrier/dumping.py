@@ -8,6 +8,7 @@ import jax
 from jax.extend import core
 
 from grader.kernels.carrier import forms
+from grader.kernels.carrier.equations import constants_of
 from grader.kernels.carrier.errors import NotCarried
 from grader.kernels.carrier.forms import Form
 from grader.kernels.carrier.layout import BYTES, LARGEST, TRACEBACK, Layout, packed
@@ -22,6 +23,7 @@ def dumped(closed: core.ClosedJaxpr) -> bytes:
     """A trace as bytes that `loaded` reads. Raises NotCarried."""
     dump = _Dump()
     try:
+        dump.constants(closed)
         root = dump.node(closed)
     except RecursionError:
         raise NotCarried("operations nested too deeply") from None
@@ -52,6 +54,16 @@ class _Dump:
             blobs=self._blobs,
             root=root,
         )
+
+    def constants(self, closed: core.ClosedJaxpr) -> None:
+        """The constants of a whole trace: one that is too large is told with the line that uses it."""
+        for var, constant in constants_of(closed):
+            try:
+                self.node(constant)
+            except NotCarried as refused:
+                users = (eqn for eqn in closed.jaxpr.eqns if any(v is var for v in eqn.invars))
+                refused.place = next(map(_line, users), None)
+                raise
 
     def node(self, one: Any) -> int:
         """The number of the node that stands for an object."""
@@ -92,8 +104,8 @@ class _Dump:
     def _equation(self, eqn: core.JaxprEqn) -> int:
         form = _form(core.JaxprEqn)
         name = eqn.primitive.name
-        invars, outvars, primitive, params, *more = form.parts(eqn)
         try:
+            invars, outvars, primitive, params, *more = form.parts(eqn)
             numbers = [self.node(invars), self.node(outvars), self.node(primitive)]
             numbers.append(self._params(name, params))
             numbers += map(self.node, more)
@@ -137,5 +149,3 @@ def _line(eqn: core.JaxprEqn) -> int | None:
     traceback = eqn.source_info.traceback
     stack = stack_of(traceback) if traceback is not None else ()
     return stack[0].line if stack else None
-
-

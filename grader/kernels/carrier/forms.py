@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 import importlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,11 +26,16 @@ class Form:
     build: Callable[..., Any]
 
 
-def constructed(kind: type, names: Sequence[str], name: str = "") -> Form:
-    """A class whose constructor takes its parts, by keyword."""
+def constructed(
+    kind: type, names: Sequence[str], name: str = "", sound: Callable[[Any], None] | None = None
+) -> Form:
+    """A class whose constructor takes its parts, by keyword; `sound` raises for a broken object."""
 
     def build(*parts: Any) -> Any:
-        return kind(**dict(zip(names, parts, strict=True)))
+        made = kind(**dict(zip(names, parts, strict=True)))
+        if sound:
+            sound(made)
+        return made
 
     return Form(name or named(kind), kind, _attributes(names), build)
 
@@ -57,6 +63,23 @@ def filled(kind: type, names: Sequence[str] | None = None) -> Form:
         for name, part in zip(names, parts, strict=True):
             object.__setattr__(made, name, part)
         return made
+
+    return Form(named(kind), kind, _attributes(names), build)
+
+
+def interned(kind: Any, names: Iterable[str], sound: Callable[..., None]) -> Form:
+    """A class of which JAX keeps one object for each set of attributes.
+
+    `sound` raises for attributes that are none; no constructor looks at them.
+    """
+    names = [name for name in names if name in kind.__slots__]
+
+    def build(*parts: Any) -> Any:
+        attributes = dict(zip(names, parts, strict=True))
+        sound(*parts)
+        if (metadata := attributes.get("xla_metadata")) is not None:
+            attributes["xla_metadata"] = tuple(sorted(metadata.items()))
+        return kind._create(*attributes.values())
 
     return Form(named(kind), kind, _attributes(names), build)
 
@@ -116,6 +139,7 @@ def by_name() -> Mapping[str, Form]:
 
 @functools.cache
 def _all() -> tuple[Form, ...]:
-    from grader.kernels.carrier import classes, parts
+    from grader.kernels.carrier import arrays, classes, containers, equations, kernels, trees, types
 
-    return (*parts.forms(), *classes.forms())
+    modules = (containers, equations, arrays, types, kernels, trees, classes)
+    return tuple(itertools.chain.from_iterable(module.forms() for module in modules))

@@ -36,9 +36,7 @@ class Layout:
 def packed(layout: Layout) -> bytes:
     """A layout as bytes."""
     frames: dict[Frame, int] = {}
-    stacks = [
-        [frames.setdefault(frame, len(frames)) for frame in stack] for stack in layout.stacks
-    ]
+    stacks = [[frames.setdefault(frame, len(frames)) for frame in stack] for stack in layout.stacks]
     document = {
         "jax": layout.jax,
         "forms": layout.forms,

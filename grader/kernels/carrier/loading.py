@@ -32,14 +32,19 @@ def loaded(data: bytes, files: Mapping[str, str]) -> core.ClosedJaxpr:
         raise CarrierError(f"{len(data) >> 20} MiB are too many for a trace")
     try:
         with _undisturbed():
-            layout = unpacked(data)
-            if layout.jax != jax.__version__:
-                raise CarrierError(f"a trace of jax {layout.jax!r}, read by {jax.__version__}")
-            return _Load(layout, files).root()
+            return _Load(unpacked(data), files).root()
     except CarrierError:
         raise
     except Exception as error:
-        raise CarrierError(f"no carried trace: {type(error).__name__}: {error}") from error
+        reason = _told(error)
+    # Not within `except`: who shows an exception's context would print objects made of the data.
+    raise CarrierError(f"no carried trace: {reason}")
+
+
+def _told(error: Exception) -> str:
+    """An exception in words, unless those would have to be asked of what the data has made."""
+    said = [arg for arg in error.args if type(arg) in (str, int)]
+    return ": ".join([type(error).__name__, *(str(arg)[:200] for arg in said)])
 
 
 @contextlib.contextmanager
@@ -60,6 +65,8 @@ class _Load:
     def __init__(self, layout: Layout, files: Mapping[str, str]) -> None:
         self._layout = layout
         self._files = [(old, new) for old, new in files.items() if old and old != new]
+        if layout.jax != jax.__version__:
+            raise CarrierError(f"a trace of jax {layout.jax!r}, read by {jax.__version__}")
         known = forms.by_name()
         self._builders = [known[name].build for name in layout.forms]
         self._tracebacks = tracebacks([self._moved(stack) for stack in layout.stacks])

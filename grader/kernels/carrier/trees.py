@@ -26,7 +26,29 @@ def forms() -> Iterator[Form]:
     yield Form("tree", pytree.PyTreeDef, _tree_parts, _tree)
     for base in found("jax._src.hijax", "HiPrim VJPHiPrimitive"):
         yield Form(named(base), base, _operation_parts, _operation)
-        return
+        break
+    yield from _flat_trees()
+
+
+def _flat_trees() -> Iterator[Form]:
+    """How jax 0.12 keeps nested arguments."""
+    table = {
+        "FTDict": ("keys", "_vals"),
+        "FTPyTree": ("xs", "tree"),
+        "FTSingleton": ("val",),
+        "FTStatic": ("val",),
+        "FTFiltered": ("val",),
+    }
+    for name, names in table.items():
+        yield from (_by_position(kind, names) for kind in found("jax._src.flattree", name))
+    for kind in found("jax._src.flattree", "FTTuple"):
+        yield Form(named(kind), kind, lambda one: one.elts, kind)
+    for kind in found("jax._src.util", "Either"):
+        yield _by_position(kind, ("is_right", "val"))
+
+
+def _by_position(kind: Any, names: tuple[str, ...]) -> Form:
+    return Form(named(kind), kind, lambda one: [getattr(one, name) for name in names], kind)
 
 
 def _tree_parts(tree: Any) -> tuple[Any, ...]:
@@ -103,5 +125,3 @@ def _operation(module: str, name: str, attributes: dict[str, Any]) -> Any:
     made = object.__new__(kind)
     vars(made).update(attributes)
     return made
-
-
