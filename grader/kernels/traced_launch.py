@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import array_type, kernel_call
-from grader.kernels.carrier import dumped, loaded, with_interpret
+from grader.kernels.carrier import asks_to_interpret, dumped, loaded, with_interpret
 from grader.kernels.interpreter import running
 from grader.kernels.known_values import known_values
 from grader.kernels.lowering import Kernel, kernels_in
@@ -27,7 +27,8 @@ class TracedLaunch:
     """
 
     def __init__(self, closed: core.ClosedJaxpr) -> None:
-        self.closed = closed
+        self.closed = with_interpret(closed, False)  # whatever the launch has asked for
+        self._interpreted = asks_to_interpret(closed)
 
     @classmethod
     def of(

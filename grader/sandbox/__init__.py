@@ -1,16 +1,22 @@
 """Runs learners' code in processes of its own, so that no kata can hurt another or the session.
 
 asking       the questions: a solution's side, a launch's side
-trusted      a solution's answers, asked ahead and kept
+line         questions to one post, asked ahead and answered in any order
 bench        in pytest's process: starts workers, sends questions, stops what hangs
+channel      the bench's end of a socket to a worker
+post         what each worker is there for
 accidents    what is said of a worker that was stopped, or that died
 messages     what bench and workers say to each other
 devices      which backend and mode this machine offers
 environment  the variables that worker processes start with: backend, XLA's flags
 launcher     starts processes: the zygote, and workers
 zygote       a process that has imported jax and runs nothing; forks a fresh worker in about 12 ms
-worker       imports one kata, observes its kernels, answers; judges nothing
+worker       stands at one post and answers; judges nothing
+tracing      of one kata's file: its launch's trace, and no more
+solving      of a solution: inputs, what must come back, its launch's trace
+judging      of a trace: what it holds, its results, its way to a TPU
 problems     exceptions as data
+printing     what a worker's code prints
 warming      a kernel of no meaning, so that what is slow once is over before it matters
 debuggers    what a kata is told that opens a debugger
 """

@@ -35,7 +35,7 @@ def main(bench: socket.socket, folder: str, post: Post) -> None:
     if post is not Post.RUNNING:
         # Only what is run needs the accelerator, and a TPU belongs to one process alone.
         jax.config.update("jax_platforms", "cpu")
-    if sys.platform == "linux" and jax.config.jax_platforms == "cpu":
+    if post is not Post.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
         _limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
     answer = _answering(post, Printed(out))
@@ -70,8 +70,9 @@ def _redirect(folder: Path) -> tuple[Path, Any]:
 def _limit_memory() -> None:
     """Let growth without end fail in this process instead of on the learner's machine.
 
-    On the CPU: drivers of accelerators map far more than they use.
+    On Linux, and on the CPU: drivers of accelerators map far more than they use.
     """
-    import resource
+    if sys.platform == "linux":
+        import resource
 
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))

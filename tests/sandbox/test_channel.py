@@ -1,0 +1,78 @@
+"""Whole messages between the bench and a worker, of any size, without waiting for each other."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+
+import pytest
+
+from grader.sandbox.channel import Channel
+from grader.sandbox.messages import Closed, framed, receive, send
+
+LARGE = b"x" * (8 << 20)
+
+
+def pair() -> tuple[Channel, socket.socket]:
+    ours, theirs = socket.socketpair()
+    return Channel(ours), theirs
+
+
+def test_messages_arrive_whole_and_in_order() -> None:
+    channel, theirs = pair()
+    with theirs:
+        for message in (b"", b"one", b"two"):
+            channel.send(message)
+        assert [receive(theirs) for _ in range(3)] == [b"", b"one", b"two"]
+        theirs.sendall(framed(b"three") + framed(b"four")[:5])
+        assert channel.receive(1) == b"three"
+        with pytest.raises(TimeoutError):
+            channel.receive(0.01)
+        theirs.sendall(framed(b"four")[5:])
+        assert channel.receive(1) == b"four"
+
+
+def test_large_messages_in_both_directions_do_not_wait_for_each_other() -> None:
+    channel, theirs = pair()
+    with theirs:
+        answering = threading.Thread(target=lambda: (send(theirs, LARGE), receive(theirs)))
+        answering.start()
+        channel.send(LARGE)
+        assert channel.receive(10) == LARGE
+        answering.join(10)
+        assert not answering.is_alive()
+
+
+def test_nobody_is_there() -> None:
+    channel, theirs = pair()
+    theirs.close()
+    with pytest.raises(Closed):
+        channel.receive(1)
+    with pytest.raises(Closed):
+        channel.send(LARGE)
+
+
+def test_half_a_message_is_none() -> None:
+    channel, theirs = pair()
+    theirs.sendall(framed(b"message")[:-1])
+    theirs.close()
+    with pytest.raises(Closed):
+        channel.receive(1)
+
+
+def test_a_length_that_no_message_has_does_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("grader.sandbox.channel.MOST", 1 << 20)
+    channel, theirs = pair()
+    with theirs:
+        theirs.sendall((1 << 60).to_bytes(8, "big"))
+        threading.Thread(target=lambda: _flood(theirs), daemon=True).start()
+        with pytest.raises(Closed):
+            channel.receive(10)
+
+
+def _flood(theirs: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        theirs.sendall(LARGE)

@@ -1,0 +1,148 @@
+"""Questions to one post: in any order, asked ahead, asked again of whoever succeeds the dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from grader.model import Accident
+from grader.sandbox.bench import Stopped, Worker
+from grader.sandbox.line import Line
+from grader.sandbox.messages import Answer, Question, Shares, Warm, Warmed
+
+DIED = Accident("crashed", "it crashed", crashed=True)
+
+
+def question(name: str) -> Question:
+    return Warm(None, (name,))
+
+
+class Post:
+    """Workers one after another, each with its own list of what it was asked."""
+
+    def __init__(self, answer: Callable[[Question], Answer | Accident]) -> None:
+        self.answer_with = answer
+        self.workers: list[Any] = []
+
+    def __call__(self) -> Worker:
+        if not self.workers or self.workers[-1].dead:
+            self.workers.append(FakeWorker(self.answer_with))
+        return cast(Worker, self.workers[-1])
+
+    @property
+    def asked(self) -> list[list[str]]:
+        return [[q.chips[0] for q in worker.asked] for worker in self.workers]
+
+
+class FakeWorker:
+    def __init__(self, answer: Callable[[Question], Answer | Accident]) -> None:
+        self._answer = answer
+        self.asked: list[Question] = []
+        self._waiting: list[Question] = []
+        self.seconds: list[float | None] = []
+        self.dead = False
+
+    def ask(self, asked: Question) -> None:
+        self.asked.append(asked)
+        self._waiting.append(asked)
+
+    def answer(self, seconds: float | None) -> Answer | Accident:
+        self.seconds.append(seconds)
+        answer = self._answer(self._waiting.pop(0))
+        self.dead = isinstance(answer, Accident)
+        return answer
+
+
+def named(asked: Question) -> Answer:
+    """An answer that tells of which question."""
+    assert isinstance(asked, Warm)
+    return Shares() if asked.chips == ("shares",) else Warmed()
+
+
+def test_answers_come_in_whatever_order_they_are_wanted() -> None:
+    post = Post(named)
+    line = Line(post)
+    line.ask(question("a"))
+    line.ask(question("shares"))
+    assert line.answer(question("shares")) == Shares()
+    assert line.answer(question("a")) == Warmed()
+    assert post.asked == [["a", "shares"]]
+
+
+def test_what_was_asked_is_not_asked_twice() -> None:
+    post = Post(named)
+    line = Line(post)
+    line.ask(question("a"))
+    line.ask(question("a"))
+    line.answer(question("a"))
+    assert post.asked == [["a"]]
+    line.answer(question("a"))  # its answer was taken
+    assert post.asked == [["a", "a"]]
+
+
+def test_kept_answers_stay_for_whoever_asks_again() -> None:
+    post = Post(named)
+    line = Line(post, kept=1)
+    line.answer(question("a"))
+    line.answer(question("a"))
+    assert post.asked == [["a"]]
+    line.answer(question("b"))
+    line.answer(question("a"))
+    assert post.asked == [["a", "b", "a"]]
+
+
+def test_a_death_is_that_of_the_question_that_was_asked_first() -> None:
+    post = Post(lambda asked: DIED if asked == question("deadly") else named(asked))
+    line = Line(post)
+    line.ask(question("deadly"))
+    line.ask(question("b"))
+    assert line.answer(question("b")) == Warmed()
+    assert line.answer(question("deadly")) == DIED
+    assert post.asked == [["deadly", "b"], ["b"]]
+
+
+def test_an_accident_is_not_kept() -> None:
+    answers = iter([DIED, Warmed()])
+    line = Line(Post(lambda _: next(answers)), kept=5)
+    assert line.answer(question("a")) == DIED
+    assert line.answer(question("a")) == Warmed()
+
+
+def test_each_question_has_its_own_seconds() -> None:
+    post = Post(named)
+    line = Line(post)
+    line.ask(question("a"), 7)
+    line.answer(question("b"), 9)
+    assert post.workers[0].seconds == [7, 9]
+
+
+def test_a_line_that_is_stopped_forgets_what_is_pending() -> None:
+    post = Post(named)
+    stopped = False
+
+    def worker() -> Worker:
+        if stopped:
+            raise Stopped
+        return post()
+
+    line = Line(worker)
+    line.ask(question("old"))
+    stopped = True
+    with pytest.raises(Stopped):
+        line.answer(question("old"))
+    stopped, post.workers[-1].dead = False, True
+    line.answer(question("new"))
+    assert post.asked == [["old"], ["new"]]
+
+
+def test_only_a_process_that_was_asked_nothing_is_warmed() -> None:
+    post = Post(named)
+    line = Line(post)
+    line.warm(question("warm"))
+    line.warm(question("warm"))
+    assert post.asked == [["warm"]]
+    line.answer(question("a"))
+    line.warm(question("warm"))
+    assert post.asked == [["warm", "a"]]
