@@ -13,6 +13,7 @@ from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import array_type, kernel_call
 from grader.kernels.known_values import known_values
 from grader.kernels.outside_kernels import OutsideReader
+from grader.kernels.without_refs import without_refs
 from grader.model import Trace, Walk
 
 
@@ -27,16 +28,16 @@ class TracedLaunch:
     ) -> None:
         self._traced = jax.jit(lambda *arrays: function(*arrays, **kwargs)).trace(*args)
         self._args = args
-        self._pallas_calls: list[core.JaxprEqn] = []
+        self._kernels: list[core.JaxprEqn] = []
 
     def trace(self) -> Trace:
         """Kernels, operations around them, results."""
         reader = OutsideReader()
-        closed = self._traced.jaxpr
+        closed = without_refs(self._traced.jaxpr)
         from_kernel = reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
-        self._pallas_calls = reader.pallas_calls
+        self._kernels = reader.kernels
         return Trace(
-            calls=tuple(map(kernel_call, reader.pallas_calls)),
+            calls=tuple(map(kernel_call, reader.kernels)),
             outside=tuple(reader.outside),
             results=tuple(map(array_type, closed.out_avals)),
             from_kernel=tuple(from_kernel),
@@ -49,6 +50,7 @@ class TracedLaunch:
 
     def walk(self) -> Walk | None:
         """Which output block each grid step of the last kernel writes; None where unknowable."""
-        if not self._pallas_calls:
+        if not self._kernels:
             return None
-        return walk_of(self._pallas_calls[-1], known_values(self._traced.jaxpr, self._args)[-1])
+        closed = without_refs(self._traced.jaxpr)
+        return walk_of(self._kernels[-1], known_values(closed, self._args)[-1])

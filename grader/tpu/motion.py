@@ -22,7 +22,7 @@ from grader.model import KernelCall, Operand, Problem, Role
 from grader.tpu import traffic
 from grader.tpu.chips import DEFAULT, named
 from grader.tpu.predict import distinct_names
-from grader.tpu.traffic import OUTSIDE, OperandTraffic, Traffic
+from grader.tpu.traffic import BY_THE_KERNEL, OUTSIDE, OperandTraffic, Traffic
 
 if TYPE_CHECKING:
     from grader.kernels.lowering import Kernel
@@ -110,7 +110,9 @@ def motions(
 def follow(kernel: Kernel, most: int = MOST_STEPS) -> Motion:
     """Follow the first `most` steps of one kernel, which has been traced for a chip."""
     blocks, operands = kernel.block_positions(), kernel.call.operands
-    moved = traffic.traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
+    moved = traffic.traffic(
+        kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies()
+    )
     grid = [size for size in blocks.grid if size is not None]
     known = len(grid) == len(blocks.grid)
     steps = math.prod(grid) if known else 0
@@ -138,6 +140,8 @@ def _path(operand: Operand, starts: Ints | None, row: OperandTraffic, most: int)
     if operand.role is Role.PREFETCH and row.bytes is not None:
         return Path((0,), (0,), (0,) * len(operand.array.shape), (row.bytes,))
     if starts is None or not len(starts) or (row.bytes is None and row.note != OUTSIDE):
+        return None
+    if row.note == BY_THE_KERNEL:
         return None
     moved = np.flatnonzero(traffic.moves(operand, starts))
     first = np.append(0, moved[:-1] + 1) if operand.role is Role.OUTPUT else moved

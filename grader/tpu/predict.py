@@ -21,7 +21,7 @@ from grader.tpu.chips import DEFAULT, Chip, named
 from grader.tpu.libtpu_errors import Failure
 from grader.tpu.reuse import Reuse, reuse
 from grader.tpu.schedule import NotUnderstood, Schedule, Source, simulate, words
-from grader.tpu.traffic import Traffic, traffic
+from grader.tpu.traffic import BY_THE_KERNEL, Traffic, traffic
 from grader.tpu.vmem import Vmem
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def predictions(
 def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
     """Predict one kernel, which has been traced for this chip."""
     blocks = kernel.block_positions()
-    moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
+    moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies())
     labels = distinct_names(kernel.call.operands)
     # Where the grid is not known whole, no operand has starts.
     grid = [size or 0 for size in blocks.grid]
@@ -183,10 +183,13 @@ def _words(kernel: Kernel) -> dict[Source, list[int]]:
 
 
 def _contradiction(moved: Traffic, labels: tuple[str, ...], schedule: Schedule) -> str:
-    """Where the schedule moves other bytes than the index maps ask for, one of them is misread."""
+    """Where the schedule moves other bytes than the index maps ask for, one of them is misread.
+
+    What a kernel copies by itself has no index map; of that the schedule knows more than the trace.
+    """
     scheduled = {(one.operand, one.inward): one.size for one in schedule.moved}
     for row, label in zip(moved.operands, labels, strict=True):
-        if row.bytes is None or row.role is Role.SCRATCH:
+        if row.bytes is None or row.role is Role.SCRATCH or row.note == BY_THE_KERNEL:
             continue
         found = scheduled.get((label, row.role is not Role.OUTPUT), 0)
         if found != row.bytes:
