@@ -2,6 +2,7 @@
 
     traced_launch       trace and run a launch function
     interpreter         in which mode: the TPU interpreter, its parameters
+    interpreted         a trace for a TPU whose kernels are to run in the interpreter
     faster_interpreter  what the strict interpreter would compile more often than it has to
     lowering            trace and lower for a TPU that need not be there
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came

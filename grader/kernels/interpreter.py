@@ -18,15 +18,16 @@ CALLBACK_LOGGER = "jax._src.callback"
 
 
 @contextlib.contextmanager
-def running(mode: Mode, seed: int, unwritten: Literal["nan", "zero"] = "nan") -> Iterator[None]:
+def running(mode: Mode, seed: int, unwritten: Literal["nan", "zero"] = "nan") -> Iterator[object]:
     """Run every kernel traced in this context in `mode`; katas never say `interpret=`.
 
     Strict is the TPU interpreter at its least forgiving. `seed` shuffles the order in which the
     steps of "parallel" grid dimensions run; `unwritten` ("nan" or "zero") is what memory holds that
-    nothing has written. Leaves no interpreter state behind, also after an exception.
+    nothing has written. Leaves no interpreter state behind, also after an exception. Yields what
+    `interpreted` takes, for kernels that were traced before.
     """
     if mode is Mode.COMPILED:
-        yield
+        yield False
         return
     try:
         with faster_interpreter(seed) as remaining:
@@ -42,7 +43,7 @@ def running(mode: Mode, seed: int, unwritten: Literal["nan", "zero"] = "nan") ->
             # interpreter; its annotation names only the strict one's parameters.
             replacing = strict if mode is Mode.STRICT else True
             with pltpu.force_tpu_interpret_mode(replacing):  # type: ignore[arg-type]
-                yield
+                yield replacing
     except BaseException:
         _reset()
         raise

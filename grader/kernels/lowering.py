@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax.extend import core
 from jax.sharding import AbstractDevice, AbstractMesh
+from jax.typing import ArrayLike
 
 from grader.kernels.block_positions import BlockPositions, positions_of
 from grader.kernels.calls import kernel_call
@@ -82,7 +83,9 @@ def kernels_of(
     return kernels_in(traced.jaxpr, jax.tree.leaves(args))
 
 
-def kernels_in(closed: core.ClosedJaxpr, args: Sequence[object]) -> tuple[Kernel, ...]:
+def kernels_in(
+    closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]
+) -> tuple[Kernel, ...]:
     """The kernels of a trace in program order; `args` are its inputs, flat, as in `kernels_of`."""
     closed = without_refs(closed)
     reader = OutsideReader()

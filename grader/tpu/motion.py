@@ -22,7 +22,7 @@ from grader.model import KernelCall, Operand, Problem, Role
 from grader.tpu import traffic
 from grader.tpu.chips import DEFAULT, named
 from grader.tpu.predict import distinct_names
-from grader.tpu.traffic import BY_THE_KERNEL, OUTSIDE, OperandTraffic, Traffic
+from grader.tpu.traffic import OUTSIDE, OperandTraffic, Traffic
 
 if TYPE_CHECKING:
     from grader.kernels.lowering import Kernel
@@ -139,9 +139,9 @@ def _path(operand: Operand, starts: Ints | None, row: OperandTraffic, most: int)
     """
     if operand.role is Role.PREFETCH and row.bytes is not None:
         return Path((0,), (0,), (0,) * len(operand.array.shape), (row.bytes,))
-    if starts is None or not len(starts) or (row.bytes is None and row.note != OUTSIDE):
+    if row.by_hand or starts is None or not len(starts):
         return None
-    if row.note == BY_THE_KERNEL:
+    if row.bytes is None and row.note != OUTSIDE:
         return None
     moved = np.flatnonzero(traffic.moves(operand, starts))
     first = np.append(0, moved[:-1] + 1) if operand.role is Role.OUTPUT else moved

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from grader.model import KernelCall, Operand, Problem, Role
 from grader.tpu import compiler, libtpu
 from grader.tpu.chips import DEFAULT, Chip, named
-from grader.tpu.libtpu_errors import Failure
+from grader.tpu.libtpu_errors import Failure, Kind
 from grader.tpu.reuse import Reuse, reuse
 from grader.tpu.schedule import NotUnderstood, Schedule, Source, simulate, words
-from grader.tpu.traffic import BY_THE_KERNEL, Traffic, traffic
+from grader.tpu.traffic import Traffic, traffic
 from grader.tpu.vmem import Vmem
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ def predictions(
     with for_chip(target.kind, target.cores):
         kernels = kernels_of(function, args, kwargs)
         for kernel in kernels:
-            lower(kernel)
+            if not kernel.call.unknown:
+                lower(kernel)
     return tuple(predict(kernel, target, events) for kernel in kernels)
 
 
@@ -127,6 +128,10 @@ def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
     def prediction(**found: Any) -> Prediction:
         return Prediction(chip.name, kernel.call, labels, moved, kept, **found)
 
+    if kernel.call.unknown:
+        return prediction(unknown=kernel.call.unknown)
+    if failure := _too_many_cores(kernel.call, chip):
+        return prediction(failure=failure)
     try:
         build = compiler.build(kernel, chip)
     except compiler.CompilerUnavailable as error:
@@ -148,6 +153,15 @@ def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
     if doubt := _contradiction(moved, labels, schedule):
         return prediction(compiled=True, unknown=doubt, vmem=build.vmem)
     return prediction(compiled=True, schedule=schedule, vmem=build.vmem)
+
+
+def _too_many_cores(call: KernelCall, chip: Chip) -> Failure | None:
+    """Whether a mesh asks for cores that are not there; libtpu would run their parts in turn."""
+    if call.cores <= chip.cores:
+        return None
+    has = f"{chip.cores} TensorCore{'s' * (chip.cores > 1)}"
+    message = f"its mesh asks for {call.cores} TensorCores, and a {chip.name} has {has}"
+    return Failure(Kind.CORES, message, message)
 
 
 def distinct_names(operands: tuple[Operand, ...]) -> tuple[str, ...]:
@@ -189,7 +203,7 @@ def _contradiction(moved: Traffic, labels: tuple[str, ...], schedule: Schedule) 
     """
     scheduled = {(one.operand, one.inward): one.size for one in schedule.moved}
     for row, label in zip(moved.operands, labels, strict=True):
-        if row.bytes is None or row.role is Role.SCRATCH or row.note == BY_THE_KERNEL:
+        if row.bytes is None or row.role is Role.SCRATCH or row.by_hand:
             continue
         found = scheduled.get((label, row.role is not Role.OUTPUT), 0)
         if found != row.bytes:

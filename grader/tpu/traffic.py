@@ -63,6 +63,11 @@ class OperandTraffic:
     note: str = ""
 
     @property
+    def by_hand(self) -> bool:
+        """Whether the kernel copies it by itself, where it needs it: it has no blocks."""
+        return self.note == BY_THE_KERNEL
+
+    @property
     def refetch(self) -> float | None:
         """How many times over the operand is moved: 1.0 is ideal. None where not known."""
         return self.bytes / self.least if self.bytes is not None and self.least else None
@@ -131,7 +136,7 @@ def traffic(
     if copies and None not in grid:
         steps = math.prod(n or 0 for n in grid)
         rows = [
-            _copied(row, known, steps) if row.note == BY_THE_KERNEL and known is not None else row
+            _copied(row, known, steps) if row.by_hand and known is not None else row
             for row, known in zip(rows, map(copies.of, range(len(rows))), strict=True)
         ]
     details = copies.unknown if copies else [""] * len(rows)

@@ -186,13 +186,15 @@ def sort_in_core_map(x: jax.Array) -> jax.Array:
 def add_in_run_state(x: jax.Array) -> jax.Array:
     """The same with Refs that live as long as a function runs."""
 
-    @pl.run_state
     def stateful(refs: Any) -> None:
+        x_ref, o_ref = refs
+
         @core_map()
         def _() -> None:
-            _body(*refs, lambda x: x + 10)
+            _body(x_ref, o_ref, lambda x: x + 10)
 
-    _, out = stateful((x, jnp.zeros_like(x)))
+    state: Any = pl.run_state(stateful)
+    _, out = state((x, jnp.zeros_like(x)))
     return out
 
 
