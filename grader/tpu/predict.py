@@ -4,7 +4,7 @@
     >>> (kernel,) = predictions(matmul, x, y, chip="v5e", bm=128)
     >>> kernel.seconds, kernel.traffic.bytes, kernel.vmem.used
 
-Works on any function that holds a `pallas_call`. Nothing is run.
+Works on any function that holds a `pallas_call` or a `pl.kernel`. Nothing is run.
 """
 
 from __future__ import annotations
