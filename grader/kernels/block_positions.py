@@ -11,7 +11,7 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.extend import core
 
-from grader.kernels.jaxprs import array_struct, discharged
+from grader.kernels.jaxprs import array_struct, discharged, memory_space
 from grader.kernels.known_values import computed
 from grader.kernels.pallas_params import (
     BlockMapping,
@@ -50,14 +50,14 @@ def positions_of(
 ) -> BlockPositions:
     """Evaluate the index maps of all inputs and outputs of a kernel over its grid.
 
-    A kernel over a mesh has none: what it needs it copies itself.
+    A kernel over a mesh has none. It copies what it needs itself; only arrays that the launch puts
+    into VMEM or SMEM are moved for it, whole.
 
     `values` are those of its first operands, as far as known: sizes of dynamic grid dimensions,
     then scalar prefetch. A grid of more than `most` steps is not evaluated.
     """
     if not is_pallas_call(kernel):
-        count = len(body(kernel).invars)
-        return BlockPositions(tuple(mesh(kernel).shape.values()), (None,) * count, ("",) * count)
+        return _over_a_mesh(kernel)
     mapping = grid_mapping(kernel)
     grid, tables = _concrete(mapping, values)
     specs = mapping.block_mappings[: mapping.num_inputs + mapping.num_outputs]
@@ -79,6 +79,20 @@ def positions_of(
         (*[None] * before, *known, *[None] * after),
         (*[""] * before, *reasons, *[""] * after),
     )
+
+
+def _over_a_mesh(kernel: core.JaxprEqn) -> BlockPositions:
+    grid = tuple(mesh(kernel).shape.values())
+    refs = body(kernel).invars
+    moved = refs[: len(kernel.invars) + len(kernel.outvars)]
+    starts = [
+        np.zeros((math.prod(grid), len(array_struct(ref).shape)), np.int32)
+        if memory_space(ref.aval) in ("vmem", "smem")
+        else None
+        for ref in moved
+    ]
+    scratch = len(refs) - len(moved)
+    return BlockPositions(grid, (*starts, *[None] * scratch), ("",) * len(refs))
 
 
 def walk_of(kernel: core.JaxprEqn, values: Sequence[np.ndarray | None] = ()) -> Walk | None:

@@ -207,3 +207,13 @@ def copy_on_sparse_cores(x: jax.Array) -> jax.Array:
 
     launch: Any = pl.kernel(kernel, _like(x), mesh=scalar_subcores(axis_name="core", num_cores=2))
     return launch(x)
+
+
+def copy_from_or_to_vmem(x: jax.Array, *, into: bool) -> jax.Array:
+    """A copy whose input lies in VMEM, or whose output does: XLA moves them there and back."""
+
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        pltpu.sync_copy(x_ref, o_ref)
+
+    given = x if into else pltpu.with_memory_space_constraint(x, pltpu.VMEM)
+    return launched(kernel, pltpu.VMEM(x.shape, x.dtype) if into else _like(x))(given)

@@ -309,3 +309,20 @@ def test_sparse_cores_are_not_judged() -> None:
 def test_what_mosaic_refuses_within_a_mesh_is_raised() -> None:
     with pytest.raises(NotLowered, match="sort"):
         predictions(launches.sort_and_sum, WIDE)
+
+
+@libtpu
+def test_an_input_in_vmem_is_moved_for_the_kernel() -> None:
+    (found,) = predictions(launches.copy_from_or_to_vmem, WIDE, into=False)
+    assert found.schedule is not None
+    assert found.schedule.bytes == found.traffic.bytes == 2 * 256 * 128 * 4
+    assert [row.by_hand for row in found.traffic.operands] == [False, True]
+
+
+@libtpu
+def test_an_output_in_vmem_is_not_for_nothing() -> None:
+    """XLA copies it to HBM after the kernel, in no schedule of the kernel's."""
+    (found,) = predictions(launches.copy_from_or_to_vmem, WIDE, into=True)
+    assert found.schedule is None
+    assert found.unknown.startswith("the compiler's schedule moves 0 bytes of o_ref")
+    assert found.bytes == 2 * 256 * 128 * 4

@@ -67,7 +67,7 @@ def _title(kernel: Prediction, whole: float | None) -> Text:
 def uncovered(kernel: Prediction) -> Iterator[str]:
     """Outputs of which the grid leaves a part unwritten, in words."""
     for row, label in zip(kernel.traffic.operands, kernel.labels, strict=True):
-        if row.role is Role.OUTPUT and row.least and row.least < row.stored:
+        if row.role is Role.OUTPUT and not row.by_hand and row.least and row.least < row.stored:
             part = row.least / row.stored
             yield f"the grid writes {part:.0%} of {label}: do the blocks divide its dimensions?"
 
