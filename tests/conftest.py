@@ -16,10 +16,9 @@ import pytest
 from grader.grading import studies
 from grader.grading.grader import Grader
 from grader.sandbox import devices
-from grader.sandbox.asking import Asking
+from grader.sandbox.asking import Asking, Lines
 from grader.sandbox.bench import Bench
 from grader.sandbox.environment import environment
-from grader.sandbox.trusted import Trusted
 from tests.support.contract import OwnPar, Share
 from tests.support.distribution import Distribution, in_order
 from tests.support.repositories import ROOT, Clone, Repository, Shop
@@ -60,15 +59,15 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.fixture(scope="session")
-def trusted(bench: Bench) -> Trusted:
-    """Who asks of solutions at the bench, and keeps what was answered."""
-    return Trusted(bench, kept=20)
+def lines(bench: Bench) -> Lines:
+    """The questions at the bench; of solutions, what was answered is kept."""
+    return Lines(bench, kept=20)
 
 
 @pytest.fixture(scope="session")
-def asking(bench: Bench, trusted: Trusted) -> Asking:
+def asking(lines: Lines) -> Asking:
     """Who asks at the bench."""
-    return Asking(bench, trusted=trusted)
+    return Asking(lines)
 
 
 @pytest.fixture(scope="session")
@@ -78,9 +77,9 @@ def grader(asking: Asking) -> Grader:
 
 
 @pytest.fixture(scope="session")
-def own_par(bench: Bench, trusted: Trusted) -> Grader:
+def own_par(lines: Lines) -> Grader:
     """A grader of solutions, which takes each for its own par."""
-    return Grader(OwnPar(bench, trusted=trusted))
+    return Grader(OwnPar(lines))
 
 
 @pytest.fixture(scope="session")
@@ -134,12 +133,12 @@ def clone(shop: Shop, settled_git: None, monkeypatch: pytest.MonkeyPatch) -> Clo
 
 
 @pytest.fixture
-def shared(shop: Shop, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Shop:
+def shared(shop: Shop, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """The shop, its commands at a bench that others have sat at."""
 
     @contextlib.contextmanager
     def studio(chip: str) -> Iterator[Asking]:
-        yield Asking(bench, (chip,))
+        yield Asking(lines, (chip,))
 
     monkeypatch.setattr(studies, "studio", studio)
     return shop

@@ -9,7 +9,7 @@ from grader.checks import cost
 from grader.checks.evidence import Evidence, OwnAndPar
 from grader.exercise.catalog import Kata
 from grader.grading.ladder import verdict
-from grader.model import Case, Check, Clues, Grade, State
+from grader.model import Case, Check, Clues, Grade, Observation, State
 from grader.sandbox.asking import Asking
 
 
@@ -64,13 +64,15 @@ def evidence_of(
     """
     asking.boot(kata)  # while the reference is computed
     reference = asking.reference(kata, case)
+    asking.begin(kata, reference, seconds)
     if asking.eager and kata.key.kernel:
         asking.begin_par(kata, case, reference, events)
     attempt = asking.attempt(kata, case, reference, seconds)
 
     @functools.cache
     def clues() -> Clues:
-        return asking.clues(kata, case, reference, seconds)
+        assert isinstance(attempt, Observation)
+        return asking.clues(kata, case, reference, attempt, seconds)
 
     @functools.cache
     def on_chips() -> OwnAndPar:

@@ -14,7 +14,7 @@ from grader.exercise.catalog import Kata
 from grader.exercise.keys import DTYPES
 from grader.model import Accident, Case, Mode
 from grader.sandbox import devices
-from grader.sandbox.asking import Asking, BrokenKata
+from grader.sandbox.asking import Asking, BrokenKata, Lines
 from grader.sandbox.bench import Bench
 from grader.sandbox.launcher import SandboxError
 from grader.tpu import OnChip
@@ -35,7 +35,7 @@ def studio(chip: str) -> Iterator[Asking]:
     """Whom to ask about launches on one chip. Raises NoStudy where no process starts."""
     bench = Bench(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
     try:
-        yield Asking(bench, (chip,))
+        yield Asking(Lines(bench), (chip,))
     except (BrokenKata, SandboxError) as error:
         raise NoStudy(str(error)) from None
     finally:

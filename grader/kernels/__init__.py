@@ -1,8 +1,8 @@
 """From a function to what it launches: the only package that touches JAX's internals.
 
-    traced_launch       trace and run a launch function
+    traced_launch       trace a launch function, and run the trace
+    carrier             a trace as inert bytes, to another process and back
     interpreter         in which mode: the TPU interpreter, its parameters
-    interpreted         a trace for a TPU whose kernels are to run in the interpreter
     faster_interpreter  what the strict interpreter would compile more often than it has to
     lowering            trace and lower for a TPU that need not be there
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came
@@ -24,19 +24,24 @@ Written against jax 0.10.2 and 0.12.0.1. Where an internal has moved, Unsupporte
 
 from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import kernel_call
+from grader.kernels.carrier import CarrierError, NotCarried
 from grader.kernels.first_touches import first_touches
 from grader.kernels.interpreter import CALLBACK_LOGGER, running
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_sum
+from grader.kernels.lowering import for_chip
 from grader.kernels.mosaic_errors import NotLowered
 from grader.kernels.traced_launch import TracedLaunch
 
 __all__ = [
     "CALLBACK_LOGGER",
+    "CarrierError",
+    "NotCarried",
     "NotLowered",
     "TracedLaunch",
     "UnsupportedJax",
     "first_touches",
+    "for_chip",
     "kernel_call",
     "longest_sum",
     "running",

@@ -17,21 +17,26 @@ from grader.model import Mode
 CALLBACK_LOGGER = "jax._src.callback"
 
 
+#: What a kernel's equation is told: not to interpret it, the plain interpreter, the strict one.
+Interpret = bool | pltpu.InterpretParams
+
+
 @contextlib.contextmanager
-def running(mode: Mode, seed: int, unwritten: Literal["nan", "zero"] = "nan") -> Iterator[object]:
-    """Run every kernel traced in this context in `mode`; katas never say `interpret=`.
+def running(
+    mode: Mode, seed: int = 0, unwritten: Literal["nan", "zero"] = "nan"
+) -> Iterator[Interpret]:
+    """In which a launch is run in `mode`; yields what its kernels are to be told.
 
     Strict is the TPU interpreter at its least forgiving. `seed` shuffles the order in which the
     steps of "parallel" grid dimensions run; `unwritten` ("nan" or "zero") is what memory holds that
-    nothing has written. Leaves no interpreter state behind, also after an exception. Yields what
-    `interpreted` takes, for kernels that were traced before.
+    nothing has written. Leaves no interpreter state behind, also after an exception.
     """
-    if mode is Mode.COMPILED:
-        yield False
+    if mode is not Mode.STRICT:
+        yield mode is Mode.INTERPRET
         return
     try:
         with faster_interpreter(seed) as remaining:
-            strict = pltpu.InterpretParams(
+            yield pltpu.InterpretParams(
                 num_cores_or_threads=2,
                 detect_races=True,
                 uninitialized_memory=unwritten,
@@ -39,11 +44,6 @@ def running(mode: Mode, seed: int, unwritten: Literal["nan", "zero"] = "nan") ->
                 dma_execution_mode="on_wait",
                 random_seed=remaining,
             )
-            # The context's value replaces `interpret=`, for which True asks for the plain
-            # interpreter; its annotation names only the strict one's parameters.
-            replacing = strict if mode is Mode.STRICT else True
-            with pltpu.force_tpu_interpret_mode(replacing):  # type: ignore[arg-type]
-                yield replacing
     except BaseException:
         _reset()
         raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -71,26 +71,18 @@ class Kernel:
         return prefetch_reads(self.equation, grid, self.tables, most)
 
 
-def kernels_of(
-    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
-) -> tuple[Kernel, ...]:
-    """The kernels that `function(*args, **kwargs)` launches, in program order.
-
-    `args` are arrays, or `jax.ShapeDtypeStruct`s where the contents are not known. Trace within
-    `for_chip`. Raises what tracing raises.
-    """
-    traced = jax.jit(lambda *arrays: function(*arrays, **kwargs)).trace(*args)
-    return kernels_in(traced.jaxpr, jax.tree.leaves(args))
-
-
 def kernels_in(
     closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]
 ) -> tuple[Kernel, ...]:
-    """The kernels of a trace in program order; `args` are its inputs, flat, as in `kernels_of`."""
+    """The kernels of a launch that was traced `for_chip`, in program order.
+
+    `args` are what it is given: arrays, or `jax.ShapeDtypeStruct`s for unknown contents. Within
+    `for_chip`.
+    """
     closed = without_refs(closed)
     reader = OutsideReader()
     reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
-    return tuple(map(_kernel, reader.kernels, known_values(closed, args)))
+    return tuple(map(_kernel, reader.kernels, known_values(closed, jax.tree.leaves(args))))
 
 
 def _kernel(equation: core.JaxprEqn, known: Sequence[np.ndarray | None]) -> Kernel:

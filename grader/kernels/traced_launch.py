@@ -1,8 +1,9 @@
-"""A launch function, traced: what it holds, and how to run it."""
+"""A launch, traced: what it holds, how to run it, and how it gets into another process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import jax
 import numpy as np
@@ -11,31 +12,48 @@ from jax.typing import ArrayLike
 
 from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import array_type, kernel_call
+from grader.kernels.carrier import dumped, loaded, with_interpret
+from grader.kernels.interpreter import running
 from grader.kernels.known_values import known_values
+from grader.kernels.lowering import Kernel, kernels_in
 from grader.kernels.outside_kernels import OutsideReader
 from grader.kernels.without_refs import without_refs
-from grader.model import Trace, Walk
+from grader.model import Mode, Trace, Walk
 
 
 class TracedLaunch:
-    """A launch function, traced with its arguments: what it holds, and how to run it."""
+    """A launch, traced here or carried from another process.
 
-    def __init__(
-        self,
+    Nothing that it does needs the function that was traced. Make it, and use it, `for_chip`.
+    """
+
+    def __init__(self, closed: core.ClosedJaxpr) -> None:
+        self.closed = closed
+
+    @classmethod
+    def of(
+        cls,
         function: Callable[..., object],
-        args: Sequence[ArrayLike],
+        args: Sequence[ArrayLike | jax.ShapeDtypeStruct],
         kwargs: Mapping[str, object],
-    ) -> None:
-        self._traced = jax.jit(lambda *arrays: function(*arrays, **kwargs)).trace(*args)
-        self._args = args
-        self._kernels: list[core.JaxprEqn] = []
+    ) -> TracedLaunch:
+        """Trace `function(*args, **kwargs)`. Raises what the function and JAX raise."""
+        return cls(jax.jit(lambda *arrays: function(*arrays, **kwargs)).trace(*args).jaxpr)
+
+    @classmethod
+    def carried(cls, data: bytes) -> TracedLaunch:
+        """What `dumped` made these bytes of. Raises CarrierError where they are anything else."""
+        return cls(loaded(data, {}))
+
+    def dumped(self) -> bytes:
+        """The trace as inert bytes. Raises NotCarried, which names what can't be among them."""
+        return dumped(self.closed)
 
     def trace(self) -> Trace:
         """Kernels, operations around them, results."""
+        closed = without_refs(self.closed)
         reader = OutsideReader()
-        closed = without_refs(self._traced.jaxpr)
         from_kernel = reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
-        self._kernels = reader.kernels
         return Trace(
             calls=tuple(map(kernel_call, reader.kernels)),
             outside=tuple(reader.outside),
@@ -43,14 +61,27 @@ class TracedLaunch:
             from_kernel=tuple(from_kernel),
         )
 
-    def run(self, args: Sequence[ArrayLike]) -> list[np.ndarray]:
-        """The results, flat, on the host."""
-        outputs = self._traced.lower().compile()(*args)
-        return [np.asarray(leaf) for leaf in jax.tree.leaves(outputs)]
+    def run(
+        self,
+        args: Sequence[ArrayLike],
+        mode: Mode,
+        seed: int = 0,
+        unwritten: Literal["nan", "zero"] = "nan",
+    ) -> list[np.ndarray]:
+        """The results, flat, on the host: what `running` says of the rest."""
+        with running(mode, seed, unwritten) as interpret:
+            program = core.jaxpr_as_fun(with_interpret(self.closed, interpret))
+            return [np.asarray(leaf) for leaf in jax.jit(program).lower(*args).compile()(*args)]
 
-    def walk(self) -> Walk | None:
+    def kernels(self, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]) -> tuple[Kernel, ...]:
+        """The kernels, in program order, with what is known of them where `args` are passed."""
+        return kernels_in(self.closed, args)
+
+    def walk(self, args: Sequence[ArrayLike]) -> Walk | None:
         """Which output block each grid step of the last kernel writes; None where unknowable."""
-        if not self._kernels:
+        closed = without_refs(self.closed)
+        reader = OutsideReader()
+        reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
+        if not reader.kernels:
             return None
-        closed = without_refs(self._traced.jaxpr)
-        return walk_of(self._kernels[-1], known_values(closed, self._args)[-1])
+        return walk_of(reader.kernels[-1], known_values(closed, args)[-1])

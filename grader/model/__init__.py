@@ -27,6 +27,7 @@ from grader.model.observed import (
     Problem,
     Reference,
     Share,
+    Source,
     Stage,
 )
 from grader.model.verdict import (
@@ -65,6 +66,7 @@ __all__ = [
     "Reference",
     "Role",
     "Share",
+    "Source",
     "Stage",
     "State",
     "Touch",

@@ -9,6 +9,23 @@ from grader.model.kernel import Array, ArrayType, KernelCall, Operation, Trace, 
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A Python file: its name, and its content when it was read."""
+
+    file: str
+    content: bytes
+
+    @property
+    def lines(self) -> list[str]:
+        return self.content.decode(errors="replace").splitlines()
+
+    def place(self, number: int) -> Place:
+        """Line `number` (1-based)."""
+        lines = self.lines
+        return Place(number, lines[number - 1].strip() if 0 < number <= len(lines) else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """A line of the learner's file: 1-based number and text."""
 

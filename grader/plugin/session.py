@@ -12,7 +12,7 @@ from grader.exercise.catalog import Kata, katas, named, unmatched
 from grader.exercise.keys import KeyProblem
 from grader.grading.grader import Grader
 from grader.model import Case, Conditions, Device
-from grader.sandbox.asking import Asking
+from grader.sandbox.asking import Asking, Lines
 from grader.sandbox.bench import Bench
 from grader.sandbox.launcher import Launcher
 from grader.tpu.chips import DEFAULT
@@ -75,7 +75,7 @@ class Session:
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
         self._bench = Bench(self.device, self._launcher)
-        return Grader(Asking(self._bench, self.chips, eager=self._alone))
+        return Grader(Asking(Lines(self._bench), self.chips, eager=self._alone))
 
     def close(self) -> None:
         """End the bench's processes, if any were started."""

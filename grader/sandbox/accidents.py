@@ -26,6 +26,15 @@ def stopped(seconds: float, where: Place | None, printed: str) -> Accident:
     return Accident(f"no answer after {seconds:g} s", message, where, printed, stuck=True)
 
 
+def garbled() -> Accident:
+    """A process whose answer is none: only code that writes into the grader's socket does that."""
+    message = (
+        "The process gave an answer that is none, so it was stopped.\n"
+        "Something wrote into a file descriptor that is not its own."
+    )
+    return Accident("gave no readable answer", message)
+
+
 def died(code: int, where: Place | None, printed: str) -> Accident:
     """A process that ended with this exit code, or by the signal of which it is the negative."""
     if code >= 0:

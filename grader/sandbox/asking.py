@@ -1,21 +1,50 @@
-"""What can be asked of a kata's launch and of its solution's, each a question to a worker.
+"""What can be asked of a kata's launch and of its solution's, each a question to some worker.
 
     of the solution   reference, inputs, par, follow_par, xla
     of the launch     attempt, clues, own, follow
 
-Nothing here judges. Wherever an answer is an `Accident`, the process did not live to give one.
+A launch is traced by a process that knows nothing else, and judged by others: what goes from here
+to there is the trace. Nothing here judges. Wherever an answer is an `Accident`, the process did not
+live to give one.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TypeVar
 
 from grader.exercise.catalog import Kata
-from grader.model import Accident, Case, Clues, Observation, Problem, Reference
+from grader.model import (
+    Accident,
+    ArrayType,
+    Case,
+    Clues,
+    Observation,
+    Problem,
+    Reference,
+    Source,
+)
 from grader.sandbox.bench import Bench
-from grader.sandbox.messages import Answer, Ask, Task
-from grader.sandbox.trusted import Trusted
+from grader.sandbox.line import SECONDS, Line
+from grader.sandbox.messages import (
+    Answer,
+    EstimateXla,
+    Follow,
+    LookCloser,
+    Looked,
+    Predict,
+    Ran,
+    Refer,
+    Run,
+    Shares,
+    TakeShares,
+    Traced,
+    TraceLaunch,
+    Warm,
+)
+from grader.sandbox.post import Post
+from grader.tools.arrays import holds_nan
 from grader.tpu import OnChip
 from grader.tpu.chips import DEFAULT
 from grader.tpu.compiler import Estimate
@@ -28,91 +57,157 @@ class BrokenKata(Exception):
     """The solution or its key cannot be used: nobody's kernel can be graded against it."""
 
 
+class Lines:
+    """The questions under way at each post of a bench.
+
+    `kept` is how many of the latest answers about solutions stay for whoever asks the same again.
+    """
+
+    def __init__(self, bench: Bench, kept: int = 0) -> None:
+        self.bench = bench
+        self.trusted = Line(lambda: bench.worker(Post.TRUSTED), kept)
+        # A launch is traced once and asked about often.
+        self.attempting = Line(lambda: bench.worker(Post.ATTEMPTING), 8)
+        self.running = Line(lambda: bench.worker(Post.RUNNING))
+        self.compiling = Line(lambda: bench.worker(Post.COMPILING), kept)
+
+    def warm(self, chips: tuple[str, ...]) -> None:
+        """Have processes ready, and warm, for the next attempt. Raises SandboxError, Stopped."""
+        self.bench.keep_spare(Warm())
+        for line, warm in (
+            (self.running, Warm(self.bench.device.mode)),
+            (self.compiling, Warm(None, chips)),
+        ):
+            line.warm(warm)
+
+
 class Asking:
     """Asks the workers of one bench, about launches for chips of these names.
 
-    `trusted` asks for a solution's side; it may outlive this, with what it keeps. `eager`: there is
-    a core to spare, so what will be needed if a kernel is right is asked before it is known to be.
-    Every question may raise SandboxError, where no process starts.
+    A launch is traced and run for the first of them. `lines` may outlive this, with what they keep.
+    `eager`: there is a core to spare, so what will be needed if a kernel is right is asked before
+    it is known to be. Every question may raise SandboxError, where no process starts.
     """
 
     def __init__(
-        self,
-        bench: Bench,
-        chips: tuple[str, ...] = (DEFAULT,),
-        trusted: Trusted | None = None,
-        eager: bool = False,
+        self, lines: Lines, chips: tuple[str, ...] = (DEFAULT,), eager: bool = False
     ) -> None:
-        self.mode = bench.device.mode
+        self.mode = lines.bench.device.mode
         self.chips = chips
         self.eager = eager
-        self._bench = bench
-        self._trusted = trusted or Trusted(bench)
+        self._lines = lines
         self._stuck: dict[Path, Accident] = {}
 
     # ---- the solution's side ----
 
     def prepare(self, kata: Kata, case: Case) -> None:
         """Have the trusted worker begin on a case that will be graded next."""
-        self._trusted.ask(self._about_solution(Task.REFERENCE, kata, case))
+        self._lines.trusted.ask(_refer(kata, case, evaluated=True))
 
     def reference(self, kata: Kata, case: Case) -> Reference:
         """Inputs and what must come back, from the solution. Raises BrokenKata."""
-        return self._referred(self._about_solution(Task.REFERENCE, kata, case))
+        return self._referred(_refer(kata, case, evaluated=True))
 
     def inputs(self, kata: Kata, case: Case) -> Reference:
         """The same without what must come back, for cases of any size. Raises BrokenKata."""
-        return self._referred(self._about_solution(Task.INPUTS, kata, case))
+        return self._referred(_refer(kata, case, evaluated=False))
 
     def begin_par(self, kata: Kata, case: Case, reference: Reference, events: int = 0) -> None:
-        """Have the trusted worker begin on what `par` will ask."""
-        self._trusted.ask(self._about_solution(Task.PREDICT, kata, case, reference, events))
+        """Begin on what `par` will ask. Waits for the solution's traces."""
+        for chip in self.chips:
+            traced = self._par_traced(kata, reference, chip)
+            if isinstance(traced, Traced) and not traced.problem:
+                question = _predict(_answer(kata), traced, reference, chip, events)
+                self._lines.compiling.ask(question)
 
     def par(
         self, kata: Kata, case: Case, reference: Reference, events: int = 0
     ) -> OnChip | Accident:
         """The solution's launch on its way to the chips."""
-        ask = self._about_solution(Task.PREDICT, kata, case, reference, events)
-        return _expected(OnChip, self._trusted.answer(ask))
+        on_chips = []
+        for chip in self.chips:
+            traced = self._par_traced(kata, reference, chip)
+            on_chips.append(
+                self._predicted(_answer(kata), traced, reference, chip, SECONDS, events)
+            )
+        return _together(on_chips)
 
     def follow_par(self, kata: Kata, case: Case, reference: Reference) -> Followed | Accident:
         """The blocks of the solution's launch, step by step."""
-        ask = self._about_solution(Task.FOLLOW, kata, case, reference)
-        return _expected(Followed, self._trusted.answer(ask))
+        traced = self._par_traced(kata, reference, self.chips[0])
+        return self._followed(_answer(kata), traced, reference, SECONDS)
 
     def xla(self, kata: Kata, case: Case, reference: Reference) -> Estimate | None:
         """XLA's estimate for the spec on the first chip; None where it can't be asked."""
-        answer = self._trusted.answer(self._about_solution(Task.XLA, kata, case, reference))
+        source, chip = _answer(kata), self.chips[0]
+        question = EstimateXla(source, kata.name, case, reference.inputs, chip)
+        answer = self._lines.trusted.answer(question)
         return answer if isinstance(answer, Estimate) else None
 
     # ---- the launch ----
 
+    def boot(self, kata: Kata) -> None:
+        """Have the process start that will trace the kata's launch."""
+        self._lines.bench.attempt(_attempt(kata))
+
+    def begin(self, kata: Kata, reference: Reference, seconds: float | None) -> None:
+        """Begin on what `attempt` will ask."""
+        if kata.path not in self._stuck:
+            question = self._trace_question(kata, reference, self.chips[0])
+            self._lines.attempting.ask(question, seconds)
+
     def attempt(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
     ) -> Observation | Accident:
-        """Trace and run the learner's launch.
+        """Trace and run the learner's launch, each within `seconds`.
 
         One hidden case that hangs is enough: of this kata's others nothing is asked. A kernel that
         crashes does so again, a machine that is short of something may not: so it is tried twice.
         """
         if stuck := self._stuck.get(kata.path):
             return stuck
-        ask = self._about_launch(Task.ATTEMPT, kata, case, reference)
-        answer = self._answer(ask, seconds)
+        answer = self._attempted(kata, case, reference, seconds)
         if isinstance(answer, Accident) and answer.crashed:
-            answer = self._answer(ask, seconds)
+            answer = self._attempted(kata, case, reference, seconds)
         if isinstance(answer, Accident) and answer.stuck:
             self._stuck[kata.path] = answer
-        return _expected(Observation, answer)
+        return answer
 
-    def boot(self, kata: Kata) -> None:
-        """Have the process start that `attempt` will need."""
-        self._bench.attempting(kata.path)
+    def clues(
+        self,
+        kata: Kata,
+        case: Case,
+        reference: Reference,
+        observed: Observation,
+        seconds: float | None,
+    ) -> Clues:
+        """Look closer at a launch whose results are wrong; nothing where that can't be had.
 
-    def clues(self, kata: Kata, case: Case, reference: Reference, seconds: float | None) -> Clues:
-        """Look closer at the launch attempted last; nothing where that can't be had."""
-        answer = self._answer(self._about_launch(Task.EXPLAIN, kata, case, reference), seconds)
-        return answer if isinstance(answer, Clues) else Clues()
+        What it makes of zeros in unwritten memory is of use only where NaN came of it.
+        """
+        traced = self._own_traced(kata, reference, self.chips[0], seconds)
+        if isinstance(traced, Accident) or observed.trace is None:
+            return Clues()
+        calls = observed.trace.calls
+        shares = TakeShares(_answer(kata), kata.name, case, reference.inputs, calls)
+        self._lines.trusted.ask(shares)
+        question = LookCloser(
+            _attempt(kata),
+            traced.trace,
+            reference.inputs,
+            self.mode,
+            case.seed,
+            self.chips[0],
+            any(map(holds_nan, observed.outputs)),
+        )
+        looked = self._lines.running.answer(question, seconds)
+        taken = self._lines.trusted.answer(shares)
+        looked = looked if isinstance(looked, Looked) else Looked()
+        return Clues(
+            looked.walk,
+            looked.with_zeros,
+            taken.shares if isinstance(taken, Shares) else (),
+        )
 
     def own(
         self,
@@ -126,64 +221,25 @@ class Asking:
 
         `events` is how many single transfers and stalls its predicted schedule keeps.
         """
-        ask = self._about_launch(Task.PREDICT, kata, case, reference, events)
-        return _expected(OnChip, self._answer(ask, seconds))
+        on_chips = []
+        for chip in self.chips:
+            traced = self._own_traced(kata, reference, chip, seconds)
+            on_chips.append(
+                self._predicted(_attempt(kata), traced, reference, chip, seconds, events)
+            )
+        return _together(on_chips)
 
     def follow(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
     ) -> Followed | Accident:
         """The blocks of the learner's launch, step by step."""
-        ask = self._about_launch(Task.FOLLOW, kata, case, reference)
-        return _expected(Followed, self._answer(ask, seconds))
+        traced = self._own_traced(kata, reference, self.chips[0], seconds)
+        return self._followed(_attempt(kata), traced, reference, seconds)
 
     # ---- questions and answers ----
 
-    def _about_solution(
-        self,
-        task: Task,
-        kata: Kata,
-        case: Case,
-        reference: Reference | None = None,
-        events: int = 0,
-    ) -> Ask:
-        # By one name, through whatever links: what was answered of a file is then known again.
-        return self._ask(task, kata.solution.resolve(), kata, case, reference, events)
-
-    def _about_launch(
-        self, task: Task, kata: Kata, case: Case, reference: Reference, events: int = 0
-    ) -> Ask:
-        return self._ask(task, kata.path, kata, case, reference, events)
-
-    def _ask(
-        self,
-        task: Task,
-        file: Path,
-        kata: Kata,
-        case: Case,
-        reference: Reference | None,
-        events: int,
-    ) -> Ask:
-        if reference is None:
-            return Ask(task, str(file), kata.name, case, self.mode)
-        return Ask(
-            task,
-            str(file),
-            kata.name,
-            case,
-            self.mode,
-            reference.inputs,
-            reference.keywords,
-            self.chips,
-            events,
-        )
-
-    def _answer(self, ask: Ask, seconds: float | None) -> Answer | Accident:
-        worker = self._bench.attempting(Path(ask.file))
-        worker.ask(ask)
-        return worker.answer(seconds)
-
-    def _referred(self, ask: Ask) -> Reference:
-        match self._trusted.answer(ask):
+    def _referred(self, question: Refer) -> Reference:
+        match self._lines.trusted.answer(question):
             case Reference() as reference:
                 return reference
             case Accident() as accident:
@@ -192,6 +248,112 @@ class Asking:
                 raise BrokenKata(f"the solution's spec: {_in_short(problem)}")
             case answer:
                 raise TypeError(f"a worker was asked for a reference and answered {answer!r}")
+
+    def _par_traced(self, kata: Kata, reference: Reference, chip: str) -> Traced | Accident:
+        question = _trace(_answer(kata), kata, reference, chip)
+        return _expected(Traced, self._lines.trusted.answer(question))
+
+    def _trace_question(self, kata: Kata, reference: Reference, chip: str) -> TraceLaunch:
+        """The question to the process for what the file holds now."""
+        source = _attempt(kata)
+        self._lines.bench.attempt(source)
+        return _trace(source, kata, reference, chip)
+
+    def _own_traced(
+        self, kata: Kata, reference: Reference, chip: str, seconds: float | None
+    ) -> Traced | Accident:
+        question = self._trace_question(kata, reference, chip)
+        return _expected(Traced, self._lines.attempting.answer(question, seconds))
+
+    def _attempted(
+        self, kata: Kata, case: Case, reference: Reference, seconds: float | None
+    ) -> Observation | Accident:
+        chip = self.chips[0]
+        traced = self._own_traced(kata, reference, chip, seconds)
+        if isinstance(traced, Accident):
+            return traced
+        if traced.problem:
+            return Observation(traced.problem, printed=traced.printed)
+        question = Run(_attempt(kata), traced.trace, reference.inputs, self.mode, case.seed, chip)
+        ran = _expected(Ran, self._lines.running.answer(question, seconds))
+        if isinstance(ran, Accident):
+            return dataclasses.replace(ran, printed=traced.printed + ran.printed)
+        return Observation(
+            ran.problem,
+            ran.trace,
+            traced.broken_annotation,
+            ran.outputs,
+            ran.complaints,
+            traced.printed + ran.printed,
+        )
+
+    def _predicted(
+        self,
+        source: Source,
+        traced: Traced | Accident,
+        reference: Reference,
+        chip: str,
+        seconds: float | None,
+        events: int,
+    ) -> OnChip | Accident:
+        if isinstance(traced, Accident):
+            return traced
+        if traced.problem:
+            return OnChip(traced.problem)
+        question = _predict(source, traced, reference, chip, events)
+        return _expected(OnChip, self._lines.compiling.answer(question, seconds))
+
+    def _followed(
+        self,
+        source: Source,
+        traced: Traced | Accident,
+        reference: Reference,
+        seconds: float | None,
+    ) -> Followed | Accident:
+        if isinstance(traced, Accident):
+            return traced
+        if traced.problem:
+            return Followed(traced.problem)
+        question = Follow(source, traced.trace, reference.inputs, self.chips[0])
+        return _expected(Followed, self._lines.compiling.answer(question, seconds))
+
+
+def _attempt(kata: Kata) -> Source:
+    """The learner's file as it is now."""
+    return Source(str(kata.path), kata.path.read_bytes())
+
+
+def _answer(kata: Kata) -> Source:
+    """The solution as it is now, by one name through whatever links."""
+    try:
+        return Source(str(kata.solution.resolve()), kata.solution.read_bytes())
+    except OSError as error:
+        raise BrokenKata(f"the solution cannot be read: {error}") from None
+
+
+def _refer(kata: Kata, case: Case, evaluated: bool) -> Refer:
+    return Refer(_answer(kata), kata.name, case, evaluated)
+
+
+def _trace(source: Source, kata: Kata, reference: Reference, chip: str) -> TraceLaunch:
+    types = tuple(ArrayType(array.dtype, array.shape) for array in reference.inputs)
+    return TraceLaunch(source, kata.name, types, reference.keywords, chip)
+
+
+def _predict(
+    source: Source, traced: Traced, reference: Reference, chip: str, events: int
+) -> Predict:
+    return Predict(source, traced.trace, reference.inputs, chip, events)
+
+
+def _together(on_chips: list[OnChip | Accident]) -> OnChip | Accident:
+    """What became of one launch on several chips; the first thing that went wrong."""
+    predictions = []
+    for on_chip in on_chips:
+        if isinstance(on_chip, Accident) or on_chip.problem:
+            return on_chip
+        predictions += on_chip.predictions
+    return OnChip(None, tuple(predictions))
 
 
 def _expected(kind: type[T], answer: Answer | Accident) -> T | Accident:

@@ -6,31 +6,23 @@ Does not import jax. One bench serves one process (pytest's, or one xdist worker
 from __future__ import annotations
 
 import contextlib
-import enum
-import hashlib
 import os
 import re
 import signal
 import socket
+import struct
 import threading
 import time
-from pathlib import Path
 
-from grader.model import Accident, Device, Place
+from grader.model import Accident, Device, Place, Source
 from grader.sandbox import accidents
+from grader.sandbox.channel import Channel
 from grader.sandbox.launcher import BOOT_SECONDS, Launcher, SandboxError
-from grader.sandbox.messages import Answer, Ask, Closed, Hello, receive, send
+from grader.sandbox.messages import Answer, Closed, Hello, Question, Warm
+from grader.sandbox.post import Post
 from grader.tools import codec
 
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
-
-
-class Post(enum.Enum):
-    """What a worker is there for."""
-
-    TRUSTED = "trusted"  # imports solutions
-    ATTEMPTING = "attempting"  # imports the learner's present kata
-    SPARE = "spare"  # is warm, and has imported none yet
 
 
 class Stopped(Exception):
@@ -40,43 +32,50 @@ class Stopped(Exception):
 class Worker:
     """One worker process, from this side."""
 
-    def __init__(self, launcher: Launcher, backend: str) -> None:
+    def __init__(self, launcher: Launcher, post: Post, backend: str) -> None:
         self._launcher, self._backend = launcher, backend
-        self._socket, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair()
+        self._channel = Channel(ours)
         with theirs:
-            self._process = launcher.start(theirs)
+            self._process = launcher.start(theirs, post)
         self._greeted = False
-        self._pending: list[Ask] = []
+        self._pending: list[Question] = []
 
     @property
     def alive(self) -> bool:
-        return self._socket.fileno() >= 0
+        return self._channel.open
 
-    def ask(self, question: Ask) -> None:
+    @property
+    def busy(self) -> bool:
+        """Whether it owes an answer."""
+        return bool(self._pending)
+
+    def ask(self, question: Question) -> None:
         """Send a question without waiting for its answer. Answers come in the order of asking."""
         self._greet()
         self._pending.append(question)
         with contextlib.suppress(Closed):  # `answer` will notice
-            send(self._socket, codec.pack(question))
+            self._channel.send(codec.pack(question))
 
     def answer(self, seconds: float | None) -> Answer | Accident:
         """Wait for the answer to the oldest open question; stop the process if none comes."""
         question = self._pending.pop(0)
-        self._socket.settimeout(seconds)
         try:
-            return codec.unpack(Answer, receive(self._socket))
+            return codec.unpack(Answer, self._channel.receive(seconds))
         except TimeoutError:
             return self._stop(question, seconds or 0.0)
         except Closed:
             return self._bury(question)
+        except (TypeError, ValueError, struct.error, RecursionError):
+            self.close()
+            return accidents.garbled()
 
     def _greet(self) -> None:
         """Wait until the process is ready, once. Raises SandboxError where it never is."""
         if self._greeted:
             return
-        self._socket.settimeout(BOOT_SECONDS)
         try:
-            hello = codec.unpack(Hello, receive(self._socket))
+            hello = codec.unpack(Hello, self._channel.receive(BOOT_SECONDS))
         except (Closed, TimeoutError):
             reason = self._read("err") or self._launcher.remains()
             self.close()
@@ -86,7 +85,7 @@ class Worker:
             raise SandboxError(f"asked jax for the {self._backend}, got the {hello.backend}")
         self._greeted = True
 
-    def _stop(self, question: Ask, seconds: float) -> Accident:
+    def _stop(self, question: Question, seconds: float) -> Accident:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._process.pid, signal.SIGUSR1)
             time.sleep(DUMP_SECONDS)
@@ -94,19 +93,15 @@ class Worker:
         self.close()
         return accidents.stopped(seconds, where, printed)
 
-    def _bury(self, question: Ask) -> Accident:
+    def _bury(self, question: Question) -> Accident:
         where, printed = self._place(question), self._read("out")
         return accidents.died(self.close(), where, printed)
 
-    def _place(self, question: Ask) -> Place | None:
-        """The innermost line of the kata's file in what faulthandler wrote."""
-        pattern = re.compile(rf'File "{re.escape(question.file)}", line (\d+)')
+    def _place(self, question: Question) -> Place | None:
+        """The innermost line of the question's file in what faulthandler wrote."""
+        pattern = re.compile(rf'File "{re.escape(question.source.file)}", line (\d+)')
         found = pattern.search(self._read("err"))
-        if not found:
-            return None
-        number = int(found.group(1))
-        lines = Path(question.file).read_text(encoding="utf-8", errors="replace").splitlines()
-        return Place(number, lines[number - 1].strip() if number <= len(lines) else "")
+        return question.source.place(int(found.group(1))) if found else None
 
     def _read(self, end: str) -> str:
         file = self._launcher.folder / f"{self._process.pid}.{end}"
@@ -125,82 +120,89 @@ class Worker:
         """End the process and part with it; its exit code, or minus the ending signal."""
         if not self.alive:
             return 0
-        self._socket.close()
+        self._channel.close()
         self.kill()
         return self._process.wait()
 
 
 class Bench:
-    """Two workers at a time: one trusted, for the solutions; one for the learner's present kata.
+    """A worker process at each post where one is needed.
 
-    A third, for the next content, is warm where `keep_spare` is called. Without a `launcher`, which
-    may be starting already, the bench makes its own.
+    At the attempting post, a file's content has a process to itself, which may have stood spare
+    before. Without a `launcher`, which may be starting already, the bench makes its own.
     """
 
     def __init__(self, device: Device, launcher: Launcher | None = None) -> None:
         self.device = device
         self._launcher = launcher or Launcher(device)
         self._workers: dict[Post, Worker] = {}
-        self._attempting: tuple[Path, str] | None = None
+        self._attempted: Source | None = None
         self._stopped = threading.Event()
 
-    def trusted(self) -> Worker:
-        """The worker that evaluates solutions' specs."""
-        return self._worker(Post.TRUSTED)
+    def worker(self, post: Post) -> Worker:
+        """The process at a post, a new one if there is none.
 
-    def attempting(self, file: Path) -> Worker:
-        """The worker for a learner's file: a fresh process whenever file or content changes.
-
-        Raises Stopped between `stop` and `go`.
+        Raises Stopped between `stop` and `go`, but at the trusted post; SandboxError.
         """
-        if self._stopped.is_set():
-            raise Stopped
-        content = (file, hashlib.sha256(file.read_bytes()).hexdigest())
-        if content != self._attempting:
+        self._unless_stopped(post)
+        worker = self._workers.get(post)
+        if worker is None or not worker.alive:
+            worker = Worker(self._launcher, post, self._backend(post))
+            self._workers[post] = worker
+            self._unless_stopped(post)  # else nobody would have killed this one
+        return worker
+
+    def attempt(self, source: Source) -> None:
+        """From now on the attempting post is that of this file. Raises Stopped, SandboxError."""
+        self._unless_stopped(Post.ATTEMPTING)
+        if source != self._attempted:
             self._drop(Post.ATTEMPTING)
-            self._attempting = content
+            self._attempted = source
             if spare := self._workers.pop(Post.SPARE, None):
                 self._workers[Post.ATTEMPTING] = spare
                 if isinstance(spare.answer(BOOT_SECONDS), Accident):
                     self._drop(Post.ATTEMPTING)
-        worker = self._worker(Post.ATTEMPTING)
-        if self._stopped.is_set():  # since the first look: then nobody has killed this one
-            raise Stopped
-        return worker
+        self.worker(Post.ATTEMPTING)
 
-    def keep_spare(self, warm: Ask) -> None:
-        """Have a fresh process do `warm`, a Task.WARM, until the next content needs one."""
+    def keep_spare(self, warm: Warm) -> None:
+        """Have a fresh process warm up, until the next content needs one."""
         if Post.SPARE not in self._workers:
-            self._worker(Post.SPARE).ask(warm)
+            self.worker(Post.SPARE).ask(warm)
 
     def stop(self) -> None:
-        """End the attempt under way, from another thread than the one that waits for it."""
+        """End the attempt under way, from another thread than the one that waits for it.
+
+        Of the processes that judge, those go on that have nothing to do.
+        """
         self._stopped.set()
-        if worker := self._workers.get(Post.ATTEMPTING):
-            worker.kill()
+        for post in (Post.ATTEMPTING, Post.RUNNING, Post.COMPILING):
+            if (worker := self._workers.get(post)) and (worker.busy or post is Post.ATTEMPTING):
+                worker.kill()
 
     def go(self) -> None:
         """Attempt again, after `stop`."""
         self._stopped.clear()
 
-    def _worker(self, post: Post) -> Worker:
-        worker = self._workers.get(post)
-        if worker is None or not worker.alive:
-            worker = Worker(self._launcher, self.device.backend)
-            self._workers[post] = worker
-        return worker
+    def _unless_stopped(self, post: Post) -> None:
+        if self._stopped.is_set() and post not in (Post.TRUSTED, Post.SPARE):
+            raise Stopped
+
+    def _backend(self, post: Post) -> str:
+        return self.device.backend if post is Post.RUNNING else "cpu"
 
     def _drop(self, post: Post) -> None:
         if worker := self._workers.pop(post, None):
             worker.close()
 
-    def clear(self) -> None:
-        """End every worker; whatever is asked next is asked of a new one."""
-        for post in list(self._workers):
-            self._drop(post)
-        self._attempting = None
+    def forget(self) -> None:
+        """End what has imported a kata or owes an answer; the others are as good as new."""
+        for post, worker in list(self._workers.items()):
+            if worker.busy or post in (Post.ATTEMPTING, Post.SPARE):
+                self._drop(post)
+        self._attempted = None
 
     def close(self) -> None:
         """End every process and remove their files."""
-        self.clear()
+        for post in list(self._workers):
+            self._drop(post)
         self._launcher.close()

@@ -15,7 +15,8 @@ from typing import Protocol
 
 from grader.model import Device
 from grader.sandbox.environment import environment
-from grader.sandbox.zygote import NUMBER
+from grader.sandbox.post import Post
+from grader.sandbox.zygote import NUMBER, POSTS
 
 FORKS = sys.platform == "linux"
 BOOT_SECONDS = 120  # for importing jax on a slow disk
@@ -83,12 +84,13 @@ class Launcher:
                 start_new_session=True,  # Ctrl-C is for pytest, which then closes the bench
             )
 
-    def start(self, theirs: socket.socket) -> Process:
-        """Start a worker that serves the socket `theirs`. Raises SandboxError."""
+    def start(self, theirs: socket.socket, post: Post) -> Process:
+        """Start a worker that serves the socket `theirs` at a post. Raises SandboxError."""
         if self._control is None:
-            return self._popen("worker", theirs)
+            return self._popen(post.value, theirs)
         try:
-            socket.send_fds(self._control, [b"F" + NUMBER.pack(0)], [theirs.fileno()])
+            order = b"F" + NUMBER.pack(POSTS.index(post))
+            socket.send_fds(self._control, [order], [theirs.fileno()])
             pid = self._control.recv(NUMBER.size)
         except OSError:
             pid = b""

@@ -1,55 +1,188 @@
-"""What the bench and its workers say to each other, and how it goes over a socket."""
+"""What the bench and its workers say to each other, and how it goes over a socket.
+
+Each question names the one post that answers it. A launch goes from process to process as the bytes
+of its trace, never as code.
+"""
 
 from __future__ import annotations
 
-import enum
 import socket
 import struct
 from dataclasses import dataclass, field
 
-from grader.model import Array, Case, Clues, Mode, Observation, Problem, Reference
+from grader.model import (
+    Array,
+    ArrayType,
+    Case,
+    KernelCall,
+    Mode,
+    Problem,
+    Reference,
+    Share,
+    Source,
+    Trace,
+    Walk,
+)
 from grader.tpu import OnChip
 from grader.tpu.compiler import Estimate
 from grader.tpu.motion import Followed
 
 _LENGTH = struct.Struct("!Q")
 
-
-class Task(enum.Enum):
-    """What a worker is asked to do."""
-
-    REFERENCE = "reference"  # evaluate the solution's spec
-    INPUTS = "inputs"  # the same without evaluating it, which takes long at real sizes
-    ATTEMPT = "attempt"  # trace and run the learner's launch function
-    EXPLAIN = "explain"  # of the launch attempted last: what a wrong result is explained with
-    PREDICT = "predict"  # lower and compile a launch function for TPUs, and simulate it
-    WARM = "warm"  # run and compile a kernel of the grader's own: what is slow once comes early
-    FOLLOW = "follow"  # trace a launch function for the first chip, and follow its blocks
-    XLA = "xla"  # what XLA expects of the solution's spec on the first of the chips
+# ---- to the trusted worker, of a solution ----
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One question. `inputs` and `keywords` are the reference's, for an attempt.
+class Refer:
+    """Inputs and, `evaluated`, what must come back. At real sizes that takes long."""
 
-    `chips` are those to predict for, the one to lower for first; `events` is how many single
-    transfers and stalls a predicted schedule keeps.
-    """
-
-    task: Task
-    file: str  # the kata's or the solution's file
-    name: str  # the kata's name
+    source: Source
+    name: str  # the kata's
     case: Case
+    evaluated: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TakeShares:
+    """What the spec makes of the first and the last block alone of each input of these kernels."""
+
+    source: Source
+    name: str
+    case: Case
+    inputs: tuple[Array, ...]
+    calls: tuple[KernelCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateXla:
+    """What XLA expects of the spec on a chip, without Pallas."""
+
+    source: Source
+    name: str
+    case: Case
+    inputs: tuple[Array, ...]
+    chip: str
+
+
+# ---- to the trusted worker of a solution, to the attempting one of the learner's file ----
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLaunch:
+    """Import the file and trace its launch for a chip. Nothing tells what the inputs hold."""
+
+    source: Source
+    name: str
+    inputs: tuple[ArrayType, ...]
+    keywords: dict[str, int]
+    chip: str
+
+
+# ---- to the judging workers, of a trace ----
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Read the trace, and run it in this mode."""
+
+    source: Source
+    trace: bytes
+    inputs: tuple[Array, ...]
     mode: Mode
-    inputs: tuple[Array, ...] = ()
-    keywords: dict[str, int] = field(default_factory=dict)
-    chips: tuple[str, ...] = ()
+    seed: int
+    chip: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookCloser:
+    """Of a launch whose result was wrong; run it `with_zeros` in unwritten memory, or don't."""
+
+    source: Source
+    trace: bytes
+    inputs: tuple[Array, ...]
+    mode: Mode
+    seed: int
+    chip: str
+    with_zeros: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Predict:
+    """Lower the launch, compile it and simulate it; keep `events` single transfers and stalls."""
+
+    source: Source
+    trace: bytes
+    inputs: tuple[Array, ...]
+    chip: str
     events: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Warmed:
-    """The grader's own kernel has run, and has been compiled."""
+class Follow:
+    """Follow the launch's blocks, step by step."""
+
+    source: Source
+    trace: bytes
+    inputs: tuple[Array, ...]
+    chip: str
+
+
+# ---- to any ----
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """Trace a kernel of no meaning, run it in this mode, compile it for these chips.
+
+    What a process does slowly the first time is then over.
+    """
+
+    mode: Mode | None = None
+    chips: tuple[str, ...] = ()
+    source: Source = field(default_factory=lambda: Source("", b""))
+
+
+Question = (
+    Refer | TakeShares | EstimateXla | TraceLaunch | Run | LookCloser | Predict | Follow | Warm
+)
+
+# ---- answers ----
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A launch as bytes, or why there is none. `broken_annotation` is what jaxtyping says."""
+
+    problem: Problem | None = None
+    trace: bytes = b""
+    broken_annotation: str = ""
+    printed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What was read from a trace, and what came of running it."""
+
+    problem: Problem | None = None
+    trace: Trace | None = None
+    outputs: tuple[Array, ...] = ()
+    complaints: tuple[str, ...] = ()
+    printed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The part of the clues that a trace gives away."""
+
+    walk: Walk | None = None
+    with_zeros: tuple[Array, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What single blocks contribute."""
+
+    shares: tuple[Share, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +190,24 @@ class NoEstimate:
     """XLA's compiler could not be asked, or has no estimate."""
 
 
-#: What a worker answers: each task in its own type, or the Problem that was raised on the way.
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """The kernel of no meaning is done with."""
+
+
+#: Each question is answered in its own type, or by the Problem that was raised on the way.
 Answer = (
-    Observation | Reference | Clues | OnChip | Followed | Estimate | NoEstimate | Warmed | Problem
+    Reference
+    | Shares
+    | Estimate
+    | NoEstimate
+    | Traced
+    | Ran
+    | Looked
+    | OnChip
+    | Followed
+    | Warmed
+    | Problem
 )
 
 
@@ -71,20 +219,41 @@ class Hello:
     jax: str
 
 
+# ---- over a socket ----
+
+
 class Closed(Exception):
     """The other side is gone."""
+
+
+def framed(message: bytes) -> bytes:
+    """A message with its length before it."""
+    return _LENGTH.pack(len(message)) + message
+
+
+def taken(received: bytearray) -> bytes | None:
+    """Take the first whole message out of what was received; None where it is not all there."""
+    if len(received) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack_from(received)
+    end = _LENGTH.size + length
+    if len(received) < end:
+        return None
+    message = bytes(received[_LENGTH.size : end])
+    del received[:end]
+    return message
 
 
 def send(to: socket.socket, message: bytes) -> None:
     """Send one message. Raises Closed if nobody is there."""
     try:
-        to.sendall(_LENGTH.pack(len(message)) + message)
+        to.sendall(framed(message))
     except OSError:
         raise Closed from None
 
 
 def receive(sender: socket.socket) -> bytes:
-    """Wait for one message. Raises Closed at the end of the stream, TimeoutError by settimeout."""
+    """Wait for one message. Raises Closed at the end of the stream."""
     (length,) = _LENGTH.unpack(_exactly(sender, _LENGTH.size))
     return _exactly(sender, length)
 
@@ -94,8 +263,6 @@ def _exactly(sender: socket.socket, count: int) -> bytes:
     while len(received) < count:
         try:
             part = sender.recv(min(count - len(received), 1 << 20))
-        except TimeoutError:
-            raise
         except OSError:
             raise Closed from None
         if not part:

@@ -7,12 +7,11 @@ import logging
 import re
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
 
 from grader.exercise.regions import RegionError, regions
-from grader.kernels import CALLBACK_LOGGER, NotLowered
-from grader.model import Place, Problem, Stage
+from grader.kernels import CALLBACK_LOGGER, NotCarried, NotLowered
+from grader.model import Place, Problem, Source, Stage
 
 TRACEBACK_LIMIT = 20_000  # characters
 
@@ -29,7 +28,7 @@ class Caught:
 
 
 @contextlib.contextmanager
-def caught(file: str, stage: Stage) -> Iterator[Caught]:
+def caught(source: Source, stage: Stage) -> Iterator[Caught]:
     """Turn whatever is raised inside into a Problem, also SystemExit and pytest's Skipped."""
     result = Caught()
     log = _CallbackLog()
@@ -38,7 +37,7 @@ def caught(file: str, stage: Stage) -> Iterator[Caught]:
     try:
         yield result
     except BaseException as error:
-        result.problem = problem_of(log.first or error, Path(file), stage)
+        result.problem = problem_of(log.first or error, source, stage)
     finally:
         logger.removeHandler(log)
 
@@ -53,65 +52,52 @@ class _CallbackLog(logging.Handler):
             self.first = record.exc_info[1]
 
 
-def problem_of(error: BaseException, file: Path, stage: Stage) -> Problem:
-    """An exception as data, with the innermost line of `file` that it passed through."""
-    lines = _lines(file)
-    place = _place(error, file, lines)
+def problem_of(error: BaseException, source: Source, stage: Stage) -> Problem:
+    """An exception as data, with the innermost line of `source` that it passed through."""
+    place = _place(error, source)
     text = "".join(traceback.format_exception(error))
     return Problem(
         stage=stage,
         kind=type(error).__name__,
         message=str(error).strip(),
         place=place,
-        todo=isinstance(error, NotImplementedError) and _in_region(error, file, lines),
+        todo=isinstance(error, NotImplementedError) and _in_region(error, source),
         traceback=text[-TRACEBACK_LIMIT:],
         operation=error.operation if isinstance(error, NotLowered) else None,
         call=error.call if isinstance(error, NotLowered) else None,
     )
 
 
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-
-
-def _place(error: BaseException, file: Path, lines: list[str]) -> Place | None:
-    if isinstance(error, SyntaxError) and error.lineno and error.filename == str(file):
-        return place_at(error.lineno, lines)
+def _place(error: BaseException, source: Source) -> Place | None:
+    if isinstance(error, SyntaxError) and error.lineno and error.filename == source.file:
+        return source.place(error.lineno)
+    if isinstance(error, NotCarried) and error.place:
+        return source.place(error.place)
     seen: set[int] = set()
     current: BaseException | None = error
     found = None
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         # An exception's cause may be the stand-in with which JAX carries the user's own lines.
-        found = found or _innermost(current.__traceback__, file)
+        found = found or _innermost(current.__traceback__, source.file)
         current = current.__cause__ or current.__context__
-    return place_at(found, lines) if found else None
+    return source.place(found) if found else None
 
 
-def _innermost(trace: TracebackType | None, file: Path) -> int | None:
+def _innermost(trace: TracebackType | None, file: str) -> int | None:
     numbers = [
-        number
-        for frame, number in traceback.walk_tb(trace)
-        if frame.f_code.co_filename == str(file)
+        number for frame, number in traceback.walk_tb(trace) if frame.f_code.co_filename == file
     ]
     return numbers[-1] if numbers else None
 
 
-def place_at(number: int, lines: list[str]) -> Place:
-    """Line `number` (1-based) of a file."""
-    return Place(number, lines[number - 1].strip() if 0 < number <= len(lines) else "")
-
-
-def _in_region(error: BaseException, file: Path, lines: list[str]) -> bool:
+def _in_region(error: BaseException, source: Source) -> bool:
     """Whether the exception was raised by a solution region itself, not by what it called."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    if not frames or frames[-1][0].f_code.co_filename != str(file):
+    if not frames or frames[-1][0].f_code.co_filename != source.file:
         return False
     try:
-        return any(frames[-1][1] in region for region in regions("\n".join(lines)))
+        return any(frames[-1][1] in region for region in regions("\n".join(source.lines)))
     except RegionError:
         return False
 

@@ -12,26 +12,43 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from jax.typing import DTypeLike
 
-from grader import kernels
+from grader.kernels import TracedLaunch, for_chip
+from grader.model import Mode
 from grader.tpu import predictions
+from grader.tpu.chips import DEFAULT, named
 
 ROWS, LANES = 8, 128
 
 
-def run() -> None:
-    """Run the kernel as the context says, on float32 and bfloat16."""
+def trace() -> None:
+    """Trace the kernel and dump the trace."""
+    _traced(jnp.float32).dumped()
+
+
+def run(mode: Mode) -> None:
+    """Run the kernel in a mode, on float32 and bfloat16."""
     for dtype in (jnp.float32, jnp.bfloat16):
         values = [np.ones((ROWS, LANES), dtype), np.ones((LANES, LANES), dtype)]
-        kernels.TracedLaunch(_launch, values, {}).run(values)
+        _traced(dtype).run(values, mode)
 
 
 def compile_for(chips: Sequence[str]) -> None:
     """Lower and compile the kernel for chips of these names, as far as that can be done here."""
-    values = [jax.ShapeDtypeStruct((ROWS, LANES), "float32")]
-    values.append(jax.ShapeDtypeStruct((LANES, LANES), "float32"))
     for chip in chips:
-        predictions(_launch, *values, chip=chip)
+        predictions(_launch, *_arguments(jnp.float32), chip=chip)
+
+
+def _traced(dtype: DTypeLike) -> TracedLaunch:
+    chip = named(DEFAULT)
+    with for_chip(chip.kind, chip.cores):
+        return TracedLaunch.of(_launch, _arguments(dtype), {})
+
+
+def _arguments(dtype: DTypeLike) -> list[jax.ShapeDtypeStruct]:
+    shapes = ((ROWS, LANES), (LANES, LANES))
+    return [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
 
 
 def _kernel(x_ref, y_ref, o_ref, acc_ref):

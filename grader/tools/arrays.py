@@ -29,3 +29,9 @@ def to_numpy(array: Array) -> np.ndarray:
 def in_float64(array: Array) -> np.ndarray:
     """The array's values in float64, which holds every dtype that we use but int64 exactly."""
     return to_numpy(array).astype(np.float64)
+
+
+def holds_nan(array: Array) -> bool:
+    """Whether some element is not a number; no integer is."""
+    values = to_numpy(array)
+    return bool((values != values).any())

@@ -12,7 +12,7 @@ its bytes those of the places where they lie.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from grader.tpu.predict import distinct_names
 from grader.tpu.traffic import OUTSIDE, OperandTraffic, Traffic
 
 if TYPE_CHECKING:
+    from grader.kernels import TracedLaunch
     from grader.kernels.lowering import Kernel
 
 Ints = np.ndarray[Any, Any]
@@ -100,11 +101,21 @@ def motions(
     arrays, or `jax.ShapeDtypeStruct`s where the contents decide nothing. Raises ValueError for an
     unknown chip, and what tracing raises.
     """
-    from grader.kernels.lowering import for_chip, kernels_of
+    from grader.kernels import TracedLaunch, for_chip
 
     target = named(chip)
     with for_chip(target.kind, target.cores):
-        return tuple(map(follow, kernels_of(function, args, kwargs)))
+        launch = TracedLaunch.of(function, args, kwargs)
+    return motions_of(launch, args, chip)
+
+
+def motions_of(launch: TracedLaunch, args: Sequence[Any], chip: str) -> tuple[Motion, ...]:
+    """The same of a launch that was traced for this chip, by its name."""
+    from grader.kernels import for_chip
+
+    target = named(chip)
+    with for_chip(target.kind, target.cores):
+        return tuple(map(follow, launch.kernels(args)))
 
 
 def follow(kernel: Kernel, most: int = MOST_STEPS) -> Motion:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from grader.tpu.traffic import Traffic, traffic
 from grader.tpu.vmem import Vmem
 
 if TYPE_CHECKING:
+    from grader.kernels import TracedLaunch
     from grader.kernels.lowering import Kernel
 
 
@@ -100,17 +101,35 @@ def predictions(
     many single transfers and stalls a schedule keeps. Raises ValueError for an unknown chip, and
     what tracing or Mosaic's lowering raises.
     """
-    from grader.kernels.lowering import for_chip, kernels_of, lower
+    from grader.kernels import TracedLaunch, for_chip
 
     target = named(chip)
-    with contextlib.suppress(compiler.CompilerUnavailable):
-        libtpu.device(target)  # before jax loads libtpu in search of a TPU, as it does on its own
+    _loaded_before_jax_does(target)
     with for_chip(target.kind, target.cores):
-        kernels = kernels_of(function, args, kwargs)
+        launch = TracedLaunch.of(function, args, kwargs)
+    return predictions_of(launch, args, chip, events)
+
+
+def predictions_of(
+    launch: TracedLaunch, args: Sequence[Any], chip: str, events: int = 0
+) -> tuple[Prediction, ...]:
+    """The same of a launch that was traced for this chip, by its name. Raises NotLowered."""
+    from grader.kernels.lowering import for_chip, lower
+
+    target = named(chip)
+    _loaded_before_jax_does(target)
+    with for_chip(target.kind, target.cores):
+        kernels = launch.kernels(args)
         for kernel in kernels:
             if not kernel.call.unknown:
                 lower(kernel)
     return tuple(predict(kernel, target, events) for kernel in kernels)
+
+
+def _loaded_before_jax_does(chip: Chip) -> None:
+    """Load libtpu as `libtpu` does it, before jax loads it in search of a TPU."""
+    with contextlib.suppress(compiler.CompilerUnavailable):
+        libtpu.device(chip)
 
 
 def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:

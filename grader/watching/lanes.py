@@ -8,7 +8,6 @@ of a case came to: of a grading only the learner's own kernel is left to trace, 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import os
 import queue
@@ -24,11 +23,9 @@ from grader.exercise.regions import RegionError
 from grader.grading.grader import Grader
 from grader.model import Case, Device
 from grader.report.failures import kata_is_broken
-from grader.sandbox.asking import Asking, BrokenKata
+from grader.sandbox.asking import Asking, BrokenKata, Lines
 from grader.sandbox.bench import Bench, Stopped
 from grader.sandbox.launcher import SandboxError
-from grader.sandbox.messages import Ask, Task
-from grader.sandbox.trusted import Trusted
 from grader.watching.events import Event, Graded, NotGraded
 
 MOST = 2  # more would take memory, half a GB each, and cores that compiling uses too
@@ -51,7 +48,6 @@ class Job:
     kata: Kata
     case: Case
     seconds: float | None = None
-    solution: str = ""  # which version of the solution and its key
 
 
 class Lanes:
@@ -73,16 +69,14 @@ class Lanes:
     def grade(self, kata: Kata, cases: Sequence[Case], seconds: float | None) -> int:
         """Begin to grade; returns the run's number, which its events carry."""
         run = next(self._runs)
-        solution = _version(kata)
         for lane, share in self._dealt(cases):
-            lane.begin(run, [Job(run, kata, case, seconds, solution) for case in share])
+            lane.begin(run, [Job(run, kata, case, seconds) for case in share])
         return run
 
     def prepare(self, kata: Kata, cases: Sequence[Case]) -> None:
         """Have ready whatever does not depend on the learner's code, unless a run begins."""
-        solution = _version(kata)
         for lane, share in self._dealt(cases):
-            lane.add([Job(0, kata, case, solution=solution) for case in share])
+            lane.add([Job(0, kata, case) for case in share])
 
     def drop(self) -> None:
         """End the run under way; no event of it comes after those that are out."""
@@ -95,15 +89,6 @@ class Lanes:
         return [(lane, cases[number::count]) for number, lane in enumerate(self._lanes)]
 
 
-def _version(kata: Kata) -> str:
-    """Changes with the solution or its key."""
-    digest = hashlib.sha256()
-    for file in (kata.solution, kata.key_path):
-        with contextlib.suppress(OSError):  # what is missing is told when the case is graded
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
 class _Lane(threading.Thread):
     """Does one job after another on its own bench."""
 
@@ -112,9 +97,8 @@ class _Lane(threading.Thread):
         self._chips = chips
         self._tell = tell
         self._bench = Bench(device)
-        self._trusted = Trusted(self._bench, KEPT)
-        self._grader = Grader(Asking(self._bench, chips, self._trusted))
-        self._versions: dict[str, str] = {}
+        self._lines = Lines(self._bench, KEPT)
+        self._grader = Grader(Asking(self._lines, chips))
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._run = 0  # the one under way; jobs of another are not done
@@ -150,7 +134,7 @@ class _Lane(threading.Thread):
         while job := self._jobs.get():
             if job.run != graded:
                 # A kernel that once hung is tried again when it has been saved again.
-                self._grader = Grader(Asking(self._bench, self._chips, self._trusted))
+                self._grader = Grader(Asking(self._lines, self._chips))
                 graded = job.run
             try:
                 self._do(job)
@@ -158,16 +142,13 @@ class _Lane(threading.Thread):
                 # A thread that ends without a word would leave the learner waiting.
                 self._tell(NotGraded(job.run, traceback.format_exc()))
             if self._jobs.empty():
-                self._rest(job)
+                self._rest()
 
     def _do(self, job: Job) -> None:
         with self._lock:
             if job.run not in (0, self._run):
                 return
             self._bench.go()
-        if self._versions.setdefault(job.kata.id, job.solution) != job.solution:
-            self._versions[job.kata.id] = job.solution
-            self._trusted.forget()
         try:
             if job.run:
                 grade = self._grader.grade(job.kata, job.case, job.seconds)
@@ -183,9 +164,7 @@ class _Lane(threading.Thread):
         except OSError as error:
             self._tell(NotGraded(job.run, str(error)))
 
-    def _rest(self, job: Job) -> None:
-        """Have a worker ready for the next save."""
-        mode = self._bench.device.mode
-        warm = Ask(Task.WARM, str(job.kata.path), job.kata.name, job.case, mode, chips=self._chips)
-        with contextlib.suppress(SandboxError):  # grading will say so
-            self._bench.keep_spare(warm)
+    def _rest(self) -> None:
+        """Have processes ready for the next save."""
+        with contextlib.suppress(SandboxError, Stopped):  # grading will say so
+            self._lines.warm(self._chips)

@@ -26,7 +26,8 @@ from jax.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
 from jax.experimental.pallas.ops.tpu import splash_attention as splash
 from jax.experimental.pallas.ops.tpu.random import philox, threefry
 
-from grader.kernels.lowering import for_chip, kernels_of, lower
+from grader.kernels import TracedLaunch
+from grader.kernels.lowering import for_chip, lower
 from grader.tpu.chips import CHIPS, named
 from grader.tpu.predict import Prediction, predict
 from grader.tpu.roofline import roofline
@@ -250,7 +251,7 @@ def rows(name: str, chip: str) -> Iterator[list[str]]:
     try:
         with for_chip(target.kind, target.cores):
             function, args = LAUNCHES[name]()
-            kernels = kernels_of(function, args, {})
+            kernels = TracedLaunch.of(function, args, {}).kernels(args)
     except Exception as error:
         yield [name, "–", chip, "no", "–", "–", "–", "–", f"tracing: {_first_line(error)}"]
         return

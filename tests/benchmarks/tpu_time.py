@@ -37,7 +37,8 @@ from whole_process import ROOT, solved
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.kernels.lowering import for_chip, kernels_of, lower
+from grader.kernels import TracedLaunch
+from grader.kernels.lowering import for_chip, lower
 from grader.model import Case
 from grader.tools import arrays
 from grader.tools.modules import load_module
@@ -110,7 +111,7 @@ def _case(times: Times, kata: Kata, case: Case, own: ModuleType, par: ModuleType
 
     def lowered() -> None:
         with for_chip(chip.kind, chip.cores):
-            for kernel in kernels_of(launches[0], inputs, keywords):
+            for kernel in TracedLaunch.of(launches[0], inputs, keywords).kernels(inputs):
                 lower(kernel)
 
     def predicted(launch: Callable[..., Any]) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,10 +19,12 @@ from jax.experimental import pallas as pl
 from grader.checks.advice.mosaic import WORKAROUNDS, workaround_for
 from grader.checks.advice.mosaic.vector_ops import FORMULAS
 from grader.checks.lowers import lowering_finding
-from grader.kernels.lowering import for_chip, kernels_of, lower
+from grader.kernels import TracedLaunch
+from grader.kernels.lowering import for_chip, lower
 from grader.model import ArrayType, Check, Operation, Place, Problem, Stage
 from grader.sandbox.problems import caught
 from tests.support import refused
+from tests.support.making import read
 from tests.support.refused import F32, LongFloat, Pair
 
 PAIRS = list(refused.pairs())
@@ -39,14 +42,14 @@ def cpu() -> None:
 
 def lowered(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
     with for_chip(*V5E):
-        kernels = kernels_of(function, args, {})
+        kernels = TracedLaunch.of(function, args, {}).kernels(args)
         assert kernels
         for kernel in kernels:
             lower(kernel)
 
 
 def problem_of(function: Callable[..., Any], args: tuple[Any, ...], file: str) -> Problem:
-    with caught(file, Stage.LOWER) as found:
+    with caught(read(Path(file)), Stage.LOWER) as found:
         lowered(function, args)
     assert found.problem is not None, "Mosaic lowers it"
     return found.problem

@@ -38,7 +38,7 @@ def test_a_kernel_and_layout_around_it() -> None:
 @pytest.mark.parametrize("launch", [add_by_copies, add_in_core_map])
 def test_a_kernel_of_another_kind_counts(launch: Callable[..., Any]) -> None:
     with for_chip("TPU v5 lite", 1):
-        traced = TracedLaunch(launch, [np.ones((32, 128), np.float32)], {}).trace()
+        traced = TracedLaunch.of(launch, [np.ones((32, 128), np.float32)], {}).trace()
     assert check(evidence(attempt(traced=traced), outside=("broadcast_in_dim",))) is None
 
 
@@ -51,7 +51,7 @@ def test_a_kernel_over_a_mesh_may_not_call_the_host() -> None:
         return launched(kernel, x)(x)
 
     with for_chip("TPU v5 lite", 1):
-        traced = TracedLaunch(launch, [np.ones((32, 128), np.float32)], {}).trace()
+        traced = TracedLaunch.of(launch, [np.ones((32, 128), np.float32)], {}).trace()
     assert told(traced).startswith("the kernel calls back to the host\n")
 
 

@@ -14,10 +14,10 @@ import pytest
 from jax.experimental import pallas as pl
 
 from grader.checks.runs import check, exception_advice, first_paragraph
-from grader.kernels import TracedLaunch, running
-from grader.model import Accident, Check, Mode, Observation, Place, Problem, Stage
+from grader.kernels import TracedLaunch
+from grader.model import Accident, Check, Observation, Place, Problem, Source, Stage
 from grader.sandbox.problems import NotGraded, caught
-from tests.support.making import FILE, attempt, evidence
+from tests.support.making import FILE, NOWHERE, attempt, evidence
 
 LINE = Place(12, "o_ref[...] = x_ref + 1")
 PROBLEM = Problem(Stage.TRACE, "ValueError", "no such thing\nat all", LINE)
@@ -100,8 +100,7 @@ def launched(
     kernel: Callable[..., Any], ins: pl.BlockSpec = ROWS, outs: pl.BlockSpec = ROWS
 ) -> Any:
     call = pl.pallas_call(kernel, grid=(4,), in_specs=[ins], out_specs=outs, out_shape=ARRAY)
-    with running(Mode.STRICT, 1):
-        return TracedLaunch(call, [np.ones((32, 128), np.float32)], {}).trace()
+    return TracedLaunch.of(call, [np.ones((32, 128), np.float32)], {}).trace()
 
 
 def adds_to_a_ref(x_ref: Any, o_ref: Any) -> None:
@@ -168,7 +167,7 @@ def takes_three(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
     ],
 )
 def test_advice_fits_what_jax_says(trace: Callable[[], Any], says: str, tmp_path: Path) -> None:
-    with caught(str(tmp_path / "absent.py"), Stage.TRACE) as problem:
+    with caught(NOWHERE, Stage.TRACE) as problem:
         trace()
     assert problem.problem
     said = " ".join(told(Observation(problem=problem.problem)).split())
@@ -218,7 +217,7 @@ def test_advice_on_a_slice_differs_from_that_on_a_branch() -> None:
 )
 def test_advice_where_there_is_no_kernel(plain: Callable[[Any], Any], words: str) -> None:
     """What jit refuses is told without a word of grids and Refs."""
-    with caught(__file__, Stage.TRACE) as found:
+    with caught(Source(__file__, Path(__file__).read_bytes()), Stage.TRACE) as found:
         jax.jit(plain).trace(np.arange(1, 4))
     finding = check(evidence(Observation(problem=found.problem), kernel=False))
     assert finding

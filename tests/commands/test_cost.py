@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.grading import studies
-from grader.sandbox.asking import Asking
+from grader.sandbox.asking import Asking, Lines
 from grader.sandbox.bench import Bench
 from tests.support.repositories import Shop
 from tests.support.trace_events import read
@@ -109,7 +109,7 @@ def test_what_follows_options_has_to_be_a_size(shop: Shop, arguments: tuple[str,
 def test_nothing_is_evaluated_and_large_arrays_stay_where_they_are(
     shared: Shop, bench: Bench
 ) -> None:
-    asking = Asking(bench, ("v5e",))
+    asking = Asking(Lines(bench), ("v5e",))
     small = studies.case_of(shared.double, 0, 0, {"dtype": "float32"})
     large = studies.case_of(shared.double, 0, 0, {"M": "8192", "N": "256", "dtype": "float32"})
     for case, known in ((small, True), (large, False)):

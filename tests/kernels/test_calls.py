@@ -11,8 +11,8 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels import NotLowered
-from grader.kernels.lowering import for_chip, kernels_of, lower
+from grader.kernels import NotLowered, TracedLaunch
+from grader.kernels.lowering import for_chip, lower
 from grader.model import ArrayType, Operand, Role, Touch
 from tests.support import core_map_kernels as launches
 from tests.support.launches import on_v5e, shape
@@ -90,7 +90,7 @@ def test_numbers_that_a_kernel_closes_over_are_scalars() -> None:
 
 def test_a_kernel_on_sparse_cores_is_told_as_unknown() -> None:
     with for_chip("TPU v6 lite", 1):  # a v5e has no SparseCores, as jax says while it traces
-        (kernel,) = kernels_of(launches.copy_on_sparse_cores, [X], {})
+        (kernel,) = TracedLaunch.of(launches.copy_on_sparse_cores, [X], {}).kernels([X])
     assert kernel.call.unknown == "the grader does not know SparseCore kernels"
 
 

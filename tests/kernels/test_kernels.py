@@ -61,8 +61,7 @@ def launch(
 
 
 def traced(function: Function, *args: Any, **kwargs: Any) -> Trace:
-    with running(Mode.STRICT, 1):
-        return TracedLaunch(function, args or (X,), kwargs).trace()
+    return TracedLaunch.of(function, args or (X,), kwargs).trace()
 
 
 def only(trace: Trace) -> KernelCall:
@@ -71,8 +70,7 @@ def only(trace: Trace) -> KernelCall:
 
 
 def run(function: Function, mode: Mode = Mode.STRICT, seed: int = 1, **others: Any) -> Values:
-    with running(mode, seed, **others):
-        return TracedLaunch(function, (X,), {}).run((X,))[0]
+    return TracedLaunch.of(function, (X,), {}).run((X,), mode, seed, **others)[0]
 
 
 # ---- operands ----
@@ -398,10 +396,7 @@ def test_what_is_done_first_inside_run_scoped() -> None:
 
 
 def walked(function: Function, *args: Any, **kwargs: Any) -> Any:
-    with running(Mode.STRICT, 1):
-        held = TracedLaunch(function, args or (X,), kwargs)
-        held.trace()
-        return held.walk()
+    return TracedLaunch.of(function, args or (X,), kwargs).walk(args or (X,))
 
 
 def test_the_walk_is_in_the_order_of_the_steps() -> None:
@@ -506,8 +501,8 @@ def test_a_right_kernel_is_right(mode: Mode, parallel: bool) -> None:
 
 
 def test_run_gives_every_result_on_the_host() -> None:
-    with running(Mode.STRICT, 1):
-        results = TracedLaunch(lambda x: {"b": launch()(x), "a": x[:1]}, (X,), {}).run((X,))
+    held = TracedLaunch.of(lambda x: {"b": launch()(x), "a": x[:1]}, (X,), {})
+    results = held.run((X,), Mode.STRICT, 1)
     assert [type(result) for result in results] == [np.ndarray, np.ndarray]
     assert [result.shape for result in results] == [(1, 128), (32, 128)]
 
@@ -565,14 +560,9 @@ def test_only_callbacks_of_the_interpreter_are_called_without_jax(
 
 def test_the_interpreter_of_gpu_kernels_is_not_imported() -> None:
     """It takes a quarter of a second, in every process; afterwards whoever wants it can have it."""
-    blocked = []
-
-    def looked(x: Any) -> Any:
-        blocked.append(sys.modules[FOR_GPUS])
-        return launch()(x)
-
-    run(looked)
-    assert blocked == [None]
+    with running(Mode.STRICT, 1):
+        assert sys.modules[FOR_GPUS] is None
+        run(launch())
     assert FOR_GPUS not in sys.modules
 
 
@@ -645,7 +635,7 @@ def test_the_mode_ends_with_its_context(mode: Mode) -> None:
     with pytest.raises(ZeroDivisionError), running(mode, 1):
         raise ZeroDivisionError
     with pytest.raises(ValueError, match=r"[Oo]nly interpret mode is supported"):
-        TracedLaunch(launch(), (X,), {}).run((X,))
+        TracedLaunch.of(launch(), (X,), {}).run((X,), Mode.COMPILED)
 
 
 def test_compiled_mode_compiles() -> None:

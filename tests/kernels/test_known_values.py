@@ -14,10 +14,9 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu.megablox.gmm import gmm
 
-from grader.kernels import block_positions, running
+from grader.kernels import TracedLaunch, block_positions
 from grader.kernels.known_values import computed
-from grader.kernels.lowering import Kernel, for_chip, kernels_of
-from grader.model import Mode
+from grader.kernels.lowering import Kernel, for_chip
 from tests.support.launches import copies, on_v5e, shape
 
 Function = Callable[..., Any]
@@ -52,7 +51,7 @@ def gathered(table: Any, x: Any, index_map: Function | None = None) -> Any:
 
 def kernels(function: Function, *args: Any) -> tuple[Kernel, ...]:
     with for_chip("TPU v5 lite", 1):
-        return kernels_of(function, args, {})
+        return TracedLaunch.of(function, args, {}).kernels(args)
 
 
 def tables(function: Function, *args: Any) -> list[list[int] | None]:
@@ -189,8 +188,7 @@ def test_no_kernel_is_run_for_a_value() -> None:
         y, _ = jax.lax.scan(lambda carry, _: (gathered(table, carry), None), x, None, length=2)
         return gathered(y[:4, 0].astype(jnp.int32), x)
 
-    with running(Mode.INTERPRET, 1):
-        assert tables(launch, TABLE, np.zeros((32, 128), np.float32)) == [[3, 1, 0, 2], None]
+    assert tables(launch, TABLE, np.zeros((32, 128), np.float32)) == [[3, 1, 0, 2], None]
 
 
 def test_the_host_does_not_pretend_to_be_a_tpu() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
@@ -41,9 +40,7 @@ def test_a_trace_without_refs_stays_as_it_is() -> None:
 @pytest.mark.parametrize("jitted", [False, True])
 def test_a_core_map_returns_what_it_writes(launch: Callable[..., Any], jitted: bool) -> None:
     with for_chip("TPU v5 lite", 1):
-        trace = TracedLaunch(
-            jax.jit(launch) if jitted else launch, [np.ones(X.shape, X.dtype)], {}
-        ).trace()
+        trace = TracedLaunch.of(jax.jit(launch) if jitted else launch, [X], {}).trace()
     (call,) = trace.calls
     assert trace.from_kernel == (True,)
     assert not {"core_map", "new_ref", "run_state", "get"} & set(trace.outside)
@@ -56,7 +53,7 @@ def test_a_core_map_that_writes_nothing_of_the_result() -> None:
         return x * 2
 
     with for_chip("TPU v5 lite", 1):
-        trace = TracedLaunch(launch, [np.ones(X.shape, X.dtype)], {}).trace()
+        trace = TracedLaunch.of(launch, [X], {}).trace()
     assert trace.from_kernel == (False,)
     assert "mul" in trace.outside
 

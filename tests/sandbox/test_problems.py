@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.model import Place, Problem, Stage
-from grader.sandbox.problems import CALLBACK_LOGGER, caught, complaints, place_at, problem_of
+from grader.model import Place, Problem, Source, Stage
+from grader.sandbox.problems import CALLBACK_LOGGER, caught, complaints, problem_of
+from tests.support.making import NOWHERE, read
 
 FILE = """import helper
 
@@ -111,7 +112,7 @@ class Learner:
 
     def problem(self, name: str, through: str = "", stage: Stage = Stage.TRACE) -> Problem:
         """What calling the function `name` (through the helper's function `through`) raises."""
-        with caught(str(self.path), stage) as result:
+        with caught(read(self.path), stage) as result:
             function = getattr(self.module, name)
             getattr(self.module.helper, through)(function) if through else function()
         assert result.problem
@@ -166,7 +167,7 @@ def test_the_exceptions_own_place_comes_before_the_causes(learner: Learner) -> N
 def test_no_place_where_the_file_has_no_part(tmp_path: Path) -> None:
     file = tmp_path / "exercise.py"
     file.write_text("x = 1\n")
-    with caught(str(file), Stage.RUN) as result:
+    with caught(read(file), Stage.RUN) as result:
         raise ValueError("elsewhere")
     assert result.problem
     assert result.problem.place is None
@@ -175,13 +176,13 @@ def test_no_place_where_the_file_has_no_part(tmp_path: Path) -> None:
 def test_exceptions_that_cause_each_other() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__cause__, other.__cause__ = other, one
-    assert problem_of(one, Path("absent.py"), Stage.RUN).place is None
+    assert problem_of(one, NOWHERE, Stage.RUN).place is None
 
 
 def test_a_syntax_error_has_the_line_that_does_not_parse(tmp_path: Path) -> None:
     file = tmp_path / "exercise.py"
     file.write_text("x = 1\n\n  def (:\n")
-    with caught(str(file), Stage.IMPORT) as result:
+    with caught(read(file), Stage.IMPORT) as result:
         compile(file.read_text(), str(file), "exec")
     assert result.problem
     assert result.problem.kind in ("SyntaxError", "IndentationError")
@@ -191,15 +192,15 @@ def test_a_syntax_error_has_the_line_that_does_not_parse(tmp_path: Path) -> None
 def test_a_syntax_error_of_another_file_has_no_line_here(tmp_path: Path) -> None:
     file = tmp_path / "exercise.py"
     file.write_text("x = 1\ny = 2\nz = 3\n")
-    with caught(str(file), Stage.IMPORT) as result:
+    with caught(read(file), Stage.IMPORT) as result:
         compile("\n\ndef", "other.py", "exec")
     assert result.problem
     assert result.problem.place is None
 
 
 def test_a_line_past_the_end_has_no_text() -> None:
-    assert place_at(2, ["a", " b "]) == Place(2, "b")
-    assert place_at(3, ["a", "b"]) == Place(3, "")
+    assert Source("", b"a\n b ").place(2) == Place(2, "b")
+    assert Source("", b"a\nb").place(3) == Place(3, "")
 
 
 @pytest.mark.parametrize(
@@ -210,21 +211,21 @@ def test_no_way_out_of_a_case(learner: Learner, name: str, kind: str) -> None:
 
 
 def test_skipping_is_caught(tmp_path: Path) -> None:
-    with caught(str(tmp_path / "absent.py"), Stage.TRACE) as result:
+    with caught(NOWHERE, Stage.TRACE) as result:
         pytest.skip("not today")
     assert result.problem
     assert (result.problem.kind, result.problem.message) == ("Skipped", "not today")
 
 
 def test_nothing_raised_is_no_problem(tmp_path: Path) -> None:
-    with caught(str(tmp_path / "absent.py"), Stage.RUN) as result:
+    with caught(NOWHERE, Stage.RUN) as result:
         pass
     assert result.problem is None
 
 
 def test_a_traceback_is_cut_at_its_beginning(tmp_path: Path) -> None:
     error = ValueError("x" * 50_000 + "the end")
-    problem = problem_of(error, tmp_path / "absent.py", Stage.RUN)
+    problem = problem_of(error, NOWHERE, Stage.RUN)
     assert len(problem.traceback) <= 20_000
     assert problem.traceback.rstrip().endswith("the end")
 
@@ -252,7 +253,7 @@ def test_what_a_callback_raised_comes_before_what_jax_makes_of_it(learner: Learn
     """The first of them: later ones are its consequences."""
     log = logging.getLogger(CALLBACK_LOGGER)
     log.propagate = False
-    with caught(str(learner.path), Stage.RUN) as result:
+    with caught(read(learner.path), Stage.RUN) as result:
         for name in ("another", "outside"):
             try:
                 getattr(learner.module, name)()
@@ -267,7 +268,7 @@ def test_what_a_callback_raised_comes_before_what_jax_makes_of_it(learner: Learn
 
 
 def test_a_record_without_an_exception_is_no_problem(tmp_path: Path) -> None:
-    with caught(str(tmp_path / "absent.py"), Stage.RUN) as result:
+    with caught(NOWHERE, Stage.RUN) as result:
         logging.getLogger(CALLBACK_LOGGER).debug("fine")
         raise ValueError("the problem")
     assert result.problem

@@ -13,10 +13,10 @@ from grader.exercise.catalog import Kata
 from grader.grading.grader import Grader
 from grader.model import Device, Mode, State
 from grader.sandbox import devices, launcher
-from grader.sandbox.asking import Asking, BrokenKata
+from grader.sandbox.asking import Asking, BrokenKata, Lines
 from grader.sandbox.bench import Bench, Worker
 from grader.sandbox.launcher import Launcher, SandboxError
-from grader.sandbox.messages import Ask, Task
+from grader.sandbox.messages import Question, Refer
 from tests.support.repositories import Repository
 
 CPU = devices.choose("interpret", devices.Hardware(tpu=False, gpu=False, platforms="cpu"))
@@ -46,7 +46,7 @@ def test_without_forking_the_answers_are_the_same(
     """As on macOS: each worker is a process of its own."""
     monkeypatch.setattr(launcher, "FORKS", False)
     bench = Bench(CPU)
-    grader = Grader(Asking(bench))
+    grader = Grader(Asking(Lines(bench)))
     assert state(grader, solved) is State.PASSED
     repository.solve(solved, "import os\nos._exit(3)")
     assert state(grader, solved) is State.FAILED
@@ -58,7 +58,7 @@ def test_without_forking_the_answers_are_the_same(
 def test_a_changed_file_gets_a_fresh_process(
     bench: Bench, solved: Kata, repository: Repository
 ) -> None:
-    grader = Grader(Asking(bench))
+    grader = Grader(Asking(Lines(bench)))
     assert state(grader, solved) is State.PASSED
     repository.solve(solved, "o_ref[...] = x_ref[...] * 3")  # as long, and in the same second
     assert state(grader, solved) is State.FAILED
@@ -68,7 +68,7 @@ def test_a_changed_file_gets_a_fresh_process(
 def test_a_case_that_was_prepared_and_never_graded_is_passed_over(
     bench: Bench, solved: Kata
 ) -> None:
-    grader = Grader(Asking(bench))
+    grader = Grader(Asking(Lines(bench)))
     first, second, third = draw(solved.id, solved.key, 1)
     grader.prepare(solved, first)
     grader.prepare(solved, second)
@@ -83,7 +83,7 @@ def test_large_inputs_in_both_directions_do_not_wait_for_each_other(
     key = repository.KEY.replace("N = [128, 256]", "N = [32768, 65536]")
     large = repository.add("large", key=key)
     repository.solve(large)
-    grader = Grader(Asking(bench))
+    grader = Grader(Asking(Lines(bench)))
     cases = draw(large.id, large.key, 1)
     for case, following in zip(cases, [*cases[1:], cases[-1]], strict=True):
         grader.prepare(large, case)
@@ -94,16 +94,16 @@ def test_large_inputs_in_both_directions_do_not_wait_for_each_other(
 def test_a_reference_is_computed_once(
     bench: Bench, solved: Kata, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Ask] = []
+    asked: list[Question] = []
     ask = Worker.ask
     monkeypatch.setattr(Worker, "ask", lambda w, a: (asked.append(a), ask(w, a))[1])
-    grader = Grader(Asking(bench))
+    grader = Grader(Asking(Lines(bench)))
     first, second, _ = draw(solved.id, solved.key, 1)
     for case in (first, second):
         grader.prepare(solved, first)
         grader.prepare(solved, second)
         grader.grade(solved, case, 60)
-    references = [a.case for a in asked if a.task is Task.REFERENCE]
+    references = [a.case for a in asked if isinstance(a, Refer)]
     assert references.count(second) == 1
 
 
@@ -118,13 +118,13 @@ if not been.exists():
     ctypes.string_at(0)
 o_ref[...] = x_ref[...] * 2"""
     repository.solve(solved, once)
-    assert state(Grader(Asking(bench)), solved) is State.PASSED
+    assert state(Grader(Asking(Lines(bench))), solved) is State.PASSED
 
 
 def test_a_solution_that_dies_is_told_apart(bench: Bench, solved: Kata) -> None:
     solved.solution.write_text("import os\nos._exit(0)\n")
     with pytest.raises(BrokenKata, match="exit code 0"):
-        state(Grader(Asking(bench)), solved)
+        state(Grader(Asking(Lines(bench))), solved)
 
 
 def test_a_jax_that_cannot_be_imported_is_named(solved: Kata, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_jax_that_cannot_be_imported_is_named(solved: Kata, tmp_path: Path) ->
     (broken / "jax.py").write_text("raise ImportError('jaxlib is broken here')")
     bench = Bench(CPU, Launcher(CPU, {**os.environ, "PYTHONPATH": str(broken)}))
     with pytest.raises(SandboxError, match="jaxlib is broken here"):
-        state(Grader(Asking(bench)), solved)
+        state(Grader(Asking(Lines(bench))), solved)
     bench.close()
 
 
@@ -141,7 +141,7 @@ def test_another_backend_than_the_one_announced_is_an_error(solved: Kata) -> Non
     gpu = Device("gpu", Mode.INTERPRET, "it was said")
     bench = Bench(gpu, Launcher(gpu, {**os.environ, "JAX_PLATFORMS": "cpu"}))
     with pytest.raises(SandboxError, match="asked jax for the gpu, got the cpu"):
-        state(Grader(Asking(bench)), solved)
+        state(Grader(Asking(Lines(bench))), solved)
     bench.close()
 
 
@@ -149,6 +149,6 @@ def test_closing_twice_or_unused_does_no_harm(solved: Kata) -> None:
     unused = Bench(CPU)
     unused.close()
     used = Bench(CPU)
-    state(Grader(Asking(used)), solved)
+    state(Grader(Asking(Lines(used))), solved)
     used.close()
     used.close()

@@ -12,7 +12,7 @@ import numpy as np
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.kernels import TracedLaunch, running
+from grader.kernels import TracedLaunch
 from grader.model import Mode
 from grader.tools.modules import load_module
 from tests.support.independent import INDEPENDENT
@@ -27,9 +27,8 @@ def error_of(exercise: Kata, dtype: str) -> float:
     solution = load_module(exercise.solution)
     reference = specs.reference(solution, exercise.name, case, evaluated=False)
     inputs = [specs.argument(array) for array in reference.inputs]
-    with running(Mode.STRICT, case.seed):
-        launch = TracedLaunch(getattr(solution, exercise.name), inputs, reference.keywords)
-        results = launch.run(inputs)
+    launch = TracedLaunch.of(getattr(solution, exercise.name), inputs, reference.keywords)
+    results = launch.run(inputs, Mode.STRICT, case.seed)
     compare = INDEPENDENT[exercise.name]
     names = inspect.signature(compare).parameters
     sizes = {name: size for name, size in case.sizes.items() if name in names}

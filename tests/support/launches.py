@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from grader.kernels.lowering import Kernel, for_chip, kernels_of
+from grader.kernels import TracedLaunch
+from grader.kernels.lowering import Kernel, for_chip
 from grader.tpu.traffic import Traffic, traffic
 
 Function = Callable[..., Any]
@@ -24,7 +25,7 @@ def shape(dtype: str, *sizes: int) -> jax.ShapeDtypeStruct:
 def on_v5e(function: Function, *args: Any) -> Kernel:
     """The only kernel of a launch, traced for a TPU v5e."""
     with for_chip("TPU v5 lite", 1):
-        (kernel,) = kernels_of(function, args, {})
+        (kernel,) = TracedLaunch.of(function, args, {}).kernels(args)
     return kernel
 
 

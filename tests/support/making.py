@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from grader.model import (
     Operand,
     Reference,
     Role,
+    Source,
     Touch,
     Trace,
 )
@@ -136,3 +138,12 @@ def evidence(
         slack=slack,
         on_chips=lambda: arrived,
     )
+
+
+#: A file that no line of anybody's is in.
+NOWHERE = Source("absent.py", b"")
+
+
+def read(file: Path) -> Source:
+    """A file as it is now."""
+    return Source(str(file), file.read_bytes())

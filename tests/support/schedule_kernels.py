@@ -19,7 +19,8 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels.lowering import Kernel, for_chip, kernels_of
+from grader.kernels import TracedLaunch
+from grader.kernels.lowering import Kernel, for_chip
 from grader.tpu import compiler
 from grader.tpu.chips import named
 from grader.tpu.schedule import words
@@ -246,7 +247,7 @@ def compiled(name: str, chip_name: str) -> dict[str, Any]:
     launch, args, truth = KERNELS[name]()
     chip = named(chip_name)
     with for_chip(chip.kind, chip.cores):
-        (kernel,) = kernels_of(launch, args, {})
+        (kernel,) = TracedLaunch.of(launch, args, {}).kernels(args)
         build = compiler.build(kernel, chip)
     assert build.bundles, build
     return {

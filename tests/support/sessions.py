@@ -28,7 +28,7 @@ _PLUGIN = ("-p", "grader.plugin")
 
 
 class LentBench(Bench):
-    """A bench that sessions use one after another: each finds it without a worker."""
+    """A bench that sessions use one after another: each finds it as a new one, though warm."""
 
     def opened(self, device: Device) -> Bench:
         """What a session gets that would open a bench for this device, which is the CPU."""
@@ -37,8 +37,8 @@ class LentBench(Bench):
         return self
 
     def close(self) -> None:
-        """End a session's workers."""
-        self.clear()
+        """End what has imported a file of the session's, and what still owes it an answer."""
+        self.forget()
 
     def give_back(self) -> None:
         """End the zygote, too."""

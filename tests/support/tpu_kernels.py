@@ -438,7 +438,7 @@ def launches() -> dict[str, Callable[[], Launch]]:
 
 
 def main(file: str, chip: str, *names: str) -> None:
-    from grader.kernels.lowering import for_chip, kernels_of
+    from grader.kernels import TracedLaunch, for_chip
     from grader.tpu import chips, compiler
 
     target, table = chips.named(chip), launches()
@@ -446,7 +446,7 @@ def main(file: str, chip: str, *names: str) -> None:
     for name in names or table:
         function, args = table[name]()
         with for_chip(target.kind, target.cores):
-            (kernel,) = kernels_of(function, args, {})
+            (kernel,) = TracedLaunch.of(function, args, {}).kernels(args)
         build = compiler.build(kernel, target)
         assert build == compiler.build(kernel, target), f"{name}: another build the second time"
         built.append(Built(name, kernel.call, build))

@@ -242,14 +242,14 @@ def test_what_jax_does_not_lower(built: dict[str, Built]) -> None:
 
 BUILD = """
 from tests.support.tpu_kernels import launches
-from grader.kernels.lowering import for_chip, kernels_of
+from grader.kernels import TracedLaunch, for_chip
 from grader.tpu import chips, compiler, libtpu
 
 def build(name, chip="v5e"):
     target = chips.named(chip)
     function, args = launches()[name]()
     with for_chip(target.kind, target.cores):
-        (kernel,) = kernels_of(function, args, {})
+        (kernel,) = TracedLaunch.of(function, args, {}).kernels(args)
     return compiler.build(kernel, target)
 """
 

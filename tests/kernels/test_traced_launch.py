@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
-from jax.extend import core
 
-from grader.kernels import running
-from grader.kernels.interpreted import interpreted
-from grader.kernels.lowering import for_chip
+from grader.kernels import TracedLaunch, for_chip
 from grader.model import Mode
 from tests.support import core_map_kernels as launches
 
@@ -31,12 +28,11 @@ def cpu() -> None:
 
 
 def run(function: Callable[..., Any], *args: Any, mode: Mode = Mode.STRICT) -> Values:
-    """Traced outside of any interpreter, then run in one."""
+    """Traced outside of any interpreter, carried, and run in one."""
     with for_chip("TPU v5 lite", 1):
-        closed = jax.jit(function).trace(*args).jaxpr
-        with running(mode, 1) as interpret:
-            (out,) = jax.jit(core.jaxpr_as_fun(interpreted(closed, interpret)))(*args)
-            return np.asarray(out)
+        launch = TracedLaunch.carried(TracedLaunch.of(function, args, {}).dumped())
+        (out,) = launch.run(args, mode, 1)
+        return out
 
 
 @pytest.mark.parametrize(
@@ -113,15 +109,3 @@ def test_what_the_launch_says_of_the_mode_is_overruled() -> None:
     with pytest.raises(Exception, match=r"[Oo]ut.of.bounds"):
         run(launch, X)
     assert run(launch, X, mode=Mode.INTERPRET).shape == X.shape
-
-
-def test_nothing_else_changes() -> None:
-    with for_chip("TPU v5 lite", 1):
-        closed = jax.jit(lambda x: jnp.sort(doubled(jnp.sin(x)))).trace(X).jaxpr
-        again = interpreted(closed, False)
-    assert str(again) == str(closed)
-    lines = [
-        [str(eqn.source_info.traceback.frames[0]) for eqn in one.jaxpr.eqns]
-        for one in (closed, again)
-    ]
-    assert lines[0] == lines[1]

@@ -1,0 +1,128 @@
+"""The forms of numbers, arrays and their types."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+
+from grader.kernels.carrier.errors import NotCarried
+from grader.kernels.carrier.forms import Form
+from grader.kernels.carrier.limits import MOST_ARRAY_BYTES, MOST_RANK
+from grader.kernels.jaxprs import UnsupportedJax
+
+try:
+    from jax._src import core
+    from jax._src.array import ArrayImpl
+    from jax._src.literals import TypedFloat, TypedInt, TypedNdArray
+    from jax._src.random import prng
+except ImportError:
+    raise UnsupportedJax("jax._src.literals, or jax._src.random.prng") from None
+
+
+def forms() -> Iterator[Form]:
+    """The forms of numbers, arrays and dtypes. Those of NumPy stand for their subclasses too."""
+    yield Form("TypedInt", TypedInt, lambda one: (int(one), one.dtype), TypedInt)
+    yield Form("TypedFloat", TypedFloat, lambda one: (float(one), one.dtype), TypedFloat)
+    yield Form("TypedNdArray", TypedNdArray, _typed_parts, _typed)
+    yield Form("array", np.ndarray, array_parts, array)
+    yield Form("device array", ArrayImpl, _device_parts, _from_device)
+    yield Form("key array", prng.PRNGKeyArray, _key_parts, _keys)
+    yield Form("number", np.generic, array_parts, lambda *parts: array(*parts)[()])
+    yield Form("dtype", np.dtype, _dtype_name, lambda name: _dtypes()[name])
+    yield Form("key kind", prng.PRNGImpl, lambda one: (_key_kind(one),), _kind)
+    yield Form("key dtype", prng.KeyTy, lambda one: (_key_kind(one._impl),), _key_type)
+
+
+@functools.cache
+def _dtypes() -> Mapping[str, np.dtype]:
+    names = ["bool", "float16", "float32", "float64", "complex64", "complex128"]
+    names += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    more = [getattr(ml_dtypes, name) for name in dir(ml_dtypes)]
+    own = [np.dtype(one) for one in more if isinstance(one, type) and issubclass(one, np.generic)]
+    tokens = [np.dtype([("float0", np.void, 0)])]
+    return {dtype.name: dtype for dtype in [*map(np.dtype, names), *own, *tokens]}
+
+
+def _dtype_name(dtype: np.dtype) -> tuple[str]:
+    if _dtypes().get(dtype.name) != dtype:
+        raise NotCarried(f"numbers of the type {dtype}")
+    return (dtype.name,)
+
+
+def array_parts(value: Any) -> tuple[Any, ...]:
+    """An array as dtype, shape and bytes. Raises NotCarried for a large one."""
+    held = np.asarray(value)
+    if held.nbytes > MOST_ARRAY_BYTES:
+        size = f"{held.dtype.name}[{','.join(map(str, held.shape))}]"
+        raise NotCarried(f"a constant {size} of {held.nbytes >> 20} MiB")
+    if held.dtype == object:
+        raise NotCarried("an array of objects")
+    return held.dtype, held.shape, held.tobytes()
+
+
+def array(dtype: np.dtype, shape: tuple[int, ...], data: bytes) -> np.ndarray:
+    """An array of its parts. Raises ValueError where they do not fit together."""
+    if not isinstance(dtype, np.dtype) or dtype.hasobject or not isinstance(data, bytes):
+        raise TypeError("an array is bytes of a number type")
+    if len(shape) > MOST_RANK or len(data) > MOST_ARRAY_BYTES or min(shape, default=0) < 0:
+        raise ValueError(f"an array of the shape {shape}")
+    if math.prod(shape) * dtype.itemsize != len(data):
+        raise ValueError(f"{len(data)} bytes for an array of the shape {shape}")
+    return np.frombuffer(data, dtype).reshape(shape).copy()
+
+
+def objects(members: Sequence[object], shape: tuple[int, ...]) -> np.ndarray:
+    """An array that holds Python's objects."""
+    made = np.empty(len(members), object)
+    made[:] = members
+    return made.reshape(shape)
+
+
+def _typed_parts(value: Any) -> tuple[Any, ...]:
+    return *array_parts(value), value.aval
+
+
+def _typed(dtype: np.dtype, shape: tuple[int, ...], data: bytes, aval: Any) -> Any:
+    if not isinstance(aval, core.ShapedArray) or (aval.shape, aval.dtype) != (shape, dtype):
+        raise TypeError("an array's type is another")
+    return TypedNdArray(array(dtype, shape, data), aval)
+
+
+def _device_parts(value: Any) -> tuple[Any, ...]:
+    return *array_parts(value), bool(value.weak_type)
+
+
+def _from_device(dtype: np.dtype, shape: tuple[int, ...], data: bytes, weak: bool) -> Any:
+    """An array on the host, which JAX takes for one with the same type."""
+    aval = core.ShapedArray(shape, dtype, weak_type=bool(weak))
+    return TypedNdArray(array(dtype, shape, data), aval)
+
+
+def _key_kind(implementation: Any) -> str:
+    if prng.prngs.get(implementation.name) is not implementation:
+        raise NotCarried(f"random keys of the kind {implementation.name}")
+    return implementation.name
+
+
+def _kind(name: str) -> Any:
+    return prng.prngs[name]
+
+
+def _key_type(name: str) -> Any:
+    return prng.KeyTy(_kind(name))
+
+
+def _key_parts(keys: Any) -> tuple[Any, ...]:
+    return _key_kind(keys._impl), np.asarray(jax.random.key_data(keys))
+
+
+def _keys(name: str, data: Any) -> Any:
+    if not isinstance(data, np.ndarray):
+        raise TypeError("random keys are made of an array")
+    return jax.random.wrap_key_data(data, impl=_kind(name).name)

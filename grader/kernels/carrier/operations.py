@@ -1,0 +1,39 @@
+"""JAX's own primitives, by the module and the name that they have there."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Mapping
+
+# All that a launch for a TPU may hold has to be imported before it is looked up.
+import jax.experimental.pallas.tpu
+import jax.experimental.shard_map  # noqa: F401
+from jax.extend import core
+
+Home = tuple[str, str]
+
+
+@functools.cache
+def _homes() -> Mapping[core.Primitive, Home]:
+    homes: dict[core.Primitive, Home] = {}
+    for module in sorted(name for name in sys.modules if name.startswith("jax._src.")):
+        for name, value in list(vars(sys.modules[module]).items()):
+            if isinstance(value, core.Primitive):
+                homes.setdefault(value, (module, name))
+    return homes
+
+
+@functools.cache
+def _by_home() -> Mapping[Home, core.Primitive]:
+    return {home: primitive for primitive, home in _homes().items()}
+
+
+def home_of(primitive: core.Primitive) -> Home | None:
+    """In which of JAX's modules a primitive is, and by which name; None where it isn't JAX's."""
+    return _homes().get(primitive)
+
+
+def primitive_at(module: str, name: str) -> core.Primitive:
+    """The primitive of this name in this module of JAX's. Raises KeyError."""
+    return _by_home()[module, name]

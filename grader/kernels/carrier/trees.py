@@ -1,0 +1,127 @@
+"""The forms of tree definitions, and of JAX's operations that are objects with attributes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from grader.kernels.carrier import forms as table
+from grader.kernels.carrier.errors import NotCarried
+from grader.kernels.carrier.forms import Form, found, named
+from grader.kernels.jaxprs import UnsupportedJax
+
+try:
+    from jax._src import tree_util
+    from jax._src.lib import pytree
+except ImportError:
+    raise UnsupportedJax("jax._src.hijax, or jax._src.tree_util") from None
+
+_REGISTRIES = ("default_registry", "tracing_registry", "dispatch_registry", "none_leaf_registry")
+_BUILTIN = {"tuple": tuple, "list": list, "dict": dict, "None": type(None)}
+
+
+def forms() -> Iterator[Form]:
+    """The forms of tree definitions and of hijax operations."""
+    yield Form("tree", pytree.PyTreeDef, _tree_parts, _tree)
+    for base in found("jax._src.hijax", "HiPrim VJPHiPrimitive"):
+        yield Form(named(base), base, _operation_parts, _operation)
+        break
+    yield from _flat_trees()
+
+
+def _flat_trees() -> Iterator[Form]:
+    """How jax 0.12 keeps nested arguments."""
+    table = {
+        "FTDict": ("keys", "_vals"),
+        "FTPyTree": ("xs", "tree"),
+        "FTSingleton": ("val",),
+        "FTStatic": ("val",),
+        "FTFiltered": ("val",),
+    }
+    for name, names in table.items():
+        yield from (_by_position(kind, names) for kind in found("jax._src.flattree", name))
+    for kind in found("jax._src.flattree", "FTTuple"):
+        yield Form(named(kind), kind, lambda one: one.elts, kind)
+    for kind in found("jax._src.util", "Either"):
+        yield _by_position(kind, ("is_right", "val"))
+
+
+def _by_position(kind: Any, names: tuple[str, ...]) -> Form:
+    return Form(named(kind), kind, lambda one: [getattr(one, name) for name in names], kind)
+
+
+def _tree_parts(tree: Any) -> tuple[Any, ...]:
+    registry, data = _registry(tree), tree.node_data()
+    if data is None:
+        return registry, None, None
+    kind, more = data
+    return registry, _node_name(kind), more, *tree.children()
+
+
+def _registry(tree: Any) -> str:
+    for name in _REGISTRIES:
+        try:
+            pytree.treedef_tuple(getattr(tree_util, name), [tree])
+        except (ValueError, RuntimeError):
+            continue
+        return name
+    raise NotCarried("a tree of an unknown registry")
+
+
+def _node_name(kind: type) -> str:
+    for name, builtin in _BUILTIN.items():
+        if kind is builtin:
+            return name
+    if (form := table.by_class().get(kind)) is None:
+        raise NotCarried(f"a tree with nodes of the class {kind.__qualname__}")
+    return form.name
+
+
+def _tree(registry: str, name: str | None, more: Any, *children: Any) -> Any:
+    if registry not in _REGISTRIES:
+        raise ValueError(f"trees have no registry {registry!r}")
+    if not all(isinstance(child, pytree.PyTreeDef) for child in children):
+        raise TypeError("a tree is made of trees")
+    data = None if name is None else (_node_kind(name), more)
+    if children and (data is None or name == "None"):
+        raise ValueError("a leaf has no children")
+    if name in ("tuple", "list", "None") and more is not None:
+        raise ValueError("a tuple is no more than its members")
+    if name == "dict" and not (isinstance(more, list) and len(more) == len(children)):
+        raise ValueError("a dict has as many keys as values")
+    made = pytree.PyTreeDef.from_node_data_and_children
+    return made(getattr(tree_util, registry), data, list(children))
+
+
+def _node_kind(name: str) -> type:
+    return _BUILTIN[name] if name in _BUILTIN else table.by_name()[name].kind
+
+
+@functools.cache
+def _operations() -> Mapping[tuple[str, str], type]:
+    """JAX's own hijax operations, by module and class."""
+    operations = {}
+    open_ends = list(found("jax._src.hijax", "HiPrim VJPHiPrimitive"))
+    while open_ends:
+        for kind in open_ends.pop().__subclasses__():
+            open_ends.append(kind)
+            if kind.__module__.startswith("jax._src.") and "<" not in kind.__qualname__:
+                operations[kind.__module__, kind.__qualname__] = kind
+    return operations
+
+
+def _operation_parts(operation: Any) -> tuple[Any, ...]:
+    kind = type(operation)
+    if _operations().get((kind.__module__, kind.__qualname__)) is not kind:
+        raise NotCarried(f"the operation {kind.__qualname__}, which is not one of JAX's own")
+    return kind.__module__, kind.__qualname__, dict(vars(operation))
+
+
+def _operation(module: str, name: str, attributes: dict[str, Any]) -> Any:
+    kind = _operations()[module, name]
+    if any(callable(getattr(kind, key, None)) for key in attributes):
+        raise ValueError(f"an operation {name} with a function of its own")
+    made = object.__new__(kind)
+    vars(made).update(attributes)
+    return made

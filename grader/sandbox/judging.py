@@ -1,0 +1,132 @@
+"""From a trace to what is known of it: read, run, lowered, compiled, followed.
+
+The processes that do this have never imported a learner's file. What is run is what is compiled:
+both are the one trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+
+from grader.exercise.specs import argument
+from grader.kernels import TracedLaunch, for_chip
+from grader.model import Mode, Problem, Source, Stage
+from grader.sandbox import problems, warming
+from grader.sandbox.messages import (
+    Answer,
+    Follow,
+    LookCloser,
+    Looked,
+    Predict,
+    Question,
+    Ran,
+    Run,
+    Warm,
+    Warmed,
+)
+from grader.sandbox.printing import Printed
+from grader.tools import arrays
+from grader.tpu import OnChip
+from grader.tpu.chips import named
+from grader.tpu.motion import Followed, motions_of
+from grader.tpu.predict import predictions_of
+
+
+class Judge:
+    """Answers questions about traces, each by itself."""
+
+    def __init__(self, printed: Printed) -> None:
+        self._printed = printed
+
+    def answer(self, question: Question) -> Answer:
+        try:
+            return self._answer(question)
+        finally:
+            self._printed.take()
+
+    def _answer(self, question: Question) -> Answer:
+        match question:
+            case Run():
+                ran = _ran(question)
+                printed, complaints = problems.complaints(self._printed.take())
+                return dataclasses.replace(ran, printed=printed, complaints=complaints)
+            case LookCloser():
+                return _looked(question)
+            case Predict():
+                return _predicted(question)
+            case Follow():
+                return _followed(question)
+            case Warm():
+                return _warm(question)
+        raise TypeError(f"a worker that judges was asked {type(question).__name__}")
+
+
+Asked = Run | LookCloser | Predict | Follow
+
+
+@contextlib.contextmanager
+def _surroundings(question: Asked) -> Iterator[None]:
+    """The chip for which the launch was traced, unless it is run on one that is there."""
+    if isinstance(question, Run | LookCloser) and question.mode is Mode.COMPILED:
+        yield
+        return
+    chip = named(question.chip)
+    with for_chip(chip.kind, chip.cores):
+        yield
+
+
+def _ran(question: Run) -> Ran:
+    values = list(map(arrays.to_numpy, question.inputs))
+    with _surroundings(question):
+        with problems.caught(question.source, Stage.TRACE) as caught:
+            launch = TracedLaunch.carried(question.trace)
+            trace = launch.trace()
+        if caught.problem:
+            return Ran(caught.problem)
+        with problems.caught(question.source, Stage.RUN) as caught:
+            results = launch.run(values, question.mode, question.seed)
+            return Ran(None, trace, tuple(map(arrays.from_numpy, results)))
+        return Ran(caught.problem, trace)
+
+
+def _looked(question: LookCloser) -> Looked:
+    """What can't be had stays empty."""
+    values = list(map(arrays.to_numpy, question.inputs))
+    walk, with_zeros = None, ()
+    with _surroundings(question):
+        launch = TracedLaunch.carried(question.trace)
+        with problems.caught(question.source, Stage.RUN):
+            walk = launch.walk(values)
+        if question.with_zeros:
+            with problems.caught(question.source, Stage.RUN):
+                results = launch.run(values, question.mode, question.seed, unwritten="zero")
+                with_zeros = tuple(map(arrays.from_numpy, results))
+    return Looked(walk, with_zeros)
+
+
+def _predicted(question: Predict) -> OnChip:
+    """The way to a TPU, as far as it leads."""
+    values = list(map(argument, question.inputs))
+    with problems.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
+        launch = TracedLaunch.carried(question.trace)
+        return OnChip(None, predictions_of(launch, values, question.chip, question.events))
+    return OnChip(caught.problem)
+
+
+def _followed(question: Follow) -> Followed:
+    """Where the blocks lie, step by step."""
+    values = list(map(argument, question.inputs))
+    with problems.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
+        launch = TracedLaunch.carried(question.trace)
+        return Followed(None, motions_of(launch, values, question.chip))
+    return Followed(caught.problem)
+
+
+def _warm(question: Warm) -> Warmed | Problem:
+    with problems.caught(Source("", b""), Stage.RUN) as caught:
+        if question.mode:
+            warming.run(question.mode)
+        warming.compile_for(question.chips)
+    return caught.problem or Warmed()

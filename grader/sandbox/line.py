@@ -1,0 +1,93 @@
+"""Questions to the worker at one post: asked ahead, answered in whatever order they are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from grader.model import Accident
+from grader.sandbox.bench import Stopped, Worker
+from grader.sandbox.messages import Answer, Question, Warm
+
+#: For what is asked of a solution.
+SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    question: Question
+    seconds: float | None
+    wanted: bool = True
+
+
+class Line:
+    """Has a worker begin ahead of time, and keeps what it answers until that is taken.
+
+    `worker` gives the process that is there now, or raises Stopped. Where it dies over a question,
+    the others go to its successor. `kept` is how many of the latest answers stay for whoever asks
+    the same again.
+    """
+
+    def __init__(self, worker: Callable[[], Worker], kept: int = 0) -> None:
+        self._worker = worker
+        self._kept = kept
+        self._asking: Worker | None = None  # of whom the pending questions were asked
+        self._pending: list[_Pending] = []
+        self._answered: list[tuple[Question, Answer | Accident]] = []
+
+    def ask(self, question: Question, seconds: float | None = SECONDS) -> None:
+        """Have the worker begin, unless it was asked the same before.
+
+        It has so many seconds (None: any number) from when it is waited for.
+        """
+        asked = (pending.question for pending in self._pending)
+        if question in asked or self._place(question) is not None:
+            return
+        self._ask_again_if_new()
+        self._send(_Pending(question, seconds))
+
+    def answer(self, question: Question, seconds: float | None = SECONDS) -> Answer | Accident:
+        """Ask, and wait for the answer. A case may be prepared and never graded: -x, for one."""
+        self.ask(question, seconds)
+        while (place := self._place(question)) is None:
+            self._receive()
+        asked, answer = self._answered.pop(place)
+        if self._kept and not isinstance(answer, Accident):
+            self._answered = [*self._answered, (asked, answer)][-self._kept :]
+        return answer
+
+    def warm(self, question: Warm) -> None:
+        """Have a process begin with this that has not been asked anything; nobody asks for more."""
+        if self._worker() is not self._asking:
+            self._ask_again_if_new()
+            self._send(_Pending(question, SECONDS, wanted=False))
+
+    def _place(self, question: Question) -> int | None:
+        places = (n for n, (asked, _) in enumerate(self._answered) if asked == question)
+        return next(places, None)
+
+    def _send(self, pending: _Pending) -> None:
+        self._pending.append(pending)
+        assert self._asking is not None
+        self._asking.ask(pending.question)
+
+    def _ask_again_if_new(self) -> None:
+        try:
+            worker = self._worker()
+        except Stopped:
+            self._pending.clear()
+            raise
+        if worker is self._asking:
+            return
+        self._asking = worker
+        for pending in self._pending:
+            worker.ask(pending.question)
+
+    def _receive(self) -> None:
+        """Take the answer to the question that was asked first."""
+        self._ask_again_if_new()
+        assert self._asking is not None
+        first = self._pending.pop(0)
+        answer = self._asking.answer(first.seconds)
+        if first.wanted:
+            self._answered.append((first.question, answer))

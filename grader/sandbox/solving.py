@@ -1,0 +1,81 @@
+"""What the trusted worker knows of a solution: inputs, what must come back, its launch's trace."""
+
+from __future__ import annotations
+
+import contextlib
+
+from grader.exercise import specs
+from grader.model import Stage
+from grader.sandbox import problems
+from grader.sandbox.messages import (
+    Answer,
+    EstimateXla,
+    NoEstimate,
+    Question,
+    Refer,
+    Shares,
+    TakeShares,
+    Traced,
+    TraceLaunch,
+)
+from grader.sandbox.printing import Printed
+from grader.sandbox.tracing import graded, loaded, traced
+from grader.tools.arrays import to_numpy
+from grader.tpu.chips import named
+from grader.tpu.compiler import CompilerUnavailable, xla_cycles
+
+
+class Solver:
+    """Imports a solution for each question: these are few, and imports cheap."""
+
+    def __init__(self, printed: Printed) -> None:
+        self._printed = printed
+
+    def answer(self, question: Question) -> Answer:
+        try:
+            return self._answer(question)
+        finally:
+            self._printed.take()
+
+    def _answer(self, question: Question) -> Answer:
+        match question:
+            case Refer():
+                return _reference(question)
+            case TraceLaunch():
+                return _trace(question)
+            case TakeShares():
+                return _shares(question)
+            case EstimateXla():
+                return _estimate(question)
+        raise TypeError(f"a worker that solves was asked {type(question).__name__}")
+
+
+def _reference(question: Refer) -> Answer:
+    with problems.caught(question.source, Stage.IMPORT) as caught:
+        solution = loaded(question.source)
+        return specs.reference(solution, question.name, question.case, question.evaluated)
+    return caught.problem or NoEstimate()
+
+
+def _trace(question: TraceLaunch) -> Traced:
+    with problems.caught(question.source, Stage.TRACE) as caught:
+        return Traced(trace=traced(graded(loaded(question.source), question.name), question))
+    return Traced(caught.problem)
+
+
+def _shares(question: TakeShares) -> Shares:
+    with problems.caught(question.source, Stage.RUN):
+        spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)
+        inputs = [to_numpy(array) for array in question.inputs]
+        return Shares(specs.shares(spec, inputs, keywords, question.calls))
+    return Shares()
+
+
+def _estimate(question: EstimateXla) -> Answer:
+    """XLA's estimate for the spec; none where its compiler can't be had."""
+    values = list(map(specs.argument, question.inputs))
+    with problems.caught(question.source, Stage.IMPORT) as caught:
+        spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)
+        with contextlib.suppress(CompilerUnavailable):
+            return xla_cycles(spec, values, named(question.chip), **keywords)
+    return caught.problem or NoEstimate()

@@ -1,0 +1,124 @@
+"""From a Python file to the trace of its launch: what the attempting worker does, and no more.
+
+It imports the learner's file. It knows shapes and dtypes, never what the inputs hold nor what must
+come back, and what it hands over is a trace as inert bytes: who reads them asks them everything
+else. So nothing that the file does to this process can have a say in its grade.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import jax
+from beartype import beartype
+from jaxtyping import TypeCheckError, jaxtyped
+
+from grader.kernels import TracedLaunch, for_chip
+from grader.model import Source, Stage
+from grader.sandbox import debuggers, problems, warming
+from grader.sandbox.messages import Answer, Question, Traced, TraceLaunch, Warm, Warmed
+from grader.sandbox.printing import Printed
+from grader.tools.arrays import dtype_of
+from grader.tools.modules import load_source
+from grader.tpu.chips import named
+
+
+class _Case:
+    """What a kata's visible test receives: it hands over the launch function, no more."""
+
+    def __init__(self) -> None:
+        self.launch: Callable[..., Any] | None = None
+
+    def grade(self, launch: Callable[..., Any]) -> None:
+        """Grade a launch function: `hidden_case.grade(constant_add)`."""
+        self.launch = launch
+
+
+class Tracer:
+    """Traces the launch of one file, which it imports once."""
+
+    def __init__(self, printed: Printed) -> None:
+        self._printed = printed
+        self._module: ModuleType | None = None
+        debuggers.refuse()
+
+    def answer(self, question: Question) -> Answer:
+        match question:
+            case TraceLaunch():
+                traced = self._traced(question)
+                return dataclasses.replace(traced, printed=self._printed.take())
+            case Warm():
+                warming.trace()
+                return Warmed()
+        raise TypeError(f"a worker that traces was asked {type(question).__name__}")
+
+    def _traced(self, question: TraceLaunch) -> Traced:
+        with problems.caught(question.source, Stage.IMPORT) as caught:
+            self._module = self._module or loaded(question.source)
+            function = graded(self._module, question.name)
+        if caught.problem or self._module is None:
+            return Traced(caught.problem)
+        broken, trace = "", b""
+        with (
+            problems.caught(question.source, Stage.TRACE) as caught,
+            _without_spec(self._module, question.name),
+        ):
+            try:
+                trace = traced(_checked(function), question)
+            except TypeCheckError as error:
+                broken = str(error)
+                trace = traced(function, question)
+        return Traced(caught.problem, trace, broken)
+
+
+def loaded(source: Source) -> ModuleType:
+    """The module of a file. Raises what it raises."""
+    return load_source(source.file, source.content)
+
+
+def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
+    """The trace of a launch, as bytes. Raises what tracing raises, NotCarried."""
+    chip = named(question.chip)
+    inputs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in question.inputs]
+    with for_chip(chip.kind, chip.cores):
+        return TracedLaunch.of(function, inputs, question.keywords).dumped()
+
+
+def graded(module: ModuleType | None, name: str) -> Callable[..., Any]:
+    """The launch function that the kata's own test hands over."""
+    case = _Case()
+    test = getattr(module, f"test_{name}", None)
+    if test is None:
+        raise problems.NotGraded(f"the file has lost its test: def test_{name}(hidden_case): …")
+    test(case)
+    if case.launch is None:
+        raise problems.NotGraded(f"test_{name} does not call hidden_case.grade({name})")
+    return case.launch
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The launch function, its annotations checked at each call: named axes must agree."""
+    return jaxtyped(function, typechecker=beartype)
+
+
+@contextlib.contextmanager
+def _without_spec(module: ModuleType, name: str) -> Iterator[None]:
+    """Trace a launch that may not call the spec: that would be right, and teach nothing."""
+    spec = f"{name}_spec"
+    original = getattr(module, spec, None)
+    if original is None:
+        yield
+        return
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise problems.NotGraded(f"it calls {spec}, which only says what must come back")
+
+    setattr(module, spec, refused)
+    try:
+        yield
+    finally:
+        setattr(module, spec, original)
