@@ -6,7 +6,7 @@ The rungs, from the lowest to the highest:
 
 runs          does it import, trace and finish?
 contract      does it return the shapes and dtypes that it is annotated with?
-pallas_used   is the work inside a pallas_call?
+pallas_used   is the work inside a kernel?
 values        is every element right?
 block_shapes  does a TPU take the blocks?
 lowers        does Mosaic lower the kernel?

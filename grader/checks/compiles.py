@@ -35,7 +35,7 @@ def refused_finding(refused: Sequence[Prediction], file: str) -> Finding:
         failure = _failure(prediction)
         same = alike.setdefault((prediction.call.name, failure.kind, failure.message), [])
         same.append(prediction)
-    parts = ["The TPU's compiler refuses the kernel."]
+    parts = [_headline(next(iter(alike.values())))]
     for group in alike.values():
         parts += _explained(group, file)
     first = next(iter(alike.values()))
@@ -60,8 +60,16 @@ def _chips(group: Iterable[Prediction]) -> str:
     return listed(dict.fromkeys(one.chip for one in group))
 
 
+def _headline(group: Sequence[Prediction]) -> str:
+    if _failure(group[0]).kind is Kind.CORES:
+        return "The chip has fewer cores than the kernel asks for."
+    return "The TPU's compiler refuses the kernel."
+
+
 def _phrase(group: Sequence[Prediction]) -> str:
     failure = _failure(group[0])
+    if failure.kind is Kind.CORES:
+        return f"asks for {group[0].call.cores} TensorCores; {_cores_of(group[0].chip)}"
     if failure.kind is Kind.VMEM:
         return (
             f"needs {bytes_of(failure.wanted)} of VMEM; "
@@ -75,11 +83,32 @@ def _phrase(group: Sequence[Prediction]) -> str:
 
 def _explained(group: Sequence[Prediction], file: str) -> list[str]:
     failure = _failure(group[0])
+    if failure.kind is Kind.CORES:
+        return list(_cores(group))
     if failure.kind is Kind.VMEM:
         return list(_vmem(group, failure))
     if failure.kind in _MEMORIES:
         return list(_memory(group, failure))
     return list(_unsupported(group, failure, file))
+
+
+# ---- cores ----
+
+
+def _cores(group: Sequence[Prediction]) -> Iterator[str]:
+    call = group[0].call
+    chips = listed(_cores_of(chip) for chip in dict.fromkeys(one.chip for one in group))
+    yield paragraph("cores", f"the mesh of {call.name} asks for {call.cores} TensorCores; {chips}.")
+    yield paragraph(
+        "try",
+        "Let the mesh take as many cores as there are: leave out num_cores. Read from mesh.shape "
+        "how many that is, and divide the work by it.",
+    )
+
+
+def _cores_of(chip: str) -> str:
+    count = named(chip).cores
+    return f"a {chip} has {'one' if count == 1 else count}"
 
 
 # ---- VMEM ----

@@ -1,4 +1,4 @@
-"""★ Is the work inside a `pallas_call`, not around it?"""
+"""★ Is the work inside a kernel (`pallas_call`, `pl.kernel`), not around it?"""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ def check(evidence: Evidence) -> Finding | None:
     trace = evidence.observed.trace
     if trace is None:
         return None
-    if not any(trace.from_kernel) and not trace.calls:
+    if not trace.calls:
         return _finding(
             "no pallas_call",
-            "The trace contains no pallas_call: XLA computed the result, not a kernel.",
+            "The trace contains no pallas_call and no pl.kernel: XLA computed the result, not a "
+            "kernel.",
         )
     if callbacks := sorted({name for call in trace.calls for name in call.callbacks}):
         return _finding(
@@ -30,18 +31,18 @@ def check(evidence: Evidence) -> Finding | None:
         names = listed(f"{name} ({n}×)" if n > 1 else name for name, n in extra.items())
         return _finding(
             f"work outside the kernel: {names}",
-            f"Some of the work is done outside the pallas_call: {names}. Each such operation moves "
+            f"Some of the work is done outside the kernel: {names}. Each such operation moves "
             "the whole array through HBM once more.\n"
             f"Allowed around this kernel: {listed(evidence.outside, 12) or 'nothing'}.",
         )
     if not all(trace.from_kernel):
         return _finding(
             "a result does not come from the kernel",
-            "There is a pallas_call, but what is returned does not depend on it.",
+            "There is a kernel, but what is returned does not depend on it.",
         )
     return None
 
 
 def _finding(phrase: str, reason: str) -> Finding:
-    advice = "Move the computation into the kernel's body, and return what pallas_call returns."
+    advice = "Move the computation into the kernel's body, and return what the kernel returns."
     return Finding(Check.PALLAS_USED, phrase, f"{reason}\n{paragraph('try', advice)}")

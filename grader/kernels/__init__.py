@@ -7,8 +7,11 @@
     lowering            trace and lower for a TPU that need not be there
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came
     outside_kernels     the operations around the kernels of a trace
-    calls               one pallas_call as data: operands, blocks, grid
-    pallas_params       what Pallas keeps in a pallas_call equation, with types
+    without_refs        a trace whose kernels are all calls: pl.core_map becomes one
+    retrace             a trace made anew with some of its operations replaced
+    calls               one kernel as data: operands, blocks, grid
+    copies              what a kernel copies by itself, as far as its trace tells
+    pallas_params       what Pallas keeps in the equation of a kernel, with types
     block_positions     where each operand's block lies on each grid step
     known_values        values that are known before any kernel runs
     prefetch_reads      which cells of scalar prefetch the index maps read

@@ -11,9 +11,17 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.extend import core
 
-from grader.kernels.jaxprs import UnsupportedJax, array_struct
+from grader.kernels.jaxprs import array_struct, discharged, memory_space
 from grader.kernels.known_values import computed
-from grader.kernels.pallas_params import BlockMapping, GridMapping, block_size, body, grid_mapping
+from grader.kernels.pallas_params import (
+    BlockMapping,
+    GridMapping,
+    block_size,
+    body,
+    grid_mapping,
+    is_pallas_call,
+    mesh,
+)
 from grader.model import Walk
 
 MAX_STEPS = 4_000_000  # as many take about a second, and 50 MB an operand
@@ -38,14 +46,19 @@ class BlockPositions:
 
 
 def positions_of(
-    pallas_call: core.JaxprEqn, values: Sequence[np.ndarray | None], most: int = MAX_STEPS
+    kernel: core.JaxprEqn, values: Sequence[np.ndarray | None], most: int = MAX_STEPS
 ) -> BlockPositions:
-    """Evaluate the index maps of all inputs and outputs of a pallas_call over its grid.
+    """Evaluate the index maps of all inputs and outputs of a kernel over its grid.
+
+    A kernel over a mesh has none. It copies what it needs itself; only arrays that the launch puts
+    into VMEM or SMEM are moved for it, whole.
 
     `values` are those of its first operands, as far as known: sizes of dynamic grid dimensions,
     then scalar prefetch. A grid of more than `most` steps is not evaluated.
     """
-    mapping = grid_mapping(pallas_call)
+    if not is_pallas_call(kernel):
+        return _over_a_mesh(kernel)
+    mapping = grid_mapping(kernel)
     grid, tables = _concrete(mapping, values)
     specs = mapping.block_mappings[: mapping.num_inputs + mapping.num_outputs]
     sizes = [n for n in grid if n is not None]
@@ -58,7 +71,7 @@ def positions_of(
     else:
         starts = _starts(specs, sizes, tables)
     before = mapping.num_index_operands
-    after = len(body(pallas_call).invars) - before - len(specs)
+    after = len(body(kernel).invars) - before - len(specs)
     known = [None if isinstance(start, str) else start for start in starts]
     reasons = [start if isinstance(start, str) else "" for start in starts]
     return BlockPositions(
@@ -68,14 +81,30 @@ def positions_of(
     )
 
 
-def walk_of(pallas_call: core.JaxprEqn, values: Sequence[np.ndarray | None] = ()) -> Walk | None:
-    """Which output block each grid step of a pallas_call writes, in the order of the steps.
+def _over_a_mesh(kernel: core.JaxprEqn) -> BlockPositions:
+    grid = tuple(mesh(kernel).shape.values())
+    refs = body(kernel).invars
+    moved = refs[: len(kernel.invars) + len(kernel.outvars)]
+    starts = [
+        np.zeros((math.prod(grid), len(array_struct(ref).shape)), np.int32)
+        if memory_space(ref.aval) in ("vmem", "smem")
+        else None
+        for ref in moved
+    ]
+    scratch = len(refs) - len(moved)
+    return BlockPositions(grid, (*starts, *[None] * scratch), ("",) * len(refs))
+
+
+def walk_of(kernel: core.JaxprEqn, values: Sequence[np.ndarray | None] = ()) -> Walk | None:
+    """Which output block each grid step of a kernel writes, in the order of the steps.
 
     `values` are those of sizes of dynamic grid dimensions, and of scalar prefetch, as far as known.
-    None where they do not suffice, for overlapping blocks, and beyond 4096 steps.
+    None where they do not suffice, for overlapping blocks, without blocks, and beyond 4096 steps.
     """
-    mapping = grid_mapping(pallas_call)
-    positions = positions_of(pallas_call, values, _MAX_WALK)
+    if not is_pallas_call(kernel):
+        return None
+    mapping = grid_mapping(kernel)
+    positions = positions_of(kernel, values, _MAX_WALK)
     first = mapping.num_index_operands + mapping.num_inputs
     outputs = []
     for number in range(mapping.num_outputs):
@@ -148,21 +177,12 @@ def _index_map(
         struct = array_struct(var)
         contents.append(np.zeros(struct.shape, struct.dtype) if table is None else table)
     # Scalar prefetch reaches an index map as Refs; discharged, they are arrays like any others.
-    function = core.jaxpr_as_fun(_discharged(spec.index_map_jaxpr))
+    function = core.jaxpr_as_fun(discharged(spec.index_map_jaxpr))
 
     def at(*indices: jax.Array) -> list[jax.Array]:
         return function(*indices, *contents)[: len(spec.block_shape)]
 
     return jax.vmap(at) if grid_rank else at
-
-
-def _discharged(index_map: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    try:
-        from jax._src.state.discharge import discharge_state
-
-        return discharge_state(index_map)
-    except (ImportError, TypeError):
-        raise UnsupportedJax("jax._src.state.discharge.discharge_state") from None
 
 
 def _scaled(spec: BlockMapping, indices: list[np.ndarray] | None, steps: int) -> np.ndarray | str:

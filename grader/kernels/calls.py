@@ -1,7 +1,9 @@
-"""A pallas_call equation as data: operands, blocks, grid."""
+"""A kernel's equation as data: operands, blocks, grid."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Iterator
 
 from jax.core import AbstractValue
@@ -9,26 +11,82 @@ from jax.experimental import pallas as pl
 from jax.extend import core
 
 from grader.kernels.first_touches import first_touches
-from grader.kernels.jaxprs import Shaped, UnsupportedJax, memory_space, primitives
-from grader.kernels.pallas_params import BlockMapping, GridMapping, block_size, body, grid_mapping
+from grader.kernels.jaxprs import Shaped, UnsupportedJax, is_scalar, memory_space, primitives
+from grader.kernels.pallas_params import (
+    BlockMapping,
+    GridMapping,
+    block_size,
+    body,
+    grid_mapping,
+    is_pallas_call,
+    mesh,
+    on_tensor_cores,
+)
 from grader.model import ArrayType, KernelCall, Operand, Role, Touch
 
 CALLBACKS = ("pure_callback", "io_callback")
 
 
-def kernel_call(pallas_call: core.JaxprEqn) -> KernelCall:
-    """One pallas_call equation as data. Raises UnsupportedJax where its parameters have moved."""
+SPARSE_CORES = "the grader does not know SparseCore kernels"
+
+
+def kernel_call(equation: core.JaxprEqn) -> KernelCall:
+    """The equation of one kernel as data. Raises UnsupportedJax where its parameters have moved."""
     try:
-        mapping, kernel = grid_mapping(pallas_call), body(pallas_call)
-        return KernelCall(
-            name=str(pallas_call.params.get("name") or _function(kernel)),
-            grid=tuple(n if isinstance(n, int) else None for n in mapping.grid),
-            operands=tuple(_operands(mapping, kernel)),
-            parallel=_parallel(pallas_call.params.get("compiler_params")),
-            callbacks=tuple(name for name in primitives(kernel) if name in CALLBACKS),
-        )
+        return _pallas_call(equation) if is_pallas_call(equation) else _mpmd_map(equation)
     except (AttributeError, KeyError) as error:
-        raise UnsupportedJax(f"a parameter of pallas_call ({error})") from error
+        name = equation.primitive.name
+        raise UnsupportedJax(f"a parameter of {name} ({error})") from error
+
+
+def _pallas_call(equation: core.JaxprEqn) -> KernelCall:
+    mapping, kernel = grid_mapping(equation), body(equation)
+    return KernelCall(
+        name=_name(equation, kernel),
+        grid=tuple(n if isinstance(n, int) else None for n in mapping.grid),
+        operands=tuple(_operands(mapping, kernel)),
+        parallel=_parallel(equation.params.get("compiler_params")),
+        callbacks=_callbacks(kernel),
+    )
+
+
+def _mpmd_map(equation: core.JaxprEqn) -> KernelCall:
+    """A kernel over a mesh, whose axes are its grid: each core takes one step."""
+    kernel, cores = body(equation), tuple(mesh(equation).shape.values())
+    inputs, outputs = len(equation.invars), len(equation.outvars)
+    return KernelCall(
+        name=_name(equation, kernel),
+        grid=cores,
+        operands=tuple(_by_hand(kernel, inputs, outputs)),
+        parallel=tuple(axis for axis, size in enumerate(cores) if size > 1),
+        callbacks=_callbacks(kernel),
+        cores=math.prod(cores),
+        unknown="" if on_tensor_cores(equation) else SPARSE_CORES,
+    )
+
+
+def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]:
+    """The operands of a kernel over a mesh: no blocks, whole arrays that it copies by hand.
+
+    A Ref that names no memory space stays where the array is, in HBM.
+    """
+    roles = [Role.INPUT] * inputs + [Role.OUTPUT] * outputs
+    roles += [Role.SCRATCH] * (len(kernel.invars) - len(roles))
+    touches = first_touches(kernel)
+    for name, role, var, touch in zip(_names(kernel), roles, kernel.invars, touches, strict=True):
+        operand = _whole(name, role, var.aval, touch)
+        space = "any" if operand.space == "default" else operand.space
+        yield dataclasses.replace(operand, space="smem" if is_scalar(var) else space)
+
+
+def _name(equation: core.JaxprEqn, kernel: core.Jaxpr) -> str:
+    """The name that the launch gives, else that of the function; "_" is how to give it none."""
+    names = (str(equation.params.get("name") or ""), _function(kernel))
+    return next((name for name in names if name.strip("_")), "kernel")
+
+
+def _callbacks(kernel: core.Jaxpr) -> tuple[str, ...]:
+    return tuple(name for name in primitives(kernel) if name in CALLBACKS)
 
 
 def _function(kernel: core.Jaxpr) -> str:
@@ -58,7 +116,7 @@ def _operands(mapping: GridMapping, kernel: core.Jaxpr) -> Iterator[Operand]:
 
 
 def _whole(name: str, role: Role, ref: AbstractValue, touch: Touch) -> Operand:
-    """An operand that no BlockSpec cuts into blocks: scalar prefetch, or scratch."""
+    """An operand that no BlockSpec cuts into blocks: scalar prefetch, scratch, all of a mesh's."""
     array = array_type(getattr(ref, "inner_aval", ref))
     space = memory_space(ref)
     return Operand(name, role, array, block=array.shape, space=space, first=touch, buffers=1)
@@ -87,9 +145,14 @@ def _blocked(name: str, role: Role, spec: BlockMapping, grid_rank: int, touch: T
 def _names(kernel: core.Jaxpr) -> list[str]:
     given = getattr(kernel.debug_info, "arg_names", None) or ()
     return [
-        str(given[i]) if i < len(given) and given[i] else f"operand {i}"
+        str(given[i]) if i < len(given) and _was_given(given[i]) else f"operand {i}"
         for i in range(len(kernel.invars))
     ]
+
+
+def _was_given(name: object) -> bool:
+    """Whether a name is the kernel's own: where jax rewrites a kernel, it says "args[0]"."""
+    return bool(name) and not str(name).startswith("args[")
 
 
 def _stays(sizes: tuple[int | None, ...], array: ArrayType, moves: bool) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from jax.extend import core
 
-from grader.kernels.jaxprs import inner_jaxprs
+from grader.kernels.copies import ends, ref_of
+from grader.kernels.jaxprs import inner_jaxprs, inner_refs
 from grader.model import Touch
 
 _READS = ("get", "masked_load", "load", "addupdate")
@@ -26,22 +27,16 @@ def _touch(
     used = {id(var) for eqn in jaxpr.eqns for var in eqn.invars} | set(map(id, jaxpr.outvars))
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
-        operands = [refs.get(id(var)) for var in eqn.invars]
         inner = inner_jaxprs(eqn)
         for body in inner:
-            # A cond's first operand chooses the branch; the rest line up with each branch's. The
-            # body of a run_scoped takes its buffers as inputs, what it closes over as constants.
-            inputs = body.constvars if name == "run_scoped" else body.invars
-            aligned = operands[len(operands) - len(inputs) :]
-            mapped = {
-                id(var): ref for var, ref in zip(inputs, aligned, strict=False) if ref is not None
-            }
-            _touch(body, mapped, touches, guarded or name == "cond")
-        if inner:
+            _touch(body, inner_refs(eqn, body, refs), touches, guarded or name == "cond")
+        if inner or name == "dma_wait":  # what is waited for was touched by the start
             continue
         # A store is a swap whose old value nobody uses.
         reads = name in _READS or (name == "swap" and id(eqn.outvars[0]) in used)
-        for ref in operands:
+        source = ref_of(ends(eqn)[0]) if name == "dma_start" else None
+        for var in eqn.invars:
+            ref = refs.get(id(var))
             if ref is not None and touches[ref] is Touch.NOTHING:
                 write = Touch.GUARDED_WRITE if guarded else Touch.WRITE
-                touches[ref] = Touch.READ if reads else write
+                touches[ref] = Touch.READ if reads or var is source else write

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterator, Mapping
+from typing import Protocol, TypeVar, runtime_checkable
 
 import jax
 import numpy as np
 from jax.core import AbstractValue
 from jax.extend import core
+
+T = TypeVar("T")
 
 TESTED = "0.10.2 and 0.12.0.1"
 
@@ -39,9 +41,31 @@ def array_struct(atom: Atom) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype)
 
 
+def discharged(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+    """A jaxpr with values in place of Refs: what is written to a Ref that is given, it returns."""
+    try:
+        from jax._src.state.discharge import discharge_state
+
+        return discharge_state(closed)
+    except ImportError:
+        raise UnsupportedJax("jax._src.state.discharge.discharge_state") from None
+
+
 def inner_jaxprs(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
     """The jaxprs among an equation's parameters: branches, loop bodies, called functions."""
     return list(core.jaxprs_in_params(eqn.params))
+
+
+def inner_refs(eqn: core.JaxprEqn, inner: core.Jaxpr, refs: Mapping[int, T]) -> dict[int, T]:
+    """What is told of an equation's inputs, by their ids, told of those of an inner jaxpr.
+
+    A cond's first operand chooses the branch; the rest line up with each branch's. The body of a
+    run_scoped takes its buffers as inputs, what it closes over as constants.
+    """
+    inputs = inner.constvars if eqn.primitive.name == "run_scoped" else inner.invars
+    aligned = eqn.invars[len(eqn.invars) - len(inputs) :]
+    pairs = zip(inputs, aligned, strict=False)
+    return {id(var): refs[id(given)] for var, given in pairs if id(given) in refs}
 
 
 def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:
@@ -50,6 +74,11 @@ def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:
         yield eqn.primitive.name
         for inner in inner_jaxprs(eqn):
             yield from primitives(inner)
+
+
+def is_scalar(atom: Atom) -> bool:
+    """Whether an input of a kernel is a number, not a Ref: `pl.kernel` may close over such."""
+    return not hasattr(atom.aval, "inner_aval") and getattr(atom.aval, "shape", None) == ()
 
 
 def memory_space(aval: AbstractValue) -> str:

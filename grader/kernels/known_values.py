@@ -16,9 +16,8 @@ from jax.extend import core
 from jax.sharding import AbstractMesh
 from jax.typing import ArrayLike
 
-from grader.kernels.jaxprs import Atom, inner_jaxprs, memory_space, primitives
-from grader.kernels.outside_kernels import KERNELS
-from grader.kernels.pallas_params import GridMapping, grid_mapping
+from grader.kernels.jaxprs import Atom, inner_jaxprs, is_scalar, memory_space, primitives
+from grader.kernels.pallas_params import KERNELS, body, grid_mapping, is_pallas_call
 
 #: Primitives that do nothing but call the jaxpr which this parameter holds, with the same inputs.
 _CALLS = {
@@ -89,10 +88,10 @@ _Source = _Result | _Given | None  # None: not known before the kernels run
 def known_values(
     closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]
 ) -> list[list[np.ndarray | None]]:
-    """For each pallas_call, its grid bounds, scalar prefetch, and inputs in SMEM, where known.
+    """For each kernel, its grid bounds, scalar prefetch, and inputs in SMEM, where known.
 
     `closed` is the trace of a launch, `args` what its inputs are: arrays, or ShapeDtypeStructs
-    where the contents are not known. In program order, as `OutsideReader` gathers the calls.
+    where the contents are not known. In program order, as `OutsideReader` gathers the kernels.
     """
     reader = _SourceReader()
     given = [None if isinstance(arg, jax.ShapeDtypeStruct) else _Given(arg) for arg in args]
@@ -131,8 +130,7 @@ class _SourceReader:
     def _equation(self, eqn: core.JaxprEqn, inputs: tuple[_Source, ...]) -> Sequence[_Source]:
         name, unknown = eqn.primitive.name, [None] * len(eqn.outvars)
         if name in KERNELS:
-            if name == "pallas_call":
-                self.calls.append(_read_by_scalars(grid_mapping(eqn), inputs))
+            self.calls.append(_read_by_scalars(eqn, inputs))
             return unknown
         inner = inner_jaxprs(eqn)
         if len(inner) == 1 and _CALLS.get(name) in eqn.params:
@@ -148,8 +146,13 @@ class _SourceReader:
         return [_Result(step, position) for position in range(len(eqn.outvars))]
 
 
-def _read_by_scalars(mapping: GridMapping, inputs: Sequence[_Source]) -> list[_Source]:
+def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[_Source]) -> list[_Source]:
     """Sizes of the grid, scalar prefetch, and in place of each input that isn't in SMEM, None."""
+    if not is_pallas_call(kernel):
+        refs = body(kernel).invars[: len(inputs)]
+        in_smem = [memory_space(ref.aval) == "smem" or is_scalar(ref) for ref in refs]
+        return [source if smem else None for source, smem in zip(inputs, in_smem, strict=True)]
+    mapping = grid_mapping(kernel)
     needed = sum(not isinstance(n, int) for n in mapping.grid) + mapping.num_index_operands
     specs = mapping.block_mappings[: mapping.num_inputs]
     in_smem = [memory_space(spec.transformed_block_aval) == "smem" for spec in specs]

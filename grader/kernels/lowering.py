@@ -10,14 +10,18 @@ import jax
 import numpy as np
 from jax.extend import core
 from jax.sharding import AbstractDevice, AbstractMesh
+from jax.typing import ArrayLike
 
 from grader.kernels.block_positions import BlockPositions, positions_of
 from grader.kernels.calls import kernel_call
+from grader.kernels.copies import Copies, copies_of
 from grader.kernels.jaxprs import array_struct
 from grader.kernels.known_values import known_values
 from grader.kernels.mosaic_errors import not_lowered
 from grader.kernels.outside_kernels import OutsideReader
+from grader.kernels.pallas_params import body
 from grader.kernels.prefetch_reads import PrefetchRead, prefetch_reads
+from grader.kernels.without_refs import without_refs
 from grader.model import KernelCall, Role
 
 
@@ -35,7 +39,7 @@ def for_chip(kind: str, cores: int) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One `pallas_call` of a launch, ready to be lowered and compiled by itself.
+    """One kernel of a launch, ready to be lowered and compiled by itself.
 
     `function` launches it with `arguments`: sizes of dynamic grid dimensions, scalar prefetch,
     inputs. `values` are those of grid sizes and scalar prefetch, where known before any kernel has
@@ -52,6 +56,10 @@ class Kernel:
         """The concrete grid, and where each operand's block starts on each of its steps."""
         return positions_of(self.equation, self.values)
 
+    def copies(self) -> Copies:
+        """What the kernel copies by itself on one step of its grid."""
+        return copies_of(body(self.equation))
+
     @property
     def tables(self) -> tuple[np.ndarray | None, ...]:
         """The contents of the scalar-prefetch operands, as far as known."""
@@ -63,24 +71,27 @@ class Kernel:
         return prefetch_reads(self.equation, grid, self.tables, most)
 
 
-def kernels_in(closed: core.ClosedJaxpr, args: Sequence[object]) -> tuple[Kernel, ...]:
+def kernels_in(
+    closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]
+) -> tuple[Kernel, ...]:
     """The kernels of a launch that was traced `for_chip`, in program order.
 
-    `args` are what it is given: arrays, or `jax.ShapeDtypeStruct`s for unknown contents.
+    `args` are what it is given: arrays, or `jax.ShapeDtypeStruct`s for unknown contents. Within
+    `for_chip`.
     """
+    closed = without_refs(closed)
     reader = OutsideReader()
     reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
-    values = known_values(closed, jax.tree.leaves(args))
-    return tuple(map(_kernel, reader.pallas_calls, values))
+    return tuple(map(_kernel, reader.kernels, known_values(closed, jax.tree.leaves(args))))
 
 
-def _kernel(pallas_call: core.JaxprEqn, known: Sequence[np.ndarray | None]) -> Kernel:
+def _kernel(equation: core.JaxprEqn, known: Sequence[np.ndarray | None]) -> Kernel:
     def kernel(*arrays: jax.Array) -> Sequence[jax.Array]:
-        return pallas_call.primitive.bind(*arrays, **pallas_call.params)
+        return equation.primitive.bind(*arrays, **equation.params)
 
-    arguments = tuple(map(array_struct, pallas_call.invars))
+    arguments = tuple(map(array_struct, equation.invars))
     values = (*known, *[None] * (len(arguments) - len(known)))
-    return Kernel(kernel_call(pallas_call), kernel, arguments, values, pallas_call)
+    return Kernel(kernel_call(equation), kernel, arguments, values, equation)
 
 
 def lower(kernel: Kernel) -> jax.stages.Lowered:

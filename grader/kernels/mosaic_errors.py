@@ -11,7 +11,7 @@ from jax.extend import core
 
 from grader.kernels.calls import array_type
 from grader.kernels.jaxprs import Shaped, UnsupportedJax, inner_jaxprs
-from grader.kernels.pallas_params import body
+from grader.kernels.pallas_params import KERNELS, body
 from grader.model import KernelCall, Operation
 
 _LOCATION = re.compile(r'loc\("(?:[^"]*/)?([^"/:]+):?"')
@@ -34,12 +34,12 @@ class NotLowered(Exception):
         self.operation = operation
 
 
-def not_lowered(error: Exception, pallas_call: core.JaxprEqn) -> NotLowered:
-    """Mosaic's exception while it lowered `pallas_call`, with the operation that it is about."""
+def not_lowered(error: Exception, kernel: core.JaxprEqn) -> NotLowered:
+    """Mosaic's exception while it lowered `kernel`, with the operation that it is about."""
     # From the outermost in: a launch, a loop, a jitted function, the operation itself.
-    nested = [pallas_call, *_being_lowered(error)]
+    nested = [kernel, *_being_lowered(error)]
     if len(nested) == 1:
-        nested += _verified(error, body(pallas_call))
+        nested += _verified(error, body(kernel))
     refused = NotLowered(f"{type(error).__name__}: {error}", _operation(nested[1:]))
     return refused.with_traceback(_lines(nested))
 
@@ -48,7 +48,7 @@ def _being_lowered(error: Exception) -> list[core.JaxprEqn]:
     """The equations of the kernel whose lowering was under way when the exception was raised."""
     local = (frame.f_locals.get("eqn") for frame, _ in traceback.walk_tb(error.__traceback__))
     eqns = {id(eqn): eqn for eqn in local if isinstance(eqn, core.JaxprEqn)}
-    return [eqn for eqn in eqns.values() if eqn.primitive.name != "pallas_call"]
+    return [eqn for eqn in eqns.values() if eqn.primitive.name not in KERNELS]
 
 
 def _verified(error: Exception, kernel: core.Jaxpr) -> list[core.JaxprEqn]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from jax.extend import core
 
 from grader.kernels.jaxprs import Atom, inner_jaxprs
+from grader.kernels.pallas_params import KERNELS
 
-KERNELS = ("pallas_call", "core_map", "mpmd_map")
 _WRAPPERS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
 
 
@@ -16,7 +16,7 @@ class OutsideReader:
     """Walks a jaxpr outside of kernels; gathers kernels and other operations in program order."""
 
     def __init__(self) -> None:
-        self.pallas_calls: list[core.JaxprEqn] = []
+        self.kernels: list[core.JaxprEqn] = []
         self.outside: list[str] = []
 
     def read(self, jaxpr: core.Jaxpr, tainted: Sequence[bool]) -> list[bool]:
@@ -35,8 +35,7 @@ class OutsideReader:
         name = eqn.primitive.name
         count = len(eqn.outvars)
         if name in KERNELS:
-            if name == "pallas_call":
-                self.pallas_calls.append(eqn)
+            self.kernels.append(eqn)
             return [True] * count
         inner = inner_jaxprs(eqn)
         if name not in _WRAPPERS or not inner:

@@ -1,17 +1,22 @@
-"""What Pallas keeps in a pallas_call equation, with types.
+"""What Pallas keeps in the equations of its kernels, with types.
 
-Its GridMapping and BlockMapping are private classes. The protocols here name the attributes that
-the grader reads of them, which jax 0.10.2 and 0.12.0.1 have in common.
+A `pallas_call` has a GridMapping of BlockMappings, an `mpmd_map` (that is `pl.kernel`) a Mesh: all
+of them private classes. The protocols here name the attributes that the grader reads of them, which
+jax 0.10.2 and 0.12.0.1 have in common.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import jax
 from jax.core import AbstractValue, ShapedArray
 from jax.experimental import pallas as pl
 from jax.extend import core
+
+#: Every primitive that launches a kernel. A core_map is one only as long as a trace holds Refs.
+KERNELS = ("pallas_call", "core_map", "mpmd_map")
 
 
 class BlockMapping(Protocol):
@@ -56,14 +61,43 @@ class GridMapping(Protocol):
     def num_outputs(self) -> int: ...
 
 
+class Mesh(Protocol):
+    """The cores that a kernel runs on: how many along each named axis, and of which kind."""
+
+    @property
+    def shape(self) -> Mapping[str, int]: ...
+
+    @property
+    def core_type(self) -> object: ...
+
+
+def is_pallas_call(kernel: core.JaxprEqn) -> bool:
+    """Whether a kernel is a `pallas_call`: else it runs over a mesh, and has no blocks."""
+    return kernel.primitive.name == "pallas_call"
+
+
+def mesh(mpmd_map: core.JaxprEqn) -> Mesh:
+    """The mesh of a `pl.kernel`; the first of several. Raises KeyError where jax has moved it."""
+    return mpmd_map.params["meshes"][0]
+
+
+def on_tensor_cores(mpmd_map: core.JaxprEqn) -> bool:
+    """Whether all meshes of a `pl.kernel` are of TensorCores, not of SparseCores."""
+    meshes = (*mpmd_map.params["meshes"], *mpmd_map.params["external_meshes"])
+    return all(getattr(one.core_type, "name", "") == "TC" for one in meshes)
+
+
 def grid_mapping(pallas_call: core.JaxprEqn) -> GridMapping:
     """The grid and the blocks of a pallas_call. Raises KeyError where jax has moved them."""
     return pallas_call.params["grid_mapping"]
 
 
-def body(pallas_call: core.JaxprEqn) -> core.Jaxpr:
-    """The kernel's own jaxpr: Refs in, nothing out. Raises KeyError where jax has moved it."""
-    return pallas_call.params["jaxpr"]
+def body(kernel: core.JaxprEqn) -> core.Jaxpr:
+    """The kernel's own jaxpr: Refs in, nothing out; the first of a `pl.kernel` that has several.
+
+    Raises KeyError where jax has moved it.
+    """
+    return kernel.params["jaxpr"] if is_pallas_call(kernel) else kernel.params["jaxprs"][0]
 
 
 def block_size(dim: pl.BlockDim | int | None) -> int | None:

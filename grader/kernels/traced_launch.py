@@ -17,6 +17,7 @@ from grader.kernels.interpreter import running
 from grader.kernels.known_values import known_values
 from grader.kernels.lowering import Kernel, kernels_in
 from grader.kernels.outside_kernels import OutsideReader
+from grader.kernels.without_refs import without_refs
 from grader.model import Mode, Trace, Walk
 
 
@@ -51,12 +52,13 @@ class TracedLaunch:
 
     def trace(self) -> Trace:
         """Kernels, operations around them, results."""
+        closed = without_refs(self.closed)
         reader = OutsideReader()
-        from_kernel = reader.read(self.closed.jaxpr, [False] * len(self.closed.jaxpr.invars))
+        from_kernel = reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
         return Trace(
-            calls=tuple(map(kernel_call, reader.pallas_calls)),
+            calls=tuple(map(kernel_call, reader.kernels)),
             outside=tuple(reader.outside),
-            results=tuple(map(array_type, self.closed.out_avals)),
+            results=tuple(map(array_type, closed.out_avals)),
             from_kernel=tuple(from_kernel),
         )
 
@@ -78,8 +80,9 @@ class TracedLaunch:
 
     def walk(self, args: Sequence[ArrayLike]) -> Walk | None:
         """Which output block each grid step of the last kernel writes; None where unknowable."""
+        closed = without_refs(self.closed)
         reader = OutsideReader()
-        reader.read(self.closed.jaxpr, [False] * len(self.closed.jaxpr.invars))
-        if not reader.pallas_calls:
+        reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
+        if not reader.kernels:
             return None
-        return walk_of(reader.pallas_calls[-1], known_values(self.closed, args)[-1])
+        return walk_of(reader.kernels[-1], known_values(closed, args)[-1])

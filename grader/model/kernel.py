@@ -81,13 +81,19 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """One `pallas_call` as traced. `grid` has None for a dimension known only at run time."""
+    """One kernel as traced. `grid` has None for a dimension known only at run time.
+
+    That of a `pl.kernel` are the axes of its mesh, which asks for so many `cores`; its operands
+    have no blocks. `unknown` says why the grader cannot judge such a kernel; "" where it can.
+    """
 
     name: str
     grid: tuple[int | None, ...]
     operands: tuple[Operand, ...]
     parallel: tuple[int, ...] = ()  # the grid dimensions whose steps may run in any order
     callbacks: tuple[str, ...] = ()  # primitives in the body that leave the device
+    cores: int = 1
+    unknown: str = ""
 
     def role(self, *roles: Role) -> tuple[Operand, ...]:
         return tuple(o for o in self.operands if o.role in roles)
@@ -98,9 +104,9 @@ class Trace:
     """What a launch function does, from its jaxpr: kernels, operations around them, results."""
 
     calls: tuple[KernelCall, ...]
-    outside: tuple[str, ...]  # primitives outside every pallas_call, in program order
+    outside: tuple[str, ...]  # primitives outside every kernel, in program order
     results: tuple[ArrayType, ...]
-    from_kernel: tuple[bool, ...]  # per result: does it depend on a pallas_call?
+    from_kernel: tuple[bool, ...]  # per result: does it depend on a kernel?
 
 
 @dataclass(frozen=True, slots=True)

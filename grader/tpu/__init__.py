@@ -10,7 +10,7 @@
     refusals   its error messages, read;  vmem, its report on VMEM, read;  hlo, its programs, read
     fitting    block sizes that would fit into VMEM
     schedule   the compiler's schedule, executed: cycles, stalls, spills, what moves when
-    predict    these put together, for any function that holds a pallas_call
+    predict    these put together, for any function that holds a kernel
     roofline   what bounds a kernel: HBM, a unit of the core, DMA latency
     advice     what makes it slow, and what to try;  rules, which of its blocks a TPU refuses
     screen     all of this on a terminal;  trace, on a timeline;  units, sizes and times in words

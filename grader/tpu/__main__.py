@@ -1,4 +1,4 @@
-"""What any function that holds a pallas_call would take on a TPU.
+"""What any function that holds a Pallas kernel would take on a TPU.
 
     python -m grader.tpu matmul.py:matmul --case 'bf16[4096,4096] bf16[4096,4096] bm=512'
 
@@ -99,7 +99,10 @@ def _one(options: argparse.Namespace, console: Console) -> int:
         if not par.kernels and not par.trouble:
             par, xla = None, _xla(other, case, options.chip)
     if not own.kernels and not own.trouble:
-        own = Side("yours", trouble="It launches no pallas_call: nothing of it is a kernel.")
+        own = Side(
+            "yours",
+            trouble="It launches no pallas_call and no pl.kernel: nothing of it is a kernel.",
+        )
     name = options.function.rpartition(":")[2]
     show(screen(Launch(name, options.case, options.chip, own, par, xla)), console)
     if options.trace:

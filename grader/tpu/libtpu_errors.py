@@ -26,6 +26,7 @@ class Kind(enum.Enum):
     SMEM = "smem"  # … scalar memory
     SEMAPHORES = "sflag"  # … semaphores
     HBM = "hbm"  # its arrays do not fit into the chip's main memory
+    CORES = "cores"  # its mesh has more TensorCores than the chip
     LOWERING = "lowering"  # Mosaic's lowering in jax, before libtpu saw it
     UNSUPPORTED = "unsupported"  # libtpu's Mosaic can't do what it says
     INTERNAL = "internal"  # all else

@@ -121,7 +121,9 @@ def motions_of(launch: TracedLaunch, args: Sequence[Any], chip: str) -> tuple[Mo
 def follow(kernel: Kernel, most: int = MOST_STEPS) -> Motion:
     """Follow the first `most` steps of one kernel, which has been traced for a chip."""
     blocks, operands = kernel.block_positions(), kernel.call.operands
-    moved = traffic.traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
+    moved = traffic.traffic(
+        kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies()
+    )
     grid = [size for size in blocks.grid if size is not None]
     known = len(grid) == len(blocks.grid)
     steps = math.prod(grid) if known else 0
@@ -148,7 +150,9 @@ def _path(operand: Operand, starts: Ints | None, row: OperandTraffic, most: int)
     """
     if operand.role is Role.PREFETCH and row.bytes is not None:
         return Path((0,), (0,), (0,) * len(operand.array.shape), (row.bytes,))
-    if starts is None or not len(starts) or (row.bytes is None and row.note != OUTSIDE):
+    if row.by_hand or starts is None or not len(starts):
+        return None
+    if row.bytes is None and row.note != OUTSIDE:
         return None
     moved = np.flatnonzero(traffic.moves(operand, starts))
     first = np.append(0, moved[:-1] + 1) if operand.role is Role.OUTPUT else moved

@@ -4,7 +4,7 @@
     >>> (kernel,) = predictions(matmul, x, y, chip="v5e", bm=128)
     >>> kernel.seconds, kernel.traffic.bytes, kernel.vmem.used
 
-Works on any function that holds a `pallas_call`. Nothing is run.
+Works on any function that holds a `pallas_call` or a `pl.kernel`. Nothing is run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from grader.model import KernelCall, Operand, Problem, Role
 from grader.tpu import compiler, libtpu
 from grader.tpu.chips import DEFAULT, Chip, named
-from grader.tpu.libtpu_errors import Failure
+from grader.tpu.libtpu_errors import Failure, Kind
 from grader.tpu.reuse import Reuse, reuse
 from grader.tpu.schedule import NotUnderstood, Schedule, Source, simulate, words
 from grader.tpu.traffic import Traffic, traffic
@@ -121,7 +121,8 @@ def predictions_of(
     with for_chip(target.kind, target.cores):
         kernels = launch.kernels(args)
         for kernel in kernels:
-            lower(kernel)
+            if not kernel.call.unknown:
+                lower(kernel)
     return tuple(predict(kernel, target, events) for kernel in kernels)
 
 
@@ -134,7 +135,7 @@ def _loaded_before_jax_does(chip: Chip) -> None:
 def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
     """Predict one kernel, which has been traced for this chip."""
     blocks = kernel.block_positions()
-    moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
+    moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies())
     labels = distinct_names(kernel.call.operands)
     # Where the grid is not known whole, no operand has starts.
     grid = [size or 0 for size in blocks.grid]
@@ -146,6 +147,10 @@ def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
     def prediction(**found: Any) -> Prediction:
         return Prediction(chip.name, kernel.call, labels, moved, kept, **found)
 
+    if kernel.call.unknown:
+        return prediction(unknown=kernel.call.unknown)
+    if failure := _too_many_cores(kernel.call, chip):
+        return prediction(failure=failure)
     try:
         build = compiler.build(kernel, chip)
     except compiler.CompilerUnavailable as error:
@@ -167,6 +172,15 @@ def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
     if doubt := _contradiction(moved, labels, schedule):
         return prediction(compiled=True, unknown=doubt, vmem=build.vmem)
     return prediction(compiled=True, schedule=schedule, vmem=build.vmem)
+
+
+def _too_many_cores(call: KernelCall, chip: Chip) -> Failure | None:
+    """Whether a mesh asks for cores that are not there; libtpu would run their parts in turn."""
+    if call.cores <= chip.cores:
+        return None
+    has = f"{chip.cores} TensorCore{'s' * (chip.cores > 1)}"
+    message = f"its mesh asks for {call.cores} TensorCores, and a {chip.name} has {has}"
+    return Failure(Kind.CORES, message, message)
 
 
 def distinct_names(operands: tuple[Operand, ...]) -> tuple[str, ...]:
@@ -202,10 +216,13 @@ def _words(kernel: Kernel) -> dict[Source, list[int]]:
 
 
 def _contradiction(moved: Traffic, labels: tuple[str, ...], schedule: Schedule) -> str:
-    """Where the schedule moves other bytes than the index maps ask for, one of them is misread."""
+    """Where the schedule moves other bytes than the index maps ask for, one of them is misread.
+
+    What a kernel copies by itself has no index map; of that the schedule knows more than the trace.
+    """
     scheduled = {(one.operand, one.inward): one.size for one in schedule.moved}
     for row, label in zip(moved.operands, labels, strict=True):
-        if row.bytes is None or row.role is Role.SCRATCH:
+        if row.bytes is None or row.role is Role.SCRATCH or row.by_hand:
             continue
         found = scheduled.get((label, row.role is not Role.OUTPUT), 0)
         if found != row.bytes:

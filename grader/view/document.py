@@ -150,7 +150,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One `pallas_call`: `steps` of its grid, of which `shown` can be stepped through.
+    """One kernel: `steps` of its grid, of which `shown` can be stepped through.
 
     `read`, `written` and `least` are bytes, those of `traffic.Traffic`. `untold` says why there is
     no timeline, `refusal` why the compiler takes no such kernel.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from grader.checks.advice.libtpu import libtpu_advice
@@ -67,6 +69,16 @@ def test_vmem_line_by_line() -> None:
     assert " ".join(finding.message.split()).endswith(
         "try Use smaller blocks, and a grid with more steps. Or ask for more: a v5e has 128 MiB, "
         "and compiler_params=pltpu.CompilerParams(vmem_limit_bytes=…) sets a kernel's limit."
+    )
+
+
+def test_a_mesh_of_more_cores_than_there_are() -> None:
+    two = dataclasses.replace(adding(8), cores=2)
+    said = words(refused(Failure(Kind.CORES, "its mesh asks for 2", "…"), two))
+    assert said.startswith(
+        "asks for 2 TensorCores; a v5e has one\nThe chip has fewer cores than the kernel asks for. "
+        "cores the mesh of double asks for 2 TensorCores; a v5e has one. try Let the mesh take as "
+        "many cores as there are: leave out num_cores."
     )
 
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.experimental.pallas import tpu as pltpu
+
 from grader.checks.pallas_used import check
+from grader.kernels import TracedLaunch
+from grader.kernels.lowering import for_chip
 from grader.model import Check, Observation, Trace
+from tests.support.core_map_kernels import add_by_copies, add_in_core_map, launched
 from tests.support.making import attempt, call, doubling, evidence, output, trace
 
 LAYOUT = ("reshape", "transpose")
@@ -24,9 +35,24 @@ def test_a_kernel_and_layout_around_it() -> None:
     assert check(evidence(Observation())) is None
 
 
-def test_a_kernel_of_another_kind_counts() -> None:
-    """A core_map is no pallas_call, but what comes from it comes from a kernel."""
-    assert check(evidence(attempt(traced=trace(from_kernel=(True,))))) is None
+@pytest.mark.parametrize("launch", [add_by_copies, add_in_core_map])
+def test_a_kernel_of_another_kind_counts(launch: Callable[..., Any]) -> None:
+    with for_chip("TPU v5 lite", 1):
+        traced = TracedLaunch.of(launch, [np.ones((32, 128), np.float32)], {}).trace()
+    assert check(evidence(attempt(traced=traced), outside=("broadcast_in_dim",))) is None
+
+
+def test_a_kernel_over_a_mesh_may_not_call_the_host() -> None:
+    def launch(x: Any) -> Any:
+        def kernel(x_ref: Any, o_ref: Any) -> None:
+            pltpu.sync_copy(x_ref, o_ref)
+            jax.pure_callback(lambda: None, None)
+
+        return launched(kernel, x)(x)
+
+    with for_chip("TPU v5 lite", 1):
+        traced = TracedLaunch.of(launch, [np.ones((32, 128), np.float32)], {}).trace()
+    assert told(traced).startswith("the kernel calls back to the host\n")
 
 
 def test_no_kernel() -> None:

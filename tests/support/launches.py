@@ -30,9 +30,9 @@ def on_v5e(function: Function, *args: Any) -> Kernel:
 
 
 def counted(kernel: Kernel) -> Traffic:
-    """What a kernel moves, by its index maps."""
+    """What a kernel moves, by its index maps and by its trace."""
     blocks = kernel.block_positions()
-    return traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
+    return traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies())
 
 
 def moved_bytes(kernel: Kernel) -> dict[str, int | None]:

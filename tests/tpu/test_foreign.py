@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -52,6 +53,22 @@ def picked(at, x):
     )
     out = jax.ShapeDtypeStruct((8 * at.shape[0], 128), x.dtype)
     return pl.pallas_call(picked_kernel, grid_spec=grid_spec, out_shape=out)(at, x)
+
+
+def over_a_mesh(x, *, cores=1):
+    def kernel(x_ref, o_ref):
+        def body(x_ref, o_ref):
+            o_ref[...] = x_ref[...] * 2
+
+        rows = pl.BlockSpec((64, x.shape[1]), lambda i: (i, 0))
+        grid = (x.shape[0] // 64,)
+        pltpu.emit_pipeline(body, grid=grid, in_specs=[rows], out_specs=[rows])(x_ref, o_ref)
+
+    if hasattr(pltpu, "TensorCoreMesh"):
+        mesh = pltpu.TensorCoreMesh(axis_name="core", num_cores=cores)
+    else:
+        mesh = pltpu.create_tensorcore_mesh("core", num_cores=cores)
+    return pl.kernel(kernel, x, mesh=mesh)(x)
 
 
 def broken(x):
@@ -105,6 +122,19 @@ def test_a_function_beside_another_with_kernels(folder: Path) -> None:
     text = run(folder, "launches.py:copied", *case, "--against", "launches:copied")
     assert "other  ratio" in text
     assert "1.00×" in text
+
+
+@needs_libtpu
+def test_a_kernel_over_a_mesh(folder: Path) -> None:
+    text = run(folder, "launches.py:over_a_mesh", "--case", "f32[512,256]")
+    assert "kernel kernel, grid (1,): 1 step\n" in text
+    assert re.search(r"x_ref +in +float32\[512, 256\] +by hand +– +512 KiB", text)
+    assert "bound by" in text
+
+
+def test_a_mesh_of_too_many_cores(folder: Path) -> None:
+    text = run(folder, "launches.py:over_a_mesh", "--case", "f32[512,256] cores=2", code=1)
+    assert "its mesh asks for 2 TensorCores, and a v5e has 1 TensorCore" in text
 
 
 def test_contents_may_be_given_to_what_decides(folder: Path) -> None:

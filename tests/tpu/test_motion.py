@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from grader.tools import codec
 from grader.tpu.motion import Followed, Motion, follow, motions
 from grader.tpu.motion import Path as Runs
 from grader.tpu.traffic import BY_THE_KERNEL, OUTSIDE, move_bytes
+from tests.support.core_map_kernels import add_by_copies, add_by_pipeline, add_in_core_map
 from tests.support.launches import copies, draw, on_v5e, shape
 from tests.support.solved import NAMES, arguments
 
@@ -226,6 +228,15 @@ def test_what_the_kernel_copies_itself_has_no_path() -> None:
     motion = follow(on_v5e(pl.pallas_call(kernel, grid=(4,), **specs), out))
     assert motion.paths[0] is None
     assert motion.traffic.operands[0].note == BY_THE_KERNEL
+
+
+@pytest.mark.parametrize("launch", [add_by_copies, add_by_pipeline, add_in_core_map])
+def test_a_kernel_over_a_mesh_is_one_step_by_hand(launch: Callable[..., Any]) -> None:
+    (motion,) = motions(launch, shape("float32", 256, 128))
+    assert (motion.steps, motion.shown) == (1, 1)
+    assert set(motion.paths) == {None}
+    assert all(row.by_hand for row in motion.traffic.operands)
+    assert codec.unpack(Motion, codec.pack(motion)) == motion
 
 
 def test_an_unknown_chip_is_told() -> None:

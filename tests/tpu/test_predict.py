@@ -17,6 +17,8 @@ from grader.kernels import NotLowered
 from grader.tools import codec
 from grader.tpu import OnChip, compiler, predict, predictions
 from grader.tpu.compiler import Build
+from grader.tpu.libtpu_errors import Kind
+from tests.support import core_map_kernels as launches
 from tests.support.launches import shape
 
 libtpu = pytest.mark.skipif(bool(compiler.why_not()), reason="libtpu")
@@ -217,3 +219,110 @@ def test_a_grid_that_two_cores_share_gets_no_time() -> None:
 
 def test_nothing_is_unchecked_where_all_was_asked() -> None:
     assert OnChip().unchecked == ""
+
+
+# ---- kernels over a mesh ----
+
+
+WIDE = shape("float32", 256, 128)
+
+
+@libtpu
+@pytest.mark.parametrize(
+    "launch", [launches.add_by_copies, launches.add_with_scratch, launches.add_by_pipeline]
+)
+@pytest.mark.parametrize("chip", ["v5e", "v6e"])
+def test_a_kernel_over_a_mesh_goes_the_whole_way(launch: Any, chip: str) -> None:
+    (found,) = predictions(launch, WIDE, chip=chip)
+    assert (found.failure, found.unknown, found.compiled) == (None, "", True)
+    assert found.schedule is not None
+    size = 256 * 128 * 4
+    assert [(m.operand, m.inward, m.size) for m in found.schedule.moved] == [
+        ("x_ref", True, size),
+        ("o_ref", False, size),
+    ]
+    assert codec.unpack(OnChip, codec.pack(OnChip(None, (found,)))) == OnChip(None, (found,))
+
+
+@libtpu
+@pytest.mark.parametrize("launch", [launches.add_in_core_map, launches.add_in_run_state])
+def test_a_core_map_moves_what_it_closes_over(launch: Any) -> None:
+    (found,) = predictions(launch, WIDE)
+    assert found.schedule is not None
+    assert found.schedule.bytes == found.traffic.bytes == 2 * 256 * 128 * 4
+
+
+@libtpu
+def test_a_pipeline_in_a_kernel_moves_as_a_grid_would() -> None:
+    square = shape("float32", 256, 256)
+    (found,) = predictions(launches.matmul_by_pipeline, square, square)
+    assert found.schedule is not None
+    blocks = {m.operand: m.size // (128 * 128 * 4) for m in found.schedule.moved}
+    assert blocks == {"x_ref": 8, "y_ref": 8, "o_ref": 4}
+
+
+@libtpu
+def test_copies_are_counted_as_they_are_scheduled() -> None:
+    for launch in (launches.add_by_copies, launches.add_with_scratch, launches.add_in_core_map):
+        (found,) = predictions(launch, shape("bfloat16", 100, 130))
+        assert found.schedule is not None
+        scheduled = {(m.operand, m.inward): m.size for m in found.schedule.moved}
+        rows = zip(found.traffic.operands, found.labels, strict=True)
+        traced = {
+            (label, inward): size
+            for row, label in rows
+            if row.bytes
+            for inward, size in ((True, row.bytes - row.written), (False, row.written))
+            if size
+        }
+        assert scheduled == traced
+
+
+@libtpu
+def test_a_copy_within_hbm_has_bytes_but_no_time() -> None:
+    (found,) = predictions(launches.copy_within_hbm, WIDE)
+    assert found.compiled
+    assert found.unknown == "a DMA from HBM to HBM: its speed was never measured"
+    assert (found.bytes, found.traffic.unknown) == (2 * 256 * 128 * 4, ())
+
+
+def test_more_cores_than_the_chip_has() -> None:
+    (found,) = predictions(launches.add_on_two_cores, WIDE)
+    assert found.failure is not None
+    assert found.failure.kind is Kind.CORES
+    assert found.failure.message == "its mesh asks for 2 TensorCores, and a v5e has 1 TensorCore"
+
+
+@libtpu
+def test_two_cores_where_there_are_two() -> None:
+    (found,) = predictions(launches.add_on_two_cores, WIDE, chip="v5p")
+    assert (found.failure, found.compiled, found.schedule) == (None, True, None)
+    assert found.unknown.startswith("its grid is shared by the 2 TensorCores of a v5p")
+
+
+def test_sparse_cores_are_not_judged() -> None:
+    (found,) = predictions(launches.copy_on_sparse_cores, WIDE, chip="v6e")
+    assert (found.compiled, found.failure) == (False, None)
+    assert OnChip(None, (found,)).unchecked == "the grader does not know SparseCore kernels"
+
+
+def test_what_mosaic_refuses_within_a_mesh_is_raised() -> None:
+    with pytest.raises(NotLowered, match="sort"):
+        predictions(launches.sort_and_sum, WIDE)
+
+
+@libtpu
+def test_an_input_in_vmem_is_moved_for_the_kernel() -> None:
+    (found,) = predictions(launches.copy_from_or_to_vmem, WIDE, into=False)
+    assert found.schedule is not None
+    assert found.schedule.bytes == found.traffic.bytes == 2 * 256 * 128 * 4
+    assert [row.by_hand for row in found.traffic.operands] == [False, True]
+
+
+@libtpu
+def test_an_output_in_vmem_is_not_for_nothing() -> None:
+    """XLA copies it to HBM after the kernel, in no schedule of the kernel's."""
+    (found,) = predictions(launches.copy_from_or_to_vmem, WIDE, into=True)
+    assert found.schedule is None
+    assert found.unknown.startswith("the compiler's schedule moves 0 bytes of o_ref")
+    assert found.bytes == 2 * 256 * 128 * 4

@@ -15,6 +15,7 @@ from grader.tpu import Prediction
 from grader.tpu.compiler import Estimate
 from grader.tpu.schedule import Moved
 from grader.tpu.screen import Launch, Side, Tried, screen, table
+from grader.tpu.traffic import BY_THE_KERNEL, OUTSIDE
 from tests.support.making import call, operand
 from tests.support.predicted import SIZE, matmul, prediction, refused, rows, schedule, vmem
 
@@ -258,11 +259,20 @@ def test_an_output_that_is_not_covered_is_pointed_out() -> None:
 
 
 def test_a_note_on_an_operand_stands_below_the_table() -> None:
-    copied = rows(matmul(), moves=None, bytes=None, least=None, note="the kernel copies it itself")
+    outside = rows(matmul(), moves=None, bytes=None, least=None, note=OUTSIDE)
+    own = prediction(schedule(1000, 900, size=SIZE), traffic=outside)
+    text = shown(screen(launch(own)))
+    assert f"x_ref: {OUTSIDE}" in text
+    assert re.search(r"x_ref +in +\(128, 128\) +– +32 KiB", text)  # as scheduled
+
+
+def test_what_the_kernel_copies_itself_has_no_block() -> None:
+    copied = rows(matmul(), moves=None, bytes=None, least=None, note=BY_THE_KERNEL)
     own = prediction(schedule(1000, 900, size=SIZE), traffic=copied)
     text = shown(screen(launch(own)))
-    assert "x_ref: the kernel copies it itself" in text
-    assert re.search(r"x_ref +in +\(128, 128\) +– +32 KiB", text)  # as scheduled
+    assert re.search(r"x_ref +in +by hand +– +32 KiB", text)  # as scheduled
+    counted = prediction(traffic=rows(matmul(), note=BY_THE_KERNEL), compiled=True, unknown="?")
+    assert re.search(r"x_ref +in +by hand +8 +256 KiB", shown(screen(launch(counted))))
 
 
 def test_padding_has_a_column_where_there_is_any() -> None:

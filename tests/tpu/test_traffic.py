@@ -28,6 +28,7 @@ from grader.tpu.traffic import (
     moves,
     traffic,
 )
+from tests.support import core_map_kernels as launches
 from tests.support.launches import copies, counted, draw, moved_bytes, on_v5e, shape
 
 KIB = 1024
@@ -310,9 +311,13 @@ def test_an_axis_of_one_step_moves_no_block() -> None:
     assert copied("float32", (32, 128), spec, grid=(1, 4)).vmem == 4 * KIB
 
 
-def test_the_kernels_own_copies_are_not_guessed() -> None:
+def own_copies(condition: bool) -> Kernel:
+    """Eight rows of x into each block of the output, by hand; on some steps or on all."""
+
     def kernel(x_ref: Any, o_ref: Any, sem: Any) -> None:
-        pltpu.sync_copy(x_ref.at[pl.ds(0, 8)], o_ref)
+        @pl.when(pl.program_id(0) > 0 if condition else True)
+        def _() -> None:
+            pltpu.sync_copy(x_ref.at[pl.ds(0, 8)], o_ref)
 
     def launch(x: Any) -> Any:
         return pl.pallas_call(
@@ -324,12 +329,56 @@ def test_the_kernels_own_copies_are_not_guessed() -> None:
             scratch_shapes=[pltpu.SemaphoreType.DMA],
         )(x)
 
-    found = counted(on_v5e(launch, shape("float32", 32, 128)))
+    return on_v5e(launch, shape("float32", 32, 128))
+
+
+def test_the_kernels_own_copies_are_not_guessed() -> None:
+    found = counted(own_copies(condition=True))
     x, o, sem = found.operands
     assert (x.moves, x.bytes, x.least, x.vmem, x.note) == (None, None, None, 0, BY_THE_KERNEL)
+    assert x.by_hand
+    assert not o.by_hand
     assert (sem.bytes, sem.vmem) == (0, 0)
-    assert found.unknown == ("x_ref: the kernel copies it itself",)
+    assert found.unknown == ("x_ref: the kernel copies it itself (under a condition)",)
     assert found.bytes == o.bytes == 16 * KIB
+
+
+def test_the_kernels_own_copies_are_counted_where_the_trace_tells() -> None:
+    found = counted(own_copies(condition=False))
+    x = found.operands[0]
+    assert (x.moves, x.bytes, x.least, x.stored) == (4, 16 * KIB, 16 * KIB, 16 * KIB)
+    assert x.by_hand
+    assert (found.read, found.written, found.unknown) == (16 * KIB, 16 * KIB, ())
+
+
+def test_a_copy_within_hbm_is_read_and_written() -> None:
+    found = counted(on_v5e(launches.copy_within_hbm, shape("bfloat16", 100, 130)))
+    stored = 104 * 256 * 2
+    assert (found.read, found.written, found.unknown) == (stored, stored, ())
+    assert found.padding == 2 * (stored - 100 * 130 * 2)
+
+
+def test_two_cores_move_what_each_of_them_moves() -> None:
+    found = counted(on_v5e(launches.add_on_two_cores, shape("float32", 256, 128)))
+    assert [(row.moves, row.bytes) for row in found.operands] == [(2, 128 * KIB)] * 2
+
+
+def test_a_buffer_in_hbm_is_copied_too() -> None:
+    def launch(x: Any) -> Any:
+        def kernel(x_ref: Any, o_ref: Any, buffer: Any) -> None:
+            pltpu.sync_copy(x_ref, buffer)
+            pltpu.sync_copy(buffer, o_ref)
+
+        return launches.launched(kernel, x, scratch_types=[pltpu.HBM(x.shape, x.dtype)])(x)
+
+    found = counted(on_v5e(launch, shape("float32", 32, 128)))
+    assert [row.bytes for row in found.operands] == [16 * KIB, 16 * KIB, 32 * KIB]
+    assert (found.read, found.written) == (32 * KIB, 32 * KIB)
+
+
+def test_refs_that_are_written_in_place_count_as_written() -> None:
+    found = counted(on_v5e(launches.add_in_core_map, shape("float32", 32, 128)))
+    assert (found.read, found.written) == (16 * KIB, 16 * KIB)
 
 
 def test_blocks_in_smem_are_moved_too_but_take_no_vmem() -> None:

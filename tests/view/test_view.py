@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from grader.exercise.keys import Roundings
 from grader.grading import studies
 from grader.model import Mode, Role
 from grader.tools import codec
-from grader.tpu.motion import Motion
+from grader.tpu.motion import Motion, motions
 from grader.tpu.motion import Path as Runs
 from grader.tpu.perfetto import step_spans
 from grader.tpu.traffic import traffic
@@ -25,6 +26,8 @@ from grader.view.drawn import kernel_of
 from grader.view.heat import MOST, MOST_BLOCKS, wrong_of
 from grader.view.page import page
 from grader.view.timeline import timeline
+from tests.support.core_map_kernels import add_by_copies, add_by_pipeline, add_in_core_map
+from tests.support.launches import shape
 from tests.support.making import array, doubling, operand
 from tests.support.predicted import prediction, refused, schedule, transfers
 from tests.support.repositories import Shop
@@ -108,6 +111,15 @@ def test_what_is_not_known_is_told_instead_of_counted() -> None:
     assert kernel.grid == (None,)
     for one in kernel.operands:
         assert (one.counted, one.note, one.runs) == (False, "no one knows", None)
+
+
+@pytest.mark.parametrize("launch", [add_by_copies, add_by_pipeline, add_in_core_map])
+def test_what_a_kernel_copies_by_hand_has_no_runs(launch: Callable[..., Any]) -> None:
+    (motion,) = motions(launch, shape("float32", 256, 128))
+    kernel = kernel_of(motion, None, "v5e")
+    assert (kernel.grid, kernel.steps) == ((1,), 1)
+    for one in kernel.operands:
+        assert (one.space, one.runs, one.note) == ("any", None, "the kernel copies it itself")
 
 
 def test_growing_numbers_are_told_by_their_differences() -> None:

@@ -14,7 +14,7 @@ from jax.extend import core
 
 from grader.kernels.carrier.tracebacks import stack_of
 from grader.kernels.jaxprs import UnsupportedJax, inner_jaxprs
-from grader.kernels.outside_kernels import KERNELS
+from grader.kernels.pallas_params import KERNELS
 
 try:
     from jax._src.pallas.core import get_interpret_effects

@@ -43,7 +43,11 @@ def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
             why += f"; par {same}"
         elif other and other.bytes:
             why += f"; par moves {bytes_of(other.bytes)} in {other.moves:,}"
-        if other is None:
+        if row.by_hand:
+            copies = f"{row.moves:,} cop{'y' if row.moves == 1 else 'ies'}"
+            why = f"{label} moves {bytes_of(row.bytes)} in {copies} that the kernel makes itself"
+            remedy = _COPIED_AGAIN
+        elif other is None:
             remedy = _REFETCHED_ALONE
         else:
             remedy = _REFETCHED_SMALL if _smaller(own, par) else _REFETCHED
@@ -61,6 +65,10 @@ _REFETCHED_SMALL = (
 _REFETCHED_ALONE = (
     "An operand is read again for every block of the grid dimensions that its index map does not "
     "look at: larger blocks along those, or a grid that has them innermost, read it less often."
+)
+_COPIED_AGAIN = (
+    "What a step needs again stays in VMEM: copy each part once, or hand the loop that needs it "
+    "least to the outside."
 )
 _PADDED = (
     "Let a dimension of at least 128 run along the lanes (the last), and one of at least 8 along "

@@ -27,6 +27,7 @@ BAR = 24
 _SHOWN = 0.005  # of the time: less than that rounds to 0 %
 _INDENT = (0, 0, 0, 2)
 _NONE = "–"
+_BY_HAND = "by hand"
 _WAITING = "waiting"
 _NAMES = {Unit.VMEM: "loads, stores", Unit.SCALAR: "scalar core"}
 _ROLES = {Role.PREFETCH: "prefetch", Role.INPUT: "in", Role.OUTPUT: "out", Role.SCRATCH: "scratch"}
@@ -66,7 +67,7 @@ def _title(kernel: Prediction, whole: float | None) -> Text:
 def uncovered(kernel: Prediction) -> Iterator[str]:
     """Outputs of which the grid leaves a part unwritten, in words."""
     for row, label in zip(kernel.traffic.operands, kernel.labels, strict=True):
-        if row.role is Role.OUTPUT and row.least and row.least < row.stored:
+        if row.role is Role.OUTPUT and not row.by_hand and row.least and row.least < row.stored:
             part = row.least / row.stored
             yield f"the grid writes {part:.0%} of {label}: do the blocks divide its dimensions?"
 
@@ -154,7 +155,7 @@ def _operand(row: OperandTraffic, label: str, size: int | None, waits: float) ->
         name=label,
         role=_ROLES[row.role],
         array=str(row.array),
-        block=_shape(row.block),
+        block=_BY_HAND if row.by_hand else _shape(row.block),
         moves="" if stays else _NONE if row.moves is None else f"{row.moves:,}",
         bytes="" if stays else _NONE if size is None else bytes_of(size),
         refetch=f"{row.refetch:.1f}×" if row.refetch else "",
@@ -201,7 +202,7 @@ def _stacked(rows: Sequence[_Operand]) -> RenderableType:
 def _under(kernel: Prediction) -> Iterator[Text]:
     """What the counts do not tell by themselves."""
     for row, label in zip(kernel.traffic.operands, kernel.labels, strict=True):
-        if row.note and row.role is not Role.SCRATCH:
+        if row.note and not row.by_hand and row.role is not Role.SCRATCH:
             yield Text(f"{label}: {row.note}", "dim")
 
 

@@ -3,13 +3,16 @@
 
 const STATES = {
   in: ["▼ comes in", "moves"], out: ["▲ goes out", "moves"], stays: ["stays", "held"],
-  alone: ["not followed", ""],
+  alone: ["not followed", ""], byHand: ["by hand", ""],
 };
 
 /** @param {View.Operand} operand */
 const isTable = (operand) => operand.role === "scalar prefetch";
 /** @param {View.Operand} operand */
 const isScratch = (operand) => operand.role === "scratch";
+// It stays in HBM, and the kernel copies what it needs of it.
+/** @param {View.Operand} operand */
+const isByHand = (operand) => ["any", "hbm"].includes(operand.space);
 
 // "3 × 2 blocks", of the dimensions that are cut.
 /** @param {View.Operand} operand */
@@ -74,7 +77,11 @@ class Card {
 
   fillCounts() {
     const { operand } = this;
-    if (!operand.counted || !this.runs) return;
+    if (!operand.counted) return;
+    if (!this.runs) {
+      if (isByHand(operand)) this.counts.append(put("span", "", `${many(operand.moves, "DMA")}, ${bytesOf(operand.bytes)}`));
+      return;
+    }
     this.moves = put("b", "moves-now");
     this.bytes = put("b", "bytes-now");
     const total = put("span", "soft", ` of ${many(operand.moves, "move")}`);
@@ -121,7 +128,7 @@ class Card {
     this.view.draw(step);
     const { operand, runs } = this;
     if (!runs) {
-      this.say("alone");
+      this.say(isByHand(operand) ? "byHand" : "alone");
       return;
     }
     const state = stateOf(operand, runs, step);

@@ -1,0 +1,158 @@
+"""The DMAs that a kernel's body starts by itself: of which operands, how large, how often.
+
+As far as the trace tells: sizes are static unless the kernel computes them, and so is how often a
+copy runs outside of conditions and of loops whose length is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend import core
+
+from grader.kernels.jaxprs import (
+    Atom,
+    array_struct,
+    inner_jaxprs,
+    inner_refs,
+    memory_space,
+    primitives,
+)
+
+CONDITIONAL = "under a condition"
+UNTOLD_LOOP = "how often is known only at run time"
+UNTOLD_SIZE = "how much is known only at run time"
+REMOTE = "from or to another chip"
+UNTOLD_CALL = "in an operation whose copies are not counted"
+NO_OPERAND = "from or to a buffer in HBM that is no operand"
+
+_START = "dma_start"
+_IN_HBM = ("any", "hbm")
+#: Their inner jaxpr runs once each time they do.
+_ONCE = ("jit", "pjit", "closed_call", "core_call", "run_scoped", "custom_jvp_call", "remat2")
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One DMA of a body: `extent` elements along each dimension of an operand, `times` over.
+
+    `operand` is its position among those of the kernel; `inward`: it is read, not written.
+    """
+
+    operand: int
+    inward: bool
+    extent: tuple[int, ...]
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """All that are known of one run of a body, and for each operand why more is not; else ""."""
+
+    known: tuple[Copy, ...]
+    unknown: tuple[str, ...]
+
+    def of(self, operand: int) -> tuple[Copy, ...] | None:
+        """The copies of one operand; None where not all are known."""
+        if self.unknown[operand]:
+            return None
+        return tuple(copy for copy in self.known if copy.operand == operand)
+
+
+def copies_of(kernel: core.Jaxpr) -> Copies:
+    """What one run of a kernel's body copies by itself."""
+    reader = _Reader(len(kernel.invars))
+    reader.read(kernel, {id(var): at for at, var in enumerate(kernel.invars)}, times=1)
+    return Copies(tuple(reader.known), tuple(reader.unknown))
+
+
+def ends(dma_start: core.JaxprEqn) -> tuple[Any, Any]:
+    """From where to where a DMA goes: Refs of the jaxpr, or TransformedRefs of them."""
+    source, target, *_ = _parts(dma_start)
+    return source, target
+
+
+def ref_of(end: Any) -> Atom:
+    """The Ref of the jaxpr that one end of a DMA is a part of."""
+    while hasattr(end, "ref"):
+        end = end.ref
+    return end
+
+
+def _parts(dma: core.JaxprEqn) -> Sequence[Any]:
+    return jax.tree.unflatten(dma.params["tree"], dma.invars)
+
+
+class _Reader:
+    """Walks a body; `times` is how often the jaxpr runs, or in words why that is not known."""
+
+    def __init__(self, operands: int) -> None:
+        self.known: list[Copy] = []
+        self.unknown = [""] * operands
+
+    def read(self, jaxpr: core.Jaxpr, refs: dict[int, int], times: int | str) -> None:
+        """`refs` are the positions of operands by the ids of their variables in the jaxpr."""
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name == _START:
+                self._copy(eqn, refs, times)
+                continue
+            for inner in inner_jaxprs(eqn):
+                if _START not in primitives(inner):
+                    continue
+                mapped = inner_refs(eqn, inner, refs)
+                self.read(inner, mapped, _often(eqn, times))
+                lost = {refs[id(var)] for var in eqn.invars if id(var) in refs}
+                for operand in lost - set(mapped.values()):
+                    self.unknown[operand] = UNTOLD_CALL
+
+    def _copy(self, dma: core.JaxprEqn, refs: dict[int, int], times: int | str) -> None:
+        remote = _parts(dma)[-1] is not None
+        for end, inward in zip(ends(dma), (True, False), strict=True):
+            operand = refs.get(id(ref_of(end)))
+            if operand is None:
+                if memory_space(ref_of(end).aval) in _IN_HBM:
+                    self.unknown = [why or NO_OPERAND for why in self.unknown]
+                continue
+            extent = _extent(end)
+            if remote or isinstance(times, str) or extent is None:
+                why = REMOTE if remote else times if isinstance(times, str) else UNTOLD_SIZE
+                self.unknown[operand] = self.unknown[operand] or why
+            else:
+                self.known.append(Copy(operand, inward, extent, times))
+
+
+def _often(eqn: core.JaxprEqn, times: int | str) -> int | str:
+    """How often an inner jaxpr of an equation runs that itself runs so many times."""
+    name = eqn.primitive.name
+    if isinstance(times, str) or name in _ONCE:
+        return times
+    if name == "scan":
+        return times * int(eqn.params["length"])
+    return CONDITIONAL if name == "cond" else UNTOLD_LOOP
+
+
+def _extent(end: Any) -> tuple[int, ...] | None:
+    """How much of a Ref one end of a DMA covers, along each of its dimensions."""
+    sizes = list(array_struct(ref_of(end)).shape)
+    live = range(len(sizes))
+    for transform in getattr(end, "transforms", ()):
+        indices = getattr(transform, "indices", None)
+        if indices is None or len(indices) != len(live):
+            return None  # it is seen in another shape or dtype
+        kept = []
+        for axis, index in zip(live, indices, strict=True):
+            if not hasattr(index, "stride"):
+                if math.prod(getattr(getattr(index, "aval", index), "shape", ())) != 1:
+                    return None
+                sizes[axis] = 1
+                continue
+            if not isinstance(index.size, int) or index.stride != 1:
+                return None
+            sizes[axis] = index.size
+            kept.append(axis)
+        live = kept
+    return tuple(sizes)
