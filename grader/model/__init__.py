@@ -39,6 +39,7 @@ from grader.model.verdict import (
     Finding,
     Grade,
     Mode,
+    NotJudged,
     State,
 )
 
@@ -57,6 +58,7 @@ __all__ = [
     "Grade",
     "KernelCall",
     "Mode",
+    "NotJudged",
     "Observation",
     "Operand",
     "Operation",

@@ -24,7 +24,8 @@ from grader.model import (
     Trace,
 )
 from grader.tools.arrays import dtype_of, from_numpy
-from grader.tpu import OnChip
+from grader.tpu import OnChip, Prediction
+from grader.tpu.traffic import Traffic
 
 FILE = "katas/1_first/kata_01_double.py"
 X = np.random.default_rng(0).standard_normal((32, 128))
@@ -106,6 +107,13 @@ def reference(expected: Sequence[Any] = (2 * X,), contraction: int = 1) -> Refer
     )
 
 
+def at_par() -> OwnAndPar:
+    """A launch that was compiled, beside itself."""
+    moved = Traffic("double", (4,), (), ())
+    compiled = OnChip(None, (Prediction("v5e", doubling(), (), moved, (), compiled=True),))
+    return OwnAndPar(compiled, compiled)
+
+
 def evidence(
     tried: Observation | Accident,
     against: Reference | None = None,
@@ -120,8 +128,8 @@ def evidence(
     par_required: bool = False,
     slack: Slack = Slack(),  # noqa: B008
 ) -> Evidence:
-    """By default one whose kernels could not be compiled."""
-    arrived = on_chips or OwnAndPar(OnChip(), OnChip())
+    """By default one whose kernel costs what par does."""
+    arrived = on_chips or at_par()
     return Evidence(
         mode=mode,
         file=FILE,
