@@ -6,7 +6,17 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.checks import block_shapes, compiles, contract, cost, lowers, pallas_used, runs, values
+from grader.checks import (
+    block_shapes,
+    compiles,
+    contract,
+    cost,
+    lowers,
+    own_work,
+    pallas_used,
+    runs,
+    values,
+)
 from grader.checks.evidence import Evidence
 from grader.model import MOST_STARS, Finding, NotJudged, State
 
@@ -35,6 +45,7 @@ class Rung:
 LADDER = (
     Rung(runs.check, 0, of_kernels=False),
     Rung(contract.check, 0, of_kernels=False),
+    Rung(own_work.check, 0, of_kernels=False),
     Rung(pallas_used.check, 0),
     Rung(values.check, 1, of_kernels=False),
     Rung(block_shapes.check, 1, granted=RIGHT),

@@ -6,6 +6,9 @@
     lowering            trace and lower for a TPU that need not be there
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came
     outside_kernels     the operations around the kernels of a trace
+    own_primitives      which operations are JAX's own
+    ingredients         what else a trace is made of: homemade operations, large constants
+    source_lines        from which file and line an equation comes
     calls               one pallas_call as data: operands, blocks, grid
     pallas_params       what Pallas keeps in a pallas_call equation, with types
     block_positions     where each operand's block lies on each grid step
@@ -25,7 +28,7 @@ from grader.kernels.interpreter import CALLBACK_LOGGER, running
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_sum
 from grader.kernels.mosaic_errors import NotLowered
-from grader.kernels.traced_launch import TracedLaunch
+from grader.kernels.traced_launch import TracedLaunch, trace_of
 
 __all__ = [
     "CALLBACK_LOGGER",
@@ -36,5 +39,6 @@ __all__ = [
     "kernel_call",
     "longest_sum",
     "running",
+    "trace_of",
     "walk_of",
 ]

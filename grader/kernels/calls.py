@@ -9,15 +9,19 @@ from jax.experimental import pallas as pl
 from jax.extend import core
 
 from grader.kernels.first_touches import first_touches
-from grader.kernels.jaxprs import Shaped, UnsupportedJax, memory_space, primitives
+from grader.kernels.jaxprs import UnsupportedJax, memory_space, primitives
 from grader.kernels.pallas_params import BlockMapping, GridMapping, block_size, body, grid_mapping
-from grader.model import ArrayType, KernelCall, Operand, Role, Touch
+from grader.kernels.source_lines import foreign_author, line_in
+from grader.model import ArrayType, KernelCall, Operand, Operation, Role, Touch
 
 CALLBACKS = ("pure_callback", "io_callback")
 
 
-def kernel_call(pallas_call: core.JaxprEqn) -> KernelCall:
-    """One pallas_call equation as data. Raises UnsupportedJax where its parameters have moved."""
+def kernel_call(pallas_call: core.JaxprEqn, file: str = "") -> KernelCall:
+    """One pallas_call equation as data. Raises UnsupportedJax where its parameters have moved.
+
+    `file` is the learner's; without one, nobody asks who has written the kernel, and where.
+    """
     try:
         mapping, kernel = grid_mapping(pallas_call), body(pallas_call)
         return KernelCall(
@@ -26,6 +30,8 @@ def kernel_call(pallas_call: core.JaxprEqn) -> KernelCall:
             operands=tuple(_operands(mapping, kernel)),
             parallel=_parallel(pallas_call.params.get("compiler_params")),
             callbacks=tuple(name for name in primitives(kernel) if name in CALLBACKS),
+            foreign=foreign_author(kernel, file) if file else "",
+            line=line_in(pallas_call, file) if file else 0,
         )
     except (AttributeError, KeyError) as error:
         raise UnsupportedJax(f"a parameter of pallas_call ({error})") from error
@@ -118,5 +124,12 @@ def _axes(index_map: core.Jaxpr, grid_rank: int) -> tuple[int, ...]:
 def array_type(aval: AbstractValue) -> ArrayType:
     """An abstract value's dtype and shape; () for one without a shape, such as a semaphore's."""
     dtype = getattr(aval, "dtype", None)
-    shape = tuple(int(n) for n in aval.shape) if isinstance(aval, Shaped) else ()
+    shape = tuple(int(n) for n in getattr(aval, "shape", ()))
     return ArrayType(str(getattr(dtype, "name", dtype)), shape)
+
+
+def operation(eqn: core.JaxprEqn, line: int = 0) -> Operation:
+    """An equation as data; `line` is the learner's from which it was traced."""
+    operands = (array_type(var.aval) for var in eqn.invars if hasattr(var.aval, "shape"))
+    results = (array_type(var.aval) for var in eqn.outvars if hasattr(var.aval, "shape"))
+    return Operation(eqn.primitive.name, tuple(operands), results=tuple(results), line=line)

@@ -11,9 +11,29 @@ from jax.typing import ArrayLike
 
 from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import array_type, kernel_call
+from grader.kernels.ingredients import homemade, large_constants
 from grader.kernels.known_values import known_values
 from grader.kernels.outside_kernels import OutsideReader
 from grader.model import Trace, Walk
+
+
+def trace_of(closed: core.ClosedJaxpr, file: str = "") -> tuple[Trace, list[core.JaxprEqn]]:
+    """A launch's trace as data, and the equations of its kernels in program order.
+
+    `file` is the learner's, as it is called in the trace's source info: lines are given in it, and
+    kernels that stand elsewhere are told from those that stand there. "" where nobody asks.
+    """
+    reader = OutsideReader(file)
+    from_kernel = reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
+    trace = Trace(
+        calls=tuple(kernel_call(eqn, file) for eqn in reader.pallas_calls),
+        outside=tuple(reader.outside),
+        results=tuple(map(array_type, closed.out_avals)),
+        from_kernel=tuple(from_kernel),
+        homemade=tuple(homemade(closed.jaxpr, file)),
+        constants=tuple(large_constants(closed, file)),
+    )
+    return trace, reader.pallas_calls
 
 
 class TracedLaunch:
@@ -29,18 +49,10 @@ class TracedLaunch:
         self._args = args
         self._pallas_calls: list[core.JaxprEqn] = []
 
-    def trace(self) -> Trace:
-        """Kernels, operations around them, results."""
-        reader = OutsideReader()
-        closed = self._traced.jaxpr
-        from_kernel = reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
-        self._pallas_calls = reader.pallas_calls
-        return Trace(
-            calls=tuple(map(kernel_call, reader.pallas_calls)),
-            outside=tuple(reader.outside),
-            results=tuple(map(array_type, closed.out_avals)),
-            from_kernel=tuple(from_kernel),
-        )
+    def trace(self, file: str = "") -> Trace:
+        """Kernels, operations around them, results. `file` is the learner's."""
+        trace, self._pallas_calls = trace_of(self._traced.jaxpr, file)
+        return trace
 
     def run(self, args: Sequence[ArrayLike]) -> list[np.ndarray]:
         """The results, flat, on the host."""

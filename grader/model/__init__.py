@@ -11,6 +11,7 @@ another process (the sandbox, an xdist worker) or into a JSON file.
 from grader.model.kernel import (
     Array,
     ArrayType,
+    Constant,
     KernelCall,
     Operand,
     Operation,
@@ -52,6 +53,7 @@ __all__ = [
     "Check",
     "Clues",
     "Conditions",
+    "Constant",
     "Cost",
     "Device",
     "Finding",

@@ -13,6 +13,7 @@ class Check(enum.Enum):
 
     RUNS = "runs"
     CONTRACT = "contract"
+    OWN_WORK = "own_work"
     PALLAS_USED = "pallas_used"
     VALUES = "values"
     BLOCKS = "blocks"

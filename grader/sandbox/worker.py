@@ -175,7 +175,7 @@ class _Worker:
             except TypeCheckError as error:
                 broken = str(error)
                 self._launch = kernels.TracedLaunch(function, values, ask.keywords)
-            trace = self._launch.trace()
+            trace = self._launch.trace(ask.file)
         if caught.problem or broken or self._launch is None:
             return Observation(problem=caught.problem, trace=trace, broken_annotation=broken)
         outputs = ()

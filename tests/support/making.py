@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from grader.model import (
     Mode,
     Observation,
     Operand,
+    Operation,
     Reference,
     Role,
     Touch,
@@ -81,12 +82,14 @@ def doubling(block: tuple[int | None, ...] = (8, 128)) -> KernelCall:
 
 def trace(
     *calls: KernelCall,
-    outside: tuple[str, ...] = (),
+    outside: Iterable[str | Operation] = (),
     results: tuple[ArrayType, ...] = (ArrayType("float32", (32, 128)),),
     from_kernel: tuple[bool, ...] | None = None,
+    **others: Any,
 ) -> Trace:
     flags = (bool(calls),) * len(results) if from_kernel is None else from_kernel
-    return Trace(calls, outside, results, flags)
+    around = tuple(Operation(one) if isinstance(one, str) else one for one in outside)
+    return Trace(calls, around, results, flags, **others)
 
 
 def attempt(result: Any = 2 * X, traced: Trace | None = None, **others: Any) -> Observation:
