@@ -2,6 +2,7 @@
 
     traced_launch       trace and run a launch function
     interpreter         in which mode: the TPU interpreter, its parameters
+    watching            races and leftover semaphores, as the interpreter finds them
     faster_interpreter  what the strict interpreter would compile more often than it has to
     lowering            trace and lower for a TPU that need not be there
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came
@@ -29,6 +30,7 @@ from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_sum
 from grader.kernels.mosaic_errors import NotLowered
 from grader.kernels.traced_launch import TracedLaunch, trace_of
+from grader.kernels.watching import watching
 
 __all__ = [
     "CALLBACK_LOGGER",
@@ -41,4 +43,5 @@ __all__ = [
     "running",
     "trace_of",
     "walk_of",
+    "watching",
 ]

@@ -21,11 +21,14 @@ from grader.model.kernel import (
     Walk,
 )
 from grader.model.observed import (
+    Access,
     Accident,
     Clues,
+    LeftOver,
     Observation,
     Place,
     Problem,
+    Race,
     Reference,
     Share,
     Stage,
@@ -46,6 +49,7 @@ from grader.model.verdict import (
 
 __all__ = [
     "MOST_STARS",
+    "Access",
     "Accident",
     "Array",
     "ArrayType",
@@ -59,6 +63,7 @@ __all__ = [
     "Finding",
     "Grade",
     "KernelCall",
+    "LeftOver",
     "Mode",
     "NotJudged",
     "Observation",
@@ -66,6 +71,7 @@ __all__ = [
     "Operation",
     "Place",
     "Problem",
+    "Race",
     "Reference",
     "Role",
     "Share",
