@@ -6,6 +6,7 @@ The rungs, from the lowest to the highest:
 
 runs          does it import, trace and finish?
 contract      does it return the shapes and dtypes that it is annotated with?
+own_work      is it the file's own work, made of JAX's operations?
 pallas_used   is the work inside a kernel?
 values        is every element right?
 block_shapes  does a TPU take the blocks?

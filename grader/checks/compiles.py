@@ -9,8 +9,8 @@ from pathlib import PurePath
 from grader.checks.advice.libtpu import libtpu_advice
 from grader.checks.evidence import Evidence
 from grader.checks.prose import at, listed, paragraph
-from grader.model import Accident, Check, Finding
-from grader.tpu import Prediction
+from grader.model import Accident, Check, Finding, NotJudged
+from grader.tpu import OnChip, Prediction
 from grader.tpu.chips import named
 from grader.tpu.libtpu_errors import Failure, Kind
 from grader.tpu.smaller_blocks import Fit, fitting
@@ -19,13 +19,34 @@ from grader.tpu.units import bytes_of
 from grader.tpu.vmem import Allocation, Use
 
 
-def check(evidence: Evidence) -> Finding | None:
+def check(evidence: Evidence) -> Finding | NotJudged | None:
     """Look at what the compiler made of every kernel for every chip of the session."""
-    own = evidence.on_chips().own
+    both = evidence.on_chips()
+    own, par = both.own, both.par
     if isinstance(own, Accident):
         return _accident(own)
     refused = [prediction for prediction in own.predictions if prediction.failure]
-    return refused_finding(refused, evidence.file) if refused else None
+    if refused:
+        return refused_finding(refused, evidence.file)
+    if not own.not_compiled:
+        return None
+    first = own.not_compiled[0]
+    par_was = isinstance(par, OnChip) and par.on(first.chip) and not par.not_compiled
+    return _not_compiled(first) if par_was else NotJudged(Check.COMPILES, first.unknown)
+
+
+def _not_compiled(kernel: Prediction) -> Finding:
+    """The compiler is there, par has been compiled, and the learner's kernel has not."""
+    parts = [
+        f"The kernel was not compiled for a {kernel.chip}, although the solution's was.",
+        paragraph("why", f"{kernel.call.name}: {kernel.unknown or 'no reason is known'}"),
+        paragraph(
+            "try",
+            "Leave the environment and jax's configuration as they are: neither the kata's file "
+            "nor its launch has to set anything to be compiled.",
+        ),
+    ]
+    return Finding(Check.COMPILES, "not compiled, although par was", "\n".join(parts))
 
 
 def refused_finding(refused: Sequence[Prediction], file: str) -> Finding:

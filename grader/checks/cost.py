@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from grader.checks.evidence import Evidence
 from grader.checks.prose import paragraph
-from grader.model import Check, Cost, Finding
+from grader.model import Accident, Check, Cost, Finding, NotJudged
 from grader.tpu import OnChip, Prediction
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.chips import Trust, named
@@ -28,22 +28,37 @@ def cost_beside_par(evidence: Evidence) -> Cost | None:
     chip = evidence.chips[0]
     cycles = par_cycles = own_bytes = par_bytes = None
     scheduled = all(p.schedule for p in (*own, *par))
-    if scheduled or not any(p.traffic.unknown for p in (*own, *par)):
-        own_bytes, par_bytes = (_bytes(side, scheduled) for side in both)
+    by_index_maps = not any(p.traffic.unknown for p in (*own, *par))
+    if by_index_maps and not scheduled:
+        own_bytes, par_bytes = (sum(p.traffic.bytes for p in side) for side in both)
+    elif all(map(_bytes_known, (*own, *par))):
+        own_bytes, par_bytes = (sum(p.bytes for p in side) for side in both)
     if scheduled and named(chip).trust in _TRUSTED:
         cycles, par_cycles = map(_cycles, both)
     return Cost(chip, own_bytes, par_bytes, cycles, par_cycles)
 
 
-def check(evidence: Evidence) -> Finding | None:
-    """Reject a launch that moves more, or takes longer, than the key's slack allows."""
+def check(evidence: Evidence) -> Finding | NotJudged | None:
+    """Reject a launch that moves more, or takes longer, than the key's slack allows.
+
+    Where only the bytes are known, they are judged. A launch without a time beside a par that has
+    one gets no verdict: a branch on data can hide anything.
+    """
     cost = cost_beside_par(evidence)
     if cost is None:
-        return None
+        return NotJudged(Check.COST, _why_not(evidence))
     more_bytes = _over(cost.bytes, cost.par_bytes, evidence.slack.bytes)
     more_cycles = _over(cost.cycles, cost.par_cycles, evidence.slack.cycles)
-    if not (more_bytes or more_cycles):
-        return _no_verdict(evidence) if cost.bytes is None and cost.cycles is None else None
+    if more_bytes or more_cycles:
+        return _over_par(evidence, cost, more_bytes, more_cycles)
+    if cost.cycles is None and _timed(evidence):
+        return _no_verdict(evidence)
+    if cost.bytes is None:
+        return _bytes_unknown(evidence)
+    return None
+
+
+def _over_par(evidence: Evidence, cost: Cost, more_bytes: float, more_cycles: float) -> Finding:
     both = _both(evidence)
     assert both is not None
     causes = bottlenecks(*both)
@@ -72,8 +87,8 @@ def _both(evidence: Evidence) -> tuple[tuple[Prediction, ...], tuple[Prediction,
     return own, par
 
 
-def _bytes(side: Sequence[Prediction], scheduled: bool) -> int:
-    return sum(p.bytes if scheduled else p.traffic.bytes for p in side)
+def _bytes_known(kernel: Prediction) -> bool:
+    return bool(kernel.schedule or not kernel.traffic.unknown)
 
 
 def _cycles(side: Sequence[Prediction]) -> int:
@@ -91,19 +106,65 @@ def _times(ratio: float) -> str:
     return f"{ratio:.1f}×" if ratio < 10 else f"{ratio:.0f}×"
 
 
-def _no_verdict(evidence: Evidence) -> Finding | None:
-    """Par's cost is known and the kernel's is not: then no star can be given."""
+def _timed(evidence: Evidence) -> bool:
+    """Whether a time is to be had on this chip for both sides: par's is known, and is trusted."""
     both = _both(evidence)
     assert both is not None
     own, par = both
-    reasons = [p.unknown or p.traffic.unknown[0] for p in own if not p.schedule]
-    if not reasons or not all(p.schedule for p in par):
-        return None
-    return Finding(
-        Check.COST,
-        f"no verdict: {reasons[0]}",
-        "What it would cost on a TPU can't be predicted.\n" + paragraph("why", reasons[0]),
-    )
+    chip = named(evidence.chips[0])
+    shared = chip.cores > 1 and any(p.call.parallel for p in own)
+    return chip.trust in _TRUSTED and not shared and all(p.schedule for p in par)
+
+
+def _bytes_unknown(evidence: Evidence) -> Finding | NotJudged:
+    """Neither times nor bytes: the kernel's fault, where par's bytes are known."""
+    both = _both(evidence)
+    assert both is not None
+    _, par = both
+    if not all(map(_bytes_known, par)):
+        return NotJudged(Check.COST, _reasons(par)[0])
+    return _no_verdict(evidence)
+
+
+def _no_verdict(evidence: Evidence) -> Finding:
+    """Par's cost is known and the kernel's is not: then no star can be given."""
+    both = _both(evidence)
+    assert both is not None
+    (reason, *_) = _reasons(both[0])
+    parts = [
+        "What it would cost on a TPU can't be predicted.",
+        paragraph("why", reason),
+        paragraph("try", _PREDICTABLE),
+    ]
+    return Finding(Check.COST, f"no verdict: {reason}", "\n".join(parts))
+
+
+_PREDICTABLE = (
+    "Loops and branches that depend on sizes, the grid step or scalar prefetch can be predicted; "
+    "those on values that the kernel has read or computed cannot. jnp.where chooses without one."
+)
+
+
+def _reasons(side: Sequence[Prediction]) -> tuple[str, ...]:
+    """Why the cost of these kernels is not known, at least one reason."""
+    unscheduled = [p for p in side if not p.schedule]
+    known = [why for p in unscheduled for why in (p.unknown, *p.traffic.unknown) if why]
+    return tuple(known) or ("its index maps and its schedule don't tell",)
+
+
+def _why_not(evidence: Evidence) -> str:
+    """Why there is nothing to compare, in words."""
+    both = evidence.on_chips()
+    if not isinstance(both.own, OnChip) or not both.own.on(evidence.chips[0]):
+        return "the kernel has not come as far as the compiler"
+    if isinstance(both.par, Accident):
+        return f"the process that compiled par did not answer: {both.par.phrase}"
+    if both.par.problem:
+        return f"par can't be lowered: {both.par.problem.kind}: {both.par.problem.message}"
+    failures = [p.failure for p in both.par.on(evidence.chips[0]) if p.failure]
+    if failures:
+        return f"a {evidence.chips[0]} refuses par: {failures[0].message}"
+    return "par has no kernel"
 
 
 def _numbers(cost: Cost, evidence: Evidence) -> list[str]:

@@ -7,7 +7,7 @@ import re
 from grader.checks.advice.mosaic import workaround_for
 from grader.checks.evidence import Evidence
 from grader.checks.prose import at, listed, paragraph
-from grader.model import Accident, Check, Finding, Operation, Problem
+from grader.model import Accident, Check, Finding, NotJudged, Operation, Problem
 
 _NO_RULE = re.compile(r"Unimplemented primitive in Pallas TPU lowering")
 #: What Mosaic says to its own developers.
@@ -27,12 +27,21 @@ _CALLED = {
 }
 
 
-def check(evidence: Evidence) -> Finding | None:
+NOTHING_LOWERED = "traced for a TPU, the launch shows no kernel that could be lowered"
+
+
+def check(evidence: Evidence) -> Finding | NotJudged | None:
     """Look at how far the launch came on its way to a TPU."""
     own = evidence.on_chips().own
-    if isinstance(own, Accident) or own.problem is None or own.unsupported:
-        return None
-    return lowering_finding(own.problem, evidence.file)
+    if isinstance(own, Accident):
+        return None  # the next rung tells of it
+    if own.problem is not None:
+        if own.unsupported:
+            return NotJudged(Check.LOWERS, own.problem.message)
+        return lowering_finding(own.problem, evidence.file)
+    if not all(own.on(chip) for chip in evidence.chips):
+        return NotJudged(Check.LOWERS, NOTHING_LOWERED)
+    return None
 
 
 def lowering_finding(problem: Problem, file: str) -> Finding:

@@ -26,7 +26,8 @@ def check(evidence: Evidence) -> Finding | None:
             f"The kernel contains {listed(callbacks)}: that part runs on the host, and a kernel on "
             "a TPU can't call the host.",
         )
-    extra = Counter(name for name in trace.outside if name not in evidence.outside)
+    names = (operation.name for operation in trace.outside)
+    extra = Counter(name for name in names if name not in evidence.outside)
     if extra:
         names = listed(f"{name} ({n}×)" if n > 1 else name for name, n in extra.items())
         return _finding(

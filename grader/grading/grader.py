@@ -36,21 +36,22 @@ class Grader:
         """
         started = time.perf_counter()
         evidence = evidence_of(self._asking, kata, case, seconds)
-        state, stars, finding = verdict(evidence)
-        compiled = kata.key.kernel and (
-            state is State.PASSED or bool(finding and finding.check is Check.COST)
+        judged = verdict(evidence)
+        on_chip = kata.key.kernel and (
+            judged.state is State.PASSED
+            or bool(judged.finding and judged.finding.check is Check.COST)
         )
         return Grade(
             kata=kata.id,
             case=case.index,
-            state=state,
-            stars=stars,
-            finding=finding,
+            state=judged.state,
+            stars=judged.stars,
+            finding=judged.finding,
             drawn=str(case),
             seconds=round(time.perf_counter() - started, 3),
             printed=evidence.attempt.printed,
-            cost=cost.cost_beside_par(evidence) if compiled else None,
-            unchecked=evidence.own.unchecked if compiled else "",
+            cost=cost.cost_beside_par(evidence) if on_chip else None,
+            not_judged=judged.not_judged,
         )
 
 

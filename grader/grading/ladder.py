@@ -6,12 +6,24 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.checks import block_shapes, compiles, contract, cost, lowers, pallas_used, runs, values
+from grader.checks import (
+    block_shapes,
+    compiles,
+    contract,
+    cost,
+    lowers,
+    own_work,
+    pallas_used,
+    runs,
+    values,
+)
 from grader.checks.evidence import Evidence
-from grader.model import MOST_STARS, Finding, State
+from grader.model import MOST_STARS, Finding, NotJudged, State
 
 RIGHT = "The values are right, but"
 ACCEPTED = "Right, and a TPU takes it, but"
+#: ACCEPTED, where nobody has asked a TPU's compiler.
+RIGHT_AS_FAR_AS_KNOWN = "Right, as far as it could be judged, but"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +35,7 @@ class Rung:
     shown; a finding goes on from there.
     """
 
-    check: Callable[[Evidence], Finding | None]
+    check: Callable[[Evidence], Finding | NotJudged | None]
     stars: int
     needed: bool = True
     of_kernels: bool = True
@@ -33,6 +45,7 @@ class Rung:
 LADDER = (
     Rung(runs.check, 0, of_kernels=False),
     Rung(contract.check, 0, of_kernels=False),
+    Rung(own_work.check, 0, of_kernels=False),
     Rung(pallas_used.check, 0),
     Rung(values.check, 1, of_kernels=False),
     Rung(block_shapes.check, 1, granted=RIGHT),
@@ -42,20 +55,38 @@ LADDER = (
 )
 
 
-def verdict(evidence: Evidence) -> tuple[State, int, Finding | None]:
-    """State, stars earned, and what the first failing rung says."""
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """State, stars earned, what the first failing rung says, and the first that was not asked."""
+
+    state: State
+    stars: int
+    finding: Finding | None = None
+    not_judged: NotJudged | None = None
+
+
+def verdict(evidence: Evidence) -> Judgement:
+    """How far a kernel comes.
+
+    Behind a rung that could not be asked, the others are: what they find still counts. But no star
+    is given from there on.
+    """
     if evidence.problem and evidence.problem.todo:
-        return State.TODO, 0, None
+        return Judgement(State.TODO, 0)
     stars = 0
+    unasked: NotJudged | None = None
     for rung in LADDER:
         if rung.of_kernels and not evidence.kernel:
             continue
-        if finding := rung.check(evidence):
+        found = rung.check(evidence)
+        if isinstance(found, Finding):
             failed = rung.needed or evidence.par_required
             state = State.FAILED if failed else State.PASSED
-            return state, stars, _after(rung.granted, finding)
-        stars = rung.stars
-    return State.PASSED, MOST_STARS, None
+            granted = RIGHT_AS_FAR_AS_KNOWN if unasked and not rung.needed else rung.granted
+            return Judgement(state, stars, _after(granted, found), unasked)
+        unasked = unasked or found
+        stars = stars if unasked else rung.stars
+    return Judgement(State.PASSED, stars if unasked else MOST_STARS, None, unasked)
 
 
 def _after(granted: str, finding: Finding) -> Finding:

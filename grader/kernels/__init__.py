@@ -3,12 +3,16 @@
     traced_launch       trace a launch function, and run the trace
     carrier             a trace as inert bytes, to another process and back
     interpreter         in which mode: the TPU interpreter, its parameters
+    watching            races and leftover semaphores, as the interpreter finds them
     faster_interpreter  what the strict interpreter would compile more often than it has to
     lowering            trace and lower for a TPU that need not be there
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came
     outside_kernels     the operations around the kernels of a trace
     without_refs        a trace whose kernels are all calls: pl.core_map becomes one
     retrace             a trace made anew with some of its operations replaced
+    own_primitives      which operations are JAX's own
+    ingredients         what else a trace is made of: homemade operations, large constants
+    source_lines        from which file and line an equation comes
     calls               one kernel as data: operands, blocks, grid
     copies              what a kernel copies by itself, as far as its trace tells
     pallas_params       what Pallas keeps in the equation of a kernel, with types
@@ -32,6 +36,7 @@ from grader.kernels.longest_sum import longest_sum
 from grader.kernels.lowering import for_chip
 from grader.kernels.mosaic_errors import NotLowered
 from grader.kernels.traced_launch import TracedLaunch
+from grader.kernels.watching import watching
 
 __all__ = [
     "CALLBACK_LOGGER",
@@ -46,4 +51,5 @@ __all__ = [
     "longest_sum",
     "running",
     "walk_of",
+    "watching",
 ]

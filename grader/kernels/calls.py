@@ -11,7 +11,7 @@ from jax.experimental import pallas as pl
 from jax.extend import core
 
 from grader.kernels.first_touches import first_touches
-from grader.kernels.jaxprs import Shaped, UnsupportedJax, is_scalar, memory_space, primitives
+from grader.kernels.jaxprs import UnsupportedJax, is_scalar, memory_space, primitives
 from grader.kernels.pallas_params import (
     BlockMapping,
     GridMapping,
@@ -22,7 +22,8 @@ from grader.kernels.pallas_params import (
     mesh,
     on_tensor_cores,
 )
-from grader.model import ArrayType, KernelCall, Operand, Role, Touch
+from grader.kernels.source_lines import foreign_author, line_in
+from grader.model import ArrayType, KernelCall, Operand, Operation, Role, Touch
 
 CALLBACKS = ("pure_callback", "io_callback")
 
@@ -30,10 +31,17 @@ CALLBACKS = ("pure_callback", "io_callback")
 SPARSE_CORES = "the grader does not know SparseCore kernels"
 
 
-def kernel_call(equation: core.JaxprEqn) -> KernelCall:
-    """The equation of one kernel as data. Raises UnsupportedJax where its parameters have moved."""
+def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
+    """The equation of one kernel as data. Raises UnsupportedJax where its parameters have moved.
+
+    `file` is the learner's; without one, nobody asks who has written the kernel, and where.
+    """
     try:
-        return _pallas_call(equation) if is_pallas_call(equation) else _mpmd_map(equation)
+        call = _pallas_call(equation) if is_pallas_call(equation) else _mpmd_map(equation)
+        if not file:
+            return call
+        foreign, line = foreign_author(body(equation), file), line_in(equation, file)
+        return dataclasses.replace(call, foreign=foreign, line=line)
     except (AttributeError, KeyError) as error:
         name = equation.primitive.name
         raise UnsupportedJax(f"a parameter of {name} ({error})") from error
@@ -181,5 +189,12 @@ def _axes(index_map: core.Jaxpr, grid_rank: int) -> tuple[int, ...]:
 def array_type(aval: AbstractValue) -> ArrayType:
     """An abstract value's dtype and shape; () for one without a shape, such as a semaphore's."""
     dtype = getattr(aval, "dtype", None)
-    shape = tuple(int(n) for n in aval.shape) if isinstance(aval, Shaped) else ()
+    shape = tuple(int(n) for n in getattr(aval, "shape", ()))
     return ArrayType(str(getattr(dtype, "name", dtype)), shape)
+
+
+def operation(eqn: core.JaxprEqn, line: int = 0) -> Operation:
+    """An equation as data; `line` is the learner's from which it was traced."""
+    operands = (array_type(var.aval) for var in eqn.invars if hasattr(var.aval, "shape"))
+    results = (array_type(var.aval) for var in eqn.outvars if hasattr(var.aval, "shape"))
+    return Operation(eqn.primitive.name, tuple(operands), results=tuple(results), line=line)

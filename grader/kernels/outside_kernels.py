@@ -6,47 +6,62 @@ from collections.abc import Sequence
 
 from jax.extend import core
 
+from grader.kernels.calls import operation
 from grader.kernels.jaxprs import Atom, inner_jaxprs
+from grader.kernels.own_primitives import is_jaxs
 from grader.kernels.pallas_params import KERNELS
+from grader.kernels.source_lines import line_in
+from grader.model import Operation
 
 _WRAPPERS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
 
 
 class OutsideReader:
-    """Walks a jaxpr outside of kernels; gathers kernels and other operations in program order."""
+    """Walks a jaxpr outside of kernels; gathers kernels and other operations in program order.
 
-    def __init__(self) -> None:
+    `file` is the learner's, for the lines of the operations. A primitive that is not JAX's own is
+    an operation, whatever its name is: neither a kernel nor a wrapper.
+    """
+
+    def __init__(self, file: str = "") -> None:
         self.kernels: list[core.JaxprEqn] = []
-        self.outside: list[str] = []
+        self.outside: list[Operation] = []
+        self._file = file
 
-    def read(self, jaxpr: core.Jaxpr, tainted: Sequence[bool]) -> list[bool]:
-        """Which results depend on a kernel, given which inputs do."""
+    def read(self, jaxpr: core.Jaxpr, tainted: Sequence[bool], line: int = 0) -> list[bool]:
+        """Which results depend on a kernel, given which inputs do.
+
+        `line` is the learner's that called the jaxpr: jax traces its own functions once, with the
+        lines of whoever called them first.
+        """
         from_kernel = {id(var): flag for var, flag in zip(jaxpr.invars, tainted, strict=True)}
 
         def depends(var: Atom) -> bool:
             return from_kernel.get(id(var), False)
 
         for eqn in jaxpr.eqns:
-            results = self._equation(eqn, [depends(var) for var in eqn.invars])
+            results = self._equation(eqn, [depends(var) for var in eqn.invars], line)
             from_kernel.update((id(var), f) for var, f in zip(eqn.outvars, results, strict=True))
         return [depends(var) for var in jaxpr.outvars]
 
-    def _equation(self, eqn: core.JaxprEqn, tainted: list[bool]) -> list[bool]:
+    def _equation(self, eqn: core.JaxprEqn, tainted: list[bool], caller: int) -> list[bool]:
         name = eqn.primitive.name
         count = len(eqn.outvars)
-        if name in KERNELS:
+        own = is_jaxs(eqn)
+        if name in KERNELS and own:
             self.kernels.append(eqn)
             return [True] * count
         inner = inner_jaxprs(eqn)
-        if name not in _WRAPPERS or not inner:
-            self.outside.append(name)
+        line = (line_in(eqn, self._file) if self._file else 0) or caller
+        if name not in _WRAPPERS or not inner or not own:
+            self.outside.append(operation(eqn, line))
         results = [False if inner else any(tainted)] * count
         for jaxpr in inner:
             # A cond's first operand chooses the branch; the rest line up with each branch's.
             aligned = tainted[len(tainted) - len(jaxpr.invars) :]
             if len(aligned) != len(jaxpr.invars):
                 aligned = [any(tainted)] * len(jaxpr.invars)
-            branch = self.read(jaxpr, aligned)
+            branch = self.read(jaxpr, aligned, line)
             branch = branch if len(branch) == count else [any(branch)] * count
             results = [before or now for before, now in zip(results, branch, strict=True)]
         return results

@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import array_type, kernel_call
 from grader.kernels.carrier import asks_to_interpret, dumped, loaded, with_interpret
+from grader.kernels.ingredients import homemade, large_constants
 from grader.kernels.interpreter import running
 from grader.kernels.known_values import known_values
 from grader.kernels.lowering import Kernel, kernels_in
@@ -50,16 +51,22 @@ class TracedLaunch:
         """The trace as inert bytes. Raises NotCarried, which names what can't be among them."""
         return dumped(self.closed)
 
-    def trace(self) -> Trace:
-        """Kernels, operations around them, results."""
+    def trace(self, file: str = "") -> Trace:
+        """Kernels, operations around them, results.
+
+        `file` is the learner's, as it is called in the trace's source info: lines are given in it,
+        and kernels that stand elsewhere are told from those that stand there. "" where nobody asks.
+        """
         closed = without_refs(self.closed)
-        reader = OutsideReader()
+        reader = OutsideReader(file)
         from_kernel = reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
         return Trace(
-            calls=tuple(map(kernel_call, reader.kernels)),
+            calls=tuple(kernel_call(eqn, file) for eqn in reader.kernels),
             outside=tuple(reader.outside),
             results=tuple(map(array_type, closed.out_avals)),
             from_kernel=tuple(from_kernel),
+            homemade=tuple(homemade(closed.jaxpr, file)),
+            constants=tuple(large_constants(closed, file)),
         )
 
     def run(

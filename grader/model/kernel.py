@@ -38,11 +38,23 @@ class Operation:
 
     `operands` are its inputs; a Ref counts as the array that it refers to. `within` is the function
     of JAX's that it is part of, such as "median" for a sort; "" where the kernel itself calls it.
+    `line` is that of the learner's file; 0 where it is not known.
     """
 
     name: str
     operands: tuple[ArrayType, ...] = ()
     within: str = ""
+    results: tuple[ArrayType, ...] = ()
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An array whose contents a trace holds. `line` of the learner's file first uses it, or 0."""
+
+    array: ArrayType
+    size: int  # in bytes
+    line: int = 0
 
 
 class Role(enum.Enum):
@@ -94,6 +106,8 @@ class KernelCall:
     callbacks: tuple[str, ...] = ()  # primitives in the body that leave the device
     cores: int = 1
     unknown: str = ""
+    foreign: str = ""  # the file, not the learner's, in which a part of the body is written
+    line: int = 0  # the learner's line that launches it; 0 where it is not known
 
     def role(self, *roles: Role) -> tuple[Operand, ...]:
         return tuple(o for o in self.operands if o.role in roles)
@@ -101,12 +115,18 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a launch function does, from its jaxpr: kernels, operations around them, results."""
+    """What a launch function does, from its jaxpr: kernels, operations around them, results.
+
+    `outside` are the operations outside of every kernel, in program order. `homemade` are those,
+    in kernels and around them, that are not JAX's own, whatever they are called.
+    """
 
     calls: tuple[KernelCall, ...]
-    outside: tuple[str, ...]  # primitives outside every kernel, in program order
+    outside: tuple[Operation, ...]
     results: tuple[ArrayType, ...]
     from_kernel: tuple[bool, ...]  # per result: does it depend on a kernel?
+    homemade: tuple[Operation, ...] = ()
+    constants: tuple[Constant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,52 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """What one core does to a part of a buffer, in the interpreter's words for who and where."""
+
+    kind: str  # "read" or "write"
+    part: str
+    by: str
+    line: str  # "FILE:LINE:COLUMN (FUNCTION)", or "pallas_call" for a block that is moved
+
+    def told(self, buffer: str) -> str:
+        return f"{self.kind} of {buffer}[{self.part}] from {self.by}, {self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two accesses to one buffer, at least one of them a write, that nothing orders.
+
+    `kernel` counts the kernels that have run before. As text it is what the interpreter says.
+    """
+
+    kernel: int
+    buffer: str
+    accesses: tuple[Access, Access]
+
+    def __str__(self) -> str:
+        accesses = (f"  {access.told(self.buffer)}" for access in self.accesses)
+        return "\n".join(["RACE DETECTED", *accesses])
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """A semaphore that is not zero when its kernel ends. As text: what the interpreter says."""
+
+    kernel: int
+    semaphore: int
+    device: int
+    core: int
+    count: int
+
+    def __str__(self) -> str:
+        return (
+            f"Semaphore {self.semaphore} has non-zero count for {self.device} "
+            f"(global core {self.core}) at kernel exit: {self.count}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """Everything observed of the learner's launch function on one case."""
 

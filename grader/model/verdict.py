@@ -13,6 +13,7 @@ class Check(enum.Enum):
 
     RUNS = "runs"
     CONTRACT = "contract"
+    OWN_WORK = "own_work"
     PALLAS_USED = "pallas_used"
     VALUES = "values"
     BLOCKS = "blocks"
@@ -93,6 +94,20 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class NotJudged:
+    """A rung that could not be asked, and why: its star, and those above it, are not given.
+
+    It is no fault of the kernel's, as far as is known.
+    """
+
+    check: Check
+    why: str
+
+    def __str__(self) -> str:
+        return f"not judged: {self.check.title} ({self.why})"
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """What a launch and par take on one chip: bytes from and to HBM, and cycles.
 
@@ -110,9 +125,9 @@ class Cost:
 class Grade:
     """The verdict on one kata for one hidden case. `stars` are 0 to 3.
 
-    A case may be passed with a finding, which then says what the last star takes. `unchecked` says
-    why the TPU's compiler could not be asked. `blob` is git's id of the file's content, "" where
-    that changed while it was graded.
+    A case may be passed with a finding, which then says what the last star takes. `not_judged` is
+    the first rung that could not be asked: `stars` stop below it. `blob` is git's id of the file's
+    content, "" where that changed while it was graded.
     """
 
     kata: str
@@ -124,5 +139,5 @@ class Grade:
     seconds: float = 0.0
     printed: str = ""  # what the learner's code printed
     cost: Cost | None = None
-    unchecked: str = ""
+    not_judged: NotJudged | None = None
     blob: str = ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from grader.exercise.catalog import Kata
 from grader.exercise.catalog import katas as all_katas
 from grader.exercise.keys import KeyProblem
-from grader.model import Conditions, Grade, Mode, State
+from grader.model import Check, Conditions, Grade, Mode, State
 from grader.record import ledger
 from grader.record.ledger import LEDGER, Pass
 from grader.tools.versions import versions
@@ -52,7 +52,7 @@ def solved_passes(
     """One for each kata of which every hidden case ran and passed, all on the same content.
 
     `judges` are what judged, by name, each with its version. libtpu counts as missing where it was
-    not asked.
+    not asked; `unjudged` names the first rung that could not be.
     """
     recorded = []
     for kata in katas:
@@ -60,8 +60,10 @@ def solved_passes(
         if not of_kata or not _solved(kata, of_kata):
             continue
         used = dict(judges)
-        if any(grade.unchecked for grade in of_kata):
-            used["libtpu"] = None
+        if rungs := {grade.not_judged.check for grade in of_kata if grade.not_judged}:
+            first = min(rungs, key=list(Check).index)
+            used["libtpu"] = None if Check.COMPILES in rungs else used["libtpu"]
+            used["unjudged"] = first.value
         named = tuple((name, version or "-") for name, version in used.items())
         stars = min(grade.stars for grade in of_kata)
         recorded.append(Pass(kata.id, of_kata[0].blob, stars, day, named))

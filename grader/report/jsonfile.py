@@ -14,7 +14,7 @@ from grader.model import Conditions, Grade
 from grader.tools import codec
 from grader.tools.versions import versions
 
-VERSION = 2
+VERSION = 3
 
 
 def document(grades: Sequence[Grade], conditions: Conditions) -> dict[str, Any]:

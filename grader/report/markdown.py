@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from grader.model import MOST_STARS, Finding, Grade, State
-from grader.report.standings import SessionStandings, Standing, TrackStandings
+from grader.report.standings import SessionStandings, Standing, TrackStandings, unasked
 
 SIGNS = {State.PASSED: "✔", State.FAILED: "✘", State.TODO: "·"}
 LONGEST = 6000  # characters of one finding; GitHub shows no summary of more than 1 MiB
@@ -75,8 +75,9 @@ def _total(standings: SessionStandings, seed: int) -> str:
         f"{stars} of {MOST_STARS * len(every)} stars; {counts[State.FAILED]} failed, "
         f"{counts[State.TODO]} todo. Hidden cases drawn with `--kata-seed {seed}`.",
     ]
-    if reason := next((s.unchecked for s in every if s.unchecked), ""):
-        lines += ["", f"Not checked: whether the TPU's compiler accepts it ({escaped(reason)})."]
+    for reason in unasked(standings):
+        told = f"{reason.check.title} ({escaped(reason.why)})"
+        lines += ["", f"Not judged: {told}. No star from there on."]
     return "\n".join(lines)
 
 

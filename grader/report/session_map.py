@@ -15,9 +15,8 @@ from grader.record.ledger import Pass
 from grader.record.recording import NewPasses
 from grader.report import marks
 from grader.report.progress_map import COMMIT, some, warned
-from grader.report.standings import SessionStandings, Standing, TrackStandings
+from grader.report.standings import SessionStandings, Standing, TrackStandings, unasked
 from grader.tools.git import NoGit, git_in
-from grader.tpu.libtpu import not_checked
 
 SIGNS = {State.PASSED: ("✔", "green"), State.FAILED: ("✘", "red"), State.TODO: ("·", "yellow")}
 
@@ -89,13 +88,19 @@ def _total(standings: SessionStandings) -> Text:
 def _notes(standings: SessionStandings, seed: int) -> list[RenderableType]:
     """What was not checked, and how to earn a missing third star."""
     notes: list[RenderableType] = []
-    if reason := next((s.unchecked for s in standings.all if s.unchecked), ""):
-        notes.append(Text(not_checked(reason), "yellow"))
-    slow = [s for s in standings.all if s.state is State.PASSED and s.stars < MOST_STARS]
+    for reason, of in unasked(standings).items():
+        names = some([standing.kata.name for standing in of])
+        notes.append(Text(f"{reason}: no star from there on for {names}", "yellow"))
+    slow = [s for s in standings.all if may_earn_the_third(s)]
     if slow:
         command = f"kata cost {slow[0].kata.name} --seed {seed} --case {slow[0].case}"
         notes.append(Text(f"the third star: {command}", "dim"))
     return notes
+
+
+def may_earn_the_third(standing: Standing) -> bool:
+    """Whether a solved kata lacks its third star for its cost, which `kata cost` explains."""
+    return standing.state is State.PASSED and standing.stars == MOST_STARS - 1
 
 
 def _next(standing: Standing) -> Text:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from grader.exercise.catalog import Kata
 from grader.exercise.keys import KeyProblem
-from grader.model import Grade, State
+from grader.model import Grade, NotJudged, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Standing:
     cases: int  # how many of its hidden cases ran
     seconds: float
     beside_par: float | None = None  # its cycles (else bytes) as a multiple of par's, at the worst
-    unchecked: str = ""  # why the TPU's compiler was not asked
+    not_judged: NotJudged | None = None  # the rung that could not be asked, and why
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _standing(kata: Kata, grades: list[Grade]) -> Standing:
         cases=len(grades),
         seconds=sum(grade.seconds for grade in grades),
         beside_par=max(filter(None, map(_beside_par, grades)), default=None),
-        unchecked=next((grade.unchecked for grade in grades if grade.unchecked), ""),
+        not_judged=worst.not_judged or next((g.not_judged for g in grades if g.not_judged), None),
     )
 
 
@@ -98,6 +98,8 @@ def _phrase(kata: Kata, worst: Grade, cases: int) -> str:
         return f"{worst.finding.check.title}: {worst.finding.phrase}"
     if worst.state is State.TODO:
         return "todo"
+    if worst.not_judged:
+        return f"{worst.not_judged.check.title}: not judged"
     try:
         count = kata.key.count
     except KeyProblem:
@@ -116,6 +118,15 @@ def _next(everything: list[Standing]) -> Standing | None:
             if standing.state is state:
                 return standing
     return None
+
+
+def unasked(standings: SessionStandings) -> dict[NotJudged, list[Standing]]:
+    """The rungs that could not be asked, each reason once, with the katas that it concerns."""
+    found: dict[NotJudged, list[Standing]] = {}
+    for standing in standings.all:
+        if standing.not_judged:
+            found.setdefault(standing.not_judged, []).append(standing)
+    return found
 
 
 def same_failure(first: Grade, second: Grade) -> bool:

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from grader.exercise.specs import argument
-from grader.kernels import TracedLaunch, for_chip
+from grader.kernels import TracedLaunch, for_chip, watching
 from grader.model import Mode, Problem, Source, Stage
 from grader.sandbox import problems, warming
 from grader.sandbox.messages import (
@@ -50,8 +50,7 @@ class Judge:
         match question:
             case Run():
                 ran = _ran(question)
-                printed, complaints = problems.complaints(self._printed.take())
-                return dataclasses.replace(ran, printed=printed, complaints=complaints)
+                return dataclasses.replace(ran, printed=self._printed.take())
             case LookCloser():
                 return _looked(question)
             case Predict():
@@ -82,13 +81,14 @@ def _ran(question: Run) -> Ran:
     with _surroundings(question):
         with problems.caught(question.source, Stage.TRACE) as caught:
             launch = TracedLaunch.carried(question.trace)
-            trace = launch.trace()
+            trace = launch.trace(question.source.file)
         if caught.problem:
             return Ran(caught.problem)
-        with problems.caught(question.source, Stage.RUN) as caught:
+        outputs = ()
+        with watching() as watch, problems.caught(question.source, Stage.RUN) as caught:
             results = launch.run(values, question.mode, question.seed)
-            return Ran(None, trace, tuple(map(arrays.from_numpy, results)))
-        return Ran(caught.problem, trace)
+            outputs = tuple(map(arrays.from_numpy, results))
+        return Ran(caught.problem, trace, outputs, watch.complaints)
 
 
 def _looked(question: LookCloser) -> Looked:

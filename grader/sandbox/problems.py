@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import traceback
 from collections.abc import Iterator
 from types import TracebackType
@@ -100,14 +99,3 @@ def _in_region(error: BaseException, source: Source) -> bool:
         return any(frames[-1][1] in region for region in regions("\n".join(source.lines)))
     except RegionError:
         return False
-
-
-_COMPLAINT = re.compile(
-    r"^RACE DETECTED\n(?:^ .*\n?)*|^Semaphore \d+ has non-zero count.*\n?", re.MULTILINE
-)
-
-
-def complaints(printed: str) -> tuple[str, tuple[str, ...]]:
-    """Split what the TPU interpreter prints instead of raising from what the learner prints."""
-    found = tuple(match.group().strip() for match in _COMPLAINT.finditer(printed))
-    return _COMPLAINT.sub("", printed), found

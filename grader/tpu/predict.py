@@ -82,12 +82,9 @@ class OnChip:
         return tuple(p for p in self.predictions if p.chip == chip)
 
     @property
-    def unchecked(self) -> str:
-        """Why the compiler could not be asked; nothing where it was."""
-        if self.unsupported:
-            return self.problem.message if self.problem else ""
-        asked = (p.unknown for p in self.predictions if not p.compiled and p.failure is None)
-        return next(asked, "")
+    def not_compiled(self) -> tuple[Prediction, ...]:
+        """The kernels that the compiler has neither accepted nor refused: it was not asked."""
+        return tuple(p for p in self.predictions if not p.compiled and p.failure is None)
 
 
 def predictions(

@@ -73,14 +73,16 @@ def _quick(reference: Reference, followed: Followed | Accident) -> bool:
 def _judge(asking: Asking, kata: Kata, case: Case) -> _Judged:
     """Grade the launch as pytest does, keeping what its picture needs."""
     evidence = evidence_of(asking, kata, case, kata.key.timeout or PATIENCE, EVENTS)
-    state, stars, finding = verdict(evidence)
-    if state is State.TODO:
+    judged = verdict(evidence)
+    finding = judged.finding
+    if judged.state is State.TODO:
         return _Judged(_TODO)
     if finding is None:
-        own = evidence.own
-        words = "right on this case" if own.unchecked else f"right, {'★' * stars}"
-        return _Judged(Verdict("passed", words), (), own)
-    told = Verdict(state.value, finding.phrase, _text(finding))
+        words = f"right, {'★' * judged.stars}"
+        if judged.not_judged:
+            words = f"right on this case; {judged.not_judged}"
+        return _Judged(Verdict("passed", words), (), evidence.own)
+    told = Verdict(judged.state.value, finding.phrase, _text(finding))
     if finding.check in _BEFORE:
         return _Judged(told, _wrong(evidence, finding))
     return _Judged(told, (), evidence.on_chips().own)

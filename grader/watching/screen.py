@@ -8,11 +8,10 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.text import Text
 
-from grader.model import MOST_STARS, State
-from grader.report.session_map import SIGNS, stars_of
+from grader.model import State
+from grader.report.session_map import SIGNS, may_earn_the_third, stars_of
 from grader.report.standings import Standing
 from grader.tools.rendering import show
-from grader.tpu.libtpu import not_checked
 
 KEYS = {
     "h": "hint",
@@ -74,9 +73,9 @@ class Screen:
             style = "" if standing.state is State.FAILED else "dim"
             line.append(f"  {standing.phrase}", style)
         self._show(line)
-        if standing.unchecked:
-            self.note(not_checked(standing.unchecked), "yellow")
-        if standing.state is State.PASSED and standing.stars < MOST_STARS:
+        if standing.not_judged:
+            self.note(f"{standing.not_judged}: no star from there on", "yellow")
+        if may_earn_the_third(standing):
             key = "c, or " if self._keys else ""
             self.note(f"the third star: {key}kata cost {standing.kata.name}")
 

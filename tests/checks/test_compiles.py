@@ -7,13 +7,15 @@ import dataclasses
 import pytest
 
 from grader.checks.advice.libtpu import libtpu_advice
-from grader.checks.compiles import refused_finding
-from grader.model import Check, KernelCall, Operand, Place, Role
-from grader.tpu import Prediction
+from grader.checks.compiles import check, refused_finding
+from grader.checks.evidence import OwnAndPar
+from grader.model import Accident, Check, Finding, KernelCall, NotJudged, Operand, Place, Role
+from grader.tpu import OnChip, Prediction
 from grader.tpu.libtpu_errors import Failure, Kind
 from grader.tpu.traffic import Traffic
 from grader.tpu.vmem import Allocation, Use, footprint
-from tests.support.making import FILE, call, operand
+from tests.support.making import FILE, at_par, attempt, call, evidence, operand
+from tests.support.predicted import uncompiled
 
 MIB = 1 << 20
 
@@ -271,3 +273,28 @@ def test_several_chips() -> None:
 def test_the_full_texts_of_all() -> None:
     refusals = [refused(unsupported("it rains")), refused(too_large(adding(2048)), chip="v6e")]
     assert refused_finding(refusals, FILE).full == "the whole text\n\nScoped allocation …"
+
+
+# ---- not asked ----
+
+
+def test_not_compiled_while_par_was_is_a_finding() -> None:
+    """Whatever the kata has done to the compiler: its kernel is the one that was not seen."""
+    found = check(evidence(attempt(), on_chips=OwnAndPar(uncompiled(), at_par().par)))
+    assert isinstance(found, Finding)
+    assert found.check is Check.COMPILES
+    assert found.phrase == "not compiled, although par was"
+    assert "double: no libtpu" in found.message
+    assert "  try" in found.message
+
+
+@pytest.mark.parametrize(
+    "par",
+    [uncompiled(), OnChip(), Accident("crashed", "It crashed.")],
+    ids=["same", "none", "died"],
+)
+def test_not_compiled_beside_a_par_that_was_not_is_not_judged(
+    par: OnChip | Accident,
+) -> None:
+    found = check(evidence(attempt(), on_chips=OwnAndPar(uncompiled(), par)))
+    assert found == NotJudged(Check.COMPILES, "no libtpu")

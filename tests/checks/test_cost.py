@@ -10,8 +10,18 @@ import pytest
 from grader.checks import cost
 from grader.checks.evidence import Evidence, OwnAndPar
 from grader.exercise.keys import Slack
-from grader.grading.ladder import verdict
-from grader.model import MOST_STARS, Accident, Check, Cost, Problem, Stage, State
+from grader.grading.ladder import Judgement, verdict
+from grader.model import (
+    MOST_STARS,
+    Accident,
+    Check,
+    Cost,
+    Finding,
+    NotJudged,
+    Problem,
+    Stage,
+    State,
+)
 from grader.tpu import OnChip, Prediction
 from tests.support.making import attempt, evidence
 from tests.support.predicted import matmul, prediction, refused, rows, schedule
@@ -25,6 +35,12 @@ def beside(
     """A right attempt that was predicted as `own`, beside par."""
     both = [OnChip(None, (side,)) if isinstance(side, Prediction) else side for side in (own, par)]
     return evidence(attempt(), on_chips=OwnAndPar(*both), **others)
+
+
+def finding(judged: Evidence) -> Finding | None:
+    found = cost.check(judged)
+    assert not isinstance(found, NotJudged), found
+    return found
 
 
 def own(cycles: float = 1000, size: int = 1_000_000, **others: Any) -> Prediction:
@@ -46,7 +62,7 @@ def own(cycles: float = 1000, size: int = 1_000_000, **others: Any) -> Predictio
     ],
 )
 def test_what_passes_within_the_slack(cycles: float, size: int, slack: Slack, passes: bool) -> None:
-    found = cost.check(beside(own(cycles, size), slack=slack))
+    found = finding(beside(own(cycles, size), slack=slack))
     assert (found is None) == passes
     if found:
         assert found.check is Check.COST
@@ -54,15 +70,16 @@ def test_what_passes_within_the_slack(cycles: float, size: int, slack: Slack, pa
 
 def test_missing_par_costs_a_star_and_fails_only_where_par_is_required() -> None:
     slow = own(cycles=3000)
-    state, stars, finding = verdict(beside(slow))
-    assert (state, stars) == (State.PASSED, MOST_STARS - 1)
-    assert finding is not None
-    assert verdict(beside(slow, par_required=True))[:2] == (State.FAILED, MOST_STARS - 1)
-    assert verdict(beside(own())) == (State.PASSED, MOST_STARS, None)
+    judged = verdict(beside(slow))
+    assert (judged.state, judged.stars) == (State.PASSED, MOST_STARS - 1)
+    assert judged.finding is not None
+    failed = verdict(beside(slow, par_required=True))
+    assert (failed.state, failed.stars) == (State.FAILED, MOST_STARS - 1)
+    assert verdict(beside(own())) == Judgement(State.PASSED, MOST_STARS)
 
 
 def test_the_numbers_are_told_beside_pars_with_what_passes() -> None:
-    found = cost.check(beside(own(cycles=3000, size=4_000_000)))
+    found = finding(beside(own(cycles=3000, size=4_000_000)))
     assert found is not None
     assert found.phrase.startswith("4.0× par's HBM bytes")
     message = " ".join(found.message.split())
@@ -72,7 +89,7 @@ def test_the_numbers_are_told_beside_pars_with_what_passes() -> None:
 
 
 def test_only_what_is_over_names_the_phrase() -> None:
-    found = cost.check(beside(own(cycles=3000)))
+    found = finding(beside(own(cycles=3000)))
     assert found is not None
     assert found.phrase.startswith("3.0× par's time")
 
@@ -80,7 +97,7 @@ def test_only_what_is_over_names_the_phrase() -> None:
 def test_the_costliest_cause_is_named_with_what_to_try() -> None:
     again = rows(matmul(), counts=(32, 8, 4))
     moving = own(cycles=3000, size=4_000_000, traffic=again)
-    found = cost.check(beside(moving))
+    found = finding(beside(moving))
     assert found is not None
     assert "reads x_ref 4.0× as much as par" in found.phrase
     assert "  why" in found.message
@@ -93,15 +110,17 @@ def test_the_costs_go_into_the_grade() -> None:
     )
 
 
-def unscheduled(unknown: str = "libtpu is not installed", **of_x: Any) -> Prediction:
-    return prediction(traffic=rows(matmul(), **of_x), unknown=unknown)
+def unscheduled(
+    unknown: str = "libtpu is not installed", compiled: bool = False, **of_x: Any
+) -> Prediction:
+    return prediction(traffic=rows(matmul(), **of_x), unknown=unknown, compiled=compiled)
 
 
 def test_without_the_compiler_the_bytes_alone_are_judged() -> None:
     par = unscheduled()
     assert cost.check(beside(unscheduled(), par)) is None
     twice = replace(par, traffic=rows(matmul(), counts=(16, 8, 4)))
-    found = cost.check(beside(twice, par))
+    found = finding(beside(twice, par))
     assert found is not None
     assert "HBM bytes" in found.phrase
     assert "predicted on" not in found.message
@@ -140,27 +159,79 @@ def test_several_kernels_are_added_up() -> None:
     assert cost.check(beside(OnChip(None, (own(), own(2000))), par)) is not None
 
 
+BY_HAND: dict[str, Any] = {"bytes": None, "moves": None, "note": "copied by itself"}
+
+
 def test_a_star_is_not_given_on_trust() -> None:
-    dark = unscheduled("a DMA from HBM to HBM", bytes=None, moves=None, note="copied by itself")
-    found = cost.check(beside(dark))
+    dark = unscheduled("a DMA from HBM to HBM", compiled=True, **BY_HAND)
+    found = finding(beside(dark))
     assert found is not None
     assert found.phrase == "no verdict: a DMA from HBM to HBM"
-    assert verdict(beside(dark))[:2] == (State.PASSED, MOST_STARS - 1)
+    judged = verdict(beside(dark))
+    assert (judged.state, judged.stars) == (State.PASSED, MOST_STARS - 1)
+
+
+def test_a_branch_on_data_hides_the_time_that_par_has() -> None:
+    """Its bytes are known and are par's: that says nothing about its time."""
+    branch = unscheduled("it branches on a value that the kernel has read", compiled=True)
+    found = finding(beside(branch))
+    assert found is not None
+    assert found.phrase == "no verdict: it branches on a value that the kernel has read"
+    assert "jnp.where chooses without one" in " ".join(found.message.split())
+    assert verdict(beside(branch)).stars == MOST_STARS - 1
+    assert verdict(beside(branch, par_required=True)).state is State.FAILED
+
+
+def test_too_many_bytes_are_told_before_a_time_that_is_not_known() -> None:
+    much = unscheduled("a branch", compiled=True)
+    much = replace(much, traffic=rows(matmul(), counts=(64, 8, 4)))
+    found = finding(beside(much))
+    assert found is not None
+    assert "par's HBM bytes" in found.phrase
+
+
+def test_a_grid_that_two_cores_share_has_no_time_and_is_judged_by_its_bytes() -> None:
+    parallel = replace(matmul(), parallel=(0,))
+    shared = replace(unscheduled("shared by two", compiled=True), chip="v5p", call=parallel)
+    par = replace(PAR, chip="v5p")
+    assert finding(beside(shared, par, chips=("v5p",))) is None
+    alone = replace(shared, call=matmul())
+    assert finding(beside(alone, par, chips=("v5p",))) is not None
+
+
+def test_copies_by_hand_are_judged_by_the_schedule_of_the_side_that_makes_them() -> None:
+    """Neither both index maps nor both schedules tell."""
+    by_hand = replace(own(size=9_000_000), traffic=rows(matmul(), **BY_HAND))
+    compared = cost.cost_beside_par(beside(by_hand, unscheduled("shared by two")))
+    assert compared is not None
+    assert compared.bytes == 9_000_000
+    assert compared.par_bytes == unscheduled().traffic.bytes
 
 
 @pytest.mark.parametrize(
-    "par",
+    ("par", "why"),
     [
-        refused(),
-        OnChip(Problem(Stage.LOWER, "NotLowered", "sort")),
-        unscheduled("a DMA", bytes=None, moves=None, note="copied by itself"),
-        OnChip(),
+        (refused(), "a v5e refuses par: it needs more VMEM than it may have"),
+        (
+            OnChip(Problem(Stage.LOWER, "NotLowered", "sort")),
+            "par can't be lowered: NotLowered: sort",
+        ),
+        (OnChip(), "par has no kernel"),
     ],
 )
-def test_where_par_itself_has_no_cost_nothing_is_asked(par: Prediction | OnChip) -> None:
-    assert cost.check(beside(own(cycles=9000), par)) is None
+def test_where_par_itself_has_no_cost_the_star_is_not_judged(
+    par: Prediction | OnChip, why: str
+) -> None:
+    assert cost.check(beside(own(cycles=9000), par)) == NotJudged(Check.COST, why)
+    assert verdict(beside(own(cycles=9000), par)).stars == MOST_STARS - 1
 
 
-def test_a_process_that_died_while_par_was_compiled_costs_nothing() -> None:
+def test_where_pars_bytes_are_not_known_the_star_is_not_judged() -> None:
+    dark = unscheduled("a DMA", compiled=True, **BY_HAND)
+    assert cost.check(beside(dark, dark)) == NotJudged(Check.COST, "a DMA")
+
+
+def test_a_process_that_died_while_par_was_compiled_costs_the_star() -> None:
     died = OwnAndPar(OnChip(None, (own(),)), Accident("crashed", "It crashed."))
-    assert cost.check(evidence(attempt(), on_chips=died)) is None
+    found = cost.check(evidence(attempt(), on_chips=died))
+    assert found == NotJudged(Check.COST, "the process that compiled par did not answer: crashed")

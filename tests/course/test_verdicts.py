@@ -17,8 +17,8 @@ from grader.exercise.catalog import Kata, katas
 from grader.exercise.keys import Mistake
 from grader.exercise.regions import regions
 from grader.grading.grader import Grader, evidence_of
-from grader.grading.ladder import verdict
-from grader.model import MOST_STARS, Case, Check, Finding, State
+from grader.grading.ladder import Judgement, verdict
+from grader.model import MOST_STARS, Case, Check, Finding, NotJudged, State
 from grader.sandbox.asking import Asking
 from grader.tpu import compiler
 from tests.support.contract import Plan, demand
@@ -88,8 +88,9 @@ def test_solution_earns_every_star(
     for number, case in enumerate(plan.share.cases(draw(solved.id, solved.key, seed))):
         apart = plan.every_case or not number
         grade = (grader if apart else own_par).grade(solved, case, SECONDS)
+        unasked = bool(solved.key.kernel and compiler.why_not())
         demand(
-            grade.finding is None and grade.stars == MOST_STARS,
+            grade.finding is None and grade.stars == (1 if unasked else MOST_STARS),
             exercise.solution,
             f"it earns {grade.stars} stars on the hidden case {case} of seed {seed}. It is told:\n"
             f"{_told(grade.finding)}",
@@ -98,8 +99,9 @@ def test_solution_earns_every_star(
         if not solved.key.kernel:
             assert grade.cost is None
             continue
-        assert grade.unchecked == compiler.why_not()
-        if not grade.unchecked:  # with the compiler there is a time, and it is par's own
+        if unasked:
+            assert grade.not_judged == NotJudged(Check.COMPILES, compiler.why_not())
+        else:  # with the compiler there is a time, and it is par's own
             cycles = grade.cost and grade.cost.cycles
             demand(
                 cycles,
@@ -141,7 +143,8 @@ def test_mistake_is_rejected(
     for case in draw(wrong.id, wrong.key, seed):
         if shown and not plan.every_case:
             return
-        state, stars, finding = judged(asking, wrong, case, mistake)
+        found = judged(asking, wrong, case, mistake)
+        finding = found.finding
         if finding is None:
             continue
         heard.append(f"{case}: {_told(finding)}")
@@ -149,8 +152,8 @@ def test_mistake_is_rejected(
             shown = True
             slow = finding.check is Check.COST
             solved = slow and not wrong.key.par_required
-            assert state is (State.PASSED if solved else State.FAILED)
-            assert stars == 2 if slow else stars < 2
+            assert found.state is (State.PASSED if solved else State.FAILED)
+            assert found.stars == 2 if slow else found.stars < 2
     demand(
         shown,
         exercise.key_path,
@@ -165,9 +168,7 @@ class NotAsked(Exception):
     """The values are right on this case, and the way to the chip is not what shows the mistake."""
 
 
-def judged(
-    asking: Asking, wrong: Kata, case: Case, mistake: Mistake
-) -> tuple[State, int, Finding | None]:
+def judged(asking: Asking, wrong: Kata, case: Case, mistake: Mistake) -> Judgement:
     """The verdict, from no more than the rungs up to the one that is to reject the mistake."""
 
     def not_asked() -> OwnAndPar:
@@ -179,7 +180,7 @@ def judged(
     try:
         return verdict(evidence)
     except NotAsked:
-        return State.PASSED, 1, None
+        return Judgement(State.PASSED, 1)
 
 
 def _told(finding: Finding | None) -> str:

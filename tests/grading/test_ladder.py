@@ -6,9 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from grader.grading.ladder import LADDER, verdict
+from grader.checks.evidence import OwnAndPar
+from grader.grading.ladder import LADDER, Judgement, verdict
 from grader.model import MOST_STARS, Accident, ArrayType, Check, Observation, Problem, Stage, State
-from tests.support.making import X, attempt, call, doubling, evidence, operand, output, trace
+from grader.tpu import OnChip
+from tests.support.making import (
+    X,
+    at_par,
+    attempt,
+    call,
+    doubling,
+    evidence,
+    operand,
+    output,
+    trace,
+)
+from tests.support.predicted import matmul, prediction, rows, uncompiled
 
 TODO = Problem(Stage.TRACE, "NotImplementedError", "double it", todo=True)
 RAISED = Problem(Stage.TRACE, "NotImplementedError", "double it")
@@ -17,13 +30,13 @@ ILLEGAL = trace(doubling((2, 128)))
 
 
 def test_everything_passed() -> None:
-    assert verdict(evidence(attempt())) == (State.PASSED, MOST_STARS, None)
+    assert verdict(evidence(attempt())) == Judgement(State.PASSED, MOST_STARS)
 
 
 @pytest.mark.parametrize("stage", Stage)
 def test_a_stub_is_todo(stage: Stage) -> None:
     tried = Observation(problem=replace(TODO, stage=stage))
-    assert verdict(evidence(tried)) == (State.TODO, 0, None)
+    assert verdict(evidence(tried)) == Judgement(State.TODO, 0)
 
 
 @pytest.mark.parametrize(
@@ -47,10 +60,10 @@ def test_a_stub_is_todo(stage: Stage) -> None:
 def test_the_failing_rung_and_the_stars_before_it(
     tried: Observation | Accident, check: Check, stars: int
 ) -> None:
-    state, earned, finding = verdict(evidence(tried))
-    assert (state, earned) == (State.FAILED, stars)
-    assert finding is not None
-    assert finding.check is check
+    judged = verdict(evidence(tried))
+    assert (judged.state, judged.stars) == (State.FAILED, stars)
+    assert judged.finding is not None
+    assert judged.finding.check is check
 
 
 def test_the_first_failing_rung_speaks() -> None:
@@ -65,22 +78,56 @@ def test_the_first_failing_rung_speaks() -> None:
         (attempt(2 * X, trace(bad)), Check.BLOCKS),
     ]
     for tried, check in tries:
-        finding = verdict(evidence(tried))[2]
+        finding = verdict(evidence(tried)).finding
         assert finding is not None
         assert finding.check is check
 
 
 def test_a_launch_without_a_kernel_is_asked_for_its_values_alone() -> None:
     plain = trace(outside=("cumsum",))
-    assert verdict(evidence(attempt(traced=plain), kernel=False)) == (
-        State.PASSED,
-        MOST_STARS,
-        None,
-    )
-    state, stars, finding = verdict(evidence(attempt(3 * X, plain), kernel=False))
-    assert (state, stars) == (State.FAILED, 0)
-    assert finding
-    assert finding.check is Check.VALUES
+    right = verdict(evidence(attempt(traced=plain), kernel=False))
+    assert right == Judgement(State.PASSED, MOST_STARS)
+    judged = verdict(evidence(attempt(3 * X, plain), kernel=False))
+    assert (judged.state, judged.stars) == (State.FAILED, 0)
+    assert judged.finding
+    assert judged.finding.check is Check.VALUES
+
+
+UNLOWERED = OnChip(Problem(Stage.LOWER, "UnsupportedJax", "jax has moved something"))
+
+
+@pytest.mark.parametrize(
+    ("own", "par", "check", "stars"),
+    [
+        (UNLOWERED, UNLOWERED, Check.LOWERS, 1),
+        (OnChip(), OnChip(), Check.LOWERS, 1),
+        (OnChip(), None, Check.LOWERS, 1),
+        (uncompiled(), uncompiled(), Check.COMPILES, 1),
+        (None, OnChip(), Check.COST, 2),
+    ],
+)
+def test_no_star_from_a_rung_on_that_could_not_be_asked(
+    own: OnChip | None, par: OnChip | None, check: Check, stars: int
+) -> None:
+    fine = at_par()
+    judged = verdict(evidence(attempt(), on_chips=OwnAndPar(own or fine.own, par or fine.par)))
+    assert (judged.state, judged.stars, judged.finding) == (State.PASSED, stars, None)
+    assert judged.not_judged is not None
+    assert judged.not_judged.check is check
+    assert judged.not_judged.why
+
+
+def test_rungs_behind_one_that_was_not_asked_still_find_what_is_wrong() -> None:
+    twice = prediction(unknown="no libtpu", traffic=rows(matmul(), counts=(16, 8, 4)))
+    chips = OwnAndPar(OnChip(None, (twice,)), uncompiled())
+    for required, state in ((False, State.PASSED), (True, State.FAILED)):
+        judged = verdict(evidence(attempt(), on_chips=chips, par_required=required))
+        assert (judged.state, judged.stars) == (state, 1)
+        assert judged.finding is not None
+        assert judged.finding.check is Check.COST
+        assert judged.finding.message.startswith("Right, as far as it could be judged, but it")
+        assert judged.not_judged is not None
+        assert judged.not_judged.check is Check.COMPILES
 
 
 def test_stars_never_fall_along_the_ladder() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.model import Check, Finding, Grade, Mode, State
+from grader.model import Check, Finding, Grade, Mode, NotJudged, State
 from grader.record import ledger
-from grader.record.ledger import LEDGER, Pass
+from grader.record.ledger import LEDGER, Pass, pass_in
 from grader.record.recording import NewPasses, record_passes, solved_passes
 from grader.report.session_map import newly_recorded
 from grader.tools.git import blob_id
@@ -74,9 +74,20 @@ def test_a_part_of_the_cases_is_no_pass(double: Kata) -> None:
 
 
 def test_a_compiler_that_was_not_asked_is_not_named(double: Kata) -> None:
-    grades = [dataclasses.replace(grade(double, n), unchecked="no libtpu") for n in range(3)]
+    unasked = NotJudged(Check.COMPILES, "no libtpu")
+    grades = [dataclasses.replace(grade(double, n), not_judged=unasked) for n in range(3)]
     (solved,) = recorded(double, *grades)
-    assert dict(solved.versions) == {**VERSIONS, "libtpu": "-"}
+    assert dict(solved.versions) == {**VERSIONS, "libtpu": "-", "unjudged": "compiles"}
+    assert pass_in(str(solved)) == solved
+
+
+def test_the_first_rung_that_was_not_judged_is_recorded(double: Kata) -> None:
+    grades = [grade(double, n) for n in range(3)]
+    for case, check in ((0, Check.COST), (2, Check.LOWERS)):
+        unasked = NotJudged(check, "nobody knows")
+        grades[case] = dataclasses.replace(grades[case], not_judged=unasked)
+    (solved,) = recorded(double, *grades)
+    assert dict(solved.versions) == {**VERSIONS, "unjudged": "lowers"}
 
 
 def test_a_broken_key_records_nothing(double: Kata) -> None:
@@ -167,4 +178,4 @@ def test_a_ledger_that_cannot_be_written_costs_no_grade(repository: Repository) 
     assert "not recorded  right ★★" in done.out
     assert "katas/ledger.txt is not writable (Is a directory)" in " ".join(done.out.split())
     assert not os.listdir(repository.root / LEDGER)
-    assert json.loads(repository.grades.read_text())["schema"] == 2
+    assert json.loads(repository.grades.read_text())["schema"] == 3

@@ -27,7 +27,7 @@ def conditions() -> Conditions:
 
 def test_the_document_says_how_the_grades_came_about(conditions: Conditions) -> None:
     document = jsonfile.document(GRADES, conditions)
-    assert document["schema"] == jsonfile.VERSION == 2
+    assert document["schema"] == jsonfile.VERSION == 3
     assert (document["seed"], document["backend"], document["mode"]) == (77, "gpu", "interpret")
     assert document["chips"] == ["v6e"]
     assert list(document["versions"]) == ["pallas-katas", "jax", "jaxlib", "libtpu"]
@@ -74,7 +74,7 @@ def test_the_file_is_for_people_too(conditions: Conditions, tmp_path: Path) -> N
     jsonfile.write_json(file, GRADES, conditions)
     text = file.read_text(encoding="utf-8")
     assert "off by −1" in text
-    assert text.startswith('{\n  "schema": 2,\n')
+    assert text.startswith('{\n  "schema": 3,\n')
     assert text.endswith("}\n")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.model import Check, Finding, Grade, State
+from grader.model import Check, Finding, Grade, NotJudged, State
 from grader.report import markdown
 from grader.report.standings import SessionStandings, standings
 from tests.support.repositories import ROOT, Repository
@@ -132,10 +132,11 @@ def test_a_phrase_is_not_said_twice() -> None:
     assert shown(grades("Look at", "Look at the grid.")).count("Look at") == 3
 
 
-def test_what_was_not_checked_is_said_once() -> None:
-    given = [Grade(SOLVED.id, case, State.PASSED, 3, unchecked="no [tpu]") for case in range(2)]
-    assert shown(given).count("Not checked: ") == 1
-    assert "(no \\[tpu\\])" in shown(given)
+def test_what_was_not_judged_is_said_once() -> None:
+    unasked = NotJudged(Check.COMPILES, "no [tpu]")
+    given = [Grade(SOLVED.id, case, State.PASSED, 1, not_judged=unasked) for case in range(2)]
+    assert shown(given).count("Not judged: ") == 1
+    assert "Not judged: compiles (no \\[tpu\\]). No star from there on." in shown(given)
     assert "Fix" not in shown(given)
 
 

@@ -11,7 +11,7 @@ import pytest
 from rich.text import Text
 
 from grader.exercise.catalog import Kata
-from grader.model import MOST_STARS, Check, Finding, Grade, State
+from grader.model import MOST_STARS, Check, Finding, Grade, NotJudged, State
 from grader.report.failures import repeated
 from grader.report.session_map import encoding_of, session_map
 from grader.report.standings import standings
@@ -243,12 +243,13 @@ def test_a_star_that_is_missing_names_the_case_that_lacks_it() -> None:
     assert any("★★☆" in line and "cost: 2.0× par's time" in line for line in lines)
 
 
-def test_what_was_not_checked_is_said_once_with_the_reason() -> None:
-    given = [
-        Grade(SOLVED.id, case, State.PASSED, MOST_STARS, unchecked="pip install '.[tpu]'")
-        for case in range(3)
-    ]
+def test_what_was_not_judged_is_said_once_with_the_reason() -> None:
+    unasked = NotJudged(Check.COMPILES, "pip install '.[tpu]'")
+    given = [Grade(SOLVED.id, case, State.PASSED, 1, not_judged=unasked) for case in range(3)]
     text = shown(given=given)
-    assert text.count("not checked: ") == 1
-    assert "(pip install '.[tpu]')" in text
-    assert "not checked" not in shown(given=[Grade(SOLVED.id, 0, State.PASSED, MOST_STARS)])
+    assert text.count("not judged: ") == 1
+    said = " ".join(text.split())
+    assert "not judged: compiles (pip install '.[tpu]'): no star from there on for" in said
+    assert any("★☆☆" in line and "compiles: not judged" in line for line in text.splitlines())
+    assert "the third star" not in text
+    assert "not judged" not in shown(given=[Grade(SOLVED.id, 0, State.PASSED, MOST_STARS)])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader.model import Place, Problem, Source, Stage
-from grader.sandbox.problems import CALLBACK_LOGGER, caught, complaints, problem_of
+from grader.sandbox.problems import CALLBACK_LOGGER, caught, problem_of
 from tests.support.making import NOWHERE, read
 
 FILE = """import helper
@@ -273,31 +273,3 @@ def test_a_record_without_an_exception_is_no_problem(tmp_path: Path) -> None:
         raise ValueError("the problem")
     assert result.problem
     assert result.problem.message == "the problem"
-
-
-# ---- what the interpreter prints ----
-
-RACE = """RACE DETECTED
-  write of ('hbm', 101, 0, 0)[(slice(0, 8, 1), slice(0, 128, 1))] from 0, 1, pallas_call
-  clock: [ 0 12  0  0]
-  write of ('hbm', 101, 0, 0)[(slice(0, 8, 1), slice(0, 128, 1))] from 0, 0, pallas_call
-  clock: [12  0  0  0]
-"""
-SEMAPHORE = "Semaphore 2000 has non-zero count for 0 (global core 0) at kernel exit: 4\n"
-
-
-def test_complaints_are_told_apart_from_prints() -> None:
-    printed, found = complaints(f"hello\n{RACE}\nworld\n{SEMAPHORE}end\n")
-    assert found == (RACE.strip(), SEMAPHORE.strip())
-    assert printed.split() == ["hello", "world", "end"]
-
-
-def test_every_complaint_is_kept() -> None:
-    assert complaints(RACE + "\n" + RACE)[1] == (RACE.strip(),) * 2
-
-
-@pytest.mark.parametrize(
-    "text", ["", "no RACE DETECTED here\n", "My Semaphore 3 has non-zero count\n"]
-)
-def test_prints_are_left_alone(text: str) -> None:
-    assert complaints(text) == (text, ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from grader.model import (
     Mode,
     Observation,
     Operand,
+    Operation,
     Reference,
     Role,
     Source,
@@ -26,7 +27,8 @@ from grader.model import (
     Trace,
 )
 from grader.tools.arrays import dtype_of, from_numpy
-from grader.tpu import OnChip
+from grader.tpu import OnChip, Prediction
+from grader.tpu.traffic import Traffic
 
 FILE = "katas/1_first/kata_01_double.py"
 X = np.random.default_rng(0).standard_normal((32, 128))
@@ -82,12 +84,14 @@ def doubling(block: tuple[int | None, ...] = (8, 128)) -> KernelCall:
 
 def trace(
     *calls: KernelCall,
-    outside: tuple[str, ...] = (),
+    outside: Iterable[str | Operation] = (),
     results: tuple[ArrayType, ...] = (ArrayType("float32", (32, 128)),),
     from_kernel: tuple[bool, ...] | None = None,
+    **others: Any,
 ) -> Trace:
     flags = (bool(calls),) * len(results) if from_kernel is None else from_kernel
-    return Trace(calls, outside, results, flags)
+    around = tuple(Operation(one) if isinstance(one, str) else one for one in outside)
+    return Trace(calls, around, results, flags, **others)
 
 
 def attempt(result: Any = 2 * X, traced: Trace | None = None, **others: Any) -> Observation:
@@ -108,6 +112,13 @@ def reference(expected: Sequence[Any] = (2 * X,), contraction: int = 1) -> Refer
     )
 
 
+def at_par() -> OwnAndPar:
+    """A launch that was compiled, beside itself."""
+    moved = Traffic("double", (4,), (), ())
+    compiled = OnChip(None, (Prediction("v5e", doubling(), (), moved, (), compiled=True),))
+    return OwnAndPar(compiled, compiled)
+
+
 def evidence(
     tried: Observation | Accident,
     against: Reference | None = None,
@@ -122,8 +133,8 @@ def evidence(
     par_required: bool = False,
     slack: Slack = Slack(),  # noqa: B008
 ) -> Evidence:
-    """By default one whose kernels could not be compiled."""
-    arrived = on_chips or OwnAndPar(OnChip(), OnChip())
+    """By default one whose kernel costs what par does."""
+    arrived = on_chips or at_par()
     return Evidence(
         mode=mode,
         file=FILE,

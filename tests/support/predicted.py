@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grader.model import KernelCall, Role
-from grader.tpu import Prediction
+from grader.tpu import OnChip, Prediction
 from grader.tpu.libtpu_errors import Failure, Kind
 from grader.tpu.reuse import Reuse
 from grader.tpu.schedule import Moved, Schedule, Stall, Transfer
@@ -92,6 +92,11 @@ def prediction(ran: Schedule | None = None, **changed: Any) -> Prediction:
         "schedule": ran,
     }
     return Prediction(**{**given, **changed})
+
+
+def uncompiled() -> OnChip:
+    """A launch for which nobody could ask the compiler."""
+    return OnChip(None, (prediction(unknown="no libtpu"),))
 
 
 def refused(wanted: int = 36 << 20) -> Prediction:

@@ -83,7 +83,7 @@ def test_the_form_of_a_grade() -> None:
         "seconds": 0.0,
         "printed": "",
         "cost": None,
-        "unchecked": "",
+        "not_judged": None,
         "blob": "",
     }
 

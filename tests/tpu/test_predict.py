@@ -158,7 +158,7 @@ def test_more_vmem_than_there_is() -> None:
     assert found.failure is not None
     assert found.failure.wanted > found.failure.limit == 16 << 20
     assert not found.compiled
-    assert not OnChip(None, (found,)).unchecked
+    assert not OnChip(None, (found,)).not_compiled
 
 
 def test_without_the_compiler_the_index_maps_still_tell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,8 @@ def test_without_the_compiler_the_index_maps_still_tell(monkeypatch: pytest.Monk
     (found,) = predictions(added, X)
     assert found.traffic.bytes == found.bytes == 2 * BYTES
     assert (found.compiled, found.schedule, found.seconds) == (False, None, None)
-    assert OnChip(None, (found,)).unchecked == "no libtpu here"
+    assert found.unknown == "no libtpu here"
+    assert OnChip(None, (found,)).not_compiled == (found,)
 
 
 def test_a_schedule_that_contradicts_the_index_maps_is_not_believed(
@@ -217,8 +218,8 @@ def test_a_grid_that_two_cores_share_gets_no_time() -> None:
     assert one_core.schedule is not None
 
 
-def test_nothing_is_unchecked_where_all_was_asked() -> None:
-    assert OnChip().unchecked == ""
+def test_nothing_is_left_uncompiled_where_there_is_nothing() -> None:
+    assert OnChip().not_compiled == ()
 
 
 # ---- kernels over a mesh ----

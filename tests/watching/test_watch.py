@@ -19,7 +19,7 @@ from rich.console import Console
 from grader.commands.watch import pytest_timeout
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.model import Case, Check, Finding, Grade, State
+from grader.model import Case, Check, Finding, Grade, NotJudged, State
 from grader.record.ledger import Pass, append_passes
 from grader.sandbox import devices
 from grader.tools.editor import NoEditor
@@ -215,12 +215,23 @@ def test_a_missing_star_names_the_command_for_it(desk: Desk) -> None:
     run = desk.save(desk.shop.double)
     slow = Finding(Check.COST, "2.0× par's time", "…")
     for case in range(3):
-        grade = Grade(desk.shop.double.id, case, State.PASSED, 2, slow, unchecked="no libtpu")
-        desk.watch.handle(Graded(run, grade))
+        desk.watch.handle(Graded(run, Grade(desk.shop.double.id, case, State.PASSED, 2, slow)))
     said = desk.said()
     assert "✔ ★★☆ double  0.00 s  cost: 2.0× par's time" in said
-    assert "not checked: whether the TPU's compiler accepts it, and its time there (no" in said
     assert "the third star: c, or kata cost double" in said
+
+
+def test_a_rung_that_was_not_judged_is_told(desk: Desk) -> None:
+    desk.watch.begin()
+    run = desk.save(desk.shop.double)
+    unasked = NotJudged(Check.COMPILES, "no libtpu")
+    for case in range(3):
+        grade = Grade(desk.shop.double.id, case, State.PASSED, 1, not_judged=unasked)
+        desk.watch.handle(Graded(run, grade))
+    said = desk.said()
+    assert "✔ ★☆☆ double  0.00 s  compiles: not judged" in said
+    assert "not judged: compiles (no libtpu): no star from there on" in said
+    assert "the third star" not in said
 
 
 def test_a_file_that_still_raises_is_to_do(desk: Desk) -> None:

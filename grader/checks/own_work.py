@@ -1,0 +1,97 @@
+"""★ Is it the file's own work, made of JAX's operations, with no answers baked in?"""
+
+from __future__ import annotations
+
+from grader.checks.evidence import Evidence
+from grader.checks.prose import listed, paragraph
+from grader.model import Check, Constant, Finding, KernelCall, Operation, Trace
+from grader.tpu.units import bytes_of
+
+#: Operations that leave the device. jax.debug.print is none of them: it computes nothing.
+CALLBACKS = ("pure_callback", "io_callback", "debug_callback", "ffi_call")
+
+
+def check(evidence: Evidence) -> Finding | None:
+    """Look at what the trace is made of."""
+    trace = evidence.observed.trace
+    if trace is None:
+        return None
+    if trace.homemade:
+        return _homemade(trace.homemade, evidence.file)
+    if foreign := [call for call in trace.calls if call.foreign]:
+        return _foreign(foreign[0], evidence.file)
+    if trace.constants:
+        return _constants(trace.constants, evidence.file)
+    return None if evidence.kernel else _on_the_host(trace, evidence.file)
+
+
+def _homemade(operations: tuple[Operation, ...], file: str) -> Finding:
+    names = listed(dict.fromkeys(operation.name for operation in operations))
+    first = operations[0]
+    return _finding(
+        f"an operation of the file's own making: {names}",
+        f"The trace holds {first.name}{_of(first)}, and that is no operation of JAX's: the file "
+        "makes it itself.",
+        (file, first.line),
+        "A kernel is judged by the operations that it is built of. One that brings its own "
+        "lowering can do anything, whatever it is called.",
+        "Build it from jax.numpy, jax.lax and jax.experimental.pallas. A function needs no "
+        "Primitive: call it, or give it derivatives with jax.custom_vjp.",
+    )
+
+
+def _foreign(call: KernelCall, file: str) -> Finding:
+    return _finding(
+        f"the kernel is not yours: {call.foreign}",
+        f"The body of {call.name}, or a part of it, is written in {call.foreign}, not here.",
+        (file, call.line),
+        "A kata asks for a kernel of your own. One that comes ready from a library earns nothing "
+        "here, however good it is.",
+        "Write the body in this file. It may call functions of this file, jax.numpy, and "
+        "pltpu.emit_pipeline with a body that stands here.",
+    )
+
+
+def _constants(constants: tuple[Constant, ...], file: str) -> Finding:
+    first = max(constants, key=lambda constant: constant.size)
+    others = f", and {len(constants) - 1} more" if len(constants) > 1 else ""
+    return _finding(
+        f"a table of {bytes_of(first.size)} in the launch: {first.array}",
+        f"The launch holds {first.array}, {bytes_of(first.size)} of numbers that were computed "
+        f"before it was traced{others}.",
+        (file, first.line),
+        "Such numbers are baked into the program: they lie in HBM beside the inputs, and another "
+        "input changes nothing about them.",
+        "Compute it from the inputs inside of the launch, with jax.numpy instead of numpy; or in "
+        "the kernel, where jax.lax.broadcasted_iota and a comparison make an index or a mask for "
+        "nothing.",
+    )
+
+
+def _on_the_host(trace: Trace, file: str) -> Finding | None:
+    """Where a kata has no kernel, all of it is to be jax.numpy in jit."""
+    calls = [operation for operation in trace.outside if operation.name in CALLBACKS]
+    if not calls:
+        return None
+    names = listed(dict.fromkeys(operation.name for operation in calls))
+    return _finding(
+        f"calls back to the host: {names}",
+        f"A part of it is done by Python on the host, through {names}.",
+        (file, calls[0].line),
+        "The tables are made beside the kernel that reads them, on the device and within jit. A "
+        "callback stops the device, and copies the arrays to the host and back.",
+        "Say it in jax.numpy. To look at values while it runs: jax.debug.print.",
+    )
+
+
+def _of(operation: Operation) -> str:
+    return f" of {listed(operation.operands)}" if operation.operands else ""
+
+
+def _finding(phrase: str, what: str, place: tuple[str, int], why: str, remedy: str) -> Finding:
+    file, line = place
+    parts = [what]
+    if line:
+        parts.append(paragraph("line", f"{file}:{line}"))
+    parts += [paragraph("why", why), paragraph("try", remedy)]
+    return Finding(Check.OWN_WORK, phrase, "\n".join(parts))

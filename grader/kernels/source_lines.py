@@ -1,0 +1,111 @@
+"""From which file and line an equation was traced, and who has written it.
+
+The library is jax without the kernels that it ships (`jax.experimental.pallas.ops`), what jax is
+made of, and Python's own modules. What a kernel calls of it (jnp, `emit_pipeline`) is the caller's
+work; a shipped kernel is that of its authors.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sysconfig
+from collections.abc import Iterator
+from types import CodeType
+
+import jax
+from jax.extend import core
+
+from grader.kernels.jaxprs import UnsupportedJax, inner_jaxprs
+
+_JAX = os.path.dirname(jax.__file__) + os.sep
+_SHIPPED = os.path.join(_JAX, "experimental", "pallas", "ops") + os.sep
+_PYTHON = sysconfig.get_path("stdlib") + os.sep
+_PACKAGES = sysconfig.get_path("purelib") + os.sep
+#: What jax and a kata call: a frame of theirs may be the innermost, as in np.sum(x_ref[...]).
+_LIBRARIES = tuple(
+    os.path.join(_PACKAGES, name) + os.sep
+    for name in ("numpy", "scipy", "opt_einsum", "ml_dtypes", "jaxlib", "jaxtyping", "beartype")
+)
+_GRADER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_JITTED = ("jit", "pjit")
+
+
+def line_in(eqn: core.JaxprEqn, file: str) -> int:
+    """The innermost line of `file` that an equation was traced from; 0 where there is none."""
+    for code, instruction in _frames(eqn):
+        if code.co_filename == file:
+            return _line(code, instruction)
+    return 0
+
+
+def foreign_author(kernel: core.Jaxpr, file: str) -> str:
+    """The file in which a part of a kernel's body is written that is not `file`; "" for none.
+
+    One of a package is named from there on: "jax/experimental/pallas/ops/tpu/matmul.py".
+    """
+    function = _function_file(kernel)
+    if function != file and _is_work(function):
+        return _short(function)
+    for eqn in _written(kernel):
+        author = _author(eqn)
+        if author and author != file:
+            return _short(author)
+    return ""
+
+
+def _written(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
+    """The equations of a body and of its inner ones, without what the library has jitted.
+
+    jax keeps the trace of a jitted function: its lines are those of whoever called it first.
+    """
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for inner in inner_jaxprs(eqn):
+            if eqn.primitive.name not in _JITTED or _is_work(_function_file(inner)):
+                yield from _written(inner)
+
+
+def _author(eqn: core.JaxprEqn) -> str:
+    """The file of the innermost frame that is not the library's; "" where none is known."""
+    return next((code.co_filename for code, _ in _frames(eqn) if _is_work(code.co_filename)), "")
+
+
+def _line(code: CodeType, instruction: int) -> int:
+    try:
+        from jax._src.source_info_util import raw_frame_to_frame
+    except ImportError:
+        raise UnsupportedJax("jax._src.source_info_util.raw_frame_to_frame") from None
+    return raw_frame_to_frame(code, instruction).start_line
+
+
+def _function_file(jaxpr: core.Jaxpr) -> str:
+    """Where a traced function stands: its source info reads "NAME at FILE:LINE"; else ""."""
+    text = str(getattr(jaxpr.debug_info, "func_src_info", "") or "")
+    place = text.rpartition(" at ")[2]
+    return place.rpartition(":")[0]
+
+
+@functools.cache
+def _is_work(file: str) -> bool:
+    """Whether somebody's work stands in a file: neither the library nor the grader."""
+    if file.startswith(_SHIPPED):
+        return True
+    if not os.path.isabs(file) or file.startswith((_JAX, _GRADER, *_LIBRARIES)):
+        return False
+    return file.startswith(_PACKAGES) or not file.startswith(_PYTHON)
+
+
+def _short(file: str) -> str:
+    """A file of an installed package without the folder of all packages."""
+    for folder in (os.path.dirname(os.path.dirname(_JAX)) + os.sep, _PACKAGES):
+        if file.startswith(folder):
+            return file.removeprefix(folder).replace(os.sep, "/")
+    return file
+
+
+def _frames(eqn: core.JaxprEqn) -> Iterator[tuple[CodeType, int]]:
+    """Code and instruction of each frame that an equation was traced in, the innermost first."""
+    trace = eqn.source_info.traceback
+    if trace is not None:
+        yield from zip(*trace.raw_frames(), strict=True)
