@@ -56,7 +56,7 @@ class _Dump:
         )
 
     def constants(self, closed: core.ClosedJaxpr) -> None:
-        """The constants of a whole trace: one that is too large is told with the line that uses it."""
+        """The constants of a whole trace; one that is refused is told where it is used."""
         for var, constant in constants_of(closed):
             try:
                 self.node(constant)
