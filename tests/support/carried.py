@@ -54,7 +54,7 @@ def lowered(closed: core.ClosedJaxpr) -> str:
 
 
 def same(traces: Sequence[core.ClosedJaxpr]) -> bool:
-    """Whether all become the same, byte for byte. Locations hold the caller's line: there is one."""
+    """Whether all become the same, byte for byte. One line calls, as locations hold it too."""
     return len({lowered(closed) for closed in traces}) == 1
 
 

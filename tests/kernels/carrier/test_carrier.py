@@ -36,7 +36,7 @@ def test_solutions(chunk: int, pytestconfig: pytest.Config) -> None:
 
 
 FOREIGN: dict[str, Callable[[], Any]] = {
-    **{name: make for name, make in tpu_kernels.launches().items()},
+    **tpu_kernels.launches(),
     **{name: lambda make=make: make()[:2] for name, make in schedule_kernels.KERNELS.items()},
     **{
         f"drawn {number}": lambda drawn=drawn: (drawn.launch, [drawn.argument])

@@ -106,13 +106,13 @@ def test_devices_that_exist() -> None:
 
 
 def test_nested_too_deeply() -> None:
-    def launch(x: Any) -> Any:
-        return x + 1
-
-    for _ in range(120):
-        launch = jax.jit(lambda x, inner=launch: inner(x))
+    closed = traced(jax.jit(lambda x: x + 1), X)
+    for _ in range(1000):
+        (eqn,) = closed.eqns
+        outer = closed.jaxpr.replace(eqns=[eqn.replace(params={**eqn.params, "jaxpr": closed})])
+        closed = core.ClosedJaxpr(outer, ())
     with pytest.raises(NotCarried, match="too deeply"):
-        dumped(traced(launch, X))
+        dumped(closed)
 
 
 def called_back(x: Any) -> Any:
@@ -139,10 +139,13 @@ def test_callbacks_outside_of_kernels_do_not_run(call: str) -> None:
         jax.debug.callback(lambda _: ran.append(1), x)
         return x
 
-    closed = loaded(dumped(traced(launch, X)), {})
-    with pytest.raises((LeftBehind, jax.errors.JaxRuntimeError)):
+    def ran_to_the_end() -> None:
         run(closed, X)
         jax.effects_barrier()
+
+    closed = loaded(dumped(traced(launch, X)), {})
+    with pytest.raises((LeftBehind, jax.errors.JaxRuntimeError)):
+        ran_to_the_end()
     assert not ran
 
 

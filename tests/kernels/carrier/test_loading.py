@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import gc
 import json
 import random
 from typing import Any
 
 import jax
 import pytest
+from jax.experimental.pallas import tpu as pltpu
 
 from grader.kernels.carrier import CarrierError, dumped, limits, loaded
 from grader.kernels.carrier.layout import BYTES, TRACEBACK
@@ -102,17 +105,22 @@ def change(rng: random.Random, whole: Document) -> None:
             rng.shuffle(node)
 
 
-@pytest.mark.parametrize("name", ["pallas_call", "pl.kernel", "emit_pipeline", "matmul", "dynamic"])
-def test_broken_in_all_ways(name: str) -> None:
+def is_refused(data: bytes) -> bool:
+    """Whether bytes are no trace; an exception of any other class is passed on."""
+    try:
+        return not hasattr(loaded(data, {}), "jaxpr")
+    except CarrierError:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("pallas_call", 600), ("pl.kernel", 400), ("matmul", 400), ("emit_pipeline", 100)],
+)
+def test_broken_in_all_ways(name: str, times: int) -> None:
     data, rng = carried(name), random.Random(name)
-    refused = 0
-    for _ in range(400):
-        try:
-            assert hasattr(loaded(broken(rng, data), {}), "jaxpr")
-        except CarrierError as error:
-            refused += 1
-            assert str(error)
-    assert refused > 200
+    refused = sum(is_refused(broken(rng, data)) for _ in range(times))
+    assert refused > times / 2
 
 
 FORMS = ("tuple", "Var", "primitive", "left behind", "tree", "array", "dtype")
@@ -202,16 +210,16 @@ def test_a_print_that_peeks_is_not_read_either() -> None:
 
 
 def test_flags_are_not_read_either() -> None:
-    whole, blobs = parted(carried("asking"))
+    whole, _ = parted(carried("asking"))
     form = whole["forms"].index("pallas.mosaic.core.CompilerParams")
-    (params,) = (n for n in whole["nodes"] if type(n) is list and n[0] == form)
-    params[1:] = [params[-1] if n == 0 else n for n in params[1:]]
-    assert whole["nodes"]
+    at = [field.name for field in dataclasses.fields(pltpu.CompilerParams)].index("flags")
+    (params,) = (node for node in whole["nodes"] if type(node) is list and node[0] == form)
+    params[1 + at] = next(number for number, node in enumerate(whole["nodes"]) if node is True)
+    with pytest.raises(CarrierError, match="flags for the compiler"):
+        loaded(joined(whole), {})
 
 
 def test_garbage_is_collected_afterwards() -> None:
-    import gc
-
     assert gc.isenabled()
     loaded(carried("pallas_call"), {})
     assert gc.isenabled()
@@ -221,5 +229,9 @@ def test_garbage_is_collected_afterwards() -> None:
 
 
 def test_the_same_again_from_what_was_read() -> None:
+    """Less, at first: what was equal in tracing is one object after reading."""
     data = dumped(traced(by_pipeline, X))
-    assert dumped(loaded(data, {})) == data
+    again = dumped(loaded(data, {}))
+    once_more = dumped(loaded(again, {}))
+    assert len(once_more) == len(again) <= len(data)
+    assert str(loaded(once_more, {})) == str(loaded(data, {}))
