@@ -102,7 +102,8 @@ def by_pl_kernel(x: Any) -> Any:
         buffer[...] = buffer[...] * 2
         pltpu.sync_copy(buffer, o_ref)
 
-    return kernel(x)
+    call: Any = kernel
+    return call(x)
 
 
 def by_core_map(x: Any) -> Any:
