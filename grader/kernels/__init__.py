@@ -22,6 +22,7 @@
     first_touches       what a kernel does first to each Ref
     longest_sum         how many terms a spec adds up
     jaxprs              what these modules share
+    carrier             a trace as inert bytes, and back in another process
 
 Written against jax 0.10.2 and 0.12.0.1. Where an internal has moved, UnsupportedJax names it.
 """

@@ -2,7 +2,8 @@
 
     dumping        a trace -> bytes, or what of it can't be carried
     loading        bytes -> a trace, whatever the bytes are
-    forms          which classes are carried, as which parts, and how they are put together again
+    table          which classes are carried
+    forms          how: as which parts, and how they are put together again
     classes        those that are no more than their attributes
     containers     Python's containers, and objects of which JAX has one each
     equations      what makes up a jaxpr

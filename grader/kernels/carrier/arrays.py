@@ -125,4 +125,4 @@ def _key_parts(keys: Any) -> tuple[Any, ...]:
 def _keys(name: str, data: Any) -> Any:
     if not isinstance(data, np.ndarray):
         raise TypeError("random keys are made of an array")
-    return jax.random.wrap_key_data(data, impl=_kind(name).name)
+    return jax.random.wrap_key_data(jax.numpy.asarray(data), impl=_kind(name).name)

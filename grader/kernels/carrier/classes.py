@@ -12,7 +12,9 @@ from grader.kernels.carrier.forms import Form, filled, found, member, row
 _ENUMS = {
     "jax._src.api": "Inline",
     "jax._src.core": "MemorySpace UnreducedKind",
-    "jax._src.lax.lax": "Precision RandomAlgorithm DotAlgorithmPreset AccuracyMode RoundingMethod RaggedDotMode",
+    "jax._src.lax.lax": (
+        "AccuracyMode DotAlgorithmPreset Precision RaggedDotMode RandomAlgorithm RoundingMethod"
+    ),
     "jax._src.lax.fft": "FftType",
     "jax._src.lax.slicing": "GatherScatterMode",
     "jax._src.layout": "LayoutMode",

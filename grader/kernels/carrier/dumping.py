@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jax.extend import core
 
-from grader.kernels.carrier import forms
+from grader.kernels.carrier import table
 from grader.kernels.carrier.equations import constants_of
 from grader.kernels.carrier.errors import NotCarried
 from grader.kernels.carrier.forms import Form
@@ -56,7 +56,7 @@ class _Dump:
         )
 
     def constants(self, closed: core.ClosedJaxpr) -> None:
-        """The constants of a whole trace: one that is too large is told with the line that uses it."""
+        """The constants of a whole trace; one that is refused is told where it is used."""
         for var, constant in constants_of(closed):
             try:
                 self.node(constant)
@@ -138,7 +138,7 @@ class _Unknown(NotCarried):
 
 
 def _form(kind: type) -> Form:
-    form = forms.of(kind)
+    form = table.of(kind)
     if form is None:
         raise _Unknown(f"an object of the class {kind.__module__}.{kind.__qualname__}")
     return form

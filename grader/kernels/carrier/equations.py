@@ -60,7 +60,7 @@ def forms() -> Iterator[Form]:
 
 def _all(members: Any, kind: type | tuple[type, ...], container: Any = list) -> None:
     """Raises TypeError unless `members` is a container of such objects."""
-    if not isinstance(members, container) or not all([isinstance(one, kind) for one in members]):
+    if not isinstance(members, container) or not all(isinstance(one, kind) for one in members):
         raise TypeError(f"something else than {kind}")
 
 
@@ -132,7 +132,7 @@ def _stand_in(name: str, debug_info: Any) -> Any:
 
 def _no_tracers(part: Any) -> Any:
     """Constants that an equation is given as well, jax 0.12 keeps as what they were in tracing."""
-    if isinstance(part, list) and any([isinstance(one, core.Tracer) for one in part]):
+    if isinstance(part, list) and any(isinstance(one, core.Tracer) for one in part):
         return [None if isinstance(one, core.Tracer) else one for one in part]
     return part
 

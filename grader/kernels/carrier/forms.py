@@ -1,13 +1,11 @@
-"""Which classes are carried, as which parts, and how they are put together again."""
+"""How the objects of a class are carried: as which parts, and how they are put together again."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 import importlib
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,36 +108,3 @@ def found(module: str, names: str) -> Iterator[Any]:
     for name in names.split():
         if (value := getattr(home, name, None)) is not None:
             yield value
-
-
-@functools.cache
-def by_class() -> Mapping[type, Form]:
-    """The form of each class that is carried."""
-    return {form.kind: form for form in reversed(_all())}
-
-
-def of(kind: type) -> Form | None:
-    """The form of the objects of a class; None where they are not carried."""
-    table = by_class()
-    if (form := table.get(kind)) is not None:
-        return form
-    return next((table[base] for base in kind.__mro__ if base in table and _open(base)), None)
-
-
-def _open(kind: type) -> bool:
-    """Whether the form of a class is that of its subclasses too."""
-    return kind.__name__ in ("dtype", "generic", "Primitive", "HiPrim", "VJPHiPrimitive")
-
-
-@functools.cache
-def by_name() -> Mapping[str, Form]:
-    """The form of each name that the bytes may hold."""
-    return {form.name: form for form in _all()}
-
-
-@functools.cache
-def _all() -> tuple[Form, ...]:
-    from grader.kernels.carrier import arrays, classes, containers, equations, kernels, trees, types
-
-    modules = (containers, equations, arrays, types, kernels, trees, classes)
-    return tuple(itertools.chain.from_iterable(module.forms() for module in modules))

@@ -46,7 +46,7 @@ def stays_behind(primitive: str, parameter: str, value: object) -> bool:
     return function and parameter in _LEFT_BEHIND.get(primitive, ())
 
 
-def name_of(function: object) -> str:
+def name_of(function: Any) -> str:
     """What a function is called, as far as it says."""
     inner = getattr(function, "callback_func", None) or getattr(function, "func", None)
     if isinstance(function, WrappedFun):
@@ -54,7 +54,7 @@ def name_of(function: object) -> str:
     return str(getattr(function, "__name__", None) or (name_of(inner) if inner else "function"))
 
 
-def behind(function: object) -> Behind:
+def behind(function: Any) -> Behind:
     """What is carried of a function."""
     debug_info = function.debug_info if isinstance(function, WrappedFun) else None
     return Behind(name_of(function), debug_info)

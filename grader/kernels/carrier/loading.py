@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from jax.extend import core
 
-from grader.kernels.carrier import forms
+from grader.kernels.carrier import table
 from grader.kernels.carrier.errors import CarrierError
 from grader.kernels.carrier.layout import BYTES, LARGEST, TRACEBACK, Layout, unpacked
 from grader.kernels.carrier.limits import (
@@ -67,7 +67,7 @@ class _Load:
         self._files = [(old, new) for old, new in files.items() if old and old != new]
         if layout.jax != jax.__version__:
             raise CarrierError(f"a trace of jax {layout.jax!r}, read by {jax.__version__}")
-        known = forms.by_name()
+        known = table.by_name()
         self._builders = [known[name].build for name in layout.forms]
         self._tracebacks = tracebacks([self._moved(stack) for stack in layout.stacks])
 

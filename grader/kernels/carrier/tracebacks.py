@@ -19,12 +19,9 @@ from grader.kernels.carrier.limits import MOST_FRAMES
 from grader.kernels.jaxprs import UnsupportedJax
 
 try:
-    from jax._src.lib import xla_client
-    from jax._src.source_info_util import is_user_filename
-
-    Traceback = xla_client.Traceback
-except (ImportError, AttributeError):
-    raise UnsupportedJax("jax._src.source_info_util, or jaxlib's Traceback") from None
+    from jax._src.source_info_util import Traceback, is_user_filename
+except ImportError:
+    raise UnsupportedJax("jax._src.source_info_util.Traceback") from None
 
 
 class Frame(NamedTuple):

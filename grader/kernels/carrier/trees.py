@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from grader.kernels.carrier import forms as table
 from grader.kernels.carrier.errors import NotCarried
 from grader.kernels.carrier.forms import Form, found, named
 from grader.kernels.jaxprs import UnsupportedJax
@@ -21,9 +20,13 @@ _REGISTRIES = ("default_registry", "tracing_registry", "dispatch_registry", "non
 _BUILTIN = {"tuple": tuple, "list": list, "dict": dict, "None": type(None)}
 
 
-def forms() -> Iterator[Form]:
-    """The forms of tree definitions and of hijax operations."""
-    yield Form("tree", pytree.PyTreeDef, _tree_parts, _tree)
+def forms(others: Iterable[Form]) -> Iterator[Form]:
+    """The forms of tree definitions and of hijax operations.
+
+    The nodes of trees are Python's containers, or objects of classes that have one of the `others`.
+    """
+    trees = _Trees({**_BUILTIN, **{form.name: form.kind for form in others}})
+    yield Form("tree", pytree.PyTreeDef, trees.parts, trees.built)
     for base in found("jax._src.hijax", "HiPrim VJPHiPrimitive"):
         yield Form(named(base), base, _operation_parts, _operation)
         break
@@ -51,12 +54,36 @@ def _by_position(kind: Any, names: tuple[str, ...]) -> Form:
     return Form(named(kind), kind, lambda one: [getattr(one, name) for name in names], kind)
 
 
-def _tree_parts(tree: Any) -> tuple[Any, ...]:
-    registry, data = _registry(tree), tree.node_data()
-    if data is None:
-        return registry, None, None
-    kind, more = data
-    return registry, _node_name(kind), more, *tree.children()
+class _Trees:
+    """Takes trees apart, and builds them, out of nodes of these classes."""
+
+    def __init__(self, nodes: Mapping[str, type]) -> None:
+        self._nodes = nodes
+        self._names = {kind: name for name, kind in nodes.items()}
+
+    def parts(self, tree: Any) -> tuple[Any, ...]:
+        registry, data = _registry(tree), tree.node_data()
+        if data is None:
+            return registry, None, None
+        kind, more = data
+        if kind not in self._names:
+            raise NotCarried(f"a tree with nodes of the class {kind.__qualname__}")
+        return registry, self._names[kind], more, *tree.children()
+
+    def built(self, registry: str, name: str | None, more: Any, *children: Any) -> Any:
+        if registry not in _REGISTRIES:
+            raise ValueError(f"trees have no registry {registry!r}")
+        if not all(isinstance(child, pytree.PyTreeDef) for child in children):
+            raise TypeError("a tree is made of trees")
+        if children and name in (None, "None"):
+            raise ValueError("a leaf has no children")
+        if name in ("tuple", "list", "None") and more is not None:
+            raise ValueError("a tuple is no more than its members")
+        if name == "dict" and not (isinstance(more, list) and len(more) == len(children)):
+            raise ValueError("a dict has as many keys as values")
+        data = None if name is None else (self._nodes[name], more)
+        made = pytree.PyTreeDef.from_node_data_and_children
+        return made(getattr(tree_util, registry), data, list(children))
 
 
 def _registry(tree: Any) -> str:
@@ -67,35 +94,6 @@ def _registry(tree: Any) -> str:
             continue
         return name
     raise NotCarried("a tree of an unknown registry")
-
-
-def _node_name(kind: type) -> str:
-    for name, builtin in _BUILTIN.items():
-        if kind is builtin:
-            return name
-    if (form := table.by_class().get(kind)) is None:
-        raise NotCarried(f"a tree with nodes of the class {kind.__qualname__}")
-    return form.name
-
-
-def _tree(registry: str, name: str | None, more: Any, *children: Any) -> Any:
-    if registry not in _REGISTRIES:
-        raise ValueError(f"trees have no registry {registry!r}")
-    if not all(isinstance(child, pytree.PyTreeDef) for child in children):
-        raise TypeError("a tree is made of trees")
-    data = None if name is None else (_node_kind(name), more)
-    if children and (data is None or name == "None"):
-        raise ValueError("a leaf has no children")
-    if name in ("tuple", "list", "None") and more is not None:
-        raise ValueError("a tuple is no more than its members")
-    if name == "dict" and not (isinstance(more, list) and len(more) == len(children)):
-        raise ValueError("a dict has as many keys as values")
-    made = pytree.PyTreeDef.from_node_data_and_children
-    return made(getattr(tree_util, registry), data, list(children))
-
-
-def _node_kind(name: str) -> type:
-    return _BUILTIN[name] if name in _BUILTIN else table.by_name()[name].kind
 
 
 @functools.cache

@@ -45,7 +45,7 @@ def forms() -> Iterator[Form]:
 
 def _sound_array(*parts: Any) -> None:
     shape, dtype, weak, sharding = parts[:4]
-    if type(shape) is not tuple or not all([type(n) is int and n >= 0 for n in shape]):
+    if type(shape) is not tuple or not all(type(n) is int and n >= 0 for n in shape):
         raise TypeError("a shape is a tuple of sizes")
     if not isinstance(dtype, (np.dtype, ExtendedDType)) or type(weak) is not bool:
         raise TypeError("an array has a dtype")
@@ -56,12 +56,12 @@ def _sound_array(*parts: Any) -> None:
 
 
 def _sound_axes(*parts: Any) -> None:
-    if not all([isinstance(names, frozenset) for names in parts[:3]]):
+    if not all(isinstance(names, frozenset) for names in parts[:3]):
         raise TypeError("axes are a set of names")
 
 
 def _sound_spec(*parts: Any) -> None:
-    if type(parts[0]) is not tuple or not all([isinstance(n, frozenset) for n in parts[1:3]]):
+    if type(parts[0]) is not tuple or not all(isinstance(n, frozenset) for n in parts[1:3]):
         raise TypeError("a spec is a tuple of names")
 
 
