@@ -42,21 +42,30 @@ MAPPED = """    x_ref, o_ref = jax.new_ref(x), jax.new_ref(jax.numpy.zeros_like(
 
     return o_ref[...]
 """
+PIPELINED = """    rows = pl.BlockSpec((bm, x.shape[1]), lambda i: (i, 0))
+
+    def body(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2
+
+    def piped(x_ref, o_ref):
+        steps = {"grid": (x.shape[0] // bm,), "in_specs": [rows], "out_specs": [rows]}
+        pltpu.emit_pipeline(body, **steps)(x_ref, o_ref)
+
+    return pl.kernel(piped, x, mesh=mesh(1))(x)
+"""
 DOUBLED = "buffer[...] * 2"
 SORTED = "jax.numpy.sort(buffer[...], axis=0) * 0 + buffer[...] * 2"
 
 
-def graded(
-    repository: Repository, body: str = DOUBLED, cores: int = 1, mapped: bool = False
-) -> Ran:
+def graded(repository: Repository, body: str = DOUBLED, cores: int = 1, end: str = "") -> Ran:
     """A kata whose launch is not the solution's but LAUNCH."""
     kata = repository.add("double")
     text = kata.solution.read_text()
     launch = LAUNCH.replace("NAME", "double").replace("BODY", body).replace("CORES", str(cores))
-    if mapped:
-        launch = f"{launch[: launch.index('    return pl.kernel')]}{MAPPED}\n\n"
-    start, end = text.index("\n\ndef double(x"), text.index("def test_double")
-    kata.path.write_text(f"{text[:start]}{launch}{text[end:]}")
+    if end:
+        launch = f"{launch[: launch.index('    return pl.kernel')]}{end}\n\n"
+    start, after = text.index("\n\ndef double(x"), text.index("def test_double")
+    kata.path.write_text(f"{text[:start]}{launch}{text[after:]}")
     return repository.pytest()
 
 
@@ -69,9 +78,16 @@ def test_a_kernel_over_a_mesh_earns_its_stars(repository: Repository) -> None:
 
 
 def test_a_core_map_is_a_kernel_like_any_other(repository: Repository) -> None:
-    ran = graded(repository, mapped=True)
+    ran = graded(repository, end=MAPPED)
     assert ran.state("double") == "passed", ran.out
     assert {grade["stars"] for grade in ran.grades["double"]} == {3}
+
+
+def test_a_pipeline_within_a_kernel_over_a_mesh(repository: Repository) -> None:
+    ran = graded(repository, end=PIPELINED)
+    assert ran.state("double") == "passed", ran.out
+    for grade in ran.grades["double"]:
+        assert grade["cost"]["bytes"] == grade["cost"]["par_bytes"]
 
 
 def test_what_no_tpu_takes_is_refused(repository: Repository) -> None:
