@@ -12,5 +12,6 @@ zygote       a process that has imported jax and runs nothing; forks a fresh wor
 worker       imports one kata, observes its kernels, answers; judges nothing
 problems     exceptions as data
 warming      a kernel of no meaning, so that what is slow once is over before it matters
+isolation    what a worker can reach of the machine: Landlock and seccomp, on Linux
 debuggers    what a kata is told that opens a debugger
 """
