@@ -4,11 +4,14 @@ asking       the questions: a solution's side, a launch's side
 trusted      a solution's answers, asked ahead and kept
 bench        in pytest's process: starts workers, sends questions, stops what hangs
 accidents    what is said of a worker that was stopped, or that died
+memory       whether the machine ran out of it
 messages     what bench and workers say to each other
 devices      which backend and mode this machine offers
 environment  the variables that worker processes start with: backend, XLA's flags
 launcher     starts processes: the zygote, and workers
 zygote       a process that has imported jax and runs nothing; forks a fresh worker in about 12 ms
+reaping      ends what workers leave running
+folders      where one worker writes, and what of it is read
 worker       imports one kata, observes its kernels, answers; judges nothing
 problems     exceptions as data
 warming      a kernel of no meaning, so that what is slow once is over before it matters

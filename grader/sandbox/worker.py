@@ -1,7 +1,7 @@
 """A process that imports one kata and tells what it observes of its kernels. Judges nothing.
 
 Everything that the learner's code can do to a process may happen here: it is the bench that
-notices. What is printed goes to two files in the bench's folder, named by process number.
+notices. What is printed goes to two files in the worker's folder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +26,7 @@ from grader import kernels
 from grader.exercise import specs
 from grader.model import Array, Clues, Mode, Observation, Stage
 from grader.sandbox import debuggers, problems, warming
+from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.messages import (
     Answer,
     Ask,
@@ -45,37 +45,27 @@ from grader.tpu.chips import named
 from grader.tpu.compiler import CompilerUnavailable, xla_cycles
 from grader.tpu.motion import Followed, Motion, motions
 
+STDERR = 2
 MEMORY_LIMIT = 8 << 30  # bytes of private memory; grading a matmul takes about 5 % of it
 
 
-def main(bench: socket.socket, folder: str) -> None:
+def main(bench: socket.socket, files: WorkerFiles) -> None:
     """Answer the bench's questions until it hangs up."""
     # Cached bytecode goes by size and second: an edit right after another would be missed.
     sys.dont_write_bytecode = True
-    out, err = _redirect(Path(folder))
-    tempfile.tempdir = folder  # what a worker that is killed leaves behind goes with the bench
-    faulthandler.enable(err)
-    faulthandler.register(signal.SIGUSR1, err, all_threads=True)
+    files.move_in()
+    faulthandler.enable(STDERR)
+    faulthandler.register(signal.SIGUSR1, STDERR, all_threads=True)
     _limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
     debuggers.refuse()
-    worker = _Worker(out)
+    worker = _Worker(files.out)
     try:
         send(bench, codec.pack(Hello(jax.default_backend(), jax.__version__)))
         while True:
             send(bench, codec.pack(worker.answer(codec.unpack(Ask, receive(bench)))))
     except Closed:
         return
-
-
-def _redirect(folder: Path) -> tuple[Path, Any]:
-    out, err = (folder / f"{os.getpid()}.{end}" for end in ("out", "err"))
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    for file, fd in ((out, 1), (err, 2)):
-        opened = os.open(file, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
-        os.dup2(opened, fd)
-    return out, sys.__stderr__
 
 
 def _limit_memory() -> None:
