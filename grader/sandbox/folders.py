@@ -14,11 +14,14 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-READ_MOST = 1 << 20  # bytes; what a process printed before it died
+from grader.tools.shortening import shortened
+
+READ_MOST = 1 << 26  # bytes of what a process printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +62,21 @@ class WorkerFiles:
         os.chdir(self.scratch)
         tempfile.tempdir = os.environ["TMPDIR"] = str(self.scratch)
 
+    def take_printed(self) -> str:
+        """What this process has printed since the last time; the file starts anew."""
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        text = _text(self.out)
+        os.truncate(self.out, 0)
+        return text
+
     def printed(self) -> str:
-        """What the worker has printed and nobody has taken yet."""
-        return _text(self.out)
+        """What the worker has printed and not taken, cut to what anyone reads."""
+        return shortened(_text(self.out).strip())
 
     def complained(self) -> str:
         """What faulthandler, or a native library, has written."""
-        return _text(self.err)
+        return _text(self.err).strip()
 
     def remove(self) -> None:
         """Remove the folder with all that is in it."""
@@ -81,10 +92,11 @@ def removed(folder: Path) -> None:
 
 
 def _text(file: Path) -> str:
-    """The file's text up to READ_MOST bytes, and how much more there is; "" where none is."""
+    """The file's text, cut where it is huge; "" where there is none."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with contextlib.suppress(OSError), open(os.open(file, flags), "rb") as opened:
         found = os.fstat(opened.fileno())
         if stat.S_ISREG(found.st_mode):
-            return opened.read(READ_MOST).decode(errors="replace").strip()
+            text = opened.read(READ_MOST).decode(errors="replace")
+            return shortened(text, READ_MOST, max(0, found.st_size - READ_MOST))
     return ""

@@ -13,8 +13,12 @@ from types import TracebackType
 from grader.exercise.regions import RegionError, regions
 from grader.kernels import CALLBACK_LOGGER, NotLowered
 from grader.model import Place, Problem, Stage
+from grader.tools.shortening import shortened
 
 TRACEBACK_LIMIT = 20_000  # characters
+MESSAGE_LIMIT = 10_000
+LINE_LIMIT = 500
+COMPLAINTS = 100  # all say nearly the same
 
 
 class NotGraded(Exception):
@@ -60,14 +64,21 @@ def problem_of(error: BaseException, file: Path, stage: Stage) -> Problem:
     text = "".join(traceback.format_exception(error))
     return Problem(
         stage=stage,
-        kind=type(error).__name__,
-        message=str(error).strip(),
+        kind=shortened(type(error).__name__, LINE_LIMIT),
+        message=shortened(_message(error), MESSAGE_LIMIT),
         place=place,
         todo=isinstance(error, NotImplementedError) and _in_region(error, file, lines),
         traceback=text[-TRACEBACK_LIMIT:],
         operation=error.operation if isinstance(error, NotLowered) else None,
         call=error.call if isinstance(error, NotLowered) else None,
     )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error).strip()
+    except Exception as another:  # an exception of the learner's, which may say anything
+        return f"(its text raises {type(another).__name__})"
 
 
 def _lines(file: Path) -> list[str]:
@@ -102,7 +113,8 @@ def _innermost(trace: TracebackType | None, file: Path) -> int | None:
 
 def place_at(number: int, lines: list[str]) -> Place:
     """Line `number` (1-based) of a file."""
-    return Place(number, lines[number - 1].strip() if 0 < number <= len(lines) else "")
+    text = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+    return Place(number, shortened(text, LINE_LIMIT))
 
 
 def _in_region(error: BaseException, file: Path, lines: list[str]) -> bool:
@@ -122,6 +134,9 @@ _COMPLAINT = re.compile(
 
 
 def complaints(printed: str) -> tuple[str, tuple[str, ...]]:
-    """Split what the TPU interpreter prints instead of raising from what the learner prints."""
-    found = tuple(match.group().strip() for match in _COMPLAINT.finditer(printed))
-    return _COMPLAINT.sub("", printed), found
+    """Split what the TPU interpreter prints instead of raising from what the learner prints.
+
+    Both are cut to what anyone reads.
+    """
+    found = tuple(shortened(match.group().strip()) for match in _COMPLAINT.finditer(printed))
+    return shortened(_COMPLAINT.sub("", printed)), found[:COMPLAINTS]

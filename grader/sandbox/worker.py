@@ -40,6 +40,7 @@ from grader.sandbox.messages import (
 )
 from grader.tools import arrays, codec
 from grader.tools.modules import load_module
+from grader.tools.shortening import shortened
 from grader.tpu import OnChip, Prediction, predictions
 from grader.tpu.chips import named
 from grader.tpu.compiler import CompilerUnavailable, xla_cycles
@@ -59,7 +60,7 @@ def main(bench: socket.socket, files: WorkerFiles) -> None:
     _limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
     debuggers.refuse()
-    worker = _Worker(files.out)
+    worker = _Worker(files)
     try:
         send(bench, codec.pack(Hello(jax.default_backend(), jax.__version__)))
         while True:
@@ -93,8 +94,8 @@ class _Case:
 class _Worker:
     """One process's memory: the module it has imported and the launch it has traced last."""
 
-    def __init__(self, out: Path) -> None:
-        self._out = out
+    def __init__(self, files: WorkerFiles) -> None:
+        self._files = files
         self._module: ModuleType | None = None
         self._launch: kernels.TracedLaunch | None = None
         self._saw_nan = False  # in what that launch returned
@@ -129,7 +130,7 @@ class _Worker:
             with kernels.running(*_how(ask)):
                 warming.run()
             warming.compile_for(ask.chips)
-        self._printed()
+        self._files.take_printed()
         return caught.problem or Warmed()
 
     def _xla(self, ask: Ask) -> Answer:
@@ -143,7 +144,7 @@ class _Worker:
 
     def _attempt(self, ask: Ask) -> Observation:
         observed = self._observe(ask)
-        printed, complaints = problems.complaints(self._printed())
+        printed, complaints = problems.complaints(self._files.take_printed())
         return dataclasses.replace(observed, printed=printed, complaints=complaints)
 
     def _observe(self, ask: Ask) -> Observation:
@@ -163,7 +164,7 @@ class _Worker:
             try:
                 self._launch = kernels.TracedLaunch(_checked(function), values, ask.keywords)
             except TypeCheckError as error:
-                broken = str(error)
+                broken = shortened(str(error))
                 self._launch = kernels.TracedLaunch(function, values, ask.keywords)
             trace = self._launch.trace()
         if caught.problem or broken or self._launch is None:
@@ -189,7 +190,7 @@ class _Worker:
             spec = getattr(self._module, f"{ask.name}_spec")
             shares = specs.shares(spec, values, ask.keywords, trace.calls if trace else ())
         with_zeros = self._with_zeros(ask, values) if self._saw_nan else ()
-        self._printed()
+        self._files.take_printed()
         return Clues(walk, with_zeros, shares)
 
     def _with_zeros(self, ask: Ask, values: list[Any]) -> tuple[Array, ...]:
@@ -211,7 +212,7 @@ class _Worker:
                 found += predictions(
                     function, *values, chip=name, events=ask.events, **ask.keywords
                 )
-        self._printed()  # what a trace prints was shown when the kernel ran
+        self._files.take_printed()  # what a trace prints was shown when the kernel ran
         return OnChip(caught.problem, tuple(found))
 
     def _followed(self, ask: Ask) -> Followed:
@@ -224,16 +225,8 @@ class _Worker:
             return Followed(caught.problem)
         with problems.caught(ask.file, Stage.LOWER) as caught:
             kernels = motions(function, *values, chip=ask.chips[0], **ask.keywords)
-        self._printed()
+        self._files.take_printed()
         return Followed(caught.problem, kernels)
-
-    def _printed(self) -> str:
-        """What was printed since the last look; the file starts anew."""
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        text = self._out.read_text(encoding="utf-8", errors="replace")
-        os.truncate(self._out, 0)
-        return text
 
 
 def _how(ask: Ask) -> tuple[Mode, int]:

@@ -110,6 +110,35 @@ def test_prints_are_shown_with_the_failure(repository: Repository) -> None:
     assert "look here (" in out
 
 
+def test_an_exception_of_30_mb_is_cut(repository: Repository) -> None:
+    repository.solve(repository.add("verbose"), "raise ValueError('x' * 30_000_000)")
+    ran = repository.pytest("-vv")
+    assert "MB more" in ran.out
+    assert len(ran.out) < 200_000
+
+
+def test_prints_of_50_mb_are_cut(repository: Repository) -> None:
+    """Also of a process that dies, where pytest's reads them."""
+    talks = "for _ in range(500):\n    print('y' * 100_000)"
+    repository.solve(repository.add("talks", number=1), talks)
+    dies = f"{talks}\nimport os, sys\nsys.stdout.flush()\nos._exit(3)"
+    repository.solve(repository.add("dies", number=2), dies)
+    ran = repository.pytest()
+    assert ran.state("talks") == ran.state("dies") == "failed"
+    for grade in [*ran.grades["talks"], *ran.grades["dies"]]:
+        assert "MB more" in grade["printed"]
+    assert len(ran.out) < 400_000
+
+
+def test_an_exception_without_a_text_is_told(repository: Repository) -> None:
+    mute = """class Mute(Exception):
+    def __str__(self):
+        raise KeyError
+raise Mute"""
+    repository.solve(repository.add("mute"), mute)
+    assert "its text raises KeyError" in repository.pytest().phrase("mute")
+
+
 def test_an_exception_in_the_interpreter_poisons_nothing(repository: Repository) -> None:
     """The second case of the same process is graded on its own merits."""
     body = """if x_ref.shape[0] == 8:

@@ -52,9 +52,12 @@ def test_what_is_no_file_is_not_read(files: WorkerFiles, tmp_path: Path, instead
     assert files.printed() == ""
 
 
-def test_of_much_text_only_the_beginning_is_read(files: WorkerFiles) -> None:
-    files.out.write_text("x" * (folders.READ_MOST + 10))
-    assert len(files.printed()) == folders.READ_MOST
+def test_of_much_text_the_beginning_is_read(
+    files: WorkerFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "READ_MOST", 3)
+    files.err.write_text("abcdefg")
+    assert files.complained() == "abc\n… 4 bytes more"
 
 
 def test_a_folder_of_any_depth_is_removed(files: WorkerFiles) -> None:
