@@ -112,6 +112,12 @@ def name_of(id: str) -> str:
     return id.rpartition("/")[2].split("_", 2)[2]
 
 
+def with_id(root: Path, id: str) -> Kata:
+    """The kata of this id, whether or not its files are there."""
+    track, _, stem = id.rpartition("/")
+    return Kata(root, track, stem)
+
+
 def kata_at(root: Path, path: Path) -> Kata | None:
     """The kata whose learner's file is `path`, or None if `path` is no such file."""
     if path.suffix != ".py" or not path.name.startswith("kata_"):

@@ -33,6 +33,13 @@ NEXT = pytest.StashKey["pytest.Item | None"]()
 REQUIRED = Finding(Check.RUNS, "still to do", "Still to do, and --kata-require asks for it.")
 
 
+GONE = Finding(
+    Check.RUNS,
+    "its file is gone",
+    "The file was there when this session began, and is there no more: something removed it.",
+)
+
+
 class KataFailed(bdb.BdbQuit):
     """A hidden case was failed; carries the whole text that the learner reads.
 
@@ -87,6 +94,11 @@ class KataCase(pytest.Item):
         content = self._content()
         try:
             grade = self._grade()
+        except FileNotFoundError:
+            if self.path.exists():
+                raise
+            index = self.case.index if self.case else 0
+            grade = Grade(self.kata.id, index, State.FAILED, 0, GONE)
         except (KeyProblem, RegionError, BrokenKata) as error:
             raise KataFailed(kata_is_broken(error)) from error
         except SandboxError as error:

@@ -13,6 +13,7 @@ zygote       a process that has imported jax and runs nothing; forks a fresh wor
 reaping      ends what workers leave running
 folders      where one worker writes, and what of it is read
 worker       imports one kata, observes its kernels, answers; judges nothing
+handing_over the launch function, from the kata's own test
 problems     exceptions as data
 warming      a kernel of no meaning, so that what is slow once is over before it matters
 isolation    what a worker can reach of the machine: Landlock and seccomp, on Linux

@@ -27,6 +27,7 @@ from grader.exercise import specs
 from grader.model import Array, Clues, Mode, Observation, Stage
 from grader.sandbox import debuggers, problems, warming
 from grader.sandbox.folders import WorkerFiles
+from grader.sandbox.handing_over import handed_over
 from grader.sandbox.messages import (
     Answer,
     Ask,
@@ -78,17 +79,6 @@ def _limit_memory() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
-
-
-class _Case:
-    """What a kata's visible test receives: it hands over the launch function, no more."""
-
-    def __init__(self) -> None:
-        self.launch: Callable[..., Any] | None = None
-
-    def grade(self, launch: Callable[..., Any]) -> None:
-        """Grade a launch function: `hidden_case.grade(constant_add)`."""
-        self.launch = launch
 
 
 class _Worker:
@@ -151,7 +141,7 @@ class _Worker:
         self._launch, self._saw_nan = None, False
         with problems.caught(ask.file, Stage.IMPORT) as caught:
             self._module = self._module or load_module(Path(ask.file))
-            function = _graded(self._module, ask.name)
+            function = handed_over(self._module, ask.name)
         if caught.problem:
             return Observation(problem=caught.problem)
         values = [arrays.to_numpy(array) for array in ask.inputs]
@@ -195,7 +185,7 @@ class _Worker:
 
     def _with_zeros(self, ask: Ask, values: list[Any]) -> tuple[Array, ...]:
         with problems.caught(ask.file, Stage.RUN), kernels.running(*_how(ask), unwritten="zero"):
-            launch = kernels.TracedLaunch(_graded(self._module, ask.name), values, ask.keywords)
+            launch = kernels.TracedLaunch(handed_over(self._module, ask.name), values, ask.keywords)
             return tuple(map(arrays.from_numpy, launch.run(values)))
         return ()
 
@@ -204,7 +194,7 @@ class _Worker:
         values = list(map(specs.argument, ask.inputs))
         found: list[Prediction] = []
         with problems.caught(ask.file, Stage.IMPORT) as caught:
-            function = _graded(self._module or load_module(Path(ask.file)), ask.name)
+            function = handed_over(self._module or load_module(Path(ask.file)), ask.name)
         if caught.problem:
             return OnChip(caught.problem)
         with problems.caught(ask.file, Stage.LOWER) as caught:
@@ -220,7 +210,7 @@ class _Worker:
         values = list(map(specs.argument, ask.inputs))
         kernels: tuple[Motion, ...] = ()
         with problems.caught(ask.file, Stage.IMPORT) as caught:
-            function = _graded(self._module or load_module(Path(ask.file)), ask.name)
+            function = handed_over(self._module or load_module(Path(ask.file)), ask.name)
         if caught.problem:
             return Followed(caught.problem)
         with problems.caught(ask.file, Stage.LOWER) as caught:
@@ -255,15 +245,3 @@ def _without_spec(module: ModuleType | None, name: str) -> Iterator[None]:
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """The launch function, its annotations checked at each call: named axes must agree."""
     return jaxtyped(function, typechecker=beartype)
-
-
-def _graded(module: ModuleType | None, name: str) -> Callable[..., Any]:
-    """The launch function that the kata's own test hands over."""
-    case = _Case()
-    test = getattr(module, f"test_{name}", None)
-    if test is None:
-        raise problems.NotGraded(f"the file has lost its test: def test_{name}(hidden_case): …")
-    test(case)
-    if case.launch is None:
-        raise problems.NotGraded(f"test_{name} does not call hidden_case.grade({name})")
-    return case.launch
