@@ -9,8 +9,8 @@ CONTROL is the number of an inherited socket. Orders come over it, each with a n
     P  has the process of this number ended? 1 or 0
     R  wait for its end; answered by its wait status
 
-When CONTROL closes, every worker still alive is killed. What a worker has started ends with it:
-none outlives pytest.
+When CONTROL closes, every worker still alive is killed, and FOLDER is removed. What a worker has
+started ends with it: none outlives pytest, however that ends.
 
 Where forking a process that has imported jax is not safe (macOS), the bench starts each worker
 anew, through `spawned`.
@@ -27,7 +27,7 @@ import warnings
 from pathlib import Path
 
 from grader.sandbox import reaping
-from grader.sandbox.folders import WorkerFiles
+from grader.sandbox.folders import WorkerFiles, removed
 
 NUMBER = struct.Struct("!q")
 FORK, WAIT, POLL = b"F", b"R", b"P"
@@ -58,6 +58,7 @@ def main(control_fd: int, folder: str) -> None:
                 reaping.kill_children(spared=alive)
                 control.sendall(NUMBER.pack(status))
     reaping.kill_children()
+    removed(Path(folder))  # for a pytest that was killed
     os._exit(0)  # nothing to tidy up that is worth the time
 
 
