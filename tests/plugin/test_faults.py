@@ -103,6 +103,27 @@ def test_only_the_first_hanging_case_is_waited_for(repository: Repository) -> No
     assert sum(seconds) < 4
 
 
+@pytest.mark.parametrize("suffix", [".py", ".toml"], ids=["solution", "key"])
+def test_nothing_is_graded_against_an_answer_that_a_kata_has_written(
+    repository: Repository, suffix: str
+) -> None:
+    victim = repository.add("victim", number=2)
+    file = victim.solution.with_suffix(suffix)
+    old, new = ("* 2", "* 3") if suffix == ".py" else ("hints", "outside = ['mul']\nhints")
+    rewrite = f"""import pathlib
+file = pathlib.Path({str(file)!r})
+file.write_text(file.read_text().replace({old!r}, {new!r}))
+o_ref[...] = x_ref[...] * 2"""
+    repository.solve(repository.add("writer", number=1), rewrite)
+    repository.solve(victim, "o_ref[...] = x_ref[...] * 3")
+    ran = repository.pytest()
+    assert ran.state("writer") == "passed"
+    assert ran.state("victim") == "failed"
+    assert "has changed since this session began" in ran.out
+    assert "not your kernel" in ran.phrase("victim")
+    assert ran.code == 1
+
+
 def test_prints_are_shown_with_the_failure(repository: Repository) -> None:
     repository.solve(repository.add("talks"), "print('look here', x_ref.shape)")
     out = repository.pytest().out
