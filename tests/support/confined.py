@@ -1,13 +1,15 @@
 """Snippets of Python, each run in a fork that is confined as workers are, or that is not.
 
-    python -m tests.support.confined FOLDER
+    python -m tests.support.confined FOLDER VERSION
 
-reads `[[confined, snippet], ...]` as JSON from stdin and writes what became of each to stdout:
-"done", or the exception's name and, of an OSError, that of its number.
+takes Landlock for this VERSION (0: for the kernel's), reads `[[confined, snippet], ...]` as JSON from
+stdin and writes what became of each to stdout: "done", or the exception's name and, of an OSError,
+that of its number.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -26,15 +28,18 @@ from grader.sandbox.isolation.libc import Libc
 SECONDS = 20
 
 
-def outcomes(folder: Path, asked: Iterable[tuple[bool, str]]) -> list[str]:
-    """What becomes of each snippet, confined or not. `folder` is laid out for them here."""
+def outcomes(folder: Path, asked: Iterable[tuple[bool, str]], version: int = 0) -> list[str]:
+    """What becomes of each snippet, confined or not. `folder` is laid out for them here.
+
+    `version` is that of Landlock, if it is to be an earlier one than the kernel's.
+    """
     for name in ("repository/katas", "scratch", "elsewhere"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "repository" / "solution.py").write_text("answer = 42\n")
     for name in ("ledger.txt", "victim"):
         (folder / "elsewhere" / name).write_text("a pass\n")
     ran = subprocess.run(
-        [sys.executable, "-m", __name__, str(folder)],
+        [sys.executable, "-m", __name__, str(folder), str(version)],
         input=json.dumps(list(asked)),
         capture_output=True,
         text=True,
@@ -44,10 +49,13 @@ def outcomes(folder: Path, asked: Iterable[tuple[bool, str]]) -> list[str]:
     return json.loads(ran.stdout)
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, version: int) -> None:
     """Run what stdin asks for, one after another."""
     asked = json.loads(sys.stdin.read())
     prepared = isolation.confinement(required=True, never=[folder / "repository"])
+    if version:
+        earlier = isolation.Level(version, True)
+        prepared = dataclasses.replace(prepared, level=earlier, program=b"")
     bystander = subprocess.Popen(["sleep", "1000"])
     try:
         found = [_fork(folder, prepared if on else None, text, bystander.pid) for on, text in asked]
@@ -110,4 +118,4 @@ def _call(name: str, *arguments: Any) -> int:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -16,11 +16,15 @@ from grader.sandbox.isolation.readable import DEVICES, OWN_PROCESS, readable
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a worker will be confined to. `level` is what the kernel was found to offer."""
+    """What a worker will be confined to. `level` is what the kernel was found to offer.
+
+    `program` is the filter of system calls, where it is the same in every process.
+    """
 
     level: Level
     required: bool
     readable: tuple[Path, ...]
+    program: bytes = b""
 
     def enforce(self, writable: Sequence[Path] = ()) -> Level:
         """Confine this process for good; files and folders in `writable` are its own.
@@ -39,7 +43,7 @@ class Confinement:
                 reached = Level(0, reached.seccomp, f"Landlock refused: {error.strerror}")
         if reached.seccomp:
             try:
-                seccomp.install(libc, self._filter(here, reached.landlock_abi))
+                seccomp.install(libc, self._program(here, reached.landlock_abi))
             except OSError as error:
                 why = reached.reason or f"seccomp refused: {error.strerror}"
                 reached = dataclasses.replace(reached, seccomp=False, reason=why)
@@ -53,10 +57,10 @@ class Confinement:
             *((path, landlock.WRITE) for path in writable),
         ]
 
-    def _filter(self, here: Machine, abi: int) -> bytes:
-        # Where Landlock keeps signals among the process's own, its children can be signalled too.
-        signals_to = None if abi >= landlock.SIGNALS else os.getpid()
-        return seccomp.program(here, signals_to, truncating=abi >= landlock.TRUNCATING)
+    def _program(self, here: Machine, abi: int) -> bytes:
+        if self.program and abi == self.level.landlock_abi:
+            return self.program
+        return seccomp.program(here, os.getpid(), truncating=abi >= landlock.TRUNCATING)
 
 
 def confinement(
@@ -70,7 +74,14 @@ def confinement(
     """
     found = level()
     _demand(required, found)
-    return Confinement(found, required, readable(also, never) if found.landlock_abi else ())
+    here = machine()
+    if here is None or not found.landlock_abi:
+        return Confinement(found, required, ())
+    # Landlock keeps signals among a process and its children; without that, the filter lets a
+    # process signal only itself, and so depends on its number.
+    scoped = found.landlock_abi >= landlock.SIGNALS
+    program = seccomp.program(here, None, truncating=True) if scoped else b""
+    return Confinement(found, required, readable(also, never), program)
 
 
 def _demand(required: bool, reached: Level) -> None:

@@ -40,9 +40,9 @@ def readable(also: Sequence[Path] = (), never: Sequence[Path] = ()) -> tuple[Pat
     What is below `never` is left out, unless it belongs to the interpreter or to `also`.
     """
     closed = [path.resolve() for path in never]
-    own = list(_existing(_interpreter()))
+    own = list(dict.fromkeys(_existing(_interpreter())))
     found = [*own, *_existing(map(Path, _SYSTEM))]
-    beyond = [*_link_targets(own), *_imported(sys.modules.values())]
+    beyond = [*_link_targets(own), *_imported(sys.modules.values(), own)]
     found += [path for path in _existing(beyond) if not _below(path, closed)]
     open_ = [part for path in found for part in _around(path, closed)]
     return _outermost([*open_, *_existing(also)])
@@ -72,15 +72,20 @@ def _package_folders(folder: Path) -> Iterator[Path]:
         yield from (path for path in folder.glob("python3*/*-packages") if path.is_dir())
 
 
-def _imported(modules: Iterable[ModuleType]) -> Iterator[Path]:
-    """Where the modules lie that are imported by now: a package's folder, or a single file."""
+def _imported(modules: Iterable[ModuleType], own: Sequence[Path]) -> Iterator[Path]:
+    """Where modules lie that are imported by now: a package's folder, or a single file.
+
+    Those that lie in `own` are passed over, unless they are links.
+    """
+    inside = tuple(f"{folder}{os.sep}" for folder in own)
     for module in list(modules):
         name = getattr(module, "__name__", "")
         if "." in name or name in ("__main__", _OURS):
             continue
         file = getattr(module, "__file__", None)
-        if isinstance(file, str):
-            yield Path(file).parent if hasattr(module, "__path__") else Path(file)
+        if isinstance(file, str) and (not file.startswith(inside) or os.path.islink(file)):
+            real = Path(os.path.realpath(file))
+            yield real.parent if hasattr(module, "__path__") else real
 
 
 def _existing(paths: Iterable[Path]) -> Iterator[Path]:

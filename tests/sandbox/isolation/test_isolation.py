@@ -148,6 +148,14 @@ def test_it_can_still(became: dict[tuple[bool, str], str], snippet: str) -> None
     assert became[True, snippet] == "done"
 
 
+@offered
+@pytest.mark.parametrize("version", range(1, max(2, LEVEL.landlock_abi)))
+def test_an_older_landlock_is_made_up_for(tmp_path: Path, version: int) -> None:
+    """By the filter: before version 3 it knows no truncate(), before 6 no signals."""
+    found = confined.outcomes(tmp_path, [(True, text) for text in HOSTILE.values()], version)
+    assert not [name for name, came in zip(HOSTILE, found, strict=True) if came not in REFUSALS]
+
+
 JAX = """
 import os, pathlib, sys, time
 from grader import kernels
