@@ -104,7 +104,7 @@ def test_only_the_first_hanging_case_is_waited_for(repository: Repository) -> No
 
 
 @pytest.mark.parametrize("suffix", [".py", ".toml"], ids=["solution", "key"])
-def test_nothing_is_graded_against_an_answer_that_a_kata_has_written(
+def test_nothing_is_graded_against_an_answer_that_was_rewritten(
     repository: Repository, suffix: str
 ) -> None:
     victim = repository.add("victim", number=2)

@@ -2,9 +2,9 @@
 
     python -m tests.support.confined FOLDER VERSION
 
-takes Landlock for this VERSION (0: for the kernel's), reads `[[confined, snippet], ...]` as JSON from
-stdin and writes what became of each to stdout: "done", or the exception's name and, of an OSError,
-that of its number.
+takes Landlock for this VERSION (0: for the kernel's), reads `[[confined, snippet], ...]` as JSON
+from stdin and writes what became of each to stdout: "done", or the exception's name and, of an
+OSError, that of its number.
 """
 
 from __future__ import annotations
