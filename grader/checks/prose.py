@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from grader.model import Place
 
 WIDTH = 88
+PIECE = 4000  # characters that are wrapped at once
 
 
 def listed(items: Iterable[object], most: int = 4) -> str:
@@ -38,10 +39,18 @@ def paragraph(label: str, text: str) -> str:
         if line.startswith(" "):
             lines.append(indent + line)
         else:
-            lines += textwrap.wrap(
-                line, WIDTH, initial_indent=indent, subsequent_indent=indent
-            ) or [""]
+            lines += _wrapped(line, indent) or [""]
     return f"  {label:<6} " + "\n".join(lines).removeprefix(indent)
+
+
+def _wrapped(line: str, indent: str) -> list[str]:
+    """textwrap.wrap, which takes the square of the time for a word that fills many lines."""
+    found: list[str] = []
+    while line:
+        end = len(line) if len(line) <= PIECE else line.rfind(" ", 1, PIECE) + 1 or PIECE
+        piece, line = line[:end], line[end:]
+        found += textwrap.wrap(piece, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return found
 
 
 def at(file: str, place: Place | None) -> str:

@@ -43,13 +43,18 @@ def raised_finding(problem: Problem, file: str, known: AdviceTable = EXCEPTION_A
         phrase, error = "opens a debugger", f"no debugger can be opened: {first_line}"
     elif problem.kind == "Skipped":
         phrase, error = "tries to skip itself", f"a kata cannot be skipped ({first_line})"
+    elif problem.kind == "NotGraded":
+        phrase, error = first_line, problem.message
     else:
         phrase = f"{problem.kind}: {first_line}"
         error = f"{problem.kind}: {problem.message}"
     tracing = "The launch cannot be traced: it fails before a kernel runs"
     if known is WITHOUT_KERNEL:
         tracing = "It cannot be traced by jit"
-    stages = {Stage.IMPORT: "The file cannot be imported", Stage.TRACE: tracing}
+    importing = "The file cannot be imported"
+    if problem.kind == "NotGraded":
+        importing = "The file hands over no launch function"
+    stages = {Stage.IMPORT: importing, Stage.TRACE: tracing}
     parts = [
         f"{stages.get(problem.stage, 'It fails')}.",
         paragraph("error", first_paragraph(error)),

@@ -8,6 +8,7 @@ solutions/1_basics/kata_01_constant_add.toml   the answer key
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -83,6 +84,14 @@ class Kata:
             raise keys.KeyProblem(self.key_path, name, f"{what}: needs one text for each region")
         return blank(text, fillings)
 
+    def answer_digest(self) -> str:
+        """A hash of what is graded against, the solution and its key, as they are on disk now."""
+        found = hashlib.sha256()
+        for file in (self.solution, self.key_path):
+            content = file.read_bytes() if file.exists() else b""
+            found.update(hashlib.sha256(content).digest())
+        return found.hexdigest()
+
     def untouched(self) -> bool:
         """Whether there is nothing to grade yet: the file, letter for letter, is the stub.
 
@@ -110,6 +119,12 @@ class Kata:
 def name_of(id: str) -> str:
     """What follows track and number in a kata's id."""
     return id.rpartition("/")[2].split("_", 2)[2]
+
+
+def with_id(root: Path, id: str) -> Kata:
+    """The kata of this id, whether or not its files are there."""
+    track, _, stem = id.rpartition("/")
+    return Kata(root, track, stem)
 
 
 def kata_at(root: Path, path: Path) -> Kata | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from grader.model.kernel import Array, ArrayType, KernelCall, Operation, Trace, Walk
 
+LINE_LIMIT = 500  # characters of a line that are shown
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -22,7 +24,8 @@ class Source:
     def place(self, number: int) -> Place:
         """Line `number` (1-based)."""
         lines = self.lines
-        return Place(number, lines[number - 1].strip() if 0 < number <= len(lines) else "")
+        text = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+        return Place(number, text[:LINE_LIMIT])
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from grader.plugin.items import GRADE, NEXT, SECONDS, KataCase, KataFile
 from grader.plugin.options import SEED
 from grader.plugin.reporter import ATTRIBUTE
 from grader.plugin.session import SESSION
+from grader.report.failures import explanation
 from grader.report.junit import properties
 from grader.sandbox import devices
 from grader.tools import codec
@@ -64,14 +65,21 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> bool | None:
     return True if isinstance(item, KataCase) else None
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the grade, where the controller and JUnit XML find it."""
+    """Attach the grade, where the controller and JUnit XML find it.
+
+    What was failed is reported as failed, also where a conftest.py has caught the exception.
+    """
     report = yield
     if call.when == "call" and isinstance(item, KataCase):
         grade = item.stash.get(GRADE, None) or _broken(item, report)
+        if grade.state is State.FAILED and not report.failed:
+            seed = item.session_of_katas.seed
+            text = explanation(item.kata, grade, item.nodeid, seed)
+            report.outcome, report.longrepr = "failed", text
         setattr(report, ATTRIBUTE, codec.to_builtins(grade))
         item.user_properties += properties(grade)  # JUnit XML takes them at teardown
     return report

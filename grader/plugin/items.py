@@ -33,6 +33,13 @@ NEXT = pytest.StashKey["pytest.Item | None"]()
 REQUIRED = Finding(Check.RUNS, "still to do", "Still to do, and --kata-require asks for it.")
 
 
+GONE = Finding(
+    Check.RUNS,
+    "its file is gone",
+    "The file was there when this session began, and is there no more: something removed it.",
+)
+
+
 class KataFailed(bdb.BdbQuit):
     """A hidden case was failed; carries the whole text that the learner reads.
 
@@ -62,21 +69,26 @@ class KataFile(pytest.File):
             cases: tuple[Case | None, ...] = session.cases(self.kata)
         except KeyProblem:
             cases = (None,)
+        answer = self.kata.answer_digest()
         for index, case in enumerate(cases):
             name = f"{self.kata.test}[hidden{index}]"
             # Said in full, or pytest 9.2 takes the brackets for a part of the name, and --lf fails.
             item: KataCase = KataCase.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}")
-            item.kata, item.case = self.kata, case
+            item.kata, item.case, item.answer = self.kata, case, answer
             if case is not None and (seconds := self.kata.key.timeout):
                 item.add_marker(pytest.mark.timeout(seconds))
             yield item
 
 
 class KataCase(pytest.Item):
-    """One hidden case of one kata. `case` is None where the answer key is broken."""
+    """One hidden case of one kata. `case` is None where the answer key is broken.
+
+    `answer` is the digest of what is graded against, from when the case was collected.
+    """
 
     kata: Kata
     case: Case | None
+    answer: str
 
     @property
     def session_of_katas(self) -> Session:
@@ -86,7 +98,14 @@ class KataCase(pytest.Item):
         """Grade the case: returns for a pass, skips for a todo, raises KataFailed otherwise."""
         content = self._content()
         try:
+            self._require_same_answer()
             grade = self._grade()
+            self._require_same_answer()
+        except FileNotFoundError:
+            if self.path.exists():
+                raise
+            index = self.case.index if self.case else 0
+            grade = Grade(self.kata.id, index, State.FAILED, 0, GONE)
         except (KeyProblem, RegionError, BrokenKata) as error:
             raise KataFailed(kata_is_broken(error)) from error
         except SandboxError as error:
@@ -104,6 +123,15 @@ class KataCase(pytest.Item):
         if grade.finding and grade.state is State.FAILED:
             seed = self.session_of_katas.seed
             raise KataFailed(explanation(self.kata, grade, self.nodeid, seed))
+
+    def _require_same_answer(self) -> None:
+        if self.kata.answer_digest() != self.answer:
+            folder = self.kata.solution.parent.relative_to(self.kata.root).as_posix()
+            what = f"{self.kata.solution.name} or {self.kata.key_path.name}"
+            raise BrokenKata(
+                f"{what} in {folder} has changed since this session began, so nothing is graded "
+                f"against it.\nPut it back (git restore {folder}), or start the session again."
+            )
 
     def _content(self) -> bytes | None:
         try:

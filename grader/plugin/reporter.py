@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 
 import pytest
 
 from grader.exercise import catalog
-from grader.model import Grade
+from grader.exercise.catalog import Kata
+from grader.model import Grade, State
+from grader.plugin.items import GONE
 from grader.plugin.session import SESSION
 from grader.record.recording import NewPasses, record_session
 from grader.report import jsonfile, markdown, session_map
@@ -61,8 +64,14 @@ class Reporter:
         asked = any(folder.is_relative_to(path) or path.is_relative_to(folder) for path in paths)
         return catalog.unmatched(katas, expression) if asked else ""
 
+    def _katas(self) -> tuple[Kata, ...]:
+        """Every kata that is there, or was when its cases were graded."""
+        root = self._config.rootpath
+        graded = {catalog.with_id(root, grade.kata) for grade in self._grades}
+        return catalog.in_order(graded.union(catalog.katas(root)))
+
     def _standings(self) -> SessionStandings:
-        return standings(catalog.katas(self._config.rootpath), self._grades)
+        return standings(self._katas(), self._grades)
 
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter, exitstatus: int
@@ -88,7 +97,16 @@ class Reporter:
         terminalreporter.section("katas", sep="=")
         terminalreporter.write(text)
 
-    def pytest_sessionfinish(self) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Record, write the files. A session with a failed grade has failed, whoever hid it."""
+        there = {kata.id for kata in catalog.katas(self._config.rootpath)}
+        self._grades = [g if g.kata in there else gone(g) for g in self._grades]
+        if session.exitstatus == pytest.ExitCode.OK and any(map(_failed, self._grades)):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._finish()
+
+    def _finish(self) -> None:
         session = self._config.stash[SESSION]
         self._recorded = record_session(session.root, self._grades, session.conditions)
         if file := self._config.getoption("kata_json"):
@@ -98,3 +116,12 @@ class Reporter:
             self._unwritten = markdown.append_summary(
                 file, found, self._grades, session.seed, os.environ
             )
+
+
+def gone(grade: Grade) -> Grade:
+    """What becomes of a grade when the file is there no more."""
+    return dataclasses.replace(grade, state=State.FAILED, stars=0, finding=GONE, blob="")
+
+
+def _failed(grade: Grade) -> bool:
+    return grade.state is State.FAILED

@@ -16,6 +16,7 @@ import pytest
 from grader.exercise.cases import random_seed
 from grader.exercise.catalog import Kata, katas, selects
 from grader.plugin import options
+from grader.plugin.termination import end_orderly
 from grader.sandbox import devices
 from grader.sandbox.launcher import Launcher
 
@@ -32,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
         device = devices.choose(given.kata_mode, devices.probe(os.environ))
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
+    if any(katas(config.rootpath)):
+        config.add_cleanup(end_orderly())
     launcher = Launcher(device) if _something_to_grade(config) else None
 
     from grader.plugin import hooks

@@ -11,6 +11,7 @@ from grader.model import MOST_STARS, Finding, Grade, State
 from grader.report.standings import SessionStandings, Standing, TrackStandings, unasked
 
 SIGNS = {State.PASSED: "✔", State.FAILED: "✘", State.TODO: "·"}
+UNFINISHED = "…"
 LONGEST = 6000  # characters of one finding; GitHub shows no summary of more than 1 MiB
 
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+!|~$@:<>&-])")
@@ -70,7 +71,7 @@ def _total(standings: SessionStandings, seed: int) -> str:
     counts = {state: sum(s.state is state for s in every) for state in State}
     stars = sum(standing.stars for standing in every)
     lines = [
-        f"## Katas: {counts[State.PASSED]} of {len(every)} solved",
+        f"## Katas: {sum(s.solved for s in every)} of {len(every)} solved",
         "",
         f"{stars} of {MOST_STARS * len(every)} stars; {counts[State.FAILED]} failed, "
         f"{counts[State.TODO]} todo. Hidden cases drawn with `--kata-seed {seed}`.",
@@ -96,7 +97,9 @@ def _table(track: TrackStandings, address: str) -> str:
 
 def _row(standing: Standing, address: str) -> str:
     stars = "★" * standing.stars + "☆" * (MOST_STARS - standing.stars)
-    cells = (SIGNS[standing.state], _link(standing, address), stars, escaped(standing.phrase))
+    passed = standing.state is State.PASSED
+    sign = UNFINISHED if passed and not standing.solved else SIGNS[standing.state]
+    cells = (sign, _link(standing, address), stars, escaped(standing.phrase))
     return f"| {' | '.join(cells)} |"
 
 

@@ -19,6 +19,7 @@ from grader.report.standings import SessionStandings, Standing, TrackStandings, 
 from grader.tools.git import NoGit, git_in
 
 SIGNS = {State.PASSED: ("✔", "green"), State.FAILED: ("✘", "red"), State.TODO: ("·", "yellow")}
+UNFINISHED = ("~", "yellow")
 
 
 def encoding_of(reporter: Any) -> str:
@@ -61,7 +62,8 @@ def _lines(track: TrackStandings, verbose: bool) -> Group:
 
 
 def _line(standing: Standing, width: int, verbose: bool) -> Text:
-    sign, colour = SIGNS[standing.state]
+    passed = standing.state is State.PASSED
+    sign, colour = UNFINISHED if passed and not standing.solved else SIGNS[standing.state]
     line = Text("  ", no_wrap=True, overflow="ellipsis")
     line.append(sign, colour).append(f" {standing.kata.number} ", "dim")
     line.append_text(stars_of(standing)).append(f" {standing.kata.name:<{width}}  ")
@@ -80,9 +82,11 @@ def stars_of(standing: Standing) -> Text:
 def _total(standings: SessionStandings) -> Text:
     every = standings.all
     counts = {state: sum(s.state is state for s in every) for state in SIGNS}
-    solved, failed, todo = counts[State.PASSED], counts[State.FAILED], counts[State.TODO]
+    solved, failed, todo = sum(s.solved for s in every), counts[State.FAILED], counts[State.TODO]
+    unfinished = counts[State.PASSED] - solved
+    others = f", {failed} failed, {todo} todo" + (f", {unfinished} unfinished" * bool(unfinished))
     earned = sum(s.stars for s in every)
-    return marks.total(solved, len(every), f", {failed} failed, {todo} todo", earned)
+    return marks.total(solved, len(every), others, earned)
 
 
 def _notes(standings: SessionStandings, seed: int) -> list[RenderableType]:
@@ -91,7 +95,7 @@ def _notes(standings: SessionStandings, seed: int) -> list[RenderableType]:
     for reason, of in unasked(standings).items():
         names = some([standing.kata.name for standing in of])
         notes.append(Text(f"{reason}: no star from there on for {names}", "yellow"))
-    slow = [s for s in standings.all if may_earn_the_third(s)]
+    slow = [s for s in standings.all if s.solved and may_earn_the_third(s)]
     if slow:
         command = f"kata cost {slow[0].kata.name} --seed {seed} --case {slow[0].case}"
         notes.append(Text(f"the third star: {command}", "dim"))

@@ -24,6 +24,11 @@ class Standing:
     seconds: float
     beside_par: float | None = None  # its cycles (else bytes) as a multiple of par's, at the worst
     not_judged: NotJudged | None = None  # the rung that could not be asked, and why
+    whole: bool = True  # every hidden case ran
+
+    @property
+    def solved(self) -> bool:
+        return self.state is State.PASSED and self.whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class TrackStandings:
 
     @property
     def solved(self) -> int:
-        return sum(standing.state is State.PASSED for standing in self.standings)
+        return sum(standing.solved for standing in self.standings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +76,29 @@ def standings(katas: Sequence[Kata], grades: Iterable[Grade]) -> SessionStanding
 
 def _standing(kata: Kata, grades: list[Grade]) -> Standing:
     worst = min(grades, key=lambda grade: (_WORST.index(grade.state), grade.stars, grade.case))
+    stars, so_far = min(grade.stars for grade in grades), _so_far(kata, grades)
     return Standing(
         kata=kata,
         state=worst.state,
-        stars=min(grade.stars for grade in grades),
-        phrase=_phrase(kata, worst, len(grades)),
+        stars=0 if so_far and worst.state is State.PASSED else stars,
+        phrase=_phrase(worst, stars, so_far),
         case=worst.case,
         cases=len(grades),
         seconds=sum(grade.seconds for grade in grades),
         beside_par=max(filter(None, map(_beside_par, grades)), default=None),
         not_judged=worst.not_judged or next((g.not_judged for g in grades if g.not_judged), None),
+        whole=not so_far,
     )
+
+
+def _so_far(kata: Kata, grades: list[Grade]) -> str:
+    """How many of a kata's hidden cases ran; "" where all did."""
+    ran = len({grade.case for grade in grades})
+    try:
+        count = kata.key.count
+    except KeyProblem:
+        return ""
+    return "" if ran == count else f"{ran} of {count} hidden cases ran"
 
 
 def _beside_par(grade: Grade) -> float | None:
@@ -93,18 +110,14 @@ def _beside_par(grade: Grade) -> float | None:
     return None
 
 
-def _phrase(kata: Kata, worst: Grade, cases: int) -> str:
+def _phrase(worst: Grade, stars: int, so_far: str) -> str:
+    if so_far and worst.state is State.PASSED:
+        return f"{'★' * stars} so far: {so_far}"
     if worst.finding:
         return f"{worst.finding.check.title}: {worst.finding.phrase}"
     if worst.state is State.TODO:
         return "todo"
-    if worst.not_judged:
-        return f"{worst.not_judged.check.title}: not judged"
-    try:
-        count = kata.key.count
-    except KeyProblem:
-        count = cases
-    return "" if cases == count else f"{cases} of {count} hidden cases ran"
+    return f"{worst.not_judged.check.title}: not judged" if worst.not_judged else ""
 
 
 def _next(everything: list[Standing]) -> Standing | None:

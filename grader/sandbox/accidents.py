@@ -8,7 +8,6 @@ from grader.model import Accident, Place
 
 #: Signals by which a process dies, and the usual reason.
 _REASONS = {
-    signal.SIGKILL: "Usually the machine, or the process's own limit, ran out of memory.",
     signal.SIGSEGV: "Usual reasons: native code called with a bad address, or very deep recursion.",
     signal.SIGBUS: "Usual reasons: native code called with a bad address, or a full disk.",
     signal.SIGABRT: "A native library gave up: it met something that it does not handle.",
@@ -35,17 +34,61 @@ def garbled() -> Accident:
     return Accident("gave no readable answer", message)
 
 
-def died(code: int, where: Place | None, printed: str) -> Accident:
-    """A process that ended with this exit code, or by the signal of which it is the negative."""
+def hung_up(where: Place | None, printed: str) -> Accident:
+    """A process that closed its connection to the grader and ran on, so that it was stopped."""
+    message = (
+        "The process closed its connection to the grader before the kernel was graded, so it was "
+        "stopped.\nUsual reason: code that closes files which it has not opened."
+    )
+    return Accident("closed its connection to the grader", message, where, printed)
+
+
+def died(code: int | None, where: Place | None, printed: str, starved: bool = False) -> Accident:
+    """A process that ended with this exit code, or by the signal of which it is the negative.
+
+    None stands for an end that nobody saw. `starved`: meanwhile the operating system killed some
+    process for lack of memory.
+    """
+    if code is None:
+        message = (
+            "The process ended before the kernel was graded, and so did the one that had started "
+            "it.\nUsual reason: a signal that a kata sent to other processes."
+        )
+        return Accident("ended, and its parent process too", message, where, printed)
     if code >= 0:
         message = (
             f"The process ended with exit code {code} before the kernel was graded.\n"
             "Something called os._exit, which a kata never needs."
         )
         return Accident(f"left the process (exit code {code})", message, where, printed)
-    number = signal.Signals(-code)
+    if -code == signal.SIGKILL:
+        return _killed(where, printed, starved)
+    name = _name(-code)
     message = (
-        f"The process crashed with {number.name} before the kernel was graded.\n"
-        f"{_REASONS.get(number, _OTHERWISE)}"
+        f"The process crashed with {name} before the kernel was graded.\n"
+        f"{_REASONS.get(-code, _OTHERWISE)}"
     )
-    return Accident(f"crashed ({number.name})", message, where, printed, crashed=True)
+    return Accident(f"crashed ({name})", message, where, printed, crashed=True)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most of the real-time signals have no name
+        return f"signal {number}"
+
+
+def _killed(where: Place | None, printed: str, starved: bool) -> Accident:
+    """No crash: SIGKILL is always sent by somebody, and here it was not the grader."""
+    if starved:
+        message = (
+            "The machine ran out of memory, and its operating system killed the process before the "
+            "kernel was graded.\nUsual reasons: arrays that are far larger than the case's, or "
+            "other programs that need the memory."
+        )
+        return Accident("killed: out of memory", message, where, printed, crashed=True)
+    message = (
+        "The process was killed with SIGKILL before the kernel was graded, not by the grader.\n"
+        "Usual reasons: code that kills its own process, a person, or a limit of the machine."
+    )
+    return Accident("killed (SIGKILL)", message, where, printed, crashed=True)

@@ -15,7 +15,7 @@ import threading
 import time
 
 from grader.model import Accident, Device, Place, Source
-from grader.sandbox import accidents
+from grader.sandbox import accidents, memory
 from grader.sandbox.channel import Channel
 from grader.sandbox.launcher import BOOT_SECONDS, Launcher, SandboxError
 from grader.sandbox.messages import Answer, Closed, Hello, Question, Warm
@@ -23,6 +23,7 @@ from grader.sandbox.post import Post
 from grader.tools import codec
 
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
+ENDING_SECONDS = 1.0  # for a process that crashes to be gone
 
 
 class Stopped(Exception):
@@ -36,8 +37,10 @@ class Worker:
         self._launcher, self._backend = launcher, backend
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
+        self._files = launcher.new_files()
         with theirs:
-            self._process = launcher.start(theirs, post)
+            self._process = launcher.start(theirs, self._files, post)
+        self._kills = memory.kills()
         self._greeted = False
         self._pending: list[Question] = []
 
@@ -77,7 +80,7 @@ class Worker:
         try:
             hello = codec.unpack(Hello, self._channel.receive(BOOT_SECONDS))
         except (Closed, TimeoutError):
-            reason = self._read("err") or self._launcher.remains()
+            reason = self._files.complained() or self._launcher.remains()
             self.close()
             raise SandboxError(f"no process could be started to grade in\n{reason}") from None
         if hello.backend != self._backend:
@@ -89,26 +92,31 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._process.pid, signal.SIGUSR1)
             time.sleep(DUMP_SECONDS)
-        where, printed = self._place(question), self._read("out")
+        where, printed = self._place(question), self._files.printed()
         self.close()
         return accidents.stopped(seconds, where, printed)
 
     def _bury(self, question: Question) -> Accident:
-        where, printed = self._place(question), self._read("out")
-        return accidents.died(self.close(), where, printed)
+        ended = self._ends_by_itself()
+        where, printed = self._place(question), self._files.printed()
+        code = self.close()
+        if not ended:
+            return accidents.hung_up(where, printed)
+        starved = memory.kills() > self._kills
+        return accidents.died(code, where, printed, starved)
+
+    def _ends_by_itself(self) -> bool:
+        """Whether a process that has let go of its socket is ending. A crash takes a moment."""
+        until = time.monotonic() + ENDING_SECONDS
+        while not (ended := self._process.ended()) and time.monotonic() < until:
+            time.sleep(0.005)
+        return ended
 
     def _place(self, question: Question) -> Place | None:
         """The innermost line of the question's file in what faulthandler wrote."""
         pattern = re.compile(rf'File "{re.escape(question.source.file)}", line (\d+)')
-        found = pattern.search(self._read("err"))
+        found = pattern.search(self._files.complained())
         return question.source.place(int(found.group(1))) if found else None
-
-    def _read(self, end: str) -> str:
-        file = self._launcher.folder / f"{self._process.pid}.{end}"
-        try:
-            return file.read_text(encoding="utf-8", errors="replace").strip()
-        except OSError:
-            return ""
 
     def kill(self) -> None:
         """End the process, whatever it is doing. Whoever waits for its answer takes note."""
@@ -116,13 +124,18 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def close(self) -> int:
-        """End the process and part with it; its exit code, or minus the ending signal."""
+    def close(self) -> int | None:
+        """End the process and part with it; its exit code, or minus the ending signal.
+
+        None where nobody saw it end.
+        """
         if not self.alive:
             return 0
         self._channel.close()
         self.kill()
-        return self._process.wait()
+        code = self._process.wait()
+        self._files.remove()
+        return code
 
 
 class Bench:

@@ -14,6 +14,7 @@ from grader.exercise.specs import argument
 from grader.kernels import TracedLaunch, for_chip, watching
 from grader.model import Mode, Problem, Source, Stage
 from grader.sandbox import problems, warming
+from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.messages import (
     Answer,
     Follow,
@@ -26,8 +27,8 @@ from grader.sandbox.messages import (
     Warm,
     Warmed,
 )
-from grader.sandbox.printing import Printed
 from grader.tools import arrays
+from grader.tools.shortening import shortened
 from grader.tpu import OnChip
 from grader.tpu.chips import named
 from grader.tpu.motion import Followed, motions_of
@@ -37,20 +38,20 @@ from grader.tpu.predict import predictions_of
 class Judge:
     """Answers questions about traces, each by itself."""
 
-    def __init__(self, printed: Printed) -> None:
-        self._printed = printed
+    def __init__(self, files: WorkerFiles) -> None:
+        self._files = files
 
     def answer(self, question: Question) -> Answer:
         try:
             return self._answer(question)
         finally:
-            self._printed.take()
+            self._files.take_printed()
 
     def _answer(self, question: Question) -> Answer:
         match question:
             case Run():
                 ran = _ran(question)
-                return dataclasses.replace(ran, printed=self._printed.take())
+                return dataclasses.replace(ran, printed=shortened(self._files.take_printed()))
             case LookCloser():
                 return _looked(question)
             case Predict():

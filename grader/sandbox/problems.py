@@ -11,8 +11,11 @@ from types import TracebackType
 from grader.exercise.regions import RegionError, regions
 from grader.kernels import CALLBACK_LOGGER, NotCarried, NotLowered
 from grader.model import Place, Problem, Source, Stage
+from grader.tools.shortening import shortened
 
 TRACEBACK_LIMIT = 20_000  # characters
+MESSAGE_LIMIT = 10_000
+LINE_LIMIT = 500
 
 
 class NotGraded(Exception):
@@ -57,14 +60,21 @@ def problem_of(error: BaseException, source: Source, stage: Stage) -> Problem:
     text = "".join(traceback.format_exception(error))
     return Problem(
         stage=stage,
-        kind=type(error).__name__,
-        message=str(error).strip(),
+        kind=shortened(type(error).__name__, LINE_LIMIT),
+        message=shortened(_message(error), MESSAGE_LIMIT),
         place=place,
         todo=isinstance(error, NotImplementedError) and _in_region(error, source),
         traceback=text[-TRACEBACK_LIMIT:],
         operation=error.operation if isinstance(error, NotLowered) else None,
         call=error.call if isinstance(error, NotLowered) else None,
     )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error).strip()
+    except Exception as another:  # an exception of the learner's, which may say anything
+        return f"(its text raises {type(another).__name__})"
 
 
 def _place(error: BaseException, source: Source) -> Place | None:

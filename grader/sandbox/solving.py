@@ -7,6 +7,8 @@ import contextlib
 from grader.exercise import specs
 from grader.model import Stage
 from grader.sandbox import problems
+from grader.sandbox.folders import WorkerFiles
+from grader.sandbox.handing_over import handed_over
 from grader.sandbox.messages import (
     Answer,
     EstimateXla,
@@ -18,8 +20,7 @@ from grader.sandbox.messages import (
     Traced,
     TraceLaunch,
 )
-from grader.sandbox.printing import Printed
-from grader.sandbox.tracing import graded, loaded, traced
+from grader.sandbox.tracing import loaded, traced
 from grader.tools.arrays import to_numpy
 from grader.tpu.chips import named
 from grader.tpu.compiler import CompilerUnavailable, xla_cycles
@@ -28,14 +29,14 @@ from grader.tpu.compiler import CompilerUnavailable, xla_cycles
 class Solver:
     """Imports a solution for each question: these are few, and imports cheap."""
 
-    def __init__(self, printed: Printed) -> None:
-        self._printed = printed
+    def __init__(self, files: WorkerFiles) -> None:
+        self._files = files
 
     def answer(self, question: Question) -> Answer:
         try:
             return self._answer(question)
         finally:
-            self._printed.take()
+            self._files.take_printed()
 
     def _answer(self, question: Question) -> Answer:
         match question:
@@ -59,7 +60,7 @@ def _reference(question: Refer) -> Answer:
 
 def _trace(question: TraceLaunch) -> Traced:
     with problems.caught(question.source, Stage.TRACE) as caught:
-        return Traced(trace=traced(graded(loaded(question.source), question.name), question))
+        return Traced(trace=traced(handed_over(loaded(question.source), question.name), question))
     return Traced(caught.problem)
 
 

@@ -20,29 +20,20 @@ from jaxtyping import TypeCheckError, jaxtyped
 from grader.kernels import TracedLaunch, for_chip
 from grader.model import Source, Stage
 from grader.sandbox import debuggers, problems, warming
+from grader.sandbox.folders import WorkerFiles
+from grader.sandbox.handing_over import handed_over
 from grader.sandbox.messages import Answer, Question, Traced, TraceLaunch, Warm, Warmed
-from grader.sandbox.printing import Printed
 from grader.tools.arrays import dtype_of
 from grader.tools.modules import load_source
+from grader.tools.shortening import shortened
 from grader.tpu.chips import named
-
-
-class _Case:
-    """What a kata's visible test receives: it hands over the launch function, no more."""
-
-    def __init__(self) -> None:
-        self.launch: Callable[..., Any] | None = None
-
-    def grade(self, launch: Callable[..., Any]) -> None:
-        """Grade a launch function: `hidden_case.grade(constant_add)`."""
-        self.launch = launch
 
 
 class Tracer:
     """Traces the launch of one file, which it imports once."""
 
-    def __init__(self, printed: Printed) -> None:
-        self._printed = printed
+    def __init__(self, files: WorkerFiles) -> None:
+        self._files = files
         self._module: ModuleType | None = None
         debuggers.refuse()
 
@@ -50,7 +41,7 @@ class Tracer:
         match question:
             case TraceLaunch():
                 traced = self._traced(question)
-                return dataclasses.replace(traced, printed=self._printed.take())
+                return dataclasses.replace(traced, printed=shortened(self._files.take_printed()))
             case Warm():
                 warming.trace()
                 return Warmed()
@@ -59,7 +50,7 @@ class Tracer:
     def _traced(self, question: TraceLaunch) -> Traced:
         with problems.caught(question.source, Stage.IMPORT) as caught:
             self._module = self._module or loaded(question.source)
-            function = graded(self._module, question.name)
+            function = handed_over(self._module, question.name)
         if caught.problem or self._module is None:
             return Traced(caught.problem)
         broken, trace = "", b""
@@ -86,18 +77,6 @@ def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
     inputs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in question.inputs]
     with for_chip(chip.kind, chip.cores):
         return TracedLaunch.of(function, inputs, question.keywords).dumped()
-
-
-def graded(module: ModuleType | None, name: str) -> Callable[..., Any]:
-    """The launch function that the kata's own test hands over."""
-    case = _Case()
-    test = getattr(module, f"test_{name}", None)
-    if test is None:
-        raise problems.NotGraded(f"the file has lost its test: def test_{name}(hidden_case): …")
-    test(case)
-    if case.launch is None:
-        raise problems.NotGraded(f"test_{name} does not call hidden_case.grade({name})")
-    return case.launch
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,10 +2,15 @@
 
     python -m grader.sandbox.zygote zygote CONTROL FOLDER
 
-CONTROL is the number of an inherited socket. Over it comes `F` with the number of a post and a
-worker's socket attached (answered by the new process's number), or `R` with a number: wait for that
-worker's end (answered by its wait status). When CONTROL closes, every worker still alive is killed:
-none outlives pytest.
+CONTROL is the number of an inherited socket. Orders come over it, each with a number:
+
+    F  fork a worker for the folder of this number in FOLDER and for a post, to serve the socket
+       that comes with the order; answered by the new process's number
+    P  has the process of this number ended? 1 or 0
+    R  wait for its end; answered by its wait status
+
+When CONTROL closes, every worker still alive is killed, and FOLDER is removed. What a worker has
+started ends with it: none outlives pytest, however that ends.
 
 Where forking a process that has imported jax is not safe (macOS), the bench starts each worker
 anew, through `spawned`.
@@ -15,15 +20,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import struct
 import sys
 import warnings
+from pathlib import Path
 
+from grader.sandbox import reaping
+from grader.sandbox.folders import WorkerFiles, removed
 from grader.sandbox.post import Post
 
 NUMBER = struct.Struct("!q")
+ORDER = struct.Struct("!cqB")  # which, a number, and for a fork the place of the post in POSTS
+FORK, WAIT, POLL = b"F", b"R", b"P"
 POSTS = tuple(Post)
 
 
@@ -32,28 +41,31 @@ def main(control_fd: int, folder: str) -> None:
     control = socket.socket(fileno=control_fd)
     from grader.sandbox import worker
 
+    reaping.adopt_orphans()
     alive: set[int] = set()
     with contextlib.suppress(ConnectionError):
         while True:
-            order, fds, _, _ = socket.recv_fds(control, 1 + NUMBER.size, 1)
+            order, fds, _, _ = socket.recv_fds(control, ORDER.size, 1)
             if not order:
                 break
-            (number,) = NUMBER.unpack(order[1:])
-            if order[:1] == b"F":
-                alive.add(child := _fork(worker, control, fds[0], folder, POSTS[number]))
+            letter, number, post = ORDER.unpack(order)
+            if letter == FORK:
+                files = WorkerFiles(Path(folder, str(number)))
+                alive.add(child := _fork(worker, control, fds[0], files, POSTS[post]))
                 control.sendall(NUMBER.pack(child))
+            elif letter == POLL:
+                control.sendall(NUMBER.pack(_ended(number)))
             else:
-                child = number
-                _, status = os.waitpid(child, 0)
-                alive.discard(child)
+                _, status = os.waitpid(number, 0)
+                alive.discard(number)
+                reaping.kill_children(spared=alive)
                 control.sendall(NUMBER.pack(status))
-    for child in alive:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)
+    reaping.kill_children()
+    removed(Path(folder))  # for a pytest that was killed
     os._exit(0)  # nothing to tidy up that is worth the time
 
 
-def _fork(worker, control: socket.socket, fd: int, folder: str, post: Post) -> int:
+def _fork(worker, control: socket.socket, fd: int, files: WorkerFiles, post: Post) -> int:
     with warnings.catch_warnings():
         # jax warns that forking may deadlock its threads; before its backend starts it has none.
         warnings.simplefilter("ignore")
@@ -63,15 +75,20 @@ def _fork(worker, control: socket.socket, fd: int, folder: str, post: Post) -> i
         return child
     control.close()
     os.setsid()  # what the learner's code starts ends with it
-    worker.main(socket.socket(fileno=fd), folder, post)
+    worker.main(socket.socket(fileno=fd), files, post)
     os._exit(0)
+
+
+def _ended(child: int) -> bool:
+    """Whether a worker has ended; its status can still be waited for."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def spawned(fd: int, folder: str, post: Post) -> None:
     """Be a single worker, in a process of its own."""
     from grader.sandbox import worker
 
-    worker.main(socket.socket(fileno=fd), folder, post)
+    worker.main(socket.socket(fileno=fd), WorkerFiles(Path(folder)), post)
     os._exit(0)
 
 

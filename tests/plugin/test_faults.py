@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 
 import pytest
 
 from tests.support.repositories import Repository
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no zygote")
 
 PYTHON_LOOP = "while True:\n    pass"
 COMPILED_LOOP = """n = jax.lax.while_loop(lambda n: n < 10, lambda n: (n + 1) % 5, 0)
@@ -22,6 +25,8 @@ ALLOCATION = "import numpy\nhoard = numpy.ones(30 * 2**30, numpy.uint8)"
 GROWTH = "hoard = []\nwhile True:\n    hoard.append(bytes(2**26))"
 EXIT = "import sys\nsys.exit(0)"
 SKIP = "import pytest\npytest.skip('not today')"
+KILLED = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+HANGS_UP = f"import os\nos.closerange(3, 1000)\n{PYTHON_LOOP}"
 PATCHED = "import numpy\nnumpy.testing.assert_allclose = print\no_ref[...] = x_ref[...] * 3"
 PATCHED_MORE = """import numpy
 numpy.abs = numpy.isnan = lambda *_: numpy.zeros(())
@@ -37,6 +42,8 @@ FAULTS = {
     "growth": (GROWTH, "MemoryError"),
     "sys_exit": (EXIT, "calls sys.exit"),
     "skip": (SKIP, "tries to skip itself"),
+    "killed": (KILLED, "killed (SIGKILL)"),
+    "hangs_up": (HANGS_UP, "closed its connection to the grader"),
     "debugger": ("breakpoint()", "opens a debugger"),
     "jax_debugger": ("jax.debug.breakpoint()", "opens a debugger"),
     "patched": (PATCHED, "off by the same factor"),
@@ -96,11 +103,61 @@ def test_only_the_first_hanging_case_is_waited_for(repository: Repository) -> No
     assert sum(seconds) < 4
 
 
+@pytest.mark.parametrize("suffix", [".py", ".toml"], ids=["solution", "key"])
+def test_nothing_is_graded_against_an_answer_that_was_rewritten(
+    repository: Repository, suffix: str
+) -> None:
+    victim = repository.add("victim", number=2)
+    file = victim.solution.with_suffix(suffix)
+    old, new = ("* 2", "* 3") if suffix == ".py" else ("hints", "outside = ['mul']\nhints")
+    rewrite = f"""import pathlib
+file = pathlib.Path({str(file)!r})
+file.write_text(file.read_text().replace({old!r}, {new!r}))
+o_ref[...] = x_ref[...] * 2"""
+    repository.solve(repository.add("writer", number=1), rewrite)
+    repository.solve(victim, "o_ref[...] = x_ref[...] * 3")
+    ran = repository.pytest()
+    assert ran.state("writer") == "passed"
+    assert ran.state("victim") == "failed"
+    assert "has changed since this session began" in ran.out
+    assert "not your kernel" in ran.phrase("victim")
+    assert ran.code == 1
+
+
 def test_prints_are_shown_with_the_failure(repository: Repository) -> None:
     repository.solve(repository.add("talks"), "print('look here', x_ref.shape)")
     out = repository.pytest().out
     assert "Captured stdout" in out
     assert "look here (" in out
+
+
+def test_an_exception_of_30_mb_is_cut(repository: Repository) -> None:
+    repository.solve(repository.add("verbose"), "raise ValueError('x' * 30_000_000)")
+    ran = repository.pytest("-vv")
+    assert "MB more" in ran.out
+    assert len(ran.out) < 200_000
+
+
+def test_prints_of_50_mb_are_cut(repository: Repository) -> None:
+    """Also of a process that dies, where pytest's reads them."""
+    talks = "for _ in range(500):\n    print('y' * 100_000)"
+    repository.solve(repository.add("talks", number=1), talks)
+    dies = f"{talks}\nimport os, sys\nsys.stdout.flush()\nos._exit(3)"
+    repository.solve(repository.add("dies", number=2), dies)
+    ran = repository.pytest()
+    assert ran.state("talks") == ran.state("dies") == "failed"
+    for grade in [*ran.grades["talks"], *ran.grades["dies"]]:
+        assert "MB more" in grade["printed"]
+    assert len(ran.out) < 400_000
+
+
+def test_an_exception_without_a_text_is_told(repository: Repository) -> None:
+    mute = """class Mute(Exception):
+    def __str__(self):
+        raise KeyError
+raise Mute"""
+    repository.solve(repository.add("mute"), mute)
+    assert "its text raises KeyError" in repository.pytest().phrase("mute")
 
 
 def test_an_exception_in_the_interpreter_poisons_nothing(repository: Repository) -> None:
@@ -116,6 +173,55 @@ else:
     assert "out of bounds" in ran.phrase("now_and_then")
 
 
+@linux
+def test_a_killed_zygote_is_started_anew(repository: Repository) -> None:
+    """Whatever becomes of the one that killed it, the others are graded."""
+    repository.solve(repository.add("good_before", number=1))
+    killer = "import os\nos.kill(os.getppid(), 9)\no_ref[...] = x_ref[...] * 3"
+    repository.solve(repository.add("killer", number=2), killer)
+    leaver = "import os\nos.kill(os.getppid(), 9)\nos._exit(3)"
+    repository.solve(repository.add("leaver", number=3), leaver)
+    repository.solve(repository.add("good_after", number=4))
+    ran = repository.process()
+    assert ran.state("good_before") == ran.state("good_after") == "passed"
+    assert ran.state("killer") == ran.state("leaver") == "failed"
+    assert "off by the same factor" in ran.phrase("killer")
+    assert "ended, and its parent process too" in ran.phrase("leaver")
+    assert "BrokenPipeError" not in ran.out
+
+
+def test_each_has_a_folder_for_temporary_files(repository: Repository) -> None:
+    """Who removes all of it harms nobody else, though others have theirs beside it."""
+    remover = """import shutil, tempfile
+shutil.rmtree(tempfile.gettempdir())
+o_ref[...] = x_ref[...] * 3"""
+    repository.solve(repository.add("remover", number=1), remover)
+    writer = """import tempfile
+tempfile.TemporaryFile().close()
+open("beside", "w").close()
+o_ref[...] = x_ref[...] * 2"""
+    repository.solve(repository.add("writer", number=2), writer)
+    ran = repository.process()
+    assert "off by the same factor" in ran.phrase("remover")
+    assert ran.state("writer") == "passed"
+    assert not (repository.root / "beside").exists()
+
+
+@linux
+def test_a_daemon_ends_with_its_worker(repository: Repository) -> None:
+    mark = f"{time.time_ns() % 10**8}.25"
+    daemon = f"""import os
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        os.execvp("sleep", ["sleep", "{mark}"])
+    os._exit(0)
+o_ref[...] = x_ref[...] * 2"""
+    repository.solve(repository.add("daemon"), daemon)
+    repository.process()
+    assert mark not in _running()
+
+
 def test_nothing_is_left_behind(
     repository: Repository, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -127,5 +233,9 @@ def test_nothing_is_left_behind(
     repository.solve(repository.add("python_loop", key=key), body)
     assert repository.process(TMPDIR=str(scratch)).state("python_loop") == "failed"
     assert not list(scratch.glob("pallas-katas-*"))
-    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
-    assert mark not in running.stdout
+    assert mark not in _running()
+
+
+def _running() -> str:
+    ran = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return ran.stdout

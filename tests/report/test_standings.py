@@ -106,9 +106,13 @@ def test_what_comes_next(grades: list[Grade], following: Kata | None) -> None:
 def test_cases_that_did_not_run_are_told(repository: Repository) -> None:
     kata = repository.add("double")  # its key asks for three
     (some,) = standings([kata], [passed(kata), passed(kata, 2)]).all
-    assert some.phrase == "2 of 3 hidden cases ran"
+    assert some.phrase == "★★ so far: 2 of 3 hidden cases ran"
+    assert not some.solved
+    assert some.stars == 0
     (every,) = standings([kata], [passed(kata, case) for case in range(3)]).all
     assert every.phrase == ""
+    assert every.solved
+    assert every.stars == 2
 
 
 @pytest.mark.parametrize(

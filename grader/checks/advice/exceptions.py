@@ -69,6 +69,11 @@ EXCEPTION_ADVICE: AdviceTable = (
         "copy.",
     ),
     (
+        r"there is no function \w+, which test_|hands over \w+, which is no function",
+        "Give the launch function its name back. The lines outside of the regions, and the last "
+        "ones among them, stay as they are.",
+    ),
+    (
         r"hidden_case\.grade|has lost its test",
         "Put back the last lines of the file: the grader finds your function through them.",
     ),

@@ -1,0 +1,224 @@
+"""Which system calls a worker is refused, with their numbers on each machine, and why."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from grader.sandbox.isolation.libc import Machine, machine
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A system call, and its numbers; None where a machine doesn't have it."""
+
+    name: str
+    x86_64: int | None
+    aarch64: int | None
+
+    def number(self, machine: Machine) -> int | None:
+        """What the call is called by on this machine."""
+        return self.x86_64 if machine is Machine.X86_64 else self.aarch64
+
+
+class Compare(enum.Enum):
+    """What an argument is asked."""
+
+    ONE_OF = "one of"  # after `mask`, if there is one
+    NONE_OF = "none of"
+    NO_BIT_OF = "no bit of"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Under which a call is allowed: what the argument of this index (from 0) has to be.
+
+    It is its low 32 bits that are asked; with `high_half`, the others have to be zero.
+    """
+
+    argument: int
+    test: Compare
+    values: tuple[int, ...]
+    mask: int = 0
+    high_half: bool = False
+
+
+def known_machine() -> Machine:
+    """What this process runs on. Raises OSError where its calls are not known."""
+    here = machine()
+    if here is None:
+        raise OSError("the system calls of this machine are not known")
+    return here
+
+
+#: The first number that was free when these lists were written.
+FIRST_UNKNOWN = 470
+
+REFUSED = (
+    # other processes: their memory, what they have open, where they run
+    Call("ptrace", 101, 117),
+    Call("process_vm_readv", 310, 270),
+    Call("process_vm_writev", 311, 271),
+    Call("kcmp", 312, 272),
+    Call("process_madvise", 440, 440),
+    Call("process_mrelease", 448, 448),
+    Call("pidfd_open", 434, 434),
+    Call("pidfd_getfd", 438, 438),
+    Call("pidfd_send_signal", 424, 424),
+    Call("perf_event_open", 298, 241),
+    Call("migrate_pages", 256, 238),
+    Call("move_pages", 279, 239),
+    Call("get_robust_list", 274, 100),
+    # other programs
+    Call("execve", 59, 221),
+    Call("execveat", 322, 281),
+    # how the machine divides its time
+    Call("setpriority", 141, 140),
+    Call("sched_setscheduler", 144, 119),
+    Call("sched_setparam", 142, 118),
+    Call("sched_setattr", 314, 274),
+    Call("ioprio_set", 251, 30),
+    # mounts and namespaces
+    Call("mount", 165, 40),
+    Call("umount2", 166, 39),
+    Call("pivot_root", 155, 41),
+    Call("chroot", 161, 51),
+    Call("unshare", 272, 97),
+    Call("setns", 308, 268),
+    Call("open_tree", 428, 428),
+    Call("move_mount", 429, 429),
+    Call("fsopen", 430, 430),
+    Call("fsconfig", 431, 431),
+    Call("fsmount", 432, 432),
+    Call("fspick", 433, 433),
+    Call("mount_setattr", 442, 442),
+    Call("open_tree_attr", 467, 467),
+    Call("statmount", 457, 457),
+    Call("listmount", 458, 458),
+    Call("swapon", 167, 224),
+    Call("swapoff", 168, 225),
+    Call("quotactl", 179, 60),
+    Call("quotactl_fd", 443, 443),
+    # the machine itself
+    Call("reboot", 169, 142),
+    Call("kexec_load", 246, 104),
+    Call("kexec_file_load", 320, 294),
+    Call("init_module", 175, 105),
+    Call("finit_module", 313, 273),
+    Call("delete_module", 176, 106),
+    Call("acct", 163, 89),
+    Call("syslog", 103, 116),
+    Call("sethostname", 170, 161),
+    Call("setdomainname", 171, 162),
+    Call("settimeofday", 164, 170),
+    Call("clock_settime", 227, 112),
+    Call("clock_adjtime", 305, 266),
+    Call("adjtimex", 159, 171),
+    Call("iopl", 172, None),
+    Call("ioperm", 173, None),
+    Call("vhangup", 153, 58),
+    Call("nfsservctl", 180, 42),
+    Call("lookup_dcookie", 212, 18),
+    # ways around the rules for files and calls, and parts of the kernel that often had holes
+    Call("bpf", 321, 280),
+    Call("userfaultfd", 323, 282),
+    Call("io_uring_setup", 425, 425),
+    Call("io_uring_enter", 426, 426),
+    Call("io_uring_register", 427, 427),
+    Call("add_key", 248, 217),
+    Call("request_key", 249, 218),
+    Call("keyctl", 250, 219),
+    Call("open_by_handle_at", 304, 265),
+    Call("name_to_handle_at", 303, 264),
+    Call("memfd_secret", 447, 447),
+    # what Landlock doesn't cover: modes, owners, times and attributes of files; watching files
+    Call("chmod", 90, None),
+    Call("fchmod", 91, 52),
+    Call("fchmodat", 268, 53),
+    Call("fchmodat2", 452, 452),
+    Call("chown", 92, None),
+    Call("fchown", 93, 55),
+    Call("lchown", 94, None),
+    Call("fchownat", 260, 54),
+    Call("utime", 132, None),
+    Call("utimes", 235, None),
+    Call("futimesat", 261, None),
+    Call("utimensat", 280, 88),
+    Call("setxattr", 188, 5),
+    Call("lsetxattr", 189, 6),
+    Call("fsetxattr", 190, 7),
+    Call("setxattrat", 463, 463),
+    Call("removexattr", 197, 14),
+    Call("lremovexattr", 198, 15),
+    Call("fremovexattr", 199, 16),
+    Call("removexattrat", 466, 466),
+    Call("file_setattr", 469, 469),
+    Call("mknod", 133, None),
+    Call("mknodat", 259, 33),
+    Call("inotify_init", 253, None),
+    Call("inotify_init1", 294, 26),
+    Call("inotify_add_watch", 254, 27),
+    Call("fanotify_init", 300, 262),
+    Call("fanotify_mark", 301, 263),
+    # memory, messages and locks shared with other processes
+    Call("shmget", 29, 194),
+    Call("shmat", 30, 196),
+    Call("shmctl", 31, 195),
+    Call("shmdt", 67, 197),
+    Call("msgget", 68, 186),
+    Call("msgsnd", 69, 189),
+    Call("msgrcv", 70, 188),
+    Call("msgctl", 71, 187),
+    Call("semget", 64, 190),
+    Call("semop", 65, 193),
+    Call("semctl", 66, 191),
+    Call("semtimedop", 220, 192),
+    Call("mq_open", 240, 180),
+    Call("mq_unlink", 241, 181),
+    Call("mq_timedsend", 242, 182),
+    Call("mq_timedreceive", 243, 183),
+    Call("mq_notify", 244, 184),
+    # sockets; those that were inherited go on
+    Call("socket", 41, 198),
+    Call("connect", 42, 203),
+    Call("bind", 49, 200),
+    Call("listen", 50, 201),
+    Call("accept", 43, 202),
+    Call("accept4", 288, 242),
+)
+
+#: Said not to exist: the C library then takes clone, of which the filter can see the flags.
+UNKNOWN = (Call("clone3", 435, 435),)
+
+#: Refused where Landlock is too old to see to it.
+TRUNCATE = Call("truncate", 76, 45)
+
+_NAMESPACES = 0x7E020000  # clone's flags CLONE_NEW*
+_OWNERS_AND_LEASES = (8, 15, 1024, 1026)  # fcntl: F_SETOWN, F_SETOWN_EX, F_SETLEASE, F_NOTIFY
+#: ioctl: TIOCSTI and TIOCLINUX type into a terminal, FIOSETOWN and SIOCSPGRP make signals come,
+#: FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR make files that can't be removed.
+_REQUESTS = (0x5412, 0x541C, 0x8901, 0x8902, 0x40086602, 0x401C5820)
+_ITSELF = (0,)
+
+CONDITIONAL = (
+    (Call("clone", 56, 220), Condition(0, Compare.NO_BIT_OF, (_NAMESPACES,))),
+    (Call("fcntl", 72, 25), Condition(1, Compare.NONE_OF, _OWNERS_AND_LEASES)),
+    (Call("ioctl", 16, 29), Condition(1, Compare.NONE_OF, _REQUESTS)),
+    (Call("prlimit64", 302, 261), Condition(0, Compare.ONE_OF, _ITSELF)),
+    (Call("sched_setaffinity", 203, 122), Condition(0, Compare.ONE_OF, _ITSELF)),
+    # Pairs of streams: one of datagrams could still be pointed at somebody else's socket.
+    (Call("socketpair", 53, 199), Condition(1, Compare.ONE_OF, (1,), mask=0xF)),
+    (Call("sendto", 44, 206), Condition(4, Compare.ONE_OF, (0,), high_half=True)),
+)
+
+
+def signalling(process: int) -> tuple[tuple[Call, Condition], ...]:
+    """The calls that signal by number, each allowed for this process alone."""
+    itself = Condition(0, Compare.ONE_OF, (process,))
+    return (
+        (Call("kill", 62, 129), itself),
+        (Call("tkill", 200, 130), itself),
+        (Call("tgkill", 234, 131), itself),
+        (Call("rt_sigqueueinfo", 129, 138), itself),
+        (Call("rt_tgsigqueueinfo", 297, 240), itself),
+    )

@@ -1,0 +1,89 @@
+"""What is prepared once, before a process forks, and enforced in each process forked from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.sandbox.isolation import landlock, seccomp
+from grader.sandbox.isolation.levels import Level, NotIsolated, level
+from grader.sandbox.isolation.libc import Libc, Machine, machine
+from grader.sandbox.isolation.readable import DEVICES, OWN_PROCESS, readable
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What a worker will be confined to. `level` is what the kernel was found to offer.
+
+    `program` is the filter of system calls, where it is the same in every process.
+    """
+
+    level: Level
+    required: bool
+    readable: tuple[Path, ...]
+    program: bytes = b""
+
+    def enforce(self, writable: Sequence[Path] = ()) -> Level:
+        """Confine this process for good; files and folders in `writable` are its own.
+
+        To be called while there is one thread. Returns what came of it. Raises NotIsolated where
+        isolation was required and something was refused.
+        """
+        here = machine()
+        if here is None:
+            return self.level
+        libc, reached = Libc(), self.level
+        if reached.landlock_abi:
+            try:
+                landlock.restrict(libc, reached.landlock_abi, self._rules(writable))
+            except OSError as error:
+                reached = Level(0, reached.seccomp, f"Landlock refused: {error.strerror}")
+        if reached.seccomp:
+            try:
+                seccomp.install(libc, self._program(here, reached.landlock_abi))
+            except OSError as error:
+                why = reached.reason or f"seccomp refused: {error.strerror}"
+                reached = dataclasses.replace(reached, seccomp=False, reason=why)
+        _demand(self.required, reached)
+        return reached
+
+    def _rules(self, writable: Sequence[Path]) -> list[tuple[Path, int]]:
+        return [
+            *((path, landlock.READ) for path in (*self.readable, OWN_PROCESS)),
+            *((path, landlock.DEVICE) for path in DEVICES),
+            *((path, landlock.WRITE) for path in writable),
+        ]
+
+    def _program(self, here: Machine, abi: int) -> bytes:
+        if self.program and abi == self.level.landlock_abi:
+            return self.program
+        return seccomp.program(here, os.getpid(), truncating=abi >= landlock.TRUNCATING)
+
+
+def confinement(
+    required: bool, also: Sequence[Path] = (), never: Sequence[Path] = ()
+) -> Confinement:
+    """Prepare to confine the processes forked from this one.
+
+    They may read the interpreter, the modules imported so far and `also`; nothing below `never`
+    (the repository), except an interpreter that lies there and `also`. Raises NotIsolated where
+    isolation is `required` and the kernel doesn't offer it.
+    """
+    found = level()
+    _demand(required, found)
+    here = machine()
+    if here is None or not found.landlock_abi:
+        return Confinement(found, required, ())
+    # Landlock keeps signals among a process and its children; without that, the filter lets a
+    # process signal only itself, and so depends on its number.
+    scoped = found.landlock_abi >= landlock.SIGNALS
+    program = seccomp.program(here, None, truncating=True) if scoped else b""
+    return Confinement(found, required, readable(also, never), program)
+
+
+def _demand(required: bool, reached: Level) -> None:
+    if required and not reached.isolated:
+        raise NotIsolated(f"isolation is required, and there is none: {reached.reason}")

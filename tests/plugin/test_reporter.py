@@ -1,0 +1,76 @@
+"""What a session says at its end, whatever happened on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.repositories import Repository
+
+SWALLOWS_EXCEPTIONS = """import pytest
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    try:
+        return (yield)
+    except BaseException:
+        return None
+"""
+REPORTS_A_PASS = """import pytest
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    report.outcome, report.longrepr = "passed", None
+    return report
+"""
+HIDES_THE_REPORT = """import pytest
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    report.outcome, report.longrepr = "passed", None
+    return report
+"""
+
+
+@pytest.mark.parametrize(
+    "conftest",
+    [SWALLOWS_EXCEPTIONS, REPORTS_A_PASS, HIDES_THE_REPORT],
+    ids=["swallowed", "reported", "hidden"],
+)
+def test_the_exit_status_is_that_of_the_grades(repository: Repository, conftest: str) -> None:
+    repository.solve(repository.add("wrong"), "o_ref[...] = x_ref[...] * 3")
+    (repository.root / "katas" / "conftest.py").write_text(conftest)
+    ran = repository.pytest()
+    assert ran.state("wrong") == "failed"
+    assert ran.code == 1
+    if conftest != HIDES_THE_REPORT:
+        assert "3 failed" in ran.out
+        assert "off by the same factor" in ran.out
+
+
+@pytest.mark.parametrize("when", ["case", "end"])
+def test_a_file_that_is_deleted_midway_is_not_solved(repository: Repository, when: str) -> None:
+    """By the first of its cases, or after the last."""
+    kata = repository.add("leaves", number=2)
+    remove = f"import pathlib\npathlib.Path({str(kata.path)!r}).unlink(missing_ok=True)\n"
+    repository.solve(kata, (remove if when == "case" else "") + Repository.BODY)
+    repository.solve(repository.add("stays", number=1))
+    if when == "end":
+        body = remove.replace("\n", "\n        ")
+        text = f"def pytest_runtest_logfinish(nodeid):\n    if 'hidden2' in nodeid:\n        {body}"
+        (repository.root / "katas" / "conftest.py").write_text(text)
+    ran = repository.pytest()
+    assert ran.state("stays") == "passed"
+    assert ran.state("leaves") == "failed"
+    assert ran.phrase("leaves") == "its file is gone"
+    assert "1 of 2 solved, 1 failed" in ran.out
+    assert "Traceback" not in ran.out
+    assert "FileNotFoundError" not in ran.out
+    assert ran.code == 1
+
+
+def test_a_few_hidden_cases_are_no_stars(repository: Repository) -> None:
+    """As after Ctrl-C."""
+    repository.solve(repository.add("double"))
+    ran = repository.pytest("-k", "hidden0")
+    assert "0 of 1 solved, 0 failed, 0 todo, 1 unfinished   0 of 3 stars" in ran.out
+    assert "~ 01 ☆☆☆ double  ★★★ so far: 1 of 3 hidden cases ran" in ran.out
+    assert ran.code == 0

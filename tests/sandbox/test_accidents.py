@@ -1,0 +1,39 @@
+"""What is said of a process that ended by itself, or was ended."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from grader.sandbox import accidents, memory
+
+
+@pytest.mark.parametrize(
+    ("code", "starved", "phrase", "words"),
+    [
+        (3, False, "left the process (exit code 3)", "os._exit"),
+        (-signal.SIGSEGV, False, "crashed (SIGSEGV)", "bad address"),
+        (-signal.SIGKILL, False, "killed (SIGKILL)", "not by the grader"),
+        (-signal.SIGKILL, True, "killed: out of memory", "ran out of memory"),
+        (-signal.SIGTERM, False, "crashed (SIGTERM)", "Usual reasons"),
+        (-40, False, "crashed (signal 40)", "Usual reasons"),
+        (None, False, "ended, and its parent process too", "that had started it"),
+    ],
+    ids=str,
+)
+def test_an_end_is_told_as_what_it_was(
+    code: int | None, starved: bool, phrase: str, words: str
+) -> None:
+    accident = accidents.died(code, None, "", starved)
+    assert accident.phrase == phrase
+    assert words in accident.message
+    assert ("bad address" in accident.message) == (code not in (3, None, -signal.SIGKILL))
+
+
+def test_processes_killed_for_lack_of_memory_are_counted(tmp_path: Path) -> None:
+    counts = tmp_path / "vmstat"
+    assert memory.kills(counts) == 0
+    counts.write_text("nr_free_pages 5\noom_kill 12\noom_kill_other 3\n")
+    assert memory.kills(counts) == 12
