@@ -53,11 +53,15 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What the grades of one session were given under. Costs are of the first of the chips."""
+    """What the grades of one session were given under. Costs are of the first of the chips.
+
+    `isolation` says by what a kata's process was kept from the rest of the machine, or why not.
+    """
 
     seed: int
     device: Device
     chips: tuple[str, ...]
+    isolation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [
         f"katas: {devices.in_words(session.device)}",
         f"katas: for TPU {', '.join(session.chips)}{_uncompiled()}",
+        f"katas: {session.isolated}",
         f"katas: hidden cases drawn with --kata-seed {session.seed}",
         *([NO_DEBUGGER] if config.getoption("usepdb") else []),
     ]

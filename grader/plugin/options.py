@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.sandbox import devices
+from grader.sandbox.isolation import Isolation
 from grader.tpu.chips import CHIPS, DEFAULT
 
 ALL = "all"
@@ -42,6 +43,14 @@ def add(parser: pytest.Parser) -> None:
         default=DEFAULT,
         help="the TPU to compile for, and to predict costs on (default: %(default)s); all: compile "
         f"for each, costs on {DEFAULT}",
+    )
+    group.addoption(
+        "--kata-isolation",
+        choices=[isolation.value for isolation in Isolation],
+        default=Isolation.AUTO.value,
+        help="keep a kata's process from the other files, the network and other processes, by "
+        "Linux's Landlock and seccomp: as far as the kernel can (auto), else grade nothing "
+        "(require), or not at all (off)",
     )
     group.addoption(
         "--kata-require",

@@ -14,6 +14,7 @@ from grader.grading.grader import Grader
 from grader.model import Case, Conditions, Device
 from grader.sandbox.asking import Asking, Lines
 from grader.sandbox.bench import Bench
+from grader.sandbox.isolation import Isolation, Level, level
 from grader.sandbox.launcher import Launcher
 from grader.tpu.chips import DEFAULT
 
@@ -33,6 +34,7 @@ class Session:
         chips: tuple[str, ...] = (DEFAULT,),
         launcher: Launcher | None = None,
         alone: bool = True,
+        isolation: Isolation = Isolation.AUTO,
     ) -> None:
         self.root = root
         self.seed = seed
@@ -41,12 +43,18 @@ class Session:
         self._required = required
         self._launcher = launcher
         self._alone = alone
+        self._isolation = isolation
         self._bench: Bench | None = None
 
     @property
     def conditions(self) -> Conditions:
         """What its grades are given under."""
-        return Conditions(self.seed, self.device, self.chips)
+        return Conditions(self.seed, self.device, self.chips, str(self.isolated))
+
+    @cached_property
+    def isolated(self) -> Level:
+        """What a process that imports a kata is isolated by."""
+        return level(self._isolation)
 
     def cases(self, kata: Kata) -> tuple[Case, ...]:
         """The kata's hidden cases in this session. Raises keys.KeyProblem."""
@@ -74,7 +82,7 @@ class Session:
     @cached_property
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
-        self._bench = Bench(self.device, self._launcher)
+        self._bench = Bench(self.device, self._launcher, self._isolation)
         return Grader(Asking(Lines(self._bench), self.chips, eager=self._alone))
 
     def close(self) -> None:

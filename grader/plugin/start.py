@@ -18,6 +18,7 @@ from grader.exercise.catalog import Kata, katas, selects
 from grader.plugin import options
 from grader.plugin.termination import end_orderly
 from grader.sandbox import devices
+from grader.sandbox.isolation import Isolation, level
 from grader.sandbox.launcher import Launcher
 
 
@@ -35,7 +36,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     if any(katas(config.rootpath)):
         config.add_cleanup(end_orderly())
-    launcher = Launcher(device) if _something_to_grade(config) else None
+    isolation = Isolation(given.kata_isolation)
+    if isolation is Isolation.REQUIRE and not (found := level()).isolated:
+        raise pytest.UsageError(f"--kata-isolation require: {found}")
+    something = _something_to_grade(config)
+    launcher = Launcher(device, isolation=isolation) if something else None
 
     from grader.plugin import hooks
     from grader.plugin.reporter import Reporter
@@ -49,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         options.chips(given.kata_chip),
         launcher,
         alone=not worker_input,
+        isolation=isolation,
     )
     config.stash[SESSION] = session
     config.add_cleanup(session.close)

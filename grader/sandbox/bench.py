@@ -17,6 +17,7 @@ import time
 from grader.model import Accident, Device, Place, Source
 from grader.sandbox import accidents, memory
 from grader.sandbox.channel import Channel
+from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import BOOT_SECONDS, Launcher, SandboxError
 from grader.sandbox.messages import Answer, Closed, Hello, Question, Warm
 from grader.sandbox.post import Post
@@ -142,12 +143,18 @@ class Bench:
     """A worker process at each post where one is needed.
 
     At the attempting post, a file's content has a process to itself, which may have stood spare
-    before. Without a `launcher`, which may be starting already, the bench makes its own.
+    before. Without a `launcher`, which may be starting already, the bench makes its own, whose
+    processes are isolated as `isolation` says.
     """
 
-    def __init__(self, device: Device, launcher: Launcher | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        launcher: Launcher | None = None,
+        isolation: Isolation = Isolation.AUTO,
+    ) -> None:
         self.device = device
-        self._launcher = launcher or Launcher(device)
+        self._launcher = launcher or Launcher(device, isolation=isolation)
         self._workers: dict[Post, Worker] = {}
         self._attempted: Source | None = None
         self._stopped = threading.Event()

@@ -17,6 +17,7 @@ from typing import Protocol
 from grader.model import Device
 from grader.sandbox.environment import environment
 from grader.sandbox.folders import WorkerFiles, removed
+from grader.sandbox.isolation import Isolation
 from grader.sandbox.post import Post
 from grader.sandbox.zygote import FORK, NUMBER, ORDER, POLL, POSTS, WAIT
 
@@ -134,8 +135,14 @@ class Launcher:
     the processes write; it is removed with them.
     """
 
-    def __init__(self, device: Device, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        device: Device,
+        environ: Mapping[str, str] = os.environ,
+        isolation: Isolation = Isolation.AUTO,
+    ) -> None:
         self.device = device
+        self._isolation = isolation
         self.folder = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
         self._environ = environment(device, environ)
         self._workers = 0
@@ -156,6 +163,7 @@ class Launcher:
                     role,
                     str(inherited.fileno()),
                     str(folder),
+                    self._isolation.value,
                 ],
                 env=self._environ,
                 pass_fds=[inherited.fileno()],

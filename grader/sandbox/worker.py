@@ -16,6 +16,7 @@ import jax
 
 from grader.sandbox import judging, solving, tracing
 from grader.sandbox.folders import WorkerFiles
+from grader.sandbox.isolation import Confinement
 from grader.sandbox.messages import Answer, Closed, Hello, Question, receive, send
 from grader.sandbox.post import Post
 from grader.tools import codec
@@ -24,9 +25,11 @@ STDERR = 2
 MEMORY_LIMIT = 8 << 30  # bytes of private memory; grading a matmul takes about 5 % of it
 
 
-def main(bench: socket.socket, files: WorkerFiles, post: Post) -> None:
-    """Answer the bench's questions until it hangs up."""
+def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confinement) -> None:
+    """Answer the bench's questions until it hangs up. Raises NotIsolated."""
     files.move_in()
+    if post in (Post.ATTEMPTING, Post.SPARE):
+        prepared.enforce(files.writable)
     faulthandler.enable(STDERR)
     faulthandler.register(signal.SIGUSR1, STDERR, all_threads=True)
     if post is not Post.RUNNING:

@@ -1,6 +1,6 @@
 """A process that imports jax once, runs nothing, and forks a fresh worker whenever it is told to.
 
-    python -m grader.sandbox.zygote zygote CONTROL FOLDER
+    python -m grader.sandbox.zygote zygote CONTROL FOLDER ISOLATION
 
 CONTROL is the number of an inherited socket. Orders come over it, each with a number:
 
@@ -28,6 +28,7 @@ from pathlib import Path
 
 from grader.sandbox import reaping
 from grader.sandbox.folders import WorkerFiles, removed
+from grader.sandbox.isolation import Confinement, Isolation, confinement
 from grader.sandbox.post import Post
 
 NUMBER = struct.Struct("!q")
@@ -36,11 +37,12 @@ FORK, WAIT, POLL = b"F", b"R", b"P"
 POSTS = tuple(Post)
 
 
-def main(control_fd: int, folder: str) -> None:
-    """Serve until the control socket closes."""
+def main(control_fd: int, folder: str, isolation: Isolation) -> None:
+    """Serve until the control socket closes. Raises NotIsolated."""
     control = socket.socket(fileno=control_fd)
     from grader.sandbox import worker
 
+    prepared = confinement(isolation)
     reaping.adopt_orphans()
     alive: set[int] = set()
     with contextlib.suppress(ConnectionError):
@@ -51,7 +53,7 @@ def main(control_fd: int, folder: str) -> None:
             letter, number, post = ORDER.unpack(order)
             if letter == FORK:
                 files = WorkerFiles(Path(folder, str(number)))
-                alive.add(child := _fork(worker, control, fds[0], files, POSTS[post]))
+                alive.add(child := _fork(worker, control, fds[0], files, POSTS[post], prepared))
                 control.sendall(NUMBER.pack(child))
             elif letter == POLL:
                 control.sendall(NUMBER.pack(_ended(number)))
@@ -65,7 +67,14 @@ def main(control_fd: int, folder: str) -> None:
     os._exit(0)  # nothing to tidy up that is worth the time
 
 
-def _fork(worker, control: socket.socket, fd: int, files: WorkerFiles, post: Post) -> int:
+def _fork(
+    worker,
+    control: socket.socket,
+    fd: int,
+    files: WorkerFiles,
+    post: Post,
+    prepared: Confinement,
+) -> int:
     with warnings.catch_warnings():
         # jax warns that forking may deadlock its threads; before its backend starts it has none.
         warnings.simplefilter("ignore")
@@ -75,7 +84,7 @@ def _fork(worker, control: socket.socket, fd: int, files: WorkerFiles, post: Pos
         return child
     control.close()
     os.setsid()  # what the learner's code starts ends with it
-    worker.main(socket.socket(fileno=fd), files, post)
+    worker.main(socket.socket(fileno=fd), files, post, prepared)
     os._exit(0)
 
 
@@ -84,16 +93,18 @@ def _ended(child: int) -> bool:
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def spawned(fd: int, folder: str, post: Post) -> None:
+def spawned(fd: int, folder: str, post: Post, isolation: Isolation) -> None:
     """Be a single worker, in a process of its own."""
     from grader.sandbox import worker
 
-    worker.main(socket.socket(fileno=fd), WorkerFiles(Path(folder)), post)
+    files = WorkerFiles(Path(folder))
+    worker.main(socket.socket(fileno=fd), files, post, confinement(isolation))
     os._exit(0)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "zygote":
-        main(int(sys.argv[2]), sys.argv[3])
+    role, fd, folder, wanted = sys.argv[1], int(sys.argv[2]), sys.argv[3], Isolation(sys.argv[4])
+    if role == "zygote":
+        main(fd, folder, wanted)
     else:
-        spawned(int(sys.argv[2]), sys.argv[3], Post(sys.argv[1]))
+        spawned(fd, folder, Post(role), wanted)

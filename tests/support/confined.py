@@ -52,7 +52,7 @@ def outcomes(folder: Path, asked: Iterable[tuple[bool, str]], version: int = 0) 
 def main(folder: Path, version: int) -> None:
     """Run what stdin asks for, one after another."""
     asked = json.loads(sys.stdin.read())
-    prepared = isolation.confinement(required=True, never=[folder / "repository"])
+    prepared = isolation.confinement(isolation.Isolation.REQUIRE, never=[folder / "repository"])
     if version:
         earlier = isolation.Level(version, True)
         prepared = dataclasses.replace(prepared, level=earlier, program=b"")

@@ -57,7 +57,7 @@ def here(
         patch.chdir(root)
         for name, value in {"PYTEST_ADDOPTS": "", **environ}.items():
             patch.setenv(name, value)
-        patch.setattr(session, "Bench", lambda device, _launcher: opened(device))
+        patch.setattr(session, "Bench", lambda device, *_: opened(device))
         patch.setattr(start, "_something_to_grade", lambda _config: False)  # jax is there already
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             code = pytest.main([*_PLUGIN, *arguments])

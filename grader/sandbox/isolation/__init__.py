@@ -4,11 +4,11 @@ The zygote calls `confinement` once, before it forks. A forked worker enforces w
 its first act, when it has moved into its own folder and before it reads a question: threads that
 run already would stay free, and what was opened before stays open.
 
-    prepared = isolation.confinement(required=False, never=[repository])
+    prepared = isolation.confinement(Isolation.AUTO)
     ...
     os.fork()
     files.move_in()
-    level = prepared.enforce([files.scratch, files.out, files.err])
+    prepared.enforce(files.writable)
 
 Nothing can take it back, and what the process starts is bound by it as well. It costs about a
 millisecond. `level()` tells what a worker would get here, without binding anyone.
@@ -23,6 +23,6 @@ libc         system calls by number, through ctypes
 """
 
 from grader.sandbox.isolation.confining import Confinement, confinement
-from grader.sandbox.isolation.levels import Level, NotIsolated, level
+from grader.sandbox.isolation.levels import Isolation, Level, NotIsolated, level
 
-__all__ = ["Confinement", "Level", "NotIsolated", "confinement", "level"]
+__all__ = ["Confinement", "Isolation", "Level", "NotIsolated", "confinement", "level"]

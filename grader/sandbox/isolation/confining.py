@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.sandbox.isolation import landlock, seccomp
-from grader.sandbox.isolation.levels import Level, NotIsolated, level
+from grader.sandbox.isolation.levels import Isolation, Level, NotIsolated, level
 from grader.sandbox.isolation.libc import Libc, Machine, machine
 from grader.sandbox.isolation.readable import DEVICES, OWN_PROCESS, readable
 
@@ -64,15 +64,15 @@ class Confinement:
 
 
 def confinement(
-    required: bool, also: Sequence[Path] = (), never: Sequence[Path] = ()
+    wanted: Isolation, also: Sequence[Path] = (), never: Sequence[Path] = ()
 ) -> Confinement:
     """Prepare to confine the processes forked from this one.
 
     They may read the interpreter, the modules imported so far and `also`; nothing below `never`
     (the repository), except an interpreter that lies there and `also`. Raises NotIsolated where
-    isolation is `required` and the kernel doesn't offer it.
+    isolation is required and the kernel doesn't offer it.
     """
-    found = level()
+    required, found = wanted is Isolation.REQUIRE, level(wanted)
     _demand(required, found)
     here = machine()
     if here is None or not found.landlock_abi:

@@ -162,7 +162,7 @@ from grader import kernels
 from grader.model import Mode
 from grader.sandbox import isolation, warming
 folder = pathlib.Path(sys.argv[1])
-prepared = isolation.confinement(required=True, never=[pathlib.Path(sys.argv[2])])
+prepared = isolation.confinement(isolation.Isolation.REQUIRE, never=[pathlib.Path(sys.argv[2])])
 if not os.fork():
     os.chdir(folder)
     started = time.perf_counter()
@@ -205,11 +205,11 @@ def _without_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_landlock_it_is_said_and_can_be_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     _without_landlock(monkeypatch)
-    prepared = isolation.confinement(required=False)
+    prepared = isolation.confinement(isolation.Isolation.AUTO)
     assert str(prepared.level).startswith("not isolated: ")
     assert not prepared.readable
     with pytest.raises(NotIsolated, match="isolation is required"):
-        isolation.confinement(required=True)
+        isolation.confinement(isolation.Isolation.REQUIRE)
 
 
 def test_other_systems_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
