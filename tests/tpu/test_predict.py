@@ -341,7 +341,17 @@ def test_buffers_that_a_kernel_makes_for_itself_are_scratch() -> None:
 
 @libtpu
 def test_too_large_a_buffer_is_told_by_where_it_comes_from() -> None:
-    (found,) = predictions(launches.add_by_copies, shape("float32", 8192, 1024))
+    def through_vmem(x: Any) -> Any:
+        def kernel(x_ref: Any, o_ref: Any) -> None:
+            def scoped(buffer: Any) -> None:
+                pltpu.sync_copy(x_ref, buffer)
+                pltpu.sync_copy(buffer, o_ref)
+
+            pl.run_scoped(scoped, pltpu.VMEM(x.shape, x.dtype))
+
+        return launches.launched(kernel, x)(x)
+
+    (found,) = predictions(through_vmem, shape("float32", 8192, 1024))
     assert found.failure is not None
     assert (found.failure.kind, found.failure.wanted) == (Kind.VMEM, 32 << 20)
     message = refused_finding([found], "katas/a.py").message
