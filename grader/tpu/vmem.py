@@ -75,6 +75,8 @@ _WINDOW = re.compile(
     r"The window shape is ([^\s,]+\[[\d,]*\])"
 )
 _SCRATCH = "scratch operand"
+#: What a body allocates for as long as a part of it runs; `emit_pipeline` does so for its blocks.
+SCOPED, _SCOPED = "run_scoped", "scoped memory for "
 _BUFFERS = re.compile(r"This allocation has (\d+) buffering levels")
 
 
@@ -105,6 +107,8 @@ def _allocation(
         return Allocation(Use.WINDOW, name, window[3], int(levels[1]) if levels else 1, size)
     if tag == _SCRATCH:
         return Allocation(Use.SCRATCH, next(scratch), shape, 1, size)
+    if tag.startswith(_SCOPED):
+        return Allocation(Use.SCRATCH, SCOPED, shape, 1, size)
     if tag == "SPILL":
         return Allocation(Use.SPILL, "", "", 1, size)
     return Allocation(Use.OTHER, "", shape, 1, size)

@@ -13,11 +13,13 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from grader.checks.compiles import refused_finding
 from grader.kernels import NotLowered
 from grader.tools import codec
 from grader.tpu import OnChip, compiler, predict, predictions
 from grader.tpu.compiler import Build
 from grader.tpu.libtpu_errors import Kind
+from grader.tpu.vmem import Use
 from tests.support import core_map_kernels as launches
 from tests.support.launches import shape
 
@@ -327,3 +329,32 @@ def test_an_output_in_vmem_is_not_for_nothing() -> None:
     assert found.schedule is None
     assert found.unknown.startswith("the compiler's schedule moves 0 bytes of o_ref")
     assert found.bytes == 2 * 256 * 128 * 4
+
+
+@libtpu
+def test_buffers_that_a_kernel_makes_for_itself_are_scratch() -> None:
+    (found,) = predictions(launches.add_by_pipeline, WIDE)
+    assert found.vmem is not None
+    assert [(a.use, a.name, a.size) for a in found.vmem.allocations] == [
+        (Use.SCRATCH, "run_scoped", 2 * 64 * 128 * 4)
+    ] * 2
+
+
+@libtpu
+def test_too_large_a_buffer_is_told_by_where_it_comes_from() -> None:
+    def through_vmem(x: Any) -> Any:
+        def kernel(x_ref: Any, o_ref: Any) -> None:
+            def scoped(buffer: Any) -> None:
+                pltpu.sync_copy(x_ref, buffer)
+                pltpu.sync_copy(buffer, o_ref)
+
+            pl.run_scoped(scoped, pltpu.VMEM(x.shape, x.dtype))
+
+        return launches.launched(kernel, x)(x)
+
+    (found,) = predictions(through_vmem, shape("float32", 8192, 1024))
+    assert found.failure is not None
+    assert (found.failure.kind, found.failure.wanted) == (Kind.VMEM, 32 << 20)
+    message = refused_finding([found], "katas/a.py").message
+    assert "run_scoped  u8[33554432]    32 MiB" in message
+    assert "hold less of the problem at a time" in " ".join(message.split())
