@@ -17,6 +17,7 @@
     tracebacks     source lines, as data and as tracebacks
     prints         format strings that look into what they print
     left_behind    what stands for the functions that are not carried
+    checking       whether a trace's types are true
     interpreting   who asks to be interpreted, and how it is decided
 
 What is written is a table of nodes: numbers, texts, and objects out of earlier nodes. Reading it
@@ -24,6 +25,7 @@ builds objects of the classes in the table of forms and nothing else: it imports
 no name that isn't in that table, and calls no code but JAX's own constructors.
 """
 
+from grader.kernels.carrier.checking import checked
 from grader.kernels.carrier.dumping import dumped
 from grader.kernels.carrier.errors import CarrierError, NotCarried
 from grader.kernels.carrier.interpreting import asks_to_interpret, with_interpret
@@ -33,6 +35,7 @@ __all__ = [
     "CarrierError",
     "NotCarried",
     "asks_to_interpret",
+    "checked",
     "dumped",
     "loaded",
     "with_interpret",

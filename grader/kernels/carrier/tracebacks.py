@@ -24,6 +24,9 @@ except ImportError:
     raise UnsupportedJax("jax._src.source_info_util.Traceback") from None
 
 
+_PATIENCE = 60  # seconds; thousands take a few milliseconds
+
+
 class Frame(NamedTuple):
     """One level of a stack, outside of jax: where it was when it called the next."""
 
@@ -79,7 +82,8 @@ def _alone(call: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> list[A
     last = itertools.starmap(done.release, ((),))
     work = itertools.chain(itertools.starmap(call, calls), last)
     _thread.start_new_thread(results.extend, (work,))
-    done.acquire()
+    if not done.acquire(timeout=_PATIENCE):
+        raise RuntimeError("a thread that takes tracebacks has died")
     return results[: len(results) - 1]
 
 
