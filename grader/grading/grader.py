@@ -86,6 +86,7 @@ def evidence_of(
         reference=reference,
         kernel=kata.key.kernel,
         outside=kata.key.outside,
+        outside_floats=kata.key.outside_floats,
         roundings=kata.key.roundings,
         clues=clues,
         chips=asking.chips,
