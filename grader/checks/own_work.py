@@ -16,6 +16,8 @@ def check(evidence: Evidence) -> Finding | None:
     trace = evidence.observed.trace
     if trace is None:
         return None
+    if trace.from_spec:
+        return _from_spec(trace.from_spec, evidence.file)
     if trace.homemade:
         return _homemade(trace.homemade, evidence.file)
     if foreign := [call for call in trace.calls if call.foreign]:
@@ -23,6 +25,16 @@ def check(evidence: Evidence) -> Finding | None:
     if trace.constants:
         return _constants(trace.constants, evidence.file)
     return None if evidence.kernel else _on_the_host(trace, evidence.file)
+
+
+def _from_spec(line: int, file: str) -> Finding:
+    return _finding(
+        "it calls the spec",
+        "A part of the trace comes from the kata's own spec.",
+        (file, line),
+        "The spec only says what must come back. Called under another name, it is still the spec.",
+        "Write the computation yourself, in the solution's region.",
+    )
 
 
 def _homemade(operations: tuple[Operation, ...], file: str) -> Finding:

@@ -9,7 +9,7 @@ from grader.checks import cost
 from grader.checks.evidence import Evidence, OwnAndPar
 from grader.exercise.catalog import Kata
 from grader.grading.ladder import verdict
-from grader.model import Case, Check, Clues, Grade, State
+from grader.model import Case, Check, Clues, Grade, Observation, State
 from grader.sandbox.asking import Asking
 
 
@@ -52,7 +52,20 @@ class Grader:
             printed=evidence.attempt.printed,
             cost=cost.cost_beside_par(evidence) if on_chip else None,
             not_judged=judged.not_judged,
+            notes=notes_of(evidence),
         )
+
+
+def notes_of(evidence: Evidence) -> tuple[str, ...]:
+    """The notes on a launch, each with its place: "katas/…/kata_01_x.py:7: …"."""
+    attempt = evidence.attempt
+    trace = attempt.trace if isinstance(attempt, Observation) else None
+    notes = trace.notes if trace else ()
+    return tuple(f"{_place(evidence.file, note.line)}: {note.text}" for note in notes)
+
+
+def _place(file: str, line: int) -> str:
+    return f"{file}:{line}" if line else file
 
 
 def evidence_of(

@@ -14,14 +14,18 @@ from grader.kernels.calls import array_type, kernel_call
 from grader.kernels.ingredients import homemade, large_constants
 from grader.kernels.known_values import known_values
 from grader.kernels.outside_kernels import OutsideReader
+from grader.kernels.source_lines import line_within
 from grader.model import Trace, Walk
 
 
-def trace_of(closed: core.ClosedJaxpr, file: str = "") -> tuple[Trace, list[core.JaxprEqn]]:
+def trace_of(
+    closed: core.ClosedJaxpr, file: str = "", spec: str = ""
+) -> tuple[Trace, list[core.JaxprEqn]]:
     """A launch's trace as data, and the equations of its kernels in program order.
 
     `file` is the learner's, as it is called in the trace's source info: lines are given in it, and
-    kernels that stand elsewhere are told from those that stand there. "" where nobody asks.
+    kernels that stand elsewhere are told from those that stand there. `spec` is the name of its
+    function that a launch may not call. Both are "" where nobody asks.
     """
     reader = OutsideReader(file)
     from_kernel = reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
@@ -32,6 +36,7 @@ def trace_of(closed: core.ClosedJaxpr, file: str = "") -> tuple[Trace, list[core
         from_kernel=tuple(from_kernel),
         homemade=tuple(homemade(closed.jaxpr, file)),
         constants=tuple(large_constants(closed, file)),
+        from_spec=line_within(closed.jaxpr, file, spec) if spec else 0,
     )
     return trace, reader.pallas_calls
 
@@ -49,9 +54,9 @@ class TracedLaunch:
         self._args = args
         self._pallas_calls: list[core.JaxprEqn] = []
 
-    def trace(self, file: str = "") -> Trace:
-        """Kernels, operations around them, results. `file` is the learner's."""
-        trace, self._pallas_calls = trace_of(self._traced.jaxpr, file)
+    def trace(self, file: str = "", spec: str = "") -> Trace:
+        """Kernels, operations around them, results: `trace_of` this launch."""
+        trace, self._pallas_calls = trace_of(self._traced.jaxpr, file, spec)
         return trace
 
     def run(self, args: Sequence[ArrayLike]) -> list[np.ndarray]:

@@ -25,6 +25,7 @@ from jaxtyping import TypeCheckError, jaxtyped
 
 from grader import kernels
 from grader.exercise import specs
+from grader.exercise.unspoken import without_spec
 from grader.model import Array, Clues, Mode, Observation, Stage
 from grader.sandbox import debuggers, problems, warming
 from grader.sandbox.messages import (
@@ -175,7 +176,7 @@ class _Worker:
             except TypeCheckError as error:
                 broken = str(error)
                 self._launch = kernels.TracedLaunch(function, values, ask.keywords)
-            trace = self._launch.trace(ask.file)
+            trace = self._launch.trace(ask.file, f"{ask.name}_spec")
         if caught.problem or broken or self._launch is None:
             return Observation(problem=caught.problem, trace=trace, broken_annotation=broken)
         outputs = ()
@@ -253,20 +254,12 @@ def _how(ask: Ask) -> tuple[Mode, int]:
 @contextlib.contextmanager
 def _without_spec(module: ModuleType | None, name: str) -> Iterator[None]:
     """Trace a launch that may not call the spec: that would be right, and teach nothing."""
-    spec = f"{name}_spec"
-    original = getattr(module, spec, None)
-    if module is None or original is None:
+    if module is None:
         yield
         return
-
-    def refused(*_: Any, **__: Any) -> Any:
-        raise problems.NotGraded(f"it calls {spec}, which only says what must come back")
-
-    setattr(module, spec, refused)
-    try:
+    refusal = problems.NotGraded(f"it calls {name}_spec, which only says what must come back")
+    with without_spec(module, name, refusal):
         yield
-    finally:
-        setattr(module, spec, original)
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -70,3 +70,11 @@ def test_printing_is_no_work() -> None:
 
 def test_where_no_line_is_known_none_is_named() -> None:
     assert FILE not in told(trace(doubling(), homemade=(replace(OWN, line=0),)))
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_what_comes_from_the_spec_is_no_work(kernel: bool) -> None:
+    said = told(trace(doubling(), from_spec=5), kernel)
+    assert said.startswith("it calls the spec\n")
+    assert f"{FILE}:5" in said
+    assert "Called under another name, it is still the spec" in said
