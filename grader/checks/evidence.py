@@ -23,10 +23,11 @@ class Evidence:
     """One attempt beside its reference.
 
     `kernel` says whether the kata has one. `outside` are the primitives that the key allows around
-    it; `roundings` is how often a result may have been rounded. `clues` looks closer, once, when a
-    result is wrong; `on_chips` lowers and compiles, once, when the values are right. `chips` are
-    those to compile for; the cost is judged on the first, within `slack` of par. With
-    `par_required`, a kernel that misses par fails instead of missing a star.
+    it, with floating numbers where `outside_floats`; `roundings` is how often a result may have
+    been rounded. `clues` looks closer, once, when a result is wrong; `on_chips` lowers and
+    compiles, once, when the values are right. `chips` are those to compile for; the cost is judged
+    on the first, within `slack` of par. With `par_required`, a kernel that misses par fails
+    instead of missing a star.
     """
 
     mode: Mode
@@ -41,6 +42,7 @@ class Evidence:
     par_required: bool
     slack: Slack
     on_chips: Callable[[], OwnAndPar]
+    outside_floats: bool = False
 
     @property
     def observed(self) -> Observation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grader.checks.evidence import Evidence
 from grader.checks.prose import listed, paragraph
-from grader.model import Check, Constant, Finding, KernelCall, Operation, Trace
+from grader.model import Check, Constant, Finding, KernelCall, Trace
 from grader.tpu.units import bytes_of
 
 #: Operations that leave the device. jax.debug.print is none of them: it computes nothing.
@@ -16,8 +16,8 @@ def check(evidence: Evidence) -> Finding | None:
     trace = evidence.observed.trace
     if trace is None:
         return None
-    if trace.homemade:
-        return _homemade(trace.homemade, evidence.file)
+    if trace.from_spec:
+        return _from_spec(trace.from_spec, evidence.file)
     if foreign := [call for call in trace.calls if call.foreign]:
         return _foreign(foreign[0], evidence.file)
     if trace.constants:
@@ -25,18 +25,13 @@ def check(evidence: Evidence) -> Finding | None:
     return None if evidence.kernel else _on_the_host(trace, evidence.file)
 
 
-def _homemade(operations: tuple[Operation, ...], file: str) -> Finding:
-    names = listed(dict.fromkeys(operation.name for operation in operations))
-    first = operations[0]
+def _from_spec(line: int, file: str) -> Finding:
     return _finding(
-        f"an operation of the file's own making: {names}",
-        f"The trace holds {first.name}{_of(first)}, and that is no operation of JAX's: the file "
-        "makes it itself.",
-        (file, first.line),
-        "A kernel is judged by the operations that it is built of. One that brings its own "
-        "lowering can do anything, whatever it is called.",
-        "Build it from jax.numpy, jax.lax and jax.experimental.pallas. A function needs no "
-        "Primitive: call it, or give it derivatives with jax.custom_vjp.",
+        "it calls the spec",
+        "A part of the trace comes from the kata's own spec.",
+        (file, line),
+        "The spec only says what must come back. Called under another name, it is still the spec.",
+        "Write the computation yourself, in the solution's region.",
     )
 
 
@@ -82,10 +77,6 @@ def _on_the_host(trace: Trace, file: str) -> Finding | None:
         "callback stops the device, and copies the arrays to the host and back.",
         "Say it in jax.numpy. To look at values while it runs: jax.debug.print.",
     )
-
-
-def _of(operation: Operation) -> str:
-    return f" of {listed(operation.operands)}" if operation.operands else ""
 
 
 def _finding(phrase: str, what: str, place: tuple[str, int], why: str, remedy: str) -> Finding:

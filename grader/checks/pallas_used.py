@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from grader.checks.evidence import Evidence
+from grader.checks.outside import too_much
 from grader.checks.prose import listed, paragraph
 from grader.model import Check, Finding
 
@@ -26,16 +25,10 @@ def check(evidence: Evidence) -> Finding | None:
             f"The kernel contains {listed(callbacks)}: that part runs on the host, and a kernel on "
             "a TPU can't call the host.",
         )
-    names = (operation.name for operation in trace.outside)
-    extra = Counter(name for name in names if name not in evidence.outside)
+    extra = too_much(trace.outside, evidence.outside, evidence.outside_floats, evidence.reference)
     if extra:
-        names = listed(f"{name} ({n}×)" if n > 1 else name for name, n in extra.items())
-        return _finding(
-            f"work outside the kernel: {names}",
-            f"Some of the work is done outside the kernel: {names}. Each such operation moves "
-            "the whole array through HBM once more.\n"
-            f"Allowed around this kernel: {listed(evidence.outside, 12) or 'nothing'}.",
-        )
+        where = f"{evidence.file}:{extra.line}" if extra.line else ""
+        return _finding(extra.phrase, extra.reason, where)
     if not all(trace.from_kernel):
         return _finding(
             "a result does not come from the kernel",
@@ -44,6 +37,7 @@ def check(evidence: Evidence) -> Finding | None:
     return None
 
 
-def _finding(phrase: str, reason: str) -> Finding:
+def _finding(phrase: str, reason: str, where: str = "") -> Finding:
     advice = "Move the computation into the kernel's body, and return what the kernel returns."
-    return Finding(Check.PALLAS_USED, phrase, f"{reason}\n{paragraph('try', advice)}")
+    parts = [reason, *([paragraph("line", where)] if where else []), paragraph("try", advice)]
+    return Finding(Check.PALLAS_USED, phrase, "\n".join(parts))

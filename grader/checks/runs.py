@@ -12,6 +12,9 @@ from grader.checks.evidence import Evidence
 from grader.checks.prose import at, paragraph
 from grader.model import Accident, Check, Finding, Problem, Stage
 
+#: What kernels.NotCarried is called as a Problem.
+NOT_CARRIED = "NotCarried"
+
 
 def check(evidence: Evidence) -> Finding | None:
     """Reject what did not import, did not trace, did not end, or did not stay in the process."""
@@ -36,6 +39,8 @@ def accident_finding(accident: Accident, file: str) -> Finding:
 
 def raised_finding(problem: Problem, file: str, known: AdviceTable = EXCEPTION_ADVICE) -> Finding:
     """Explain what the learner's code raised."""
+    if problem.kind == NOT_CARRIED:
+        return _not_carried(problem, file)
     first_line = (problem.message.splitlines() or [""])[0]
     if problem.kind == "SystemExit":
         phrase, error = "calls sys.exit", "SystemExit: the kata tried to end the process"
@@ -64,6 +69,27 @@ def raised_finding(problem: Problem, file: str, known: AdviceTable = EXCEPTION_A
     if advice := exception_advice(problem, known):
         parts.append(paragraph("try", advice))
     return Finding(Check.RUNS, phrase, "\n".join(parts), problem.traceback)
+
+
+def _not_carried(problem: Problem, file: str) -> Finding:
+    """A launch whose trace holds what no other process can have."""
+    parts = [
+        f"The launch cannot be judged: it holds {problem.message}.",
+        *([paragraph("line", at(file, problem.place))] if problem.place else []),
+        paragraph(
+            "why",
+            "A launch is judged by its trace, in a process that knows JAX and nothing of this file: "
+            "what the trace holds has to be JAX's own, or plain numbers.",
+        ),
+        paragraph(
+            "try",
+            "Build it from jax.numpy, jax.lax and jax.experimental.pallas. A function needs no "
+            "Primitive: call it, or give it derivatives with jax.custom_vjp.",
+        ),
+    ]
+    return Finding(
+        Check.RUNS, f"cannot be judged: {problem.message}", "\n".join(parts), problem.traceback
+    )
 
 
 def first_paragraph(message: str) -> str:

@@ -52,7 +52,20 @@ class Grader:
             printed=evidence.attempt.printed,
             cost=cost.cost_beside_par(evidence) if on_chip else None,
             not_judged=judged.not_judged,
+            notes=notes_of(evidence),
         )
+
+
+def notes_of(evidence: Evidence) -> tuple[str, ...]:
+    """The notes on a launch, each with its place: "katas/…/kata_01_x.py:7: …"."""
+    attempt = evidence.attempt
+    trace = attempt.trace if isinstance(attempt, Observation) else None
+    notes = trace.notes if trace else ()
+    return tuple(f"{_place(evidence.file, note.line)}: {note.text}" for note in notes)
+
+
+def _place(file: str, line: int) -> str:
+    return f"{file}:{line}" if line else file
 
 
 def evidence_of(
@@ -88,6 +101,7 @@ def evidence_of(
         reference=reference,
         kernel=kata.key.kernel,
         outside=kata.key.outside,
+        outside_floats=kata.key.outside_floats,
         roundings=kata.key.roundings,
         clues=clues,
         chips=asking.chips,

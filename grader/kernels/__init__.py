@@ -10,8 +10,7 @@
     outside_kernels     the operations around the kernels of a trace
     without_refs        a trace whose kernels are all calls: pl.core_map becomes one
     retrace             a trace made anew with some of its operations replaced
-    own_primitives      which operations are JAX's own
-    ingredients         what else a trace is made of: homemade operations, large constants
+    large_constants     arrays whose contents a trace holds
     source_lines        from which file and line an equation comes
     calls               one kernel as data: operands, blocks, grid
     copies              what a kernel copies by itself, as far as its trace tells

@@ -8,7 +8,6 @@ from jax.extend import core
 
 from grader.kernels.calls import operation
 from grader.kernels.jaxprs import Atom, inner_jaxprs
-from grader.kernels.own_primitives import is_jaxs
 from grader.kernels.pallas_params import KERNELS
 from grader.kernels.source_lines import line_in
 from grader.model import Operation
@@ -19,8 +18,7 @@ _WRAPPERS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "cust
 class OutsideReader:
     """Walks a jaxpr outside of kernels; gathers kernels and other operations in program order.
 
-    `file` is the learner's, for the lines of the operations. A primitive that is not JAX's own is
-    an operation, whatever its name is: neither a kernel nor a wrapper.
+    `file` is the learner's, for the lines of the operations.
     """
 
     def __init__(self, file: str = "") -> None:
@@ -47,13 +45,12 @@ class OutsideReader:
     def _equation(self, eqn: core.JaxprEqn, tainted: list[bool], caller: int) -> list[bool]:
         name = eqn.primitive.name
         count = len(eqn.outvars)
-        own = is_jaxs(eqn)
-        if name in KERNELS and own:
+        if name in KERNELS:
             self.kernels.append(eqn)
             return [True] * count
         inner = inner_jaxprs(eqn)
         line = (line_in(eqn, self._file) if self._file else 0) or caller
-        if name not in _WRAPPERS or not inner or not own:
+        if name not in _WRAPPERS or not inner:
             self.outside.append(operation(eqn, line))
         results = [False if inner else any(tainted)] * count
         for jaxpr in inner:

@@ -54,6 +54,15 @@ def foreign_author(kernel: core.Jaxpr, file: str) -> str:
     return ""
 
 
+def line_within(jaxpr: core.Jaxpr, file: str, function: str) -> int:
+    """A line of one of `file`'s functions from which a part of a trace comes; 0 for none."""
+    for eqn in _written(jaxpr):
+        for code, instruction in _frames(eqn):
+            if code.co_name == function and code.co_filename == file:
+                return _line(code, instruction)
+    return 0
+
+
 def _written(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
     """The equations of a body and of its inner ones, without what the library has jitted.
 

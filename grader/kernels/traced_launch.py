@@ -13,13 +13,16 @@ from jax.typing import ArrayLike
 from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import array_type, kernel_call
 from grader.kernels.carrier import asks_to_interpret, dumped, loaded, with_interpret
-from grader.kernels.ingredients import homemade, large_constants
 from grader.kernels.interpreter import running
 from grader.kernels.known_values import known_values
+from grader.kernels.large_constants import large_constants
 from grader.kernels.lowering import Kernel, kernels_in
 from grader.kernels.outside_kernels import OutsideReader
+from grader.kernels.source_lines import line_within
 from grader.kernels.without_refs import without_refs
-from grader.model import Mode, Trace, Walk
+from grader.model import Mode, Note, Trace, Walk
+
+INTERPRETED = "interpret mode is the grader's choice, and what the launch asks for is ignored"
 
 
 class TracedLaunch:
@@ -51,11 +54,12 @@ class TracedLaunch:
         """The trace as inert bytes. Raises NotCarried, which names what can't be among them."""
         return dumped(self.closed)
 
-    def trace(self, file: str = "") -> Trace:
+    def trace(self, file: str = "", spec: str = "") -> Trace:
         """Kernels, operations around them, results.
 
         `file` is the learner's, as it is called in the trace's source info: lines are given in it,
-        and kernels that stand elsewhere are told from those that stand there. "" where nobody asks.
+        and kernels that stand elsewhere are told from those that stand there. `spec` is the name of
+        its function that a launch may not call. Both are "" where nobody asks.
         """
         closed = without_refs(self.closed)
         reader = OutsideReader(file)
@@ -65,8 +69,9 @@ class TracedLaunch:
             outside=tuple(reader.outside),
             results=tuple(map(array_type, closed.out_avals)),
             from_kernel=tuple(from_kernel),
-            homemade=tuple(homemade(closed.jaxpr, file)),
             constants=tuple(large_constants(closed, file)),
+            from_spec=line_within(closed.jaxpr, file, spec) if spec else 0,
+            notes=tuple(Note(INTERPRETED, line) for line in self._interpreted),
         )
 
     def run(

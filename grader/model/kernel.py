@@ -49,6 +49,17 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """What a learner should know of a launch, and what changes nothing about its verdict.
+
+    `line` is that of the learner's file; 0 where none is known.
+    """
+
+    text: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Constant:
     """An array whose contents a trace holds. `line` of the learner's file first uses it, or 0."""
 
@@ -117,16 +128,16 @@ class KernelCall:
 class Trace:
     """What a launch function does, from its jaxpr: kernels, operations around them, results.
 
-    `outside` are the operations outside of every kernel, in program order. `homemade` are those,
-    in kernels and around them, that are not JAX's own, whatever they are called.
+    `outside` are the operations outside of every kernel, in program order.
     """
 
     calls: tuple[KernelCall, ...]
     outside: tuple[Operation, ...]
     results: tuple[ArrayType, ...]
     from_kernel: tuple[bool, ...]  # per result: does it depend on a kernel?
-    homemade: tuple[Operation, ...] = ()
     constants: tuple[Constant, ...] = ()
+    from_spec: int = 0  # the spec's line from which a part of it was traced; 0 where none was
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,4 +144,5 @@ class Grade:
     printed: str = ""  # what the learner's code printed
     cost: Cost | None = None
     not_judged: NotJudged | None = None
+    notes: tuple[str, ...] = ()  # what the learner should know, and what changes no verdict
     blob: str = ""

@@ -79,6 +79,8 @@ def _total(standings: SessionStandings, seed: int) -> str:
     for reason in unasked(standings):
         told = f"{reason.check.title} ({escaped(reason.why)})"
         lines += ["", f"Not judged: {told}. No star from there on."]
+    for note in (note for standing in every for note in standing.notes):
+        lines += ["", f"Note: {escaped(note)}"]
     return "\n".join(lines)
 
 

@@ -95,6 +95,7 @@ def _notes(standings: SessionStandings, seed: int) -> list[RenderableType]:
     for reason, of in unasked(standings).items():
         names = some([standing.kata.name for standing in of])
         notes.append(Text(f"{reason}: no star from there on for {names}", "yellow"))
+    notes += [Text(f"note  {note}", "yellow") for s in standings.all for note in s.notes]
     slow = [s for s in standings.all if s.solved and may_earn_the_third(s)]
     if slow:
         command = f"kata cost {slow[0].kata.name} --seed {seed} --case {slow[0].case}"

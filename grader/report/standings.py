@@ -23,6 +23,7 @@ class Standing:
     cases: int  # how many of its hidden cases ran
     seconds: float
     beside_par: float | None = None  # its cycles (else bytes) as a multiple of par's, at the worst
+    notes: tuple[str, ...] = ()  # each once, whatever many cases have it
     not_judged: NotJudged | None = None  # the rung that could not be asked, and why
     whole: bool = True  # every hidden case ran
 
@@ -86,6 +87,7 @@ def _standing(kata: Kata, grades: list[Grade]) -> Standing:
         cases=len(grades),
         seconds=sum(grade.seconds for grade in grades),
         beside_par=max(filter(None, map(_beside_par, grades)), default=None),
+        notes=tuple(dict.fromkeys(note for grade in grades for note in grade.notes)),
         not_judged=worst.not_judged or next((g.not_judged for g in grades if g.not_judged), None),
         whole=not so_far,
     )

@@ -82,7 +82,7 @@ def _ran(question: Run) -> Ran:
     with _surroundings(question):
         with problems.caught(question.source, Stage.TRACE) as caught:
             launch = TracedLaunch.carried(question.trace)
-            trace = launch.trace(question.source.file)
+            trace = launch.trace(question.source.file, f"{question.name}_spec")
         if caught.problem:
             return Ran(caught.problem)
         outputs = ()

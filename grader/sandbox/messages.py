@@ -86,6 +86,7 @@ class Run:
     """Read the trace, and run it in this mode."""
 
     source: Source
+    name: str
     trace: bytes
     inputs: tuple[Array, ...]
     mode: Mode

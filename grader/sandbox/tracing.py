@@ -7,9 +7,8 @@ else. So nothing that the file does to this process can have a say in its grade.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +16,7 @@ import jax
 from beartype import beartype
 from jaxtyping import TypeCheckError, jaxtyped
 
+from grader.exercise.unspoken import without_spec
 from grader.kernels import TracedLaunch, for_chip
 from grader.model import Source, Stage
 from grader.sandbox import debuggers, problems, warming
@@ -56,7 +56,7 @@ class Tracer:
         broken, trace = "", b""
         with (
             problems.caught(question.source, Stage.TRACE) as caught,
-            _without_spec(self._module, question.name),
+            without_spec(self._module, question.name, _refusal(question.name)),
         ):
             try:
                 trace = traced(_checked(function), question)
@@ -84,20 +84,5 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     return jaxtyped(function, typechecker=beartype)
 
 
-@contextlib.contextmanager
-def _without_spec(module: ModuleType, name: str) -> Iterator[None]:
-    """Trace a launch that may not call the spec: that would be right, and teach nothing."""
-    spec = f"{name}_spec"
-    original = getattr(module, spec, None)
-    if original is None:
-        yield
-        return
-
-    def refused(*_: Any, **__: Any) -> Any:
-        raise problems.NotGraded(f"it calls {spec}, which only says what must come back")
-
-    setattr(module, spec, refused)
-    try:
-        yield
-    finally:
-        setattr(module, spec, original)
+def _refusal(name: str) -> problems.NotGraded:
+    return problems.NotGraded(f"it calls {name}_spec, which only says what must come back")

@@ -75,6 +75,8 @@ class Screen:
         self._show(line)
         if standing.not_judged:
             self.note(f"{standing.not_judged}: no star from there on", "yellow")
+        for note in standing.notes:
+            self.note(f"note  {note}", "yellow")
         if may_earn_the_third(standing):
             key = "c, or " if self._keys else ""
             self.note(f"the third star: {key}kata cost {standing.kata.name}")

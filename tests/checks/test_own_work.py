@@ -11,7 +11,6 @@ from grader.model import ArrayType, Check, Constant, Observation, Operation, Tra
 from tests.support.making import FILE, attempt, doubling, evidence, trace
 
 TILE = ArrayType("float32", (128, 128))
-OWN = Operation("reshape", (TILE,), results=(TILE,), line=7)
 TABLE = Constant(TILE, 64 << 10, line=9)
 
 
@@ -28,14 +27,6 @@ def test_nothing_is_said_of_a_kernel_made_of_jax() -> None:
     assert check(evidence(attempt())) is None
     assert check(evidence(Observation())) is None
     assert check(evidence(attempt(traced=trace(outside=("cumsum",))), kernel=False)) is None
-
-
-@pytest.mark.parametrize("kernel", [True, False])
-def test_an_operation_of_the_files_own_making(kernel: bool) -> None:
-    said = told(trace(doubling(), homemade=(OWN, OWN)), kernel)
-    assert said.startswith("an operation of the file's own making: reshape\n")
-    assert "The trace holds reshape of float32[128, 128]" in said
-    assert f"{FILE}:7" in said
 
 
 def test_a_kernel_from_elsewhere() -> None:
@@ -69,4 +60,12 @@ def test_printing_is_no_work() -> None:
 
 
 def test_where_no_line_is_known_none_is_named() -> None:
-    assert FILE not in told(trace(doubling(), homemade=(replace(OWN, line=0),)))
+    assert FILE not in told(trace(doubling(), constants=(replace(TABLE, line=0),)))
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_what_comes_from_the_spec_is_no_work(kernel: bool) -> None:
+    said = told(trace(doubling(), from_spec=5), kernel)
+    assert said.startswith("it calls the spec\n")
+    assert f"{FILE}:5" in said
+    assert "Called under another name, it is still the spec" in said

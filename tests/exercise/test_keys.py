@@ -138,6 +138,13 @@ BAD = {
     "roundings-none": ("[cases]", "roundings = 0\n[cases]", "roundings", "from 1 to 64, not 0"),
     "roundings-many": ("[cases]", "roundings = 65\n[cases]", "roundings", "from 1 to 64, not 65"),
     "operands-none": ("[cases]", "operand_roundings = -1\n[cases]", "operand_roundings", "not -1"),
+    "floats-text": ("[cases]", "outside_floats = 1\n[cases]", "outside_floats", "true or false"),
+    "floats-plain": (
+        "[cases]",
+        "kernel = false\noutside_floats = true\n[cases]",
+        "outside_floats",
+        "means nothing where there is no kernel",
+    ),
     "kernel-text": ("[cases]", 'kernel = "no"\n[cases]', "kernel", "true or false, not 'no'"),
     "no-kernel-outside": (
         "[cases]",

@@ -128,13 +128,17 @@ def test_the_words_are_those_of_the_interpreter(function: Function, phrase: str,
 
 
 def test_the_interpreter_is_left_as_it_was() -> None:
-    from jax._src.pallas.mosaic.interpret import interpret_pallas_call as interpreter
+    from jax._src.pallas.mosaic.interpret import interpret_pallas_call
     from jax._src.pallas.mosaic.interpret import race_detection_state as detection
     from jax._src.pallas.mosaic.interpret import shared_memory as memory
 
     def state() -> tuple[Any, ...]:
         found = memory.SharedMemory.get_sempahores_with_nonzero_count
-        return interpreter.RaceDetectionState, vars(detection).get("print"), found
+        return (
+            vars(interpret_pallas_call)["RaceDetectionState"],
+            vars(detection).get("print"),
+            found,
+        )
 
     before = state()
     watched(RACING)

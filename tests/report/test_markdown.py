@@ -224,3 +224,8 @@ def test_the_workflow_may_only_read_and_is_given_the_variable(workflow: str) -> 
     assert "KATA_REQUIRE: ${{ vars.KATA_REQUIRE }}" in workflow
     assert "secrets" not in workflow
     assert "${{" not in step(workflow)
+
+
+def test_a_note_is_shown_once_for_each_exercise() -> None:
+    given = [Grade(SOLVED.id, case, State.PASSED, 3, notes=("it is ignored",)) for case in range(2)]
+    assert shown(given).count("Note: it is ignored") == 1

@@ -253,3 +253,10 @@ def test_what_was_not_judged_is_said_once_with_the_reason() -> None:
     assert any("★☆☆" in line and "compiles: not judged" in line for line in text.splitlines())
     assert "the third star" not in text
     assert "not judged" not in shown(given=[Grade(SOLVED.id, 0, State.PASSED, MOST_STARS)])
+
+
+def test_a_note_is_shown_once_for_each_exercise() -> None:
+    note = "katas/1_first/kata_01_double.py:7: interpret= is ignored"
+    given = [Grade(SOLVED.id, case, State.PASSED, MOST_STARS, notes=(note,)) for case in range(3)]
+    assert " ".join(shown(given=given).split()).count(f"note {note}") == 1
+    assert "note " not in shown(given=[Grade(SOLVED.id, 0, State.PASSED, MOST_STARS)])

@@ -132,6 +132,7 @@ def evidence(
     chips: tuple[str, ...] = ("v5e",),
     par_required: bool = False,
     slack: Slack = Slack(),  # noqa: B008
+    outside_floats: bool = False,
 ) -> Evidence:
     """By default one whose kernel costs what par does."""
     arrived = on_chips or at_par()
@@ -148,6 +149,7 @@ def evidence(
         par_required=par_required,
         slack=slack,
         on_chips=lambda: arrived,
+        outside_floats=outside_floats,
     )
 
 

@@ -84,6 +84,7 @@ def test_the_form_of_a_grade() -> None:
         "printed": "",
         "cost": None,
         "not_judged": None,
+        "notes": [],
         "blob": "",
     }
 

@@ -68,7 +68,8 @@ class Key:
     `write` is the part of the kata that the learner writes, as in "kernel and specs".
     `choices` maps each name of [cases] to what it may be: numbers, or arithmetic over other names.
     `fillings` are the stubs' region bodies, as code. Without a `kernel` the launch is plain
-    jax.numpy, traced by jit. `timeout` is in seconds, None for pytest's.
+    jax.numpy, traced by jit. `outside` are primitives; those that compute are for integers only,
+    unless there is `outside_floats`. `timeout` is in seconds, None for pytest's.
     `par_required`: missing par fails the kata, instead of costing a star.
     """
 
@@ -83,6 +84,7 @@ class Key:
     count: int
     kernel: bool
     outside: tuple[str, ...]
+    outside_floats: bool
     roundings: Roundings
     timeout: float | None
     par_required: bool

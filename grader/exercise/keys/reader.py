@@ -32,6 +32,7 @@ FEWEST_CASES, MOST_CASES = 3, 5
 _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
+    "outside_floats",
 )
 
 
@@ -53,6 +54,7 @@ def load(file: Path) -> Key:
         count=source.number("count", DEFAULT_CASES, FEWEST_CASES, MOST_CASES),
         kernel=_kernel(source),
         outside=source.texts("outside", LAYOUT),
+        outside_floats=_true(source, "outside_floats", default=False),
         roundings=Roundings(
             source.number("roundings", 2, 1, 64), source.number("operand_roundings", 0, 0, 64)
         ),
@@ -73,12 +75,17 @@ def _table(file: Path) -> Table:
 
 
 def _kernel(source: Table) -> bool:
-    value = source.data.get("kernel", True)
-    if not isinstance(value, bool):
-        raise source.fail("kernel", f"needs true or false, not {value!r}")
-    for name in () if value else ("outside", "par", "slack"):
+    value = _true(source, "kernel", default=True)
+    for name in () if value else ("outside", "outside_floats", "par", "slack"):
         if name in source.data:
             raise source.fail(name, "means nothing where there is no kernel")
+    return value
+
+
+def _true(source: Table, name: str, *, default: bool) -> bool:
+    value = source.data.get(name, default)
+    if not isinstance(value, bool):
+        raise source.fail(name, f"needs true or false, not {value!r}")
     return value
 
 

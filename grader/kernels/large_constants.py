@@ -1,4 +1,4 @@
-"""What a trace is made of: operations that are not JAX's own, and large constants."""
+"""Arrays whose contents a trace holds: they were computed before it was made."""
 
 from __future__ import annotations
 
@@ -6,23 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from jax.extend import core
 
-from grader.kernels.calls import array_type, operation
+from grader.kernels.calls import array_type
 from grader.kernels.jaxprs import inner_jaxprs
-from grader.kernels.own_primitives import is_jaxs
 from grader.kernels.source_lines import line_in
-from grader.model import Constant, Operation
+from grader.model import Constant
 
 #: What a constant may take, in bytes: a few numbers by which a launch is arranged.
 SMALL = 4 << 10
-
-
-def homemade(jaxpr: core.Jaxpr, file: str) -> Iterator[Operation]:
-    """The operations of a trace, those of its kernels included, that are not JAX's own."""
-    for eqn in jaxpr.eqns:
-        if not is_jaxs(eqn):
-            yield operation(eqn, line_in(eqn, file) if file else 0)
-        for inner in inner_jaxprs(eqn):
-            yield from homemade(inner, file)
 
 
 def large_constants(closed: core.ClosedJaxpr, file: str) -> Iterator[Constant]:

@@ -12,7 +12,7 @@ import pytest
 from jax.experimental import pallas as pl
 
 from grader.kernels import TracedLaunch
-from grader.kernels.ingredients import SMALL
+from grader.kernels.large_constants import SMALL
 from grader.model import ArrayType, Constant
 
 X = np.ones((64, 128), np.float32)

@@ -1,0 +1,104 @@
+"""What may be done around a kernel: bounded by dtype and size, whatever it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from grader.checks.outside import LARGEST, TOTAL, TooMuch, too_much
+from grader.checks.pallas_used import check
+from grader.exercise.keys import LAYOUT
+from grader.kernels import TracedLaunch
+from grader.model import ArrayType, Operation
+from tests.support.making import FILE, X, attempt, doubling, evidence, reference, trace
+
+#: What the grouped matmuls' keys allow, and more.
+TABLES = (*LAYOUT, "add", "convert_element_type", "cumsum", "div", "eq", "gather", "iota", "lt")
+TABLES = (*TABLES, "max", "mul", "ne", "reduce_sum", "rem", "scatter-add", "select_n", "sub")
+
+W = np.ones((128, 64), np.float32)
+SIZES = np.full(4, 8, np.int32)
+
+
+def judged(
+    function: Callable[..., Any],
+    *args: Any,
+    floats: bool = False,
+    allowed: tuple[str, ...] = TABLES,
+) -> TooMuch | None:
+    """What is said of a launch's operations, as if they stood around a kernel."""
+    values = args or (np.float32(X), W)
+    found = TracedLaunch(function, values, {}).trace(__file__)
+    return too_much(found.outside, allowed, floats, reference())
+
+
+def at_once(x: Any, w: Any) -> Any:
+    return jnp.sum(x[:, :, None] / (1 / w)[None], axis=1)
+
+
+def by_slices(x: Any, w: Any) -> Any:
+    inverse = 1 / w
+    return sum(x[:, k : k + 1] / inverse[k : k + 1] for k in range(128))
+
+
+@pytest.mark.parametrize("product", [at_once, by_slices])
+@pytest.mark.parametrize("floats", [False, True])
+def test_a_product_of_matrices_by_any_other_name(product: Callable[..., Any], floats: bool) -> None:
+    found = judged(product, floats=floats)
+    assert found is not None
+    assert found.phrase.startswith("too much outside" if floats else "work outside the kernel: ")
+    first = product.__code__.co_firstlineno
+    assert first < found.line <= first + 3
+
+
+def test_a_float_may_be_moved_but_not_computed_for_tables() -> None:
+    assert judged(lambda x, _: x.reshape(64, 64)[:, ::-1].T) is not None  # rev is not allowed
+    assert judged(lambda x, _: jnp.concatenate([x[:8], x[8:]]).reshape(64, 64).T) is None
+    found = judged(lambda x, _: x * 2)
+    assert found is not None
+    assert found.phrase == "work outside the kernel: mul"
+    assert "on float32[32, 128]" in found.reason
+    assert "only integers may be computed" in found.reason
+
+
+def test_tables_of_integers_may_be_computed() -> None:
+    def tables(sizes: Any) -> Any:
+        ends = jnp.cumsum(sizes)
+        return jnp.where(sizes == 0, 0, (ends + 7) // 8), jnp.bincount(ends // 8, length=8)
+
+    values = (SIZES,)
+    found = TracedLaunch(tables, values, {}).trace(__file__)
+    names = tuple({operation.name for operation in found.outside})
+    assert judged(tables, SIZES, allowed=(*TABLES, *names)) is None
+
+
+def test_what_a_key_allows_with_floats_is_bounded_by_its_size() -> None:
+    """Weights, and a few passes over the rows, are what a router takes."""
+    assert judged(lambda x, _: jnp.sum(x / jnp.max(x) * 2, axis=1), floats=True) is not None
+    allowed = (*TABLES, "reduce_max", "exp")
+    found = judged(lambda x, _: jnp.sum(x / jnp.max(x) * 2, 1), floats=True, allowed=allowed)
+    assert found is None
+
+
+@pytest.mark.parametrize("floats", [False, True])
+def test_the_bounds_are_multiples_of_the_largest_array_of_the_case(floats: bool) -> None:
+    def handled(times: float, dtype: str = "int32") -> Operation:
+        return Operation("add", (ArrayType(dtype, (round(times * X.size),)),))
+
+    against = reference()
+    assert too_much([handled(LARGEST)], TABLES, floats, against) is None
+    assert too_much([handled(LARGEST + 0.1)], TABLES, floats, against)
+    assert too_much([handled(1)] * TOTAL, TABLES, floats, against) is None
+    assert too_much([handled(1)] * (TOTAL + 1), TABLES, floats, against)
+
+
+def test_the_line_is_told() -> None:
+    sine = Operation("sin", (ArrayType("float32", (32, 128)),), line=17)
+    finding = check(evidence(attempt(traced=trace(doubling(), outside=(sine,)))))
+    assert finding is not None
+    assert finding.phrase == "work outside the kernel: sin"
+    assert f"{FILE}:17" in finding.message

@@ -1,0 +1,90 @@
+"""Files that are right and have not done the work: each is told what of it does not count."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from grader.exercise.cases import draw
+from grader.exercise.catalog import Kata, katas
+from grader.grading.grader import Grader
+from grader.model import Check, Finding, State
+from tests.support.repositories import ROOT, with_text
+
+EVERY = {kata.name: kata for kata in katas(ROOT, "solutions")}
+SECONDS = 60
+
+DISGUISED = """
+import jax as _jax
+from jax.extend import core as _core
+from jax.interpreters import mlir as _mlir
+_p = _core.Primitive("reshape")
+_p.multiple_results = False
+_p.def_abstract_eval(lambda x, y: _jax.core.ShapedArray((x.shape[0], y.shape[1]), x.dtype))
+_mlir.register_lowering(_p, _mlir.lower_fun(lambda x, y: x @ y, multiple_results=False))
+
+def tiled_matmul(x, y, **sizes):
+    return _p.bind(x, y)
+"""
+SHIPPED = """
+from jax.experimental.pallas.ops.tpu.matmul import matmul as _matmul
+
+def tiled_matmul(x, y, *, bm, bn, bk):
+    return _matmul(x, y, block_shape=(bm, bn), block_k=bk)
+"""
+ALIASED = """
+_same = [group_offsets_spec]
+
+def group_offsets(*arrays, **sizes):
+    return _same[0](*arrays, **sizes)
+"""
+COPIED = """
+import types as _types
+_copy = _types.FunctionType(group_offsets_spec.__code__, globals())
+
+def group_offsets(*arrays, **sizes):
+    return _copy(*arrays, **sizes)
+"""
+ON_THE_HOST = """
+import numpy as _np
+
+def group_offsets(group_sizes, **sizes):
+    shape = jax.ShapeDtypeStruct((len(group_sizes) + 1,), group_sizes.dtype)
+    def host(given):
+        return _np.concatenate([[0], _np.cumsum(given)]).astype(_np.int32)
+    return jax.pure_callback(host, shape, group_sizes)
+"""
+
+
+def told(grader: Grader, tmp_path: Path, name: str, text: str) -> Finding:
+    """What is said of the solution with its launch replaced by `text`."""
+    kata = EVERY[name]
+    source = kata.solution.read_text()
+    launch = re.search(rf"def {name}\([\s\S]*?(?=\n\n\ndef test_)", source)
+    assert launch
+    changed: Kata = with_text(kata, tmp_path, source.replace(launch[0], text.strip()))
+    grade = grader.grade(changed, draw(changed.id, changed.key, 1)[0], SECONDS)
+    assert (grade.state, grade.stars) == (State.FAILED, 0)
+    assert grade.finding
+    return grade.finding
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "check", "says"),
+    [
+        ("tiled_matmul", DISGUISED, Check.OWN_WORK, "of the file's own making: reshape"),
+        ("tiled_matmul", SHIPPED, Check.OWN_WORK, "jax/experimental/pallas/ops/tpu/matmul.py"),
+        ("group_offsets", ALIASED, Check.RUNS, "it calls group_offsets_spec"),
+        ("group_offsets", COPIED, Check.OWN_WORK, "it calls the spec"),
+        ("group_offsets", ON_THE_HOST, Check.OWN_WORK, "calls back to the host: pure_callback"),
+    ],
+    ids=["disguised", "shipped", "aliased", "copied", "on-the-host"],
+)
+def test_what_is_right_and_does_not_count(
+    name: str, text: str, check: Check, says: str, grader: Grader, tmp_path: Path
+) -> None:
+    finding = told(grader, tmp_path, name, text)
+    assert finding.check is check, finding
+    assert says in f"{finding.phrase}\n{finding.message}"
