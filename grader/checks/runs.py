@@ -78,8 +78,8 @@ def _not_carried(problem: Problem, file: str) -> Finding:
         *([paragraph("line", at(file, problem.place))] if problem.place else []),
         paragraph(
             "why",
-            "A launch is judged by its trace, in a process that knows JAX and nothing of this file: "
-            "what the trace holds has to be JAX's own, or plain numbers.",
+            "A launch is judged by its trace, in a process that knows JAX and nothing of this "
+            "file: what the trace holds has to be JAX's own, or plain numbers.",
         ),
         paragraph(
             "try",

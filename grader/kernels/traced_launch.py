@@ -12,7 +12,13 @@ from jax.typing import ArrayLike
 
 from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import array_type, kernel_call
-from grader.kernels.carrier import asks_to_interpret, dumped, loaded, with_interpret
+from grader.kernels.carrier import (
+    asks_to_interpret,
+    checked,
+    dumped,
+    loaded,
+    with_interpret,
+)
 from grader.kernels.interpreter import running
 from grader.kernels.known_values import known_values
 from grader.kernels.large_constants import large_constants
@@ -48,7 +54,7 @@ class TracedLaunch:
     @classmethod
     def carried(cls, data: bytes) -> TracedLaunch:
         """What `dumped` made these bytes of. Raises CarrierError where they are anything else."""
-        return cls(loaded(data, {}))
+        return cls(checked(loaded(data, {})))
 
     def dumped(self) -> bytes:
         """The trace as inert bytes. Raises NotCarried, which names what can't be among them."""

@@ -274,7 +274,15 @@ class Asking:
             return traced
         if traced.problem:
             return Observation(traced.problem, printed=traced.printed)
-        question = Run(_attempt(kata), traced.trace, reference.inputs, self.mode, case.seed, chip)
+        question = Run(
+            _attempt(kata),
+            kata.name,
+            traced.trace,
+            reference.inputs,
+            self.mode,
+            case.seed,
+            chip,
+        )
         ran = _expected(Ran, self._lines.running.answer(question, seconds))
         if isinstance(ran, Accident):
             return dataclasses.replace(ran, printed=traced.printed + ran.printed)

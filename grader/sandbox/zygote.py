@@ -40,8 +40,10 @@ POSTS = tuple(Post)
 def main(control_fd: int, folder: str, isolation: Isolation) -> None:
     """Serve until the control socket closes. Raises NotIsolated."""
     control = socket.socket(fileno=control_fd)
+    from grader.kernels.carrier import make_ready
     from grader.sandbox import worker
 
+    make_ready()
     prepared = confinement(isolation)
     reaping.adopt_orphans()
     alive: set[int] = set()

@@ -18,6 +18,7 @@
     prints         format strings that look into what they print
     left_behind    what stands for the functions that are not carried
     checking       whether a trace's types are true
+    readiness      what is looked up for every trace, built ahead of time
     interpreting   who asks to be interpreted, and how it is decided
 
 What is written is a table of nodes: numbers, texts, and objects out of earlier nodes. Reading it
@@ -30,6 +31,7 @@ from grader.kernels.carrier.dumping import dumped
 from grader.kernels.carrier.errors import CarrierError, NotCarried
 from grader.kernels.carrier.interpreting import asks_to_interpret, with_interpret
 from grader.kernels.carrier.loading import loaded
+from grader.kernels.carrier.readiness import make_ready
 
 __all__ = [
     "CarrierError",
@@ -38,5 +40,6 @@ __all__ = [
     "checked",
     "dumped",
     "loaded",
+    "make_ready",
     "with_interpret",
 ]

@@ -15,7 +15,8 @@ Home = tuple[str, str]
 
 
 @functools.cache
-def _homes() -> Mapping[core.Primitive, Home]:
+def of_jax() -> Mapping[core.Primitive, Home]:
+    """Every primitive that a module of JAX's holds, and where."""
     homes: dict[core.Primitive, Home] = {}
     for module in sorted(name for name in sys.modules if name.startswith("jax._src.")):
         for name, value in list(vars(sys.modules[module]).items()):
@@ -26,12 +27,12 @@ def _homes() -> Mapping[core.Primitive, Home]:
 
 @functools.cache
 def _by_home() -> Mapping[Home, core.Primitive]:
-    return {home: primitive for primitive, home in _homes().items()}
+    return {home: primitive for primitive, home in of_jax().items()}
 
 
 def home_of(primitive: core.Primitive) -> Home | None:
     """In which of JAX's modules a primitive is, and by which name; None where it isn't JAX's."""
-    return _homes().get(primitive)
+    return of_jax().get(primitive)
 
 
 def primitive_at(module: str, name: str) -> core.Primitive:
