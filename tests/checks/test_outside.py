@@ -32,7 +32,7 @@ def judged(
 ) -> TooMuch | None:
     """What is said of a launch's operations, as if they stood around a kernel."""
     values = args or (np.float32(X), W)
-    found = TracedLaunch(function, values, {}).trace(__file__)
+    found = TracedLaunch.of(function, values, {}).trace(__file__)
     return too_much(found.outside, allowed, floats, reference())
 
 
@@ -71,7 +71,7 @@ def test_tables_of_integers_may_be_computed() -> None:
         return jnp.where(sizes == 0, 0, (ends + 7) // 8), jnp.bincount(ends // 8, length=8)
 
     values = (SIZES,)
-    found = TracedLaunch(tables, values, {}).trace(__file__)
+    found = TracedLaunch.of(tables, values, {}).trace(__file__)
     names = tuple({operation.name for operation in found.outside})
     assert judged(tables, SIZES, allowed=(*TABLES, *names)) is None
 

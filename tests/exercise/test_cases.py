@@ -36,6 +36,7 @@ KEY = Key(
     count=4,
     kernel=True,
     outside=(),
+    outside_floats=False,
     roundings=Roundings(),
     timeout=None,
     par_required=False,
