@@ -289,7 +289,7 @@ def test_compiled_mode_needs_a_tpu(two_tracks: Repository) -> None:
 
 def test_machines_can_read_the_grades(graded: Graded) -> None:
     document, xml_file = graded.document, graded.xml
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     assert document["mode"] == "strict"
     grade = next(grade for grade in document["grades"] if grade["kata"].endswith("wrong"))
     assert grade["finding"]["check"] == "values"

@@ -57,7 +57,7 @@ def test_a_file_that_is_deleted_midway_is_not_solved(repository: Repository, whe
         body = remove.replace("\n", "\n        ")
         text = f"def pytest_runtest_logfinish(nodeid):\n    if 'hidden2' in nodeid:\n        {body}"
         (repository.root / "katas" / "conftest.py").write_text(text)
-    ran = repository.pytest()
+    ran = repository.process("--kata-isolation", "off")
     assert ran.state("stays") == "passed"
     assert ran.state("leaves") == "failed"
     assert ran.phrase("leaves") == "its file is gone"

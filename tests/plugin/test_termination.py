@@ -26,6 +26,10 @@ def wait_for(happened: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
+#: Else a kata could not say that it has begun.
+FREE = ("--kata-isolation", "off")
+
+
 @pytest.fixture
 def hanging(repository: Repository) -> Repository:
     """A good kata, and one that hangs and says so by a file."""
@@ -41,7 +45,7 @@ def ended(repository: Repository, number: int, *arguments: str) -> int:
     scratch.mkdir()
     written = f"--kata-json={repository.grades}"
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "grader.plugin", *arguments, written],
+        [sys.executable, "-m", "pytest", "-p", "grader.plugin", *arguments, *FREE, written],
         cwd=repository.root,
         env={**os.environ, "PYTEST_ADDOPTS": "", "TMPDIR": str(scratch)},
         stdout=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ from grader.model import Device, Mode, State
 from grader.sandbox import devices, launcher
 from grader.sandbox.asking import Asking, BrokenKata, Lines
 from grader.sandbox.bench import Bench, Worker
+from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import Question, Refer
 from tests.support.repositories import Repository
@@ -108,7 +109,7 @@ def test_a_reference_is_computed_once(
 
 
 def test_a_crash_that_does_not_come_again_is_no_verdict(
-    bench: Bench, solved: Kata, repository: Repository, tmp_path: Path
+    solved: Kata, repository: Repository, tmp_path: Path
 ) -> None:
     once = f"""import pathlib
 been = pathlib.Path({str(tmp_path / "been")!r})
@@ -118,7 +119,9 @@ if not been.exists():
     ctypes.string_at(0)
 o_ref[...] = x_ref[...] * 2"""
     repository.solve(solved, once)
+    bench = Bench(CPU, isolation=Isolation.OFF)  # else the file could not be touched
     assert state(Grader(Asking(Lines(bench))), solved) is State.PASSED
+    bench.close()
 
 
 def test_a_solution_that_dies_is_told_apart(bench: Bench, solved: Kata) -> None:
