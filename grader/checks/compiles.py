@@ -32,7 +32,9 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
         return None
     first = own.not_compiled[0]
     par_was = isinstance(par, OnChip) and par.on(first.chip) and not par.not_compiled
-    return _not_compiled(first) if par_was else NotJudged(Check.COMPILES, first.unknown)
+    if first.call.unknown or not par_was:
+        return NotJudged(Check.COMPILES, first.unknown)
+    return _not_compiled(first)
 
 
 def _not_compiled(kernel: Prediction) -> Finding:

@@ -7,7 +7,7 @@ import signal
 from grader.model import Accident, Place
 
 #: Signals by which a process dies, and the usual reason.
-_REASONS = {
+_REASONS: dict[int, str] = {
     signal.SIGSEGV: "Usual reasons: native code called with a bad address, or very deep recursion.",
     signal.SIGBUS: "Usual reasons: native code called with a bad address, or a full disk.",
     signal.SIGABRT: "A native library gave up: it met something that it does not handle.",

@@ -298,3 +298,13 @@ def test_not_compiled_beside_a_par_that_was_not_is_not_judged(
 ) -> None:
     found = check(evidence(attempt(), on_chips=OwnAndPar(uncompiled(), par)))
     assert found == NotJudged(Check.COMPILES, "no libtpu")
+
+
+def test_a_kernel_that_the_grader_does_not_know_is_not_judged() -> None:
+    """Though par was compiled: it is nothing that the learner could mend."""
+    (own,) = uncompiled().predictions
+    strange = dataclasses.replace(
+        own, call=dataclasses.replace(own.call, unknown="a SparseCore"), unknown="a SparseCore"
+    )
+    both = OwnAndPar(OnChip(None, (strange,)), at_par().par)
+    assert check(evidence(attempt(), on_chips=both)) == NotJudged(Check.COMPILES, "a SparseCore")

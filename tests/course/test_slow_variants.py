@@ -15,7 +15,7 @@ from grader.checks.evidence import OwnAndPar
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import Grader
-from grader.model import MOST_STARS, Case, Check, State
+from grader.model import MOST_STARS, Case, Check, Finding, State
 from grader.sandbox.asking import Asking
 from tests.support.making import attempt, evidence
 from tests.support.repositories import ROOT, with_text
@@ -76,7 +76,7 @@ def test_small_blocks(asking: Asking, tmp_path: Path) -> None:
     reference = asking.inputs(slow, large)
     both = OwnAndPar(asking.own(slow, large, reference, 60), asking.par(slow, large, reference))
     found = cost.check(evidence(attempt(), on_chips=both))
-    assert found
+    assert isinstance(found, Finding)
     assert found.phrase.startswith("3.7× par's HBM bytes")
     words = " ".join(found.message.split())
     assert "Take larger blocks, as par does" in words

@@ -15,7 +15,7 @@ from grader.sandbox.messages import Answer, Question, Shares, Warm, Warmed
 DIED = Accident("crashed", "it crashed", crashed=True)
 
 
-def question(name: str) -> Question:
+def question(name: str) -> Warm:
     return Warm(None, (name,))
 
 
