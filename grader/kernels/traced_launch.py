@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -38,8 +39,12 @@ class TracedLaunch:
     """
 
     def __init__(self, closed: core.ClosedJaxpr) -> None:
-        self.closed = with_interpret(closed, False)  # whatever the launch has asked for
-        self._interpreted = asks_to_interpret(closed)
+        self._as_traced = closed
+
+    @functools.cached_property
+    def closed(self) -> core.ClosedJaxpr:
+        """The trace, with kernels that are for a chip, whatever the launch has asked for."""
+        return with_interpret(self._as_traced, False)
 
     @classmethod
     def of(
@@ -58,7 +63,7 @@ class TracedLaunch:
 
     def dumped(self) -> bytes:
         """The trace as inert bytes. Raises NotCarried, which names what can't be among them."""
-        return dumped(self.closed)
+        return dumped(self._as_traced)
 
     def trace(self, file: str = "", spec: str = "") -> Trace:
         """Kernels, operations around them, results.
@@ -77,7 +82,7 @@ class TracedLaunch:
             from_kernel=tuple(from_kernel),
             constants=tuple(large_constants(closed, file)),
             from_spec=line_within(closed.jaxpr, file, spec) if spec else 0,
-            notes=tuple(Note(INTERPRETED, line) for line in self._interpreted),
+            notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
         )
 
     def run(
@@ -89,7 +94,7 @@ class TracedLaunch:
     ) -> list[np.ndarray]:
         """The results, flat, on the host: what `running` says of the rest."""
         with running(mode, seed, unwritten) as interpret:
-            program = core.jaxpr_as_fun(with_interpret(self.closed, interpret))
+            program = core.jaxpr_as_fun(with_interpret(self._as_traced, interpret))
             return [np.asarray(leaf) for leaf in jax.jit(program).lower(*args).compile()(*args)]
 
     def kernels(self, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]) -> tuple[Kernel, ...]:

@@ -53,6 +53,10 @@ from grader.tpu.motion import Followed
 T = TypeVar("T")
 
 
+#: A launch is traced once for a chip, and asked about often: so many traces are kept.
+TRACES = 8
+
+
 class BrokenKata(Exception):
     """The solution or its key cannot be used: nobody's kernel can be graded against it."""
 
@@ -65,9 +69,8 @@ class Lines:
 
     def __init__(self, bench: Bench, kept: int = 0) -> None:
         self.bench = bench
-        self.trusted = Line(lambda: bench.worker(Post.TRUSTED), kept)
-        # A launch is traced once and asked about often.
-        self.attempting = Line(lambda: bench.worker(Post.ATTEMPTING), 8)
+        self.trusted = Line(lambda: bench.worker(Post.TRUSTED), max(kept, TRACES))
+        self.attempting = Line(lambda: bench.worker(Post.ATTEMPTING), TRACES)
         self.running = Line(lambda: bench.worker(Post.RUNNING))
         self.compiling = Line(lambda: bench.worker(Post.COMPILING), kept)
 

@@ -47,6 +47,7 @@ _copy = _types.FunctionType(group_offsets_spec.__code__, globals())
 def group_offsets(*arrays, **sizes):
     return _copy(*arrays, **sizes)
 """
+FORCED = "with __import__('jax').experimental.pallas.tpu.force_tpu_interpret_mode()"
 ON_THE_HOST = """
 import numpy as _np
 
@@ -88,3 +89,29 @@ def test_what_is_right_and_does_not_count(
     finding = told(grader, tmp_path, name, text)
     assert finding.check is check, finding
     assert says in f"{finding.phrase}\n{finding.message}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("pl.pallas_call(", "pl.pallas_call(interpret=True, kernel="),
+        ("    return pl.pallas_call(", f"    {FORCED}:\n        return pl.pallas_call("),
+    ],
+    ids=["parameter", "context"],
+)
+def test_interpreting_is_the_graders_choice(
+    old: str, new: str, grader: Grader, tmp_path: Path
+) -> None:
+    """Asked for by the launch, it is told in one line, and the kernel goes its whole way."""
+    kata = EVERY["constant_add"]
+    text = kata.solution.read_text()
+    assert old in text
+    changed = with_text(kata, tmp_path, text.replace(old, new))
+    grade = grader.grade(changed, draw(changed.id, changed.key, 1)[0], SECONDS)
+    assert (grade.state, grade.stars) == (State.PASSED, 3)
+    assert grade.cost
+    assert grade.cost.cycles
+    (note,) = grade.notes
+    assert note.split(": ", 1)[1].startswith("interpret mode is the grader's choice")
+    line = int(note.partition(": ")[0].rpartition(":")[2])
+    assert "pallas_call" in changed.path.read_text().splitlines()[line - 1]

@@ -17,7 +17,7 @@ from grader.sandbox.asking import Asking, BrokenKata, Lines
 from grader.sandbox.bench import Bench, Worker
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import Launcher, SandboxError
-from grader.sandbox.messages import Question, Refer
+from grader.sandbox.messages import Predict, Question, Refer, Run, TraceLaunch
 from tests.support.repositories import Repository
 
 CPU = devices.choose("interpret", devices.Hardware(tpu=False, gpu=False, platforms="cpu"))
@@ -106,6 +106,21 @@ def test_a_reference_is_computed_once(
         grader.grade(solved, case, 60)
     references = [a.case for a in asked if isinstance(a, Refer)]
     assert references.count(second) == 1
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_launch_is_traced_once_and_compiled_once(
+    bench: Bench, solved: Kata, monkeypatch: pytest.MonkeyPatch, eager: bool
+) -> None:
+    """So is the solution's."""
+    asked: list[Question] = []
+    ask = Worker.ask
+    monkeypatch.setattr(Worker, "ask", lambda w, a: (asked.append(a), ask(w, a))[1])
+    assert state(Grader(Asking(Lines(bench), eager=eager)), solved) is State.PASSED
+    files = [str(solved.path), str(solved.solution.resolve())]
+    for kind in (TraceLaunch, Predict):
+        assert sorted(q.source.file for q in asked if isinstance(q, kind)) == files
+    assert [q.source.file for q in asked if isinstance(q, Run)] == files[:1]
 
 
 def test_a_crash_that_does_not_come_again_is_no_verdict(
