@@ -10,6 +10,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from grader.kernels.faster_interpreter import faster_interpreter
 from grader.kernels.jaxprs import UnsupportedJax
+from grader.kernels.kept_promises import keep_promises
 from grader.model import Mode
 
 #: The interpreter runs a kernel's memory operations as host callbacks. What one of them raises
@@ -31,6 +32,7 @@ def running(
     steps of "parallel" grid dimensions run; `unwritten` ("nan" or "zero") is what memory holds that
     nothing has written. Leaves no interpreter state behind, also after an exception.
     """
+    keep_promises()
     if mode is not Mode.STRICT:
         yield mode is Mode.INTERPRET
         return

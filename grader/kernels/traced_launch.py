@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import array_type, kernel_call
 from grader.kernels.carrier import (
+    CarrierError,
     asks_to_interpret,
     checked,
     dumped,
@@ -27,7 +28,7 @@ from grader.kernels.lowering import Kernel, kernels_in
 from grader.kernels.outside_kernels import OutsideReader
 from grader.kernels.source_lines import line_within
 from grader.kernels.without_refs import without_refs
-from grader.model import Mode, Note, Trace, Walk
+from grader.model import ArrayType, Mode, Note, Trace, Walk
 
 INTERPRETED = "interpret mode is the grader's choice, and what the launch asks for is ignored"
 
@@ -64,6 +65,16 @@ class TracedLaunch:
     def dumped(self) -> bytes:
         """The trace as inert bytes. Raises NotCarried, which names what can't be among them."""
         return dumped(self._as_traced)
+
+    def demand_inputs(self, types: Sequence[ArrayType]) -> None:
+        """Raises CarrierError unless the launch was traced for inputs of these types.
+
+        What is run gets the inputs themselves, what is compiled those that the trace tells of.
+        """
+        own = list(map(array_type, self.closed.in_avals))
+        if own != list(types):
+            told = ", ".join(map(str, own)) or "nothing"
+            raise CarrierError(f"a trace for other inputs than the case has: {told}")
 
     def trace(self, file: str = "", spec: str = "") -> Trace:
         """Kernels, operations around them, results.

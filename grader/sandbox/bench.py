@@ -19,7 +19,7 @@ from grader.sandbox import accidents, memory
 from grader.sandbox.channel import Channel
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import BOOT_SECONDS, Launcher, SandboxError
-from grader.sandbox.messages import Answer, Closed, Hello, Question, Warm
+from grader.sandbox.messages import Answer, Closed, Hello, Question, Traced, TraceLaunch, Warm
 from grader.sandbox.post import Post
 from grader.tools import codec
 
@@ -65,7 +65,7 @@ class Worker:
         """Wait for the answer to the oldest open question; stop the process if none comes."""
         question = self._pending.pop(0)
         try:
-            return codec.unpack(Answer, self._channel.receive(seconds))
+            return _of_its_kind(codec.unpack(Answer, self._channel.receive(seconds)), question)
         except TimeoutError:
             return self._stop(question, seconds or 0.0)
         except Closed:
@@ -137,6 +137,16 @@ class Worker:
         code = self._process.wait()
         self._files.remove()
         return code
+
+
+def _of_its_kind(answer: Answer, question: Question) -> Answer:
+    """The answer, unless the one who gave it, who has imported a kata, was asked something else.
+
+    Raises TypeError.
+    """
+    if isinstance(question, TraceLaunch) and not isinstance(answer, Traced):
+        raise TypeError(f"a worker was asked for a trace and answered {type(answer).__name__}")
+    return answer
 
 
 class Bench:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from grader.exercise.specs import argument
 from grader.kernels import TracedLaunch, for_chip, watching
-from grader.model import Mode, Problem, Source, Stage
+from grader.model import ArrayType, Mode, Problem, Source, Stage
 from grader.sandbox import problems, warming
 from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.messages import (
@@ -77,11 +77,18 @@ def _surroundings(question: Asked) -> Iterator[None]:
         yield
 
 
+def _launch(question: Asked) -> TracedLaunch:
+    """The launch that a question is about. Raises CarrierError where it takes other inputs."""
+    launch = TracedLaunch.carried(question.trace)
+    launch.demand_inputs([ArrayType(array.dtype, array.shape) for array in question.inputs])
+    return launch
+
+
 def _ran(question: Run) -> Ran:
     values = list(map(arrays.to_numpy, question.inputs))
     with _surroundings(question):
         with problems.caught(question.source, Stage.TRACE) as caught:
-            launch = TracedLaunch.carried(question.trace)
+            launch = _launch(question)
             trace = launch.trace(question.source.file, f"{question.name}_spec")
         if caught.problem:
             return Ran(caught.problem)
@@ -97,7 +104,7 @@ def _looked(question: LookCloser) -> Looked:
     values = list(map(arrays.to_numpy, question.inputs))
     walk, with_zeros = None, ()
     with _surroundings(question):
-        launch = TracedLaunch.carried(question.trace)
+        launch = _launch(question)
         with problems.caught(question.source, Stage.RUN):
             walk = launch.walk(values)
         if question.with_zeros:
@@ -111,7 +118,7 @@ def _predicted(question: Predict) -> OnChip:
     """The way to a TPU, as far as it leads."""
     values = list(map(argument, question.inputs))
     with problems.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
-        launch = TracedLaunch.carried(question.trace)
+        launch = _launch(question)
         return OnChip(None, predictions_of(launch, values, question.chip, question.events))
     return OnChip(caught.problem)
 
@@ -120,7 +127,7 @@ def _followed(question: Follow) -> Followed:
     """Where the blocks lie, step by step."""
     values = list(map(argument, question.inputs))
     with problems.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
-        launch = TracedLaunch.carried(question.trace)
+        launch = _launch(question)
         return Followed(None, motions_of(launch, values, question.chip))
     return Followed(caught.problem)
 

@@ -7,11 +7,13 @@ by hand could say one thing to each.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from jax.extend import core
 
 from grader.kernels.carrier.errors import CarrierError
 from grader.kernels.jaxprs import UnsupportedJax, inner_jaxprs
+from grader.kernels.pallas_params import block_size
 
 try:
     from jax._src.core import JaxprTypeError, check_jaxpr
@@ -33,12 +35,45 @@ def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
                 check_jaxpr(eqn.params["jaxpr"])
             for block in mapping.block_mappings:
                 check_jaxpr(block.index_map_jaxpr.jaxpr)
+            _check_blocks(eqn, mapping)
         return closed
     except JaxprTypeError as error:
         reason = str(error).partition("\n")[0]
     except Exception as error:
         reason = type(error).__name__
     raise CarrierError(f"a trace whose types do not fit: {reason}")
+
+
+def _check_blocks(eqn: core.JaxprEqn, mapping: Any) -> None:
+    """Whether operands, blocks and Refs have one type each, which they all name.
+
+    The interpreter asks the operands and the BlockSpecs, Mosaic also the types that are written
+    beside these. Raises JaxprTypeError.
+    """
+    bounds = sum(not isinstance(size, int) for size in mapping.grid)
+    prefetch, first = mapping.num_index_operands, bounds + mapping.num_index_operands
+    blocks, refs = mapping.block_mappings, eqn.params["jaxpr"].invars
+    arrays = [*eqn.invars[first:], *eqn.outvars]
+    blocked, scratch = refs[prefetch:][: len(blocks)], refs[prefetch + len(blocks) :]
+    _demand(len(blocks) == mapping.num_inputs + mapping.num_outputs == len(arrays), "a grid")
+    for block, array, ref in zip(blocks, arrays, blocked, strict=True):
+        _demand(_array(block.array_aval) == _array(array.aval), "the array of a block")
+        _demand(block.ref_aval == ref.aval or bool(block.transforms), "the Ref of a block")
+        sizes = (block_size(size) for size in block.block_shape)
+        shape = tuple(size for size in sizes if size is not None)
+        _demand(bool(block.transforms) or shape == block.ref_aval.shape, "the shape of a block")
+        _demand(not block.index_map_jaxpr.consts, "an index map without constants")
+    scratch_types = [var.aval for var in scratch]
+    _demand(scratch_types == list(mapping.scratch_avals), "scratch")
+
+
+def _array(aval: Any) -> tuple[Any, ...]:
+    return aval.shape, aval.dtype
+
+
+def _demand(holds: bool, what: str) -> None:
+    if not holds:
+        raise JaxprTypeError(f"{what} has another type in the kernel")
 
 
 def _pallas_calls(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:

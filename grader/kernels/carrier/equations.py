@@ -11,7 +11,7 @@ from jax.extend import core as public
 from grader.kernels.carrier.errors import NotCarried
 from grader.kernels.carrier.forms import Form, constructed, interned
 from grader.kernels.carrier.left_behind import Behind, stand_in, stand_in_for_rule
-from grader.kernels.carrier.operations import home_of, primitive_at
+from grader.kernels.carrier.operations import REFUSED, home_of, primitive_at
 from grader.kernels.carrier.prints import peeks
 from grader.kernels.carrier.tracebacks import Traceback
 from grader.kernels.jaxprs import UnsupportedJax
@@ -109,6 +109,8 @@ def _sound_context(*parts: Any) -> None:
 
 def _home(primitive: Any) -> tuple[str, str]:
     if (home := home_of(primitive)) is None:
+        if primitive.name in REFUSED:
+            raise NotCarried(f"the operation {primitive.name}, {REFUSED[primitive.name]}")
         raise NotCarried(f"the operation {primitive.name}, which is not one of JAX's own")
     return home
 

@@ -13,6 +13,13 @@ from jax.extend import core
 
 Home = tuple[str, str]
 
+#: Operations of JAX's own that are not carried, by name, and what is wrong with each: to the first
+#: the interpreter and Mosaic could give different answers, the other calls any code of the process.
+REFUSED = {
+    "platform_index": "which asks for which platform it is compiled, and so is more than one launch",
+    "ffi_call": "which calls code outside of JAX",
+}
+
 
 @functools.cache
 def of_jax() -> Mapping[core.Primitive, Home]:
@@ -20,7 +27,7 @@ def of_jax() -> Mapping[core.Primitive, Home]:
     homes: dict[core.Primitive, Home] = {}
     for module in sorted(name for name in sys.modules if name.startswith("jax._src.")):
         for name, value in list(vars(sys.modules[module]).items()):
-            if isinstance(value, core.Primitive):
+            if isinstance(value, core.Primitive) and value.name not in REFUSED:
                 homes.setdefault(value, (module, name))
     return homes
 
