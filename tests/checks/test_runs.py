@@ -190,6 +190,24 @@ def test_advice_on_memory() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("PermissionError", "[Errno 13] Permission denied: '/etc/passwd'"),
+        ("OSError", "[Errno 1] Operation not permitted"),
+        ("BlockingIOError", "[Errno 11] busy"),
+    ],
+)
+def test_what_isolation_refuses_is_explained(kind: str, message: str) -> None:
+    told = "--kata-isolation off" in exception_advice(problem(kind, message))
+    assert told is (kind != "BlockingIOError")
+
+
+def test_a_module_that_lies_beside_the_file_is_explained() -> None:
+    advice = exception_advice(problem("ModuleNotFoundError", "No module named 'helpers'"))
+    assert "A kata is one file" in advice
+
+
 def test_no_advice_on_the_unknown() -> None:
     assert exception_advice(problem("ZeroDivisionError", "division by zero")) == ""
     assert exception_advice(problem("ValueError", "could not broadcast input array")) == ""

@@ -89,6 +89,17 @@ To step through the tracing, call the launch in a script of your own, inside of
 pltpu.force_tpu_interpret_mode(), and run that with python -m pdb.""",
     ),
     (
+        r"^PermissionError|Operation not permitted|\[Errno (1|13)\]",
+        "The process that imports a kata is isolated: it reads what Python and jax need and writes "
+        "to a folder of its own, without files of yours, network or other programs. No kata needs "
+        "them. For an experiment of your own: pytest --kata-isolation off.",
+    ),
+    (
+        r"^ModuleNotFoundError",
+        "A kata is one file. It can import what is installed, such as jax and numpy, but nothing "
+        "that lies beside it.",
+    ),
+    (
         r"out of memory|RESOURCE_EXHAUSTED|Unable to allocate|bad_alloc|MemoryError",
         "The case needs only a few megabytes. Look for an array that is built too large, or for a "
         "list that grows without end.",
