@@ -139,7 +139,8 @@ def frames():
 
 def found(shape):
     for one in [*frames(), *gc.get_objects()]:
-        for held in [one, *gc.get_referents(one)] if isinstance(one, (tuple, dict, list)) else [one]:
+        several = isinstance(one, (tuple, dict, list))
+        for held in [one, *gc.get_referents(one)] if several else [one]:
             if type(held) in (Array, Reference):
                 return held
             if isinstance(held, (np.ndarray, jax.Array)) and held.shape == shape:
@@ -312,6 +313,15 @@ says(framed(codec.pack(Ran(None, None, results))))
         "gave no readable answer",
     ),
     fails_to("speaks nonsense", SPEAKS + "says(framed(bytes([255]) * 99))\n", "no readable answer"),
+    fails_to(
+        "speaks without end",
+        SPEAKS
+        + """
+problem = Problem(Stage.TRACE, "ValueError", "word " * (20 << 20))
+says(framed(codec.pack(Traced(problem))))
+""",
+        "gave no readable answer",
+    ),
     fails_to(
         "speaks of nothing",
         SPEAKS + "says(framed(codec.pack(Traced(None, b''))))\n",
