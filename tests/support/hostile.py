@@ -237,6 +237,27 @@ def changed(closed):
         "types do not fit: the shape of a block",
     ),
     Hostile(
+        "a forged constant",
+        FORGED
+        + """
+import numpy as np
+_SMALL = np.ones(128, "float32")
+
+def changed(closed):
+    closed.consts[:] = [np.ones(7, "float32")]
+    return closed
+
+def constant_add_kernel(ones_ref, x_ref, o_ref):
+    o_ref[...] = x_ref[...] + 10
+
+def constant_add(x):
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(constant_add_kernel, out_shape=shape)(_SMALL, x)
+""",
+        Check.RUNS,
+        "types do not fit: a constant",
+    ),
+    Hostile(
         "a trace for smaller inputs",
         """
 from grader.kernels import TracedLaunch
