@@ -24,6 +24,8 @@ from grader.sandbox.post import Post
 from grader.tools import codec
 
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
+MOST_TOLD = 1 << 20  # bytes of what a worker says of a launch, beside its trace
+MOST_TRACED = MOST_TOLD + (64 << 20)  # and with it; see kernels.carrier.limits
 ENDING_SECONDS = 1.0  # for a process that crashes to be gone
 
 
@@ -65,7 +67,7 @@ class Worker:
         """Wait for the answer to the oldest open question; stop the process if none comes."""
         question = self._pending.pop(0)
         try:
-            return _of_its_kind(codec.unpack(Answer, self._channel.receive(seconds)), question)
+            return _understood(self._channel.receive(seconds), question)
         except TimeoutError:
             return self._stop(question, seconds or 0.0)
         except Closed:
@@ -139,13 +141,18 @@ class Worker:
         return code
 
 
-def _of_its_kind(answer: Answer, question: Question) -> Answer:
-    """The answer, unless the one who gave it, who has imported a kata, was asked something else.
+def _understood(message: bytes, question: Question) -> Answer:
+    """The answer to a question. Raises TypeError or ValueError where it is none.
 
-    Raises TypeError.
+    One who has imported a kata may say anything: of something else, or more than anyone can read.
     """
-    if isinstance(question, TraceLaunch) and not isinstance(answer, Traced):
-        raise TypeError(f"a worker was asked for a trace and answered {type(answer).__name__}")
+    if not isinstance(question, TraceLaunch):
+        return codec.unpack(Answer, message)
+    if len(message) > MOST_TRACED:
+        raise ValueError(f"an answer of {len(message)} bytes")
+    answer = codec.unpack(Answer, message)
+    if not isinstance(answer, Traced) or len(message) - len(answer.trace) > MOST_TOLD:
+        raise TypeError(f"asked for a trace, a worker answered {type(answer).__name__}")
     return answer
 
 

@@ -61,7 +61,7 @@ class Tracer:
             try:
                 trace = traced(_checked(function), question)
             except TypeCheckError as error:
-                broken = str(error)
+                broken = shortened(str(error))
                 trace = traced(function, question)
         return Traced(caught.problem, trace, broken)
 

@@ -1,4 +1,4 @@
-"""Hostile files: none gets a star that it has not earned, and each is told what is wrong with it."""
+"""Hostile files: none gets a star that it has not earned, and each is told what is wrong."""
 
 from __future__ import annotations
 

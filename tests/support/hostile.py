@@ -139,7 +139,8 @@ def frames():
 
 def found(shape):
     for one in [*frames(), *gc.get_objects()]:
-        for held in [one, *gc.get_referents(one)] if isinstance(one, (tuple, dict, list)) else [one]:
+        several = isinstance(one, (tuple, dict, list))
+        for held in [one, *gc.get_referents(one)] if several else [one]:
             if type(held) in (Array, Reference):
                 return held
             if isinstance(held, (np.ndarray, jax.Array)) and held.shape == shape:
@@ -236,6 +237,27 @@ def changed(closed):
         "types do not fit: the shape of a block",
     ),
     Hostile(
+        "a forged constant",
+        FORGED
+        + """
+import numpy as np
+_SMALL = np.ones(128, "float32")
+
+def changed(closed):
+    closed.consts[:] = [np.ones(7, "float32")]
+    return closed
+
+def constant_add_kernel(ones_ref, x_ref, o_ref):
+    o_ref[...] = x_ref[...] + 10
+
+def constant_add(x):
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(constant_add_kernel, out_shape=shape)(_SMALL, x)
+""",
+        Check.RUNS,
+        "types do not fit: a constant",
+    ),
+    Hostile(
         "a trace for smaller inputs",
         """
 from grader.kernels import TracedLaunch
@@ -312,6 +334,15 @@ says(framed(codec.pack(Ran(None, None, results))))
         "gave no readable answer",
     ),
     fails_to("speaks nonsense", SPEAKS + "says(framed(bytes([255]) * 99))\n", "no readable answer"),
+    fails_to(
+        "speaks without end",
+        SPEAKS
+        + """
+problem = Problem(Stage.TRACE, "ValueError", "word " * (20 << 20))
+says(framed(codec.pack(Traced(problem))))
+""",
+        "gave no readable answer",
+    ),
     fails_to(
         "speaks of nothing",
         SPEAKS + "says(framed(codec.pack(Traced(None, b''))))\n",

@@ -25,7 +25,7 @@ def constant_add_kernel(x_ref, o_ref):
 """
     + LAUNCH,
     Check.RUNS,
-    "platform_index, which asks for which platform it is compiled",
+    "platform_index, which asks for what platform it is compiled",
 )
 LAUNCHES = (
     Hostile(
@@ -64,6 +64,39 @@ def constant_add(x):
 """,
         Check.VALUES,
         "128 of 1024 elements are wrong",
+    ),
+    Hostile(
+        "random bits, which the interpreter takes for zeros",
+        """
+def constant_add_kernel(x_ref, o_ref):
+    pltpu.prng_seed(3)
+    bits = pltpu.prng_random_bits((8, 128))
+    o_ref[...] = jnp.where(jnp.max(bits) == 0, x_ref[...] + 10, 0)
+"""
+        + LAUNCH,
+        Check.RUNS,
+        "random numbers on a TPU are not those of the interpreter",
+    ),
+    Hostile(
+        "what another step has written over its input",
+        """
+def constant_add_kernel(first_ref, same_ref, x_ref, o_ref):
+    o_ref[...] = x_ref[...] + 10 + (first_ref[...] - same_ref[...])
+
+def constant_add(x):
+    there = pl.BlockSpec((x.shape[0] // 2,), lambda i: i)
+    back = pl.BlockSpec((x.shape[0] // 2,), lambda i: 1 - i)
+    return pl.pallas_call(
+        constant_add_kernel,
+        grid=(2,),
+        in_specs=[there, there, back],
+        out_specs=back,
+        input_output_aliases={0: 0},
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+    )(x, x, x)
+""",
+        Check.VALUES,
+        "off by the same amount: 10",
     ),
     Hostile(
         "foreign code in the kernel",

@@ -13,10 +13,12 @@ from jax.extend import core
 
 Home = tuple[str, str]
 
-#: Operations of JAX's own that are not carried, by name, and what is wrong with each: to the first
-#: the interpreter and Mosaic could give different answers, the other calls any code of the process.
+#: Operations of JAX's own that are not carried, by name, and what is wrong with each. Of some the
+#: interpreter makes something else than a TPU, so that a launch would be two in one; the last calls
+#: any code of the process.
 REFUSED = {
-    "platform_index": "which asks for which platform it is compiled, and so is more than one launch",
+    "platform_index": "which asks for what platform it is compiled: it is several launches in one",
+    "prng_random_bits": "whose random numbers on a TPU are not those of the interpreter",
     "ffi_call": "which calls code outside of JAX",
 }
 
