@@ -12,7 +12,10 @@ from grader.kernels.pallas_params import KERNELS
 from grader.kernels.source_lines import line_in
 from grader.model import Operation
 
-_WRAPPERS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
+_WRAPPERS = (
+    *("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat2"),
+    *("custom_jvp_call", "custom_vjp_call"),
+)
 
 
 class OutsideReader:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import jax
@@ -80,7 +80,12 @@ def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The launch function, its annotations checked at each call: named axes must agree."""
+    """The launch function, its annotations checked at each call: named axes must agree.
+
+    What wraps it, such as `jax.jit`, has none of its own; its results are compared all the same.
+    """
+    if not isinstance(function, FunctionType):
+        return function
     return jaxtyped(function, typechecker=beartype)
 
 

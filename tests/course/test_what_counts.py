@@ -115,3 +115,22 @@ def test_interpreting_is_the_graders_choice(
     assert note.split(": ", 1)[1].startswith("interpret mode is the grader's choice")
     line = int(note.partition(": ")[0].rpartition(":")[2])
     assert "pallas_call" in changed.path.read_text().splitlines()[line - 1]
+
+
+WRAPPED = {
+    "jit": "constant_add = jax.jit(constant_add)",
+    "checkpoint": "constant_add = jax.checkpoint(constant_add)",
+    "partial": "import functools\nconstant_add = functools.partial(constant_add)",
+    "object": "_launch = constant_add\nclass Launch:\n"
+    "    def __call__(self, x):\n        return _launch(x)\nconstant_add = Launch()",
+}
+
+
+@pytest.mark.parametrize("how", WRAPPED)
+def test_what_wraps_a_launch_is_no_work(how: str, grader: Grader, tmp_path: Path) -> None:
+    kata = EVERY["constant_add"]
+    text = kata.solution.read_text()
+    wrapped = f"{WRAPPED[how]}\n\n\ndef test_constant_add"
+    changed = with_text(kata, tmp_path, text.replace("def test_constant_add", wrapped))
+    grade = grader.grade(changed, draw(changed.id, changed.key, 1)[0], SECONDS)
+    assert (grade.state, grade.stars) == (State.PASSED, 3), grade

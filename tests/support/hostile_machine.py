@@ -25,7 +25,7 @@ def constant_add(x):
 REACHES = (
     fails_to("reads the solution", f"print(open({str(SOLUTION)!r}).read())\n", DENIED),
     fails_to("reads the key", f"open({str(SOLUTION.with_suffix('.toml'))!r}).read()\n", DENIED),
-    fails_to("lists the katas", f"import os\nos.listdir({str(ROOT / 'katas')!r})\n", DENIED),
+    fails_to("lists the exercises", f"import os\nos.listdir({str(ROOT / 'katas')!r})\n", DENIED),
     fails_to(
         "reads its own file's neighbours",
         "import os\nfrom pathlib import Path\nlist(Path(__file__).parent.iterdir())\n",
