@@ -39,6 +39,8 @@ def caught(source: Source, stage: Stage) -> Iterator[Caught]:
     try:
         yield result
     except BaseException as error:
+        if isinstance(error, MemoryError):
+            traceback.clear_frames(error.__traceback__)  # what it hoards is needed to tell of it
         result.problem = problem_of(log.first or error, source, stage)
     finally:
         logger.removeHandler(log)

@@ -563,8 +563,9 @@ def test_only_callbacks_of_the_interpreter_are_called_without_jax(
     assert by_jax == [own]
 
 
-def test_the_interpreter_of_gpu_kernels_is_not_imported() -> None:
+def test_the_interpreter_of_gpu_kernels_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a quarter of a second, in every process; afterwards whoever wants it can have it."""
+    monkeypatch.delitem(sys.modules, FOR_GPUS, raising=False)  # another test may have had it
     with running(Mode.STRICT, 1):
         assert sys.modules[FOR_GPUS] is None
         run(launch())
