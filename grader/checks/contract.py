@@ -52,7 +52,11 @@ def _finding(phrase: str, difference: str, evidence: Evidence) -> Finding:
         paragraph("inputs", ", ".join(f"{name}: {array}" for name, array in inputs)),
         paragraph("says", "-> " + ", ".join(reference.annotations)),
     ]
-    if evidence.kernel:
+    if evidence.observed.trace and not evidence.observed.trace.results:
+        parts.append(
+            paragraph("try", "The launch function must return: return pl.pallas_call(…)(…).")
+        )
+    elif evidence.kernel:
         advice = "Look at out_shape in the pallas_call: it decides what comes back."
         parts.append(paragraph("try", advice))
     return Finding(Check.CONTRACT, phrase, "\n".join(parts))
