@@ -53,9 +53,10 @@ def _finding(phrase: str, difference: str, evidence: Evidence) -> Finding:
         paragraph("says", "-> " + ", ".join(reference.annotations)),
     ]
     if evidence.observed.trace and not evidence.observed.trace.results:
-        parts.append(
-            paragraph("try", "The launch function must return: return pl.pallas_call(…)(…).")
-        )
+        advice = "Is the word return missing in front of the last call, pl.pallas_call(…)(…)?"
+        if not evidence.kernel:
+            advice = "Is the word return missing in front of the result?"
+        parts.append(paragraph("try", advice))
     elif evidence.kernel:
         advice = "Look at out_shape in the pallas_call: it decides what comes back."
         parts.append(paragraph("try", advice))

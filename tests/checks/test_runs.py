@@ -16,7 +16,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from grader.checks.runs import check, exception_advice, first_paragraph
 from grader.kernels import TracedLaunch
-from grader.model import Accident, Check, Observation, Place, Problem, Source, Stage
+from grader.model import Accident, Check, Mode, Observation, Place, Problem, Source, Stage
 from grader.sandbox.problems import NotGraded, caught
 from tests.support.making import FILE, NOWHERE, attempt, evidence
 
@@ -324,6 +324,39 @@ def test_advice_on_what_was_bare(trace: Callable[[], Any], says: str) -> None:
     assert found.problem
     said = " ".join(told(Observation(problem=found.problem)).split())
     assert says in said, found.problem.message
+
+
+def running(count: Any, *semantics: str) -> None:
+    """Runs a launch whose grid is made by `count` from the array that it is given."""
+
+    def launch(x: Any) -> Any:
+        params = pltpu.CompilerParams(dimension_semantics=semantics)
+        kernel = pl.pallas_call(
+            copies, ARRAY, grid=count(x), in_specs=[ROWS], out_specs=ROWS, compiler_params=params
+        )
+        return kernel(x)
+
+    x = np.full((32, 128), 4, np.float32)
+    TracedLaunch.of(launch, [x], {}).run([x], Mode.STRICT)
+
+
+@pytest.mark.parametrize(
+    ("run", "says"),
+    [
+        (lambda: running(lambda _: (4,), "parallel", "arbitrary"), "one entry for each dimension"),
+        (lambda: running(lambda _: (4,), "arbitrary", "arbitrary"), "one entry for each dimension"),
+        (lambda: running(lambda x: (x[0, 0].astype(int),), "parallel"), "mark it arbitrary in"),
+    ],
+)
+def test_advice_on_what_the_interpreter_cannot_run(run: Callable[[], None], says: str) -> None:
+    with caught(NOWHERE, Stage.RUN) as found:
+        run()
+    assert found.problem
+    assert says in exception_advice(found.problem), found.problem.message
+
+
+def test_a_dynamic_dimension_that_is_arbitrary_is_run() -> None:
+    running(lambda x: (x[0, 0].astype(int),), "arbitrary")
 
 
 def test_advice_on_a_file_that_lost_its_test() -> None:

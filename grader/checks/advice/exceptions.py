@@ -55,6 +55,15 @@ EXCEPTION_ADVICE: AdviceTable = (
         "numbers can be made inside, with lax.broadcasted_iota.",
     ),
     (
+        r"number of dimension_semantics",
+        "Give dimension_semantics one entry for each dimension of the grid.",
+    ),
+    (
+        r"^ConcretizationTypeError[\s\S]*interpret_pallas_call",
+        "The interpreter cannot run a parallel grid dimension whose size is a traced value: mark "
+        "it arbitrary in dimension_semantics, or make its size a Python number.",
+    ),
+    (
         r"Invalid out_shape type",
         "out_shape is shape and dtype together: jax.ShapeDtypeStruct(x.shape, x.dtype).",
     ),
