@@ -326,7 +326,7 @@ def test_advice_on_what_was_bare(trace: Callable[[], Any], says: str) -> None:
     assert says in said, found.problem.message
 
 
-def running(count: Any, *semantics: str) -> None:
+def running(count: Any, *semantics: Any) -> None:
     """Runs a launch whose grid is made by `count` from the array that it is given."""
 
     def launch(x: Any) -> Any:
