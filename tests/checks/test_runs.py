@@ -238,6 +238,10 @@ def hands_an_index_to_when(x_ref: Any, o_ref: Any) -> None:
     pl.when(pl.program_id(0) == 0)(store)  # pyright: ignore[reportArgumentType]
 
 
+def reads_backwards(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = x_ref[::-1]
+
+
 def loads_as_of_old(x_ref: Any, o_ref: Any) -> None:
     o_ref[...] = PALLAS.load(x_ref, (slice(None), slice(None)))
 
@@ -306,6 +310,7 @@ def uncalled() -> Any:
         (mapped(forgetful_map), "or the word return?"),
         (mapped(lambda i: (i / 2, 0)), "divide with //"),
         (mapped(lambda i: i), "one block index for each"),
+        (launching(reads_backwards), "cannot be read backwards"),
         (partitioned, "inside of jax.shard_map"),
         (lambda: NEW.TPUCompilerParams(dimension_semantics=()), "today it is pltpu.CompilerParams"),
         (lambda: NEW.TPUMemorySpace.ANY, "today write pltpu.VMEM"),

@@ -49,6 +49,11 @@ EXCEPTION_ADVICE: AdviceTable = (
         "init), where n may be such a value.",
     ),
     (
+        r"slice must have a step >= 1",
+        "A Ref cannot be read backwards. Let the index map reverse the blocks, or loop over the "
+        "rows and store row i at ref.shape[0] - 1 - i.",
+    ),
+    (
         r"captures constants",
         "A kernel gets arrays through its Refs only: hand this one to the pallas_call as an input, "
         "with a BlockSpec, and load it from its Ref. Python's numbers may stay; a sequence of "
