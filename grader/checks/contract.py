@@ -52,7 +52,12 @@ def _finding(phrase: str, difference: str, evidence: Evidence) -> Finding:
         paragraph("inputs", ", ".join(f"{name}: {array}" for name, array in inputs)),
         paragraph("says", "-> " + ", ".join(reference.annotations)),
     ]
-    if evidence.kernel:
+    if evidence.observed.trace and not evidence.observed.trace.results:
+        advice = "Is the word return missing in front of the last call, pl.pallas_call(…)(…)?"
+        if not evidence.kernel:
+            advice = "Is the word return missing in front of the result?"
+        parts.append(paragraph("try", advice))
+    elif evidence.kernel:
         advice = "Look at out_shape in the pallas_call: it decides what comes back."
         parts.append(paragraph("try", advice))
     return Finding(Check.CONTRACT, phrase, "\n".join(parts))

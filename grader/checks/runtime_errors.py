@@ -54,17 +54,17 @@ def _translated(problem: Problem) -> tuple[str, str, str]:
         return _race(message)
     stored = re.search(r"Out-of-bounds (masked swap|swap|write)", message)
     if stored or (problem.kind == "AssertionError" and "swap" in problem.traceback):
-        explanation = "The kernel stores out of bounds, past the end of its Ref."
+        explanation = "The kernel stores out of bounds: not all of it lies within its Ref."
         return (
             "stores out of bounds",
             f"{explanation}\n{paragraph('error', message)}" if message else explanation,
-            "Inside the kernel a Ref holds only one block; its indices start at 0.",
+            _within_bounds(message),
         )
     if "Out-of-bounds" in message or "out of bound" in message.lower():
         return (
             "reads out of bounds",
             f"The kernel reads out of bounds.\n{paragraph('error', message)}",
-            "Inside the kernel a Ref holds only one block; its indices start at 0.",
+            _within_bounds(message),
         )
     first_line = (message.splitlines() or [""])[0]
     return (
@@ -72,6 +72,17 @@ def _translated(problem: Problem) -> tuple[str, str, str]:
         "The kernel raises an exception while it runs.\n"
         + paragraph("error", first_paragraph(f"{problem.kind}: {message}")),
         exception_advice(problem),
+    )
+
+
+def _within_bounds(message: str) -> str:
+    """What to try. Where a store fails without a message, its index may have been negative."""
+    advice = "Inside the kernel a Ref holds only one block; its indices start at 0."
+    if message and not re.search(r"slice\(-\d", message):
+        return advice
+    return (
+        f"{advice} A negative one is before the start, it does not count from the end: the last "
+        "row is ref[ref.shape[0] - 1]. Keep a computed index in bounds with jnp.clip."
     )
 
 

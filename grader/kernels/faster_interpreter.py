@@ -112,9 +112,13 @@ def _called(
 def shuffled(grid: _Grid, params: pltpu.CompilerParams, seed: int) -> tuple[jax.Array, ...]:
     """An order of the steps along each "parallel" dimension, none along the others.
 
-    int32[size] or int32[0]; never the order in which a loop would take more than one step.
+    int32[size] or int32[0]; never the order in which a loop would take more than one step. Raises
+    ValueError where there is not one semantics for each dimension.
     """
     semantics = params.dimension_semantics or ("arbitrary",) * len(grid)
+    if len(semantics) != len(grid):
+        wrong = f"{len(semantics)} for a grid of rank {len(grid)}"
+        raise ValueError(f"number of dimension_semantics: {wrong}")
     deck = np.random.default_rng(seed)
     orders = (
         _other_order(deck, core.concrete_or_error(None, size)) if _is_parallel(kind) else ()

@@ -15,6 +15,7 @@ from grader.kernels import TracedLaunch, for_chip, watching
 from grader.model import ArrayType, Mode, Problem, Source, Stage
 from grader.sandbox import problems, warming
 from grader.sandbox.folders import WorkerFiles
+from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import (
     Answer,
     Follow,
@@ -90,6 +91,8 @@ def _ran(question: Run) -> Ran:
         with problems.caught(question.source, Stage.TRACE) as caught:
             launch = _launch(question)
             trace = launch.trace(question.source.file, f"{question.name}_spec")
+            notes = (*trace.notes, *notes_on(question.source))
+            trace = dataclasses.replace(trace, notes=notes)
         if caught.problem:
             return Ran(caught.problem)
         outputs = ()

@@ -91,6 +91,7 @@ def _one(options: argparse.Namespace, console: Console) -> int:
     case = call_of(options.case)
     events = MOST_EVENTS if options.trace else 0
     function = _function(options.function)
+    _demand_known(function, case)
     own = _side("yours", function, case, options.chip, events)
     par, xla = None, None
     if options.against:
@@ -116,6 +117,7 @@ def _one(options: argparse.Namespace, console: Console) -> int:
 def _swept(options: argparse.Namespace, console: Console) -> int:
     case, function = call_of(options.case), _function(options.function)
     tries = combinations(choices(options.sweep))
+    _demand_known(function, case.with_keywords(tries[0]))
     err = Console(stderr=True)
     steps = track(tries, "predicting", console=err, transient=True) if err.is_terminal else tries
     tried = [_tried(function, case.with_keywords(sizes), options.chip, sizes) for sizes in steps]
@@ -159,6 +161,15 @@ def _accepted(function: Function, case: Called) -> dict[str, Any]:
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return dict(case.keywords)
     return {name: value for name, value in case.keywords.items() if name in parameters}
+
+
+def _demand_known(function: Function, case: Called) -> None:
+    """Raises ValueError where a keyword is none of the function's."""
+    unknown = [name for name in case.keywords if name not in _accepted(function, case)]
+    if unknown:
+        takes = ", ".join(inspect.signature(function).parameters)
+        name = getattr(function, "__name__", "the function")
+        raise ValueError(f"{name} has no argument {unknown[0]}: it takes {takes or 'none'}")
 
 
 # ---- the function, and what it raises ----

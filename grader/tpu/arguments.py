@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from grader.model import ArrayType
-from grader.tpu.tiling import dtype_bits
 
 T = TypeVar("T")
 
@@ -51,6 +50,17 @@ def combinations(of: Mapping[str, Sequence[T]]) -> list[dict[str, T]]:
 # ---- a call of a function ----
 
 _SHORT = {"f": "float", "bf": "bfloat", "i": "int", "s": "int", "u": "uint"}
+_NAMED_BY_FORMAT = ("f8", "f4")
+#: The dtypes that an array of a call may have.
+DTYPES = (
+    "bool",
+    "bfloat16",
+    *(f"float{bits}" for bits in (16, 32, 64)),
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)),
+    *("complex64", "complex128"),
+    *("float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz"),
+    *("float8_e3m4", "float8_e4m3", "float8_e8m0fnu", "float4_e2m1fn"),
+)
 _ARRAY = re.compile(r"([a-z][a-z0-9_]*)\[([\d,\s]*)\](?:=(.*))?")
 
 
@@ -100,13 +110,18 @@ def call_of(text: str) -> Called:
     return Called(tuple(types), tuple(contents), keywords)
 
 
-def _dtype(name: str) -> str:
+def _dtype(given: str) -> str:
     """JAX's name for a dtype: "bfloat16" for "bf16". Raises ValueError."""
+    name = given
     if short := re.fullmatch(r"(bf|f|i|s|u)(\d+)", name):
         name = f"{_SHORT[short[1]]}{short[2]}"
     if name == "pred":
         name = "bool"
-    dtype_bits(name)
+    if name not in DTYPES:
+        wide = next((width for width in _NAMED_BY_FORMAT if given.startswith(width)), "")
+        several = [known for known in DTYPES if wide and known.startswith(f"float{wide[1:]}_")]
+        known = ", ".join(several) or "bf16, f32, i32, u8, bool and the like, or JAX's full name"
+        raise ValueError(f"{given!r} is no dtype: {'give its format, ' if several else ''}{known}")
     return name
 
 

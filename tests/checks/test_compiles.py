@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
+from jax.experimental import pallas as pl
 
 from grader.checks.advice.libtpu import libtpu_advice
 from grader.checks.compiles import check, refused_finding
 from grader.checks.evidence import OwnAndPar
 from grader.model import Accident, Check, Finding, KernelCall, NotJudged, Operand, Place, Role
-from grader.tpu import OnChip, Prediction
+from grader.tpu import OnChip, Prediction, predictions
 from grader.tpu.libtpu_errors import Failure, Kind
 from grader.tpu.traffic import Traffic
 from grader.tpu.vmem import Allocation, Use, footprint
@@ -242,6 +247,12 @@ def test_a_line_of_another_file() -> None:
             "Masks have registers",
             "jnp.where(mask, 1, 0)",
         ),
+        (
+            unsupported("Invalid input layout", "arith.extsi", "(vector<8xi1>) -> vector<8xi8>"),
+            "extsi of bool",
+            "Masks have registers",
+            "jnp.where(mask, 1, 0)",
+        ),
         (unsupported("it rains", "tpu.rain"), "rain", "", "outside the kernel"),
         (Failure(Kind.INTERNAL, "RuntimeError: float16", "…"), "", "", "outside the kernel"),
     ],
@@ -308,3 +319,23 @@ def test_a_kernel_that_the_grader_does_not_know_is_not_judged() -> None:
     )
     both = OwnAndPar(OnChip(None, (strange,)), at_par().par)
     assert check(evidence(attempt(), on_chips=both)) == NotJudged(Check.COMPILES, "a SparseCore")
+
+
+def tiles_a_mask(x_ref: Any, o_ref: Any) -> None:
+    mask = jnp.tile(x_ref[0:1] > 0, (8, 1))
+    o_ref[...] = jnp.where(mask, x_ref[...], 0)
+
+
+def chooses_between_masks(x_ref: Any, o_ref: Any) -> None:
+    x = x_ref[...]
+    o_ref[...] = jnp.where(jnp.where(x > 0, x[0:1] > 0, x[1:2] > 0), x, 0)
+
+
+@pytest.mark.parametrize("kernel", [tiles_a_mask, chooses_between_masks])
+def test_a_mask_of_one_row_that_libtpu_refuses(kernel: Callable[..., None]) -> None:
+    pytest.importorskip("libtpu")
+    jax.config.update("jax_platforms", "cpu")
+    block = jax.ShapeDtypeStruct((8, 128), jnp.float32)
+    refusals = predictions(pl.pallas_call(kernel, block), block)
+    assert all(one.failure for one in refusals)
+    assert "jnp.where(mask, 1, 0)" in words(*refusals)

@@ -37,6 +37,13 @@ def test_another_shape() -> None:
     assert "out_shape" in said
 
 
+def test_a_forgotten_return() -> None:
+    said = told(returning())
+    assert said.startswith("returns 0 arrays instead of 1\n")
+    assert "word return missing in front of the last call" in " ".join(said.split())
+    assert "out_shape" not in said
+
+
 def test_another_dtype() -> None:
     said = told(returning(ArrayType("bfloat16", (32, 128))))
     assert said.startswith("returns dtype bfloat16, not float32\n")

@@ -257,6 +257,7 @@ def test_a_block_of_a_vector_is_a_plain_number() -> None:
     ("first", "reason"),
     [
         (Touch.NOTHING, "The kernel's body never stores to o_ref"),
+        (Touch.NOTHING, "o_ref = value only gives a name to a value"),
         (Touch.GUARDED_WRITE, "under a condition that is false"),
         (Touch.WRITE, "The kernel stores nothing there"),
     ],

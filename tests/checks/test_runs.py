@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 from grader.checks.runs import check, exception_advice, first_paragraph
 from grader.kernels import TracedLaunch
-from grader.model import Accident, Check, Observation, Place, Problem, Source, Stage
+from grader.model import Accident, Check, Mode, Observation, Place, Problem, Source, Stage
 from grader.sandbox.problems import NotGraded, caught
 from tests.support.making import FILE, NOWHERE, attempt, evidence
 
@@ -172,6 +173,195 @@ def test_advice_fits_what_jax_says(trace: Callable[[], Any], says: str, tmp_path
     assert problem.problem
     said = " ".join(told(Observation(problem=problem.problem)).split())
     assert says in said, problem.problem.message
+
+
+def launching(kernel: Callable[..., Any] = copies, **changed: Any) -> Callable[[], Any]:
+    """Traces a launch, with some of its arguments changed."""
+    given = {"grid": (4,), "in_specs": [ROWS], "out_specs": ROWS, "out_shape": ARRAY} | changed
+
+    def launch(x: Any) -> Any:
+        return pl.pallas_call(kernel, **given)(x)
+
+    return lambda: tracing(launch)
+
+
+def tracing(launch: Callable[[Any], Any]) -> Any:
+    return TracedLaunch.of(launch, [np.ones((32, 128), np.float32)], {}).trace()
+
+
+def mapped(index_map: Callable[..., Any]) -> Callable[[], Any]:
+    return launching(in_specs=[pl.BlockSpec((8, 128), index_map)])
+
+
+NUMBERS = np.arange(128, dtype=np.float32)
+OLD_SPEC: Any = (lambda i: (i, 0), (8, 128))
+NEW: Any = pltpu
+PALLAS: Any = pl
+
+
+def uses_numbers(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = x_ref[...] * NUMBERS
+
+
+def numpy_on_a_ref(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = np.exp(x_ref)
+
+
+def numpy_on_a_value(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = np.exp(x_ref[...])
+
+
+def counts_to_a_value(x_ref: Any, o_ref: Any) -> None:
+    for _ in range(pl.program_id(0)):  # pyright: ignore[reportArgumentType]
+        o_ref[...] = x_ref[...]
+
+
+def counts_to_a_float(x_ref: Any, o_ref: Any) -> None:
+    for _ in range(x_ref[0, 0]):
+        o_ref[...] = x_ref[...]
+
+
+def stores_in_the_call(x_ref: Any, o_ref: Any) -> None:
+    pl.when(pl.program_id(0) == 0)(o_ref.__setitem__(..., x_ref[...]))
+
+
+def enters_when(x_ref: Any, o_ref: Any) -> None:
+    once: Any = pl.when(pl.program_id(0) == 0)
+    with once:
+        o_ref[...] = x_ref[...]
+
+
+def hands_an_index_to_when(x_ref: Any, o_ref: Any) -> None:
+    def store(step: Any) -> None:
+        o_ref[...] = x_ref[...]
+
+    pl.when(pl.program_id(0) == 0)(store)  # pyright: ignore[reportArgumentType]
+
+
+def reads_backwards(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = x_ref[::-1]
+
+
+def loads_as_of_old(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = PALLAS.load(x_ref, (slice(None), slice(None)))
+
+
+def stores_as_of_old(x_ref: Any, o_ref: Any) -> None:
+    PALLAS.store(o_ref, (slice(None), slice(None)), x_ref[...])
+
+
+def repeats_as_of_old(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = NEW.repeat(x_ref[:, 0:1], 128, 1)
+
+
+def branching_map(i: Any) -> Any:
+    if i > 0:
+        return i - 1, 0
+    return i, 0
+
+
+def forgetful_map(i: Any) -> None:
+    _ = (i, 0)
+
+
+def without(argument: str) -> Callable[[], Any]:
+    given = {"grid": (4,), "in_specs": [ROWS], "out_specs": ROWS, "out_shape": ARRAY}
+    del given[argument]
+    return lambda: tracing(lambda x: pl.pallas_call(copies, **given)(x))
+
+
+def partitioned() -> None:
+    mesh = jax.sharding.AbstractMesh((2,), ("d",))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+    x = jax.ShapeDtypeStruct((32, 128), jnp.float32, sharding=rows)
+    kernel = pl.pallas_call(copies, grid=(4,), in_specs=[ROWS], out_specs=ROWS, out_shape=ARRAY)
+    jax.jit(kernel).trace(x).lower(lowering_platforms=("tpu",))
+
+
+def both_grids() -> Any:
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=0, grid=(4,), in_specs=[ROWS], out_specs=ROWS
+    )
+    return tracing(lambda x: pl.pallas_call(copies, grid=(4,), grid_spec=spec, out_shape=ARRAY)(x))
+
+
+def uncalled() -> Any:
+    return TracedLaunch.of(lambda x: pl.pallas_call(copies, ARRAY), [np.ones(8)], {}).trace()
+
+
+@pytest.mark.parametrize(
+    ("trace", "says"),
+    [
+        (launching(uses_numbers), "hand this one to the pallas_call as an input"),
+        (launching(numpy_on_a_ref), "use jnp in place of np: NumPy cannot"),
+        (launching(numpy_on_a_value), "Use jnp in place of np."),
+        (launching(counts_to_a_value), "lax.fori_loop(0, n, body, init)"),
+        (launching(counts_to_a_float), "lax.fori_loop(0, n, body, init)"),
+        (launching(stores_in_the_call), "@pl.when(condition) def _():"),
+        (launching(enters_when), "@pl.when(condition) def _():"),
+        (launching(hands_an_index_to_when), "@pl.when(condition) def _():"),
+        (launching(out_shape=(32, 128)), "jax.ShapeDtypeStruct(x.shape, x.dtype)"),
+        (without("out_specs"), "in_specs or out_specs is missing from the launch"),
+        (without("in_specs"), "in_specs or out_specs is missing from the launch"),
+        (uncalled, "Call it with the arrays"),
+        (mapped(branching_map), "@pl.when does not help here"),
+        (mapped(lambda i: (max(i - 1, 0), 0)), "jnp.maximum(i - 1, 0)"),
+        (mapped(lambda i: ([0, 2, 1, 3][i], 0)), "A table goes into scalar prefetch"),
+        (mapped(forgetful_map), "or the word return?"),
+        (mapped(lambda i: (i / 2, 0)), "divide with //"),
+        (mapped(lambda i: i), "one block index for each"),
+        (launching(reads_backwards), "cannot be read backwards"),
+        (partitioned, "inside of jax.shard_map"),
+        (lambda: NEW.TPUCompilerParams(dimension_semantics=()), "today it is pltpu.CompilerParams"),
+        (lambda: NEW.TPUMemorySpace.ANY, "today write pltpu.VMEM"),
+        (lambda: pl.BlockSpec(memory_space=NEW.ANY), "today it is pl.ANY"),
+        (launching(loads_as_of_old), "today a Ref is indexed"),
+        (launching(stores_as_of_old), "today a Ref is indexed"),
+        (launching(repeats_as_of_old), "jnp.tile(x, (1, n))"),
+        (launching(in_specs=[pl.BlockSpec(*OLD_SPEC)]), "takes the block shape first"),
+        (both_grids, "leave them out of pallas_call"),
+    ],
+)
+def test_advice_on_what_was_bare(trace: Callable[[], Any], says: str) -> None:
+    """Each raises the real exception, with a line of this file."""
+    with caught(Source(__file__, Path(__file__).read_bytes()), Stage.TRACE) as found:
+        trace()
+    assert found.problem
+    said = " ".join(told(Observation(problem=found.problem)).split())
+    assert says in said, found.problem.message
+
+
+def running(count: Any, *semantics: Any) -> None:
+    """Runs a launch whose grid is made by `count` from the array that it is given."""
+
+    def launch(x: Any) -> Any:
+        params = pltpu.CompilerParams(dimension_semantics=semantics)
+        kernel = pl.pallas_call(
+            copies, ARRAY, grid=count(x), in_specs=[ROWS], out_specs=ROWS, compiler_params=params
+        )
+        return kernel(x)
+
+    x = np.full((32, 128), 4, np.float32)
+    TracedLaunch.of(launch, [x], {}).run([x], Mode.STRICT)
+
+
+@pytest.mark.parametrize(
+    ("run", "says"),
+    [
+        (lambda: running(lambda _: (4,), "parallel", "arbitrary"), "one entry for each dimension"),
+        (lambda: running(lambda _: (4,), "arbitrary", "arbitrary"), "one entry for each dimension"),
+        (lambda: running(lambda x: (x[0, 0].astype(int),), "parallel"), "mark it arbitrary in"),
+    ],
+)
+def test_advice_on_what_the_interpreter_cannot_run(run: Callable[[], None], says: str) -> None:
+    with caught(NOWHERE, Stage.RUN) as found:
+        run()
+    assert found.problem
+    assert says in exception_advice(found.problem), found.problem.message
+
+
+def test_a_dynamic_dimension_that_is_arbitrary_is_run() -> None:
+    running(lambda x: (x[0, 0].astype(int),), "arbitrary")
 
 
 def test_advice_on_a_file_that_lost_its_test() -> None:

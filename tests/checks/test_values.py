@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from jax.experimental import pallas as pl
 
 from grader.checks.evidence import Evidence
 from grader.checks.runtime_errors import complaint_finding, interpreter_finding
 from grader.checks.values import check
+from grader.kernels import TracedLaunch
 from grader.model import (
     ArrayType,
     Check,
@@ -24,8 +30,10 @@ from grader.model import (
     Touch,
     Walk,
 )
+from grader.sandbox.problems import caught
 from tests.support.making import (
     FILE,
+    NOWHERE,
     X,
     array,
     attempt,
@@ -317,3 +325,46 @@ def test_many_integers_are_not_shown() -> None:
     got = Observation(trace=trace(), outputs=(array(many + 1, "int32"),))
     message = told(evidence(got, reference([many])))
     assert "wanted" not in message
+
+
+# ---- negative indices ----
+
+
+def stores_the_last(x_ref: Any, o_ref: Any) -> None:
+    o_ref[-1] = x_ref[0]
+
+
+def stores_before(x_ref: Any, o_ref: Any) -> None:
+    o_ref[pl.ds(pl.program_id(0) - 1, 1)] = x_ref[0:1]
+
+
+def reads_before(x_ref: Any, o_ref: Any) -> None:
+    o_ref[0:1] = x_ref[pl.ds(pl.program_id(0) - 1, 1)]
+
+
+def reads_past(x_ref: Any, o_ref: Any) -> None:
+    o_ref[0:1] = x_ref[pl.ds(pl.program_id(0) + 8, 1)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "phrase", "negative"),
+    [
+        (stores_the_last, "stores out of bounds", True),
+        (stores_before, "stores out of bounds", True),
+        (reads_before, "reads out of bounds", True),
+        (reads_past, "reads out of bounds", False),
+    ],
+)
+def test_an_index_before_the_start_is_not_called_past_the_end(
+    kernel: Callable[..., None], phrase: str, negative: bool
+) -> None:
+    jax.config.update("jax_platforms", "cpu")
+    x = np.ones((8, 128), np.float32)
+    launch = pl.pallas_call(kernel, jax.ShapeDtypeStruct((8, 128), jnp.float32), grid=(1,))
+    with caught(NOWHERE, Stage.RUN) as found:
+        TracedLaunch.of(launch, [x], {}).run([x], Mode.STRICT)
+    assert found.problem
+    said = text(interpreter_finding(found.problem, FILE))
+    assert said.startswith(phrase)
+    assert ("before the start" in said) is negative
+    assert "past the end" not in said

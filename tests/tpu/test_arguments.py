@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import pytest
 
 from grader.model import ArrayType
-from grader.tpu.arguments import assignments, call_of, choices, combinations
+from grader.tpu.arguments import DTYPES, assignments, call_of, choices, combinations
 
 
 def test_sizes_by_name() -> None:
@@ -70,11 +71,24 @@ def test_dtypes_have_the_names_of_jax_and_of_xla(short: str, name: str) -> None:
     assert call_of(f"{short}[8]").types == (ArrayType(name, (8,)),)
 
 
+@pytest.mark.parametrize("name", DTYPES)
+def test_every_dtype_that_is_accepted_is_one_of_jax(name: str) -> None:
+    [array] = call_of(f"{name}[8]").arrays()
+    assert array.shape == (8,)
+    assert jnp.dtype(name).name == name
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("bf16[8", "'bf16.8' is no array, as bf16.512,256. is, and no NAME=VALUE"),
-        ("q16[8]", "no bit width is known for dtype 'q16'"),
+        ("q16[8]", "'q16' is no dtype: bf16, f32, i32, u8, bool and the like"),
+        ("bf17[8]", "'bf17' is no dtype: bf16, f32"),
+        ("f12[8]", "'f12' is no dtype"),
+        ("i3[8]", "'i3' is no dtype"),
+        ("f8[8]", "'f8' is no dtype: give its format, float8_e4m3fn, float8_e5m2"),
+        ("f8_e4m3fn[8]", "'f8_e4m3fn' is no dtype: give its format, float8_e4m3fn"),
+        ("f4[8]", "'f4' is no dtype: give its format, float4_e2m1fn"),
         ("i32[4]=1,2", "2 values for 4 elements"),
         ("f32[8] bm=8 bm=9", "bm is given twice"),
     ],

@@ -165,6 +165,18 @@ def test_what_it_raises_is_told_with_its_line(folder: Path) -> None:
     assert "return x.no_such_thing" in text
 
 
+@pytest.mark.parametrize("more", [(), ("--sweep", "bm=128")])
+def test_a_keyword_that_the_function_lacks_is_refused(folder: Path, more: tuple[str, ...]) -> None:
+    text = run(folder, "launches.py:copied", "--case", "f32[512,256] BM=512", *more, code=2)
+    assert "copied has no argument BM: it takes x, bm" in text
+
+
+def test_a_keyword_to_sweep_that_the_function_lacks_is_refused(folder: Path) -> None:
+    sweep = ("--sweep", "bm=128,256", "BN=128")
+    text = run(folder, "launches.py:copied", "--case", "f32[512,256]", *sweep, code=2)
+    assert "copied has no argument BN: it takes x, bm" in text
+
+
 # ---- what needs no jax ----
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from grader.checks.advice.older_spellings import OLDER_SPELLINGS
 from grader.model import Problem
 
 AdviceTable = tuple[tuple[str, str], ...]
@@ -14,14 +15,76 @@ _CHOOSE_A_LENGTH = (
     "with jnp.where(condition, x, y), which keeps the shape."
 )
 _CONVERTED = r"Attempted boolean conversion of traced|TracerBoolConversionError"
+_A_REF = (
+    "A Ref is a handle to memory, not an array. Load what it holds with ref[...], for example "
+    "x_ref[...], and compute with that."
+)
 
 #: A pattern in an exception's text, and what to try. The first that matches is shown.
 EXCEPTION_ADVICE: AdviceTable = (
     (
         r"'AbstractRef' object has no attribute|got a Ref of type|TransformedRefs cannot be|"
         r"requires ndarray or scalar arguments, got <class .*Tracer'>|Cannot store a Ref into",
-        "A Ref is a handle to memory, not an array. Load what it holds with ref[...], for example "
-        "x_ref[...], and compute with that.",
+        _A_REF,
+    ),
+    (
+        r"__array__\(\) was called on traced array with shape Ref<",
+        f"{_A_REF} And use jnp in place of np: NumPy cannot compute with traced values.",
+    ),
+    (
+        r"TracerArrayConversion",
+        "NumPy needs numbers, and while a kernel or its launch is traced there are none yet. Use "
+        "jnp in place of np.",
+    ),
+    (
+        rf"({_CONVERTED}|TracerIntegerConversion)[\s\S]*for pallas_call index_map",
+        "An index map is traced once for all grid steps, so Python's if, max, min and list[i] "
+        "cannot look at an index; @pl.when does not help here. Compute the block index: "
+        "jnp.maximum(i - 1, 0), jnp.where(i > 0, i - 1, 0). A table goes into scalar prefetch.",
+    ),
+    (
+        r"TracerIntegerConversion|Only integer scalar arrays can be converted[\s\S]*\brange\(",
+        "A kernel is traced once for all grid steps, so Python cannot use a traced value as a "
+        "number, neither in range(n) nor as a list's index. For a loop: lax.fori_loop(0, n, body, "
+        "init), where n may be such a value.",
+    ),
+    (
+        r"slice must have a step >= 1",
+        "A Ref cannot be read backwards. Let the index map reverse the blocks, or loop over the "
+        "rows and store row i at ref.shape[0] - 1 - i.",
+    ),
+    (
+        r"captures constants",
+        "A kernel gets arrays through its Refs only: hand this one to the pallas_call as an input, "
+        "with a BlockSpec, and load it from its Ref. Python's numbers may stay; a sequence of "
+        "numbers can be made inside, with lax.broadcasted_iota.",
+    ),
+    (
+        r"number of dimension_semantics",
+        "Give dimension_semantics one entry for each dimension of the grid.",
+    ),
+    (
+        r"^ConcretizationTypeError[\s\S]*interpret_pallas_call",
+        "The interpreter cannot run a parallel grid dimension whose size is a traced value: mark "
+        "it arbitrary in dimension_semantics, or make its size a Python number.",
+    ),
+    (
+        r"Invalid out_shape type",
+        "out_shape is shape and dtype together: jax.ShapeDtypeStruct(x.shape, x.dtype).",
+    ),
+    (
+        r"returned a value of type <class '\S*PjitFunction'>",
+        "pl.pallas_call(...) returns a function. Call it with the arrays: "
+        "pl.pallas_call(kernel, ...)(x).",
+    ),
+    (
+        r"true_fun and false_fun arguments should be callable|"
+        r"'function' object does not support the context manager|"
+        r"missing \d+ required positional argument.*\n.*\bpl\.when\(",
+        "pl.when is a decorator of a function without arguments:\n"
+        "    @pl.when(condition)\n"
+        "    def _():\n"
+        "        o_ref[...] = value",
     ),
     (
         r"Invalid dtype for `swap`",
@@ -30,7 +93,8 @@ EXCEPTION_ADVICE: AdviceTable = (
     (
         r"Invalid shape for `swap`",
         "A store must have the shape of the Ref (or of the part of it that is indexed). Compare "
-        "the two shapes above.",
+        "the two shapes above. If one of them is a whole array's, in_specs or out_specs is missing "
+        "from the launch: without a BlockSpec a Ref holds the whole array.",
     ),
     (
         r"should return None",
@@ -48,6 +112,15 @@ EXCEPTION_ADVICE: AdviceTable = (
         _CONVERTED,
         "A kernel is traced once for all grid steps, so Python's if cannot look at a value. Use "
         "@pl.when(condition) to run code on some steps, jnp.where to choose elements.",
+    ),
+    (
+        r"must return \d+ values to match block_shape.*Currently returning 1 values",
+        "An index map returns one block index for each dimension of the block shape, as a tuple: "
+        "return i, 0. Is one missing, or the word return?",
+    ),
+    (
+        r"must return integer scalars",
+        "A block index is a whole number: divide with //, since / makes a float.",
     ),
     (
         r"must return \d+ values to match block_shape",
@@ -73,6 +146,12 @@ EXCEPTION_ADVICE: AdviceTable = (
         "Give the launch function its name back. The lines outside of the regions, and the last "
         "ones among them, stay as they are.",
     ),
+    (
+        r"Mosaic kernels cannot be automatically partitioned|requires all mesh axes to be Manual",
+        "A kernel runs on one chip. To use several, call the launch inside of jax.shard_map, which "
+        "gives each chip its own part; a kata needs no mesh and no sharding.",
+    ),
+    *OLDER_SPELLINGS,
     (
         r"hidden_case\.grade|has lost its test",
         "Put back the last lines of the file: the grader finds your function through them.",

@@ -73,6 +73,11 @@ _CAST = (
     "    o_ref[...] = f(x_ref[...].astype({wide})).astype(o_ref.dtype)"
 )
 
+_OF_MASKS = (
+    "Masks have registers of their own, and few operations move elements around in them.",
+    "First turn it into int32 numbers, jnp.where(mask, 1, 0), and compare again at the end.",
+)
+
 #: By operation, dtypes and message, in this order; the first that matches is given.
 _KNOWN: tuple[tuple[str, str, str], ...] = (
     (
@@ -124,17 +129,14 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Use pl.ds(start, size, stride=…) on the second-to-last dimension of an array with 128 "
         "columns, or transpose first.",
     ),
+    (r"^\w+( \w+)? of bool\b|Invalid relayout.*xi1>", *_OF_MASKS),
     (
         r"\b(int4|int8|int16)\b|vector<i16> and vector<i32>",
         _IN_32_BITS,
         _CAST.format(wide="jnp.int32"),
     ),
     (r"\b(float8_\w+|bfloat16)\b", _IN_32_BITS, _CAST.format(wide="jnp.float32")),
-    (
-        r"\bbool\b",
-        "Masks have registers of their own, and few operations move elements around in them.",
-        "First turn it into int32 numbers, jnp.where(mask, 1, 0), and compare again at the end.",
-    ),
+    (r"\bbool\b", *_OF_MASKS),
 )
 _FOR_ANYTHING_ELSE = (
     "Compute this part in float32 or int32 on whole tiles of (8, 128), with other operations, or "

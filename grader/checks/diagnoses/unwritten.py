@@ -60,7 +60,10 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
     reason = "The kernel stores nothing there."
     touch = next((o.first for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
     if touch is Touch.NOTHING:
-        reason = f"The kernel's body never stores to {result.name}."
+        reason = (
+            f"The kernel's body never stores to {result.name}. {result.name}[...] = value stores; "
+            f"{result.name} = value only gives a name to a value."
+        )
     elif touch is Touch.GUARDED_WRITE:
         reason = (
             f"The store to {result.name} is under a condition that is false on the steps that "
