@@ -3,7 +3,7 @@
     traced_launch       trace a launch function, and run the trace
     carrier             a trace as inert bytes, to another process and back
     interpreter         in which mode: the TPU interpreter, its parameters
-    watching            races and leftover semaphores, as the interpreter finds them
+    races               races and leftover semaphores, as the interpreter finds them
     kept_promises       what a kernel promises to the compiler, taken at its word
     faster_interpreter  what the strict interpreter would compile more often than it has to
     lowering            trace and lower for a TPU that need not be there
@@ -36,8 +36,8 @@ from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_sum
 from grader.kernels.lowering import for_chip
 from grader.kernels.mosaic_errors import NotLowered
+from grader.kernels.races import watching
 from grader.kernels.traced_launch import TracedLaunch
-from grader.kernels.watching import watching
 
 __all__ = [
     "CALLBACK_LOGGER",

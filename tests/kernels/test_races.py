@@ -17,7 +17,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from grader.checks.runtime_errors import complaint_finding
 from grader.kernels import TracedLaunch, watching
-from grader.kernels.watching import Watch
+from grader.kernels.races import Watch
 from grader.model import Mode
 
 Function = Callable[..., Any]
