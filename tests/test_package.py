@@ -97,3 +97,9 @@ def test_a_release_says_what_its_section_says(version: str, said: str) -> None:
 def test_a_release_is_refused(tag: str, changelog: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         NOTES(tag, '[project]\nversion = "0.3.0"', changelog)
+
+
+def test_no_record_of_anybody_is_shipped() -> None:
+    """Whoever clones the repository begins with nothing solved."""
+    assert git("ls-files", "--", "katas/*.py"), "the katas are"
+    assert git("ls-files", "--", "katas/ledger.txt", ".kata") == ""
