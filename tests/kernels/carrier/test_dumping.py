@@ -18,6 +18,7 @@ from jax.extend import core
 from grader.kernels.calls import kernel_call
 from grader.kernels.carrier import NotCarried, dumped, loaded, with_interpret
 from grader.kernels.carrier.left_behind import LeftBehind
+from grader.kernels.lowering import for_chip
 from tests.support.carried import NESTED, X, doubling, like, run, traced
 
 
@@ -179,7 +180,18 @@ def test_constants_keep_their_types() -> None:
         return x * weak + jax.random.uniform(keys, x.shape), half + 1, np.int64(3) + x[0]
 
     closed = traced(launch, X)
-    again = loaded(dumped(closed), {})
+    with for_chip("TPU v5 lite", 1):
+        again = loaded(dumped(closed), {})
     assert again.out_avals == closed.out_avals
     for one, other in zip(*(core.jaxpr_as_fun(c)(X) for c in (closed, again)), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("kind", "cores"), [("TPU v6 lite", 1), ("TPU v5", 2)])
+def test_the_chip_is_that_of_the_surroundings(kind: str, cores: int) -> None:
+    """What was traced for one chip is judged on others: a launch can't be another one there."""
+    data = dumped(traced(lambda x: x + 1, X))
+    with for_chip(kind, cores):
+        here = jax.sharding.get_abstract_mesh().abstract_device
+        (eqn,) = loaded(data, {}).jaxpr.eqns
+    assert eqn.ctx.cur_abstract_mesh.abstract_device == here
