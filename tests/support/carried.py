@@ -16,6 +16,7 @@ from jax.extend import core
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
+from grader.kernels.carrier import dumped, loaded
 from grader.kernels.lowering import for_chip
 from grader.tools.modules import load_module
 from tests.support.contract import Plan
@@ -40,6 +41,12 @@ def solved(kata: Kata, plan: Plan, most: int = 2) -> Iterator[core.ClosedJaxpr]:
             args = list(map(specs.argument, reference.inputs))
             launch, keywords = getattr(solution, kata.name), reference.keywords
             yield traced(lambda *a, launch=launch, keywords=keywords: launch(*a, **keywords), *args)
+
+
+def carried(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+    """The trace as another process has it, which reads it for the same chip."""
+    with for_chip("TPU v5 lite", 1):
+        return loaded(dumped(closed), {})
 
 
 def lowered(closed: core.ClosedJaxpr) -> str:

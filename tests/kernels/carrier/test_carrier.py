@@ -15,9 +15,19 @@ import numpy as np
 import pytest
 
 from grader.exercise.catalog import katas
-from grader.kernels.carrier import dumped, loaded
+from grader.kernels.carrier import dumped
 from tests.support import launches, refused, schedule_kernels, tpu_kernels
-from tests.support.carried import NESTED, X, doubling, lowered, mosaic, same, solved, traced
+from tests.support.carried import (
+    NESTED,
+    X,
+    carried,
+    doubling,
+    lowered,
+    mosaic,
+    same,
+    solved,
+    traced,
+)
 from tests.support.contract import Plan
 from tests.support.repositories import ROOT
 from tests.support.solved import arguments
@@ -30,7 +40,7 @@ SOLUTIONS = katas(ROOT, "solutions")
 def test_solutions(chunk: int, pytestconfig: pytest.Config) -> None:
     for solution in SOLUTIONS[chunk::CHUNKS]:
         for closed in solved(solution, Plan.of(pytestconfig)):
-            again = loaded(dumped(closed), {})
+            again = carried(closed)
             assert str(again) == str(closed), solution.id
             assert same([closed, again]), solution.id
 
@@ -50,7 +60,7 @@ def test_kernels_of_other_tests(chunk: int) -> None:
     for name in list(FOREIGN)[chunk::4]:
         function, args = FOREIGN[name]()
         closed = traced(function, *args)
-        again = loaded(dumped(closed), {})
+        again = carried(closed)
         assert str(again) == str(closed), name
         assert same([closed, again]), name
 
@@ -65,7 +75,7 @@ def test_kernels_that_mosaic_refuses(chunk: int) -> None:
         for name in ("refused", "instead"):
             function, args = pair.launch(name)
             closed = traced(function, *args)
-            assert same([closed, loaded(dumped(closed), {})]), pair
+            assert same([closed, carried(closed)]), pair
             told += 1
     assert told > 20
 
@@ -73,7 +83,7 @@ def test_kernels_that_mosaic_refuses(chunk: int) -> None:
 @pytest.mark.parametrize("name", NESTED)
 def test_nested_kernels(name: str) -> None:
     closed = traced(NESTED[name], X)
-    assert same([closed, loaded(dumped(closed), {})])
+    assert same([closed, carried(closed)])
 
 
 def by_hand(x: Any) -> Any:
@@ -94,14 +104,14 @@ def by_hand(x: Any) -> Any:
 
 def test_operations_outside_of_kernels() -> None:
     closed = traced(by_hand, X)
-    again = loaded(dumped(closed), {})
+    again = carried(closed)
     assert str(again) == str(closed)
     assert same([closed, again])
 
 
 def test_what_is_one_object_stays_one() -> None:
     closed = traced(lambda x: doubling()(doubling()(x)), X)
-    again = loaded(dumped(closed), {})
+    again = carried(closed)
     first, second = again.eqns
     assert first.outvars[0] is second.invars[0]
     kernel = first.params["jaxpr"]
@@ -117,9 +127,11 @@ from pathlib import Path
 import numpy as np
 from jax.experimental.pallas import tpu as pltpu
 from grader.kernels.carrier import loaded, with_interpret
+from grader.kernels.lowering import for_chip
 from tests.support.carried import lowered, mosaic, run
 folder = Path(sys.argv[1])
-closed = loaded((folder / "trace").read_bytes(), {})
+with for_chip("TPU v5 lite", 1):
+    closed = loaded((folder / "trace").read_bytes(), {})
 strict = with_interpret(closed, pltpu.InterpretParams(uninitialized_memory="nan"))
 inputs = np.load(folder / "inputs.npz")
 np.save(folder / "result.npy", run(strict, *inputs.values()))
