@@ -58,7 +58,7 @@ def _by_name(operations: Iterable[Operation], allowed: Sequence[str]) -> TooMuch
     names = _counted(operation.name for operation in extra)
     return TooMuch(
         f"work outside the kernel: {names}",
-        f"Some of the work is done outside the pallas_call: {names}. Each such operation moves "
+        f"Some of the work is done outside the kernel: {names}. Each such operation moves "
         "the whole array through HBM once more.\n"
         f"Allowed around this kernel: {listed(allowed, 12) or 'nothing'}.",
         extra[0].line,
@@ -74,7 +74,7 @@ def _by_dtype(operations: Iterable[Operation]) -> TooMuch | None:
     largest = max(extra, key=_elements)
     return TooMuch(
         f"work outside the kernel: {names}",
-        f"Some of the work is done outside the pallas_call: {names}, on {_array(largest)}. Around "
+        f"Some of the work is done outside the kernel: {names}, on {_array(largest)}. Around "
         "this kernel only integers may be computed, for the tables that say where it works.",
         largest.line,
     )
@@ -89,7 +89,7 @@ def _by_size(operations: Sequence[Operation], reference: Reference) -> TooMuch |
     if _elements(largest) > LARGEST * most:
         return TooMuch(
             f"too much outside the kernel: {largest.name} makes or reads {_array(largest)}",
-            f"Outside the pallas_call, {largest.name} handles {_elements(largest):,} elements at "
+            f"Outside the kernel, {largest.name} handles {_elements(largest):,} elements at "
             f"once. The largest array of the inputs and results has {most:,}.",
             largest.line,
         )
@@ -98,7 +98,7 @@ def _by_size(operations: Sequence[Operation], reference: Reference) -> TooMuch |
         names = _counted(operation.name for operation in operations)
         return TooMuch(
             f"too much outside the kernel: {total // most} times the largest array",
-            f"The operations outside the pallas_call handle {total:,} elements, {total // most} "
+            f"The operations outside the kernel handle {total:,} elements, {total // most} "
             f"times as many as the largest array of the inputs and results has: {names}.",
             largest.line,
         )

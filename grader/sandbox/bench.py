@@ -231,13 +231,6 @@ class Bench:
         if worker := self._workers.pop(post, None):
             worker.close()
 
-    def forget(self) -> None:
-        """End what has imported a kata or owes an answer; the others are as good as new."""
-        for post, worker in list(self._workers.items()):
-            if worker.busy or post in (Post.ATTEMPTING, Post.SPARE):
-                self._drop(post)
-        self._attempted = None
-
     def close(self) -> None:
         """End every process and remove their files."""
         for post in list(self._workers):

@@ -55,7 +55,8 @@ def _reference(question: Refer) -> Answer:
     with problems.caught(question.source, Stage.IMPORT) as caught:
         solution = loaded(question.source)
         return specs.reference(solution, question.name, question.case, question.evaluated)
-    return caught.problem or NoEstimate()
+    assert caught.problem
+    return caught.problem
 
 
 def _trace(question: TraceLaunch) -> Traced:

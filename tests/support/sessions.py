@@ -19,6 +19,7 @@ import pytest
 from grader.model import Device
 from grader.plugin import session, start
 from grader.sandbox.bench import Bench
+from grader.sandbox.post import Post
 
 #: Root, arguments and added environment in; exit code, and what stdout and stderr got.
 Session = Callable[[Path, Sequence[str], Mapping[str, str]], tuple[int, str]]
@@ -38,7 +39,10 @@ class LentBench(Bench):
 
     def close(self) -> None:
         """End what has imported a file of the session's, and what still owes it an answer."""
-        self.forget()
+        for post, worker in list(self._workers.items()):
+            if worker.busy or post in (Post.ATTEMPTING, Post.SPARE):
+                self._drop(post)
+        self._attempted = None
 
     def give_back(self) -> None:
         """End the zygote, too."""
