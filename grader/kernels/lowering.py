@@ -80,9 +80,8 @@ def kernels_in(
     `for_chip`.
     """
     closed = without_refs(closed)
-    reader = OutsideReader()
-    reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
-    return tuple(map(_kernel, reader.kernels, known_values(closed, jax.tree.leaves(args))))
+    kernels = OutsideReader(closed).kernels
+    return tuple(map(_kernel, kernels, known_values(closed, jax.tree.leaves(args))))
 
 
 def _kernel(equation: core.JaxprEqn, known: Sequence[np.ndarray | None]) -> Kernel:

@@ -19,17 +19,19 @@ _WRAPPERS = (
 
 
 class OutsideReader:
-    """Walks a jaxpr outside of kernels; gathers kernels and other operations in program order.
+    """Walks a trace outside of kernels; gathers kernels and other operations in program order.
 
-    `file` is the learner's, for the lines of the operations.
+    `from_kernel` says of each result whether a kernel had a hand in it. `file` is the learner's,
+    for the lines of the operations.
     """
 
-    def __init__(self, file: str = "") -> None:
+    def __init__(self, closed: core.ClosedJaxpr, file: str = "") -> None:
         self.kernels: list[core.JaxprEqn] = []
         self.outside: list[Operation] = []
         self._file = file
+        self.from_kernel = self._read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
 
-    def read(self, jaxpr: core.Jaxpr, tainted: Sequence[bool], line: int = 0) -> list[bool]:
+    def _read(self, jaxpr: core.Jaxpr, tainted: Sequence[bool], line: int = 0) -> list[bool]:
         """Which results depend on a kernel, given which inputs do.
 
         `line` is the learner's that called the jaxpr: jax traces its own functions once, with the
@@ -61,7 +63,7 @@ class OutsideReader:
             aligned = tainted[len(tainted) - len(jaxpr.invars) :]
             if len(aligned) != len(jaxpr.invars):
                 aligned = [any(tainted)] * len(jaxpr.invars)
-            branch = self.read(jaxpr, aligned, line)
+            branch = self._read(jaxpr, aligned, line)
             branch = branch if len(branch) == count else [any(branch)] * count
             results = [before or now for before, now in zip(results, branch, strict=True)]
         return results

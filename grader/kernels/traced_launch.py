@@ -60,7 +60,7 @@ class TracedLaunch:
     @classmethod
     def carried(cls, data: bytes) -> TracedLaunch:
         """What `dumped` made these bytes of. Raises CarrierError where they are anything else."""
-        return cls(checked(loaded(data, {})))
+        return cls(checked(loaded(data)))
 
     def dumped(self) -> bytes:
         """The trace as inert bytes. Raises NotCarried, which names what can't be among them."""
@@ -84,13 +84,12 @@ class TracedLaunch:
         its function that a launch may not call. Both are "" where nobody asks.
         """
         closed = without_refs(self.closed)
-        reader = OutsideReader(file)
-        from_kernel = reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
+        reader = OutsideReader(closed, file)
         return Trace(
             calls=tuple(kernel_call(eqn, file) for eqn in reader.kernels),
             outside=tuple(reader.outside),
             results=tuple(map(array_type, closed.out_avals)),
-            from_kernel=tuple(from_kernel),
+            from_kernel=tuple(reader.from_kernel),
             constants=tuple(large_constants(closed, file)),
             from_spec=line_within(closed.jaxpr, file, spec) if spec else 0,
             notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
@@ -115,8 +114,6 @@ class TracedLaunch:
     def walk(self, args: Sequence[ArrayLike]) -> Walk | None:
         """Which output block each grid step of the last kernel writes; None where unknowable."""
         closed = without_refs(self.closed)
-        reader = OutsideReader()
-        reader.read(closed.jaxpr, [False] * len(closed.jaxpr.invars))
-        if not reader.kernels:
+        if not (kernels := OutsideReader(closed).kernels):
             return None
-        return walk_of(reader.kernels[-1], known_values(closed, args)[-1])
+        return walk_of(kernels[-1], known_values(closed, args)[-1])

@@ -14,7 +14,6 @@ from grader.exercise.specs import argument
 from grader.kernels import TracedLaunch, for_chip, watching
 from grader.model import ArrayType, Mode, Problem, Source, Stage
 from grader.sandbox import problems, warming
-from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import (
     Answer,
@@ -29,39 +28,26 @@ from grader.sandbox.messages import (
     Warmed,
 )
 from grader.tools import arrays
-from grader.tools.shortening import shortened
 from grader.tpu import OnChip
 from grader.tpu.chips import named
 from grader.tpu.motion import Followed, motions_of
 from grader.tpu.predict import predictions_of
 
 
-class Judge:
-    """Answers questions about traces, each by itself."""
-
-    def __init__(self, files: WorkerFiles) -> None:
-        self._files = files
-
-    def answer(self, question: Question) -> Answer:
-        try:
-            return self._answer(question)
-        finally:
-            self._files.take_printed()
-
-    def _answer(self, question: Question) -> Answer:
-        match question:
-            case Run():
-                ran = _ran(question)
-                return dataclasses.replace(ran, printed=shortened(self._files.take_printed()))
-            case LookCloser():
-                return _looked(question)
-            case Predict():
-                return _predicted(question)
-            case Follow():
-                return _followed(question)
-            case Warm():
-                return _warm(question)
-        raise TypeError(f"a worker that judges was asked {type(question).__name__}")
+def answer(question: Question) -> Answer:
+    """Answer a question about a trace. Raises TypeError for any other."""
+    match question:
+        case Run():
+            return _ran(question)
+        case LookCloser():
+            return _looked(question)
+        case Predict():
+            return _predicted(question)
+        case Follow():
+            return _followed(question)
+        case Warm():
+            return _warm(question)
+    raise TypeError(f"a worker that judges was asked {type(question).__name__}")
 
 
 Asked = Run | LookCloser | Predict | Follow

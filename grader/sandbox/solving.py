@@ -7,7 +7,6 @@ import contextlib
 from grader.exercise import specs
 from grader.model import Stage
 from grader.sandbox import problems
-from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.handing_over import handed_over
 from grader.sandbox.messages import (
     Answer,
@@ -26,29 +25,21 @@ from grader.tpu.chips import named
 from grader.tpu.compiler import CompilerUnavailable, xla_cycles
 
 
-class Solver:
-    """Imports a solution for each question: these are few, and imports cheap."""
+def answer(question: Question) -> Answer:
+    """Answer a question about a solution, which is imported for each: they are few.
 
-    def __init__(self, files: WorkerFiles) -> None:
-        self._files = files
-
-    def answer(self, question: Question) -> Answer:
-        try:
-            return self._answer(question)
-        finally:
-            self._files.take_printed()
-
-    def _answer(self, question: Question) -> Answer:
-        match question:
-            case Refer():
-                return _reference(question)
-            case TraceLaunch():
-                return _trace(question)
-            case TakeShares():
-                return _shares(question)
-            case EstimateXla():
-                return _estimate(question)
-        raise TypeError(f"a worker that solves was asked {type(question).__name__}")
+    Raises TypeError for any other.
+    """
+    match question:
+        case Refer():
+            return _reference(question)
+        case TraceLaunch():
+            return _trace(question)
+        case TakeShares():
+            return _shares(question)
+        case EstimateXla():
+            return _estimate(question)
+    raise TypeError(f"a worker that solves was asked {type(question).__name__}")
 
 
 def _reference(question: Refer) -> Answer:

@@ -7,7 +7,6 @@ else. So nothing that the file does to this process can have a say in its grade.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -20,7 +19,6 @@ from grader.exercise.unspoken import without_spec
 from grader.kernels import TracedLaunch, for_chip
 from grader.model import Source, Stage
 from grader.sandbox import debuggers, problems, warming
-from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.handing_over import handed_over
 from grader.sandbox.messages import Answer, Question, Traced, TraceLaunch, Warm, Warmed
 from grader.tools.arrays import dtype_of
@@ -32,16 +30,14 @@ from grader.tpu.chips import named
 class Tracer:
     """Traces the launch of one file, which it imports once."""
 
-    def __init__(self, files: WorkerFiles) -> None:
-        self._files = files
+    def __init__(self) -> None:
         self._module: ModuleType | None = None
         debuggers.refuse()
 
     def answer(self, question: Question) -> Answer:
         match question:
             case TraceLaunch():
-                traced = self._traced(question)
-                return dataclasses.replace(traced, printed=shortened(self._files.take_printed()))
+                return self._traced(question)
             case Warm():
                 warming.trace()
                 return Warmed()

@@ -46,7 +46,7 @@ def solved(kata: Kata, plan: Plan, most: int = 2) -> Iterator[core.ClosedJaxpr]:
 def carried(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """The trace as another process has it, which reads it for the same chip."""
     with for_chip("TPU v5 lite", 1):
-        return loaded(dumped(closed), {})
+        return loaded(dumped(closed))
 
 
 def lowered(closed: core.ClosedJaxpr) -> str:

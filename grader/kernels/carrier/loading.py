@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -22,17 +22,16 @@ from grader.kernels.carrier.limits import (
 from grader.kernels.carrier.tracebacks import Stack, tracebacks
 
 
-def loaded(data: bytes, files: Mapping[str, str]) -> core.ClosedJaxpr:
+def loaded(data: bytes) -> core.ClosedJaxpr:
     """The trace that `dumped` has made these bytes of.
 
-    `files` are other names for source files, by the names that they had where they were traced.
     Raises CarrierError for anything that is not a carried trace of this version of jax.
     """
     if len(data) > MOST_BYTES:
         raise CarrierError(f"{len(data) >> 20} MiB are too many for a trace")
     try:
         with _undisturbed():
-            return _Load(unpacked(data), files).root()
+            return _Load(unpacked(data)).root()
     except CarrierError:
         raise
     except Exception as error:
@@ -62,14 +61,13 @@ def _undisturbed() -> Iterator[None]:
 class _Load:
     """A table of nodes on its way to objects."""
 
-    def __init__(self, layout: Layout, files: Mapping[str, str]) -> None:
+    def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._files = [(old, new) for old, new in files.items() if old and old != new]
         if layout.jax != jax.__version__:
             raise CarrierError(f"a trace of jax {layout.jax!r}, read by {jax.__version__}")
         known = table.by_name()
         self._builders = [known[name].build for name in layout.forms]
-        self._tracebacks = tracebacks([self._moved(stack) for stack in layout.stacks])
+        self._tracebacks = tracebacks(list(map(_short_enough, layout.stacks)))
 
     def root(self) -> core.ClosedJaxpr:
         found = self._objects()[self._layout.root]
@@ -103,12 +101,9 @@ class _Load:
 
     def _plain(self, value: Any) -> Any:
         kind = type(value)
-        if kind is str:
-            for old, new in self._files:
-                value = value.replace(old, new)
-        elif kind is int and abs(value) > LARGEST:
+        if kind is int and abs(value) > LARGEST:
             raise CarrierError("a number of more than 64 bits")
-        elif kind is dict:
+        if kind is dict:
             raise CarrierError("a node is a value or a list")
         return value
 
@@ -119,8 +114,8 @@ class _Load:
             return self._layout.blobs[number]
         raise CarrierError(f"nodes have no kind {kind}")
 
-    def _moved(self, stack: Sequence[Any]) -> Stack:
-        if len(stack) > MOST_FRAMES:
-            raise CarrierError(f"a stack of {len(stack)} frames")
-        names = dict(self._files)
-        return tuple(frame._replace(file=names.get(frame.file, frame.file)) for frame in stack)
+
+def _short_enough(stack: Stack) -> Stack:
+    if len(stack) > MOST_FRAMES:
+        raise CarrierError(f"a stack of {len(stack)} frames")
+    return stack

@@ -131,7 +131,7 @@ from grader.kernels.lowering import for_chip
 from tests.support.carried import lowered, mosaic, run
 folder = Path(sys.argv[1])
 with for_chip("TPU v5 lite", 1):
-    closed = loaded((folder / "trace").read_bytes(), {})
+    closed = loaded((folder / "trace").read_bytes())
 strict = with_interpret(closed, pltpu.InterpretParams(uninitialized_memory="nan"))
 inputs = np.load(folder / "inputs.npz")
 np.save(folder / "result.npy", run(strict, *inputs.values()))

@@ -8,22 +8,22 @@ import jax.numpy as jnp
 import pytest
 from jax.extend import core
 
-from grader.kernels.carrier import CarrierError, checked, dumped, loaded
+from grader.kernels.carrier import CarrierError, checked
 from grader.kernels.lowering import for_chip
-from tests.support.carried import NESTED, X, doubling, traced
+from tests.support.carried import NESTED, X, carried, doubling, traced
 from tests.support.tpu_kernels import launches
 
 
 @pytest.mark.parametrize("name", NESTED)
 def test_true_types(name: str) -> None:
-    closed = loaded(dumped(traced(NESTED[name], X)), {})
+    closed = carried(traced(NESTED[name], X))
     with for_chip("TPU v5 lite", 1):
         assert checked(closed) is closed
 
 
 def test_true_types_of_every_kind_of_operand() -> None:
     function, args = launches()["matmul"]()
-    closed = loaded(dumped(traced(function, *args)), {})
+    closed = carried(traced(function, *args))
     with for_chip("TPU v5 lite", 1):
         assert checked(closed) is closed
 
@@ -39,4 +39,4 @@ def test_a_type_that_is_a_lie(where: str) -> None:
     closed: core.ClosedJaxpr = traced(lambda x: doubling()(x + 1), X)
     lying(closed.jaxpr if where == "outside" else closed.eqns[-1].params["jaxpr"])
     with for_chip("TPU v5 lite", 1), pytest.raises(CarrierError, match="types do not fit"):
-        checked(loaded(dumped(closed), {}))
+        checked(carried(closed))

@@ -19,7 +19,7 @@ from grader.kernels.calls import kernel_call
 from grader.kernels.carrier import NotCarried, dumped, loaded, with_interpret
 from grader.kernels.carrier.left_behind import LeftBehind
 from grader.kernels.lowering import for_chip
-from tests.support.carried import NESTED, X, doubling, like, run, traced
+from tests.support.carried import NESTED, X, carried, doubling, like, run, traced
 
 
 def own_operation(x: Any) -> Any:
@@ -124,7 +124,7 @@ def called_back(x: Any) -> Any:
 
 
 def test_callbacks_are_still_seen_and_do_not_run() -> None:
-    closed = loaded(dumped(traced(called_back, X)), {})
+    closed = carried(traced(called_back, X))
     assert kernel_call(closed.eqns[0]).callbacks == ("pure_callback",)
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"sin has stayed in the process"):
         run(with_interpret(closed, True), X)
@@ -144,14 +144,14 @@ def test_callbacks_outside_of_kernels_do_not_run(call: str) -> None:
         run(closed, X)
         jax.effects_barrier()
 
-    closed = loaded(dumped(traced(launch, X)), {})
+    closed = carried(traced(launch, X))
     with pytest.raises((LeftBehind, jax.errors.JaxRuntimeError)):
         ran_to_the_end()
     assert not ran
 
 
 def test_rules_of_derivatives_are_left_behind() -> None:
-    closed = loaded(dumped(traced(NESTED["custom_vjp"], X)), {})
+    closed = carried(traced(NESTED["custom_vjp"], X))
     params = closed.eqns[0].params
     with pytest.raises(LeftBehind, match="has stayed in the process that traced it"):
         params["bwd"].call_wrapped(X)
@@ -166,7 +166,7 @@ def test_debug_prints_print(by: Any, capfd: pytest.CaptureFixture[str]) -> None:
 
         return pl.pallas_call(kernel, out_shape=like(x))(x)
 
-    closed = loaded(dumped(traced(launch, X)), {})
+    closed = carried(traced(launch, X))
     run(with_interpret(closed, pltpu.InterpretParams()), X)
     jax.effects_barrier()
     assert "the second is 1.0" in capfd.readouterr().out
@@ -180,8 +180,7 @@ def test_constants_keep_their_types() -> None:
         return x * weak + jax.random.uniform(keys, x.shape), half + 1, np.int64(3) + x[0]
 
     closed = traced(launch, X)
-    with for_chip("TPU v5 lite", 1):
-        again = loaded(dumped(closed), {})
+    again = carried(closed)
     assert again.out_avals == closed.out_avals
     for one, other in zip(*(core.jaxpr_as_fun(c)(X) for c in (closed, again)), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -193,5 +192,5 @@ def test_the_chip_is_that_of_the_surroundings(kind: str, cores: int) -> None:
     data = dumped(traced(lambda x: x + 1, X))
     with for_chip(kind, cores):
         here = jax.sharding.get_abstract_mesh().abstract_device
-        (eqn,) = loaded(data, {}).jaxpr.eqns
+        (eqn,) = loaded(data).jaxpr.eqns
     assert eqn.ctx.cur_abstract_mesh.abstract_device == here

@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels.carrier import asks_to_interpret, dumped, loaded, with_interpret
-from tests.support import carried
-from tests.support.carried import NESTED, X, doubling, lowered, run, traced
+from grader.kernels.carrier import asks_to_interpret, with_interpret
+from tests.support.carried import NESTED, X, carried, doubling, lowered, run, traced
 
 STRICT = pltpu.InterpretParams(uninitialized_memory="nan", detect_races=True)
 
 
 @pytest.mark.parametrize("name", NESTED)
 def test_wherever_a_kernel_is_nested(name: str) -> None:
-    closed = loaded(dumped(traced(NESTED[name], X)), {})
+    closed = carried(traced(NESTED[name], X))
     before = str(closed)
     np.testing.assert_array_equal(run(with_interpret(closed, STRICT), X), 2 * X)
     assert str(closed) == before
@@ -28,14 +27,14 @@ def test_wherever_a_kernel_is_nested(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["pallas_call", "scan", "emit_pipeline"])
 def test_the_plain_interpreter(name: str) -> None:
-    closed = loaded(dumped(traced(NESTED[name], X)), {})
+    closed = carried(traced(NESTED[name], X))
     np.testing.assert_array_equal(run(with_interpret(closed, True), X), 2 * X)
 
 
 @pytest.mark.parametrize("asked", [True, STRICT], ids=["plain", "strict"])
 def test_what_a_launch_asks_for_itself_is_told_and_replaced(asked: Any) -> None:
-    closed = loaded(dumped(traced(jax.jit(doubling(asked)), X)), {})
-    lines, first = inspect.getsourcelines(carried.doubling)
+    closed = carried(traced(jax.jit(doubling(asked)), X))
+    lines, first = inspect.getsourcelines(doubling)
     calls = [first + at for at, line in enumerate(lines) if "pl.pallas_call(" in line]
     assert list(asks_to_interpret(closed)) == calls
     compiled = with_interpret(closed, False)
@@ -48,7 +47,7 @@ def test_a_mode_that_is_forced_within_a_launch_is_told() -> None:
         with pltpu.force_tpu_interpret_mode(pltpu.InterpretParams()):
             return doubling()(x)
 
-    assert len(asks_to_interpret(loaded(dumped(traced(launch, X)), {}))) == 1
+    assert len(asks_to_interpret(carried(traced(launch, X)))) == 1
 
 
 @pytest.mark.parametrize("name", NESTED)

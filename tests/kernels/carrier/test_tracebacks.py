@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import traceback
 from typing import Any
 
@@ -10,12 +9,11 @@ import jax
 import pytest
 
 from grader.kernels.calls import kernel_call
-from grader.kernels.carrier import dumped, loaded
 from grader.kernels.carrier.tracebacks import Frame, stack_of, tracebacks
 from grader.kernels.lowering import Kernel, for_chip, lower
 from grader.kernels.mosaic_errors import NotLowered
 from tests.support import refused
-from tests.support.carried import X, doubling, traced
+from tests.support.carried import carried, traced
 
 INNER = Frame("/somewhere/a.py", "kernel.<locals>.body", 12, 4, 12, 30)
 OUTER = Frame("/somewhere/b.py", "launch", 40, 300, 45, 9)
@@ -42,16 +40,6 @@ def test_as_python_shows_them() -> None:
         ("/somewhere/b.py", "launch", 40),
         ("/somewhere/a.py", "body", 12),
     ]
-
-
-def test_a_file_may_have_another_name() -> None:
-    closed = loaded(dumped(traced(doubling(), X)), {inspect.getfile(doubling): "/a/new/name.py"})
-    (eqn,) = closed.eqns
-    kernel = eqn.params["jaxpr"]
-    assert stack_of(eqn.source_info.traceback)[0].file == "/a/new/name.py"
-    assert {stack_of(e.source_info.traceback)[0].file for e in kernel.eqns} == {"/a/new/name.py"}
-    assert "/a/new/name.py" in kernel.debug_info.func_src_info
-    assert inspect.getfile(doubling) not in str(eqn)
 
 
 def kernel_of(eqn: Any) -> Kernel:
@@ -82,7 +70,7 @@ def test_what_mosaic_refuses_keeps_its_lines(chunk: int) -> None:
             function, args = pair.launch("refused")
             closed = traced(function, *args)
             if closed.eqns[-1].primitive.name == "pallas_call":
-                told = refusal(loaded(dumped(closed), {}))
+                told = refusal(carried(closed))
                 assert told == refusal(closed), pair
                 with_lines += bool(told and told[2])
     assert with_lines > 10
