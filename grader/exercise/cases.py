@@ -1,7 +1,8 @@
 """From an answer key and the session's seed to hidden cases.
 
 Each name's choices are dealt like cards: shuffled, then handed out case by case, so that a list of
-no more values than there are cases is covered whole in every session, whatever the seed.
+no more values than there are cases is covered whole in every session, whatever the seed. Where a
+key has rows of several names, a row is one card.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from grader.exercise.arithmetic import settle
-from grader.exercise.keys import Key
+from grader.exercise.keys import Key, cards
 from grader.model import Case
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ def draw(
     Raises ValueError where arithmetic of the key gives no size.
     """
     deck = random.Random(_digest(f"{session_seed}/{kata}"))
-    hands = {name: _deal(deck, items, key.count) for name, items in sorted(key.choices.items())}
+    hands = _hands(deck, key)
     dtypes = _deal(deck, key.dtypes, key.count)
     return tuple(
         Case(
@@ -48,6 +49,16 @@ def draw(
         )
         for index in range(key.count)
     )
+
+
+def _hands(deck: random.Random, key: Key) -> dict[str, Sequence[int | str]]:
+    """What each name is in each case."""
+    hands: dict[str, Sequence[int | str]] = {}
+    for names in sorted(cards(key.choices, key.together)):
+        rows = list(zip(*(key.choices[name] for name in names), strict=True))
+        dealt = _deal(deck, rows, key.count)
+        hands |= dict(zip(names, zip(*dealt, strict=True), strict=True))
+    return hands
 
 
 def _digest(text: str) -> int:

@@ -17,6 +17,7 @@ from grader.exercise.keys.key import (
     Slack,
 )
 from grader.exercise.keys.reader import DEFAULT_CASES, MOST_CASES, load
+from grader.exercise.keys.sizes import cards
 
 __all__ = [
     "DEFAULT_CASES",
@@ -29,5 +30,6 @@ __all__ = [
     "Mistake",
     "Roundings",
     "Slack",
+    "cards",
     "load",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.model import Check
@@ -67,6 +68,9 @@ class Key:
 
     `write` is the part of the kata that the learner writes, as in "kernel and specs".
     `choices` maps each name of [cases] to what it may be: numbers, or arithmetic over other names.
+    Names that stand `together` have equally many choices, and a case takes the same one of each.
+    `alike` says what a session's cases need not tell apart, and why: a size or a number of blocks
+    ("N", "K//bk"), or two that may be equal in all cases ("T, S").
     `fillings` are the stubs' region bodies, as code. Without a `kernel` the launch is plain
     jax.numpy, traced by jit. `outside` are primitives; those that compute are for integers only,
     unless there is `outside_floats`. `timeout` is in seconds, None for pytest's.
@@ -90,3 +94,5 @@ class Key:
     par_required: bool
     slack: Slack
     mistakes: tuple[Mistake, ...]
+    together: tuple[tuple[str, ...], ...] = ()
+    alike: Mapping[str, str] = field(default_factory=dict)

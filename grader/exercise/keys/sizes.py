@@ -2,26 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from grader.exercise.arithmetic import arithmetic_names, settle
 from grader.exercise.keys.key import DTYPES
 from grader.exercise.keys.table import Table
 
+Choices = dict[str, tuple[int | str, ...]]
 
-def choices_of(source: Table) -> tuple[dict[str, tuple[int | str, ...]], tuple[str, ...]]:
-    """What each name of [cases] may be, and the dtypes. Raises KeyProblem."""
+
+def cases_of(
+    source: Table,
+) -> tuple[Choices, tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    """What each name of [cases] may be, the names that are dealt together, and the dtypes.
+
+    Raises KeyProblem.
+    """
     table = source.data.get("cases")
     if not isinstance(table, dict):
         raise source.fail("cases", "needs a table of names and what each may be")
     dtypes = table.get("dtype", ["float32"])
     if not isinstance(dtypes, list) or not dtypes or any(d not in DTYPES for d in dtypes):
         raise source.fail("cases.dtype", f"needs a list from {', '.join(DTYPES)}")
-    names = [name for name in table if name != "dtype"]
-    choices = {name: _choices(source, name, table[name], names) for name in names}
+    given, together = _columns(source, {n: v for n, v in table.items() if n != "dtype"})
+    choices = {name: _choices(source, name, value, list(given)) for name, value in given.items()}
     _no_cycle(source, choices)
-    _all_sizes(source, choices)
-    return choices, tuple(dtypes)
+    _all_sizes(source, choices, together)
+    return choices, together, tuple(dtypes)
+
+
+def cards(choices: Iterable[str], together: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The names that are dealt as one, and each of the others alone."""
+    joint = {name for names in together for name in names}
+    return [*together, *((name,) for name in choices if name not in joint)]
+
+
+def alike_of(source: Table, choices: Choices) -> dict[str, str]:
+    """What a session need not tell apart, with the reason. Raises KeyProblem."""
+    table = source.data.get("alike", {})
+    if not isinstance(table, dict):
+        raise source.fail("alike", 'needs a table: N = "why one value is enough"')
+    for what, why in table.items():
+        key = f"alike.{what}"
+        if not isinstance(why, str) or not why.strip():
+            raise source.fail(key, "needs a text: the reason")
+        parts = what.split(",")
+        if len(parts) > 2:
+            raise source.fail(key, "names one size or number of blocks, or two that may be equal")
+        for part in parts:
+            _arithmetic(source, key, part.strip(), list(choices))
+    return table
+
+
+def _columns(
+    source: Table, table: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[tuple[str, ...], ...]]:
+    """Rows of several names as one list for each name, and which names share rows."""
+    columns: dict[str, Any] = {}
+    together: list[tuple[str, ...]] = []
+    for heading, value in table.items():
+        names = tuple(name.strip() for name in heading.split(","))
+        if len(names) > 1:
+            together.append(names)
+        for name, column in zip(names, _rows(source, heading, names, value), strict=True):
+            if name in columns or name == "dtype" or not name.isidentifier():
+                raise source.fail(f"cases.{heading}", f"{name!r} is no name, or stands twice")
+            columns[name] = column
+    return columns, tuple(together)
+
+
+def _rows(source: Table, heading: str, names: tuple[str, ...], value: Any) -> list[Any]:
+    """The value of each name: as it is where the name stands alone."""
+    if len(names) == 1:
+        return [value]
+    rows = isinstance(value, list) and value
+    if not rows or not all(isinstance(row, list) and len(row) == len(names) for row in value):
+        raise source.fail(
+            f"cases.{heading}", f"needs a list of rows, each with {len(names)} values"
+        )
+    return [list(column) for column in zip(*value, strict=True)]
 
 
 def _choices(source: Table, name: str, value: Any, names: list[str]) -> tuple[int | str, ...]:
@@ -58,7 +118,7 @@ def _arithmetic(source: Table, key: str, text: str, names: list[str]) -> None:
         raise source.fail(key, f"{text!r} uses {name!r}, which is no other name of [cases]")
 
 
-def _no_cycle(source: Table, choices: dict[str, tuple[int | str, ...]]) -> None:
+def _no_cycle(source: Table, choices: Choices) -> None:
     needs = {
         name: {n for item in items if isinstance(item, str) for n in arithmetic_names(item)}
         for name, items in choices.items()
@@ -71,12 +131,13 @@ def _no_cycle(source: Table, choices: dict[str, tuple[int | str, ...]]) -> None:
             del needs[name]
 
 
-def _all_sizes(source: Table, choices: dict[str, tuple[int | str, ...]]) -> None:
-    """Try each choice once, beside the others' first."""
+def _all_sizes(source: Table, choices: Choices, together: tuple[tuple[str, ...], ...]) -> None:
+    """Try each choice, or row of choices, once, beside the others' first."""
     first = {name: items[0] for name, items in choices.items()}
-    for name, items in choices.items():
-        for item in items:
+    for names in cards(choices, together):
+        for row in zip(*(choices[name] for name in names), strict=True):
+            beside = {**first, **dict(zip(names, row, strict=True))}
             try:
-                settle({**first, name: item})
+                settle(beside)
             except ValueError as error:
                 raise source.fail("cases", str(error)) from None
