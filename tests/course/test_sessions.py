@@ -1,4 +1,4 @@
-"""Every session tells wrong kernels from right ones: what its cases have alike, a key has to say."""
+"""Every session tells wrong kernels from right ones: a key says what its cases have alike."""
 
 from __future__ import annotations
 

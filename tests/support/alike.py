@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from grader.exercise.arithmetic import arithmetic_names, evaluate
+from grader.exercise.arithmetic import arithmetic_names
 from grader.exercise.catalog import Kata
 from grader.exercise.keys import Key
 from grader.model import Case
