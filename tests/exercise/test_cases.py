@@ -151,6 +151,26 @@ def test_cases_are_numbered_and_carry_seeds_of_their_own(count: int) -> None:
     assert all(0 <= case.seed < 2**SEED_BITS for case in cases)
 
 
+@anywhere
+@given(seeds)
+def test_a_row_is_one_card(seed: int) -> None:
+    rows = {"a": (1, 2, 3), "b": ("2*c", "c", 7), "c": (8, 16)}
+    key = dataclasses.replace(KEY, choices=rows, together=(("a", "b"),))
+    cases = draw(NAME, key, seed)
+    for case in cases:
+        a, b, c = case.sizes.values()
+        assert b == {1: 2 * c, 2: c, 3: 7}[a]
+    assert {case.sizes["a"] for case in cases} == {1, 2, 3}
+
+
+def test_rows_leave_other_names_as_they_are_dealt() -> None:
+    """Names that stay alone and come before are dealt the same; a given size stands in its row."""
+    key = dataclasses.replace(KEY, together=(("M", "bm"),), choices={**KEY.choices, "M": (8, 16)})
+    alone = [case["K"] for case in sizes(draw(NAME, KEY, 3))]
+    assert [case["K"] for case in sizes(draw(NAME, key, 3))] == alone
+    assert {case["bm"] for case in sizes(draw(NAME, key, 3, {"bm": 5}))} == {5}
+
+
 def test_a_case_in_words_names_sizes_and_dtype() -> None:
     case = Case(NAME, 0, 1, 2, {"bm": 8, "M": 16}, "bfloat16")
     assert str(case) == "bm=8, M=16, dtype=bfloat16"

@@ -35,7 +35,7 @@ def found_alike(key: Key, extents: Sequence[str], cases: Sequence[Case]) -> Iter
         if len(set(values)) == 1:
             yield Alike(what, f"{what} is {values[0]} in all cases")
         elif what in extents and max(values) < ENOUGH_BLOCKS:
-            yield Alike(what, f"{what} is at most {max(values)}")
+            yield Alike(what, f"{what} is at most {max(values)} in all cases")
     for one, other in itertools.combinations(drawn, 2):
         if drawn[one] == drawn[other] and not _by_definition(key, one, other):
             yield Alike(f"{one}, {other}", f"{one} and {other} are equal in all cases")
