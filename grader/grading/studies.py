@@ -12,6 +12,7 @@ from grader.checks.outcome import NO_KERNEL, in_full, outcome_of
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.exercise.keys import DTYPES
+from grader.grading import fitting
 from grader.model import Accident, Case, Mode
 from grader.sandbox import devices
 from grader.sandbox.asking import Asking, BrokenKata, Lines
@@ -24,6 +25,7 @@ from grader.tpu.screen import Launch, Side, Tried
 #: Seconds for one launch: the largest kernels take the compiler about a minute.
 PATIENCE = 300.0
 DTYPE = "dtype"
+MISFIT = "does not fit these sizes"
 
 
 class NoStudy(ValueError):
@@ -49,7 +51,7 @@ def case_of(kata: Kata, index: int, seed: int, given: Mapping[str, str]) -> Case
     """A hidden case of the kata's with other sizes, or another dtype, where they are given.
 
     Sizes that the key computes from others follow these. Raises NoStudy for an unknown name, a
-    value that is none, or a case that is not there.
+    value that is none, a case that is not there, or sizes that the launch is not made for.
     """
     for name in given:
         if name not in (*kata.key.choices, DTYPE):
@@ -60,10 +62,18 @@ def case_of(kata: Kata, index: int, seed: int, given: Mapping[str, str]) -> Case
     cases = draw(kata.id, kata.key, seed, sizes)
     if index not in range(len(cases)):
         raise NoStudy(f"{kata.name} has cases 0 to {len(cases) - 1}, not {index}")
+    if sizes and (why := fitting.no_multiple(kata.key, cases[index].sizes)):
+        raise NoStudy(f"{kata.name}: {why}")
     dtype = given.get(DTYPE, cases[index].dtype)
     if dtype not in DTYPES:
         raise NoStudy(f"no dtype {dtype!r}: choose from {', '.join(DTYPES)}")
     return dataclasses.replace(cases[index], dtype=dtype)
+
+
+def fits(asking: Asking, kata: Kata, case: Case) -> None:
+    """Raise NoStudy where the solution's launch does not reach all of its arrays at these sizes."""
+    if why := fitting.unreached(asking, kata, case):
+        raise NoStudy(f"{kata.name} with {case}: {why}")
 
 
 def names_of(kata: Kata) -> str:
@@ -110,6 +120,9 @@ def sweep(
     file, _ = kata.where()
     for chosen in sizes:
         other = dataclasses.replace(case, sizes={**case.sizes, **chosen})
+        if fitting.no_multiple(kata.key, other.sizes) or fitting.unreached(asking, kata, other):
+            yield Tried(chosen, (), MISFIT), False
+            continue
         reference = asking.inputs(kata, other)
         found = asking.own(kata, other, reference, PATIENCE)
         todo = _todo(found)

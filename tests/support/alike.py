@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from grader.exercise.arithmetic import arithmetic_names
+from grader.exercise.arithmetic import arithmetic_names, terms
 from grader.exercise.catalog import Kata
 from grader.exercise.keys import Key
 from grader.model import Case
@@ -74,25 +74,10 @@ def _factors(key: Key, size: str) -> set[tuple[str, ...]]:
     found: set[tuple[str, ...]] = set()
     for text in key.choices[size]:
         if isinstance(text, str):
-            for names in _products(ast.parse(text, mode="eval").body):
+            for names in terms(text):
                 parts = range(1, len(names) + 1)
                 found.update(p for n in parts for p in itertools.combinations(names, n))
     return found
-
-
-def _products(node: ast.expr) -> list[tuple[str, ...]]:
-    """The names that are multiplied in each term of a sum."""
-    match node:
-        case ast.BinOp(op=ast.Add()):
-            return _products(node.left) + _products(node.right)
-        case ast.BinOp(op=ast.Sub()):  # N = "3 - B" is no multiple of B
-            return _products(node.left)
-        case ast.BinOp(op=ast.Mult()):
-            pairs = itertools.product(_products(node.left), _products(node.right))
-            return [tuple(sorted({*left, *right})) for left, right in pairs]
-        case ast.Name():
-            return [(node.id,)]
-    return [()]
 
 
 def _divisions(tree: ast.Module) -> Iterator[str]:
