@@ -17,6 +17,14 @@ from grader.sandbox.asking import Asking, BrokenKata
 from grader.tpu.motion import Followed, Motion
 
 
+def misfit(asking: Asking, kata: Kata, case: Case) -> str:
+    """Why the kata's launch is not made for the sizes of a case, as a sentence; "" where it is.
+
+    Raises SandboxError.
+    """
+    return no_multiple(kata.key, case.sizes) or unreached(asking, kata, case)
+
+
 def no_multiple(key: Key, sizes: Mapping[str, int]) -> str:
     """What a size has to be a multiple of, and is not, as a sentence; "" where all fit."""
     for name, choices in key.choices.items():
@@ -25,7 +33,7 @@ def no_multiple(key: Key, sizes: Mapping[str, int]) -> str:
             continue
         common = sorted(frozenset.intersection(*map(factors, texts)))
         unit = math.prod(sizes[factor] for factor in common)
-        if sizes[name] % unit or not sizes[name]:
+        if common and (sizes[name] % unit or not sizes[name]):
             product = "*".join(common)
             return (
                 f"{name} = {sizes[name]} is no multiple of {product} = {unit}, and the launch is "
@@ -53,6 +61,9 @@ def unreached(asking: Asking, kata: Kata, case: Case) -> str:
 def _left_out(followed: Followed) -> Iterator[str]:
     """Of each operand that the blocks don't cover, what is left out."""
     for motion in followed.kernels:
+        if 0 in motion.call.grid:
+            grid = "×".join(map(str, motion.call.grid))
+            yield f"the solution's grid would be {grid}, without a step: a block is too large"
         for position, operand in enumerate(motion.call.operands):
             for axis, (end, size) in enumerate(_ends(motion, position, operand)):
                 block = operand.block[axis] or 1

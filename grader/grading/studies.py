@@ -51,7 +51,7 @@ def case_of(kata: Kata, index: int, seed: int, given: Mapping[str, str]) -> Case
     """A hidden case of the kata's with other sizes, or another dtype, where they are given.
 
     Sizes that the key computes from others follow these. Raises NoStudy for an unknown name, a
-    value that is none, a case that is not there, or sizes that the launch is not made for.
+    value that is none, or a case that is not there.
     """
     for name in given:
         if name not in (*kata.key.choices, DTYPE):
@@ -62,8 +62,6 @@ def case_of(kata: Kata, index: int, seed: int, given: Mapping[str, str]) -> Case
     cases = draw(kata.id, kata.key, seed, sizes)
     if index not in range(len(cases)):
         raise NoStudy(f"{kata.name} has cases 0 to {len(cases) - 1}, not {index}")
-    if sizes and (why := fitting.no_multiple(kata.key, cases[index].sizes)):
-        raise NoStudy(f"{kata.name}: {why}")
     dtype = given.get(DTYPE, cases[index].dtype)
     if dtype not in DTYPES:
         raise NoStudy(f"no dtype {dtype!r}: choose from {', '.join(DTYPES)}")
@@ -71,8 +69,8 @@ def case_of(kata: Kata, index: int, seed: int, given: Mapping[str, str]) -> Case
 
 
 def fits(asking: Asking, kata: Kata, case: Case) -> None:
-    """Raise NoStudy where the solution's launch does not reach all of its arrays at these sizes."""
-    if why := fitting.unreached(asking, kata, case):
+    """Raise NoStudy where the kata's launch is not made for these sizes."""
+    if why := fitting.misfit(asking, kata, case):
         raise NoStudy(f"{kata.name} with {case}: {why}")
 
 
@@ -120,7 +118,7 @@ def sweep(
     file, _ = kata.where()
     for chosen in sizes:
         other = dataclasses.replace(case, sizes={**case.sizes, **chosen})
-        if fitting.no_multiple(kata.key, other.sizes) or fitting.unreached(asking, kata, other):
+        if fitting.misfit(asking, kata, other):
             yield Tried(chosen, (), MISFIT), False
             continue
         reference = asking.inputs(kata, other)
