@@ -53,9 +53,7 @@ def test_what_the_solution_does_not_reach_is_told(repository: Repository, asking
         "give a multiple of 16"
     )
     assert unreached(asking, kata, case_of(kata, 0, 0, {"M": "160", "bm": "16"})) == ""
-    with pytest.raises(
-        NoStudy, match=r"^double with bm=32, M=16, N=\d+, dtype=\w+: the .* grid would be 0"
-    ):
+    with pytest.raises(NoStudy, match=r"^double with bm=32, M=16, .* grid would be 0, without"):
         fits(asking, kata, case_of(kata, 0, 0, {"M": "16", "bm": "32"}))
 
 
@@ -71,7 +69,7 @@ def test_what_the_solution_raises_is_told(repository: Repository, asking: Asking
 
 def test_what_the_inputs_raise_is_told(repository: Repository, asking: Asking) -> None:
     kata = repository.add("double")
-    made = "def double_inputs(key, *, M, N, dtype):\n    return (jax.numpy.ones((M, 1 // (N - 256))),)\n"
+    made = "def double_inputs(key, *, N, dtype):\n    return 1 // (N - 256)\n"
     kata.solution.write_text(kata.solution.read_text() + f"\n\n{made}")
     said = unreached(asking, kata, case_of(kata, 0, 0, {"N": "256"}))
     assert said.startswith("nothing can be computed at these sizes: ")

@@ -31,20 +31,20 @@ class Mask:
     bkv: int
 
     @property
-    def active(self) -> np.ndarray[Any, Any]:
+    def active(self) -> Any:
         """bool[I, J]: the blocks in which some query sees some key."""
-        return self._blocks().any((1, 3))
+        return np.any(self._blocks(), (1, 3))
 
     @property
-    def full(self) -> np.ndarray[Any, Any]:
+    def full(self) -> Any:
         """bool[I, J]: the blocks in which every query sees every key."""
-        return self._blocks().all((1, 3))
+        return np.all(self._blocks(), (1, 3))
 
     def turns(self) -> Iterator[list[bool]]:
         """For each query, whether it sees a key in each active block of its row of blocks."""
-        seen = self._blocks().any(3)
-        for i, active in enumerate(self.active):
-            yield from (row[active].tolist() for row in seen[i])
+        seen = np.asarray(np.any(self._blocks(), 3))
+        for rows, active in zip(seen, self.active, strict=True):
+            yield from (row[active].tolist() for row in rows)
 
     def _blocks(self) -> np.ndarray[Any, Any]:
         rows, columns = self.sees.shape
