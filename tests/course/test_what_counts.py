@@ -134,3 +134,14 @@ def test_what_wraps_a_launch_is_no_work(how: str, grader: Grader, tmp_path: Path
     changed = with_text(kata, tmp_path, text.replace("def test_constant_add", wrapped))
     grade = grader.grade(changed, draw(changed.id, changed.key, 1)[0], SECONDS)
     assert (grade.state, grade.stars) == (State.PASSED, 3), grade
+
+
+def test_parallel_dimensions_may_stand_anywhere(grader: Grader, tmp_path: Path) -> None:
+    """The interpreter alone would have them before all others."""
+    kata = EVERY["tiled_matmul"]
+    old, new = '("parallel", "parallel", "arbitrary")', '("arbitrary", "parallel", "arbitrary")'
+    text = kata.solution.read_text()
+    assert old in text
+    changed = with_text(kata, tmp_path, text.replace(old, new))
+    grade = grader.grade(changed, draw(changed.id, changed.key, 1)[0], SECONDS)
+    assert (grade.state, grade.stars) == (State.PASSED, 3), grade
