@@ -20,7 +20,7 @@ Index = tuple[int, ...]
 
 #: Half the distance from 1 to the next number: the largest relative error of one rounding.
 ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-53}
-SWAYS = 48  # each value on the way is rounded, not the inputs alone
+SWAYS = 3  # each value on the way is rounded, not the inputs alone
 SUM_FACTOR = 16  # for the order of a sum, and for exp or tanh being a few bits off
 
 

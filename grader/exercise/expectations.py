@@ -1,4 +1,4 @@
-"""What must come back in a case, and how firmly: the spec in float64, on the inputs and beside them.
+"""What must come back in a case, and how firmly: the spec in float64, and how far it moves.
 
 What float32 rounds on the way to a result depends on how a kernel orders its operations: scores of
 attention are as large as 150, so rounding one of them changes its exponential by a multiple of what
@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from grader.kernels import longest_product
 from grader.model import Array
 from grader.tools.arrays import from_numpy
 
@@ -22,8 +23,8 @@ Values = np.ndarray[Any, Any]
 
 DRAWS = 3
 ROUNDING = 2.0**-24  # half the distance from 1 to the next float32
-#: No result moves further than this, relative to the largest element: a spec that chooses between
-#: inputs may choose another one, and that is more than rounding.
+#: No result counts as moved further than this, relative to the largest element: a spec that
+#: chooses between inputs may choose another one, and that is more than rounding.
 FURTHEST = 2.0**-13
 
 
@@ -32,8 +33,10 @@ def expectations(
 ) -> tuple[tuple[Array, ...], tuple[float, ...]]:
     """The spec's results in float64, and how far each moves if the inputs are rounded to float32.
 
-    The second is the largest difference of an element in any of some draws; 0 for integers.
+    The second is the largest difference of an element in any of some draws, times the square root
+    of the number of terms in the longest product, each of which a kernel rounds; 0 for integers.
     """
+    terms = longest_product(spec, inputs, keywords)
     with jax.enable_x64(True):
         compiled = jax.jit(functools.partial(spec, **keywords))
 
@@ -45,7 +48,7 @@ def expectations(
         drawn = np.random.default_rng(seed)
         moved = [results([_nudged(array, drawn) for array in wide]) for _ in range(DRAWS)]
     by_result = zip(expected, *moved, strict=True)
-    sways = tuple(_sway(exact, others) for exact, *others in by_result)
+    sways = tuple(_sway(exact, others, terms) for exact, *others in by_result)
     return tuple(map(from_numpy, expected)), sways
 
 
@@ -60,11 +63,11 @@ def _nudged(array: Values, drawn: np.random.Generator) -> Values:
     return array * (1 + ROUNDING * drawn.uniform(-1, 1, array.shape))
 
 
-def _sway(exact: Values, others: Sequence[Values]) -> float:
+def _sway(exact: Values, others: Sequence[Values], terms: int) -> float:
     """The largest move of an element; infinities and NaN aside, as they stay what they are."""
     if not _floating(exact):
         return 0.0
     with np.errstate(invalid="ignore"):
         moves = np.stack([np.abs(other - exact) for other in others])
     scale = np.abs(exact[np.isfinite(exact)]).max(initial=0.0)
-    return float(min(moves[np.isfinite(moves)].max(initial=0.0), FURTHEST * scale))
+    return float(min(terms**0.5 * moves[np.isfinite(moves)].max(initial=0.0), FURTHEST * scale))

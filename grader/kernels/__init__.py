@@ -34,7 +34,7 @@ from grader.kernels.carrier import CarrierError, NotCarried
 from grader.kernels.first_touches import first_touches
 from grader.kernels.interpreter import CALLBACK_LOGGER, running
 from grader.kernels.jaxprs import UnsupportedJax
-from grader.kernels.longest_sum import longest_sum
+from grader.kernels.longest_sum import longest_product, longest_sum
 from grader.kernels.lowering import for_chip
 from grader.kernels.mosaic_errors import NotLowered
 from grader.kernels.races import watching
@@ -50,6 +50,7 @@ __all__ = [
     "first_touches",
     "for_chip",
     "kernel_call",
+    "longest_product",
     "longest_sum",
     "running",
     "walk_of",
