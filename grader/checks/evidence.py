@@ -25,7 +25,8 @@ class Evidence:
     `kernel` says whether the kata has one. `outside` are the primitives that the key allows around
     it, with floating numbers where `outside_floats`; `roundings` is how often a result may have
     been rounded. `clues` looks closer, once, when a result is wrong; `on_chips` lowers and
-    compiles, once, when the values are right. `chips` are those to compile for; the cost is judged
+    compiles, once, when the values are right. `resembles` gives the title of a known mistake
+    whose results satisfy a predicate, or "". `chips` are those to compile for; the cost is judged
     on the first, within `slack` of par. With `par_required`, a kernel that misses par fails
     instead of missing a star.
     """
@@ -43,6 +44,7 @@ class Evidence:
     slack: Slack
     on_chips: Callable[[], OwnAndPar]
     outside_floats: bool = False
+    resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
 
     @property
     def observed(self) -> Observation:

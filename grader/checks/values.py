@@ -10,6 +10,7 @@ from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, c
 from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
 from grader.checks.evidence import Evidence
+from grader.checks.known_mistakes import known_mistake
 from grader.checks.prose import WIDTH, listed, number, paragraph, times
 from grader.checks.runtime_errors import complaint_finding, interpreter_finding
 from grader.model import Check, Clues, Finding, KernelCall, Operand, Reference, Role, Stage
@@ -32,6 +33,8 @@ def check(evidence: Evidence) -> Finding | None:
     diagnosis = diagnose(_suspect(evidence, position, result))
     if complaints:
         return complaint_finding(complaints, diagnosis)
+    if diagnosis is None or diagnosis.vague:
+        diagnosis = known_mistake(results, evidence.resembles, diagnosis)
     return _finding(evidence, result, diagnosis)
 
 

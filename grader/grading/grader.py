@@ -108,4 +108,5 @@ def evidence_of(
         par_required=kata.key.par_required,
         slack=kata.key.slack,
         on_chips=on_chips,
+        resembles=functools.partial(asking.resembles, kata, case, reference),
     )

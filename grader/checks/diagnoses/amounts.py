@@ -33,6 +33,7 @@ def all_zero(suspect: Suspect) -> Diagnosis | None:
         "zeros where values belong",
         "Every wrong element is exactly zero: either nothing was added or stored after it was "
         "initialised, or it was initialised again after the work was done.",
+        vague=True,
     )
 
 
@@ -49,6 +50,7 @@ def same_amount(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         f"off by the same amount: {number(amount)}",
         f"Every wrong element is off by the same amount: {number(amount)}.",
+        vague=True,
     )
 
 
@@ -68,6 +70,7 @@ def same_factor(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         f"off by the same factor: {number(factor)}",
         f"Every wrong element is off by the same factor: {number(factor)} times what it should be.",
+        vague=True,
     )
 
 
@@ -96,6 +99,7 @@ def factor_of_the_row(suspect: Suspect) -> Diagnosis | None:
         f"Each wrong row is off by a factor of its own, from {low} to {high}. Something that is "
         "computed for each row is wrong: what the row is divided by, such as the sum of a softmax, "
         "or a rescaling that was forgotten or done twice.",
+        vague=True,
     )
 
 
@@ -124,4 +128,5 @@ def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
         "The errors are small, but as large as rounding to bfloat16 makes them: something was "
         "rounded too early. Accumulate in float32 (preferred_element_type, a float32 scratch) and "
         "cast once, at the end.",
+        vague=True,
     )

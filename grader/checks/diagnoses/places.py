@@ -157,6 +157,7 @@ def only_the_last(suspect: Suspect) -> Diagnosis | None:
                 "only the last block is wrong",
                 f"Along dimension {axis} only the last block is wrong{ragged}: look at what the "
                 "kernel does at the array's edge or on its last grid step.",
+                vague=True,
             )
     return None
 
@@ -171,5 +172,6 @@ def only_the_first(suspect: Suspect) -> Diagnosis | None:
                 "only the first block is right",
                 f"Along dimension {axis} only the first block is right: something that is set up "
                 "on the first grid step is no longer right on later ones.",
+                vague=True,
             )
     return None

@@ -14,10 +14,14 @@ from grader.model import KernelCall, Operand, Role, Share, Walk
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A phrase for a table cell, and a sentence or two for the learner."""
+    """A phrase for a table cell, and a sentence or two for the learner.
+
+    `vague`: it says what the numbers look like, not what made them.
+    """
 
     phrase: str
     why: str
+    vague: bool = False
 
 
 @dataclass(frozen=True, slots=True)

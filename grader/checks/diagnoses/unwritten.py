@@ -123,6 +123,7 @@ def computed_nan(suspect: Suspect) -> Diagnosis | None:
         "NaN from arithmetic",
         "The arithmetic itself produces NaN, whatever was in memory before: 0/0, inf − inf, "
         "inf × 0, or the logarithm or root of a negative number.",
+        vague=True,
     )
 
 
