@@ -13,7 +13,17 @@ from grader.checks.evidence import Evidence
 from grader.checks.known_mistakes import known_mistake
 from grader.checks.prose import WIDTH, listed, number, paragraph, times
 from grader.checks.runtime_errors import complaint_finding, interpreter_finding
-from grader.model import Check, Clues, Finding, KernelCall, Operand, Reference, Role, Stage
+from grader.model import (
+    Check,
+    Clues,
+    Finding,
+    KernelCall,
+    Mode,
+    Operand,
+    Reference,
+    Role,
+    Stage,
+)
 from grader.tools.arrays import in_float64
 
 _FEW = 64  # elements that one can read at a glance
@@ -92,6 +102,8 @@ def _suspect(evidence: Evidence, position: int, result: Comparison) -> Suspect:
         output=position if operand else None,
         walk=clues.walk if operand else None,
         with_zeros=in_float64(zeros) if zeros else None,
+        padding=clues.padding,
+        strict=evidence.mode is Mode.STRICT,
         shares=tuple(
             (share, in_float64(share.results[position]))
             for share in clues.shares

@@ -3,6 +3,7 @@
     traced_launch       trace a launch function, and run the trace
     carrier             a trace as inert bytes, to another process and back
     interpreter         in which mode: the TPU interpreter, its parameters
+    padding             which input's padding a kernel has used
     races               races and leftover semaphores, as the interpreter finds them
     kept_promises       what a kernel promises to the compiler, taken at its word
     faster_interpreter  what the strict interpreter would compile more often than it has to
@@ -36,6 +37,7 @@ from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_sum
 from grader.kernels.lowering import for_chip
 from grader.kernels.mosaic_errors import NotLowered
+from grader.kernels.padding import overhangs
 from grader.kernels.races import watching
 from grader.kernels.traced_launch import TracedLaunch
 
@@ -50,6 +52,7 @@ __all__ = [
     "for_chip",
     "kernel_call",
     "longest_sum",
+    "overhangs",
     "running",
     "walk_of",
     "watching",

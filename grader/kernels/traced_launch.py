@@ -101,9 +101,10 @@ class TracedLaunch:
         mode: Mode,
         seed: int = 0,
         unwritten: Literal["nan", "zero"] = "nan",
+        padded: int | None = None,
     ) -> list[np.ndarray]:
         """The results, flat, on the host: what `running` says of the rest."""
-        with running(mode, seed, unwritten) as interpret:
+        with running(mode, seed, unwritten, padded) as interpret:
             program = core.jaxpr_as_fun(with_interpret(self._as_traced, interpret))
             return [np.asarray(leaf) for leaf in jax.jit(program).lower(*args).compile()(*args)]
 

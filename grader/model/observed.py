@@ -122,12 +122,14 @@ class Clues:
     """What is looked up only once a result is wrong.
 
     `with_zeros` are the results when memory that nothing has written holds zeros, not NaN;
-    `shares` what the spec makes of one block alone of one input.
+    `shares` what the spec makes of one block alone of one input; `padding` the inputs of the kernel
+    whose padding alone makes NaN, None where that could not be tried.
     """
 
     walk: Walk | None = None
     with_zeros: tuple[Array, ...] = ()
     shares: tuple[Share, ...] = ()
+    padding: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

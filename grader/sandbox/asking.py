@@ -208,10 +208,11 @@ class Asking:
             looked.walk,
             looked.with_zeros,
             taken.shares if isinstance(taken, Shares) else (),
+            looked.padding,
         )
 
     def resembles(self, kata: Kata, case: Case, reference: Reference, agrees: Agrees) -> str:
-        """The title of a known mistake whose results agree with those observed; "" where none do."""
+        """The title of a known mistake whose results agree with those observed; else ""."""
         situation = Situation(
             _attempt(kata),
             _answer(kata),

@@ -32,8 +32,11 @@ from grader.checks.diagnoses.places import (
 )
 from grader.checks.diagnoses.unwritten import (
     computed_nan,
+    nan_of_an_input,
+    nan_of_some_kind,
     never_stored,
     never_visited,
+    padding_likely,
     padding_used,
     read_before_written,
     shared_by_parallel_steps,
@@ -131,8 +134,29 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
         "acc_ref read before it was written",
     ),
     padding_used: (
+        suspect(
+            np.full_like(X, np.nan),
+            with_zeros=np.zeros_like(X),
+            padding=("y_ref",),
+            **kernel(RAGGED, replace(RAGGED, name="y_ref"), output()),
+        ),
+        "padding of y_ref was used",
+    ),
+    padding_likely: (
         suspect(np.full_like(X, np.nan), with_zeros=X, **kernel(RAGGED, output())),
         "padding of x_ref was used",
+    ),
+    nan_of_an_input: (
+        suspect(
+            with_part(LAST, np.nan),
+            with_zeros=with_part(LAST, np.nan),
+            inputs={"x": X, "y": with_part(LAST, np.inf)},
+        ),
+        "NaN from what y holds",
+    ),
+    nan_of_some_kind: (
+        suspect(with_part(LAST, np.nan), strict=False),
+        "NaN where numbers belong",
     ),
     computed_nan: (
         suspect(with_part(LAST, np.nan), with_zeros=with_part(LAST, np.nan)),
@@ -320,15 +344,15 @@ def test_nothing_was_read_too_early() -> None:
 
 
 def test_padding_is_told_with_its_sizes() -> None:
-    shown, _ = SHOWN[padding_used]
-    said = why(padding_used, shown)
+    shown, _ = SHOWN[padding_likely]
+    said = why(padding_likely, shown)
     assert "dimension 0 has 30 elements in blocks of 8" in said
     assert "holds only 6 of them" in said
     whole = kernel(operand("x_ref", (32, 128), ROWS), output())
-    assert padding_used(replace(shown, **whole)) is None
-    assert padding_used(replace(shown, with_zeros=shown.result.actual)) is None
+    assert padding_likely(replace(shown, **whole)) is None
+    assert padding_likely(replace(shown, with_zeros=shown.result.actual)) is None
     squeezed = kernel(operand("x_ref", (30, 128), (None, 128)), output())
-    assert padding_used(replace(shown, **squeezed)) is None
+    assert padding_likely(replace(shown, **squeezed)) is None
 
 
 def test_padding_along_a_dimension_that_the_result_has_not_is_the_likelier() -> None:
@@ -336,7 +360,7 @@ def test_padding_along_a_dimension_that_the_result_has_not_is_the_likelier() -> 
     ragged = kernel(operand("x_ref", (30, 100), (8, 64)), output())
     total = np.ones(30)
     shown = suspect(np.full(30, np.nan), total, (8,), with_zeros=total, **ragged)
-    assert "dimension 1 has 100 elements in blocks of 64" in why(padding_used, shown)
+    assert "dimension 1 has 100 elements in blocks of 64" in why(padding_likely, shown)
 
 
 def test_nan_that_is_expected_or_garbage_is_not_computed() -> None:
@@ -565,7 +589,7 @@ OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
             **kernel(RAGGED, output(), scratch(Touch.READ)),
         ),
         read_before_written,
-        padding_used,
+        padding_likely,
     ),
     "NaN and infinity": (
         suspect(with_part((0, 0), np.nan, OVERFLOWN), with_zeros=with_part((0, 0), np.nan)),

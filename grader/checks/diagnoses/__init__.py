@@ -21,9 +21,12 @@ __all__ = ["DIAGNOSES", "Diagnosis", "Suspect", "diagnose", "headline", "map_of_
 DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     unwritten.shared_by_parallel_steps,
     unwritten.never_visited,
+    unwritten.padding_used,
     unwritten.never_stored,
     unwritten.read_before_written,
-    unwritten.padding_used,
+    unwritten.padding_likely,
+    unwritten.nan_of_an_input,
+    unwritten.nan_of_some_kind,
     unwritten.computed_nan,
     amounts.overflowed,
     amounts.all_zero,

@@ -29,7 +29,9 @@ class Suspect:
     """A wrong result and what is known about where it came from.
 
     `with_zeros` is the same result with zeros instead of NaN in unwritten memory; `output` says
-    which of the kernel's outputs it is, by position. Both are None where unknown.
+    which of the kernel's outputs it is, by position. Both are None where unknown. `padding` are the
+    inputs whose padding alone makes NaN, None where unknown; `strict` is the interpreter in which
+    all this shows.
     """
 
     result: Comparison
@@ -39,6 +41,8 @@ class Suspect:
     with_zeros: Floats | None = None
     inputs: dict[str, Floats] | None = None
     shares: tuple[tuple[Share, Floats], ...] = ()
+    padding: tuple[str, ...] | None = None
+    strict: bool = True
 
     def refs(self, *roles: Role) -> tuple[Operand, ...]:
         return self.call.role(*roles) if self.call else ()
