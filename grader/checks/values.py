@@ -33,7 +33,8 @@ def check(evidence: Evidence) -> Finding | None:
     """Judge what the interpreter raised, then what it complained of, then the values."""
     problem = evidence.problem
     if problem is not None and problem.stage is Stage.RUN:
-        return interpreter_finding(problem, evidence.file)
+        trace = evidence.observed.trace
+        return interpreter_finding(problem, evidence.file, trace.calls if trace else ())
     results = comparisons(evidence)
     wrong = [(position, result) for position, result in enumerate(results) if result.wrong.any()]
     complaints = evidence.observed.complaints

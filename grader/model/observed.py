@@ -57,6 +57,7 @@ class Problem:
     traceback: str = ""
     operation: Operation | None = None  # what Mosaic was lowering
     call: KernelCall | None = None  # the kernel that Mosaic was lowering
+    within: Place | None = None  # the region's line that led to `place`, which is given code
 
 
 @dataclass(frozen=True, slots=True)

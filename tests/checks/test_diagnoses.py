@@ -14,10 +14,12 @@ from grader.checks.compare import Comparison, Index, Sum, tolerance
 from grader.checks.diagnoses import DIAGNOSES, Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.amounts import (
     all_zero,
+    another_formula,
     factor_of_the_row,
     input_unchanged,
     overflowed,
     rounded_too_early,
+    rows_of_nothing,
     same_amount,
     same_factor,
 )
@@ -34,6 +36,7 @@ from grader.checks.diagnoses.unwritten import (
     computed_nan,
     nan_of_an_input,
     nan_of_some_kind,
+    never_awaited,
     never_stored,
     never_visited,
     padding_likely,
@@ -133,6 +136,14 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
         suspect(np.full_like(X, np.nan), with_zeros=X, **kernel(output(), scratch(Touch.READ))),
         "acc_ref read before it was written",
     ),
+    never_awaited: (
+        suspect(
+            np.full_like(X, np.nan),
+            with_zeros=np.zeros_like(X),
+            **kernel(output(), replace(scratch(Touch.GUARDED_WRITE), unawaited=True)),
+        ),
+        "a copy of acc_ref is never waited for",
+    ),
     padding_used: (
         suspect(
             np.full_like(X, np.nan),
@@ -157,6 +168,10 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     nan_of_some_kind: (
         suspect(with_part(LAST, np.nan), strict=False),
         "NaN where numbers belong",
+    ),
+    rows_of_nothing: (
+        suspect(with_part((0, 3), 1.5), with_part((0, 3), 1.5) * (X[:, :1] != X[0, 0])),
+        "rows to which nothing contributes are not zero",
     ),
     computed_nan: (
         suspect(with_part(LAST, np.nan), with_zeros=with_part(LAST, np.nan)),
@@ -184,6 +199,10 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     factor_of_the_row: (
         suspect(X * np.linspace(0.5, 3, 32)[:, None]),
         "each row is off by a factor of its own",
+    ),
+    another_formula: (
+        suspect(X + 0.01 * np.sin(X)),
+        "another formula",
     ),
     rounded_too_early: (suspect(bfloat16(X)), "rounded too early"),
     only_the_last: (

@@ -29,6 +29,7 @@ def another_block(suspect: Suspect) -> Diagnosis | None:
         f"{_pattern(moved) or whole}. In all, {count(len(moved), 'block')} of {result.name} "
         f"{'hold' if len(moved) > 1 else 'holds'} what belongs in another block: for example, "
         f"block {first} holds what belongs in block {home}. Look at the index maps.",
+        vague=True,
     )
 
 
@@ -135,6 +136,7 @@ def rows_reordered(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         f"{units} are in another order",
         f"Each wrong block has all the right {units}, but the {units} are in another order.",
+        vague=True,
     )
 
 
@@ -153,10 +155,11 @@ def only_the_last(suspect: Suspect) -> Diagnosis | None:
             ragged = (
                 f", which holds only {size % block} of {block} elements" if size % block else ""
             )
+            where = "at the array's edge" if ragged else "that is different there"
             return Diagnosis(
                 "only the last block is wrong",
                 f"Along dimension {axis} only the last block is wrong{ragged}: look at what the "
-                "kernel does at the array's edge or on its last grid step.",
+                f"kernel does {where}, or on its last grid step.",
                 vague=True,
             )
     return None

@@ -73,6 +73,18 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(f"{unwritten} never written", why)
 
 
+def never_awaited(suspect: Suspect) -> Diagnosis | None:
+    """NaN where a copy that the kernel starts by itself has not arrived: nothing waits for it."""
+    names = [o.name for o in suspect.refs(*Role) if o.unawaited]
+    if not names or not _garbage(suspect):
+        return None
+    return Diagnosis(
+        f"a copy of {listed(names)} is never waited for",
+        f"The kernel starts to copy from or to {listed(names)} and never waits for it: what a copy "
+        "brings is there only after .wait(), and until then there is garbage, here NaN.",
+    )
+
+
 def read_before_written(suspect: Suspect) -> Diagnosis | None:
     """NaN that would be another number if memory had started as zeros: garbage was used."""
     untold = suspect.padding is None and _ragged(suspect)
