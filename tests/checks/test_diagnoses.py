@@ -670,7 +670,7 @@ OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
     "rows that are alike": (
         suspect(1 + X[::-1] / 100, 1 + X / 100, X.shape),
         rows_reordered,
-        rounded_too_early,
+        another_formula,
     ),
     "sums are carried on from the first block": (
         suspect(never_cleared()),

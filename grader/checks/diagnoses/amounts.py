@@ -21,6 +21,7 @@ def overflowed(suspect: Suspect) -> Diagnosis | None:
         "overflow to inf",
         f"{count(int(infinite.sum()), 'element')} overflowed to infinity where a finite value was "
         "expected: a value left its dtype's range (exp of a large number?).",
+        vague=True,
     )
 
 
