@@ -37,10 +37,12 @@ def likeliest(
     """
     right, present = _pieces(solution), _pieces(written)
 
-    def fits(version: str) -> float:
+    def fits(version: str) -> tuple[float, int]:
+        """Which part of what it changes is changed in the text too, and how much that is."""
         made = _pieces(version)
         added, removed = made - right, right - made
-        return (len(added & present) + len(removed - present)) / (len(added | removed) or 1)
+        same = len(added & present) + len(removed - present)
+        return same / (len(added | removed) or 1), same
 
     found: list[tuple[Mistake, str]] = []
     for mistake in mistakes:
@@ -48,7 +50,7 @@ def likeliest(
             found.append((mistake, wrong_version(solution, mistake)))
         except ValueError:
             continue
-    return tuple(sorted(found, key=lambda pair: -fits(pair[1])))
+    return tuple(sorted(found, key=lambda pair: fits(pair[1]), reverse=True))
 
 
 def _pieces(text: str) -> frozenset[tuple[str, ...]]:
