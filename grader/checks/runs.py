@@ -17,7 +17,7 @@ NOT_CARRIED = "NotCarried"
 #: Of an exception in the lines around the regions.
 GIVEN = (
     "The line that fails is given code and right as it stands: look at what your line hands to it, "
-    "and in which order."
+    "such as blocks, dtypes and arrays in their order."
 )
 
 

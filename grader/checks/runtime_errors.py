@@ -78,7 +78,7 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
 
 def _handed_over(name: str, message: str) -> str:
     """Where all index maps are given, or right, it is another array than they were made for."""
-    shape = re.search(r"but (?:input|output) has shape (\(.*?\))", message)
+    shape = re.search(r"but input has shape (\(.*?\))", message)
     if not shape:
         return ""
     return (

@@ -105,6 +105,7 @@ def _suspect(evidence: Evidence, position: int, result: Comparison) -> Suspect:
         with_zeros=in_float64(zeros) if zeros else None,
         padding=clues.padding,
         strict=evidence.mode is Mode.STRICT,
+        unused=tuple(reference.names[n] for n in _unused(evidence)),
         shares=tuple(
             (share, in_float64(share.results[position]))
             for share in clues.shares
@@ -115,6 +116,11 @@ def _suspect(evidence: Evidence, position: int, result: Comparison) -> Suspect:
             for name, array in zip(reference.names, reference.inputs, strict=True)
         },
     )
+
+
+def _unused(evidence: Evidence) -> tuple[int, ...]:
+    trace = evidence.observed.trace
+    return trace.unused if trace else ()
 
 
 def _finding(evidence: Evidence, result: Comparison, diagnosis: Diagnosis | None) -> Finding:

@@ -93,6 +93,7 @@ class TracedLaunch:
             constants=tuple(large_constants(closed, file)),
             from_spec=line_within(closed.jaxpr, file, spec) if spec else 0,
             notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
+            unused=_unused(closed),
         )
 
     def run(
@@ -118,3 +119,10 @@ class TracedLaunch:
         if not (kernels := OutsideReader(closed).kernels):
             return None
         return walk_of(kernels[-1], known_values(closed, args)[-1])
+
+
+def _unused(closed: core.ClosedJaxpr) -> tuple[int, ...]:
+    """The positions of the inputs that no equation of a trace takes, and no result is."""
+    used = {id(var) for eqn in closed.jaxpr.eqns for var in eqn.invars}
+    used |= set(map(id, closed.jaxpr.outvars))
+    return tuple(n for n, var in enumerate(closed.jaxpr.invars) if id(var) not in used)

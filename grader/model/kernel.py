@@ -150,6 +150,7 @@ class Trace:
     constants: tuple[Constant, ...] = ()
     from_spec: int = 0  # the spec's line from which a part of it was traced; 0 where none was
     notes: tuple[Note, ...] = ()
+    unused: tuple[int, ...] = ()  # the launch's inputs that nothing depends on, by position
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from grader.checks.diagnoses.amounts import (
 from grader.checks.diagnoses.places import (
     another_block,
     left_over,
+    never_used,
     one_share_of_the_sum,
     only_the_first,
     only_the_last,
@@ -169,6 +170,10 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
         suspect(with_part(LAST, np.nan), strict=False),
         "NaN where numbers belong",
     ),
+    never_used: (
+        suspect(NOISE, unused=("y",), **kernel(output())),
+        "y is never used by the launch",
+    ),
     rows_of_nothing: (
         suspect(with_part((0, 3), 1.5), with_part((0, 3), 1.5) * (X[:, :1] != X[0, 0])),
         "rows to which nothing contributes are not zero",
@@ -230,7 +235,8 @@ def test_pattern_is_recognised(pattern: Callable[[Suspect], Diagnosis | None]) -
 
 @each
 def test_pattern_is_not_seen_in_noise(pattern: Callable[[Suspect], Diagnosis | None]) -> None:
-    kernel_of = kernel(operand("x_ref", X.shape, ROWS), output(), scratch(Touch.WRITE))
+    x_ref = operand("x_ref", X.shape, ROWS, first=Touch.READ)
+    kernel_of = kernel(x_ref, output(), scratch(Touch.WRITE))
     noise = suspect(
         NOISE,
         walk=EVERY_ROW,
@@ -670,7 +676,7 @@ OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
     "rows that are alike": (
         suspect(1 + X[::-1] / 100, 1 + X / 100, X.shape),
         rows_reordered,
-        another_formula,
+        rounded_too_early,
     ),
     "sums are carried on from the first block": (
         suspect(never_cleared()),

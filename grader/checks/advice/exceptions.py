@@ -54,6 +54,22 @@ EXCEPTION_ADVICE: AdviceTable = (
         "rows and store row i at ref.shape[0] - 1 - i.",
     ),
     (
+        r"'NoneType' object has no attribute '(shape|dtype|aval)'",
+        "Something is None where an array or a block index is expected: a function without the "
+        "word return gives None. An index map returns a tuple: return i, 0.",
+    ),
+    (
+        r"^NameError: name '(jnp|np|jax|pl|pltpu|lax)' is not defined",
+        "The file does not import this name, and the kata can be solved without it. If you want "
+        "it, import it inside of the region: the other lines stay as they are.",
+    ),
+    (
+        r"dot_general requires contracting dimensions to have the same shape",
+        "A product sums over one dimension of each side, and the two must be equally long: "
+        "jnp.dot(x, y) takes the last of x and the last but one of y. For others: "
+        "jax.lax.dot_general(x, y, (((x_dim,), (y_dim,)), ((), ()))).",
+    ),
+    (
         r"captures constants",
         "A kernel gets arrays through its Refs only: hand this one to the pallas_call as an input, "
         "with a BlockSpec, and load it from its Ref. Python's numbers may stay; a sequence of "

@@ -30,6 +30,7 @@ DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     unwritten.nan_of_some_kind,
     amounts.rows_of_nothing,
     unwritten.computed_nan,
+    places.never_used,
     amounts.overflowed,
     amounts.all_zero,
     amounts.input_unchanged,

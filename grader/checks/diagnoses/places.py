@@ -9,8 +9,25 @@ import numpy as np
 from grader.checks.compare import Comparison, Floats, Index
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rounding
 from grader.checks.prose import count, listed
+from grader.model import Role, Touch
 
 MOST_PAIRS = 4096  # of blocks compared with blocks
+
+
+def never_used(suspect: Suspect) -> Diagnosis | None:
+    """An input on which nothing depends: not passed to the kernel, or never read by it."""
+    refs = [o.name for o in suspect.refs(Role.INPUT) if o.first is Touch.NOTHING]
+    names = suspect.unused or tuple(refs)
+    if not names:
+        return None
+    never = "never read by the kernel" if not suspect.unused else "never used by the launch"
+    are = "is" if len(names) == 1 else "are"
+    return Diagnosis(
+        f"{listed(names)} {are} {never}",
+        f"{listed(names)} {are} {never}, and the result cannot depend on "
+        f"{'it' if len(names) == 1 else 'them'}. Another one may be used twice, or a part is missing.",
+        vague=True,
+    )
 
 
 def another_block(suspect: Suspect) -> Diagnosis | None:

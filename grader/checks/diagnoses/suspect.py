@@ -31,7 +31,7 @@ class Suspect:
     `with_zeros` is the same result with zeros instead of NaN in unwritten memory; `output` says
     which of the kernel's outputs it is, by position. Both are None where unknown. `padding` are the
     inputs whose padding alone makes NaN, None where unknown; `strict` is the interpreter in which
-    all this shows.
+    all this shows. Nothing depends on the inputs of the launch that are `unused`.
     """
 
     result: Comparison
@@ -43,6 +43,7 @@ class Suspect:
     shares: tuple[tuple[Share, Floats], ...] = ()
     padding: tuple[str, ...] | None = None
     strict: bool = True
+    unused: tuple[str, ...] = ()
 
     def refs(self, *roles: Role) -> tuple[Operand, ...]:
         return self.call.role(*roles) if self.call else ()
