@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from grader.exercise.keys import Mistake
@@ -36,13 +37,14 @@ def likeliest(
     takes away and the text lacks. Those whose `old` cannot be found are left out.
     """
     right, present = _pieces(solution), _pieces(written)
+    more, less = present - right, right - present
 
     def fits(version: str) -> tuple[float, int]:
         """Which part of what it changes is changed in the text too, and how much that is."""
         made = _pieces(version)
         added, removed = made - right, right - made
-        same = len(added & present) + len(removed - present)
-        return same / (len(added | removed) or 1), same
+        same = (added & more).total() + (removed & less).total()
+        return same / ((added + removed).total() or 1), same
 
     found: list[tuple[Mistake, str]] = []
     for mistake in mistakes:
@@ -53,14 +55,14 @@ def likeliest(
     return tuple(sorted(found, key=lambda pair: fits(pair[1]), reverse=True))
 
 
-def _pieces(text: str) -> frozenset[tuple[str, ...]]:
+def _pieces(text: str) -> Counter[tuple[str, ...]]:
     """All runs of three tokens in a text's solution regions; in all of it where it has none."""
     try:
         bodies = [region.body for region in regions(text)] or [text]
     except RegionError:
         bodies = [text]
-    pieces: set[tuple[str, ...]] = set()
+    pieces: Counter[tuple[str, ...]] = Counter()
     for body in bodies:
         tokens = ["", *_TOKEN.findall(body), ""]
-        pieces |= set(zip(tokens, tokens[1:], tokens[2:], strict=False))
-    return frozenset(pieces)
+        pieces.update(zip(tokens, tokens[1:], tokens[2:], strict=False))
+    return pieces

@@ -21,11 +21,11 @@ def never_used(suspect: Suspect) -> Diagnosis | None:
     if not names:
         return None
     never = "never read by the kernel" if not suspect.unused else "never used by the launch"
-    are = "is" if len(names) == 1 else "are"
+    are, them = ("is", "it") if len(names) == 1 else ("are", "them")
     return Diagnosis(
         f"{listed(names)} {are} {never}",
-        f"{listed(names)} {are} {never}, and the result cannot depend on "
-        f"{'it' if len(names) == 1 else 'them'}. Another one may be used twice, or a part is missing.",
+        f"{listed(names)} {are} {never}, and the result cannot depend on {them}. Another one may be "
+        "used twice, or a part is missing.",
         vague=True,
     )
 
