@@ -148,6 +148,34 @@ EXCEPTION_ADVICE: AdviceTable = (
         "the kernel should not see.",
     ),
     (
+        r"\w*(fwd|bwd|forward|backward|rule)\w*\(\) (missing|takes) \d+",
+        "Rules are passed as f.defvjp(forward, backward). The forward rule takes what f takes and "
+        "returns its result and the residuals; the backward rule takes first the arguments that "
+        "nondiff_argnums names, then the residuals, then the cotangent.",
+    ),
+    (
+        r"^AssertionError: *\n.*\b(backward|vjp|grad)\b",
+        "A pallas_call has no derivative of its own: give the function that launches it rules, "
+        "with jax.custom_vjp and defvjp(forward, backward).",
+    ),
+    (
+        r"Too many indices: array is 0-dimensional",
+        "A single number is indexed here as if it were a table. An index map is given the grid "
+        "indices first and the prefetched Refs after them; a kernel is given the Refs alone.",
+    ),
+    (
+        r"incompatible shapes for broadcasting|Incompatible shapes for broadcasting",
+        "Arrays of these shapes do not broadcast. A column (m, 1) and a row (1, n) do so with "
+        "(m, n): x[:, None] makes a column of a vector, .T turns one into the other, and "
+        "keepdims=True keeps the axis that a reduction has summed.",
+    ),
+    (
+        r"values to unpack[\s\S]*\.shape",
+        "A Ref has another number of dimensions than this line expects. None in a block shape "
+        "squeezes a dimension, so that the kernel does not see it; a number keeps it, also if it "
+        "is 1.",
+    ),
+    (
         r"missing \d+ required positional argument|takes \d+ positional arguments? but \d+",
         "A kernel takes one Ref for each input, then each output, then each scratch buffer; an "
         "index map takes one index for each grid dimension.",

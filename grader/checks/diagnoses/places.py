@@ -24,8 +24,8 @@ def never_used(suspect: Suspect) -> Diagnosis | None:
     are, them = ("is", "it") if len(names) == 1 else ("are", "them")
     return Diagnosis(
         f"{listed(names)} {are} {never}",
-        f"{listed(names)} {are} {never}, and the result cannot depend on {them}. Another one may be "
-        "used twice, or a part is missing.",
+        f"{listed(names)} {are} {never}, and the result cannot depend on {them}. Another one may "
+        "be used twice, or a part is missing.",
         vague=True,
     )
 
