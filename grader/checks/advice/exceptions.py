@@ -85,6 +85,12 @@ EXCEPTION_ADVICE: AdviceTable = (
         "it arbitrary in dimension_semantics, or make its size a Python number.",
     ),
     (
+        r"^ConcretizationTypeError[\s\S]*arose with the `(int|float|bool)` function",
+        "While a launch is traced its arrays have no values yet, so int(), float() and bool() "
+        "cannot look at one. An index, the bound of a loop and the size of a grid dimension may "
+        "stay as they are: traced values.",
+    ),
+    (
         r"Invalid out_shape type",
         "out_shape is shape and dtype together: jax.ShapeDtypeStruct(x.shape, x.dtype).",
     ),
