@@ -164,6 +164,7 @@ def nan_of_an_input(suspect: Suspect) -> Diagnosis | None:
         f"In this case {held} in places that must not count, and some of it got into the result. "
         "Such elements have to be replaced before anything is computed with them, by "
         "jnp.where(mask, value, 0): zero times NaN is NaN, and so is zero times infinity.",
+        vague=True,
     )
 
 
