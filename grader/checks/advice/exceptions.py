@@ -160,6 +160,16 @@ EXCEPTION_ADVICE: AdviceTable = (
         "nondiff_argnums names, then the residuals, then the cotangent.",
     ),
     (
+        r"Custom VJP bwd rule must produce",
+        "The backward rule returns one gradient for each argument, in the arguments' order and of "
+        "their shapes and dtypes: None where there is none, and nothing for nondiff_argnums.",
+    ),
+    (
+        r"Custom VJP fwd rule .* must produce a pair",
+        "The forward rule returns two things: the result, and a tuple of the residuals that the "
+        "backward rule needs.",
+    ),
+    (
         r"^AssertionError: *\n.*\b(backward|vjp|grad)\b",
         "A pallas_call has no derivative of its own: give the function that launches it rules, "
         "with jax.custom_vjp and defvjp(forward, backward).",
