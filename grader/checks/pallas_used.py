@@ -40,7 +40,7 @@ def check(evidence: Evidence) -> Finding | None:
 
 def _also(evidence: Evidence) -> str:
     """What else is wrong, and may be the reason why there is work outside: the values."""
-    found = values.check(evidence)
+    found = None if evidence.production else values.check(evidence)
     return f"The values are wrong, too: {found.phrase}." if found else ""
 
 
