@@ -170,9 +170,10 @@ EXCEPTION_ADVICE: AdviceTable = (
         "backward rule needs.",
     ),
     (
-        r"^AssertionError: *\n.*\b(backward|vjp|grad)\b",
-        "A pallas_call has no derivative of its own: give the function that launches it rules, "
-        "with jax.custom_vjp and defvjp(forward, backward).",
+        r"^AssertionError: *\n.*\bpallas_call\(",
+        "Pallas stops here without a word, as it does where a launch is differentiated: a "
+        "pallas_call has no derivative. Give the function that launches it rules of its own, with "
+        "jax.custom_vjp and defvjp(forward, backward).",
     ),
     (
         r"Too many indices: array is 0-dimensional",
