@@ -78,6 +78,20 @@ WRONG = {
         {"q, k, v, o, lse = residuals": "lse, q, k, v, o = residuals"},
         "look at the order in which the arrays are passed",
     ),
+    "given code that fails": Told(
+        "launch_vector_add",
+        {"        out_specs=block,\n": ""},
+        "is given code and right as it stands",
+    ),
+    "an array that is passed twice": Told(
+        "launch_vector_add", {")(x, y, z)": ")(x, z, z)"}, "y is never used by the launch"
+    ),
+    "few large errors among many small": Told(
+        "attention_one_q_block",
+        {"widened(alpha, H) * acc_ref[...] + pv": "widened(alpha * alpha, H) * acc_ref[...] + pv"},
+        "code that rescales the accumulator twice",
+        ("rounded too early",),
+    ),
     "the logarithm of the weights": Told(
         "moe_layer",
         {"jax.nn.softmax(top_logits, axis=1)": "jax.nn.log_softmax(top_logits, axis=1)"},
