@@ -2,7 +2,8 @@
 
 key     the values: Key and its parts
 table   one TOML table, and how it complains
-sizes   [cases]
+rows    names that share rows
+sizes   [cases] and [production], [alike]
 reader  the whole file
 """
 
@@ -13,11 +14,12 @@ from grader.exercise.keys.key import (
     Key,
     KeyProblem,
     Mistake,
+    Production,
     Roundings,
     Slack,
 )
 from grader.exercise.keys.reader import DEFAULT_CASES, MOST_CASES, load
-from grader.exercise.keys.sizes import cards
+from grader.exercise.keys.rows import cards
 
 __all__ = [
     "DEFAULT_CASES",
@@ -28,6 +30,7 @@ __all__ = [
     "Key",
     "KeyProblem",
     "Mistake",
+    "Production",
     "Roundings",
     "Slack",
     "cards",

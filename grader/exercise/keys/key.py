@@ -52,6 +52,16 @@ class Roundings:
 
 
 @dataclass(frozen=True, slots=True)
+class Production:
+    """What the sizes and the dtype of the case of production size may be: all names of [cases],
+    some of them `together`."""
+
+    choices: dict[str, tuple[int | str, ...]]
+    dtypes: tuple[str, ...]
+    together: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Mistake:
     """A known wrong solution: replace `old` by `new`; `caught` must reject it, saying `says`."""
 
@@ -73,7 +83,9 @@ class Key:
     ("N", "K//bk"), or two that may be equal in all cases ("T, S").
     `fillings` are the stubs' region bodies, as code. Without a `kernel` the launch is plain
     jax.numpy, traced by jit. `outside` are primitives; those that compute are for integers only,
-    unless there is `outside_floats`. `timeout` is in seconds, None for pytest's.
+    unless there is `outside_floats`. `timeout` is in seconds, None for pytest's. `count` hidden
+    cases are run; where there is a `production`, one more is compiled and predicted instead, and
+    it alone decides about par.
     `par_required`: missing par fails the kata, instead of costing a star.
     """
 
@@ -86,6 +98,7 @@ class Key:
     choices: dict[str, tuple[int | str, ...]]
     dtypes: tuple[str, ...]
     count: int
+    production: Production | None
     kernel: bool
     outside: tuple[str, ...]
     outside_floats: bool
@@ -96,3 +109,8 @@ class Key:
     mistakes: tuple[Mistake, ...]
     together: tuple[tuple[str, ...], ...] = ()
     alike: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """How many hidden cases a session has of the kata."""
+        return self.count + (self.production is not None)

@@ -1,41 +1,61 @@
-"""The table [cases] of an answer key: what each dimension, block size and dtype may be."""
+"""[cases] and [production] of an answer key: what each dimension, block size and dtype may be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from grader.exercise.arithmetic import arithmetic_names, settle
-from grader.exercise.keys.key import DTYPES
+from grader.exercise.keys.key import DTYPES, Production
+from grader.exercise.keys.rows import Together, cards, columns
 from grader.exercise.keys.table import Table
 
 Choices = dict[str, tuple[int | str, ...]]
 
 
-def cases_of(
-    source: Table,
-) -> tuple[Choices, tuple[tuple[str, ...], ...], tuple[str, ...]]:
-    """What each name of [cases] may be, the names that are dealt together, and the dtypes.
+def cases_of(source: Table) -> tuple[Choices, Together, tuple[str, ...]]:
+    """What each name of [cases] may be, the names that share rows, and the dtypes.
 
     Raises KeyProblem.
     """
     table = source.data.get("cases")
     if not isinstance(table, dict):
         raise source.fail("cases", "needs a table of names and what each may be")
-    dtypes = table.get("dtype", ["float32"])
-    if not isinstance(dtypes, list) or not dtypes or any(d not in DTYPES for d in dtypes):
-        raise source.fail("cases.dtype", f"needs a list from {', '.join(DTYPES)}")
-    given, together = _columns(source, {n: v for n, v in table.items() if n != "dtype"})
-    choices = {name: _choices(source, name, value, list(given)) for name, value in given.items()}
-    _no_cycle(source, choices)
-    _all_sizes(source, choices, together)
-    return choices, together, tuple(dtypes)
+    dtypes = _dtypes(source, "cases", table.get("dtype", ["float32"]))
+    lists, together = columns(source, "cases", {n: v for n, v in table.items() if n != "dtype"})
+    names = list(lists)
+    choices = {name: _choices(source, "cases", name, lists[name], names) for name in names}
+    _no_cycle(source, "cases", choices)
+    _all_sizes(source, "cases", choices, together)
+    return choices, together, dtypes
 
 
-def cards(choices: Iterable[str], together: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The names that are dealt as one, and each of the others alone."""
-    joint = {name for names in together for name in names}
-    return [*together, *((name,) for name in choices if name not in joint)]
+def production_of(
+    source: Table, cases: Choices, together: Together, dtypes: tuple[str, ...]
+) -> Production | None:
+    """The same for the case of production size, or None. What it doesn't name is as in [cases].
+
+    Raises KeyProblem.
+    """
+    table = source.data.get("production")
+    if table is None:
+        return None
+    if not isinstance(table, dict) or not table:
+        raise source.fail("production", "needs a table of names of [cases] and what each may be")
+    if "dtype" in table:
+        dtypes = _dtypes(source, "production", table["dtype"])
+    given = {name: value for name, value in table.items() if name != "dtype"}
+    lists, rows = columns(source, "production", given)
+    source.known(lists, list(cases), "production.")
+    named = {
+        name: _choices(source, "production", name, value, list(cases))
+        for name, value in lists.items()
+    }
+    choices = {**cases, **named}
+    rest = (tuple(name for name in names if name not in named) for names in together)
+    rows = (*rows, *(names for names in rest if names))
+    _no_cycle(source, "production", choices)
+    _all_sizes(source, "production", choices, rows)
+    return Production(choices, dtypes, rows)
 
 
 def alike_of(source: Table, choices: Choices) -> dict[str, str]:
@@ -55,37 +75,16 @@ def alike_of(source: Table, choices: Choices) -> dict[str, str]:
     return table
 
 
-def _columns(
-    source: Table, table: dict[str, Any]
-) -> tuple[dict[str, Any], tuple[tuple[str, ...], ...]]:
-    """Rows of several names as one list for each name, and which names share rows."""
-    columns: dict[str, Any] = {}
-    together: list[tuple[str, ...]] = []
-    for heading, value in table.items():
-        names = tuple(name.strip() for name in heading.split(","))
-        if len(names) > 1:
-            together.append(names)
-        for name, column in zip(names, _rows(source, heading, names, value), strict=True):
-            if name in columns or name == "dtype" or not name.isidentifier():
-                raise source.fail(f"cases.{heading}", f"{name!r} is no name, or stands twice")
-            columns[name] = column
-    return columns, tuple(together)
+def _dtypes(source: Table, where: str, dtypes: Any) -> tuple[str, ...]:
+    if not isinstance(dtypes, list) or not dtypes or any(d not in DTYPES for d in dtypes):
+        raise source.fail(f"{where}.dtype", f"needs a list from {', '.join(DTYPES)}")
+    return tuple(dtypes)
 
 
-def _rows(source: Table, heading: str, names: tuple[str, ...], value: Any) -> list[Any]:
-    """The value of each name: as it is where the name stands alone."""
-    if len(names) == 1:
-        return [value]
-    rows = isinstance(value, list) and value
-    if not rows or not all(isinstance(row, list) and len(row) == len(names) for row in value):
-        raise source.fail(
-            f"cases.{heading}", f"needs a list of rows, each with {len(names)} values"
-        )
-    return [list(column) for column in zip(*value, strict=True)]
-
-
-def _choices(source: Table, name: str, value: Any, names: list[str]) -> tuple[int | str, ...]:
-    key = f"cases.{name}"
+def _choices(
+    source: Table, where: str, name: str, value: Any, names: list[str]
+) -> tuple[int | str, ...]:
+    key = f"{where}.{name}"
     if isinstance(value, dict):
         return _range(source, key, value)
     items = value if isinstance(value, list) else [value]
@@ -118,7 +117,7 @@ def _arithmetic(source: Table, key: str, text: str, names: list[str]) -> None:
         raise source.fail(key, f"{text!r} uses {name!r}, which is no other name of [cases]")
 
 
-def _no_cycle(source: Table, choices: Choices) -> None:
+def _no_cycle(source: Table, where: str, choices: Choices) -> None:
     needs = {
         name: {n for item in items if isinstance(item, str) for n in arithmetic_names(item)}
         for name, items in choices.items()
@@ -126,12 +125,12 @@ def _no_cycle(source: Table, choices: Choices) -> None:
     while needs:
         free = [name for name, others in needs.items() if not others & set(needs)]
         if not free:
-            raise source.fail("cases", f"these depend on each other: {', '.join(needs)}")
+            raise source.fail(where, f"these depend on each other: {', '.join(needs)}")
         for name in free:
             del needs[name]
 
 
-def _all_sizes(source: Table, choices: Choices, together: tuple[tuple[str, ...], ...]) -> None:
+def _all_sizes(source: Table, where: str, choices: Choices, together: Together) -> None:
     """Try each choice, or row of choices, once, beside the others' first."""
     first = {name: items[0] for name, items in choices.items()}
     for names in cards(choices, together):
@@ -140,4 +139,4 @@ def _all_sizes(source: Table, choices: Choices, together: tuple[tuple[str, ...],
             try:
                 settle(beside)
             except ValueError as error:
-                raise source.fail("cases", str(error)) from None
+                raise source.fail(where, str(error)) from None
