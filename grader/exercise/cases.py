@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from grader.exercise.arithmetic import settle
-from grader.exercise.keys import Key, Production, cards
+from grader.exercise.keys import Choices, Key, Sizes, cards
 from grader.model import Case
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def draw(
     Raises ValueError where arithmetic of the key gives no size.
     """
     deck = random.Random(_digest(f"{session_seed}/{kata}"))
-    hands = _hands(deck, key)
+    hands = _hands(deck, key.choices, key.together, key.count)
     dtypes = _deal(deck, key.dtypes, key.count)
     drawn = [
         ({n: hands[n][index] for n in key.choices}, dtypes[index]) for index in range(key.count)
@@ -59,22 +59,21 @@ def draw(
     )
 
 
-def _hands(deck: random.Random, key: Key) -> dict[str, Sequence[int | str]]:
-    """What each name is in each case."""
+def _one_of(production: Sizes, deck: random.Random) -> tuple[dict[str, int | str], str]:
+    hands = _hands(deck, production.choices, production.together, 1)
+    return {name: hands[name][0] for name in production.choices}, deck.choice(production.dtypes)
+
+
+def _hands(
+    deck: random.Random, choices: Choices, together: Sequence[tuple[str, ...]], count: int
+) -> dict[str, Sequence[int | str]]:
+    """What each name is in each of so many cases."""
     hands: dict[str, Sequence[int | str]] = {}
-    for names in sorted(cards(key.choices, key.together)):
-        rows = list(zip(*(key.choices[name] for name in names), strict=True))
-        dealt = _deal(deck, rows, key.count)
+    for names in sorted(cards(choices, together)):
+        rows = list(zip(*(choices[name] for name in names), strict=True))
+        dealt = _deal(deck, rows, count)
         hands |= dict(zip(names, zip(*dealt, strict=True), strict=True))
     return hands
-
-
-def _one_of(production: Production, deck: random.Random) -> tuple[dict[str, int | str], str]:
-    sizes: dict[str, int | str] = {}
-    for names in sorted(cards(production.choices, production.together)):
-        rows = list(zip(*(production.choices[name] for name in names), strict=True))
-        sizes |= dict(zip(names, deck.choice(rows), strict=True))
-    return {name: sizes[name] for name in production.choices}, deck.choice(production.dtypes)
 
 
 def _digest(text: str) -> int:

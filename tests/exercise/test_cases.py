@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.exercise.cases import SEED_BITS, draw, random_seed
-from grader.exercise.keys import Key, Production, Roundings, Slack
+from grader.exercise.keys import Key, Roundings, Sizes, Slack
 from grader.model import Case
 from grader.tools import codec
 from tests.support.repositories import ROOT
@@ -185,7 +185,7 @@ def test_a_session_without_a_seed_draws_one() -> None:
 
 def large(choices: dict[str, tuple[int | str, ...]], dtypes: tuple[str, ...]) -> Key:
     """The key with a case of production size."""
-    return dataclasses.replace(KEY, production=Production({**KEY.choices, **choices}, dtypes))
+    return dataclasses.replace(KEY, production=Sizes({**KEY.choices, **choices}, (), dtypes))
 
 
 @anywhere
@@ -207,14 +207,6 @@ def test_the_case_of_production_size_is_drawn_too() -> None:
     assert {case.sizes["bm"] for case in drawn} == {512, 1024}
     assert {case.sizes["K"] for case in drawn} == {1, 2, 3, 4}
     assert {case.dtype for case in drawn} == {"float32", "bfloat16"}
-
-
-def test_the_case_of_production_size_takes_whole_rows() -> None:
-    rows = {"a": (1, 2, 3), "b": (10, 20, 30)}
-    both = Production(rows, ("int8",), (("a", "b"),))
-    key = dataclasses.replace(KEY, choices=rows, together=(("a", "b"),), production=both)
-    lasts = [draw(NAME, key, seed)[-1].sizes for seed in range(40)]
-    assert {(last["a"], last["b"]) for last in lasts} == {(1, 10), (2, 20), (3, 30)}
 
 
 def test_given_sizes_reach_the_case_of_production_size() -> None:

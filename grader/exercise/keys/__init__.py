@@ -2,8 +2,7 @@
 
 key     the values: Key and its parts
 table   one TOML table, and how it complains
-rows    names that share rows
-sizes   [cases] and [production], [alike]
+sizes   [cases] and [production]
 reader  the whole file
 """
 
@@ -11,15 +10,16 @@ from grader.exercise.keys.key import (
     DTYPES,
     HINTS,
     LAYOUT,
+    Choices,
     Key,
     KeyProblem,
     Mistake,
-    Production,
     Roundings,
+    Sizes,
     Slack,
 )
 from grader.exercise.keys.reader import DEFAULT_CASES, MOST_CASES, load
-from grader.exercise.keys.rows import cards
+from grader.exercise.keys.sizes import cards
 
 __all__ = [
     "DEFAULT_CASES",
@@ -27,11 +27,12 @@ __all__ = [
     "HINTS",
     "LAYOUT",
     "MOST_CASES",
+    "Choices",
     "Key",
     "KeyProblem",
     "Mistake",
-    "Production",
     "Roundings",
+    "Sizes",
     "Slack",
     "cards",
     "load",

@@ -26,6 +26,9 @@ LAYOUT = (
     "copy",
 )
 
+#: What each name of [cases] may be: numbers, or arithmetic over other names.
+Choices = dict[str, tuple[int | str, ...]]
+
 
 class KeyProblem(ValueError):
     """An answer key that can't be used: which file, which key, why."""
@@ -52,13 +55,15 @@ class Roundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Production:
-    """What the sizes and the dtype of the case of production size may be: all names of [cases],
-    some of them `together`."""
+class Sizes:
+    """What the sizes and the dtype of a case may be.
 
-    choices: dict[str, tuple[int | str, ...]]
+    Names that stand `together` have equally many choices, and a case takes the same one of each.
+    """
+
+    choices: Choices
+    together: tuple[tuple[str, ...], ...]
     dtypes: tuple[str, ...]
-    together: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +100,10 @@ class Key:
     hints: tuple[str, ...]  # as many as HINTS
     fillings: tuple[str, ...]
     debugging: bool  # the regions ship with wrong code to mend instead of a raise
-    choices: dict[str, tuple[int | str, ...]]
+    choices: Choices
     dtypes: tuple[str, ...]
     count: int
-    production: Production | None
+    production: Sizes | None
     kernel: bool
     outside: tuple[str, ...]
     outside_floats: bool
