@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from grader.exercise.arithmetic import settle
-from grader.exercise.keys import Key
+from grader.exercise.keys import Key, Production
 from grader.model import Case
 
 T = TypeVar("T")
@@ -31,23 +31,36 @@ def draw(
 ) -> tuple[Case, ...]:
     """The hidden cases of one kata: a function of its name, its key and the seed alone.
 
-    Sizes that are `given` stand instead of those drawn; what is computed from them follows.
+    Sizes that are `given` stand instead of those drawn; what is computed from them follows. The
+    case of production size, if the key has one, is the last.
     Raises ValueError where arithmetic of the key gives no size.
     """
     deck = random.Random(_digest(f"{session_seed}/{kata}"))
     hands = {name: _deal(deck, items, key.count) for name, items in sorted(key.choices.items())}
     dtypes = _deal(deck, key.dtypes, key.count)
+    drawn = [
+        ({n: hands[n][index] for n in key.choices}, dtypes[index]) for index in range(key.count)
+    ]
+    if key.production:
+        own_deck = random.Random(_digest(f"{session_seed}/{kata}/production"))
+        drawn.append(_one_of(key.production, own_deck))
     return tuple(
         Case(
             kata=kata,
             index=index,
             session_seed=session_seed,
             seed=_digest(f"{session_seed}/{kata}/{index}") % 2**SEED_BITS,
-            sizes=settle({n: (given or {}).get(n, hands[n][index]) for n in key.choices}),
-            dtype=dtypes[index],
+            sizes=settle({**sizes, **(given or {})}),
+            dtype=dtype,
+            production=index == key.count,
         )
-        for index in range(key.count)
+        for index, (sizes, dtype) in enumerate(drawn)
     )
+
+
+def _one_of(production: Production, deck: random.Random) -> tuple[dict[str, int | str], str]:
+    sizes = {name: deck.choice(items) for name, items in sorted(production.choices.items())}
+    return {name: sizes[name] for name in production.choices}, deck.choice(production.dtypes)
 
 
 def _digest(text: str) -> int:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from grader.checks.evidence import OwnAndPar
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.keys import Mistake
@@ -20,7 +19,7 @@ from grader.grading.grader import Grader, evidence_of
 from grader.grading.ladder import Judgement, verdict
 from grader.model import MOST_STARS, Case, Check, Finding, NotJudged, State
 from grader.sandbox.asking import Asking
-from grader.tpu import compiler
+from grader.tpu import OnChip, compiler
 from tests.support.contract import Plan, demand
 from tests.support.repositories import ROOT, with_text
 
@@ -171,12 +170,12 @@ class NotAsked(Exception):
 def judged(asking: Asking, wrong: Kata, case: Case, mistake: Mistake) -> Judgement:
     """The verdict, from no more than the rungs up to the one that is to reject the mistake."""
 
-    def not_asked() -> OwnAndPar:
+    def not_asked() -> OnChip:
         raise NotAsked
 
     evidence = evidence_of(asking, wrong, case, SECONDS)
     if mistake.caught not in ON_THE_WAY_TO_THE_CHIP:
-        evidence = dataclasses.replace(evidence, on_chips=not_asked)
+        evidence = dataclasses.replace(evidence, own_on_chips=not_asked)
     try:
         return verdict(evidence)
     except NotAsked:

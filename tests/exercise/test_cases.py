@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.exercise.cases import SEED_BITS, draw, random_seed
-from grader.exercise.keys import Key, Roundings, Slack
+from grader.exercise.keys import Key, Production, Roundings, Slack
 from grader.model import Case
 from grader.tools import codec
 from tests.support.repositories import ROOT
@@ -34,6 +34,7 @@ KEY = Key(
     },
     dtypes=("float32", "bfloat16", "int8"),
     count=4,
+    production=None,
     kernel=True,
     outside=(),
     outside_floats=False,
@@ -160,3 +161,35 @@ def test_a_session_without_a_seed_draws_one() -> None:
     drawn = {random_seed() for _ in range(20)}
     assert len(drawn) > 1
     assert all(0 <= seed < 2**SEED_BITS for seed in drawn)
+
+
+def large(choices: dict[str, tuple[int | str, ...]], dtypes: tuple[str, ...]) -> Key:
+    """The key with a case of production size."""
+    return dataclasses.replace(KEY, production=Production({**KEY.choices, **choices}, dtypes))
+
+
+@anywhere
+@given(seeds)
+def test_the_case_of_production_size_is_the_last_and_changes_no_other(seed: int) -> None:
+    key = large({"M": ("64*bm",), "bm": (512, 1024)}, ("bfloat16",))
+    *small, last = draw(NAME, key, seed)
+    assert tuple(small) == draw(NAME, KEY, seed)
+    assert (last.index, last.production, last.dtype) == (KEY.count, True, "bfloat16")
+    assert last.sizes["bm"] in (512, 1024)
+    assert last.sizes["M"] == 64 * last.sizes["bm"]
+    assert list(last.sizes) == list(KEY.choices)
+    assert not any(case.production for case in small)
+
+
+def test_the_case_of_production_size_is_drawn_too() -> None:
+    key = large({"bm": (512, 1024)}, ("float32", "bfloat16"))
+    drawn = [draw(NAME, key, seed)[-1] for seed in range(40)]
+    assert {case.sizes["bm"] for case in drawn} == {512, 1024}
+    assert {case.sizes["K"] for case in drawn} == {1, 2, 3, 4}
+    assert {case.dtype for case in drawn} == {"float32", "bfloat16"}
+
+
+def test_given_sizes_reach_the_case_of_production_size() -> None:
+    last = draw(NAME, large({"M": ("64*bm",)}, ("int8",)), 1, {"bm": 32})[-1]
+    assert last.sizes["M"] == 64 * 32
+    assert str(last).endswith("dtype=int8 (of production size: compiled and predicted, not run)")

@@ -71,6 +71,21 @@ def test_a_long_key_says_it_all(tmp_path: Path) -> None:
     assert "dtype" not in key.choices
 
 
+def test_what_production_does_not_name_is_as_in_the_cases(tmp_path: Path) -> None:
+    assert read(tmp_path, KEY).production is None
+    assert read(tmp_path, KEY).total == DEFAULT_CASES
+    text = edited("[[mistakes]]", '[production]\nbm = 256\nM = ["9*bm"]\n\n[[mistakes]]')
+    key = read(tmp_path, text)
+    assert key.production
+    assert key.production.choices == {"bm": (256,), "M": ("9*bm",), "N": (128,)}
+    assert key.production.dtypes == ("float32",)
+    assert key.total == DEFAULT_CASES + 1
+    one = read(tmp_path, text.replace("bm = 256", 'dtype = ["bfloat16"]'))
+    assert one.production
+    assert one.production.dtypes == ("bfloat16",)
+    assert one.dtypes == ("float32",)
+
+
 def test_a_range_has_both_its_ends(tmp_path: Path) -> None:
     key = read(tmp_path, edited("N = 128", "N = {min = 0, max = 6, step = 3}\nK = {min=2, max=4}"))
     assert key.choices["N"] == (0, 3, 6)
@@ -109,6 +124,7 @@ def test_a_debugging_key_holds_code_as_it_is(tmp_path: Path) -> None:
 
 # ---- what is said of a bad one ----
 
+OF_PRODUCTION = ("production.N", "arithmetic, not 8.5")
 #: By what is wrong: old text, new text, the key that is named, words of the reason.
 BAD = {
     "unknown": ("[cases]", "hintz = 3\n[cases]", "hintz", "unknown key; did you mean hints?"),
@@ -187,6 +203,32 @@ BAD = {
     "range-standing": ("N = 128", "N = {min=1, max=2, step=0}", "cases.N", "a range is {min"),
     "range-text": ("N = 128", 'N = {min="1", max=2}', "cases.N", "a range is {min"),
     "cycle": ("N = 128", 'N = "K"\nK = ["8", "N"]', "cases", "depend on each other: N, K"),
+    "production-number": ("[[mistakes]]", "[production]\nN = 8.5\n[[mistakes]]", *OF_PRODUCTION),
+    "production-empty": ("[[mistakes]]", "[production]\n[[mistakes]]", "production", "a table of"),
+    "production-stranger": (
+        "[[mistakes]]",
+        "[production]\nbk = 8\n[[mistakes]]",
+        "production.bk",
+        "unknown key",
+    ),
+    "production-dtype": (
+        "[[mistakes]]",
+        '[production]\ndtype = "int8"\n[[mistakes]]',
+        "production.dtype",
+        "needs a list from",
+    ),
+    "production-cycle": (
+        "[[mistakes]]",
+        '[production]\nbm = "M"\n[[mistakes]]',
+        "production",
+        "depend on each other",
+    ),
+    "production-plain": (
+        "[cases]",
+        "kernel = false\n[production]\nN = 256\n[cases]",
+        "production",
+        "means nothing where there is no kernel",
+    ),
     "mistake-number": ('title = "triples"', "title = 3", "mistakes[0].title", "needs a text"),
     "mistake-finds-nothing": ('old = "2"', 'old = ""', "mistakes[0].old", "needs a text"),
     "mistake-no-new": ('new = "3"', "", "mistakes[0].new", "needs a text"),

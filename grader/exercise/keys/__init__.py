@@ -2,7 +2,7 @@
 
 key     the values: Key and its parts
 table   one TOML table, and how it complains
-sizes   [cases]
+sizes   [cases] and [production]
 reader  the whole file
 """
 
@@ -13,6 +13,7 @@ from grader.exercise.keys.key import (
     Key,
     KeyProblem,
     Mistake,
+    Production,
     Roundings,
     Slack,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "Key",
     "KeyProblem",
     "Mistake",
+    "Production",
     "Roundings",
     "Slack",
     "load",

@@ -51,6 +51,14 @@ class Roundings:
 
 
 @dataclass(frozen=True, slots=True)
+class Production:
+    """What the sizes and the dtype of the case of production size may be: all names of [cases]."""
+
+    choices: dict[str, tuple[int | str, ...]]
+    dtypes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Mistake:
     """A known wrong solution: replace `old` by `new`; `caught` must reject it, saying `says`."""
 
@@ -69,7 +77,9 @@ class Key:
     `choices` maps each name of [cases] to what it may be: numbers, or arithmetic over other names.
     `fillings` are the stubs' region bodies, as code. Without a `kernel` the launch is plain
     jax.numpy, traced by jit. `outside` are primitives; those that compute are for integers only,
-    unless there is `outside_floats`. `timeout` is in seconds, None for pytest's.
+    unless there is `outside_floats`. `timeout` is in seconds, None for pytest's. `count` hidden
+    cases are run; where there is a `production`, one more is compiled and predicted instead, and
+    it alone decides about par.
     `par_required`: missing par fails the kata, instead of costing a star.
     """
 
@@ -82,6 +92,7 @@ class Key:
     choices: dict[str, tuple[int | str, ...]]
     dtypes: tuple[str, ...]
     count: int
+    production: Production | None
     kernel: bool
     outside: tuple[str, ...]
     outside_floats: bool
@@ -90,3 +101,8 @@ class Key:
     par_required: bool
     slack: Slack
     mistakes: tuple[Mistake, ...]
+
+    @property
+    def total(self) -> int:
+        """How many hidden cases a session has of the kata."""
+        return self.count + (self.production is not None)

@@ -21,7 +21,7 @@ from grader.exercise.keys.key import (
     Roundings,
     Slack,
 )
-from grader.exercise.keys.sizes import choices_of
+from grader.exercise.keys.sizes import choices_of, production_of
 from grader.exercise.keys.table import Table
 from grader.model import Check
 
@@ -32,7 +32,7 @@ FEWEST_CASES, MOST_CASES = 3, 5
 _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
-    "outside_floats",
+    *("outside_floats", "production"),
 )
 
 
@@ -52,6 +52,7 @@ def load(file: Path) -> Key:
         choices=choices,
         dtypes=dtypes,
         count=source.number("count", DEFAULT_CASES, FEWEST_CASES, MOST_CASES),
+        production=production_of(source, choices, dtypes),
         kernel=_kernel(source),
         outside=source.texts("outside", LAYOUT),
         outside_floats=_true(source, "outside_floats", default=False),
@@ -76,7 +77,7 @@ def _table(file: Path) -> Table:
 
 def _kernel(source: Table) -> bool:
     value = _true(source, "kernel", default=True)
-    for name in () if value else ("outside", "outside_floats", "par", "slack"):
+    for name in () if value else ("outside", "outside_floats", "par", "slack", "production"):
         if name in source.data:
             raise source.fail(name, "means nothing where there is no kernel")
     return value
