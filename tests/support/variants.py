@@ -21,7 +21,7 @@ from tests.support.repositories import ROOT
 
 FOLDER = ROOT / "tests" / "variants"
 #: How many of them a session grades unless it was asked for all.
-A_TURN = 10
+A_TURN = 8
 
 
 class Malformed(ValueError):
