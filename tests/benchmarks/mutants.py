@@ -1,6 +1,6 @@
 """How many wrong versions of the solutions are rejected: mutants, graded as learners' files.
 
-    python tests/benchmarks/mutants.py [--count N] [--seeds 1,20] [--minutes M] [--out FILE] [WORD …]
+    python tests/benchmarks/mutants.py [--count N] [--seeds 1,20] [--minutes M] [--out F] [WORD …]
 
 Small changes are made to the regions of all solutions (`tests/support/mutations.py`), the same
 number for each kata as far as it has so many, and the same in every run. Each is graded on the
@@ -39,7 +39,7 @@ from grader.exercise.catalog import Kata, katas
 from grader.exercise.regions import regions
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import Judgement, verdict
-from grader.model import MOST_STARS, Case, Device, State
+from grader.model import MOST_STARS, Case, Clues, Device, State
 from grader.sandbox import devices
 from grader.sandbox.asking import Asking, Lines
 from grader.sandbox.bench import Bench
@@ -48,6 +48,7 @@ from tests.support.repositories import ROOT, with_text
 
 SECONDS = 30
 WORKERS = 2
+KEPT = 400  # answers about solutions: of all katas of a process, and all their cases
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 CPU: Device = devices.choose("strict", devices.Hardware(tpu=False, gpu=False))
 
@@ -115,7 +116,8 @@ class Right(Exception):
 def graded(asking: Asking, mutant: Mutant, seed: int, root: Path) -> dict[str, Any]:
     """What becomes of a mutant on the hidden cases of a seed, as a line of the file.
 
-    Values of all cases come first: they are sooner known than what a compiler says.
+    Values of all cases come first: they are sooner known than what a compiler says. Nobody looks for
+    the cause.
     """
     wrong = with_text(mutant.kata, root, mutant.text)
     cases = draw(wrong.id, wrong.key, seed)
@@ -145,7 +147,7 @@ def _judged(asking: Asking, wrong: Kata, case: Case, compiled: bool) -> Judgemen
     def right() -> Any:
         raise Right
 
-    evidence = evidence_of(asking, wrong, case, SECONDS)
+    evidence = dataclasses.replace(evidence_of(asking, wrong, case, SECONDS), clues=Clues)
     if not compiled:
         evidence = dataclasses.replace(evidence, own_on_chips=right, par_on_chips=right)
     try:
@@ -163,7 +165,7 @@ def work(share: int, arguments: argparse.Namespace) -> None:
     done = {(line["digest"], line["seed"]) for line in lines_of(arguments.out)}
     bench = Bench(CPU)
     with contextlib.closing(bench), tempfile.TemporaryDirectory() as folder:
-        asking = Asking(Lines(bench, kept=20))
+        asking = Asking(Lines(bench, kept=KEPT))
         for seed, mutant in itertools.product(arguments.seeds, every):
             if mutant.kata.name not in mine or (mutant.digest, seed) in done:
                 continue

@@ -6,19 +6,23 @@ A session grades those whose turn it is at this commit, which their ids name. Wi
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from grader.exercise.cases import draw
+from grader.exercise.catalog import katas
 from grader.grading.grader import Grader
 from grader.model import MOST_STARS, Check
 from grader.tpu import compiler
 from tests.support.contract import Plan, demand
-from tests.support.repositories import with_text
+from tests.support.repositories import ROOT, with_text
 from tests.support.variants import Variant, their_turn, variants
 
 SECONDS = 60
+#: Right kernels in other styles that each exercise has at least.
+FEWEST = 2
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -56,3 +60,9 @@ def test_right_variant_earns_its_stars(
             f"no hidden case of seed {seed} shows that it costs more than par",
             "Say 'Stars: 3', or draw cases of a size where the cost shows",
         )
+
+
+def test_every_exercise_has_other_styles() -> None:
+    counted = Counter(variant.kata.name for variant in variants())
+    few = [kata.name for kata in katas(ROOT, "solutions") if counted[kata.name] < FEWEST]
+    assert not few, f"write right kernels in other styles for {few}: tests/variants"
