@@ -116,8 +116,8 @@ class Right(Exception):
 def graded(asking: Asking, mutant: Mutant, seed: int, root: Path) -> dict[str, Any]:
     """What becomes of a mutant on the hidden cases of a seed, as a line of the file.
 
-    Values of all cases come first: they are sooner known than what a compiler says. Nobody looks for
-    the cause.
+    Values of all cases come first: they are sooner known than what a compiler says. The cause is
+    not looked for.
     """
     wrong = with_text(mutant.kata, root, mutant.text)
     cases = draw(wrong.id, wrong.key, seed)
