@@ -43,7 +43,9 @@ def test_right_variant_earns_its_stars(
         cases = draw(written.id, written.key, seed)
         grades = [grader.grade(written, case, SECONDS) for case in cases]
         for grade in grades:
-            told = grade.finding and f"{grade.finding.phrase}\n{grade.finding.message}"
+            told = grade.not_judged
+            if grade.finding:
+                told = f"{grade.finding.phrase}\n{grade.finding.message}"
             demand(
                 grade.stars >= (1 if unasked else variant.stars),
                 variant.path,

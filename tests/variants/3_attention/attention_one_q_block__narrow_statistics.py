@@ -1,6 +1,6 @@
 """Statistics of one lane, (T, 1), as the textbook has them; scales q first.
 
-Stars: 3
+Stars: 2, since in every step statistics of one lane are spread over all lanes again.
 """
 
 
