@@ -1,4 +1,4 @@
-"""Powers of two, the statistics broadcast from one lane, a reciprocal at the end.
+"""Powers of two, with log2(e) in the scale, statistics in 128 lanes, a reciprocal at the end.
 
 Stars: 3
 """
@@ -8,7 +8,10 @@ LOG2_E = 1.4426950408889634
 
 def attention_one_q_block_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref):
     j = pl.program_id(0)
-    scale = k_ref.shape[1] ** -0.5 * LOG2_E
+    bkv, H = k_ref.shape
+    s = jnp.einsum("th,sh->ts", q_ref[...], k_ref[...], preferred_element_type=jnp.float32)
+    s = s * (H**-0.5 * LOG2_E)
+    top = jnp.max(s, axis=1, keepdims=True)
 
     @pl.when(j == 0)
     def _():
@@ -16,18 +19,16 @@ def attention_one_q_block_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_r
         l_ref[...] = jnp.zeros(l_ref.shape, l_ref.dtype)
         acc_ref[...] = jnp.zeros(acc_ref.shape, acc_ref.dtype)
 
-    s = scale * jnp.einsum("th,sh->ts", q_ref[...], k_ref[...], preferred_element_type=jnp.float32)
-    m_prev, l_prev = m_ref[:, :1], l_ref[:, :1]
-    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
+    m_prev = m_ref[...]
+    m_next = jax.lax.max(m_prev, jnp.broadcast_to(top, m_prev.shape))
     alpha = jnp.exp2(m_prev - m_next)
-    p = jnp.exp2(s - m_next)
-    l_next = alpha * l_prev + jnp.sum(p, axis=1, keepdims=True)
-    m_ref[...] = jnp.broadcast_to(m_next, m_ref.shape)
-    l_ref[...] = jnp.broadcast_to(l_next, l_ref.shape)
-    acc_ref[...] = acc_ref[...] * alpha + jax.lax.dot(
+    p = jnp.exp2(s - widened(m_next, bkv))
+    m_ref[...] = m_next
+    l_ref[...] = l_ref[...] * alpha + p.sum(axis=1, keepdims=True)
+    acc_ref[...] = acc_ref[...] * widened(alpha, H) + jax.lax.dot(
         p.astype(v_ref.dtype), v_ref[...], preferred_element_type=jnp.float32
     )
 
     @pl.when(j == pl.num_programs(0) - 1)
     def _():
-        o_ref[...] = (acc_ref[...] * (1.0 / l_ref[:, :1])).astype(o_ref.dtype)
+        o_ref[...] = (acc_ref[...] * widened(1.0 / l_ref[...], H)).astype(o_ref.dtype)

@@ -1,6 +1,6 @@
 """Scores with keys along sublanes, so that the statistics are rows; transposes once, at the end.
 
-Stars: 3
+Stars: 2, since the transposed weights have to be turned for the second product.
 """
 
 
