@@ -23,7 +23,7 @@ from rich.text import Text
 
 from grader.tools.modules import load_module
 from grader.tools.rendering import show
-from grader.tpu import compiler
+from grader.tpu import compile_apart, compiler
 from grader.tpu.arguments import Called, call_of, choices, combinations
 from grader.tpu.chips import CHIPS, DEFAULT, named
 from grader.tpu.compiler import Estimate
@@ -150,7 +150,7 @@ def _predicted(
 def _xla(function: Function, case: Called, chip: str) -> Estimate | None:
     try:
         keywords = _accepted(function, case)
-        return compiler.xla_cycles(function, case.arrays(), named(chip), **keywords)
+        return compile_apart.xla_cycles(function, case.arrays(), named(chip), **keywords)
     except compiler.CompilerUnavailable:
         return None
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grader.model import KernelCall, Operand, Problem, Role
-from grader.tpu import compiler, libtpu
+from grader.tpu import compile_apart, compiler, libtpu
 from grader.tpu.chips import DEFAULT, Chip, named
 from grader.tpu.libtpu_errors import Failure, Kind
 from grader.tpu.reuse import Reuse, reuse
@@ -27,6 +27,8 @@ from grader.tpu.vmem import Vmem
 if TYPE_CHECKING:
     from grader.kernels import TracedLaunch
     from grader.kernels.lowering import Kernel
+
+    Builder = Callable[[Kernel, Chip], compiler.Build]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,30 +99,42 @@ def predictions(
     `args` are arrays, or `jax.ShapeDtypeStruct`s where the contents decide nothing. `events` is how
     many single transfers and stalls a schedule keeps. Raises ValueError for an unknown chip, and
     what tracing or Mosaic's lowering raises.
+
+    The compiler runs in a process of its own, whatever has been done with jax in this one.
     """
     from grader.kernels import TracedLaunch, for_chip
 
     target = named(chip)
-    _loaded_before_jax_does(target)
+    compile_apart.start()
     with for_chip(target.kind, target.cores):
         launch = TracedLaunch.of(function, args, kwargs)
-    return predictions_of(launch, args, chip, events)
+    return _predicted(launch, args, target, events, compile_apart.build)
 
 
 def predictions_of(
     launch: TracedLaunch, args: Sequence[Any], chip: str, events: int = 0
 ) -> tuple[Prediction, ...]:
-    """The same of a launch that was traced for this chip, by its name. Raises NotLowered."""
-    from grader.kernels.lowering import for_chip, lower
+    """The same of a launch that was traced for this chip, by its name. Raises NotLowered.
 
+    Compiled in this process, which has to be one that jax has done nothing in: libtpu is loaded
+    here, and where it aborts, so does the process.
+    """
     target = named(chip)
     _loaded_before_jax_does(target)
+    return _predicted(launch, args, target, events, compiler.build)
+
+
+def _predicted(
+    launch: TracedLaunch, args: Sequence[Any], target: Chip, events: int, build: Builder
+) -> tuple[Prediction, ...]:
+    from grader.kernels.lowering import for_chip, lower
+
     with for_chip(target.kind, target.cores):
         kernels = launch.kernels(args)
         for kernel in kernels:
             if not kernel.call.unknown:
                 lower(kernel)
-    return tuple(predict(kernel, target, events) for kernel in kernels)
+    return tuple(predict(kernel, target, events, build) for kernel in kernels)
 
 
 def _loaded_before_jax_does(chip: Chip) -> None:
@@ -129,8 +143,8 @@ def _loaded_before_jax_does(chip: Chip) -> None:
         libtpu.device(chip)
 
 
-def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
-    """Predict one kernel, which has been traced for this chip."""
+def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Prediction:
+    """Predict one kernel, which has been traced for this chip; `build` asks the compiler."""
     blocks = kernel.block_positions()
     moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies())
     labels = distinct_names(kernel.call.operands)
@@ -149,26 +163,26 @@ def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
     if failure := _too_many_cores(kernel.call, chip):
         return prediction(failure=failure)
     try:
-        build = compiler.build(kernel, chip)
+        made = build(kernel, chip)
     except compiler.CompilerUnavailable as error:
         return prediction(unknown=str(error))
-    if build.failure:
-        return prediction(failure=build.failure)
-    if build.missing:
-        return prediction(compiled=True, unknown=build.missing)
+    if made.failure:
+        return prediction(failure=made.failure)
+    if made.missing:
+        return prediction(compiled=True, unknown=made.missing)
     try:
         schedule = simulate(
-            build.bundles, chip, _sources(kernel, labels), _words(kernel), most_events=events
+            made.bundles, chip, _sources(kernel, labels), _words(kernel), most_events=events
         )
     except NotUnderstood as reason:
-        return prediction(compiled=True, unknown=str(reason), vmem=build.vmem)
+        return prediction(compiled=True, unknown=str(reason), vmem=made.vmem)
     if chip.cores > 1 and kernel.call.parallel:
         shared = f"its grid is shared by the {chip.cores} TensorCores of a {chip.name}"
         reason = f"{shared}, and the compiler lists the part of one"
-        return prediction(compiled=True, unknown=reason, vmem=build.vmem)
+        return prediction(compiled=True, unknown=reason, vmem=made.vmem)
     if doubt := _contradiction(moved, labels, schedule):
-        return prediction(compiled=True, unknown=doubt, vmem=build.vmem)
-    return prediction(compiled=True, schedule=schedule, vmem=build.vmem)
+        return prediction(compiled=True, unknown=doubt, vmem=made.vmem)
+    return prediction(compiled=True, schedule=schedule, vmem=made.vmem)
 
 
 def _too_many_cores(call: KernelCall, chip: Chip) -> Failure | None:

@@ -28,6 +28,7 @@ from jax.experimental.pallas.ops.tpu.random import philox, threefry
 
 from grader.kernels import TracedLaunch
 from grader.kernels.lowering import for_chip, lower
+from grader.tpu import compile_apart
 from grader.tpu.chips import CHIPS, named
 from grader.tpu.predict import Prediction, predict
 from grader.tpu.roofline import roofline
@@ -265,7 +266,7 @@ def rows(name: str, chip: str) -> Iterator[list[str]]:
         except Exception as error:
             yield [*who, "no", "–", "–", "–", "–", f"lowering: {_first_line(error)}"]
         else:
-            yield [*who, "yes", *_compiled(predict(kernel, target))]
+            yield [*who, "yes", *_compiled(predict(kernel, target, 0, compile_apart.build))]
 
 
 def _compiled(kernel: Prediction) -> list[str]:

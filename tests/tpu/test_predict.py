@@ -16,7 +16,7 @@ from jax.experimental.pallas import tpu as pltpu
 from grader.checks.compiles import refused_finding
 from grader.kernels import NotLowered
 from grader.tools import codec
-from grader.tpu import OnChip, compiler, predict, predictions
+from grader.tpu import OnChip, compile_apart, compiler, predict, predictions
 from grader.tpu.compiler import Build
 from grader.tpu.libtpu_errors import Kind
 from grader.tpu.vmem import Use
@@ -167,7 +167,7 @@ def test_without_the_compiler_the_index_maps_still_tell(monkeypatch: pytest.Monk
     def gone(*_: Any) -> Build:
         raise compiler.CompilerUnavailable("no libtpu here")
 
-    monkeypatch.setattr(compiler, "build", gone)
+    monkeypatch.setattr(compile_apart, "build", gone)
     (found,) = predictions(added, X)
     assert found.traffic.bytes == found.bytes == 2 * BYTES
     assert (found.compiled, found.schedule, found.seconds) == (False, None, None)
