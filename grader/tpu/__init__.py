@@ -4,7 +4,7 @@
     tiling           which block shapes a TPU accepts, and the nearest that it would
     refused_blocks   which of a kernel's blocks a TPU refuses, in words
     layout           the tiles that arrays lie in, and what they pad
-    traffic          from grid and index maps alone: which blocks move at which grid step, their bytes
+    traffic          from grid and index maps alone: which blocks move at which step, their bytes
     motion           the same step by step: runs of each block, and the tables' cells that are read
     reuse            how long a kernel keeps a block, in words
     compiler         libtpu, the TPU's own compiler: its schedule of a kernel, or why it refuses
