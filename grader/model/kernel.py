@@ -125,6 +125,20 @@ class KernelCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Runs:
+    """How often a launch runs a kernel: `times` is 0 where XLA removes it.
+
+    `untold`: a loop around it has a number of turns that is known only at run time, and `times`
+    counts one turn of it. `conditional`: it stands in a branch of `lax.cond`, and counts as if that
+    were taken each time.
+    """
+
+    times: int = 1
+    untold: bool = False
+    conditional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """What a launch function does, from its jaxpr: kernels, operations around them, results.
 

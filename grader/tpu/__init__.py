@@ -12,7 +12,8 @@
     libtpu_errors    its error messages, read;  vmem, its report on VMEM;  hlo, its programs
     smaller_blocks   block sizes that would fit into VMEM
     schedule         the compiler's schedule, executed: cycles, stalls, spills, what moves when
-    predict          these put together, for any function that holds a kernel
+    predict          these put together, for any function that holds a kernel: a `prediction`
+    bounds           blocks outside of their arrays
     roofline         what bounds a kernel: HBM, a unit of the core, DMA latency
     bottlenecks      what makes it slow, and what to try
     screen           all of this on a terminal;  perfetto, on a timeline;  units, sizes in words
@@ -29,7 +30,8 @@ from typing import TYPE_CHECKING, Any
 from grader.tpu.chips import CHIPS, Chip
 
 if TYPE_CHECKING:
-    from grader.tpu.predict import OnChip, Prediction, predictions
+    from grader.tpu.predict import predictions
+    from grader.tpu.prediction import OnChip, Prediction
 
 __all__ = ["CHIPS", "Chip", "OnChip", "Prediction", "predictions"]
 
@@ -37,5 +39,6 @@ __all__ = ["CHIPS", "Chip", "OnChip", "Prediction", "predictions"]
 def __getattr__(name: str) -> Any:
     """Import `predict`, and numpy with it, once something of it is wanted; the chips are light."""
     if name in __all__:
-        return getattr(importlib.import_module("grader.tpu.predict"), name)
+        module = "predict" if name == "predictions" else "prediction"
+        return getattr(importlib.import_module(f"grader.tpu.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

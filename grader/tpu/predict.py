@@ -12,17 +12,17 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from grader.model import KernelCall, Operand, Problem, Role
+from grader.model import KernelCall, Operand, Role
 from grader.tpu import compile_apart, compiler, libtpu
+from grader.tpu.bounds import blocks_outside
 from grader.tpu.chips import DEFAULT, Chip, named
 from grader.tpu.libtpu_errors import Failure, Kind
-from grader.tpu.reuse import Reuse, reuse
+from grader.tpu.prediction import Prediction
+from grader.tpu.reuse import reuse
 from grader.tpu.schedule import NotUnderstood, Schedule, Source, simulate, words
 from grader.tpu.traffic import Traffic, traffic
-from grader.tpu.vmem import Vmem
 
 if TYPE_CHECKING:
     from grader.kernels import TracedLaunch
@@ -31,70 +31,14 @@ if TYPE_CHECKING:
     Builder = Callable[[Kernel, Chip], compiler.Build]
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """One kernel on one chip, as far as that is known without running it there.
-
-    `traffic` follows from the index maps alone, and so does `reuse`, which aligns with its
-    operands. `labels` name the operands, each differently; the schedule uses them too. `compiled`:
-    the compiler accepts the kernel. Where it refuses, `failure` says why; where it could not be
-    asked, or where there is no schedule, `unknown` does.
-    """
-
-    chip: str
-    call: KernelCall
-    labels: tuple[str, ...]
-    traffic: Traffic
-    reuse: tuple[Reuse | None, ...]
-    compiled: bool = False
-    vmem: Vmem | None = None
-    schedule: Schedule | None = None
-    failure: Failure | None = None
-    unknown: str = ""
-
-    @property
-    def seconds(self) -> float | None:
-        """Predicted time on the chip, without the launch; None where there is no schedule."""
-        return self.schedule.cycles / named(self.chip).clock if self.schedule else None
-
-    @property
-    def bytes(self) -> int:
-        """Bytes between HBM and the chip: as scheduled, else by the index maps."""
-        return self.schedule.bytes if self.schedule else self.traffic.bytes
-
-
-@dataclass(frozen=True, slots=True)
-class OnChip:
-    """What became of one launch on its way to the chips: as far as it came.
-
-    `problem` is what Mosaic or the trace for a TPU refused. Without it there is a prediction for
-    each kernel on each chip.
-    """
-
-    problem: Problem | None = None
-    predictions: tuple[Prediction, ...] = ()
-
-    @property
-    def unsupported(self) -> bool:
-        """Whether this version of jax keeps something elsewhere that is needed to lower."""
-        return self.problem is not None and self.problem.kind == "UnsupportedJax"
-
-    def on(self, chip: str) -> tuple[Prediction, ...]:
-        """The launch's kernels on one chip, in program order."""
-        return tuple(p for p in self.predictions if p.chip == chip)
-
-    @property
-    def not_compiled(self) -> tuple[Prediction, ...]:
-        """The kernels that the compiler has neither accepted nor refused: it was not asked."""
-        return tuple(p for p in self.predictions if not p.compiled and p.failure is None)
-
-
 def predictions(
     function: Callable[..., Any], *args: Any, chip: str = DEFAULT, events: int = 0, **kwargs: Any
 ) -> tuple[Prediction, ...]:
     """A prediction for each kernel that `function(*args, **kwargs)` launches.
 
-    Of a kernel in a loop around it (`lax.scan`, `lax.fori_loop`), for one turn of the loop.
+    There is none for a kernel that XLA removes, since nothing uses its results or another one does
+    the same. A kernel in a loop around it (`lax.scan`, `lax.fori_loop`) counts once for each turn,
+    as `Prediction.runs` says.
 
     `args` are arrays, or `jax.ShapeDtypeStruct`s where the contents decide nothing. `events` is how
     many single transfers and stalls a schedule keeps. Raises ValueError for an unknown chip, and
@@ -155,8 +99,12 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
         for starts in blocks.starts
     )
 
+    outside = blocks_outside(kernel.call, labels, grid, blocks.starts)
+
     def prediction(**found: Any) -> Prediction:
-        return Prediction(chip.name, kernel.call, labels, moved, kept, **found)
+        return Prediction(
+            chip.name, kernel.call, labels, moved, kept, runs=kernel.runs, outside=outside, **found
+        )
 
     if kernel.call.unknown:
         return prediction(unknown=kernel.call.unknown)

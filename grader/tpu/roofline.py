@@ -20,7 +20,7 @@ import enum
 from dataclasses import dataclass
 
 from grader.tpu.chips import named
-from grader.tpu.predict import Prediction
+from grader.tpu.prediction import Prediction
 from grader.tpu.schedule import Unit
 from grader.tpu.units import bytes_of, time_of
 

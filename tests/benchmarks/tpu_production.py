@@ -30,7 +30,8 @@ from grader.kernels import TracedLaunch
 from grader.kernels.lowering import for_chip, lower
 from grader.tpu import compile_apart
 from grader.tpu.chips import CHIPS, named
-from grader.tpu.predict import Prediction, predict
+from grader.tpu.predict import predict
+from grader.tpu.prediction import Prediction
 from grader.tpu.roofline import roofline
 from grader.tpu.units import bytes_of, time_of
 

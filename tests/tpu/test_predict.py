@@ -12,13 +12,18 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from rich.console import Console
 
 from grader.checks.compiles import refused_finding
 from grader.kernels import NotLowered
+from grader.model import Runs
 from grader.tools import codec
-from grader.tpu import OnChip, compile_apart, compiler, predict, predictions
+from grader.tpu import OnChip, Prediction, compile_apart, compiler, predict, predictions
+from grader.tpu.bottlenecks import bottlenecks
 from grader.tpu.compiler import Build
 from grader.tpu.libtpu_errors import Kind
+from grader.tpu.screen import Tried, table
+from grader.tpu.screen.kernel import kernel_block
 from grader.tpu.vmem import Use
 from tests.support import core_map_kernels as launches
 from tests.support.launches import shape
@@ -359,3 +364,98 @@ def test_too_large_a_buffer_is_told_by_where_it_comes_from() -> None:
     message = refused_finding([found], "katas/a.py").message
     assert "run_scoped  u8[33554432]    32 MiB" in message
     assert "hold less of the problem at a time" in " ".join(message.split())
+
+
+# ---- around a kernel ----
+
+
+def looped(x: jax.Array, turns: int = 3) -> jax.Array:
+    return jax.lax.fori_loop(0, turns, lambda _, carry: added(carry), x)
+
+
+@libtpu
+def test_a_kernel_in_a_loop_counts_once_for_each_turn() -> None:
+    (once,) = predictions(added, X)
+    (found,) = predictions(looped, X)
+    assert found.runs == Runs(times=3)
+    assert found.schedule == once.schedule
+    assert found.seconds == pytest.approx(3 * (once.seconds or 0))
+    assert found.bytes == 3 * once.bytes
+    told = shown(found)
+    assert "4 steps, 3 runs" in told
+    assert "a loop around it makes 3 runs of it; what follows is of one of them" in told
+    (cause, *_) = bottlenecks([found], [once])
+    assert cause.phrase == "3 runs of kernel, by a loop around it"
+    assert cause.size == 2 * once.bytes
+
+
+def test_a_loop_whose_turns_nobody_knows_is_told_of() -> None:
+    def until(x: jax.Array) -> jax.Array:
+        return jax.lax.while_loop(lambda carry: carry[0, 0] < 3, added, x)
+
+    (found,) = predictions(until, X)
+    assert found.runs == Runs(untold=True)
+    assert "known only at run time" in shown(found)
+
+
+def test_a_branch_is_told_of() -> None:
+    (found,) = predictions(lambda x: jax.lax.cond(x[0, 0] > 0, added, jnp.sin, x), X)
+    assert found.runs == Runs(conditional=True)
+    assert "in a branch of lax.cond" in shown(found)
+
+
+def test_what_xla_removes_has_no_prediction() -> None:
+    def wasteful(x: jax.Array) -> jax.Array:
+        added(x * 2)
+        return added(x) + added(x)
+
+    assert len(predictions(wasteful, X)) == 1
+
+
+def shifted(x: jax.Array, *, by: int = 1, element: bool = False) -> jax.Array:
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[: o_ref.shape[0]]
+
+    rows = (pl.Element(136), pl.Element(128)) if element else (128, 128)
+    step = 128 if element else 1
+    return pl.pallas_call(
+        kernel,
+        grid=(4,),
+        in_specs=[pl.BlockSpec(rows, lambda i: ((i + by) * step, 0))],
+        out_specs=pl.BlockSpec((128, 128), lambda i: (i, 0)),
+        out_shape=jax.ShapeDtypeStruct((512, 128), x.dtype),
+    )(x)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"by": 1}, "x_ref: on 1 of 4 grid steps, first on (3), its block is not within"),
+        ({"by": -1}, "x_ref: on 1 of 4 grid steps, first on (0), its block is not within"),
+        (
+            {"by": 0, "element": True},
+            "the (136, 128) elements from (384, 0) on, and the array is float32[512, 128]",
+        ),
+    ],
+    ids=str,
+)
+def test_a_block_outside_of_its_array_is_told_of(keywords: dict[str, Any], words: str) -> None:
+    (found,) = predictions(shifted, X, **keywords)
+    (told,) = found.outside
+    assert words in told
+    assert "its block is not within the array" in shown(found)
+    assert "not within its array" in shown(table([Tried({}, (found,))]))
+
+
+def test_a_block_that_is_cut_off_at_the_edge_is_within() -> None:
+    (found,) = predictions(functools.partial(added, block=128), shape("float32", 500, 128))
+    assert not found.outside
+
+
+def shown(what: Any) -> str:
+    """A kernel, or a table, as it is drawn; on one line."""
+    drawn = kernel_block(what) if isinstance(what, Prediction) else what
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(drawn)
+    return " ".join(capture.get().split())
