@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from jax.core import AbstractValue
 from jax.experimental import pallas as pl
@@ -12,6 +12,7 @@ from jax.extend import core
 
 from grader.kernels.first_touches import first_touches
 from grader.kernels.jaxprs import UnsupportedJax, is_scalar, memory_space, primitives
+from grader.kernels.other_chips import OTHER_CHIPS, meets_other_chips
 from grader.kernels.pallas_params import (
     BlockMapping,
     GridMapping,
@@ -28,7 +29,7 @@ from grader.model import ArrayType, KernelCall, Operand, Operation, Role, Touch
 CALLBACKS = ("pure_callback", "io_callback")
 
 
-SPARSE_CORES = "the grader does not know SparseCore kernels"
+SPARSE_CORES = "it runs on SparseCores, and what these take is not predicted"
 
 
 def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
@@ -55,6 +56,7 @@ def _pallas_call(equation: core.JaxprEqn) -> KernelCall:
         operands=tuple(_operands(mapping, kernel)),
         parallel=_parallel(equation.params.get("compiler_params")),
         callbacks=_callbacks(kernel),
+        unknown=_unknown(equation, kernel, getattr(mapping, "grid_names", None) or ()),
     )
 
 
@@ -69,8 +71,15 @@ def _mpmd_map(equation: core.JaxprEqn) -> KernelCall:
         parallel=tuple(axis for axis, size in enumerate(cores) if size > 1),
         callbacks=_callbacks(kernel),
         cores=math.prod(cores),
-        unknown="" if on_tensor_cores(equation) else SPARSE_CORES,
+        unknown=_unknown(equation, kernel, mesh(equation).shape),
     )
+
+
+def _unknown(equation: core.JaxprEqn, kernel: core.Jaxpr, axes: Collection[object]) -> str:
+    """Why nothing can be said of a kernel on one TensorCore of a chip; "" where it can."""
+    if not is_pallas_call(equation) and not on_tensor_cores(equation):
+        return SPARSE_CORES
+    return OTHER_CHIPS if meets_other_chips(kernel, axes) else ""
 
 
 def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]:

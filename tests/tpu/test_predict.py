@@ -312,7 +312,37 @@ def test_sparse_cores_are_not_judged() -> None:
     (found,) = predictions(launches.copy_on_sparse_cores, WIDE, chip="v6e")
     assert (found.compiled, found.failure) == (False, None)
     assert OnChip(None, (found,)).not_compiled == (found,)
-    assert found.unknown == "the grader does not know SparseCore kernels"
+    assert found.unknown == "it runs on SparseCores, and what these take is not predicted"
+
+
+@pytest.mark.parametrize("way", ["copy", "signal", "place"])
+def test_what_is_done_with_other_chips_is_the_reason(way: str) -> None:
+    """Also within shard_map, which alone makes it right; the rest of a chip's part is no matter."""
+    mesh = jax.sharding.AbstractMesh((4,), ("x",))
+    logical = pl.DeviceIdType.LOGICAL
+
+    def kernel(x_ref, o_ref, *semaphores):
+        if way == "copy":
+            ends = (x_ref, o_ref, *semaphores)
+            copy = pltpu.make_async_remote_copy(*ends, device_id=1, device_id_type=logical)
+            copy.start()
+            copy.wait()
+        elif way == "signal":
+            pl.semaphore_signal(pltpu.get_barrier_semaphore(), device_id=1, device_id_type=logical)
+        else:
+            o_ref[...] = x_ref[...] + jax.lax.axis_index("x")
+
+    scratch = [pltpu.SemaphoreType.DMA] * 2 if way == "copy" else []
+
+    def launch(x: jax.Array) -> jax.Array:
+        params = pltpu.CompilerParams(collective_id=0)
+        ours = {"scratch_shapes": scratch, "compiler_params": params}
+        return pl.pallas_call(kernel, out_shape=shape("float32", 128, 128), **ours)(x)
+
+    specs = {"in_specs": jax.P("x"), "out_specs": jax.P("x"), "check_vma": False}
+    (found,) = predictions(jax.shard_map(launch, mesh=mesh, **specs), X)
+    assert found.unknown.startswith("it communicates with other chips")
+    assert "no time can be told: it communicates with other chips" in shown(found)
 
 
 def test_what_mosaic_refuses_within_a_mesh_is_raised() -> None:

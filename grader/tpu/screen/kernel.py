@@ -41,7 +41,7 @@ def kernel_block(
     inside: list[RenderableType] = []
     if kernel.failure:
         inside.append(labelled(refused or refusal(kernel.call, kernel.failure), "red"))
-    elif kernel.compiled and kernel.unknown:
+    elif kernel.unknown and (kernel.compiled or kernel.call.unknown):
         inside.append(Text(f"no time can be told: {kernel.unknown}", "yellow"))
     inside += [Text(f"{text}.", "red") for text in kernel.outside]
     inside += [Text(text, "yellow") for text in remarks(kernel)]
