@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from jax.core import AbstractValue
 from jax.experimental import pallas as pl
@@ -156,7 +156,15 @@ def _blocked(name: str, role: Role, spec: BlockMapping, grid_rank: int, touch: T
         first=touch,
         buffers=1 if _stays(sizes, array, moves) else _buffers(spec.pipeline_mode),
         element=any(isinstance(dim, pl.Element) for dim in spec.block_shape),
+        kinds=_kinds(spec.block_shape),
     )
+
+
+def _kinds(block: Sequence[pl.BlockDim | int | None]) -> tuple[str, ...]:
+    """Pallas' names of how each dimension of a block is cut; () where all are, by a size."""
+    plain = {"int": "Blocked", "NoneType": "Squeezed"}
+    names = tuple(plain.get(type(dim).__name__, type(dim).__name__) for dim in block)
+    return () if set(names) <= {"Blocked", "Squeezed"} else names
 
 
 def _names(kernel: core.Jaxpr) -> list[str]:

@@ -100,6 +100,7 @@ class Operand:
     first: Touch = Touch.NOTHING
     buffers: int = 2  # copies of the block in VMEM, so that one is filled while another is used
     element: bool = False  # its index map counts elements, not blocks (pl.Element)
+    kinds: tuple[str, ...] = ()  # Pallas' names of how each dimension is cut; () if all by size
 
 
 @dataclass(frozen=True, slots=True)
