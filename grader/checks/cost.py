@@ -115,10 +115,9 @@ def _timed(evidence: Evidence) -> bool:
     """Whether a time is to be had on this chip for both sides: par's is known, and is trusted."""
     both = _both(evidence)
     assert both is not None
-    own, par = both
+    _, par = both
     chip = named(evidence.chips[0])
-    shared = chip.cores > 1 and any(p.call.parallel for p in own)
-    return chip.trust in _TRUSTED and not shared and all(map(_scheduled, par))
+    return chip.trust in _TRUSTED and all(map(_scheduled, par))
 
 
 def _bytes_unknown(evidence: Evidence) -> Finding | NotJudged:

@@ -10,6 +10,7 @@ Works on any function that holds a `pallas_call` or a `pl.kernel`. Nothing is ru
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -118,19 +119,24 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
         return prediction(failure=made.failure)
     if made.missing:
         return prediction(compiled=True, unknown=made.missing)
+    shared = chip.cores if _is_split(kernel.call) else 1
+    core = dataclasses.replace(chip, bandwidth=chip.bandwidth / shared)
     try:
         schedule = simulate(
-            made.bundles, chip, _sources(kernel, labels), _words(kernel), most_events=events
+            made.bundles, core, _sources(kernel, labels), _words(kernel), most_events=events
         )
     except NotUnderstood as reason:
         return prediction(compiled=True, unknown=str(reason), vmem=made.vmem)
-    if chip.cores > 1 and kernel.call.parallel:
-        shared = f"its grid is shared by the {chip.cores} TensorCores of a {chip.name}"
-        reason = f"{shared}, and the compiler lists the part of one"
-        return prediction(compiled=True, unknown=reason, vmem=made.vmem)
+    if shared > 1:
+        return prediction(compiled=True, schedule=schedule, vmem=made.vmem, sharing=shared)
     if doubt := _contradiction(moved, labels, schedule):
         return prediction(compiled=True, unknown=doubt, vmem=made.vmem)
     return prediction(compiled=True, schedule=schedule, vmem=made.vmem)
+
+
+def _is_split(call: KernelCall) -> bool:
+    """Whether there is something to share: a parallel axis of one step stays on one core."""
+    return any(call.grid[axis] != 1 for axis in call.parallel)
 
 
 def _too_many_cores(call: KernelCall, chip: Chip) -> Failure | None:

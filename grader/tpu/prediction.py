@@ -28,6 +28,9 @@ class Prediction:
     `seconds`, `cycles` and `bytes` are of all of them. `outside` has a sentence for each operand
     whose block lies outside of its array on some step: then the kernel is wrong, however long it
     takes.
+
+    `sharing` is how many cores share the grid, its parallel axes. The schedule is then that of the
+    core that has most of it, at an equal part of HBM's bandwidth, and so its time is the kernel's.
     """
 
     chip: str
@@ -42,6 +45,7 @@ class Prediction:
     unknown: str = ""
     runs: Runs = _ONCE
     outside: tuple[str, ...] = ()
+    sharing: int = 1
 
     @property
     def cycles(self) -> float:
@@ -56,8 +60,13 @@ class Prediction:
     @property
     def bytes(self) -> int:
         """Bytes between HBM and the chip in all runs: as scheduled, else by the index maps."""
-        each = self.schedule.bytes if self.schedule else self.traffic.bytes
-        return each * self.runs.times
+        return self._bytes_of_a_run * self.runs.times
+
+    @property
+    def _bytes_of_a_run(self) -> int:
+        if self.schedule is None or (self.sharing > 1 and not self.traffic.unknown):
+            return self.traffic.bytes
+        return self.schedule.bytes * self.sharing
 
 
 @dataclass(frozen=True, slots=True)

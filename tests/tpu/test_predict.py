@@ -199,7 +199,10 @@ def test_a_schedule_that_contradicts_the_index_maps_is_not_believed(
 
 
 @libtpu
-def test_a_grid_that_two_cores_share_gets_no_time() -> None:
+@pytest.mark.parametrize(("steps", "part"), [(4, 1 / 2), (3, 2 / 3), (1, 1)])
+def test_of_a_grid_that_two_cores_share_the_larger_part_is_timed(steps: int, part: float) -> None:
+    wide = shape("float32", 128 * steps, 128)
+
     def shared(x: jax.Array) -> jax.Array:
         rows = pl.BlockSpec((128, 128), lambda i: (i, 0))
         parallel = pltpu.CompilerParams(dimension_semantics=("parallel",))
@@ -209,20 +212,21 @@ def test_a_grid_that_two_cores_share_gets_no_time() -> None:
 
         return pl.pallas_call(
             kernel,
-            grid=(4,),
+            grid=(steps,),
             in_specs=[rows],
             out_specs=rows,
             out_shape=x,
             compiler_params=parallel,
         )(x)
 
-    (two_cores,) = predictions(shared, X, chip="v5p")
-    assert two_cores.compiled
-    assert two_cores.schedule is None
-    assert "shared by the 2 TensorCores of a v5p" in two_cores.unknown
-    assert two_cores.bytes == 2 * BYTES
-    (one_core,) = predictions(shared, X)
-    assert one_core.schedule is not None
+    (two_cores,) = predictions(shared, wide, chip="v5p")
+    assert two_cores.schedule is not None
+    assert two_cores.sharing == (2 if steps > 1 else 1)
+    assert two_cores.bytes == two_cores.traffic.bytes == 2 * steps * 128 * 128 * 4
+    assert two_cores.schedule.bytes == pytest.approx(part * two_cores.bytes)
+    assert ("2 TensorCores share its grid" in shown(two_cores)) == (steps > 1)
+    (one_core,) = predictions(shared, wide)
+    assert one_core.sharing == 1
 
 
 def test_nothing_is_left_uncompiled_where_there_is_nothing() -> None:
@@ -304,8 +308,8 @@ def test_more_cores_than_the_chip_has() -> None:
 @libtpu
 def test_two_cores_where_there_are_two() -> None:
     (found,) = predictions(launches.add_on_two_cores, WIDE, chip="v5p")
-    assert (found.failure, found.compiled, found.schedule) == (None, True, None)
-    assert found.unknown.startswith("its grid is shared by the 2 TensorCores of a v5p")
+    assert (found.failure, found.compiled, found.sharing) == (None, True, 2)
+    assert found.schedule is not None
 
 
 def test_sparse_cores_are_not_judged() -> None:

@@ -12,6 +12,11 @@ def remarks(kernel: Prediction) -> Iterator[str]:
     """All of them, in words."""
     yield from uncovered(kernel)
     yield from loops(kernel.runs)
+    if kernel.sharing > 1:
+        yield (
+            f"{kernel.sharing} TensorCores share its grid: what follows is the part of the one "
+            f"that has most of it, with 1/{kernel.sharing} of the bandwidth that a core has alone"
+        )
 
 
 def loops(runs: Runs) -> Iterator[str]:
