@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
@@ -21,8 +22,7 @@ from grader.tpu.vmem import Allocation, Use
 
 def check(evidence: Evidence) -> Finding | NotJudged | None:
     """Look at what the compiler made of every kernel for every chip of the session."""
-    both = evidence.on_chips()
-    own, par = both.own, both.par
+    own = evidence.own_on_chips()
     if isinstance(own, Accident):
         return _accident(own)
     refused = [prediction for prediction in own.predictions if prediction.failure]
@@ -31,6 +31,7 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     if not own.not_compiled:
         return None
     first = own.not_compiled[0]
+    par = evidence.par_on_chips()
     par_was = isinstance(par, OnChip) and par.on(first.chip) and not par.not_compiled
     if first.call.unknown or not par_was:
         return NotJudged(Check.COMPILES, first.unknown)
@@ -144,6 +145,12 @@ def _vmem(group: Sequence[Prediction], failure: Failure) -> Iterator[str]:
         f"{call.name} needs {bytes_of(failure.wanted)} of VMEM on {_chips(group)}; "
         f"the limit is {bytes_of(failure.limit)}:\n{_table(failure)}",
     )
+    if math.prod(size or 2 for size in call.grid) == 1:
+        one = (
+            "The kernel has a single grid step, and its blocks are whole arrays. Real arrays are "
+            "larger than VMEM: a grid and BlockSpecs cut them into blocks that fit."
+        )
+        yield paragraph("why", one)
     if any(a.buffers > 1 for a in failure.allocations):
         twice = (
             "There are two copies of a block that moves, so that the next block is copied in while "

@@ -78,10 +78,10 @@ def _over_par(evidence: Evidence, cost: Cost, more_bytes: float, more_cycles: fl
 
 def _both(evidence: Evidence) -> tuple[tuple[Prediction, ...], tuple[Prediction, ...]] | None:
     """The kernels of the learner's launch and of par's, on the chip whose cost is judged."""
-    both = evidence.on_chips()
-    if not (isinstance(both.own, OnChip) and isinstance(both.par, OnChip)):
+    launch, solution = evidence.own_on_chips(), evidence.par_on_chips()
+    if not (isinstance(launch, OnChip) and isinstance(solution, OnChip)):
         return None
-    own, par = both.own.on(evidence.chips[0]), both.par.on(evidence.chips[0])
+    own, par = launch.on(evidence.chips[0]), solution.on(evidence.chips[0])
     if not own or not par or any(p.failure for p in par):
         return None
     return own, par
@@ -163,14 +163,14 @@ def _reasons(side: Sequence[Prediction]) -> tuple[str, ...]:
 
 def _why_not(evidence: Evidence) -> str:
     """Why there is nothing to compare, in words."""
-    both = evidence.on_chips()
-    if not isinstance(both.own, OnChip) or not both.own.on(evidence.chips[0]):
+    own, par = evidence.own_on_chips(), evidence.par_on_chips()
+    if not isinstance(own, OnChip) or not own.on(evidence.chips[0]):
         return "the kernel has not come as far as the compiler"
-    if isinstance(both.par, Accident):
-        return f"the process that compiled par did not answer: {both.par.phrase}"
-    if both.par.problem:
-        return f"par can't be lowered: {both.par.problem.kind}: {both.par.problem.message}"
-    failures = [p.failure for p in both.par.on(evidence.chips[0]) if p.failure]
+    if isinstance(par, Accident):
+        return f"the process that compiled par did not answer: {par.phrase}"
+    if par.problem:
+        return f"par can't be lowered: {par.problem.kind}: {par.problem.message}"
+    failures = [p.failure for p in par.on(evidence.chips[0]) if p.failure]
     if failures:
         return f"a {evidence.chips[0]} refuses par: {failures[0].message}"
     return "par has no kernel"

@@ -11,23 +11,16 @@ from grader.tpu import OnChip
 
 
 @dataclass(frozen=True, slots=True)
-class OwnAndPar:
-    """The learner's launch and par, both lowered and compiled for the same chips."""
-
-    own: OnChip | Accident
-    par: OnChip | Accident
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """One attempt beside its reference.
 
     `kernel` says whether the kata has one. `outside` are the primitives that the key allows around
     it, with floating numbers where `outside_floats`; `roundings` is how often a result may have
-    been rounded. `clues` looks closer, once, when a result is wrong; `on_chips` lowers and
-    compiles, once, when the values are right. `chips` are those to compile for; the cost is judged
-    on the first, within `slack` of par. With `par_required`, a kernel that misses par fails
-    instead of missing a star.
+    been rounded. `clues` looks closer, once, when a result is wrong; `own_on_chips` and
+    `par_on_chips` lower and compile the learner's launch and par's, once, when the values are
+    right. `chips` are those to compile for; the cost is judged on the first, within `slack` of par,
+    and only where it `costs`. With `par_required`, a kernel that misses par fails instead of
+    missing a star. At `production` size nothing has been run, and there are no values to judge.
     """
 
     mode: Mode
@@ -41,8 +34,11 @@ class Evidence:
     chips: tuple[str, ...]
     par_required: bool
     slack: Slack
-    on_chips: Callable[[], OwnAndPar]
+    own_on_chips: Callable[[], OnChip | Accident]
+    par_on_chips: Callable[[], OnChip | Accident]
     outside_floats: bool = False
+    production: bool = False
+    costs: bool = True
 
     @property
     def observed(self) -> Observation:
@@ -57,7 +53,7 @@ class Evidence:
     @property
     def own(self) -> OnChip:
         """The learner's launch, lowered and compiled by a process that did not die."""
-        own = self.on_chips().own
+        own = self.own_on_chips()
         assert isinstance(own, OnChip)
         return own
 

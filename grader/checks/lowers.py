@@ -32,7 +32,7 @@ NOTHING_LOWERED = "traced for a TPU, the launch shows no kernel that could be lo
 
 def check(evidence: Evidence) -> Finding | NotJudged | None:
     """Look at how far the launch came on its way to a TPU."""
-    own = evidence.on_chips().own
+    own = evidence.own_on_chips()
     if isinstance(own, Accident):
         return None  # the next rung tells of it
     if own.problem is not None:

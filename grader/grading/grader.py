@@ -6,11 +6,12 @@ import functools
 import time
 
 from grader.checks import cost
-from grader.checks.evidence import Evidence, OwnAndPar
+from grader.checks.evidence import Evidence
 from grader.exercise.catalog import Kata
 from grader.grading.ladder import verdict
-from grader.model import Case, Check, Clues, Grade, Observation, State
+from grader.model import Accident, Case, Check, Clues, Grade, Observation, State
 from grader.sandbox.asking import Asking
+from grader.tpu import OnChip
 
 
 class Grader:
@@ -26,7 +27,7 @@ class Grader:
     def rehearse(self, kata: Kata, case: Case) -> None:
         """Have the solution's side of a case answered. Raises BrokenKata."""
         reference = self._asking.reference(kata, case)
-        if kata.key.kernel:
+        if costs(kata, case):
             self._asking.par(kata, case, reference)
 
     def grade(self, kata: Kata, case: Case, seconds: float | None) -> Grade:
@@ -37,7 +38,7 @@ class Grader:
         started = time.perf_counter()
         evidence = evidence_of(self._asking, kata, case, seconds)
         judged = verdict(evidence)
-        on_chip = kata.key.kernel and (
+        on_chip = evidence.costs and (
             judged.state is State.PASSED
             or bool(judged.finding and judged.finding.check is Check.COST)
         )
@@ -68,6 +69,14 @@ def _place(file: str, line: int) -> str:
     return f"{file}:{line}" if line else file
 
 
+def costs(kata: Kata, case: Case) -> bool:
+    """Whether par is judged on a case: on that of production size, or on all where there is none.
+
+    Small cases are quick to interpret, and too small to compare: fixed costs hide what grows.
+    """
+    return kata.key.kernel and (case.production or kata.key.production is None)
+
+
 def evidence_of(
     asking: Asking, kata: Kata, case: Case, seconds: float | None, events: int = 0
 ) -> Evidence:
@@ -79,7 +88,7 @@ def evidence_of(
     asking.boot(kata)  # while the reference is computed
     reference = asking.reference(kata, case)
     asking.begin(kata, reference, seconds)
-    if asking.eager and kata.key.kernel:
+    if asking.eager and costs(kata, case):
         asking.begin_par(kata, case, reference, events)
     attempt = asking.attempt(kata, case, reference, seconds)
 
@@ -89,10 +98,14 @@ def evidence_of(
         return asking.clues(kata, case, reference, attempt, seconds)
 
     @functools.cache
-    def on_chips() -> OwnAndPar:
-        asking.begin_par(kata, case, reference, events)
-        own = asking.own(kata, case, reference, seconds, events)
-        return OwnAndPar(own, asking.par(kata, case, reference, events))
+    def own_on_chips() -> OnChip | Accident:
+        if costs(kata, case):
+            asking.begin_par(kata, case, reference, events)
+        return asking.own(kata, case, reference, seconds, events)
+
+    @functools.cache
+    def par_on_chips() -> OnChip | Accident:
+        return asking.par(kata, case, reference, events)
 
     return Evidence(
         mode=asking.mode,
@@ -107,5 +120,8 @@ def evidence_of(
         chips=asking.chips,
         par_required=kata.key.par_required,
         slack=kata.key.slack,
-        on_chips=on_chips,
+        own_on_chips=own_on_chips,
+        par_on_chips=par_on_chips,
+        production=case.production,
+        costs=costs(kata, case),
     )

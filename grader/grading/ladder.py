@@ -22,36 +22,54 @@ from grader.model import MOST_STARS, Finding, NotJudged, State
 
 RIGHT = "The values are right, but"
 ACCEPTED = "Right, and a TPU takes it, but"
+#: What stands for all of them where the launch was not run.
+AT_PRODUCTION_SIZE = "At production size"
 #: ACCEPTED, where nobody has asked a TPU's compiler.
 RIGHT_AS_FAR_AS_KNOWN = "Right, as far as it could be judged, but"
+
+
+def _always(_evidence: Evidence) -> bool:
+    return True
+
+
+def _of_a_kernel(evidence: Evidence) -> bool:
+    return evidence.kernel
+
+
+def _of_values(evidence: Evidence) -> bool:
+    return not evidence.production
+
+
+def _of_costs(evidence: Evidence) -> bool:
+    return evidence.kernel and evidence.costs
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
     """One check, and how many stars a kernel has that passed it and all before.
 
-    Failing a rung that is `needed` fails the kata; of the others only the star is lost. A rung
-    `of_kernels` is not asked where the kata has none. `granted` is what the rungs before have
-    shown; a finding goes on from there.
+    Failing a rung that is `needed` fails the kata; of the others only the star is lost. It is
+    asked only where there is something to ask about. `granted` is what the rungs before have
+    shown of a case that was run; a finding goes on from there.
     """
 
     check: Callable[[Evidence], Finding | NotJudged | None]
     stars: int
     needed: bool = True
-    of_kernels: bool = True
     granted: str = ""
+    asked: Callable[[Evidence], bool] = _of_a_kernel
 
 
 LADDER = (
-    Rung(runs.check, 0, of_kernels=False),
-    Rung(contract.check, 0, of_kernels=False),
-    Rung(own_work.check, 0, of_kernels=False),
+    Rung(runs.check, 0, asked=_always),
+    Rung(contract.check, 0, asked=_always),
+    Rung(own_work.check, 0, asked=_always),
     Rung(pallas_used.check, 0),
-    Rung(values.check, 1, of_kernels=False),
+    Rung(values.check, 1, asked=_of_values),
     Rung(block_shapes.check, 1, granted=RIGHT),
     Rung(lowers.check, 1, granted=RIGHT),
     Rung(compiles.check, 2, granted=RIGHT),
-    Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED),
+    Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED, asked=_of_costs),
 )
 
 
@@ -76,13 +94,14 @@ def verdict(evidence: Evidence) -> Judgement:
     stars = 0
     unasked: NotJudged | None = None
     for rung in LADDER:
-        if rung.of_kernels and not evidence.kernel:
+        if not rung.asked(evidence):
             continue
         found = rung.check(evidence)
         if isinstance(found, Finding):
             failed = rung.needed or evidence.par_required
             state = State.FAILED if failed else State.PASSED
             granted = RIGHT_AS_FAR_AS_KNOWN if unasked and not rung.needed else rung.granted
+            granted = AT_PRODUCTION_SIZE if evidence.production and granted else granted
             return Judgement(state, stars, _after(granted, found), unasked)
         unasked = unasked or found
         stars = stars if unasked else rung.stars

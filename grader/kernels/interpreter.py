@@ -11,6 +11,7 @@ from jax.experimental.pallas import tpu as pltpu
 from grader.kernels.faster_interpreter import faster_interpreter
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.kept_promises import keep_promises
+from grader.kernels.parallel_dimensions import in_any_order
 from grader.model import Mode
 
 #: The interpreter runs a kernel's memory operations as host callbacks. What one of them raises
@@ -37,7 +38,7 @@ def running(
         yield mode is Mode.INTERPRET
         return
     try:
-        with faster_interpreter(seed) as remaining:
+        with faster_interpreter(seed) as remaining, in_any_order():
             yield pltpu.InterpretParams(
                 num_cores_or_threads=2,
                 detect_races=True,

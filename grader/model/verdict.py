@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass
 
 MOST_STARS = 3
+#: What is said of a case of production size, in words.
+PREDICTED = "of production size: compiled and predicted, not run"
 
 
 class Check(enum.Enum):
@@ -69,7 +71,8 @@ class Case:
     """One hidden case: what was drawn from the answer key for one kata in one session.
 
     `sizes` holds dimensions and block sizes by name; `dtype` is what the kata's `Float` (or other
-    open) annotations become; `seed` fixes the values of the arrays.
+    open) annotations become; `seed` fixes the values of the arrays. A case of `production` size is
+    compiled and predicted, and never run.
     """
 
     kata: str
@@ -78,10 +81,12 @@ class Case:
     seed: int
     sizes: dict[str, int]
     dtype: str
+    production: bool = False
 
     def __str__(self) -> str:
         sizes = [f"{name}={size}" for name, size in self.sizes.items()]
-        return ", ".join([*sizes, f"dtype={self.dtype}"])
+        drawn = ", ".join([*sizes, f"dtype={self.dtype}"])
+        return f"{drawn} ({PREDICTED})" if self.production else drawn
 
 
 @dataclass(frozen=True, slots=True)

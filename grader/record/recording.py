@@ -72,7 +72,7 @@ def solved_passes(
 
 def _solved(kata: Kata, grades: Sequence[Grade]) -> bool:
     try:
-        every = set(range(kata.key.count))
+        every = set(range(kata.key.total))
     except KeyProblem:
         return False
     blobs = {grade.blob for grade in grades}

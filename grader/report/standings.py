@@ -97,7 +97,7 @@ def _so_far(kata: Kata, grades: list[Grade]) -> str:
     """How many of a kata's hidden cases ran; "" where all did."""
     ran = len({grade.case for grade in grades})
     try:
-        count = kata.key.count
+        count = kata.key.total
     except KeyProblem:
         return ""
     return "" if ran == count else f"{ran} of {count} hidden cases ran"

@@ -35,6 +35,7 @@ from grader.sandbox.messages import (
     Looked,
     Predict,
     Ran,
+    Read,
     Refer,
     Run,
     Shares,
@@ -106,11 +107,11 @@ class Asking:
 
     def prepare(self, kata: Kata, case: Case) -> None:
         """Have the trusted worker begin on a case that will be graded next."""
-        self._lines.trusted.ask(_refer(kata, case, evaluated=True))
+        self._lines.trusted.ask(_refer(kata, case, evaluated=not case.production))
 
     def reference(self, kata: Kata, case: Case) -> Reference:
-        """Inputs and what must come back, from the solution. Raises BrokenKata."""
-        return self._referred(_refer(kata, case, evaluated=True))
+        """Inputs and, of a case that is run, what must come back. Raises BrokenKata."""
+        return self._referred(_refer(kata, case, evaluated=not case.production))
 
     def inputs(self, kata: Kata, case: Case) -> Reference:
         """The same without what must come back, for cases of any size. Raises BrokenKata."""
@@ -158,7 +159,7 @@ class Asking:
     def attempt(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
     ) -> Observation | Accident:
-        """Trace and run the learner's launch, each within `seconds`.
+        """Trace and run the learner's launch, each within `seconds`; at production size, trace it.
 
         One hidden case that hangs is enough: of this kata's others nothing is asked. A kernel that
         crashes does so again, a machine that is short of something may not: so it is tried twice.
@@ -262,21 +263,16 @@ class Asking:
     def _attempted(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
     ) -> Observation | Accident:
-        chip = self.chips[0]
         traced = self._own_traced(kata, reference, seconds)
         if isinstance(traced, Accident):
             return traced
         if traced.problem:
             return Observation(traced.problem, printed=traced.printed)
-        question = Run(
-            _attempt(kata),
-            kata.name,
-            traced.trace,
-            reference.inputs,
-            self.mode,
-            case.seed,
-            chip,
-        )
+        launch = (_attempt(kata), kata.name, traced.trace, reference.inputs)
+        if case.production:
+            question = Read(*launch, self.chips[0])
+        else:
+            question = Run(*launch, self.mode, case.seed, self.chips[0])
         ran = _expected(Ran, self._lines.running.answer(question, seconds))
         if isinstance(ran, Accident):
             return dataclasses.replace(ran, printed=traced.printed + ran.printed)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from grader.exercise.specs import argument
 from grader.kernels import TracedLaunch, for_chip, watching
-from grader.model import ArrayType, Mode, Problem, Source, Stage
+from grader.model import ArrayType, Mode, Problem, Source, Stage, Trace
 from grader.sandbox import problems, warming
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import (
@@ -23,6 +23,7 @@ from grader.sandbox.messages import (
     Predict,
     Question,
     Ran,
+    Read,
     Run,
     Warm,
     Warmed,
@@ -37,6 +38,8 @@ from grader.tpu.predict import predictions_of
 def answer(question: Question) -> Answer:
     """Answer a question about a trace. Raises TypeError for any other."""
     match question:
+        case Read():
+            return _read(question)
         case Run():
             return _ran(question)
         case LookCloser():
@@ -50,7 +53,7 @@ def answer(question: Question) -> Answer:
     raise TypeError(f"a worker that judges was asked {type(question).__name__}")
 
 
-Asked = Run | LookCloser | Predict | Follow
+Asked = Read | Run | LookCloser | Predict | Follow
 
 
 @contextlib.contextmanager
@@ -71,14 +74,26 @@ def _launch(question: Asked) -> TracedLaunch:
     return launch
 
 
+def _traced(question: Read | Run) -> tuple[TracedLaunch, Trace]:
+    """A launch, and what is read from its trace. Raises CarrierError, and what JAX raises."""
+    launch = _launch(question)
+    trace = launch.trace(question.source.file, f"{question.name}_spec")
+    notes = (*trace.notes, *notes_on(question.source))
+    return launch, dataclasses.replace(trace, notes=notes)
+
+
+def _read(question: Read) -> Ran:
+    with _surroundings(question), problems.caught(question.source, Stage.TRACE) as caught:
+        _, trace = _traced(question)
+        return Ran(None, trace)
+    return Ran(caught.problem)
+
+
 def _ran(question: Run) -> Ran:
     values = list(map(arrays.to_numpy, question.inputs))
     with _surroundings(question):
         with problems.caught(question.source, Stage.TRACE) as caught:
-            launch = _launch(question)
-            trace = launch.trace(question.source.file, f"{question.name}_spec")
-            notes = (*trace.notes, *notes_on(question.source))
-            trace = dataclasses.replace(trace, notes=notes)
+            launch, trace = _traced(question)
         if caught.problem:
             return Ran(caught.problem)
         outputs = ()

@@ -95,6 +95,17 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """Read the trace, and run nothing."""
+
+    source: Source
+    name: str
+    trace: bytes
+    inputs: tuple[Array, ...]
+    chip: str
+
+
+@dataclass(frozen=True, slots=True)
 class LookCloser:
     """Of a launch whose result was wrong; run it `with_zeros` in unwritten memory, or don't."""
 
@@ -144,7 +155,16 @@ class Warm:
 
 
 Question = (
-    Refer | TakeShares | EstimateXla | TraceLaunch | Run | LookCloser | Predict | Follow | Warm
+    Refer
+    | TakeShares
+    | EstimateXla
+    | TraceLaunch
+    | Read
+    | Run
+    | LookCloser
+    | Predict
+    | Follow
+    | Warm
 )
 
 # ---- answers ----
@@ -162,7 +182,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What was read from a trace, and what came of running it."""
+    """What was read from a trace, and what came of running it, if it was run."""
 
     problem: Problem | None = None
     trace: Trace | None = None

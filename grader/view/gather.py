@@ -85,7 +85,7 @@ def _judge(asking: Asking, kata: Kata, case: Case) -> _Judged:
     told = Verdict(judged.state.value, finding.phrase, _text(finding))
     if finding.check in _BEFORE:
         return _Judged(told, _wrong(evidence, finding))
-    return _Judged(told, (), evidence.on_chips().own)
+    return _Judged(told, (), evidence.own_on_chips())
 
 
 def _text(finding: Finding) -> str:

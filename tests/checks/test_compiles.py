@@ -13,13 +13,12 @@ from jax.experimental import pallas as pl
 
 from grader.checks.advice.libtpu import libtpu_advice
 from grader.checks.compiles import check, refused_finding
-from grader.checks.evidence import OwnAndPar
 from grader.model import Accident, Check, Finding, KernelCall, NotJudged, Operand, Place, Role
 from grader.tpu import OnChip, Prediction, predictions
 from grader.tpu.libtpu_errors import Failure, Kind
 from grader.tpu.traffic import Traffic
 from grader.tpu.vmem import Allocation, Use, footprint
-from tests.support.making import FILE, at_par, attempt, call, evidence, operand
+from tests.support.making import FILE, OwnAndPar, at_par, attempt, call, evidence, operand
 from tests.support.predicted import uncompiled
 
 MIB = 1 << 20

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from grader.checks import cost
-from grader.checks.evidence import Evidence, OwnAndPar
+from grader.checks.evidence import Evidence
 from grader.exercise.keys import Slack
 from grader.grading.ladder import Judgement, verdict
 from grader.model import (
@@ -24,7 +24,7 @@ from grader.model import (
     State,
 )
 from grader.tpu import OnChip, Prediction
-from tests.support.making import attempt, evidence
+from tests.support.making import OwnAndPar, attempt, evidence
 from tests.support.predicted import matmul, prediction, refused, rows, schedule
 
 PAR = prediction(schedule(cycles=1000, size=1_000_000))

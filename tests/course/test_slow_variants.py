@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from grader.checks import cost
-from grader.checks.evidence import OwnAndPar
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import Grader
 from grader.model import MOST_STARS, Case, Check, Finding, State
 from grader.sandbox.asking import Asking
-from tests.support.making import attempt, evidence
+from tests.support.making import OwnAndPar, attempt, evidence
 from tests.support.repositories import ROOT, with_text
 
 pytest.importorskip("libtpu")

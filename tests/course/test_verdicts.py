@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from grader.checks.evidence import OwnAndPar
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.keys import Mistake
 from grader.exercise.regions import regions
-from grader.grading.grader import Grader, evidence_of
+from grader.grading.grader import Grader, costs, evidence_of
 from grader.grading.ladder import Judgement, verdict
 from grader.model import MOST_STARS, Case, Check, Finding, NotJudged, State
 from grader.sandbox.asking import Asking
-from grader.tpu import compiler
+from grader.tpu import OnChip, compiler
 from tests.support.contract import Plan, demand
 from tests.support.repositories import ROOT, with_text
 
@@ -96,11 +95,10 @@ def test_solution_earns_every_star(
             f"{_told(grade.finding)}",
             "Correct it, or what its key says: [cases], outside, roundings, slack",
         )
-        if not solved.key.kernel:
-            assert grade.cost is None
-            continue
         if unasked:
             assert grade.not_judged == NotJudged(Check.COMPILES, compiler.why_not())
+        elif not costs(solved, case):
+            assert grade.cost is None
         else:  # with the compiler there is a time, and it is par's own
             cycles = grade.cost and grade.cost.cycles
             demand(
@@ -140,7 +138,10 @@ def test_mistake_is_rejected(
         pytest.skip(reason)
     wrong = with_text(exercise, tmp_path, mistaken(exercise, mistake))
     heard, shown = [], False
-    for case in draw(wrong.id, wrong.key, seed):
+    cases = draw(wrong.id, wrong.key, seed)
+    if mistake.caught is Check.COST:
+        cases = tuple(case for case in cases if costs(wrong, case))
+    for case in cases:
         if shown and not plan.every_case:
             return
         found = judged(asking, wrong, case, mistake)
@@ -171,12 +172,12 @@ class NotAsked(Exception):
 def judged(asking: Asking, wrong: Kata, case: Case, mistake: Mistake) -> Judgement:
     """The verdict, from no more than the rungs up to the one that is to reject the mistake."""
 
-    def not_asked() -> OwnAndPar:
+    def not_asked() -> OnChip:
         raise NotAsked
 
     evidence = evidence_of(asking, wrong, case, SECONDS)
     if mistake.caught not in ON_THE_WAY_TO_THE_CHIP:
-        evidence = dataclasses.replace(evidence, on_chips=not_asked)
+        evidence = dataclasses.replace(evidence, own_on_chips=not_asked)
     try:
         return verdict(evidence)
     except NotAsked:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.exercise.cases import SEED_BITS, draw, random_seed
-from grader.exercise.keys import Key, Roundings, Slack
+from grader.exercise.keys import Key, Roundings, Sizes, Slack
 from grader.model import Case
 from grader.tools import codec
 from tests.support.repositories import ROOT
@@ -34,6 +34,7 @@ KEY = Key(
     },
     dtypes=("float32", "bfloat16", "int8"),
     count=4,
+    production=None,
     kernel=True,
     outside=(),
     outside_floats=False,
@@ -151,6 +152,26 @@ def test_cases_are_numbered_and_carry_seeds_of_their_own(count: int) -> None:
     assert all(0 <= case.seed < 2**SEED_BITS for case in cases)
 
 
+@anywhere
+@given(seeds)
+def test_a_row_is_one_card(seed: int) -> None:
+    rows = {"a": (1, 2, 3), "b": ("2*c", "c", 7), "c": (8, 16)}
+    key = dataclasses.replace(KEY, choices=rows, together=(("a", "b"),))
+    cases = draw(NAME, key, seed)
+    for case in cases:
+        a, b, c = case.sizes.values()
+        assert b == {1: 2 * c, 2: c, 3: 7}[a]
+    assert {case.sizes["a"] for case in cases} == {1, 2, 3}
+
+
+def test_rows_leave_other_names_as_they_are_dealt() -> None:
+    """Names that stay alone and come before are dealt the same; a given size stands in its row."""
+    key = dataclasses.replace(KEY, together=(("M", "bm"),), choices={**KEY.choices, "M": (8, 16)})
+    alone = [case["K"] for case in sizes(draw(NAME, KEY, 3))]
+    assert [case["K"] for case in sizes(draw(NAME, key, 3))] == alone
+    assert {case["bm"] for case in sizes(draw(NAME, key, 3, {"bm": 5}))} == {5}
+
+
 def test_a_case_in_words_names_sizes_and_dtype() -> None:
     case = Case(NAME, 0, 1, 2, {"bm": 8, "M": 16}, "bfloat16")
     assert str(case) == "bm=8, M=16, dtype=bfloat16"
@@ -160,3 +181,35 @@ def test_a_session_without_a_seed_draws_one() -> None:
     drawn = {random_seed() for _ in range(20)}
     assert len(drawn) > 1
     assert all(0 <= seed < 2**SEED_BITS for seed in drawn)
+
+
+def large(choices: dict[str, tuple[int | str, ...]], dtypes: tuple[str, ...]) -> Key:
+    """The key with a case of production size."""
+    return dataclasses.replace(KEY, production=Sizes({**KEY.choices, **choices}, (), dtypes))
+
+
+@anywhere
+@given(seeds)
+def test_the_case_of_production_size_is_the_last_and_changes_no_other(seed: int) -> None:
+    key = large({"M": ("64*bm",), "bm": (512, 1024)}, ("bfloat16",))
+    *small, last = draw(NAME, key, seed)
+    assert tuple(small) == draw(NAME, KEY, seed)
+    assert (last.index, last.production, last.dtype) == (KEY.count, True, "bfloat16")
+    assert last.sizes["bm"] in (512, 1024)
+    assert last.sizes["M"] == 64 * last.sizes["bm"]
+    assert list(last.sizes) == list(KEY.choices)
+    assert not any(case.production for case in small)
+
+
+def test_the_case_of_production_size_is_drawn_too() -> None:
+    key = large({"bm": (512, 1024)}, ("float32", "bfloat16"))
+    drawn = [draw(NAME, key, seed)[-1] for seed in range(40)]
+    assert {case.sizes["bm"] for case in drawn} == {512, 1024}
+    assert {case.sizes["K"] for case in drawn} == {1, 2, 3, 4}
+    assert {case.dtype for case in drawn} == {"float32", "bfloat16"}
+
+
+def test_given_sizes_reach_the_case_of_production_size() -> None:
+    last = draw(NAME, large({"M": ("64*bm",)}, ("int8",)), 1, {"bm": 32})[-1]
+    assert last.sizes["M"] == 64 * 32
+    assert str(last).endswith("dtype=int8 (of production size: compiled and predicted, not run)")

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from grader.checks.evidence import OwnAndPar
 from grader.grading.ladder import LADDER, Judgement, verdict
 from grader.model import MOST_STARS, Accident, ArrayType, Check, Observation, Problem, Stage, State
 from grader.tpu import OnChip
 from tests.support.making import (
+    OwnAndPar,
     X,
     at_par,
     attempt,
@@ -135,3 +135,29 @@ def test_stars_never_fall_along_the_ladder() -> None:
     assert stars == sorted(stars)
     assert stars[0] == 0
     assert stars[-1] == MOST_STARS
+
+
+TWICE = prediction(compiled=True, traffic=rows(matmul(), counts=(16, 8, 4)))
+ONCE = prediction(compiled=True, traffic=rows(matmul(), counts=(4, 4, 4)))
+SLOW = OwnAndPar(OnChip(None, (TWICE,)), OnChip(None, (ONCE,)))
+
+
+def test_par_is_judged_only_where_the_launch_costs() -> None:
+    judged = verdict(evidence(attempt(), on_chips=SLOW))
+    assert (judged.state, judged.stars) == (State.PASSED, 2)
+    judged = verdict(evidence(attempt(), on_chips=SLOW, costs=False))
+    assert judged == Judgement(State.PASSED, MOST_STARS)
+
+
+def test_at_production_size_no_values_are_judged() -> None:
+    nothing = Observation(trace=trace(doubling()))
+    judged = verdict(evidence(nothing, production=True))
+    assert judged == Judgement(State.PASSED, MOST_STARS)
+    judged = verdict(evidence(nothing, production=True, on_chips=SLOW))
+    assert (judged.state, judged.stars) == (State.PASSED, 2)
+    assert judged.finding
+    assert judged.finding.message.startswith("At production size it would be slower on a TPU")
+    judged = verdict(evidence(Observation(trace=ILLEGAL), production=True))
+    assert (judged.state, judged.stars) == (State.FAILED, 0)
+    assert judged.finding
+    assert judged.finding.message.startswith("At production size a TPU would refuse these blocks.")

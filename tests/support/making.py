@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from grader.checks.evidence import Evidence, OwnAndPar
+from grader.checks.evidence import Evidence
 from grader.exercise.keys import Roundings, Slack
 from grader.model import (
     Accident,
@@ -112,6 +113,14 @@ def reference(expected: Sequence[Any] = (2 * X,), contraction: int = 1) -> Refer
     )
 
 
+@dataclass(frozen=True, slots=True)
+class OwnAndPar:
+    """A launch and par's, both as they come from the compiler, or don't."""
+
+    own: OnChip | Accident
+    par: OnChip | Accident
+
+
 def at_par() -> OwnAndPar:
     """A launch that was compiled, beside itself."""
     moved = Traffic("double", (4,), (), ())
@@ -133,6 +142,8 @@ def evidence(
     par_required: bool = False,
     slack: Slack = Slack(),  # noqa: B008
     outside_floats: bool = False,
+    production: bool = False,
+    costs: bool = True,
 ) -> Evidence:
     """By default one whose kernel costs what par does."""
     arrived = on_chips or at_par()
@@ -148,7 +159,10 @@ def evidence(
         chips=chips,
         par_required=par_required,
         slack=slack,
-        on_chips=lambda: arrived,
+        own_on_chips=lambda: arrived.own,
+        par_on_chips=lambda: arrived.par,
+        production=production,
+        costs=costs,
         outside_floats=outside_floats,
     )
 

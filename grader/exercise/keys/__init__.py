@@ -2,7 +2,7 @@
 
 key     the values: Key and its parts
 table   one TOML table, and how it complains
-sizes   [cases]
+sizes   [cases] and [production]
 reader  the whole file
 """
 
@@ -10,13 +10,16 @@ from grader.exercise.keys.key import (
     DTYPES,
     HINTS,
     LAYOUT,
+    Choices,
     Key,
     KeyProblem,
     Mistake,
     Roundings,
+    Sizes,
     Slack,
 )
 from grader.exercise.keys.reader import DEFAULT_CASES, MOST_CASES, load
+from grader.exercise.keys.sizes import cards
 
 __all__ = [
     "DEFAULT_CASES",
@@ -24,10 +27,13 @@ __all__ = [
     "HINTS",
     "LAYOUT",
     "MOST_CASES",
+    "Choices",
     "Key",
     "KeyProblem",
     "Mistake",
     "Roundings",
+    "Sizes",
     "Slack",
+    "cards",
     "load",
 ]

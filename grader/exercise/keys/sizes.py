@@ -1,31 +1,110 @@
-"""The table [cases] of an answer key: what each dimension, block size and dtype may be."""
+"""[cases] and [production] of an answer key: what each dimension, block size and dtype may be."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from grader.exercise.arithmetic import arithmetic_names, settle
-from grader.exercise.keys.key import DTYPES
+from grader.exercise.keys.key import DTYPES, Choices, Sizes
 from grader.exercise.keys.table import Table
 
 
-def choices_of(source: Table) -> tuple[dict[str, tuple[int | str, ...]], tuple[str, ...]]:
-    """What each name of [cases] may be, and the dtypes. Raises KeyProblem."""
+def cases_of(source: Table) -> Sizes:
+    """What each name of [cases] may be. Raises KeyProblem."""
     table = source.data.get("cases")
     if not isinstance(table, dict):
         raise source.fail("cases", "needs a table of names and what each may be")
-    dtypes = table.get("dtype", ["float32"])
+    return _sizes(source, "cases", table, Sizes({}, (), ("float32",)))
+
+
+def production_of(source: Table, cases: Sizes) -> Sizes | None:
+    """The same for the case of production size, or None. What it doesn't name is as in [cases].
+
+    Raises KeyProblem.
+    """
+    table = source.data.get("production")
+    if table is None:
+        return None
+    if not isinstance(table, dict) or not table:
+        raise source.fail("production", "needs a table of names of [cases] and what each may be")
+    sizes = _sizes(source, "production", table, cases)
+    source.known(sizes.choices, list(cases.choices), "production.")
+    return sizes
+
+
+def _sizes(source: Table, where: str, table: dict[str, Any], others: Sizes) -> Sizes:
+    """What a table gives, and of the others what it doesn't."""
+    dtypes = table.get("dtype", list(others.dtypes))
     if not isinstance(dtypes, list) or not dtypes or any(d not in DTYPES for d in dtypes):
-        raise source.fail("cases.dtype", f"needs a list from {', '.join(DTYPES)}")
-    names = [name for name in table if name != "dtype"]
-    choices = {name: _choices(source, name, table[name], names) for name in names}
-    _no_cycle(source, choices)
-    _all_sizes(source, choices)
-    return choices, tuple(dtypes)
+        raise source.fail(f"{where}.dtype", f"needs a list from {', '.join(DTYPES)}")
+    given, together = _columns(source, where, {n: v for n, v in table.items() if n != "dtype"})
+    names = list({**others.choices, **given})
+    own = {name: _choices(source, where, name, value, names) for name, value in given.items()}
+    choices = {**others.choices, **own}
+    left = (tuple(name for name in row if name not in own) for row in others.together)
+    together = (*together, *(names for names in left if len(names) > 1))
+    _no_cycle(source, where, choices)
+    _all_sizes(source, where, choices, together)
+    return Sizes(choices, together, tuple(dtypes))
 
 
-def _choices(source: Table, name: str, value: Any, names: list[str]) -> tuple[int | str, ...]:
-    key = f"cases.{name}"
+def cards(choices: Iterable[str], together: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The names that are dealt as one, and each of the others alone."""
+    joint = {name for names in together for name in names}
+    return [*together, *((name,) for name in choices if name not in joint)]
+
+
+def alike_of(source: Table, choices: Choices) -> dict[str, str]:
+    """What a session need not tell apart, with the reason. Raises KeyProblem."""
+    table = source.data.get("alike", {})
+    if not isinstance(table, dict):
+        raise source.fail("alike", 'needs a table: N = "why one value is enough"')
+    for what, why in table.items():
+        key = f"alike.{what}"
+        if not isinstance(why, str) or not why.strip():
+            raise source.fail(key, "needs a text: the reason")
+        parts = what.split(",")
+        if len(parts) > 2:
+            raise source.fail(key, "names one size or number of blocks, or two that may be equal")
+        for part in parts:
+            _arithmetic(source, key, part.strip(), list(choices))
+    return table
+
+
+def _columns(
+    source: Table, where: str, table: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[tuple[str, ...], ...]]:
+    """Rows of several names as one list for each name, and which names share rows."""
+    columns: dict[str, Any] = {}
+    together: list[tuple[str, ...]] = []
+    for heading, value in table.items():
+        names = tuple(name.strip() for name in heading.split(","))
+        if len(names) > 1:
+            together.append(names)
+        for name, column in zip(names, _rows(source, where, heading, names, value), strict=True):
+            if name in columns or name == "dtype" or not name.isidentifier():
+                raise source.fail(f"{where}.{heading}", f"{name!r} is no name, or stands twice")
+            columns[name] = column
+    return columns, tuple(together)
+
+
+def _rows(source: Table, where: str, heading: str, names: tuple[str, ...], value: Any) -> list[Any]:
+    """The value of each name: as it is where the name stands alone."""
+    if len(names) == 1:
+        return [value]
+    rows = isinstance(value, list) and value
+    if not rows or not all(isinstance(row, list) and len(row) == len(names) for row in value):
+        raise source.fail(
+            f"{where}.{heading}", f"needs a list of rows, each with {len(names)} values"
+        )
+    return [list(column) for column in zip(*value, strict=True)]
+
+
+def _choices(
+    source: Table, where: str, name: str, value: Any, names: list[str]
+) -> tuple[int | str, ...]:
+    key = f"{where}.{name}"
     if isinstance(value, dict):
         return _range(source, key, value)
     items = value if isinstance(value, list) else [value]
@@ -58,7 +137,7 @@ def _arithmetic(source: Table, key: str, text: str, names: list[str]) -> None:
         raise source.fail(key, f"{text!r} uses {name!r}, which is no other name of [cases]")
 
 
-def _no_cycle(source: Table, choices: dict[str, tuple[int | str, ...]]) -> None:
+def _no_cycle(source: Table, where: str, choices: Choices) -> None:
     needs = {
         name: {n for item in items if isinstance(item, str) for n in arithmetic_names(item)}
         for name, items in choices.items()
@@ -66,17 +145,20 @@ def _no_cycle(source: Table, choices: dict[str, tuple[int | str, ...]]) -> None:
     while needs:
         free = [name for name, others in needs.items() if not others & set(needs)]
         if not free:
-            raise source.fail("cases", f"these depend on each other: {', '.join(needs)}")
+            raise source.fail(where, f"these depend on each other: {', '.join(needs)}")
         for name in free:
             del needs[name]
 
 
-def _all_sizes(source: Table, choices: dict[str, tuple[int | str, ...]]) -> None:
-    """Try each choice once, beside the others' first."""
+def _all_sizes(
+    source: Table, where: str, choices: Choices, together: tuple[tuple[str, ...], ...]
+) -> None:
+    """Try each choice, or row of choices, once, beside the others' first."""
     first = {name: items[0] for name, items in choices.items()}
-    for name, items in choices.items():
-        for item in items:
+    for names in cards(choices, together):
+        for row in zip(*(choices[name] for name in names), strict=True):
+            beside = {**first, **dict(zip(names, row, strict=True))}
             try:
-                settle({**first, name: item})
+                settle(beside)
             except ValueError as error:
-                raise source.fail("cases", str(error)) from None
+                raise source.fail(where, str(error)) from None
