@@ -17,7 +17,9 @@
     source_lines        from which file and line an equation comes
     calls               one kernel as data: operands, blocks, grid
     copies              what a kernel copies by itself, as far as its trace tells
+    other_chips         whether it has to do with other chips
     pallas_params       what Pallas keeps in the equation of a kernel, with types
+    runs                how often a launch runs each kernel; repeated, loops
     block_positions     where each operand's block lies on each grid step
     known_values        values that are known before any kernel runs
     prefetch_reads      which cells of scalar prefetch the index maps read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from jax.core import AbstractValue
 from jax.experimental import pallas as pl
@@ -13,6 +13,7 @@ from jax.extend import core
 from grader.kernels.first_touches import first_touches
 from grader.kernels.habits import habits_of, never_awaited
 from grader.kernels.jaxprs import UnsupportedJax, is_scalar, memory_space, primitives
+from grader.kernels.other_chips import OTHER_CHIPS, meets_other_chips
 from grader.kernels.pallas_params import (
     BlockMapping,
     GridMapping,
@@ -30,7 +31,7 @@ from grader.model import ArrayType, KernelCall, Operand, Operation, Role, Touch
 CALLBACKS = ("pure_callback", "io_callback")
 
 
-SPARSE_CORES = "the grader does not know SparseCore kernels"
+SPARSE_CORES = "it runs on SparseCores, and what these take is not predicted"
 
 
 def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
@@ -58,6 +59,7 @@ def _pallas_call(equation: core.JaxprEqn) -> KernelCall:
         parallel=_parallel(equation),
         callbacks=_callbacks(kernel),
         habits=habits_of(kernel),
+        unknown=_unknown(equation, kernel, getattr(mapping, "grid_names", None) or ()),
     )
 
 
@@ -73,8 +75,15 @@ def _mpmd_map(equation: core.JaxprEqn) -> KernelCall:
         callbacks=_callbacks(kernel),
         habits=habits_of(kernel),
         cores=math.prod(cores),
-        unknown="" if on_tensor_cores(equation) else SPARSE_CORES,
+        unknown=_unknown(equation, kernel, mesh(equation).shape),
     )
+
+
+def _unknown(equation: core.JaxprEqn, kernel: core.Jaxpr, axes: Collection[object]) -> str:
+    """Why nothing can be said of a kernel on one TensorCore of a chip; "" where it can."""
+    if not is_pallas_call(equation) and not on_tensor_cores(equation):
+        return SPARSE_CORES
+    return OTHER_CHIPS if meets_other_chips(kernel, axes) else ""
 
 
 def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]:
@@ -159,7 +168,15 @@ def _blocked(name: str, role: Role, spec: BlockMapping, grid_rank: int, touch: T
         first=touch,
         buffers=1 if _stays(sizes, array, moves) else _buffers(spec.pipeline_mode),
         element=any(isinstance(dim, pl.Element) for dim in spec.block_shape),
+        kinds=_kinds(spec.block_shape),
     )
+
+
+def _kinds(block: Sequence[pl.BlockDim | int | None]) -> tuple[str, ...]:
+    """Pallas' names of how each dimension of a block is cut; () where all are, by a size."""
+    plain = {"int": "Blocked", "NoneType": "Squeezed"}
+    names = tuple(plain.get(type(dim).__name__, type(dim).__name__) for dim in block)
+    return () if set(names) <= {"Blocked", "Squeezed"} else names
 
 
 def _names(kernel: core.Jaxpr) -> list[str]:

@@ -111,6 +111,7 @@ class Operand:
     buffers: int = 2  # copies of the block in VMEM, so that one is filled while another is used
     element: bool = False  # its index map counts elements, not blocks (pl.Element)
     unawaited: bool = False  # the body starts copies from or to it and never waits for one
+    kinds: tuple[str, ...] = ()  # Pallas' names of how each dimension is cut; () if all by size
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,20 @@ class KernelCall:
 
     def role(self, *roles: Role) -> tuple[Operand, ...]:
         return tuple(o for o in self.operands if o.role in roles)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """How often a launch runs a kernel: `times` is 0 where XLA removes it.
+
+    `untold`: a loop around it has a number of turns that is known only at run time, and `times`
+    counts one turn of it. `conditional`: it stands in a branch of `lax.cond`, and counts as if that
+    were taken each time.
+    """
+
+    times: int = 1
+    untold: bool = False
+    conditional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

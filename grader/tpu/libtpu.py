@@ -105,7 +105,9 @@ def lower(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Any:
     with for_chip(chip.kind, chip.cores):
         # A new function each time: jax remembers what it has made of one that it knows, and then
         # compiles nothing, and nothing is written.
-        traced = jax.jit(lambda *arrays: function(*arrays)).trace(*placed)
+        # Without arguments, only the results say for which device it is compiled.
+        launched = jax.jit(lambda *arrays: function(*arrays), out_shardings=sharding)
+        traced = launched.trace(*placed)
         return traced.lower(lowering_platforms=("tpu",))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from grader.tpu.bottlenecks.bottleneck import Bottleneck
 from grader.tpu.chips import named
-from grader.tpu.predict import Prediction
+from grader.tpu.prediction import Prediction
 from grader.tpu.roofline import Bound, Roofline, roofline
 from grader.tpu.schedule import Moved, Schedule
 from grader.tpu.units import time_of
