@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grader.checks.evidence import Evidence
-from grader.checks.outside import too_much
+from grader.checks.outside import IN_THE_KERNEL, too_much
 from grader.checks.prose import listed, paragraph
 from grader.model import Check, Finding
 
@@ -28,7 +28,7 @@ def check(evidence: Evidence) -> Finding | None:
     extra = too_much(trace.outside, evidence.outside, evidence.outside_floats, evidence.reference)
     if extra:
         where = f"{evidence.file}:{extra.line}" if extra.line else ""
-        return _finding(extra.phrase, extra.reason, where)
+        return _finding(extra.phrase, extra.reason, where, extra.advice)
     if not all(trace.from_kernel):
         return _finding(
             "a result does not come from the kernel",
@@ -37,7 +37,6 @@ def check(evidence: Evidence) -> Finding | None:
     return None
 
 
-def _finding(phrase: str, reason: str, where: str = "") -> Finding:
-    advice = "Move the computation into the kernel's body, and return what the kernel returns."
+def _finding(phrase: str, reason: str, where: str = "", advice: str = IN_THE_KERNEL) -> Finding:
     parts = [reason, *([paragraph("line", where)] if where else []), paragraph("try", advice)]
     return Finding(Check.PALLAS_USED, phrase, "\n".join(parts))
