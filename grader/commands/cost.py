@@ -37,8 +37,11 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
     if options.sweep:
         return _sweep(options, kata, console)
-    case = studies.case_of(kata, options.case, options.seed, assignments(options.sizes))
+    given = assignments(options.sizes)
+    case = studies.case_of(kata, options.case, options.seed, given)
     with studies.studio(options.chip) as asking:
+        if given:
+            studies.fits(asking, kata, case)
         launch = studies.study(asking, kata, case, options.chip)
     show(screen(launch), console)
     return 0 if studies.faultless(launch) else 1

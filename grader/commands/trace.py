@@ -28,8 +28,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
-    case = studies.case_of(kata, options.case, options.seed, assignments(options.sizes))
+    given = assignments(options.sizes)
+    case = studies.case_of(kata, options.case, options.seed, given)
     with studies.studio(options.chip) as asking:
+        if given:
+            studies.fits(asking, kata, case)
         launch = studies.study(asking, kata, case, options.chip, MOST_EVENTS)
     if not studies.faultless(launch):
         show(screen(launch), console)

@@ -35,6 +35,8 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     given = assignments(options.sizes)
     case = studies.case_of(kata, options.case, options.seed, given)
     with studies.studio(options.chip) as asking:
+        if given:
+            studies.fits(asking, kata, case)
         document = gather(asking, kata, case, options.chip, drawn=not given)
     file = options.output or Path(f"{kata.name}{ENDING}")
     file.write_text(page(document), encoding="utf-8")

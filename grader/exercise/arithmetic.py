@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 
 _OPERATIONS = {
     ast.Add: lambda a, b: a + b,
@@ -34,6 +35,47 @@ def arithmetic_names(text: str) -> frozenset[str]:
     """The names that an arithmetic text uses. Raises ValueError where it is no arithmetic."""
     tree = _parse_arithmetic(text)
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+
+
+@functools.cache
+def terms(text: str) -> tuple[tuple[str, ...], ...]:
+    """The names that are multiplied in each term that a text adds up: "3*bm*G + 8" has (G, bm) and
+    (). What it subtracts is left out. Raises ValueError where it is no arithmetic."""
+
+    def added(node: ast.expr) -> list[tuple[str, ...]]:
+        match node:
+            case ast.BinOp(op=ast.Add()):
+                return added(node.left) + added(node.right)
+            case ast.BinOp(op=ast.Sub()):
+                return added(node.left)
+            case ast.BinOp(op=ast.Mult()):
+                pairs = itertools.product(added(node.left), added(node.right))
+                return [tuple(sorted({*left, *right})) for left, right in pairs]
+            case ast.Name():
+                return [(node.id,)]
+        return [()]
+
+    return tuple(added(_parse_arithmetic(text)))
+
+
+@functools.cache
+def factors(text: str) -> frozenset[str]:
+    """The names that a text is a multiple of, whatever they are: "(5 - n)*bm*G" of bm and of G.
+
+    Raises ValueError where it is no arithmetic.
+    """
+
+    def common(node: ast.expr) -> frozenset[str]:
+        match node:
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
+                return common(node.left) & common(node.right)
+            case ast.BinOp(op=ast.Mult()):
+                return common(node.left) | common(node.right)
+            case ast.Name():
+                return frozenset({node.id})
+        return frozenset()
+
+    return common(_parse_arithmetic(text))
 
 
 def evaluate(text: str, sizes: dict[str, int]) -> int:

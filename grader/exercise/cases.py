@@ -1,7 +1,8 @@
 """From an answer key and the session's seed to hidden cases.
 
 Each name's choices are dealt like cards: shuffled, then handed out case by case, so that a list of
-no more values than there are cases is covered whole in every session, whatever the seed.
+no more values than there are cases is covered whole in every session, whatever the seed. Where a
+key has rows of several names, a row is one card.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from grader.exercise.arithmetic import settle
-from grader.exercise.keys import Key, Production
+from grader.exercise.keys import Choices, Key, Sizes, cards
 from grader.model import Case
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ def draw(
     Raises ValueError where arithmetic of the key gives no size.
     """
     deck = random.Random(_digest(f"{session_seed}/{kata}"))
-    hands = {name: _deal(deck, items, key.count) for name, items in sorted(key.choices.items())}
+    hands = _hands(deck, key.choices, key.together, key.count)
     dtypes = _deal(deck, key.dtypes, key.count)
     drawn = [
         ({n: hands[n][index] for n in key.choices}, dtypes[index]) for index in range(key.count)
@@ -58,9 +59,21 @@ def draw(
     )
 
 
-def _one_of(production: Production, deck: random.Random) -> tuple[dict[str, int | str], str]:
-    sizes = {name: deck.choice(items) for name, items in sorted(production.choices.items())}
-    return {name: sizes[name] for name in production.choices}, deck.choice(production.dtypes)
+def _one_of(production: Sizes, deck: random.Random) -> tuple[dict[str, int | str], str]:
+    hands = _hands(deck, production.choices, production.together, 1)
+    return {name: hands[name][0] for name in production.choices}, deck.choice(production.dtypes)
+
+
+def _hands(
+    deck: random.Random, choices: Choices, together: Sequence[tuple[str, ...]], count: int
+) -> dict[str, Sequence[int | str]]:
+    """What each name is in each of so many cases."""
+    hands: dict[str, Sequence[int | str]] = {}
+    for names in sorted(cards(choices, together)):
+        rows = list(zip(*(choices[name] for name in names), strict=True))
+        dealt = _deal(deck, rows, count)
+        hands |= dict(zip(names, zip(*dealt, strict=True), strict=True))
+    return hands
 
 
 def _digest(text: str) -> int:

@@ -39,7 +39,7 @@ def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = Tru
     arrays = _annotated(spec)
     result = typing.get_type_hints(launch, include_extras=True).get("return")
     _all_used(case, spec, launch, arrays)
-    inputs = _inputs(solution, name, case, arrays, _draw if evaluated else _outline)
+    inputs = _inputs(solution, name, case, arrays, evaluated)
     keywords = _keywords(spec, case)
     # Both ways of evaluating are the spec's own; no shape is stated twice.
     results = jax.tree.leaves(jax.eval_shape(lambda *xs: spec(*xs, **keywords), *inputs))
@@ -177,24 +177,23 @@ def _dtype(hint: Any, case: Case) -> np.dtype[Any]:
     raise SpecProblem(f"cannot choose a dtype for {_in_words(hint)}")
 
 
-Drawing = Callable[[np.random.Generator, tuple[int, ...], np.dtype[Any]], Any]
-
-
 def _inputs(
-    solution: ModuleType, name: str, case: Case, arrays: dict[str, Any], draw: Drawing
+    solution: ModuleType, name: str, case: Case, arrays: dict[str, Any], evaluated: bool
 ) -> list[Any]:
     make = getattr(solution, f"{name}_inputs", None)
     if make is None:
+        draw = _draw if evaluated else _outline
         return [
             draw(np.random.default_rng([case.seed, i]), _shape(hint, case), _dtype(hint, case))
             for i, hint in enumerate(arrays.values())
         ]
     # Threefry, the default, takes half a second to compile for each new shape; this one, a tenth.
     key = jax.random.key(case.seed, impl="rbg")
-    made = make(key, dtype=dtype_of(case.dtype), **_keywords(make, case))
+    make = functools.partial(make, dtype=dtype_of(case.dtype), **_keywords(make, case))
+    made = make(key) if evaluated else _outlined(make, key)
     if len(made) != len(arrays):
         raise SpecProblem(f"{name}_inputs returns {len(made)} arrays, the spec takes {len(arrays)}")
-    return [np.asarray(array) for array in made]
+    return [array if _is_outline(array) else np.asarray(array) for array in made]
 
 
 def _draw(
@@ -217,13 +216,54 @@ _LARGE = 1 << 20
 
 def _outline(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Values, or for a large floating array its shape and dtype alone."""
-    if math.prod(shape) > _LARGE and jax.numpy.issubdtype(dtype, np.floating):
+    if _is_large(shape, dtype):
         return jax.ShapeDtypeStruct(shape, dtype)
     return _draw(rng, shape, dtype)
 
 
+def _outlined(make: Callable[[Any], Sequence[Any]], key: Any) -> list[Any]:
+    """What `make` makes of the key; where that is large, no more than outlines of floating arrays.
+
+    They are not even computed, unless shapes depend on what is drawn.
+    """
+    try:
+        outlines = list(jax.eval_shape(make, key))
+    except jax.errors.JAXTypeError:
+        made = [np.asarray(array) for array in make(key)]
+        large = _some_are_large(made)
+        return [_outline_of(array) if large and _is_floating(array) else array for array in made]
+    if not _some_are_large(outlines):
+        return list(make(key))
+
+    def others(key: Any) -> list[Any]:
+        return [array for array in make(key) if not _is_floating(array)]
+
+    values = iter(jax.jit(others)(key))
+    return [outline if _is_floating(outline) else next(values) for outline in outlines]
+
+
+def _some_are_large(arrays: Sequence[Any]) -> bool:
+    return any(_is_large(array.shape, array.dtype) for array in arrays)
+
+
+def _outline_of(array: Any) -> Any:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+
+def _is_floating(array: Any) -> bool:
+    return jax.numpy.issubdtype(array.dtype, np.floating)
+
+
+def _is_large(shape: tuple[int, ...], dtype: Any) -> bool:
+    return math.prod(shape) > _LARGE and jax.numpy.issubdtype(dtype, np.floating)
+
+
+def _is_outline(value: Any) -> bool:
+    return isinstance(value, jax.ShapeDtypeStruct)
+
+
 def _carried(value: Any) -> Array:
-    if isinstance(value, jax.ShapeDtypeStruct):
+    if _is_outline(value):
         return Array(value.dtype.name, value.shape, b"")
     return from_numpy(value)
 

@@ -12,6 +12,7 @@ from grader.checks.outcome import NO_KERNEL, in_full, outcome_of
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.exercise.keys import DTYPES
+from grader.grading import fitting
 from grader.model import Accident, Case, Mode
 from grader.sandbox import devices
 from grader.sandbox.asking import Asking, BrokenKata, Lines
@@ -24,6 +25,7 @@ from grader.tpu.screen import Launch, Side, Tried
 #: Seconds for one launch: the largest kernels take the compiler about a minute.
 PATIENCE = 300.0
 DTYPE = "dtype"
+MISFIT = "does not fit these sizes"
 
 
 class NoStudy(ValueError):
@@ -64,6 +66,12 @@ def case_of(kata: Kata, index: int, seed: int, given: Mapping[str, str]) -> Case
     if dtype not in DTYPES:
         raise NoStudy(f"no dtype {dtype!r}: choose from {', '.join(DTYPES)}")
     return dataclasses.replace(cases[index], dtype=dtype)
+
+
+def fits(asking: Asking, kata: Kata, case: Case) -> None:
+    """Raise NoStudy where the kata's launch is not made for these sizes."""
+    if why := fitting.misfit(asking, kata, case):
+        raise NoStudy(f"{kata.name} with {case}: {why}")
 
 
 def names_of(kata: Kata) -> str:
@@ -110,6 +118,9 @@ def sweep(
     file, _ = kata.where()
     for chosen in sizes:
         other = dataclasses.replace(case, sizes={**case.sizes, **chosen})
+        if fitting.misfit(asking, kata, other):
+            yield Tried(chosen, (), MISFIT), False
+            continue
         reference = asking.inputs(kata, other)
         found = asking.own(kata, other, reference, PATIENCE)
         todo = _todo(found)

@@ -3,6 +3,7 @@
     traced_launch       trace a launch function, and run the trace
     carrier             a trace as inert bytes, to another process and back
     interpreter         in which mode: the TPU interpreter, its parameters
+    padding             which input's padding a kernel has used
     races               races and leftover semaphores, as the interpreter finds them
     kept_promises       what a kernel promises to the compiler, taken at its word
     faster_interpreter  what the strict interpreter would compile more often than it has to
@@ -21,6 +22,7 @@
     block_positions     where each operand's block lies on each grid step
     known_values        values that are known before any kernel runs
     prefetch_reads      which cells of scalar prefetch the index maps read
+    habits              what a kernel does that is slow, or that it never waits for
     first_touches       what a kernel does first to each Ref
     longest_sum         how many terms a spec adds up
     jaxprs              what these modules share
@@ -38,6 +40,7 @@ from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_product, longest_sum
 from grader.kernels.lowering import for_chip
 from grader.kernels.mosaic_errors import NotLowered
+from grader.kernels.padding import overhangs
 from grader.kernels.races import watching
 from grader.kernels.traced_launch import TracedLaunch
 
@@ -53,6 +56,7 @@ __all__ = [
     "kernel_call",
     "longest_product",
     "longest_sum",
+    "overhangs",
     "running",
     "walk_of",
     "watching",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jax.core import AbstractValue
@@ -12,6 +12,7 @@ from jax.experimental import pallas as pl
 from jax.extend import core
 
 from grader.kernels.first_touches import first_touches
+from grader.kernels.habits import habits_of, never_awaited
 from grader.kernels.jaxprs import UnsupportedJax, is_scalar, memory_space, primitives
 from grader.kernels.pallas_params import (
     BlockMapping,
@@ -53,9 +54,10 @@ def _pallas_call(equation: core.JaxprEqn) -> KernelCall:
     return KernelCall(
         name=_name(equation, kernel),
         grid=tuple(n if isinstance(n, int) else None for n in mapping.grid),
-        operands=tuple(_operands(mapping, kernel)),
+        operands=_awaited(kernel, _operands(mapping, kernel)),
         parallel=_parallel(equation.params.get("compiler_params")),
         callbacks=_callbacks(kernel),
+        habits=habits_of(kernel),
     )
 
 
@@ -66,9 +68,10 @@ def _mpmd_map(equation: core.JaxprEqn) -> KernelCall:
     return KernelCall(
         name=_name(equation, kernel),
         grid=cores,
-        operands=tuple(_by_hand(kernel, inputs, outputs)),
+        operands=_awaited(kernel, _by_hand(kernel, inputs, outputs)),
         parallel=tuple(axis for axis, size in enumerate(cores) if size > 1),
         callbacks=_callbacks(kernel),
+        habits=habits_of(kernel),
         cores=math.prod(cores),
         unknown="" if on_tensor_cores(equation) else SPARSE_CORES,
     )
@@ -86,6 +89,14 @@ def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]
         operand = _whole(name, role, var.aval, touch)
         space = "any" if operand.space == "default" else operand.space
         yield dataclasses.replace(operand, space="smem" if is_scalar(var) else space)
+
+
+def _awaited(kernel: core.Jaxpr, operands: Iterable[Operand]) -> tuple[Operand, ...]:
+    """The operands, with what is known of the copies that the body makes by itself."""
+    return tuple(
+        dataclasses.replace(operand, unawaited=unawaited)
+        for operand, unawaited in zip(operands, never_awaited(kernel), strict=True)
+    )
 
 
 def _name(equation: core.JaxprEqn, kernel: core.Jaxpr) -> str:

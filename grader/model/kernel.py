@@ -89,6 +89,16 @@ class Touch(enum.Enum):
     GUARDED_WRITE = "guarded write"  # under a pl.when, so only on some grid steps
 
 
+class Habit(enum.Enum):
+    """What a kernel's body does somewhere, and what is slow on a TPU."""
+
+    NARROW_PRODUCT = "a matrix product with a dimension below 128"
+    PRECISE_PRODUCT = "a matrix product with a precision of its own"
+    LANE_REDUCTION = "a reduction along the lanes"
+    TURNED_COLUMN = "the result of one, turned into a row"
+    TRANSPOSE = "a transpose"
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
     """One Ref of a kernel. `block` has None for a squeezed dimension; sizes are in elements."""
@@ -103,6 +113,7 @@ class Operand:
     first: Touch = Touch.NOTHING
     buffers: int = 2  # copies of the block in VMEM, so that one is filled while another is used
     element: bool = False  # its index map counts elements, not blocks (pl.Element)
+    unawaited: bool = False  # the body starts copies from or to it and never waits for one
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +133,7 @@ class KernelCall:
     unknown: str = ""
     foreign: str = ""  # the file, not the learner's, in which a part of the body is written
     line: int = 0  # the learner's line that launches it; 0 where it is not known
+    habits: tuple[Habit, ...] = ()
 
     def role(self, *roles: Role) -> tuple[Operand, ...]:
         return tuple(o for o in self.operands if o.role in roles)
@@ -141,6 +153,7 @@ class Trace:
     constants: tuple[Constant, ...] = ()
     from_spec: int = 0  # the spec's line from which a part of it was traced; 0 where none was
     notes: tuple[Note, ...] = ()
+    unused: tuple[int, ...] = ()  # the launch's inputs that nothing depends on, by position
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,8 @@ def splash_backward_dkv_inputs(key, *, B, N, T, S, H, bq, bkv, pattern, dtype):
 def random_blocks(key, S, T, bkv, bq):
     """Make full, partial and empty blocks; no query sees block 1 of the keys."""
     kind_key, element_key = jax.random.split(key)
-    kind = jax.random.randint(kind_key, (S // bkv, T // bq), 0, 3).at[0, 0].set(2).at[1].set(0)
+    kind = jax.random.randint(kind_key, (S // bkv, T // bq), 0, 3)
+    kind = kind.at[0, 0].set(2).at[0, -1].set(1).at[1].set(0).at[2, 0].set(1).at[2, -1].set(2)
     kind = jnp.repeat(jnp.repeat(kind, bkv, axis=0), bq, axis=1)
     elements = jax.random.bernoulli(element_key, 0.5, (S, T))
     return (kind == 2) | ((kind == 1) & elements)

@@ -109,10 +109,14 @@ def splash_attention_inputs(key, *, B, N, K, T, S, H, bq, bkv, pattern, dtype):
 
 
 def random_blocks(key, T, S, bq, bkv):
-    """Make full, partial and empty blocks; some rows of partial blocks are fully masked."""
+    """Make rows of blocks: all partial, one partial, none at all, a full one between partial ones.
+
+    Some rows of partial blocks are fully masked.
+    """
     kind_key, row_key, element_key = jax.random.split(key, 3)
     kind = jax.random.randint(kind_key, (T // bq, S // bkv), 0, 3)
     kind = kind.at[0].set(1).at[1].set(0).at[1, -1].set(1)
+    kind = kind.at[2].set(0).at[3].set(1).at[3, 1].set(2)
     kind = jnp.repeat(jnp.repeat(kind, bq, axis=0), bkv, axis=1)
     rows = jax.random.bernoulli(row_key, 0.5, (T, 1))
     elements = jax.random.bernoulli(element_key, 0.5, (T, S))

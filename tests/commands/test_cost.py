@@ -46,6 +46,13 @@ def test_a_solved_one_beside_par_at_sizes_of_ones_own(shop: Shop) -> None:
     assert "bm, M, N, dtype" in text
 
 
+@pytest.mark.parametrize("command", ["cost", "trace", "view"])
+def test_sizes_that_the_launch_is_not_made_for_are_refused(shared: Shop, command: str) -> None:
+    text = shared.run(command, "double", "M=100", "bm=64", code=2)
+    assert "double with bm=64, M=100, " in text
+    assert "M = 100 is no multiple of bm = 64" in text
+
+
 def test_a_stub_shows_what_par_takes(shared: Shop) -> None:
     text = shared.run("cost", "double")
     assert "Still to do. This is what par takes:\n" in text
@@ -129,11 +136,11 @@ def test_nothing_is_evaluated_and_large_arrays_stay_where_they_are(
 def test_a_sweep_marks_what_is_best_and_what_cannot_be(shared: Shop) -> None:
     shared.repository.solve(shared.double)
     text = shared.run(
-        "cost", "double", "--sweep", "bm=8,12,16,32", "N=128", "--chip", "v5e", "M=64"
+        "cost", "double", "--sweep", "bm=8,12,16,32", "N=128", "--chip", "v5e", "M=96"
     )
     lines = text.splitlines()
     assert lines[0] == "double on a TPU v5e, predicted: nothing was run"
-    assert lines[1].startswith("M=64, N=128, dtype=")
+    assert lines[1].startswith("M=96, N=128, dtype=")
     rows = {
         line.split()[0]: line for line in lines if line.split()[:1] and line.split()[0].isdigit()
     }

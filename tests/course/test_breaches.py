@@ -13,6 +13,7 @@ from grader.exercise.keys import Mistake
 from grader.model import Check
 from grader.sandbox.asking import Asking
 from tests.course import test_contract as contract
+from tests.course import test_sessions as sessions
 from tests.course import test_verdicts as verdicts
 from tests.support.contract import Plan, Share
 from tests.support.repositories import Repository
@@ -69,6 +70,32 @@ def test_a_mistake_that_is_none_is_told_of(
     kata = edited(kata, kata.solution, "x_ref[...] * 2", "x_ref[...] * 2 * 2")
     said = broken(kata, rejected)
     assert "`old` of the mistake 'doubles by adding' stands 2 times" in said
+
+
+#: What a session has alike, by [cases]; the words that name it.
+ALIKE = {
+    'bm = [8, 16]\nM = ["2*bm"]\nN = [128, 256]': "M//bm is 2 in all cases of the session",
+    'bm = [8, 24]\nM = ["2*bm", "bm"]\nN = [128, 256]': "M//bm is at most 2 in all cases",
+    'bm = [8, 16]\nM = ["3*bm", "bm"]\nN = [16, 8]': "bm and N are equal in all cases",
+    'bm = [8, 16]\nM = ["3*bm", "bm"]\nN = [128]': "N is 128 in all cases",
+}
+
+
+@pytest.mark.parametrize(("cases", "words"), ALIKE.items(), ids=["blocks", "few", "pair", "size"])
+def test_what_a_session_has_alike_is_told(repository: Repository, cases: str, words: str) -> None:
+    head, _, _ = Repository.KEY.partition("[cases]")
+    key = f"{head}[cases]\n{cases}\n"
+    kata = repository.add("double", key=key)
+    said = broken(kata, sessions.test_no_session_has_sizes_alike)
+    assert re.match(r"solutions/1_first/kata_01_double\.toml: with seed \d+, ", said)
+    assert words in said
+    what = said.rsplit('say under [alike] why it may be so: "')[-1].partition('"')[0]
+    more = f'[alike]\n"{what}" = "it is a test"\n'
+    allowed = edited(kata, kata.key_path, "[cases]", f"{more}[cases]")
+    sessions.test_no_session_has_sizes_alike(allowed)
+    needless = edited(kata, kata.key_path, "[alike]", '[alike]\n"bm" = "it is a test"')
+    said = broken(needless, sessions.test_no_session_has_sizes_alike)
+    assert "no session has alike what [alike] allows: bm.\nDelete the entry" in said
 
 
 @pytest.mark.parametrize("share", Share)

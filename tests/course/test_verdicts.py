@@ -15,7 +15,7 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.keys import Mistake
 from grader.exercise.regions import regions
-from grader.grading.grader import Grader, evidence_of
+from grader.grading.grader import Grader, costs, evidence_of
 from grader.grading.ladder import Judgement, verdict
 from grader.model import MOST_STARS, Case, Check, Finding, NotJudged, State
 from grader.sandbox.asking import Asking
@@ -95,11 +95,10 @@ def test_solution_earns_every_star(
             f"{_told(grade.finding)}",
             "Correct it, or what its key says: [cases], outside, roundings, slack",
         )
-        if not solved.key.kernel:
-            assert grade.cost is None
-            continue
         if unasked:
             assert grade.not_judged == NotJudged(Check.COMPILES, compiler.why_not())
+        elif not costs(solved, case):
+            assert grade.cost is None
         else:  # with the compiler there is a time, and it is par's own
             cycles = grade.cost and grade.cost.cycles
             demand(
@@ -139,7 +138,10 @@ def test_mistake_is_rejected(
         pytest.skip(reason)
     wrong = with_text(exercise, tmp_path, mistaken(exercise, mistake))
     heard, shown = [], False
-    for case in draw(wrong.id, wrong.key, seed):
+    cases = draw(wrong.id, wrong.key, seed)
+    if mistake.caught is Check.COST:
+        cases = tuple(case for case in cases if costs(wrong, case))
+    for case in cases:
         if shown and not plan.every_case:
             return
         found = judged(asking, wrong, case, mistake)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.exercise.cases import SEED_BITS, draw, random_seed
-from grader.exercise.keys import Key, Production, Roundings, Slack
+from grader.exercise.keys import Key, Roundings, Sizes, Slack
 from grader.model import Case
 from grader.tools import codec
 from tests.support.repositories import ROOT
@@ -152,6 +152,26 @@ def test_cases_are_numbered_and_carry_seeds_of_their_own(count: int) -> None:
     assert all(0 <= case.seed < 2**SEED_BITS for case in cases)
 
 
+@anywhere
+@given(seeds)
+def test_a_row_is_one_card(seed: int) -> None:
+    rows = {"a": (1, 2, 3), "b": ("2*c", "c", 7), "c": (8, 16)}
+    key = dataclasses.replace(KEY, choices=rows, together=(("a", "b"),))
+    cases = draw(NAME, key, seed)
+    for case in cases:
+        a, b, c = case.sizes.values()
+        assert b == {1: 2 * c, 2: c, 3: 7}[a]
+    assert {case.sizes["a"] for case in cases} == {1, 2, 3}
+
+
+def test_rows_leave_other_names_as_they_are_dealt() -> None:
+    """Names that stay alone and come before are dealt the same; a given size stands in its row."""
+    key = dataclasses.replace(KEY, together=(("M", "bm"),), choices={**KEY.choices, "M": (8, 16)})
+    alone = [case["K"] for case in sizes(draw(NAME, KEY, 3))]
+    assert [case["K"] for case in sizes(draw(NAME, key, 3))] == alone
+    assert {case["bm"] for case in sizes(draw(NAME, key, 3, {"bm": 5}))} == {5}
+
+
 def test_a_case_in_words_names_sizes_and_dtype() -> None:
     case = Case(NAME, 0, 1, 2, {"bm": 8, "M": 16}, "bfloat16")
     assert str(case) == "bm=8, M=16, dtype=bfloat16"
@@ -165,7 +185,7 @@ def test_a_session_without_a_seed_draws_one() -> None:
 
 def large(choices: dict[str, tuple[int | str, ...]], dtypes: tuple[str, ...]) -> Key:
     """The key with a case of production size."""
-    return dataclasses.replace(KEY, production=Production({**KEY.choices, **choices}, dtypes))
+    return dataclasses.replace(KEY, production=Sizes({**KEY.choices, **choices}, (), dtypes))
 
 
 @anywhere

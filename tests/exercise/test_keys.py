@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.keys import DEFAULT_CASES, HINTS, LAYOUT, Key, KeyProblem, Roundings, load
+from grader.exercise.keys import (
+    DEFAULT_CASES,
+    HINTS,
+    LAYOUT,
+    Key,
+    KeyProblem,
+    Roundings,
+    Sizes,
+    load,
+)
 from grader.model import Check
 
 KEY = """title = "Double"
@@ -80,6 +89,16 @@ def test_what_production_does_not_name_is_as_in_the_cases(tmp_path: Path) -> Non
     assert key.production.choices == {"bm": (256,), "M": ("9*bm",), "N": (128,)}
     assert key.production.dtypes == ("float32",)
     assert key.total == DEFAULT_CASES + 1
+    rows = text.replace("bm = 256\nM", '"bm, N" = [[64, 256], [32, 512]]\nM')
+    assert read(tmp_path, rows).production == Sizes(
+        {"bm": (64, 32), "M": ("9*bm",), "N": (256, 512)}, (("bm", "N"),), ("float32",)
+    )
+    apart = rows.replace("bm = [8, 16]", '"bm, K" = [[8, 1], [16, 2]]')
+    assert read(tmp_path, apart).together == (("bm", "K"),)
+    kept = text.replace("bm = [8, 16]\n", '"bm, K, G" = [[8, 1, 3], [16, 2, 4]]\n')
+    production = read(tmp_path, kept).production
+    assert production
+    assert production.together == (("K", "G"),)
     one = read(tmp_path, text.replace("bm = 256", 'dtype = ["bfloat16"]'))
     assert one.production
     assert one.production.dtypes == ("bfloat16",)
@@ -90,6 +109,25 @@ def test_a_range_has_both_its_ends(tmp_path: Path) -> None:
     key = read(tmp_path, edited("N = 128", "N = {min = 0, max = 6, step = 3}\nK = {min=2, max=4}"))
     assert key.choices["N"] == (0, 3, 6)
     assert key.choices["K"] == (2, 3, 4)
+
+
+def test_names_in_rows_are_told_with_their_columns(tmp_path: Path) -> None:
+    key = read(tmp_path, edited("N = 128", '"N, K" = [[128, "2*bm"], [256, "bm"], [384, 8]]'))
+    assert key.together == (("N", "K"),)
+    assert (key.choices["N"], key.choices["K"]) == ((128, 256, 384), ("2*bm", "bm", 8))
+    assert list(key.choices) == ["bm", "M", "N", "K"]
+
+
+def test_only_rows_that_are_dealt_have_to_be_sizes(tmp_path: Path) -> None:
+    """384 - N is no size for the first row's N and the last row's K, which never meet."""
+    rows = '"N, K" = [[512, 8], [128, "384 - N"]]'
+    assert read(tmp_path, edited("N = 128", rows)).choices["K"] == (8, "384 - N")
+
+
+def test_what_may_be_alike_has_a_reason(tmp_path: Path) -> None:
+    assert read(tmp_path, KEY).alike == {}
+    text = edited("[[mistakes]]", '[alike]\nN = "one"\n"bm, M//bm" = "two"\n\n[[mistakes]]')
+    assert read(tmp_path, text).alike == {"N": "one", "bm, M//bm": "two"}
 
 
 def test_a_mistake_may_delete_but_not_find_nothing(tmp_path: Path) -> None:
@@ -228,6 +266,27 @@ BAD = {
         "kernel = false\n[production]\nN = 256\n[cases]",
         "production",
         "means nothing where there is no kernel",
+    ),
+    "rows-number": ("N = 128", '"N, K" = 3', "cases.N, K", "a list of rows, each with 2 values"),
+    "rows-none": ("N = 128", '"N, K" = []', "cases.N, K", "a list of rows"),
+    "rows-short": ("N = 128", '"N, K" = [[1, 2], [3]]', "cases.N, K", "each with 2 values"),
+    "rows-twice": ("N = 128", '"N, bm" = [[1, 2]]', "cases.N, bm", "'bm' is no name, or stands"),
+    "rows-dtype": ("N = 128", '"N, dtype" = [[1, 2]]', "cases.N, dtype", "'dtype' is no name"),
+    "rows-nameless": ("N = 128", '"N," = [[1, 2]]', "cases.N,", "'' is no name"),
+    "rows-negative": ("N = 128", '"N, K" = [[9, 1], [8, "N - 9"]]', "cases", "'N - 9' is -1"),
+    "alike-list": ("[cases]", 'alike = ["N"]\n[cases]', "alike", "needs a table"),
+    "alike-unreasoned": ("[[mistakes]]", '[alike]\nN = ""\n[[mistakes]]', "alike.N", "the reason"),
+    "alike-stranger": (
+        "[[mistakes]]",
+        '[alike]\n"N, K" = "x"\n[[mistakes]]',
+        "alike.N, K",
+        "uses 'K', which is no",
+    ),
+    "alike-three": (
+        "[[mistakes]]",
+        '[alike]\n"N, M, bm" = "x"\n[[mistakes]]',
+        "alike.N, M, bm",
+        "or two that may be equal",
     ),
     "mistake-number": ('title = "triples"', "title = 3", "mistakes[0].title", "needs a text"),
     "mistake-finds-nothing": ('old = "2"', 'old = ""', "mistakes[0].old", "needs a text"),

@@ -10,14 +10,16 @@ from grader.exercise.keys.key import (
     DTYPES,
     HINTS,
     LAYOUT,
+    Choices,
     Key,
     KeyProblem,
     Mistake,
-    Production,
     Roundings,
+    Sizes,
     Slack,
 )
 from grader.exercise.keys.reader import DEFAULT_CASES, MOST_CASES, load
+from grader.exercise.keys.sizes import cards
 
 __all__ = [
     "DEFAULT_CASES",
@@ -25,11 +27,13 @@ __all__ = [
     "HINTS",
     "LAYOUT",
     "MOST_CASES",
+    "Choices",
     "Key",
     "KeyProblem",
     "Mistake",
-    "Production",
     "Roundings",
+    "Sizes",
     "Slack",
+    "cards",
     "load",
 ]

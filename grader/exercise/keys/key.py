@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.model import Check
@@ -24,6 +25,9 @@ LAYOUT = (
     "pad",
     "copy",
 )
+
+#: What each name of [cases] may be: numbers, or arithmetic over other names.
+Choices = dict[str, tuple[int | str, ...]]
 
 
 class KeyProblem(ValueError):
@@ -51,10 +55,14 @@ class Roundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Production:
-    """What the sizes and the dtype of the case of production size may be: all names of [cases]."""
+class Sizes:
+    """What the sizes and the dtype of a case may be.
 
-    choices: dict[str, tuple[int | str, ...]]
+    Names that stand `together` have equally many choices, and a case takes the same one of each.
+    """
+
+    choices: Choices
+    together: tuple[tuple[str, ...], ...]
     dtypes: tuple[str, ...]
 
 
@@ -75,6 +83,9 @@ class Key:
 
     `write` is the part of the kata that the learner writes, as in "kernel and specs".
     `choices` maps each name of [cases] to what it may be: numbers, or arithmetic over other names.
+    Names that stand `together` have equally many choices, and a case takes the same one of each.
+    `alike` says what a session's cases need not tell apart, and why: a size or a number of blocks
+    ("N", "K//bk"), or two that may be equal in all cases ("T, S").
     `fillings` are the stubs' region bodies, as code. Without a `kernel` the launch is plain
     jax.numpy, traced by jit. `outside` are primitives; those that compute are for integers only,
     unless there is `outside_floats`. `timeout` is in seconds, None for pytest's. `count` hidden
@@ -89,10 +100,10 @@ class Key:
     hints: tuple[str, ...]  # as many as HINTS
     fillings: tuple[str, ...]
     debugging: bool  # the regions ship with wrong code to mend instead of a raise
-    choices: dict[str, tuple[int | str, ...]]
+    choices: Choices
     dtypes: tuple[str, ...]
     count: int
-    production: Production | None
+    production: Sizes | None
     kernel: bool
     outside: tuple[str, ...]
     outside_floats: bool
@@ -101,6 +112,8 @@ class Key:
     par_required: bool
     slack: Slack
     mistakes: tuple[Mistake, ...]
+    together: tuple[tuple[str, ...], ...] = ()
+    alike: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def total(self) -> int:

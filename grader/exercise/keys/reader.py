@@ -21,7 +21,7 @@ from grader.exercise.keys.key import (
     Roundings,
     Slack,
 )
-from grader.exercise.keys.sizes import choices_of, production_of
+from grader.exercise.keys.sizes import alike_of, cases_of, production_of
 from grader.exercise.keys.table import Table
 from grader.model import Check
 
@@ -32,7 +32,7 @@ FEWEST_CASES, MOST_CASES = 3, 5
 _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
-    *("outside_floats", "production"),
+    *("outside_floats", "production", "alike"),
 )
 
 
@@ -40,7 +40,7 @@ def load(file: Path) -> Key:
     """Read and validate an answer key. Raises KeyProblem."""
     source = _table(file)
     source.known(source.data, list(_NAMES))
-    choices, dtypes = choices_of(source)
+    cases = cases_of(source)
     fillings, debugging = _fillings(source)
     return Key(
         title=source.text("title"),
@@ -49,10 +49,10 @@ def load(file: Path) -> Key:
         hints=_hints(source),
         fillings=fillings,
         debugging=debugging,
-        choices=choices,
-        dtypes=dtypes,
+        choices=cases.choices,
+        dtypes=cases.dtypes,
         count=source.number("count", DEFAULT_CASES, FEWEST_CASES, MOST_CASES),
-        production=production_of(source, choices, dtypes),
+        production=production_of(source, cases),
         kernel=_kernel(source),
         outside=source.texts("outside", LAYOUT),
         outside_floats=_true(source, "outside_floats", default=False),
@@ -63,6 +63,8 @@ def load(file: Path) -> Key:
         par_required=_par_required(source),
         slack=_slack(source),
         mistakes=_mistakes(source),
+        together=cases.together,
+        alike=alike_of(source, cases.choices),
     )
 
 
