@@ -48,6 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="grade every known mistake on all hidden cases, also after one has shown it",
     )
+    parser.addoption(
+        "--all-variants",
+        action="store_true",
+        help="grade all files of tests/variants, not only those whose turn it is",
+    )
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from grader.kernels.pallas_params import (
     is_pallas_call,
     mesh,
     on_tensor_cores,
+    semantics,
 )
 from grader.kernels.source_lines import foreign_author, line_in
 from grader.model import ArrayType, KernelCall, Operand, Operation, Role, Touch
@@ -55,7 +56,7 @@ def _pallas_call(equation: core.JaxprEqn) -> KernelCall:
         name=_name(equation, kernel),
         grid=tuple(n if isinstance(n, int) else None for n in mapping.grid),
         operands=_awaited(kernel, _operands(mapping, kernel)),
-        parallel=_parallel(equation.params.get("compiler_params")),
+        parallel=_parallel(equation),
         callbacks=_callbacks(kernel),
         habits=habits_of(kernel),
     )
@@ -115,9 +116,9 @@ def _function(kernel: core.Jaxpr) -> str:
     return name if name.isidentifier() else "kernel"
 
 
-def _parallel(compiler_params: object) -> tuple[int, ...]:
-    semantics = getattr(compiler_params, "dimension_semantics", None) or ()
-    return tuple(axis for axis, kind in enumerate(semantics) if str(kind).endswith("parallel"))
+def _parallel(pallas_call: core.JaxprEqn) -> tuple[int, ...]:
+    kinds = enumerate(semantics(pallas_call))
+    return tuple(axis for axis, kind in kinds if str(kind).endswith("parallel"))
 
 
 def _operands(mapping: GridMapping, kernel: core.Jaxpr) -> Iterator[Operand]:

@@ -60,6 +60,9 @@ class GridMapping(Protocol):
     @property
     def num_outputs(self) -> int: ...
 
+    @property
+    def vmapped_dims(self) -> tuple[int, ...]: ...
+
 
 class Mesh(Protocol):
     """The cores that a kernel runs on: how many along each named axis, and of which kind."""
@@ -90,6 +93,21 @@ def on_tensor_cores(mpmd_map: core.JaxprEqn) -> bool:
 def grid_mapping(pallas_call: core.JaxprEqn) -> GridMapping:
     """The grid and the blocks of a pallas_call. Raises KeyError where jax has moved them."""
     return pallas_call.params["grid_mapping"]
+
+
+def semantics(pallas_call: core.JaxprEqn) -> tuple[object, ...]:
+    """What the launch says of each grid dimension; nothing where it says nothing.
+
+    Mosaic takes the dimensions that jax.vmap has added to be parallel. Where there are not as many
+    as there are dimensions, they are as they were given.
+    """
+    given = getattr(pallas_call.params.get("compiler_params"), "dimension_semantics", None) or ()
+    mapping = grid_mapping(pallas_call)
+    rank, added = len(mapping.grid), mapping.vmapped_dims
+    if not added or len(given) + len(added) != rank:
+        return tuple(given)
+    rest = iter(given)
+    return tuple("parallel" if axis in added else next(rest) for axis in range(rank))
 
 
 def body(kernel: core.JaxprEqn) -> core.Jaxpr:

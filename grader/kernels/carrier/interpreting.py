@@ -6,6 +6,7 @@ interpreter orders its host callbacks by an effect, which each jaxpr around a ke
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from jax.extend import core
 
 from grader.kernels.carrier.tracebacks import stack_of
 from grader.kernels.jaxprs import UnsupportedJax, inner_jaxprs
-from grader.kernels.pallas_params import KERNELS
+from grader.kernels.pallas_params import KERNELS, is_pallas_call, semantics
 
 try:
     from jax._src.pallas.core import get_interpret_effects
@@ -60,6 +61,18 @@ def _line(eqn: core.JaxprEqn) -> int:
     return stack[0].line if stack else 0
 
 
+def _of_every_dimension(kernel: core.JaxprEqn) -> dict[str, Any]:
+    """`compiler_params` with the semantics of each grid dimension, if vmap has added some.
+
+    Mosaic adds theirs; the interpreter wants to be told.
+    """
+    params: Any = kernel.params.get("compiler_params")
+    given = getattr(params, "dimension_semantics", None)
+    if not given or not is_pallas_call(kernel) or len(every := semantics(kernel)) == len(given):
+        return {}
+    return {"compiler_params": dataclasses.replace(params, dimension_semantics=every)}
+
+
 class _Change:
     """One change of the parameter, all over a trace. A jaxpr that is shared stays shared."""
 
@@ -97,6 +110,8 @@ class _Change:
         if kernel:
             effects -= set(get_interpret_effects(params.get("interpret", False)))
             params["interpret"] = self._params
+            if self._params is not False:
+                params |= _of_every_dimension(eqn)
         return eqn.replace(params=params, effects=effects | self._effects), True
 
     def _value(self, value: Any) -> tuple[Any, bool]:

@@ -59,3 +59,13 @@ def test_a_trace_without_kernels_stays_as_it_is() -> None:
     closed = traced(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: y * 2, x), X)
     assert str(with_interpret(closed, STRICT)) == str(closed)
     assert with_interpret(closed, STRICT).effects == closed.effects
+
+
+def test_dimensions_that_vmap_adds_are_parallel() -> None:
+    semantics = pltpu.CompilerParams(dimension_semantics=("arbitrary",))
+    closed = carried(traced(jax.vmap(doubling(compiler_params=semantics)), np.stack([X, X + 1])))
+    changed = with_interpret(closed, STRICT)
+    (call,) = (eqn for eqn in changed.eqns if eqn.primitive.name == "pallas_call")
+    assert call.params["compiler_params"].dimension_semantics == ("parallel", "arbitrary")
+    np.testing.assert_array_equal(run(changed, np.stack([X, X + 1])), 2 * np.stack([X, X + 1]))
+    assert "tpu_custom_call" in lowered(with_interpret(closed, False))

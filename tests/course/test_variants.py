@@ -1,0 +1,70 @@
+"""Right kernels in other styles are accepted: each earns the stars that its file says.
+
+A session grades those whose turn it is at this commit, which their ids name. With `-k`, with
+`--all-variants` and with `--every-case`, as `.ci/full` says, it grades all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from grader.exercise.cases import draw
+from grader.exercise.catalog import katas
+from grader.grading.grader import Grader
+from grader.model import MOST_STARS, Check
+from grader.tpu import compiler
+from tests.support.contract import Plan, demand
+from tests.support.repositories import ROOT, with_text
+from tests.support.variants import Variant, their_turn, variants
+
+SECONDS = 60
+#: Right kernels in other styles that each exercise has at least.
+FEWEST = 2
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "variant" not in metafunc.fixturenames:
+        return
+    config = metafunc.config
+    asked = [config.getoption(name) for name in ("all_variants", "every_case", "keyword")]
+    chosen = variants() if any(asked) else their_turn(variants())
+    metafunc.parametrize("variant", chosen, ids=lambda variant: variant.id)
+
+
+def test_right_variant_earns_its_stars(
+    variant: Variant, pytestconfig: pytest.Config, grader: Grader, tmp_path: Path
+) -> None:
+    written = with_text(variant.kata, tmp_path, variant.text())
+    unasked = variant.kata.key.kernel and compiler.why_not()
+    for seed in Plan.of(pytestconfig).seeds:
+        cases = draw(written.id, written.key, seed)
+        grades = [grader.grade(written, case, SECONDS) for case in cases]
+        for grade in grades:
+            told = grade.not_judged
+            if grade.finding:
+                told = f"{grade.finding.phrase}\n{grade.finding.message}"
+            demand(
+                grade.stars >= (1 if unasked else variant.stars),
+                variant.path,
+                f"it is right, and earns {grade.stars} stars on the hidden case {grade.drawn} of "
+                f"seed {seed}. It is told:\n{told}",
+                "Correct what refuses it, in the grader or in its key; a wrong variant, remove",
+            )
+        if unasked or variant.stars == MOST_STARS:
+            continue
+        slow = [grade for grade in grades if grade.stars == variant.stars]
+        demand(
+            slow and all(g.finding and g.finding.check is Check.COST for g in slow),
+            variant.path,
+            f"no hidden case of seed {seed} shows that it costs more than par",
+            "Say 'Stars: 3', or draw cases of a size where the cost shows",
+        )
+
+
+def test_every_exercise_has_other_styles() -> None:
+    counted = Counter(variant.kata.name for variant in variants())
+    few = [kata.name for kata in katas(ROOT, "solutions") if counted[kata.name] < FEWEST]
+    assert not few, f"write right kernels in other styles for {few}: tests/variants"

@@ -1,0 +1,153 @@
+"""Right kernels in other styles: the files of tests/variants, and each as a learner would have it.
+
+A variant holds what is written in another way: functions, which take the place of the solution's of
+the same name, and whatever else they need. Its docstring says what is different, and in its last
+line the stars that it deserves: "Stars: 3".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.exercise.catalog import Kata, katas
+from grader.exercise.regions import BEGIN, END
+from grader.tools.git import Git
+from tests.support.repositories import ROOT
+
+FOLDER = ROOT / "tests" / "variants"
+#: How many of them a session grades unless it was asked for all.
+A_TURN = 8
+
+
+class Malformed(ValueError):
+    """A file of tests/variants says no stars, or is of no kata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A right kernel in another style. `stars` are those that it deserves."""
+
+    kata: Kata
+    style: str
+    path: Path
+    stars: int
+
+    @property
+    def id(self) -> str:
+        """The kata's name first: one worker gets all tests of one kata."""
+        return f"{self.kata.name}-{self.style}"
+
+    def text(self) -> str:
+        """The learner's file: the solution with the variant's functions in the place of its own."""
+        return composed(self.kata.solution.read_text(), self.path.read_text())
+
+
+def variants() -> tuple[Variant, ...]:
+    """All of them, in the order of the katas. Raises Malformed."""
+    by_name = {(kata.track, kata.name): kata for kata in katas(ROOT, "solutions")}
+    order = {kata.name: number for number, kata in enumerate(by_name.values())}
+    found = []
+    for path in FOLDER.glob("*/*.py"):
+        name, _, style = path.stem.partition("__")
+        kata = by_name.get((path.parent.name, name))
+        if kata is None or not style:
+            raise Malformed(f"{path}: not called TRACK/NAME__STYLE.py after a kata")
+        found.append(Variant(kata, style, path, _stars(path)))
+    return tuple(sorted(found, key=lambda variant: (order[variant.kata.name], variant.style)))
+
+
+def _stars(path: Path) -> int:
+    words = ast.get_docstring(ast.parse(path.read_text())) or ""
+    said = re.search(r"^Stars: ([123])\b", words, re.MULTILINE)
+    if not said:
+        raise Malformed(f"{path}: its docstring has no line like 'Stars: 3'")
+    return int(said[1])
+
+
+def their_turn(every: Sequence[Variant]) -> list[Variant]:
+    """Those that are graded at this commit: A_TURN of them, drawn over all katas.
+
+    Another commit grades others. The same commit grades the same, in all processes of a session.
+    """
+    turns = -(-len(every) // A_TURN) or 1
+    turn = zlib.crc32(_commit().encode()) % turns
+    return list(every[turn::turns])
+
+
+def _commit() -> str:
+    """The commit's id; where there is no git, nothing, so that always the same are graded."""
+    try:
+        return Git(ROOT).try_("rev-parse", "HEAD").stdout.strip()
+    except OSError:
+        return ""
+
+
+# ---- the learner's file ----
+
+
+def composed(solution: str, variant: str) -> str:
+    """The solution's text with the variant's functions instead of its own, between markers.
+
+    Where the parameters have the same names, the solution's signature stays, with its annotations
+    and defaults. What the solution does not have is added after the imports.
+    """
+    lines = [line for line in solution.splitlines() if line.strip() not in (BEGIN, END)]
+    own, theirs = ast.parse("\n".join(lines)), ast.parse(variant)
+    places = {node.name: node for node in own.body if isinstance(node, ast.FunctionDef)}
+    imports, added, changed = [], [], []
+    for node in theirs.body[1:]:
+        text = _source(variant.splitlines(), node)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imports += [text]
+        elif isinstance(node, ast.FunctionDef) and node.name in places:
+            place = places[node.name]
+            changed.append((place, _instead(lines, place, variant.splitlines(), node)))
+        else:
+            added += ["", *text.splitlines()]
+    for place, text in sorted(changed, key=lambda pair: -pair[0].lineno):
+        lines[_first(place) - 1 : place.end_lineno] = text
+    last = max(node.end_lineno or 0 for node in own.body if isinstance(node, ast.ImportFrom))
+    new = [line for line in imports if line not in lines]
+    return "\n".join([*lines[:last], *new, *added, *lines[last:], ""])
+
+
+def _instead(
+    lines: Sequence[str], own: ast.FunctionDef, others: Sequence[str], theirs: ast.FunctionDef
+) -> list[str]:
+    """The function that takes the place of the solution's `own`."""
+    same = _names(own.args) == _names(theirs.args)
+    head = _head(lines, own) if same else _head(others, theirs)
+    body = others[_first(_statements(theirs)[0]) - 1 : theirs.end_lineno]
+    return [*head, f"    {BEGIN}", *body, f"    {END}"]
+
+
+def _head(lines: Sequence[str], function: ast.FunctionDef) -> list[str]:
+    """The lines of a function before its first statement; its docstring is one of them."""
+    head = list(lines[_first(function) - 1 : _first(_statements(function)[0]) - 1])
+    while not head[-1].strip() or head[-1].lstrip().startswith("#"):
+        head.pop()
+    return head
+
+
+def _statements(function: ast.FunctionDef) -> list[ast.stmt]:
+    return function.body[1:] if ast.get_docstring(function) is not None else function.body
+
+
+def _names(arguments: ast.arguments) -> list[str]:
+    every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    return [argument.arg for argument in every]
+
+
+def _first(node: ast.stmt) -> int:
+    """The line where a statement begins: its first decorator's."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _source(lines: Sequence[str], node: ast.stmt) -> str:
+    return "\n".join(lines[_first(node) - 1 : node.end_lineno])

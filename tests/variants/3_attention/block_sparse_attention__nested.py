@@ -1,0 +1,28 @@
+"""One condition inside another, and a mask that is widened to int32 before it is compared.
+
+Stars: 3
+"""
+
+
+def block_sparse_attention_kernel(
+    block_mask_ref, q_ref, k_ref, v_ref, mask_ref, o_ref, m_ref, l_ref, acc_ref
+):
+    i, j = pl.program_id(2), pl.program_id(3)
+    kind = block_mask_ref[i, j]
+
+    @pl.when(j == 0)
+    def _():
+        clear(m_ref, l_ref, acc_ref)
+
+    @pl.when(kind != 0)
+    def _():
+        s = scores(q_ref, k_ref)
+
+        def masked():
+            return jnp.where(mask_ref[:, :].astype(jnp.int32) == 1, s, MASK_VALUE)
+
+        attend(jax.lax.cond(kind == 1, masked, lambda: s), v_ref, m_ref, l_ref, acc_ref)
+
+    @pl.when(j == pl.num_programs(3) - 1)
+    def _():
+        store(o_ref, m_ref, l_ref, acc_ref)

@@ -1,0 +1,29 @@
+"""Scales ds instead of the sum, and transposes the rows of lse and delta.
+
+Stars: 3
+"""
+
+
+def dot(a, b, equation):
+    return jnp.einsum(equation, a, b, preferred_element_type=jnp.float32)
+
+
+def flash_backward_dq_kernel(q_ref, k_ref, v_ref, do_ref, lse_ref, delta_ref, dq_ref, acc_ref):
+    j = pl.program_id(3)
+    scale = q_ref.shape[1] ** -0.5
+    lse, delta = lse_ref[...].T, delta_ref[...].T
+    p = jnp.exp(dot(q_ref[...], k_ref[...], "th,sh->ts") * scale - lse)
+    ds = p * (dot(do_ref[...], v_ref[...], "th,sh->ts") - delta) * scale
+    part = dot(ds.astype(k_ref.dtype), k_ref[...], "ts,sh->th")
+
+    @pl.when(j == 0)
+    def _():
+        acc_ref[...] = part
+
+    @pl.when(j != 0)
+    def _():
+        acc_ref[...] += part
+
+    @pl.when(j == pl.num_programs(3) - 1)
+    def _():
+        dq_ref[...] = acc_ref[...].astype(dq_ref.dtype)

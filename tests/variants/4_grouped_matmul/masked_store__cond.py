@@ -1,0 +1,23 @@
+"""Stores without a mask where the whole tile is the group's.
+
+Stars: 3
+"""
+
+
+def masked_store_kernel(group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, bias_ref, o_ref):
+    visit = pl.program_id(1)
+    y = x_ref[...] + bias_ref[...]
+    tm = o_ref.shape[0]
+    group, first_row = group_ids_ref[visit], m_tile_ids_ref[visit] * tm
+    begin = group_offsets_ref[group] - first_row
+    end = group_offsets_ref[group + 1] - first_row
+    whole = (begin <= 0) & (end >= tm)
+
+    @pl.when(whole)
+    def _():
+        o_ref[...] = y
+
+    @pl.when(jnp.logical_not(whole))
+    def _():
+        row = jax.lax.broadcasted_iota(jnp.int32, o_ref.shape, 0)
+        o_ref[...] = jnp.where((begin <= row) & (row < end), y, o_ref[...])
