@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grader.checks import values
 from grader.checks.evidence import Evidence
-from grader.checks.outside import too_much
+from grader.checks.outside import IN_THE_KERNEL, too_much
 from grader.checks.prose import listed, paragraph
 from grader.model import Check, Finding
 
@@ -29,7 +29,7 @@ def check(evidence: Evidence) -> Finding | None:
     extra = too_much(trace.outside, evidence.outside, evidence.outside_floats, evidence.reference)
     if extra:
         where = f"{evidence.file}:{extra.line}" if extra.line else ""
-        return _finding(extra.phrase, extra.reason, where, _also(evidence))
+        return _finding(extra.phrase, extra.reason, where, extra.advice, _also(evidence))
     if not all(trace.from_kernel):
         return _finding(
             "a result does not come from the kernel",
@@ -44,8 +44,9 @@ def _also(evidence: Evidence) -> str:
     return f"The values are wrong, too: {found.phrase}." if found else ""
 
 
-def _finding(phrase: str, reason: str, where: str = "", also: str = "") -> Finding:
-    advice = "Move the computation into the kernel's body, and return what the kernel returns."
+def _finding(
+    phrase: str, reason: str, where: str = "", advice: str = IN_THE_KERNEL, also: str = ""
+) -> Finding:
     parts = [reason, *([paragraph("line", where)] if where else []), paragraph("try", advice)]
     if also:
         parts.append(paragraph("also", also))

@@ -11,6 +11,7 @@
     lowering            trace and lower for a TPU that need not be there
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came
     outside_kernels     the operations around the kernels of a trace
+    bitcasts            which of these move nothing
     without_refs        a trace whose kernels are all calls: pl.core_map becomes one
     retrace             a trace made anew with some of its operations replaced
     large_constants     arrays whose contents a trace holds

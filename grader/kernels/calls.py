@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+<<<<<<< HEAD
 from collections.abc import Collection, Iterable, Iterator, Sequence
+=======
+from collections.abc import Iterable, Iterator
+from typing import Any
+>>>>>>> s3-X
 
 from jax.core import AbstractValue
 from jax.experimental import pallas as pl
@@ -222,8 +227,27 @@ def array_type(aval: AbstractValue) -> ArrayType:
     return ArrayType(str(getattr(dtype, "name", dtype)), shape)
 
 
-def operation(eqn: core.JaxprEqn, line: int = 0) -> Operation:
-    """An equation as data; `line` is the learner's from which it was traced."""
+def operation(eqn: core.JaxprEqn, line: int = 0, turns: int = 1) -> Operation:
+    """An equation as data; `line` is the learner's from which it was traced.
+
+    `turns` is how often the loops around it run it.
+    """
     operands = (array_type(var.aval) for var in eqn.invars if hasattr(var.aval, "shape"))
     results = (array_type(var.aval) for var in eqn.outvars if hasattr(var.aval, "shape"))
-    return Operation(eqn.primitive.name, tuple(operands), results=tuple(results), line=line)
+    return Operation(
+        eqn.primitive.name,
+        tuple(operands),
+        results=tuple(results),
+        line=line,
+        terms=_terms(eqn),
+        turns=turns,
+    )
+
+
+def _terms(eqn: core.JaxprEqn) -> int:
+    """How many products a matrix product adds up for each element of its result; 1 of others."""
+    if eqn.primitive.name != "dot_general":
+        return 1
+    (contracted, _), _ = eqn.params["dimension_numbers"]
+    left: Any = eqn.invars[0].aval
+    return max(math.prod(left.shape[axis] for axis in contracted), 1)

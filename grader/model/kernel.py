@@ -38,7 +38,8 @@ class Operation:
 
     `operands` are its inputs; a Ref counts as the array that it refers to. `within` is the function
     of JAX's that it is part of, such as "median" for a sort; "" where the kernel itself calls it.
-    `line` is that of the learner's file; 0 where it is not known.
+    `line` is that of the learner's file; 0 where it is not known. `terms` is how many products each
+    element of a matrix product adds up, and `turns` how often the loops around it run it.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Operation:
     within: str = ""
     results: tuple[ArrayType, ...] = ()
     line: int = 0
+    terms: int = 1
+    turns: int = 1
 
 
 @dataclass(frozen=True, slots=True)
