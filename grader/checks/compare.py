@@ -20,15 +20,20 @@ Index = tuple[int, ...]
 
 #: Half the distance from 1 to the next number: the largest relative error of one rounding.
 ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-53}
+SWAYS = 3  # each value on the way is rounded, not the inputs alone
 SUM_FACTOR = 16  # for the order of a sum, and for exp or tanh being a few bits off
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What is known about the sums behind a result: the longest one's terms, operands' dtype."""
+    """What is known about the sums behind a result: the longest one's terms, operands' dtype.
+
+    And how far the result moves, at most, if the inputs move by a rounding to float32.
+    """
 
     terms: int = 1
     operands: str = "float32"
+    sway: float = 0.0
 
 
 def tolerance(
@@ -36,17 +41,19 @@ def tolerance(
 ) -> Floats:
     """The largest error that rounding explains, for each element. Zero for integers and bools.
 
-    It has three terms. The result was rounded to its own dtype as often as the key says: relative
+    It has four terms. The result was rounded to its own dtype as often as the key says: relative
     to each element. The sum behind it was accumulated in float32: its error grows with the square
-    root of the number of terms, relative to the largest element, since terms may cancel. And the
+    root of the number of terms, relative to the largest element, since terms may cancel. The
     operands were rounded as often as the key says, which costs at most a rounding of the largest
-    element. Accumulating in bfloat16 exceeds this by far, as it should.
+    element. And values on the way were rounded to float32: a few times what the result moves by if
+    the inputs are. Accumulating in bfloat16 exceeds this by far, as it should.
     """
     if dtype not in ROUNDOFF:
         return np.zeros_like(expected)
     finite = np.abs(expected[np.isfinite(expected)])
     scale = float(finite.max(initial=0.0))
     accumulated = SUM_FACTOR * ROUNDOFF["float32"] * behind.terms**0.5 * scale
+    accumulated += SWAYS * behind.sway
     accumulated += roundings.operands * ROUNDOFF[behind.operands] * scale
     if mode is Mode.COMPILED and behind.terms > 1:
         # At default precision the MXU may round float32 operands to bfloat16.

@@ -63,7 +63,8 @@ def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
 def comparisons(evidence: Evidence) -> list[Comparison]:
     """Each result of a launch that has run, compared with its expected values."""
     reference = evidence.reference
-    behind = Sum(reference.contraction, coarsest(array.dtype for array in reference.inputs))
+    coarse = coarsest(array.dtype for array in reference.inputs)
+    sways = dict(enumerate(reference.sways))
     return [
         compare(
             f"result {position}" if len(evidence.outputs) > 1 else "the result",
@@ -71,7 +72,7 @@ def comparisons(evidence: Evidence) -> list[Comparison]:
             expected,
             _output(evidence, position)[1],
             evidence.roundings,
-            behind,
+            Sum(reference.contraction, coarse, sways.get(position, 0.0)),
             evidence.mode,
         )
         for position, (actual, expected) in enumerate(

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from grader.exercise.arithmetic import arithmetic_names, evaluate
+from grader.exercise.expectations import expectations
 from grader.kernels import longest_sum
 from grader.model import Array, ArrayType, Case, KernelCall, Operand, Reference, Role, Share
 from grader.tools.arrays import dtype_of, from_numpy, to_numpy
@@ -42,14 +43,16 @@ def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = Tru
     keywords = _keywords(spec, case)
     # Both ways of evaluating are the spec's own; no shape is stated twice.
     results = jax.tree.leaves(jax.eval_shape(lambda *xs: spec(*xs, **keywords), *inputs))
+    expected, sways = expectations(spec, inputs, keywords, case.seed) if evaluated else ((), ())
     return Reference(
         names=tuple(arrays),
         inputs=tuple(map(_carried, inputs)),
         keywords=_keywords(launch, case),
-        expected=_expected(spec, inputs, keywords) if evaluated else (),
+        expected=expected,
         results=tuple(ArrayType(r.dtype.name, tuple(r.shape)) for r in results),
         annotations=tuple(_in_words(part) for part in _result_parts(result)),
         contraction=longest_sum(spec, inputs, keywords),
+        sways=sways,
     )
 
 
@@ -263,20 +266,6 @@ def _carried(value: Any) -> Array:
     if _is_outline(value):
         return Array(value.dtype.name, value.shape, b"")
     return from_numpy(value)
-
-
-def _expected(
-    spec: Callable[..., Any], inputs: list[np.ndarray[Any, Any]], keywords: dict[str, int]
-) -> tuple[Array, ...]:
-    """The spec's results in float64."""
-
-    def wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return array.astype(np.float64) if jax.numpy.issubdtype(array.dtype, np.floating) else array
-
-    with jax.enable_x64(True):
-        compiled = jax.jit(functools.partial(spec, **keywords))
-        results = jax.tree.leaves(compiled(*map(wide, inputs)))
-        return tuple(from_numpy(np.asarray(result)) for result in results)
 
 
 def _result_parts(result: Any) -> list[Any]:

@@ -7,6 +7,7 @@
     races               races and leftover semaphores, as the interpreter finds them
     kept_promises       what a kernel promises to the compiler, taken at its word
     faster_interpreter  what the strict interpreter would compile more often than it has to
+    parallel_dimensions in any place of a grid, not only before all others
     lowering            trace and lower for a TPU that need not be there
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came
     outside_kernels     the operations around the kernels of a trace
@@ -35,7 +36,7 @@ from grader.kernels.carrier import CarrierError, NotCarried
 from grader.kernels.first_touches import first_touches
 from grader.kernels.interpreter import CALLBACK_LOGGER, running
 from grader.kernels.jaxprs import UnsupportedJax
-from grader.kernels.longest_sum import longest_sum
+from grader.kernels.longest_sum import longest_product, longest_sum
 from grader.kernels.lowering import for_chip
 from grader.kernels.mosaic_errors import NotLowered
 from grader.kernels.padding import overhangs
@@ -52,6 +53,7 @@ __all__ = [
     "first_touches",
     "for_chip",
     "kernel_call",
+    "longest_product",
     "longest_sum",
     "overhangs",
     "running",

@@ -12,6 +12,7 @@ from grader.kernels.faster_interpreter import faster_interpreter
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.kept_promises import keep_promises
 from grader.kernels.padding import nan_past_the_edge
+from grader.kernels.parallel_dimensions import in_any_order
 from grader.model import Mode
 
 #: The interpreter runs a kernel's memory operations as host callbacks. What one of them raises
@@ -42,7 +43,11 @@ def running(
         yield mode is Mode.INTERPRET
         return
     try:
-        with faster_interpreter(seed) as remaining, nan_past_the_edge(padded):
+        with (
+            faster_interpreter(seed) as remaining,
+            in_any_order(),
+            nan_past_the_edge(padded),
+        ):
             yield pltpu.InterpretParams(
                 num_cores_or_threads=2,
                 detect_races=True,

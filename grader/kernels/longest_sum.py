@@ -10,6 +10,7 @@ from jax.extend import core
 
 from grader.kernels.jaxprs import Shaped, inner_jaxprs
 
+_PRODUCTS = ("dot_general", "conv_general_dilated")
 _SUMS = ("reduce_sum", "reduce_prod", "cumsum", "cumprod", "cumlogsumexp")
 
 
@@ -18,15 +19,24 @@ def longest_sum(
 ) -> int:
     """How many terms the longest sum (or product) of a jax.numpy function has; 1 if it has none."""
     closed = jax.make_jaxpr(lambda *arrays: function(*arrays, **kwargs))(*args)
-    return max(_sums(closed.jaxpr), default=1)
+    return max(_sums(closed.jaxpr, (*_PRODUCTS, *_SUMS, "scatter-add")), default=1)
 
 
-def _sums(jaxpr: core.Jaxpr) -> Iterator[int]:
+def longest_product(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> int:
+    """The same of matrix products and convolutions alone."""
+    closed = jax.make_jaxpr(lambda *arrays: function(*arrays, **kwargs))(*args)
+    return max(_sums(closed.jaxpr, _PRODUCTS), default=1)
+
+
+def _sums(jaxpr: core.Jaxpr, of: Sequence[str]) -> Iterator[int]:
     for eqn in jaxpr.eqns:
-        terms_inside = [terms for inner in inner_jaxprs(eqn) for terms in _sums(inner)]
+        terms_inside = [terms for inner in inner_jaxprs(eqn) for terms in _sums(inner, of)]
         turns = eqn.params["length"] if eqn.primitive.name == "scan" else 1  # each may add
         yield turns * max(terms_inside, default=1)
-        yield from _terms(eqn)
+        if eqn.primitive.name in of:
+            yield from _terms(eqn)
 
 
 def _terms(eqn: core.JaxprEqn) -> Iterator[int]:

@@ -149,6 +149,7 @@ class Reference:
 
     `expected` is float64 for floating results; `results` holds the dtypes and shapes that the spec
     returns. `contraction` is the longest sum (in terms) that stands behind one result element.
+    `sways` is how far each expected result moves, at most, if the inputs change as float32 rounds.
     """
 
     names: tuple[str, ...]
@@ -158,6 +159,7 @@ class Reference:
     results: tuple[ArrayType, ...]
     annotations: tuple[str, ...]  # of the results, as the solution's launch declares them
     contraction: int
+    sways: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

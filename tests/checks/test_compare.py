@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from grader.checks.compare import ROUNDOFF, Comparison, Sum, coarsest, compare, tolerance
+from grader.checks.compare import ROUNDOFF, SWAYS, Comparison, Sum, coarsest, compare, tolerance
 from grader.exercise.keys import Roundings
 from grader.model import Mode
 from grader.tools.arrays import from_numpy
@@ -93,6 +93,13 @@ def test_cancelled_sums_are_judged_by_the_largest_element() -> None:
 def test_longer_sums_may_err_more() -> None:
     short, long = (tolerance(np.ones(1), "float32", Roundings(1), Sum(n))[0] for n in (1, 10_000))
     assert 10 * short < long < 100 * short * 1.01
+
+
+def test_what_the_inputs_rounding_moves_is_allowed_several_times() -> None:
+    expected = np.array([0.0, 1.0])
+    plain = tolerance(expected, "float32", Roundings(1), Sum(8))
+    swayed = tolerance(expected, "float32", Roundings(1), Sum(8, sway=1e-4))
+    np.testing.assert_allclose(swayed - plain, SWAYS * 1e-4)
 
 
 def test_nan_and_infinity_do_not_widen_the_tolerance() -> None:

@@ -134,3 +134,31 @@ def test_what_wraps_a_launch_is_no_work(how: str, grader: Grader, tmp_path: Path
     changed = with_text(kata, tmp_path, text.replace("def test_constant_add", wrapped))
     grade = grader.grade(changed, draw(changed.id, changed.key, 1)[0], SECONDS)
     assert (grade.state, grade.stars) == (State.PASSED, 3), grade
+
+
+def test_parallel_dimensions_may_stand_anywhere(grader: Grader, tmp_path: Path) -> None:
+    """The interpreter alone would have them before all others."""
+    kata = EVERY["tiled_matmul"]
+    old, new = '("parallel", "parallel", "arbitrary")', '("arbitrary", "parallel", "arbitrary")'
+    text = kata.solution.read_text()
+    assert old in text
+    changed = with_text(kata, tmp_path, text.replace(old, new))
+    grade = grader.grade(changed, draw(changed.id, changed.key, 1)[0], SECONDS)
+    assert (grade.state, grade.stars) == (State.PASSED, 3), grade
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_scaling_before_the_product_is_as_good(seed: int, grader: Grader, tmp_path: Path) -> None:
+    """Scores are as large as 150: an early rounding in float32 is seen in the result."""
+    kata = EVERY["dot_product_attention"]
+    early = "q_ref[...].astype(jnp.float32) * scale, k_ref[...].astype(jnp.float32), last_of_both"
+    text = kata.solution.read_text().replace("    s = s * scale\n", "")
+    changed = text.replace("q_ref[...], k_ref[...], last_of_both", early)
+    assert early in changed
+    case = next(
+        case
+        for case in draw(kata.id, kata.key, seed)
+        if (case.sizes["H"], case.dtype) == (128, "float32")
+    )
+    grade = grader.grade(with_text(kata, tmp_path, changed), case, SECONDS)
+    assert (grade.state, grade.stars) == (State.PASSED, 3), grade
