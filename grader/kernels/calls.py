@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-<<<<<<< HEAD
 from collections.abc import Collection, Iterable, Iterator, Sequence
-=======
-from collections.abc import Iterable, Iterator
 from typing import Any
->>>>>>> s3-X
 
 from jax.core import AbstractValue
 from jax.experimental import pallas as pl
