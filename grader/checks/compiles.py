@@ -67,7 +67,17 @@ def refused_finding(refused: Sequence[Prediction], file: str) -> Finding:
     return Finding(Check.COMPILES, _phrase(first), "\n".join(parts), full)
 
 
+_UNROLLED = (
+    "A Python loop in a kernel is written out turn by turn, and each operation once for every "
+    "register that its operands fill. Use jax.lax.fori_loop, or fewer and larger operations."
+)
+
+
 def _accident(accident: Accident) -> Finding:
+    if accident.stuck:
+        stopped, _, _ = accident.message.partition("\n")
+        took = f"The TPU's compiler took too long.\n{stopped}\n{paragraph('try', _UNROLLED)}"
+        return Finding(Check.COMPILES, f"the TPU's compiler gave {accident.phrase}", took)
     return Finding(
         Check.COMPILES,
         f"while compiling: {accident.phrase}",

@@ -17,13 +17,21 @@ _SIZES = (
 )
 
 
-def launch_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what names one launch: kata, sizes, case, seed and chip."""
+def launch_arguments(parser: argparse.ArgumentParser, case: int | None = None) -> None:
+    """Add what names one launch: kata, sizes, case, seed and chip.
+
+    `case` is the hidden case where none is named; None is that of production size, or else 0.
+    """
     one_kata(parser)
     sizes = parser.add_argument("sizes", nargs="*", metavar="SIZE=VALUE", help=_SIZES)
     completed(sizes, size_names)
+    default = "the one of production size, or else 0" if case is None else "%(default)s"
     parser.add_argument(
-        "--case", type=int, default=0, metavar="N", help="which hidden case (default: %(default)s)"
+        "--case",
+        type=int,
+        default=case,
+        metavar="N",
+        help=f"which hidden case (default: {default})",
     )
     parser.add_argument(
         "--seed",

@@ -23,7 +23,7 @@ ENDING = ".view.html"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    launch_arguments(parser)
+    launch_arguments(parser, case=0)
     output_option(parser, ENDING)
     parser.add_argument(
         "--no-open", action="store_true", help="write the file without opening a browser"

@@ -47,10 +47,10 @@ def studio(chip: str) -> Iterator[Asking]:
 # ---- the case ----
 
 
-def case_of(kata: Kata, index: int, seed: int, given: Mapping[str, str]) -> Case:
+def case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, str]) -> Case:
     """A hidden case of the kata's with other sizes, or another dtype, where they are given.
 
-    Sizes that the key computes from others follow these. Raises NoStudy for an unknown name, a
+    Without an `index`, it is that of production size, or else the first. Sizes that the key computes from others follow these. Raises NoStudy for an unknown name, a
     value that is none, or a case that is not there.
     """
     for name in given:
@@ -60,6 +60,8 @@ def case_of(kata: Kata, index: int, seed: int, given: Mapping[str, str]) -> Case
     if not kata.key.kernel:
         raise NoStudy(f"{kata.name} is plain jax.numpy, without a kernel: nothing to predict")
     cases = draw(kata.id, kata.key, seed, sizes)
+    if index is None:
+        index = len(cases) - 1 if cases[-1].production else 0
     if index not in range(len(cases)):
         raise NoStudy(f"{kata.name} has cases 0 to {len(cases) - 1}, not {index}")
     dtype = given.get(DTYPE, cases[index].dtype)

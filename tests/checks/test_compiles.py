@@ -338,3 +338,15 @@ def test_a_mask_of_one_row_that_libtpu_refuses(kernel: Callable[..., None]) -> N
     refusals = predictions(pl.pallas_call(kernel, block), block)
     assert all(one.failure for one in refusals)
     assert "jnp.where(mask, 1, 0)" in words(*refusals)
+
+
+def test_a_compiler_that_takes_too_long_is_told_as_that() -> None:
+    stuck = Accident(
+        "no answer after 30 s", "No answer after 30 s.\nUsual reasons: a loop", stuck=True
+    )
+    found = check(evidence(attempt(), on_chips=OwnAndPar(stuck, at_par().par)))
+    assert isinstance(found, Finding)
+    assert found.phrase == "the TPU's compiler gave no answer after 30 s"
+    assert "No answer after 30 s." in found.message
+    assert "A Python loop in a kernel is written out" in found.message
+    assert "Usual reasons" not in found.message

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from grader.exercise.cases import draw
+from grader.exercise.catalog import Kata
 from grader.grading.studies import NoStudy, case_of, common, names_of, side_of
 from grader.model import Accident, Place, Problem, Role, Stage
 from grader.tpu import OnChip
@@ -20,6 +21,18 @@ from tests.support.repositories import Repository
 def test_a_case_is_the_drawn_one_unless_told_otherwise(repository: Repository) -> None:
     kata = repository.add("double")
     assert case_of(kata, 1, 7, {}) == draw(kata.id, kata.key, 7)[1]
+
+
+def test_where_no_case_is_named_it_is_that_of_production_size(repository: Repository) -> None:
+    kata = repository.add("double")
+    assert case_of(kata, None, 7, {}) == draw(kata.id, kata.key, 7)[0]
+    table = "\n[production]\nM = 8192\n"
+    kata.key_path.write_text(kata.key_path.read_text() + table)
+    large = Kata(kata.root, kata.track, kata.stem)
+    assert case_of(large, None, 7, {}) == draw(large.id, large.key, 7)[-1]
+    assert case_of(large, None, 7, {}).sizes["M"] == 8192
+    assert case_of(large, None, 7, {"bm": "64"}).sizes["bm"] == 64
+    assert not case_of(large, 0, 7, {}).production
 
 
 def test_sizes_follow_those_that_are_given(repository: Repository) -> None:
