@@ -27,10 +27,10 @@ def cost_beside_par(evidence: Evidence) -> Cost | None:
     own, par = both
     chip = evidence.chips[0]
     cycles = par_cycles = own_bytes = par_bytes = None
-    scheduled = all(p.schedule for p in (*own, *par))
-    by_index_maps = not any(p.traffic.unknown for p in (*own, *par))
+    scheduled = all(map(_scheduled, (*own, *par)))
+    by_index_maps = not any(p.traffic.unknown or p.runs.untold for p in (*own, *par))
     if by_index_maps and not scheduled:
-        own_bytes, par_bytes = (sum(p.traffic.bytes for p in side) for side in both)
+        own_bytes, par_bytes = (sum(p.traffic.bytes * p.runs.times for p in side) for side in both)
     elif all(map(_bytes_known, (*own, *par))):
         own_bytes, par_bytes = (sum(p.bytes for p in side) for side in both)
     if scheduled and named(chip).trust in _TRUSTED:
@@ -88,11 +88,16 @@ def _both(evidence: Evidence) -> tuple[tuple[Prediction, ...], tuple[Prediction,
 
 
 def _bytes_known(kernel: Prediction) -> bool:
-    return bool(kernel.schedule or not kernel.traffic.unknown)
+    return bool(kernel.schedule or not kernel.traffic.unknown) and not kernel.runs.untold
+
+
+def _scheduled(kernel: Prediction) -> bool:
+    """Whether there is a time for all of its runs."""
+    return kernel.schedule is not None and not kernel.runs.untold
 
 
 def _cycles(side: Sequence[Prediction]) -> int:
-    return round(sum(p.schedule.cycles for p in side if p.schedule))
+    return round(sum(p.cycles for p in side))
 
 
 def _over(own: int | None, par: int | None, slack: float) -> float:
@@ -110,10 +115,9 @@ def _timed(evidence: Evidence) -> bool:
     """Whether a time is to be had on this chip for both sides: par's is known, and is trusted."""
     both = _both(evidence)
     assert both is not None
-    own, par = both
+    _, par = both
     chip = named(evidence.chips[0])
-    shared = chip.cores > 1 and any(p.call.parallel for p in own)
-    return chip.trust in _TRUSTED and not shared and all(p.schedule for p in par)
+    return chip.trust in _TRUSTED and all(map(_scheduled, par))
 
 
 def _bytes_unknown(evidence: Evidence) -> Finding | NotJudged:
@@ -145,8 +149,13 @@ _PREDICTABLE = (
 )
 
 
+_UNTOLD = "a loop around the kernel makes as many turns as is known only at run time"
+
+
 def _reasons(side: Sequence[Prediction]) -> tuple[str, ...]:
     """Why the cost of these kernels is not known, at least one reason."""
+    if any(p.runs.untold for p in side):
+        return (_UNTOLD,)
     unscheduled = [p for p in side if not p.schedule]
     known = [why for p in unscheduled for why in (p.unknown, *p.traffic.unknown) if why]
     return tuple(known) or ("its index maps and its schedule don't tell",)

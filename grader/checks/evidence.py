@@ -18,7 +18,8 @@ class Evidence:
     it, with floating numbers where `outside_floats`; `roundings` is how often a result may have
     been rounded. `clues` looks closer, once, when a result is wrong; `own_on_chips` and
     `par_on_chips` lower and compile the learner's launch and par's, once, when the values are
-    right. `chips` are those to compile for; the cost is judged on the first, within `slack` of par,
+    right. `resembles` gives the title of a known mistake whose results satisfy a predicate, or "".
+    `chips` are those to compile for; the cost is judged on the first, within `slack` of par,
     and only where it `costs`. With `par_required`, a kernel that misses par fails instead of
     missing a star. At `production` size nothing has been run, and there are no values to judge.
     """
@@ -39,6 +40,7 @@ class Evidence:
     outside_floats: bool = False
     production: bool = False
     costs: bool = True
+    resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
 
     @property
     def observed(self) -> Observation:

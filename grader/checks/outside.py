@@ -1,14 +1,20 @@
-"""How much may be done around a kernel: by dtype and by size, not by name alone.
+"""How much may be done around a kernel: by cost, by dtype, and by name where that is the exercise.
 
-`sum(x / (1 / w))` is a whole matrix product, made of what routing metadata needs too. So of the
-operations that a key allows by name
+What XLA turns into a bitcast costs nothing and isn't seen here. Of the rest, a key allows some by
+name, or
 
-- those that compute (all but LAYOUT) are for integers and booleans, unless the key says
+- "tables": all that computes with integers and booleans alone, if its cost is that of its arrays:
+  what says where a kernel works;
+- "cheap": the same of any dtype. Matrix products cost what they multiply.
+
+`sum(x / (1 / w))` is a whole matrix product, made of what routing metadata needs too. So
+
+- operations that compute (all but LAYOUT) are for integers and booleans, unless the key says
   `outside_floats = true`;
-- no array may be larger than LARGEST times the largest input or result of the case: a product has
-  to go through an array of all its terms, or
-- through very many smaller ones: all arrays that are computed or moved, together, are at most
-  TOTAL times as large, the scalars counted as one element each.
+- nothing may handle more than LARGEST times as many elements as the largest input or result of the
+  case has: a product has to go through an array of all its terms, or
+- through very many smaller ones: all that is computed or moved, together, is at most TOTAL times as
+  much, the scalars counted as one element each, and what is in a loop as often as it runs.
 
 The bounds come from the case alone, so no key has to give numbers. All solutions stay below 0.4 and
 2; a product of two matrices takes twice the smallest of its dimensions, 128 or more.
@@ -28,16 +34,51 @@ from grader.model import ArrayType, Operation, Reference
 LARGEST = 4
 TOTAL = 32
 
+IN_THE_KERNEL = "Move the computation into the kernel's body, and return what the kernel returns."
+
+TABLES = "tables"
+CHEAP = "cheap"
+
 _EXACT = ("int", "uint", "bool")
+
+#: Operations that cost what their arrays do, and those whose cost is counted: products and loops.
+_LINEAR = (
+    *("abs", "add", "and", "argmax", "argmin", "bitcast_convert_type", "broadcast_in_dim"),
+    *("ceil", "clamp", "concatenate", "cond", "convert_element_type", "copy", "copy_p"),
+    *("cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "div", "dot_general"),
+    *("dynamic_slice", "dynamic_update_slice", "eq", "erf", "exp", "exp2", "expand_dims"),
+    *("expm1", "floor", "gather", "ge", "gt", "integer_pow", "iota", "is_finite", "le", "le_to"),
+    *("log", "log1p", "logistic", "lt", "lt_to", "max", "min", "mul", "ne", "neg", "not"),
+    *("optimization_barrier", "or", "pad", "pow", "reduce_and", "reduce_max", "reduce_min"),
+    *("reduce_or", "reduce_prod", "reduce_sum", "rem", "reshape", "rev", "round", "rsqrt"),
+    *("scan", "scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul"),
+    *("scatter_add", "scatter_max", "scatter_min", "scatter_mul", "select_n", "shift_left"),
+    *("shift_right_arithmetic", "shift_right_logical", "sign", "slice", "sort", "split", "sqrt"),
+    *("square", "squeeze", "stack", "stop_gradient", "sub", "tanh", "tile", "top_k", "transpose"),
+    *("unstack", "xor"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TooMuch:
-    """What is done outside of the kernel and may not be: in short, in full, and on which line."""
+    """What is done outside of the kernel and may not be: in short, in full, on which line, and what
+    to do instead."""
 
     phrase: str
     reason: str
     line: int
+    advice: str = IN_THE_KERNEL
+
+
+_RULE = (
+    "Around these kernels, rows may be moved, sorted and weighted. No operation may handle more "
+    f"than {LARGEST} times as many elements as the largest input or result has, and all together "
+    f"not more than {TOTAL} times as many. A matrix product handles one for each multiplication."
+)
+_WITHOUT = (
+    "Gather rows by their index, weight and add them with a few passes over the array, and leave "
+    "the products of matrices to the kernels."
+)
 
 
 def too_much(
@@ -47,22 +88,45 @@ def too_much(
     return (
         _by_name(operations, allowed)
         or (None if floats else _by_dtype(operations))
-        or _by_size(operations, reference)
+        or _by_size(operations, allowed, reference)
     )
 
 
 def _by_name(operations: Iterable[Operation], allowed: Sequence[str]) -> TooMuch | None:
-    extra = [operation for operation in operations if operation.name not in allowed]
+    extra = [operation for operation in operations if not _allowed(operation, allowed)]
     if not extra:
         return None
     names = _counted(operation.name for operation in extra)
+    phrase = f"work outside the kernel: {names}"
+    if CHEAP in allowed:
+        return TooMuch(
+            phrase,
+            f"It can't be told what this costs outside of a kernel: {names}. {_RULE}",
+            extra[0].line,
+            _WITHOUT,
+        )
+    if TABLES in allowed:
+        return TooMuch(
+            phrase,
+            f"Some of the work is done outside the kernel: {names}, on {_array(extra[0])}. Around "
+            "this kernel, integers may be computed, for the tables that say where it works, and "
+            "arrays reshaped where that moves nothing.",
+            extra[0].line,
+        )
     return TooMuch(
-        f"work outside the kernel: {names}",
+        phrase,
         f"Some of the work is done outside the kernel: {names}. Each such operation moves "
         "the whole array through HBM once more.\n"
-        f"Allowed around this kernel: {listed(allowed, 12) or 'nothing'}.",
+        f"Allowed around this kernel: {listed(allowed, 12) or 'what moves nothing'}.",
         extra[0].line,
     )
+
+
+def _allowed(operation: Operation, allowed: Sequence[str]) -> bool:
+    if operation.name in allowed:
+        return True
+    cheap = CHEAP in allowed or (TABLES in allowed and _exact(operation))
+    return cheap and operation.name in _LINEAR
 
 
 def _by_dtype(operations: Iterable[Operation]) -> TooMuch | None:
@@ -80,27 +144,33 @@ def _by_dtype(operations: Iterable[Operation]) -> TooMuch | None:
     )
 
 
-def _by_size(operations: Sequence[Operation], reference: Reference) -> TooMuch | None:
+def _by_size(
+    operations: Sequence[Operation], allowed: Sequence[str], reference: Reference
+) -> TooMuch | None:
     arrays = (*reference.inputs, *reference.results)
     most = max((math.prod(array.shape) for array in arrays), default=1)
     largest = max(operations, key=_elements, default=None)
     if largest is None:
         return None
+    rule, advice = (f" {_RULE}", _WITHOUT) if CHEAP in allowed else ("", IN_THE_KERNEL)
     if _elements(largest) > LARGEST * most:
+        what = "multiplies" if largest.terms > 1 else "handles"
         return TooMuch(
             f"too much outside the kernel: {largest.name} makes or reads {_array(largest)}",
-            f"Outside the kernel, {largest.name} handles {_elements(largest):,} elements at "
-            f"once. The largest array of the inputs and results has {most:,}.",
+            f"Outside the kernel, {largest.name} {what} {_elements(largest):,} elements at "
+            f"once. The largest array of the inputs and results has {most:,}.{rule}",
             largest.line,
+            advice,
         )
-    total = sum(map(_elements, operations))
+    total = sum(operation.turns * _elements(operation) for operation in operations)
     if total > TOTAL * most:
         names = _counted(operation.name for operation in operations)
         return TooMuch(
             f"too much outside the kernel: {total // most} times the largest array",
             f"The operations outside the kernel handle {total:,} elements, {total // most} "
-            f"times as many as the largest array of the inputs and results has: {names}.",
+            f"times as many as the largest array of the inputs and results has: {names}.{rule}",
             largest.line,
+            advice,
         )
     return None
 
@@ -112,8 +182,11 @@ def _exact(operation: Operation) -> bool:
 
 
 def _elements(operation: Operation) -> int:
+    """How many elements it handles at once; of a matrix product, how many products it adds up."""
     arrays = (*operation.operands, *operation.results)
-    return max((math.prod(array.shape) for array in arrays), default=1)
+    largest = max((math.prod(array.shape) for array in arrays), default=1)
+    made = sum(math.prod(array.shape) for array in operation.results)
+    return max(largest, made * operation.terms)
 
 
 def _array(operation: Operation) -> ArrayType | str:

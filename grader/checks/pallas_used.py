@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from grader.checks import values
 from grader.checks.evidence import Evidence
-from grader.checks.outside import too_much
+from grader.checks.outside import IN_THE_KERNEL, too_much
 from grader.checks.prose import listed, paragraph
 from grader.model import Check, Finding
 
@@ -28,7 +29,7 @@ def check(evidence: Evidence) -> Finding | None:
     extra = too_much(trace.outside, evidence.outside, evidence.outside_floats, evidence.reference)
     if extra:
         where = f"{evidence.file}:{extra.line}" if extra.line else ""
-        return _finding(extra.phrase, extra.reason, where)
+        return _finding(extra.phrase, extra.reason, where, extra.advice, _also(evidence))
     if not all(trace.from_kernel):
         return _finding(
             "a result does not come from the kernel",
@@ -37,7 +38,16 @@ def check(evidence: Evidence) -> Finding | None:
     return None
 
 
-def _finding(phrase: str, reason: str, where: str = "") -> Finding:
-    advice = "Move the computation into the kernel's body, and return what the kernel returns."
+def _also(evidence: Evidence) -> str:
+    """What else is wrong, and may be the reason why there is work outside: the values."""
+    found = None if evidence.production else values.check(evidence)
+    return f"The values are wrong, too: {found.phrase}." if found else ""
+
+
+def _finding(
+    phrase: str, reason: str, where: str = "", advice: str = IN_THE_KERNEL, also: str = ""
+) -> Finding:
     parts = [reason, *([paragraph("line", where)] if where else []), paragraph("try", advice)]
+    if also:
+        parts.append(paragraph("also", also))
     return Finding(Check.PALLAS_USED, phrase, "\n".join(parts))

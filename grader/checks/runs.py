@@ -14,6 +14,11 @@ from grader.model import Accident, Check, Finding, Problem, Stage
 
 #: What kernels.NotCarried is called as a Problem.
 NOT_CARRIED = "NotCarried"
+#: Of an exception in the lines around the regions.
+GIVEN = (
+    "The line that fails is given code and right as it stands: look at what your line hands to it, "
+    "such as blocks, dtypes and arrays in their order."
+)
 
 
 def check(evidence: Evidence) -> Finding | None:
@@ -66,6 +71,9 @@ def raised_finding(problem: Problem, file: str, known: AdviceTable = EXCEPTION_A
     ]
     if problem.place:
         parts.append(paragraph("line", at(file, problem.place)))
+    if problem.within:
+        parts.append(paragraph("from", at(file, problem.within)))
+        parts.append(paragraph("note", GIVEN))
     if advice := exception_advice(problem, known):
         parts.append(paragraph("try", advice))
     return Finding(Check.RUNS, phrase, "\n".join(parts), problem.traceback)

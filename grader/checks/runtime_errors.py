@@ -7,7 +7,7 @@ import re
 from grader.checks.diagnoses import Diagnosis
 from grader.checks.prose import at, paragraph
 from grader.checks.runs import exception_advice, first_paragraph
-from grader.model import Check, Finding, Problem
+from grader.model import Check, Finding, KernelCall, Problem, Role
 
 _BLOCK_INDEX = re.compile(
     r'Out-of-bounds block index (\(.*?\)) for (\w+) "(.*?)" in iteration (\(.*?\))'
@@ -18,9 +18,9 @@ _REVISITED = re.compile(
 )
 
 
-def interpreter_finding(problem: Problem, file: str) -> Finding:
-    """What the interpreter raised, in the learner's terms."""
-    phrase, explanation, advice = _translated(problem)
+def interpreter_finding(problem: Problem, file: str, calls: tuple[KernelCall, ...] = ()) -> Finding:
+    """What the interpreter raised while it ran these kernels, in the learner's terms."""
+    phrase, explanation, advice = _translated(problem, calls)
     parts = [explanation]
     if problem.place:
         parts.append(paragraph("line", at(file, problem.place)))
@@ -29,7 +29,7 @@ def interpreter_finding(problem: Problem, file: str) -> Finding:
     return Finding(Check.VALUES, phrase, "\n".join(parts), problem.traceback)
 
 
-def _translated(problem: Problem) -> tuple[str, str, str]:
+def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, str, str]:
     message = problem.message
     if match := _BLOCK_INDEX.search(message):
         index, role, name, step = match.groups()
@@ -38,7 +38,8 @@ def _translated(problem: Problem) -> tuple[str, str, str]:
             f"At grid step {step} the index map of {role} {name} returns {index}: that block is "
             f"out of bounds.\n{paragraph('error', message)}",
             "An index map returns block indices, not element indices: block i starts at element "
-            "i × block size. Compare the grid with the number of blocks.",
+            "i × block size. Compare the grid with the number of blocks."
+            + _handed_over(name, message),
         )
     if match := _REVISITED.search(message):
         output, step, first, last = match.groups()
@@ -58,13 +59,13 @@ def _translated(problem: Problem) -> tuple[str, str, str]:
         return (
             "stores out of bounds",
             f"{explanation}\n{paragraph('error', message)}" if message else explanation,
-            _within_bounds(message),
+            _within_bounds(message, calls),
         )
     if "Out-of-bounds" in message or "out of bound" in message.lower():
         return (
             "reads out of bounds",
             f"The kernel reads out of bounds.\n{paragraph('error', message)}",
-            _within_bounds(message),
+            _within_bounds(message, calls),
         )
     first_line = (message.splitlines() or [""])[0]
     return (
@@ -75,15 +76,39 @@ def _translated(problem: Problem) -> tuple[str, str, str]:
     )
 
 
-def _within_bounds(message: str) -> str:
+def _handed_over(name: str, message: str) -> str:
+    """Where all index maps are given, or right, it is another array than they were made for."""
+    shape = re.search(r"but input has shape (\(.*?\))", message)
+    if not shape:
+        return ""
+    return (
+        f" {name} stands for an array of shape {shape[1]} here: if that is not the one that was "
+        "meant, look at the order in which the arrays are passed."
+    )
+
+
+def _within_bounds(message: str, calls: tuple[KernelCall, ...]) -> str:
     """What to try. Where a store fails without a message, its index may have been negative."""
     advice = "Inside the kernel a Ref holds only one block; its indices start at 0."
+    if shape := _of_a_whole_array(message, calls):
+        last = ", ".join(str(size - 1) for size in shape)
+        last = f"({last})" if len(shape) > 1 else last
+        advice = f"This Ref holds a whole array; its indices go from 0 to {last}."
     if message and not re.search(r"slice\(-\d", message):
         return advice
     return (
         f"{advice} A negative one is before the start, it does not count from the end: the last "
         "row is ref[ref.shape[0] - 1]. Keep a computed index in bounds with jnp.clip."
     )
+
+
+def _of_a_whole_array(message: str, calls: tuple[KernelCall, ...]) -> tuple[int, ...]:
+    """The shape of the buffer that a message names, if only whole arrays have it; else ()."""
+    match = re.search(r"buffer has shape \(([\d, ]*)\)", message)
+    shape = tuple(int(size) for size in match[1].split(",") if size.strip()) if match else ()
+    operands = [o for call in calls for o in call.operands if o.role is not Role.SCRATCH]
+    alike = [o for o in operands if tuple(size for size in o.block if size) == shape]
+    return shape if alike and all(o.array.shape == shape for o in alike) else ()
 
 
 def _race(text: str) -> tuple[str, str, str]:

@@ -10,9 +10,20 @@ from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, c
 from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
 from grader.checks.evidence import Evidence
+from grader.checks.known_mistakes import known_mistake
 from grader.checks.prose import WIDTH, listed, number, paragraph, times
 from grader.checks.runtime_errors import complaint_finding, interpreter_finding
-from grader.model import Check, Clues, Finding, KernelCall, Operand, Reference, Role, Stage
+from grader.model import (
+    Check,
+    Clues,
+    Finding,
+    KernelCall,
+    Mode,
+    Operand,
+    Reference,
+    Role,
+    Stage,
+)
 from grader.tools.arrays import in_float64
 
 _FEW = 64  # elements that one can read at a glance
@@ -22,7 +33,8 @@ def check(evidence: Evidence) -> Finding | None:
     """Judge what the interpreter raised, then what it complained of, then the values."""
     problem = evidence.problem
     if problem is not None and problem.stage is Stage.RUN:
-        return interpreter_finding(problem, evidence.file)
+        trace = evidence.observed.trace
+        return interpreter_finding(problem, evidence.file, trace.calls if trace else ())
     results = comparisons(evidence)
     wrong = [(position, result) for position, result in enumerate(results) if result.wrong.any()]
     complaints = evidence.observed.complaints
@@ -32,6 +44,8 @@ def check(evidence: Evidence) -> Finding | None:
     diagnosis = diagnose(_suspect(evidence, position, result))
     if complaints:
         return complaint_finding(complaints, diagnosis)
+    if diagnosis is None or diagnosis.vague:
+        diagnosis = known_mistake(results, evidence.resembles, diagnosis)
     return _finding(evidence, result, diagnosis)
 
 
@@ -90,6 +104,9 @@ def _suspect(evidence: Evidence, position: int, result: Comparison) -> Suspect:
         output=position if operand else None,
         walk=clues.walk if operand else None,
         with_zeros=in_float64(zeros) if zeros else None,
+        padding=clues.padding,
+        strict=evidence.mode is Mode.STRICT,
+        unused=tuple(reference.names[n] for n in _unused(evidence)),
         shares=tuple(
             (share, in_float64(share.results[position]))
             for share in clues.shares
@@ -100,6 +117,11 @@ def _suspect(evidence: Evidence, position: int, result: Comparison) -> Suspect:
             for name, array in zip(reference.names, reference.inputs, strict=True)
         },
     )
+
+
+def _unused(evidence: Evidence) -> tuple[int, ...]:
+    trace = evidence.observed.trace
+    return trace.unused if trace else ()
 
 
 def _finding(evidence: Evidence, result: Comparison, diagnosis: Diagnosis | None) -> Finding:

@@ -2,6 +2,7 @@
 
 catalog      which katas there are, and where their three files lie
 keys         answer keys: what they hold, and how they are read
+mistakes     the solution with a known mistake made
 arithmetic   arithmetic over names, as answer keys write it
 cases        from an answer key and a session's seed to hidden cases
 specs        from a solution's spec to inputs and expected values

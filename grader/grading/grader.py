@@ -124,4 +124,5 @@ def evidence_of(
         par_on_chips=par_on_chips,
         production=case.production,
         costs=costs(kata, case),
+        resembles=functools.partial(asking.resembles, kata, case, reference),
     )

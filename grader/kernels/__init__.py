@@ -3,6 +3,7 @@
     traced_launch       trace a launch function, and run the trace
     carrier             a trace as inert bytes, to another process and back
     interpreter         in which mode: the TPU interpreter, its parameters
+    padding             which input's padding a kernel has used
     races               races and leftover semaphores, as the interpreter finds them
     kept_promises       what a kernel promises to the compiler, taken at its word
     faster_interpreter  what the strict interpreter would compile more often than it has to
@@ -10,16 +11,20 @@
     lowering            trace and lower for a TPU that need not be there
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came
     outside_kernels     the operations around the kernels of a trace
+    bitcasts            which of these move nothing
     without_refs        a trace whose kernels are all calls: pl.core_map becomes one
     retrace             a trace made anew with some of its operations replaced
     large_constants     arrays whose contents a trace holds
     source_lines        from which file and line an equation comes
     calls               one kernel as data: operands, blocks, grid
     copies              what a kernel copies by itself, as far as its trace tells
+    other_chips         whether it has to do with other chips
     pallas_params       what Pallas keeps in the equation of a kernel, with types
+    runs                how often a launch runs each kernel; repeated, loops
     block_positions     where each operand's block lies on each grid step
     known_values        values that are known before any kernel runs
     prefetch_reads      which cells of scalar prefetch the index maps read
+    habits              what a kernel does that is slow, or that it never waits for
     first_touches       what a kernel does first to each Ref
     longest_sum         how many terms a spec adds up
     jaxprs              what these modules share
@@ -37,6 +42,7 @@ from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_product, longest_sum
 from grader.kernels.lowering import for_chip
 from grader.kernels.mosaic_errors import NotLowered
+from grader.kernels.padding import overhangs
 from grader.kernels.races import watching
 from grader.kernels.traced_launch import TracedLaunch
 
@@ -52,6 +58,7 @@ __all__ = [
     "kernel_call",
     "longest_product",
     "longest_sum",
+    "overhangs",
     "running",
     "walk_of",
     "watching",

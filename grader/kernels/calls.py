@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from jax.core import AbstractValue
 from jax.experimental import pallas as pl
 from jax.extend import core
 
 from grader.kernels.first_touches import first_touches
+from grader.kernels.habits import habits_of, never_awaited
 from grader.kernels.jaxprs import UnsupportedJax, is_scalar, memory_space, primitives
+from grader.kernels.other_chips import OTHER_CHIPS, meets_other_chips
 from grader.kernels.pallas_params import (
     BlockMapping,
     GridMapping,
@@ -29,7 +32,7 @@ from grader.model import ArrayType, KernelCall, Operand, Operation, Role, Touch
 CALLBACKS = ("pure_callback", "io_callback")
 
 
-SPARSE_CORES = "the grader does not know SparseCore kernels"
+SPARSE_CORES = "it runs on SparseCores, and what these take is not predicted"
 
 
 def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
@@ -53,9 +56,11 @@ def _pallas_call(equation: core.JaxprEqn) -> KernelCall:
     return KernelCall(
         name=_name(equation, kernel),
         grid=tuple(n if isinstance(n, int) else None for n in mapping.grid),
-        operands=tuple(_operands(mapping, kernel)),
+        operands=_awaited(kernel, _operands(mapping, kernel)),
         parallel=_parallel(equation),
         callbacks=_callbacks(kernel),
+        habits=habits_of(kernel),
+        unknown=_unknown(equation, kernel, getattr(mapping, "grid_names", None) or ()),
     )
 
 
@@ -66,12 +71,20 @@ def _mpmd_map(equation: core.JaxprEqn) -> KernelCall:
     return KernelCall(
         name=_name(equation, kernel),
         grid=cores,
-        operands=tuple(_by_hand(kernel, inputs, outputs)),
+        operands=_awaited(kernel, _by_hand(kernel, inputs, outputs)),
         parallel=tuple(axis for axis, size in enumerate(cores) if size > 1),
         callbacks=_callbacks(kernel),
+        habits=habits_of(kernel),
         cores=math.prod(cores),
-        unknown="" if on_tensor_cores(equation) else SPARSE_CORES,
+        unknown=_unknown(equation, kernel, mesh(equation).shape),
     )
+
+
+def _unknown(equation: core.JaxprEqn, kernel: core.Jaxpr, axes: Collection[object]) -> str:
+    """Why nothing can be said of a kernel on one TensorCore of a chip; "" where it can."""
+    if not is_pallas_call(equation) and not on_tensor_cores(equation):
+        return SPARSE_CORES
+    return OTHER_CHIPS if meets_other_chips(kernel, axes) else ""
 
 
 def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]:
@@ -86,6 +99,14 @@ def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]
         operand = _whole(name, role, var.aval, touch)
         space = "any" if operand.space == "default" else operand.space
         yield dataclasses.replace(operand, space="smem" if is_scalar(var) else space)
+
+
+def _awaited(kernel: core.Jaxpr, operands: Iterable[Operand]) -> tuple[Operand, ...]:
+    """The operands, with what is known of the copies that the body makes by itself."""
+    return tuple(
+        dataclasses.replace(operand, unawaited=unawaited)
+        for operand, unawaited in zip(operands, never_awaited(kernel), strict=True)
+    )
 
 
 def _name(equation: core.JaxprEqn, kernel: core.Jaxpr) -> str:
@@ -148,7 +169,15 @@ def _blocked(name: str, role: Role, spec: BlockMapping, grid_rank: int, touch: T
         first=touch,
         buffers=1 if _stays(sizes, array, moves) else _buffers(spec.pipeline_mode),
         element=any(isinstance(dim, pl.Element) for dim in spec.block_shape),
+        kinds=_kinds(spec.block_shape),
     )
+
+
+def _kinds(block: Sequence[pl.BlockDim | int | None]) -> tuple[str, ...]:
+    """Pallas' names of how each dimension of a block is cut; () where all are, by a size."""
+    plain = {"int": "Blocked", "NoneType": "Squeezed"}
+    names = tuple(plain.get(type(dim).__name__, type(dim).__name__) for dim in block)
+    return () if set(names) <= {"Blocked", "Squeezed"} else names
 
 
 def _names(kernel: core.Jaxpr) -> list[str]:
@@ -194,8 +223,27 @@ def array_type(aval: AbstractValue) -> ArrayType:
     return ArrayType(str(getattr(dtype, "name", dtype)), shape)
 
 
-def operation(eqn: core.JaxprEqn, line: int = 0) -> Operation:
-    """An equation as data; `line` is the learner's from which it was traced."""
+def operation(eqn: core.JaxprEqn, line: int = 0, turns: int = 1) -> Operation:
+    """An equation as data; `line` is the learner's from which it was traced.
+
+    `turns` is how often the loops around it run it.
+    """
     operands = (array_type(var.aval) for var in eqn.invars if hasattr(var.aval, "shape"))
     results = (array_type(var.aval) for var in eqn.outvars if hasattr(var.aval, "shape"))
-    return Operation(eqn.primitive.name, tuple(operands), results=tuple(results), line=line)
+    return Operation(
+        eqn.primitive.name,
+        tuple(operands),
+        results=tuple(results),
+        line=line,
+        terms=_terms(eqn),
+        turns=turns,
+    )
+
+
+def _terms(eqn: core.JaxprEqn) -> int:
+    """How many products a matrix product adds up for each element of its result; 1 of others."""
+    if eqn.primitive.name != "dot_general":
+        return 1
+    (contracted, _), _ = eqn.params["dimension_numbers"]
+    left: Any = eqn.invars[0].aval
+    return max(math.prod(left.shape[axis] for axis in contracted), 1)

@@ -83,6 +83,11 @@ def ref_of(end: Any) -> Atom:
     return end
 
 
+def is_remote(dma_start: core.JaxprEqn) -> bool:
+    """Whether a DMA goes to another chip."""
+    return _parts(dma_start)[-1] is not None
+
+
 def _parts(dma: core.JaxprEqn) -> Sequence[Any]:
     return jax.tree.unflatten(dma.params["tree"], dma.invars)
 
@@ -110,7 +115,7 @@ class _Reader:
                     self.unknown[operand] = UNTOLD_CALL
 
     def _copy(self, dma: core.JaxprEqn, refs: dict[int, int], times: int | str) -> None:
-        remote = _parts(dma)[-1] is not None
+        remote = is_remote(dma)
         for end, inward in zip(ends(dma), (True, False), strict=True):
             operand = refs.get(id(ref_of(end)))
             if operand is None:

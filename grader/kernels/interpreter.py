@@ -11,6 +11,7 @@ from jax.experimental.pallas import tpu as pltpu
 from grader.kernels.faster_interpreter import faster_interpreter
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.kept_promises import keep_promises
+from grader.kernels.padding import nan_past_the_edge
 from grader.kernels.parallel_dimensions import in_any_order
 from grader.model import Mode
 
@@ -25,20 +26,28 @@ Interpret = bool | pltpu.InterpretParams
 
 @contextlib.contextmanager
 def running(
-    mode: Mode, seed: int = 0, unwritten: Literal["nan", "zero"] = "nan"
+    mode: Mode,
+    seed: int = 0,
+    unwritten: Literal["nan", "zero"] = "nan",
+    padded: int | None = None,
 ) -> Iterator[Interpret]:
     """In which a launch is run in `mode`; yields what its kernels are to be told.
 
     Strict is the TPU interpreter at its least forgiving. `seed` shuffles the order in which the
     steps of "parallel" grid dimensions run; `unwritten` ("nan" or "zero") is what memory holds that
-    nothing has written. Leaves no interpreter state behind, also after an exception.
+    nothing has written. `padded`: what lies past the edge of this input of the only kernel
+    is NaN in any case. Leaves no interpreter state behind, also after an exception.
     """
     keep_promises()
     if mode is not Mode.STRICT:
         yield mode is Mode.INTERPRET
         return
     try:
-        with faster_interpreter(seed) as remaining, in_any_order():
+        with (
+            faster_interpreter(seed) as remaining,
+            in_any_order(),
+            nan_past_the_edge(padded),
+        ):
             yield pltpu.InterpretParams(
                 num_cores_or_threads=2,
                 detect_races=True,

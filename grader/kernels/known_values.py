@@ -7,7 +7,7 @@ trace that they depend on: four group sizes are no reason to multiply large matr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -17,10 +17,11 @@ from jax.sharding import AbstractMesh
 from jax.typing import ArrayLike
 
 from grader.kernels.jaxprs import Atom, inner_jaxprs, is_scalar, memory_space, primitives
+from grader.kernels.loops import loop_constants
 from grader.kernels.pallas_params import KERNELS, body, grid_mapping, is_pallas_call
 
 #: Primitives that do nothing but call the jaxpr which this parameter holds, with the same inputs.
-_CALLS = {
+CALLS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
     "remat2": "jaxpr",
@@ -133,8 +134,8 @@ class _SourceReader:
             self.calls.append(_read_by_scalars(eqn, inputs))
             return unknown
         inner = inner_jaxprs(eqn)
-        if len(inner) == 1 and _CALLS.get(name) in eqn.params:
-            return self.read(eqn.params[_CALLS[name]], inputs)
+        if len(inner) == 1 and CALLS.get(name) in eqn.params:
+            return self.read(eqn.params[CALLS[name]], inputs)
         calls_before = len(self.calls)
         for jaxpr in inner:
             self.read(jaxpr, _into(eqn, jaxpr, inputs))
@@ -164,20 +165,8 @@ def _into(eqn: core.JaxprEqn, inner: core.Jaxpr, inputs: Sequence[_Source]) -> S
     """What is known of the inputs of an inner jaxpr: a loop's carry differs from turn to turn."""
     if eqn.primitive.name == "cond":  # the first operand chooses the branch
         return inputs[1:]
-    fixed = _constants(eqn.params) if eqn.primitive.name == "scan" else 0
+    fixed = loop_constants(eqn) if eqn.primitive.name == "scan" else 0
     return [*inputs[:fixed], *([None] * (len(inner.invars) - fixed))]
-
-
-def _constants(scan: Mapping[str, object]) -> int:
-    """How many inputs of a scan, by its parameters, are the same in every turn; they come first."""
-    match scan:
-        case {"num_consts": int(count)}:  # before jax 0.12
-            return count
-    try:
-        constants, _, _ = scan["ft_in"].unpack()  # type: ignore[attr-defined]
-        return len(list(constants))
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return 0  # moved again; then what happens in loops is not known
 
 
 def _leaves_the_device(eqn: core.JaxprEqn) -> bool:

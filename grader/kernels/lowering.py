@@ -21,8 +21,9 @@ from grader.kernels.mosaic_errors import not_lowered
 from grader.kernels.outside_kernels import OutsideReader
 from grader.kernels.pallas_params import body
 from grader.kernels.prefetch_reads import PrefetchRead, prefetch_reads
+from grader.kernels.runs import runs_of
 from grader.kernels.without_refs import without_refs
-from grader.model import KernelCall, Role
+from grader.model import KernelCall, Role, Runs
 
 
 @contextlib.contextmanager
@@ -51,6 +52,7 @@ class Kernel:
     arguments: tuple[jax.ShapeDtypeStruct, ...]
     values: tuple[np.ndarray | None, ...]
     equation: core.JaxprEqn
+    runs: Runs
 
     def block_positions(self) -> BlockPositions:
         """The concrete grid, and where each operand's block starts on each of its steps."""
@@ -74,23 +76,24 @@ class Kernel:
 def kernels_in(
     closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]
 ) -> tuple[Kernel, ...]:
-    """The kernels of a launch that was traced `for_chip`, in program order.
+    """The kernels of a launch that was traced `for_chip`, in program order; those that XLA runs.
 
     `args` are what it is given: arrays, or `jax.ShapeDtypeStruct`s for unknown contents. Within
     `for_chip`.
     """
     closed = without_refs(closed)
     kernels = OutsideReader(closed).kernels
-    return tuple(map(_kernel, kernels, known_values(closed, jax.tree.leaves(args))))
+    found = map(_kernel, kernels, known_values(closed, jax.tree.leaves(args)), runs_of(closed))
+    return tuple(kernel for kernel in found if kernel.runs.times)
 
 
-def _kernel(equation: core.JaxprEqn, known: Sequence[np.ndarray | None]) -> Kernel:
+def _kernel(equation: core.JaxprEqn, known: Sequence[np.ndarray | None], runs: Runs) -> Kernel:
     def kernel(*arrays: jax.Array) -> Sequence[jax.Array]:
         return equation.primitive.bind(*arrays, **equation.params)
 
     arguments = tuple(map(array_struct, equation.invars))
     values = (*known, *[None] * (len(arguments) - len(known)))
-    return Kernel(kernel_call(equation), kernel, arguments, values, equation)
+    return Kernel(kernel_call(equation), kernel, arguments, values, equation, runs)
 
 
 def lower(kernel: Kernel) -> jax.stages.Lowered:

@@ -93,6 +93,7 @@ class TracedLaunch:
             constants=tuple(large_constants(closed, file)),
             from_spec=line_within(closed.jaxpr, file, spec) if spec else 0,
             notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
+            unused=_unused(closed),
         )
 
     def run(
@@ -101,9 +102,10 @@ class TracedLaunch:
         mode: Mode,
         seed: int = 0,
         unwritten: Literal["nan", "zero"] = "nan",
+        padded: int | None = None,
     ) -> list[np.ndarray]:
         """The results, flat, on the host: what `running` says of the rest."""
-        with running(mode, seed, unwritten) as interpret:
+        with running(mode, seed, unwritten, padded) as interpret:
             program = core.jaxpr_as_fun(with_interpret(self._as_traced, interpret))
             return [np.asarray(leaf) for leaf in jax.jit(program).lower(*args).compile()(*args)]
 
@@ -117,3 +119,10 @@ class TracedLaunch:
         if not (kernels := OutsideReader(closed).kernels):
             return None
         return walk_of(kernels[-1], known_values(closed, args)[-1])
+
+
+def _unused(closed: core.ClosedJaxpr) -> tuple[int, ...]:
+    """The positions of the inputs that no equation of a trace takes, and no result is."""
+    used = {id(var) for eqn in closed.jaxpr.eqns for var in eqn.invars}
+    used |= set(map(id, closed.jaxpr.outvars))
+    return tuple(n for n, var in enumerate(closed.jaxpr.invars) if id(var) not in used)

@@ -38,7 +38,8 @@ class Operation:
 
     `operands` are its inputs; a Ref counts as the array that it refers to. `within` is the function
     of JAX's that it is part of, such as "median" for a sort; "" where the kernel itself calls it.
-    `line` is that of the learner's file; 0 where it is not known.
+    `line` is that of the learner's file; 0 where it is not known. `terms` is how many products each
+    element of a matrix product adds up, and `turns` how often the loops around it run it.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Operation:
     within: str = ""
     results: tuple[ArrayType, ...] = ()
     line: int = 0
+    terms: int = 1
+    turns: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,16 @@ class Touch(enum.Enum):
     GUARDED_WRITE = "guarded write"  # under a pl.when, so only on some grid steps
 
 
+class Habit(enum.Enum):
+    """What a kernel's body does somewhere, and what is slow on a TPU."""
+
+    NARROW_PRODUCT = "a matrix product with a dimension below 128"
+    PRECISE_PRODUCT = "a matrix product with a precision of its own"
+    LANE_REDUCTION = "a reduction along the lanes"
+    TURNED_COLUMN = "the result of one, turned into a row"
+    TRANSPOSE = "a transpose"
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
     """One Ref of a kernel. `block` has None for a squeezed dimension; sizes are in elements."""
@@ -100,6 +113,8 @@ class Operand:
     first: Touch = Touch.NOTHING
     buffers: int = 2  # copies of the block in VMEM, so that one is filled while another is used
     element: bool = False  # its index map counts elements, not blocks (pl.Element)
+    unawaited: bool = False  # the body starts copies from or to it and never waits for one
+    kinds: tuple[str, ...] = ()  # Pallas' names of how each dimension is cut; () if all by size
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +134,24 @@ class KernelCall:
     unknown: str = ""
     foreign: str = ""  # the file, not the learner's, in which a part of the body is written
     line: int = 0  # the learner's line that launches it; 0 where it is not known
+    habits: tuple[Habit, ...] = ()
 
     def role(self, *roles: Role) -> tuple[Operand, ...]:
         return tuple(o for o in self.operands if o.role in roles)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """How often a launch runs a kernel: `times` is 0 where XLA removes it.
+
+    `untold`: a loop around it has a number of turns that is known only at run time, and `times`
+    counts one turn of it. `conditional`: it stands in a branch of `lax.cond`, and counts as if that
+    were taken each time.
+    """
+
+    times: int = 1
+    untold: bool = False
+    conditional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +168,7 @@ class Trace:
     constants: tuple[Constant, ...] = ()
     from_spec: int = 0  # the spec's line from which a part of it was traced; 0 where none was
     notes: tuple[Note, ...] = ()
+    unused: tuple[int, ...] = ()  # the launch's inputs that nothing depends on, by position
 
 
 @dataclass(frozen=True, slots=True)

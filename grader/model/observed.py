@@ -57,6 +57,7 @@ class Problem:
     traceback: str = ""
     operation: Operation | None = None  # what Mosaic was lowering
     call: KernelCall | None = None  # the kernel that Mosaic was lowering
+    within: Place | None = None  # the region's line that led to `place`, which is given code
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +123,14 @@ class Clues:
     """What is looked up only once a result is wrong.
 
     `with_zeros` are the results when memory that nothing has written holds zeros, not NaN;
-    `shares` what the spec makes of one block alone of one input.
+    `shares` what the spec makes of one block alone of one input; `padding` the inputs of the kernel
+    whose padding alone makes NaN, None where that could not be tried.
     """
 
     walk: Walk | None = None
     with_zeros: tuple[Array, ...] = ()
     shares: tuple[Share, ...] = ()
+    padding: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

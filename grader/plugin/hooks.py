@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from grader.exercise import catalog
 from grader.model import Check, Finding, Grade, State
 from grader.plugin.items import GRADE, NEXT, SECONDS, KataCase, KataFile
 from grader.plugin.options import SEED
-from grader.plugin.reporter import ATTRIBUTE
+from grader.plugin.reporter import ATTRIBUTE, SUMMARISING
 from grader.plugin.session import SESSION
-from grader.report.failures import explanation
+from grader.report.failures import FailureText, explanation, summary_word
 from grader.report.junit import properties
 from grader.sandbox import devices
 from grader.tools import codec
@@ -95,10 +96,17 @@ def _broken(item: KataCase, report: pytest.TestReport) -> Grade:
     return Grade(item.kata.id, index, State.FAILED, 0, finding)
 
 
-def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
+def pytest_report_teststatus(
+    report: pytest.TestReport, config: pytest.Config
+) -> tuple[str, str, Any] | None:
     grade = getattr(report, ATTRIBUTE, None)
     if grade and report.skipped and grade["state"] == State.TODO.value:
         return "todo", "t", ("TODO", {"yellow": True})
+    told = report.longrepr if grade and config.stash.get(SUMMARISING, False) else None
+    if isinstance(told, FailureText):
+        columns = shutil.get_terminal_size().columns
+        word = summary_word(told.reprcrash.message, report.nodeid, columns)
+        return "failed", "F", (word, {"red": True})
     return None
 
 

@@ -21,6 +21,7 @@ from grader.report.standings import SessionStandings, same_failure, standings
 from grader.tools import codec
 from grader.tools.rendering import rendered
 
+SUMMARISING = pytest.StashKey[bool]()  # the cases have been told: what follows is the summary
 ATTRIBUTE = "kata_grade"  # on a report: the grade, as builtins, for it to cross to the controller
 
 
@@ -76,6 +77,9 @@ class Reporter:
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter, exitstatus: int
     ) -> None:
+        # With CI set, and from -vv on, pytest cuts nothing off.
+        whole = os.environ.get("CI") or os.environ.get("BUILD_NUMBER")
+        self._config.stash[SUMMARISING] = not whole and self._config.get_verbosity() < 2
         if self._unwritten:
             terminalreporter.write_line(self._unwritten, yellow=True)
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and (text := self._unmatched()):

@@ -47,6 +47,22 @@ def repeated(grade: Grade, earlier: Grade, node: str, seed: int) -> str:
     )
 
 
+FAILED = "FAILED"
+
+
+def summary_word(headline: str, node: str, columns: int) -> str:
+    """What pytest's summary puts before the id of a failed case: "FAILED values: … -", or "FAILED".
+
+    pytest puts the headline behind the id, which is nearly as long as a line of 80 columns, and
+    cuts it. It comes first here, unless both fit.
+    """
+    if len(f"{FAILED} {node} - {headline}") <= columns:
+        return FAILED
+    room = max(columns - len(f"{FAILED}  -"), len(FAILED))
+    cut = headline if len(headline) <= room else f"{headline[: room - 1].rstrip()}…"
+    return f"{FAILED} {cut} -"
+
+
 @dataclass(frozen=True, slots=True)
 class Headline:
     """What pytest's summary, `--tb=line` and JUnit XML show of a failure."""

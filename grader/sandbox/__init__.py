@@ -1,6 +1,7 @@
 """Runs learners' code in processes of its own, so that no kata can hurt another or the session.
 
 asking       the questions: a solution's side, a launch's side
+recalling    what comes out of a kata's known mistakes
 line         questions to one post, asked ahead and answered in any order
 bench        in pytest's process: starts workers, sends questions, stops what hangs
 channel      the bench's end of a socket to a worker

@@ -1,7 +1,7 @@
 """What can be asked of a kata's launch and of its solution's, each a question to some worker.
 
     of the solution   reference, inputs, par, follow_par, xla
-    of the launch     attempt, clues, own, follow
+    of the launch     attempt, clues, resembles, own, follow
 
 A launch is traced by a process that knows nothing else, and judged by others: what goes from here
 to there is the trace. Nothing here judges. Wherever an answer is an `Accident`, the process did not
@@ -45,6 +45,7 @@ from grader.sandbox.messages import (
     Warm,
 )
 from grader.sandbox.post import Post
+from grader.sandbox.recalling import Agrees, Recollection, Situation
 from grader.tools.arrays import holds_nan
 from grader.tpu import OnChip
 from grader.tpu.chips import DEFAULT
@@ -74,6 +75,7 @@ class Lines:
         self.attempting = Line(lambda: bench.worker(Post.ATTEMPTING), TRACES)
         self.running = Line(lambda: bench.worker(Post.RUNNING))
         self.compiling = Line(lambda: bench.worker(Post.COMPILING), kept)
+        self.recollection = Recollection(self.trusted, self.running)
 
     def warm(self, chips: tuple[str, ...]) -> None:
         """Have processes ready, and warm, for the next attempt. Raises SandboxError, Stopped."""
@@ -207,7 +209,21 @@ class Asking:
             looked.walk,
             looked.with_zeros,
             taken.shares if isinstance(taken, Shares) else (),
+            looked.padding,
         )
+
+    def resembles(self, kata: Kata, case: Case, reference: Reference, agrees: Agrees) -> str:
+        """The title of a known mistake whose results agree with those observed; else ""."""
+        situation = Situation(
+            _attempt(kata),
+            _answer(kata),
+            kata.key.mistakes,
+            case,
+            reference.inputs,
+            _trace(_answer(kata), kata, reference, self.chips[0]),
+            self.mode,
+        )
+        return self._lines.recollection.first(situation, agrees)
 
     def own(
         self,

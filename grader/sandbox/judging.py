@@ -10,9 +10,11 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
+import numpy as np
+
 from grader.exercise.specs import argument
-from grader.kernels import TracedLaunch, for_chip, watching
-from grader.model import ArrayType, Mode, Problem, Source, Stage, Trace
+from grader.kernels import TracedLaunch, for_chip, overhangs, watching
+from grader.model import Array, ArrayType, Mode, Problem, Role, Source, Stage, Trace
 from grader.sandbox import problems, warming
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import (
@@ -106,16 +108,45 @@ def _ran(question: Run) -> Ran:
 def _looked(question: LookCloser) -> Looked:
     """What can't be had stays empty."""
     values = list(map(arrays.to_numpy, question.inputs))
-    walk, with_zeros = None, ()
+    walk, with_zeros, padding = None, (), None
     with _surroundings(question):
         launch = _launch(question)
         with problems.caught(question.source, Stage.RUN):
             walk = launch.walk(values)
-        if question.with_zeros:
+        if question.with_zeros and question.mode is Mode.STRICT:
             with problems.caught(question.source, Stage.RUN):
                 results = launch.run(values, question.mode, question.seed, unwritten="zero")
                 with_zeros = tuple(map(arrays.from_numpy, results))
-    return Looked(walk, with_zeros)
+            with problems.caught(question.source, Stage.RUN):
+                padding = _padding(launch, question, with_zeros)
+    return Looked(walk, with_zeros, padding)
+
+
+def _padding(
+    launch: TracedLaunch, question: LookCloser, with_zeros: tuple[Array, ...]
+) -> tuple[str, ...] | None:
+    """The inputs whose padding makes NaN of what is none with zeros everywhere.
+
+    None where nobody can tell: which input is which is known of a single kernel's.
+    """
+    values = list(map(arrays.to_numpy, question.inputs))
+    calls = launch.trace(question.source.file).calls
+    if len(calls) != 1 or not with_zeros or calls[0].unknown:
+        return None
+    found: list[str] = []
+    for position, operand in enumerate(calls[0].role(Role.INPUT)):
+        if not overhangs(operand):
+            continue
+        results = launch.run(values, question.mode, question.seed, "zero", position)
+        tried = map(arrays.from_numpy, results)
+        if any(map(_more_nan, tried, with_zeros)):
+            found.append(operand.name)
+    return tuple(found)
+
+
+def _more_nan(tried: Array, without: Array) -> bool:
+    one, other = (np.isnan(arrays.in_float64(array)) for array in (tried, without))
+    return bool((one & ~other).any())
 
 
 def _predicted(question: Predict) -> OnChip:

@@ -46,13 +46,18 @@ class Line:
         self._ask_again_if_new()
         self._send(_Pending(question, seconds))
 
-    def answer(self, question: Question, seconds: float | None = SECONDS) -> Answer | Accident:
-        """Ask, and wait for the answer. A case may be prepared and never graded: -x, for one."""
+    def answer(
+        self, question: Question, seconds: float | None = SECONDS, keep: bool = True
+    ) -> Answer | Accident:
+        """Ask, and wait for the answer. A case may be prepared and never graded: -x, for one.
+
+        Without `keep`, nobody is going to ask the same again.
+        """
         self.ask(question, seconds)
         while (place := self._place(question)) is None:
             self._receive()
         asked, answer = self._answered.pop(place)
-        if self._kept and not isinstance(answer, Accident):
+        if keep and self._kept and not isinstance(answer, Accident):
             self._answered = [*self._answered, (asked, answer)][-self._kept :]
         return answer
 

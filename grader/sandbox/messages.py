@@ -197,6 +197,7 @@ class Looked:
 
     walk: Walk | None = None
     with_zeros: tuple[Array, ...] = ()
+    padding: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

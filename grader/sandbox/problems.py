@@ -59,6 +59,7 @@ class _CallbackLog(logging.Handler):
 def problem_of(error: BaseException, source: Source, stage: Stage) -> Problem:
     """An exception as data, with the innermost line of `source` that it passed through."""
     place = _place(error, source)
+    within = _within(error, source, place)
     text = "".join(traceback.format_exception(error))
     return Problem(
         stage=stage,
@@ -69,6 +70,7 @@ def problem_of(error: BaseException, source: Source, stage: Stage) -> Problem:
         traceback=text[-TRACEBACK_LIMIT:],
         operation=error.operation if isinstance(error, NotLowered) else None,
         call=error.call if isinstance(error, NotLowered) else None,
+        within=within,
     )
 
 
@@ -95,11 +97,36 @@ def _place(error: BaseException, source: Source) -> Place | None:
     return source.place(found) if found else None
 
 
+def _within(error: BaseException, source: Source, place: Place | None) -> Place | None:
+    """The innermost line of a solution region, where `place` is outside of them all."""
+    try:
+        found = regions("\n".join(source.lines))
+    except RegionError:
+        return None
+    if place is None or any(place.line in region for region in found):
+        return None
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        numbers = _lines(current.__traceback__, source.file)
+        for number in reversed(numbers):
+            if any(number in region for region in found):
+                return source.place(number)
+        current = current.__cause__ or current.__context__
+    return None
+
+
 def _innermost(trace: TracebackType | None, file: str) -> int | None:
-    numbers = [
+    numbers = _lines(trace, file)
+    return numbers[-1] if numbers else None
+
+
+def _lines(trace: TracebackType | None, file: str) -> list[int]:
+    """The lines of a file that a traceback passes, the innermost last."""
+    return [
         number for frame, number in traceback.walk_tb(trace) if frame.f_code.co_filename == file
     ]
-    return numbers[-1] if numbers else None
 
 
 def _in_region(error: BaseException, source: Source) -> bool:

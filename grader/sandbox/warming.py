@@ -16,8 +16,8 @@ from jax.typing import DTypeLike
 
 from grader.kernels import TracedLaunch, for_chip
 from grader.model import Mode
-from grader.tpu import predictions
 from grader.tpu.chips import DEFAULT, named
+from grader.tpu.predict import predictions_of
 
 ROWS, LANES = 8, 128
 
@@ -37,11 +37,11 @@ def run(mode: Mode) -> None:
 def compile_for(chips: Sequence[str]) -> None:
     """Lower and compile the kernel for chips of these names, as far as that can be done here."""
     for chip in chips:
-        predictions(_launch, *_arguments(jnp.float32), chip=chip)
+        predictions_of(_traced(jnp.float32, chip), _arguments(jnp.float32), chip)
 
 
-def _traced(dtype: DTypeLike) -> TracedLaunch:
-    chip = named(DEFAULT)
+def _traced(dtype: DTypeLike, name: str = DEFAULT) -> TracedLaunch:
+    chip = named(name)
     with for_chip(chip.kind, chip.cores):
         return TracedLaunch.of(_launch, _arguments(dtype), {})
 

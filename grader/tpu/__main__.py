@@ -23,12 +23,13 @@ from rich.text import Text
 
 from grader.tools.modules import load_module
 from grader.tools.rendering import show
-from grader.tpu import compiler
+from grader.tpu import compile_apart, compiler
 from grader.tpu.arguments import Called, call_of, choices, combinations
 from grader.tpu.chips import CHIPS, DEFAULT, named
 from grader.tpu.compiler import Estimate
 from grader.tpu.perfetto import MOST_EVENTS, trace
-from grader.tpu.predict import Prediction, predictions
+from grader.tpu.predict import predictions
+from grader.tpu.prediction import Prediction
 from grader.tpu.refused_blocks import block_paragraphs, refused_blocks, refused_blocks_phrase
 from grader.tpu.screen import Launch, Side, Tried, screen, table
 
@@ -102,7 +103,8 @@ def _one(options: argparse.Namespace, console: Console) -> int:
     if not own.kernels and not own.trouble:
         own = Side(
             "yours",
-            trouble="It launches no pallas_call and no pl.kernel: nothing of it is a kernel.",
+            trouble="It launches no pallas_call and no pl.kernel, or none whose results it uses: "
+            "nothing of it is a kernel that runs.",
         )
     name = options.function.rpartition(":")[2]
     show(screen(Launch(name, options.case, options.chip, own, par, xla)), console)
@@ -150,7 +152,7 @@ def _predicted(
 def _xla(function: Function, case: Called, chip: str) -> Estimate | None:
     try:
         keywords = _accepted(function, case)
-        return compiler.xla_cycles(function, case.arrays(), named(chip), **keywords)
+        return compile_apart.xla_cycles(function, case.arrays(), named(chip), **keywords)
     except compiler.CompilerUnavailable:
         return None
 

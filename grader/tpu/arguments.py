@@ -94,12 +94,12 @@ def call_of(text: str) -> Called:
     types: list[ArrayType] = []
     contents: list[tuple[int, ...] | None] = []
     words: list[str] = []
-    for word in shlex.split(text):
+    for word in _words(text):
         if not (found := _ARRAY.fullmatch(word)):
             words.append(word)
             continue
-        kind = ArrayType(_dtype(found[1]), tuple(int(n) for n in found[2].split(",") if n.strip()))
-        values = tuple(map(int, found[3].split(","))) if found[3] else None
+        kind = ArrayType(_dtype(found[1]), _shape(word, found[2]))
+        values = None if found[3] is None else _contents(word, found[3])
         if values is not None and len(values) != math.prod(kind.shape):
             raise ValueError(f"{word}: {len(values)} values for {math.prod(kind.shape)} elements")
         types.append(kind)
@@ -108,6 +108,32 @@ def call_of(text: str) -> Called:
         raise ValueError(f"{bad[0]!r} is no array, as bf16[512,256] is, and no NAME=VALUE")
     keywords = {name: _value(value) for name, value in assignments(words).items()}
     return Called(tuple(types), tuple(contents), keywords)
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} has a quotation mark without its other half") from error
+
+
+def _shape(word: str, sizes: str) -> tuple[int, ...]:
+    """ "512,256" as a shape; a comma may stand at its end, as in Python. Raises ValueError."""
+    texts = [text.strip() for text in sizes.split(",")]
+    if not texts[-1]:
+        texts.pop()
+    if not all(text.isdecimal() for text in texts):
+        raise ValueError(f"{word!r} has a size missing: write a shape as [512,256]")
+    return tuple(map(int, texts))
+
+
+def _contents(word: str, values: str) -> tuple[int, ...]:
+    """ "3,-1,0" as numbers. Raises ValueError."""
+    try:
+        return tuple(int(value) for value in values.split(","))
+    except ValueError:
+        example = "i32[4]=3,1,0,2"
+        raise ValueError(f"{word!r}: contents are whole numbers, as in {example}") from None
 
 
 def _dtype(given: str) -> str:

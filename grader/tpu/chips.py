@@ -22,8 +22,8 @@ class Trust(enum.Enum):
 
     VALIDATED = "predicted times are within about 10 % of measured ones"
     ONE_CORE = (
-        "predicted times are within about 10 % of measured ones; a parallel grid, which two "
-        "TensorCores share, has none"
+        "predicted times are within about 10 % of measured ones; of a parallel grid, which two "
+        "TensorCores share, the larger part at half of a core's bandwidth is predicted"
     )
     UNKNOWN = "no measured times are known to compare predicted ones with"
     DOUBTFUL = "predicted times have been wrong by a factor of up to 2.8: not to be judged by"

@@ -1,5 +1,7 @@
 """The TPU's own compiler, libtpu, in this process: no TPU is needed.
 
+Where libtpu aborts, it ends this process; `compile_apart` asks the same of another one.
+
 `build` compiles one kernel by itself and gives the compiler's schedule of it, how it uses VMEM, or
 why it is refused. `xla_cycles` asks what XLA expects of a plain jax.numpy function.
 
@@ -39,6 +41,9 @@ __all__ = [
     "CompilerUnavailable",
     "Estimate",
     "build",
+    "built",
+    "estimated",
+    "not_estimated",
     "other_version",
     "why_not",
     "xla_cycles",
@@ -73,22 +78,27 @@ def build(kernel: Kernel, chip: Chip) -> Build:
 
     Raises CompilerUnavailable; what is wrong with the kernel is in the Build.
     """
+    return built(lambda: lower(kernel.function, kernel.arguments, chip), kernel.call, chip)
+
+
+def built(lowered: Callable[[], Any], call: KernelCall, chip: Chip) -> Build:
+    """The same of the program that `lowered` makes, each time that it is asked, with one kernel."""
     try:
-        lowered = lower(kernel.function, kernel.arguments, chip)
+        program = lowered()
     except CompilerUnavailable:
         raise
     except Exception as error:
         return Build(chip.name, failure=read_lowering_error(error))
-    limit = min(scoped_vmem(lowered.as_text()) or chip.scoped_vmem, chip.vmem)
+    limit = min(scoped_vmem(program.as_text()) or chip.scoped_vmem, chip.vmem)
     with dump() as folder:
         try:
-            hlo = compiled(lowered)
+            hlo = compiled(program)
         except Exception as error:
-            failure = read_refusal(error, kernel.call)
+            failure = read_refusal(error, call)
         else:
-            return _read(folder, hlo, kernel.call, chip, limit)
+            return _read(folder, hlo, call, chip, limit)
     if failure.kind is Kind.VMEM:
-        failure = _itemised(failure, kernel, chip, limit)
+        failure = _itemised(failure, lowered, call, chip, limit)
     return Build(chip.name, failure=failure)
 
 
@@ -99,22 +109,31 @@ def xla_cycles(
 
     `args` are arrays or ShapeDtypeStructs. Raises CompilerUnavailable.
     """
+    return estimated(lambda: lower(lambda *arrays: function(*arrays, **keywords), args, chip))
+
+
+def estimated(lowered: Callable[[], Any]) -> Estimate:
+    """The same of the program that `lowered` makes."""
     try:
-        lowered = lower(lambda *arrays: function(*arrays, **keywords), args, chip)
+        program = lowered()
     except CompilerUnavailable:
         raise
     except Exception as error:
-        what = read_lowering_error(error).message
-        return Estimate(0, f"jax can't lower it for a TPU: {what}")
+        return not_estimated(error)
     with dump():
         try:
-            hlo = compiled(lowered)
+            hlo = compiled(program)
         except Exception as error:
             return Estimate(0, f"XLA can't compile it: {str(error).partition(chr(10))[0]}")
     cycles, missing = estimated_cycles(hlo)
     if missing:
         return Estimate(0, f"XLA has no estimate for {', '.join(missing)}")
     return Estimate(cycles)
+
+
+def not_estimated(error: Exception) -> Estimate:
+    """What is said of a function that jax can't trace or lower."""
+    return Estimate(0, f"jax can't lower it for a TPU: {read_lowering_error(error).message}")
 
 
 def _read(folder: Path, hlo: str, call: KernelCall, chip: Chip, limit: int) -> Build:
@@ -151,19 +170,21 @@ def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8", errors="replace")
 
 
-def _itemised(failure: Failure, kernel: Kernel, chip: Chip, limit: int) -> Failure:
+def _itemised(
+    failure: Failure, lowered: Callable[[], Any], call: KernelCall, chip: Chip, limit: int
+) -> Failure:
     """With all that makes it too much: by the blocks, where these explain nearly all of it.
 
     Else the kernel may compile where all of the core's VMEM is allowed: then the report tells.
     """
-    blocks = footprint(kernel.call)
+    blocks = footprint(call)
     taken = sum(a.size for a in blocks)
     wanted = max(failure.wanted, taken)
     found = dataclasses.replace(failure, wanted=wanted, limit=limit, allocations=blocks)
     if taken < 0.98 * wanted <= chip.vmem:
-        lowered = lower(kernel.function, kernel.arguments, chip)
+        program = lowered()
         with dump() as folder, contextlib.suppress(Exception):
-            hlo = compiled(lowered, xla_tpu_scoped_vmem_limit_kib=chip.vmem >> 10)
-            if vmem := _read(folder, hlo, kernel.call, chip, limit).vmem:
+            hlo = compiled(program, xla_tpu_scoped_vmem_limit_kib=chip.vmem >> 10)
+            if vmem := _read(folder, hlo, call, chip, limit).vmem:
                 return dataclasses.replace(found, allocations=vmem.allocations)
     return found

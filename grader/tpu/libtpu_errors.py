@@ -10,6 +10,7 @@ import enum
 import itertools
 import linecache
 import re
+import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ class Kind(enum.Enum):
     CORES = "cores"  # its mesh has more TensorCores than the chip
     LOWERING = "lowering"  # Mosaic's lowering in jax, before libtpu saw it
     UNSUPPORTED = "unsupported"  # libtpu's Mosaic can't do what it says
+    ABORT = "abort"  # libtpu ended its process over it
     INTERNAL = "internal"  # all else
 
 
@@ -67,6 +69,9 @@ _OPERATION = re.compile(
     r'"([a-z_]+\.[a-z_]+)"\(.*?\) *(?:<\{.*?\}> *)?(?:\{.*?\} *)?: *(\(.*)$', re.MULTILINE
 )
 _FRAME = re.compile(r'"[^"]*"\("([^"]+)":(\d+):\d+')
+#: A line of a failed check in libtpu: a letter, date, time, thread and source line before the text.
+_FATAL = re.compile(r"F\d{4} [\d:.]+ +\d+ [\w./]+:\d+\] (.*)")
+_GIVEN_UP = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -84,6 +89,19 @@ def read_lowering_error(error: BaseException) -> Failure:
     text = f"{type(error).__name__}: {error}"
     file, place = _place_of(error)
     return Failure(Kind.LOWERING, _first_line(text), text, file=file, place=place)
+
+
+def read_abort(code: int, printed: str) -> Failure | None:
+    """What a process that ended while it compiled a kernel says, by its exit code.
+
+    None where it was not the compiler that gave up. `printed` is all that it has printed.
+    """
+    if -code not in _GIVEN_UP:
+        return None
+    name = signal.Signals(-code).name
+    said = next((found[1] for found in map(_FATAL.match, printed.splitlines()) if found), "")
+    message = f"the TPU's compiler ends without a verdict on it ({name})"
+    return Failure(Kind.ABORT, f"{message}: {said}" if said else message, printed)
 
 
 def _out_of_vmem(text: str, _error: BaseException, call: KernelCall) -> Failure | None:

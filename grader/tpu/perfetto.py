@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.tpu.chips import named
-from grader.tpu.predict import Prediction
+from grader.tpu.prediction import Prediction
 from grader.tpu.schedule import Schedule, Stall, Transfer
 
 #: How many transfers, stalls and steps of a kernel a trace shows: about 8 MB of JSON.
@@ -58,10 +58,12 @@ def trace(launches: Iterable[tuple[str, Sequence[Prediction]]], most: int = MOST
             if kernel.schedule is None:
                 continue
             name = f"{kernel.chip} {title}: {kernel.call.name}"
+            if kernel.runs.times > 1:
+                name += f", one of {kernel.runs.times:,} runs"
             names[name] += 1
             number = f" ({names[name]})" if names[name] > 1 else ""
             events += _process(names.total(), name + number, kernel, start, most)
-            start += kernel.seconds or 0.0
+            start += kernel.schedule.cycles / named(kernel.chip).clock
     notice = "predicted from the TPU compiler's schedule; nothing was run"
     content = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"notice": notice}}
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False) + "\n"

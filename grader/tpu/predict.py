@@ -10,81 +10,26 @@ Works on any function that holds a `pallas_call` or a `pl.kernel`. Nothing is ru
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from grader.model import KernelCall, Operand, Problem, Role
-from grader.tpu import compiler, libtpu
+from grader.model import KernelCall, Operand, Role
+from grader.tpu import compile_apart, compiler, libtpu
+from grader.tpu.bounds import blocks_outside
 from grader.tpu.chips import DEFAULT, Chip, named
 from grader.tpu.libtpu_errors import Failure, Kind
-from grader.tpu.reuse import Reuse, reuse
+from grader.tpu.prediction import Prediction
+from grader.tpu.reuse import reuse
 from grader.tpu.schedule import NotUnderstood, Schedule, Source, simulate, words
 from grader.tpu.traffic import Traffic, traffic
-from grader.tpu.vmem import Vmem
 
 if TYPE_CHECKING:
     from grader.kernels import TracedLaunch
     from grader.kernels.lowering import Kernel
 
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """One kernel on one chip, as far as that is known without running it there.
-
-    `traffic` follows from the index maps alone, and so does `reuse`, which aligns with its
-    operands. `labels` name the operands, each differently; the schedule uses them too. `compiled`:
-    the compiler accepts the kernel. Where it refuses, `failure` says why; where it could not be
-    asked, or where there is no schedule, `unknown` does.
-    """
-
-    chip: str
-    call: KernelCall
-    labels: tuple[str, ...]
-    traffic: Traffic
-    reuse: tuple[Reuse | None, ...]
-    compiled: bool = False
-    vmem: Vmem | None = None
-    schedule: Schedule | None = None
-    failure: Failure | None = None
-    unknown: str = ""
-
-    @property
-    def seconds(self) -> float | None:
-        """Predicted time on the chip, without the launch; None where there is no schedule."""
-        return self.schedule.cycles / named(self.chip).clock if self.schedule else None
-
-    @property
-    def bytes(self) -> int:
-        """Bytes between HBM and the chip: as scheduled, else by the index maps."""
-        return self.schedule.bytes if self.schedule else self.traffic.bytes
-
-
-@dataclass(frozen=True, slots=True)
-class OnChip:
-    """What became of one launch on its way to the chips: as far as it came.
-
-    `problem` is what Mosaic or the trace for a TPU refused. Without it there is a prediction for
-    each kernel on each chip.
-    """
-
-    problem: Problem | None = None
-    predictions: tuple[Prediction, ...] = ()
-
-    @property
-    def unsupported(self) -> bool:
-        """Whether this version of jax keeps something elsewhere that is needed to lower."""
-        return self.problem is not None and self.problem.kind == "UnsupportedJax"
-
-    def on(self, chip: str) -> tuple[Prediction, ...]:
-        """The launch's kernels on one chip, in program order."""
-        return tuple(p for p in self.predictions if p.chip == chip)
-
-    @property
-    def not_compiled(self) -> tuple[Prediction, ...]:
-        """The kernels that the compiler has neither accepted nor refused: it was not asked."""
-        return tuple(p for p in self.predictions if not p.compiled and p.failure is None)
+    Builder = Callable[[Kernel, Chip], compiler.Build]
 
 
 def predictions(
@@ -92,35 +37,49 @@ def predictions(
 ) -> tuple[Prediction, ...]:
     """A prediction for each kernel that `function(*args, **kwargs)` launches.
 
-    Of a kernel in a loop around it (`lax.scan`, `lax.fori_loop`), for one turn of the loop.
+    There is none for a kernel that XLA removes, since nothing uses its results or another one does
+    the same. A kernel in a loop around it (`lax.scan`, `lax.fori_loop`) counts once for each turn,
+    as `Prediction.runs` says.
 
     `args` are arrays, or `jax.ShapeDtypeStruct`s where the contents decide nothing. `events` is how
     many single transfers and stalls a schedule keeps. Raises ValueError for an unknown chip, and
     what tracing or Mosaic's lowering raises.
+
+    The compiler runs in a process of its own, whatever has been done with jax in this one.
     """
     from grader.kernels import TracedLaunch, for_chip
 
     target = named(chip)
-    _loaded_before_jax_does(target)
+    compile_apart.start()
     with for_chip(target.kind, target.cores):
         launch = TracedLaunch.of(function, args, kwargs)
-    return predictions_of(launch, args, chip, events)
+    return _predicted(launch, args, target, events, compile_apart.build)
 
 
 def predictions_of(
     launch: TracedLaunch, args: Sequence[Any], chip: str, events: int = 0
 ) -> tuple[Prediction, ...]:
-    """The same of a launch that was traced for this chip, by its name. Raises NotLowered."""
-    from grader.kernels.lowering import for_chip, lower
+    """The same of a launch that was traced for this chip, by its name. Raises NotLowered.
 
+    Compiled in this process, which has to be one that jax has done nothing in: libtpu is loaded
+    here, and where it aborts, so does the process.
+    """
     target = named(chip)
     _loaded_before_jax_does(target)
+    return _predicted(launch, args, target, events, compiler.build)
+
+
+def _predicted(
+    launch: TracedLaunch, args: Sequence[Any], target: Chip, events: int, build: Builder
+) -> tuple[Prediction, ...]:
+    from grader.kernels.lowering import for_chip, lower
+
     with for_chip(target.kind, target.cores):
         kernels = launch.kernels(args)
         for kernel in kernels:
             if not kernel.call.unknown:
                 lower(kernel)
-    return tuple(predict(kernel, target, events) for kernel in kernels)
+    return tuple(predict(kernel, target, events, build) for kernel in kernels)
 
 
 def _loaded_before_jax_does(chip: Chip) -> None:
@@ -129,8 +88,8 @@ def _loaded_before_jax_does(chip: Chip) -> None:
         libtpu.device(chip)
 
 
-def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
-    """Predict one kernel, which has been traced for this chip."""
+def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Prediction:
+    """Predict one kernel, which has been traced for this chip; `build` asks the compiler."""
     blocks = kernel.block_positions()
     moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies())
     labels = distinct_names(kernel.call.operands)
@@ -141,34 +100,43 @@ def predict(kernel: Kernel, chip: Chip, events: int = 0) -> Prediction:
         for starts in blocks.starts
     )
 
+    outside = blocks_outside(kernel.call, labels, grid, blocks.starts)
+
     def prediction(**found: Any) -> Prediction:
-        return Prediction(chip.name, kernel.call, labels, moved, kept, **found)
+        return Prediction(
+            chip.name, kernel.call, labels, moved, kept, runs=kernel.runs, outside=outside, **found
+        )
 
     if kernel.call.unknown:
         return prediction(unknown=kernel.call.unknown)
     if failure := _too_many_cores(kernel.call, chip):
         return prediction(failure=failure)
     try:
-        build = compiler.build(kernel, chip)
+        made = build(kernel, chip)
     except compiler.CompilerUnavailable as error:
         return prediction(unknown=str(error))
-    if build.failure:
-        return prediction(failure=build.failure)
-    if build.missing:
-        return prediction(compiled=True, unknown=build.missing)
+    if made.failure:
+        return prediction(failure=made.failure)
+    if made.missing:
+        return prediction(compiled=True, unknown=made.missing)
+    shared = chip.cores if _is_split(kernel.call) else 1
+    core = dataclasses.replace(chip, bandwidth=chip.bandwidth / shared)
     try:
         schedule = simulate(
-            build.bundles, chip, _sources(kernel, labels), _words(kernel), most_events=events
+            made.bundles, core, _sources(kernel, labels), _words(kernel), most_events=events
         )
     except NotUnderstood as reason:
-        return prediction(compiled=True, unknown=str(reason), vmem=build.vmem)
-    if chip.cores > 1 and kernel.call.parallel:
-        shared = f"its grid is shared by the {chip.cores} TensorCores of a {chip.name}"
-        reason = f"{shared}, and the compiler lists the part of one"
-        return prediction(compiled=True, unknown=reason, vmem=build.vmem)
+        return prediction(compiled=True, unknown=str(reason), vmem=made.vmem)
+    if shared > 1:
+        return prediction(compiled=True, schedule=schedule, vmem=made.vmem, sharing=shared)
     if doubt := _contradiction(moved, labels, schedule):
-        return prediction(compiled=True, unknown=doubt, vmem=build.vmem)
-    return prediction(compiled=True, schedule=schedule, vmem=build.vmem)
+        return prediction(compiled=True, unknown=doubt, vmem=made.vmem)
+    return prediction(compiled=True, schedule=schedule, vmem=made.vmem)
+
+
+def _is_split(call: KernelCall) -> bool:
+    """Whether there is something to share: a parallel axis of one step stays on one core."""
+    return any(call.grid[axis] != 1 for axis in call.parallel)
 
 
 def _too_many_cores(call: KernelCall, chip: Chip) -> Failure | None:

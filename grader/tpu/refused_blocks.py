@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grader.model import KernelCall, Operand, Role
-from grader.tpu.tiling import Block, Space, Violation, dtype_bits, nearest_legal_blocks, violations
+from grader.tpu.tiling import (
+    Block,
+    Space,
+    Violation,
+    dtype_bits,
+    kinds_violations,
+    nearest_legal_blocks,
+    violations,
+)
 
 
 def refused_blocks(call: KernelCall) -> tuple[tuple[Operand, tuple[Violation, ...]], ...]:
     """The inputs and outputs whose blocks a TPU refuses, and why."""
-    operands = ((operand, _broken(operand)) for operand in call.role(Role.INPUT, Role.OUTPUT))
+    operands = (
+        (operand, _broken(operand, bool(call.grid)))
+        for operand in call.role(Role.INPUT, Role.OUTPUT)
+    )
     return tuple((operand, broken) for operand, broken in operands if broken)
 
 
@@ -49,13 +60,15 @@ def _space(operand: Operand) -> Space:
     return Space.of(None if operand.space == "default" else operand.space)
 
 
-def _broken(operand: Operand) -> tuple[Violation, ...]:
+def _broken(operand: Operand, on_grid: bool) -> tuple[Violation, ...]:
     try:
         bits = dtype_bits(operand.array.dtype)
     except ValueError:  # random keys, semaphores: no block of numbers
         return ()
     shape = operand.array.shape
-    return violations(operand.block, shape, bits, _space(operand), moves=operand.moves)
+    space = _space(operand)
+    broken = violations(operand.block, shape, bits, space, moves=operand.moves)
+    return (*broken, *(kinds_violations(operand.kinds, space) if on_grid else ()))
 
 
 def _rule(operand: Operand, violation: Violation) -> str:

@@ -20,7 +20,7 @@ import enum
 from dataclasses import dataclass
 
 from grader.tpu.chips import named
-from grader.tpu.predict import Prediction
+from grader.tpu.prediction import Prediction
 from grader.tpu.schedule import Unit
 from grader.tpu.units import bytes_of, time_of
 
@@ -93,7 +93,7 @@ def roofline(kernel: Prediction) -> Roofline | None:
     return Roofline(
         total=schedule.cycles / chip.clock,
         bytes=schedule.bytes,
-        bandwidth=chip.bandwidth,
+        bandwidth=chip.bandwidth / kernel.sharing,
         units=tuple(sorted((each for each in found if each[1]), key=lambda each: -each[1])),
         waiting=schedule.stalled / chip.clock,
     )

@@ -8,8 +8,8 @@ Source: `_check_block_mappings` in `jax/_src/pallas/mosaic/lowering.py`, alike i
 0.12.0.1; `tests/test_tiling.py` compares thousands of answers with Mosaic's own.
 
 Shapes are in elements. In a block, None is a squeezed dimension: it counts as a size of 1, and as
-a dimension, so `(None, 128)` has rank 2. `pl.Blocked`, `pl.Element`, `pl.BoundedSlice` and
-`pl.Indirect` count as their block size. Inputs and outputs obey the same rules.
+a dimension, so `(None, 128)` has rank 2. `pl.Blocked`, `pl.Element` and `pl.BoundedSlice` count as
+their block size. Inputs and outputs obey the same rules.
 """
 
 import enum
@@ -82,6 +82,14 @@ class Rule(enum.Enum):
         "The index map of a block in ANY or HBM must return zeros, or be left out: the pipeline "
         "copies nothing there, so there is no next block to move to."
     )
+    MIXED = (
+        "Either every dimension of a block is a pl.Element, or squeezed, or none is: Mosaic counts "
+        "the steps of a block in elements or in blocks, not in both."
+    )
+    KIND = (
+        "Mosaic cuts blocks by sizes, pl.Blocked and pl.Element, and knows no other kind, such as "
+        "pl.BoundedSlice, where the grid moves the blocks: copy such a part in the kernel."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +130,25 @@ def native_tile(bits: int) -> tuple[int, int]:
     return SUBLANES * (32 // bits), LANES
 
 
+def kinds_violations(kinds: Sequence[str], space: Space) -> tuple[Violation, ...]:
+    """The rules that a block on a grid breaks by how its dimensions are cut, whatever their sizes.
+
+    `kinds` are the names of Pallas' classes, such as "Element"; a plain size is "Blocked".
+    """
+    if space in (Space.SEMAPHORE, Space.ANY, Space.HBM):
+        return ()
+    if set(kinds) - {"Blocked", "Element", "Squeezed"}:
+        return (Violation(Rule.KIND, None, ()),)
+    mixed = {"Blocked", "Element"} <= set(kinds)
+    return (Violation(Rule.MIXED, None, ()),) if mixed else ()
+
+
 def violations(
     block: Block, array: Shape, bits: int, space: Space, *, moves: bool = False
 ) -> tuple[Violation, ...]:
     """The rules that a block breaks; none if and only if Mosaic's lowering accepts the block.
+
+    That of a block all of whose dimensions are cut alike; see `kinds_violations`.
 
     `array` is the whole array's shape, `bits` its `dtype_bits`. `moves`: the index map returns
     something else than literal zeros (`i * 0` is something else).

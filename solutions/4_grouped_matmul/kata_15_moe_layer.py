@@ -24,26 +24,28 @@ Concept
         rows of x       0  1  3    1  2    0  2  3
         group_sizes        3        2         3
 
-    This order is all that routing needs. It says which row of x goes where.
-    Read backward, it says where the result of each choice is. To undo a
-    permutation p, where p[n] is the choice in row n, use its inverse: the
-    permutation that has n in place p[n].
+    This order says which row of x goes where. Read backward, it says where the
+    result of each choice is. To undo a permutation p, where p[n] is the choice
+    in row n, use its inverse: the permutation that has n in place p[n].
 
     Some layers dispatch tokens with a matmul by an [M, T] matrix of zeros and
     ones. For 4096 tokens of 2048 numbers each and top_k = 2, that takes 137
     Gflop, as much as gate and up together with F = 2048, only to copy rows. A
     gather copies them for the price of the bytes that it moves.
 
-    The router computes in float32. top_k compares logits, and two logits that
-    are rounded to bfloat16 are easily equal; also, the weights of a token must
-    add up to 1. These are M numbers, next to nothing compared to M rows.
+    The router computes in float32: two logits that are rounded to bfloat16 are
+    easily equal, and the weights of a token must add up to 1.
 
     Why one kernel for gate and up? They read the same x, and silu(gate) * up
     needs nothing but the two sums, which are in VMEM. With M = 8192, F = 2048
-    and bfloat16, two kernels and a separate product would write and read
-    128 MiB more: 164 µs on a v5e. The kernel's result, hidden, has its rows in
-    sorted order, and so does the result of down. Only after that are the
-    choices of one token brought together.
+    and bfloat16, separate kernels would write and read 128 MiB more: 164 µs on a
+    v5e. The rows of hidden and of down's result are sorted. Only after that are
+    the choices of one token brought together.
+
+    Around the kernels, cost is what counts: move, sort and weight rows as you
+    like. No operation may handle over 4 times as many elements as the largest
+    array has, and all together no more than 32 times. A matrix product handles
+    one for each multiplication.
 
 Shapes
     name             dtype[dims]                         tile

@@ -28,8 +28,10 @@ from jax.experimental.pallas.ops.tpu.random import philox, threefry
 
 from grader.kernels import TracedLaunch
 from grader.kernels.lowering import for_chip, lower
+from grader.tpu import compile_apart
 from grader.tpu.chips import CHIPS, named
-from grader.tpu.predict import Prediction, predict
+from grader.tpu.predict import predict
+from grader.tpu.prediction import Prediction
 from grader.tpu.roofline import roofline
 from grader.tpu.units import bytes_of, time_of
 
@@ -265,7 +267,7 @@ def rows(name: str, chip: str) -> Iterator[list[str]]:
         except Exception as error:
             yield [*who, "no", "–", "–", "–", "–", f"lowering: {_first_line(error)}"]
         else:
-            yield [*who, "yes", *_compiled(predict(kernel, target))]
+            yield [*who, "yes", *_compiled(predict(kernel, target, 0, compile_apart.build))]
 
 
 def _compiled(kernel: Prediction) -> list[str]:

@@ -42,9 +42,10 @@ from grader.kernels.lowering import for_chip, lower
 from grader.model import Case
 from grader.tools import arrays
 from grader.tools.modules import load_module
-from grader.tpu import CHIPS, compiler, predictions
+from grader.tpu import CHIPS, compiler
 from grader.tpu.chips import DEFAULT
 from grader.tpu.libtpu import device
+from grader.tpu.predict import predictions_of
 
 TRACK = "1_basics"
 #: `import libtpu` finds nothing.
@@ -115,7 +116,9 @@ def _case(times: Times, kata: Kata, case: Case, own: ModuleType, par: ModuleType
                 lower(kernel)
 
     def predicted(launch: Callable[..., Any]) -> None:
-        assert all(found.schedule for found in predictions(launch, *inputs, **keywords))
+        with for_chip(chip.kind, chip.cores):
+            traced = TracedLaunch.of(launch, inputs, keywords)
+        assert all(found.schedule for found in predictions_of(traced, inputs, DEFAULT))
 
     times.clock("lowers", words, lowered)
     both = [

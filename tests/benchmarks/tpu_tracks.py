@@ -31,9 +31,8 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.model import Case, Reference
 from grader.tools.modules import load_module
-from grader.tpu import Prediction, predictions
+from grader.tpu import Prediction, compile_apart, predictions
 from grader.tpu.chips import CHIPS, named
-from grader.tpu.compiler import xla_cycles
 from grader.tpu.units import bytes_of, time_of
 
 ROOT = Path(__file__).parents[2]
@@ -115,7 +114,7 @@ def side(function: Function, args: Sequence[Any], chip: str, kernels: str = "") 
 
 def by_xla(function: Function, args: Sequence[Any], chip: str) -> str:
     """XLA's estimate, or why there is none."""
-    found = xla_cycles(function, args, named(chip))
+    found = compile_apart.xla_cycles(function, args, named(chip))
     return time_of(found.cycles / named(chip).clock) if found.cycles else found.missing
 
 

@@ -19,6 +19,7 @@ from grader.model import (
     Finding,
     NotJudged,
     Problem,
+    Runs,
     Stage,
     State,
 )
@@ -190,13 +191,27 @@ def test_too_many_bytes_are_told_before_a_time_that_is_not_known() -> None:
     assert "par's HBM bytes" in found.phrase
 
 
-def test_a_grid_that_two_cores_share_has_no_time_and_is_judged_by_its_bytes() -> None:
-    parallel = replace(matmul(), parallel=(0,))
-    shared = replace(unscheduled("shared by two", compiled=True), chip="v5p", call=parallel)
-    par = replace(PAR, chip="v5p")
-    assert finding(beside(shared, par, chips=("v5p",))) is None
-    alone = replace(shared, call=matmul())
-    assert finding(beside(alone, par, chips=("v5p",))) is not None
+def test_a_grid_that_two_cores_share_is_judged_by_the_time_of_its_larger_part() -> None:
+    par = replace(PAR, chip="v5p", sharing=2)
+    slow = replace(own(cycles=2000), chip="v5p", sharing=2)
+    assert finding(beside(par, par, chips=("v5p",))) is None
+    found = finding(beside(slow, par, chips=("v5p",)))
+    assert found is not None
+    assert "2.0× par's time" in found.phrase
+
+
+def test_a_loop_around_a_kernel_multiplies_its_cost() -> None:
+    again = own(runs=Runs(times=8))
+    found = finding(beside(again))
+    assert found is not None
+    assert found.phrase.startswith("8.0× par's HBM bytes: 8 runs of double")
+    assert finding(beside(again, again)) is None
+
+
+def test_a_loop_whose_turns_nobody_knows_gets_no_verdict() -> None:
+    found = finding(beside(own(runs=Runs(untold=True))))
+    assert found is not None
+    assert found.phrase.startswith("no verdict: a loop around the kernel")
 
 
 def test_copies_by_hand_are_judged_by_the_schedule_of_the_side_that_makes_them() -> None:

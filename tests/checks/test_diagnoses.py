@@ -14,16 +14,19 @@ from grader.checks.compare import Comparison, Index, Sum, tolerance
 from grader.checks.diagnoses import DIAGNOSES, Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.amounts import (
     all_zero,
+    another_formula,
     factor_of_the_row,
     input_unchanged,
     overflowed,
     rounded_too_early,
+    rows_of_nothing,
     same_amount,
     same_factor,
 )
 from grader.checks.diagnoses.places import (
     another_block,
     left_over,
+    never_used,
     one_share_of_the_sum,
     only_the_first,
     only_the_last,
@@ -32,8 +35,12 @@ from grader.checks.diagnoses.places import (
 )
 from grader.checks.diagnoses.unwritten import (
     computed_nan,
+    nan_of_an_input,
+    nan_of_some_kind,
+    never_awaited,
     never_stored,
     never_visited,
+    padding_likely,
     padding_used,
     read_before_written,
     shared_by_parallel_steps,
@@ -130,9 +137,46 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
         suspect(np.full_like(X, np.nan), with_zeros=X, **kernel(output(), scratch(Touch.READ))),
         "acc_ref read before it was written",
     ),
+    never_awaited: (
+        suspect(
+            np.full_like(X, np.nan),
+            with_zeros=np.zeros_like(X),
+            **kernel(output(), replace(scratch(Touch.GUARDED_WRITE), unawaited=True)),
+        ),
+        "a copy of acc_ref is never waited for",
+    ),
     padding_used: (
+        suspect(
+            np.full_like(X, np.nan),
+            with_zeros=np.zeros_like(X),
+            padding=("y_ref",),
+            **kernel(RAGGED, replace(RAGGED, name="y_ref"), output()),
+        ),
+        "padding of y_ref was used",
+    ),
+    padding_likely: (
         suspect(np.full_like(X, np.nan), with_zeros=X, **kernel(RAGGED, output())),
         "padding of x_ref was used",
+    ),
+    nan_of_an_input: (
+        suspect(
+            with_part(LAST, np.nan),
+            with_zeros=with_part(LAST, np.nan),
+            inputs={"x": X, "y": with_part(LAST, np.inf)},
+        ),
+        "NaN from what y holds",
+    ),
+    nan_of_some_kind: (
+        suspect(with_part(LAST, np.nan), strict=False),
+        "NaN where numbers belong",
+    ),
+    never_used: (
+        suspect(NOISE, unused=("y",), **kernel(output())),
+        "y is never used by the launch",
+    ),
+    rows_of_nothing: (
+        suspect(with_part((0, 3), 1.5), with_part((0, 3), 1.5) * (X[:, :1] != X[0, 0])),
+        "rows to which nothing contributes are not zero",
     ),
     computed_nan: (
         suspect(with_part(LAST, np.nan), with_zeros=with_part(LAST, np.nan)),
@@ -161,6 +205,10 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
         suspect(X * np.linspace(0.5, 3, 32)[:, None]),
         "each row is off by a factor of its own",
     ),
+    another_formula: (
+        suspect(X + 0.01 * np.sin(X)),
+        "another formula",
+    ),
     rounded_too_early: (suspect(bfloat16(X)), "rounded too early"),
     only_the_last: (
         suspect(with_part(LAST, NOISE[LAST])),
@@ -187,7 +235,8 @@ def test_pattern_is_recognised(pattern: Callable[[Suspect], Diagnosis | None]) -
 
 @each
 def test_pattern_is_not_seen_in_noise(pattern: Callable[[Suspect], Diagnosis | None]) -> None:
-    kernel_of = kernel(operand("x_ref", X.shape, ROWS), output(), scratch(Touch.WRITE))
+    x_ref = operand("x_ref", X.shape, ROWS, first=Touch.READ)
+    kernel_of = kernel(x_ref, output(), scratch(Touch.WRITE))
     noise = suspect(
         NOISE,
         walk=EVERY_ROW,
@@ -320,15 +369,15 @@ def test_nothing_was_read_too_early() -> None:
 
 
 def test_padding_is_told_with_its_sizes() -> None:
-    shown, _ = SHOWN[padding_used]
-    said = why(padding_used, shown)
+    shown, _ = SHOWN[padding_likely]
+    said = why(padding_likely, shown)
     assert "dimension 0 has 30 elements in blocks of 8" in said
     assert "holds only 6 of them" in said
     whole = kernel(operand("x_ref", (32, 128), ROWS), output())
-    assert padding_used(replace(shown, **whole)) is None
-    assert padding_used(replace(shown, with_zeros=shown.result.actual)) is None
+    assert padding_likely(replace(shown, **whole)) is None
+    assert padding_likely(replace(shown, with_zeros=shown.result.actual)) is None
     squeezed = kernel(operand("x_ref", (30, 128), (None, 128)), output())
-    assert padding_used(replace(shown, **squeezed)) is None
+    assert padding_likely(replace(shown, **squeezed)) is None
 
 
 def test_padding_along_a_dimension_that_the_result_has_not_is_the_likelier() -> None:
@@ -336,7 +385,7 @@ def test_padding_along_a_dimension_that_the_result_has_not_is_the_likelier() -> 
     ragged = kernel(operand("x_ref", (30, 100), (8, 64)), output())
     total = np.ones(30)
     shown = suspect(np.full(30, np.nan), total, (8,), with_zeros=total, **ragged)
-    assert "dimension 1 has 100 elements in blocks of 64" in why(padding_used, shown)
+    assert "dimension 1 has 100 elements in blocks of 64" in why(padding_likely, shown)
 
 
 def test_nan_that_is_expected_or_garbage_is_not_computed() -> None:
@@ -565,7 +614,7 @@ OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
             **kernel(RAGGED, output(), scratch(Touch.READ)),
         ),
         read_before_written,
-        padding_used,
+        padding_likely,
     ),
     "NaN and infinity": (
         suspect(with_part((0, 0), np.nan, OVERFLOWN), with_zeros=with_part((0, 0), np.nan)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -57,6 +58,7 @@ def test_a_product_of_matrices_by_any_other_name(product: Callable[..., Any], fl
 
 def test_a_float_may_be_moved_but_not_computed_for_tables() -> None:
     assert judged(lambda x, _: x.reshape(64, 64)[:, ::-1].T) is not None  # rev is not allowed
+    assert judged(lambda x, _: x.T, allowed=("tables",)) is not None
     assert judged(lambda x, _: jnp.concatenate([x[:8], x[8:]]).reshape(64, 64).T) is None
     found = judged(lambda x, _: x * 2)
     assert found is not None
@@ -82,6 +84,66 @@ def test_what_a_key_allows_with_floats_is_bounded_by_its_size() -> None:
     allowed = (*TABLES, "reduce_max", "exp")
     found = judged(lambda x, _: jnp.sum(x / jnp.max(x) * 2, 1), floats=True, allowed=allowed)
     assert found is None
+
+
+TABLE_WAYS = {
+    "searchsorted": lambda sizes: jnp.searchsorted(jnp.cumsum(sizes), jnp.arange(32)),
+    "a flipped argsort": lambda sizes: jnp.argsort(sizes)[::-1],
+    "tile": lambda sizes: jnp.tile(sizes, 3),
+    "vmap": lambda sizes: jax.vmap(lambda n: jnp.sum(sizes < n))(jnp.arange(8)),
+    "scan": lambda sizes: jax.lax.scan(lambda sum, n: (sum + n, sum), 0, sizes),
+    "bincount": lambda sizes: jnp.bincount(sizes, length=9),
+}
+ROUTER_WAYS = {
+    "einsum": lambda x, w: jnp.einsum("tk,tkd->td", x[:, :2], jnp.stack([x, x], axis=1)),
+    "log_softmax": lambda x, w: jnp.exp(jax.nn.log_softmax(x)),
+    "logsumexp": lambda x, w: jnp.exp(x - jax.nn.logsumexp(x, axis=1, keepdims=True)),
+    "vmap": lambda x, w: jax.vmap(lambda row: row / jnp.sum(row))(x),
+    "top_k": lambda x, w: jax.lax.top_k(x, 2),
+    "scan": lambda x, w: jax.lax.scan(lambda sum, row: (sum + row, sum), x[0], x),
+}
+
+
+@pytest.mark.parametrize("way", TABLE_WAYS)
+@pytest.mark.parametrize("allowed", ["tables", "cheap"])
+def test_tables_may_be_made_in_any_way(way: str, allowed: str) -> None:
+    assert judged(TABLE_WAYS[way], SIZES, allowed=(allowed,)) is None
+
+
+@pytest.mark.parametrize("way", ROUTER_WAYS)
+def test_rows_may_be_weighted_in_any_way(way: str) -> None:
+    assert judged(ROUTER_WAYS[way], floats=True, allowed=("cheap",)) is None
+    found = judged(ROUTER_WAYS[way], allowed=("tables",))
+    assert found is not None
+    assert "integers may be computed" in found.reason
+
+
+def by_scan(x: Any, w: Any) -> Any:
+    def one(total: Any, k: Any) -> Any:
+        return total + x[:, k][:, None] * w[k], None
+
+    return jax.lax.scan(one, jnp.zeros((32, 64)), jnp.arange(128))[0]
+
+
+@pytest.mark.parametrize("product", [jnp.dot, at_once, by_slices, by_scan])
+def test_products_cost_what_they_multiply(product: Callable[..., Any]) -> None:
+    found = judged(product, floats=True, allowed=("cheap",))
+    assert found is not None
+    assert found.phrase.startswith("too much outside")
+    assert "leave the products of matrices to the kernels" in found.advice
+
+
+def test_a_loop_of_unknown_length_and_what_calls_the_host_are_not_cheap() -> None:
+    def loop(x: Any, _: Any) -> Any:
+        return jax.lax.while_loop(lambda y: jnp.max(y) > 1, lambda y: y / 2, x)
+
+    def host(x: Any, _: Any) -> Any:
+        return jax.pure_callback(lambda y: y, x, x)
+
+    for launch, name in ((loop, "while"), (host, "pure_callback")):
+        found = judged(launch, floats=True, allowed=("cheap",))
+        assert found is not None
+        assert name in found.phrase
 
 
 @pytest.mark.parametrize("floats", [False, True])

@@ -75,7 +75,7 @@ def test_work_outside_is_counted() -> None:
 
 def test_the_key_says_what_is_allowed() -> None:
     traced = trace(doubling(), outside=("reshape",))
-    assert "Allowed around this kernel: nothing" in told(traced, outside=())
+    assert "Allowed around this kernel: what moves nothing" in told(traced, outside=())
     assert check(evidence(attempt(traced=traced), outside=("reshape",))) is None
 
 

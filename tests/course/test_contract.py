@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,14 @@ LINES = range(20, 61)
 WIDTH = 100
 CONCEPT = 60
 MISTAKES = 3
+#: What goes on from "code that".
+GOES_ON = re.compile(r"((never|also|only) )?([a-z]+s|doesn't)\b")
+#: Words that fit nearly any wrong kernel: as `says` they would test nothing.
+SAID_OF_MANY = {
+    *("expected", "wrong", "values", "nan", "NaN", "zero", "inf", "overflow", "padding", "block"),
+    *("shape", "dtype", "index", "argument", "error", "return", "traced", "bool", "boolean"),
+    *("never written", "the result", "o_ref", "x_ref", "acc_ref", "only the"),
+}
 IMPORTED = {"jax", "jaxtyping", "beartype"}
 
 each = pytest.mark.parametrize("exercise", EVERY, ids=lambda kata: kata.name)
@@ -60,6 +69,25 @@ def test_key_holds_hints_and_mistakes(exercise: Kata) -> None:
         f"`concept` has {len(key.concept)} characters",
         f"Say it in {CONCEPT}, for it to fit into the table of katas",
     )
+
+
+@each
+def test_mistakes_are_told_apart(exercise: Kata) -> None:
+    """A title goes on from "The same result comes out of code that …", and is told like this."""
+    file = exercise.key_path
+    for mistake in exercise.key.mistakes:
+        demand(
+            GOES_ON.match(mistake.title) and not mistake.title.endswith("."),
+            file,
+            f"the title {mistake.title!r} does not go on from: code that …",
+            "Begin with a verb, as in: adds the wrong constant",
+        )
+        demand(
+            mistake.says not in SAID_OF_MANY,
+            file,
+            f"the words {mistake.says!r} of the mistake {mistake.title!r} are said of many others",
+            "Pin words that this one deserves: its Ref, its reason, or `code that` and its title",
+        )
 
 
 @each

@@ -19,7 +19,7 @@ from tests.support.repositories import ROOT
 
 EVERY = {kata.name: kata for kata in katas(ROOT, "solutions")}
 #: Where a pattern decides, what it makes does not depend on chance: few seeds are enough in CI.
-SESSIONS, EVERY_SESSION = range(8), range(60)
+SESSIONS, EVERY_SESSION = range(4), range(60)
 
 Reader = Callable[[Kata, ModuleType, Case], Iterator[Any]]
 

@@ -174,6 +174,18 @@ def test_a_summary_has_one_line_for_each_failure(under_xdist: tuple[Ran, str]) -
     assert xml.count("  case   bm=") == 1
 
 
+def test_a_summary_line_begins_with_what_is_wrong(two_tracks: Repository) -> None:
+    """At 80 columns nothing would be left of it behind the id."""
+    xml = two_tracks.root / "junit.xml"
+    ran = two_tracks.pytest("-k", "wrong", f"--junitxml={xml}", COLUMNS="80", CI="")
+    lines = ran.out.partition("short test summary info")[2].splitlines()
+    case = "katas/1_first/kata_10_wrong.py::test_wrong[hidden0]"
+    assert f"FAILED values: off by the same factor: 1.5 - {case}" in lines
+    assert 'failure message="values: off by the same factor: 1.5"' in xml.read_text()
+    progress = two_tracks.pytest("-k", "wrong", "-v", CI="").out.partition("FAILURES")[0]
+    assert re.search(r"\[hidden0\] FAILED +\[", progress)
+
+
 def test_the_printed_command_repeats_the_case(graded: Graded) -> None:
     out = graded.ran.out
     case = re.search(r"  case   (.*)", out)

@@ -80,7 +80,7 @@ def call(
 
 
 def doubling(block: tuple[int | None, ...] = (8, 128)) -> KernelCall:
-    return call(operand("x_ref", (32, 128), block), output(block))
+    return call(operand("x_ref", (32, 128), block, first=Touch.READ), output(block))
 
 
 def trace(

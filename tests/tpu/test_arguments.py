@@ -102,3 +102,22 @@ def test_keywords_may_be_put_in_place_of_others() -> None:
     call = call_of("f32[8] bm=8 bn=9").with_keywords({"bm": 16})
     assert call.keywords == {"bm": 16, "bn": 9}
     assert call.types == call_of("f32[8]").types
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("f32[8,,8]", "has a size missing"),
+        ("f32[,8]", "has a size missing"),
+        ("f32[8 8]", "is no array"),
+        ("f32[-1,8]", "is no array"),
+        ("i32[4]=", "contents are whole numbers"),
+        ("i32[2]=a,b", "contents are whole numbers"),
+        ("i32[2]=1,2,", "contents are whole numbers"),
+        ("f32[2]=1.5,2", "contents are whole numbers"),
+        ("f32[8] '", "a quotation mark without its other half"),
+    ],
+)
+def test_malformed_arrays_are_refused_in_our_words(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        call_of(text)

@@ -12,13 +12,18 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from rich.console import Console
 
 from grader.checks.compiles import refused_finding
 from grader.kernels import NotLowered
+from grader.model import Runs
 from grader.tools import codec
-from grader.tpu import OnChip, compiler, predict, predictions
+from grader.tpu import OnChip, Prediction, compile_apart, compiler, predict, predictions
+from grader.tpu.bottlenecks import bottlenecks
 from grader.tpu.compiler import Build
 from grader.tpu.libtpu_errors import Kind
+from grader.tpu.screen import Tried, table
+from grader.tpu.screen.kernel import kernel_block
 from grader.tpu.vmem import Use
 from tests.support import core_map_kernels as launches
 from tests.support.launches import shape
@@ -167,7 +172,7 @@ def test_without_the_compiler_the_index_maps_still_tell(monkeypatch: pytest.Monk
     def gone(*_: Any) -> Build:
         raise compiler.CompilerUnavailable("no libtpu here")
 
-    monkeypatch.setattr(compiler, "build", gone)
+    monkeypatch.setattr(compile_apart, "build", gone)
     (found,) = predictions(added, X)
     assert found.traffic.bytes == found.bytes == 2 * BYTES
     assert (found.compiled, found.schedule, found.seconds) == (False, None, None)
@@ -194,7 +199,10 @@ def test_a_schedule_that_contradicts_the_index_maps_is_not_believed(
 
 
 @libtpu
-def test_a_grid_that_two_cores_share_gets_no_time() -> None:
+@pytest.mark.parametrize(("steps", "part"), [(4, 1 / 2), (3, 2 / 3), (1, 1)])
+def test_of_a_grid_that_two_cores_share_the_larger_part_is_timed(steps: int, part: float) -> None:
+    wide = shape("float32", 128 * steps, 128)
+
     def shared(x: jax.Array) -> jax.Array:
         rows = pl.BlockSpec((128, 128), lambda i: (i, 0))
         parallel = pltpu.CompilerParams(dimension_semantics=("parallel",))
@@ -204,20 +212,21 @@ def test_a_grid_that_two_cores_share_gets_no_time() -> None:
 
         return pl.pallas_call(
             kernel,
-            grid=(4,),
+            grid=(steps,),
             in_specs=[rows],
             out_specs=rows,
             out_shape=x,
             compiler_params=parallel,
         )(x)
 
-    (two_cores,) = predictions(shared, X, chip="v5p")
-    assert two_cores.compiled
-    assert two_cores.schedule is None
-    assert "shared by the 2 TensorCores of a v5p" in two_cores.unknown
-    assert two_cores.bytes == 2 * BYTES
-    (one_core,) = predictions(shared, X)
-    assert one_core.schedule is not None
+    (two_cores,) = predictions(shared, wide, chip="v5p")
+    assert two_cores.schedule is not None
+    assert two_cores.sharing == (2 if steps > 1 else 1)
+    assert two_cores.bytes == two_cores.traffic.bytes == 2 * steps * 128 * 128 * 4
+    assert two_cores.schedule.bytes == pytest.approx(part * two_cores.bytes)
+    assert ("2 TensorCores share its grid" in shown(two_cores)) == (steps > 1)
+    (one_core,) = predictions(shared, wide)
+    assert one_core.sharing == 1
 
 
 def test_nothing_is_left_uncompiled_where_there_is_nothing() -> None:
@@ -299,15 +308,45 @@ def test_more_cores_than_the_chip_has() -> None:
 @libtpu
 def test_two_cores_where_there_are_two() -> None:
     (found,) = predictions(launches.add_on_two_cores, WIDE, chip="v5p")
-    assert (found.failure, found.compiled, found.schedule) == (None, True, None)
-    assert found.unknown.startswith("its grid is shared by the 2 TensorCores of a v5p")
+    assert (found.failure, found.compiled, found.sharing) == (None, True, 2)
+    assert found.schedule is not None
 
 
 def test_sparse_cores_are_not_judged() -> None:
     (found,) = predictions(launches.copy_on_sparse_cores, WIDE, chip="v6e")
     assert (found.compiled, found.failure) == (False, None)
     assert OnChip(None, (found,)).not_compiled == (found,)
-    assert found.unknown == "the grader does not know SparseCore kernels"
+    assert found.unknown == "it runs on SparseCores, and what these take is not predicted"
+
+
+@pytest.mark.parametrize("way", ["copy", "signal", "place"])
+def test_what_is_done_with_other_chips_is_the_reason(way: str) -> None:
+    """Also within shard_map, which alone makes it right; the rest of a chip's part is no matter."""
+    mesh = jax.sharding.AbstractMesh((4,), ("x",))
+    logical = pl.DeviceIdType.LOGICAL
+
+    def kernel(x_ref, o_ref, *semaphores):
+        if way == "copy":
+            ends = (x_ref, o_ref, *semaphores)
+            copy = pltpu.make_async_remote_copy(*ends, device_id=1, device_id_type=logical)
+            copy.start()
+            copy.wait()
+        elif way == "signal":
+            pl.semaphore_signal(pltpu.get_barrier_semaphore(), device_id=1, device_id_type=logical)
+        else:
+            o_ref[...] = x_ref[...] + jax.lax.axis_index("x")
+
+    scratch = [pltpu.SemaphoreType.DMA] * 2 if way == "copy" else []
+
+    def launch(x: jax.Array) -> jax.Array:
+        params = pltpu.CompilerParams(collective_id=0)
+        ours = {"scratch_shapes": scratch, "compiler_params": params}
+        return pl.pallas_call(kernel, out_shape=shape("float32", 128, 128), **ours)(x)
+
+    specs = {"in_specs": jax.P("x"), "out_specs": jax.P("x"), "check_vma": False}
+    (found,) = predictions(jax.shard_map(launch, mesh=mesh, **specs), X)
+    assert found.unknown.startswith("it communicates with other chips")
+    assert "no time can be told: it communicates with other chips" in shown(found)
 
 
 def test_what_mosaic_refuses_within_a_mesh_is_raised() -> None:
@@ -359,3 +398,98 @@ def test_too_large_a_buffer_is_told_by_where_it_comes_from() -> None:
     message = refused_finding([found], "katas/a.py").message
     assert "run_scoped  u8[33554432]    32 MiB" in message
     assert "hold less of the problem at a time" in " ".join(message.split())
+
+
+# ---- around a kernel ----
+
+
+def looped(x: jax.Array, turns: int = 3) -> jax.Array:
+    return jax.lax.fori_loop(0, turns, lambda _, carry: added(carry), x)
+
+
+@libtpu
+def test_a_kernel_in_a_loop_counts_once_for_each_turn() -> None:
+    (once,) = predictions(added, X)
+    (found,) = predictions(looped, X)
+    assert found.runs == Runs(times=3)
+    assert found.schedule == once.schedule
+    assert found.seconds == pytest.approx(3 * (once.seconds or 0))
+    assert found.bytes == 3 * once.bytes
+    told = shown(found)
+    assert "4 steps, 3 runs" in told
+    assert "a loop around it makes 3 runs of it; what follows is of one of them" in told
+    (cause, *_) = bottlenecks([found], [once])
+    assert cause.phrase == "3 runs of kernel, by a loop around it"
+    assert cause.size == 2 * once.bytes
+
+
+def test_a_loop_whose_turns_nobody_knows_is_told_of() -> None:
+    def until(x: jax.Array) -> jax.Array:
+        return jax.lax.while_loop(lambda carry: carry[0, 0] < 3, added, x)
+
+    (found,) = predictions(until, X)
+    assert found.runs == Runs(untold=True)
+    assert "known only at run time" in shown(found)
+
+
+def test_a_branch_is_told_of() -> None:
+    (found,) = predictions(lambda x: jax.lax.cond(x[0, 0] > 0, added, jnp.sin, x), X)
+    assert found.runs == Runs(conditional=True)
+    assert "in a branch of lax.cond" in shown(found)
+
+
+def test_what_xla_removes_has_no_prediction() -> None:
+    def wasteful(x: jax.Array) -> jax.Array:
+        added(x * 2)
+        return added(x) + added(x)
+
+    assert len(predictions(wasteful, X)) == 1
+
+
+def shifted(x: jax.Array, *, by: int = 1, element: bool = False) -> jax.Array:
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[: o_ref.shape[0]]
+
+    rows = (pl.Element(136), pl.Element(128)) if element else (128, 128)
+    step = 128 if element else 1
+    return pl.pallas_call(
+        kernel,
+        grid=(4,),
+        in_specs=[pl.BlockSpec(rows, lambda i: ((i + by) * step, 0))],
+        out_specs=pl.BlockSpec((128, 128), lambda i: (i, 0)),
+        out_shape=jax.ShapeDtypeStruct((512, 128), x.dtype),
+    )(x)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"by": 1}, "x_ref: on 1 of 4 grid steps, first on (3), its block is not within"),
+        ({"by": -1}, "x_ref: on 1 of 4 grid steps, first on (0), its block is not within"),
+        (
+            {"by": 0, "element": True},
+            "the (136, 128) elements from (384, 0) on, and the array is float32[512, 128]",
+        ),
+    ],
+    ids=str,
+)
+def test_a_block_outside_of_its_array_is_told_of(keywords: dict[str, Any], words: str) -> None:
+    (found,) = predictions(shifted, X, **keywords)
+    (told,) = found.outside
+    assert words in told
+    assert "its block is not within the array" in shown(found)
+    assert "not within its array" in shown(table([Tried({}, (found,))]))
+
+
+def test_a_block_that_is_cut_off_at_the_edge_is_within() -> None:
+    (found,) = predictions(functools.partial(added, block=128), shape("float32", 500, 128))
+    assert not found.outside
+
+
+def shown(what: Any) -> str:
+    """A kernel, or a table, as it is drawn; on one line."""
+    drawn = kernel_block(what) if isinstance(what, Prediction) else what
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(drawn)
+    return " ".join(capture.get().split())

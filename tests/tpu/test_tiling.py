@@ -13,6 +13,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
+from grader.kernels import TracedLaunch
+from grader.tpu.refused_blocks import block_paragraphs, refused_blocks
 from grader.tpu.tiling import (
     Block,
     Rule,
@@ -20,6 +22,7 @@ from grader.tpu.tiling import (
     Space,
     Violation,
     dtype_bits,
+    kinds_violations,
     native_tile,
     nearest_legal_blocks,
     violations,
@@ -176,6 +179,64 @@ def test_a_block_is_legal_if_and_only_if_mosaic_lowers_it(rank: int, side: Side)
     assert 0.3 < seen["legal"] / drawn < 0.7
     tiled = [Rule.RANK_1] if rank == 1 else [Rule.LANES, Rule.SUBLANES, Rule.SQUEEZED]
     assert min(seen[rule] for rule in [*tiled, Rule.WHOLE, Rule.MOVES]) >= 5
+
+
+CUTS: dict[str, Any] = {
+    "Blocked": pl.Blocked,
+    "Element": pl.Element,
+    "BoundedSlice": pl.BoundedSlice,
+    "Squeezed": lambda _: pl.Squeezed(),
+}
+
+
+@pytest.mark.parametrize("space", [None, pltpu.SMEM, pl.ANY], ids=str)
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "parts"])
+@pytest.mark.parametrize("side", SIDES)
+def test_kinds_of_dimensions_are_legal_if_and_only_if_mosaic_lowers_them(
+    side: Side, whole: bool, space: Any
+) -> None:
+    """All combinations on two dimensions, of sizes that are legal."""
+    verdicts = Counter[bool]()
+    for kinds in itertools.product(CUTS, repeat=2):
+        cut = zip(kinds, (16, 256), strict=True)
+        array = tuple(1 if kind == "Squeezed" else size for kind, size in cut)
+        sizes = array if whole else (min(array[0], 8), min(array[1], 128))
+        block = [CUTS[kind](size) for kind, size in zip(kinds, sizes, strict=True)]
+
+        def index(i: Any, kinds: Any = kinds, sizes: Any = sizes) -> Any:
+            first = 0 if whole else i
+            cut = zip(kinds, (first, 0), sizes, strict=True)
+            return tuple(pl.ds(n, size) if k == "BoundedSlice" else n for k, n, size in cut)
+
+        spec = pl.BlockSpec(block, index, memory_space=space)
+        ours = bool(kinds_violations(kinds, Space.of(space)))
+        try:
+            mosaics = refused(spec, array, "float32", side)
+        except NotImplementedError:
+            mosaics = {Rule.KIND}
+        if not mosaics or mosaics == {Rule.KIND}:  # else its sizes are what is wrong
+            assert ours == bool(mosaics), kinds
+            verdicts[ours] += 1
+    assert verdicts[False] >= (0 if space is pl.ANY and not whole else 6)
+    assert verdicts[True] >= (0 if space is pl.ANY else 8)
+
+
+def test_kinds_are_told_with_their_rule() -> None:
+    """A bounded slice, as it comes out of a trace."""
+
+    def launch(x: jax.Array) -> jax.Array:
+        rows = pl.BlockSpec((pl.BoundedSlice(8), 128), lambda i: (pl.ds(i * 8, 8), 0))
+        spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        return pl.pallas_call(
+            lambda x_ref, o_ref: None, grid=(2,), in_specs=[rows], out_specs=spec, out_shape=x
+        )(x)
+
+    with use_abstract_mesh(TPU):
+        traced = TracedLaunch.of(launch, [jax.ShapeDtypeStruct((16, 128), "float32")], {})
+        (call,) = traced.trace().calls
+    ((operand, broken),) = refused_blocks(call)
+    assert (operand.name, [one.rule for one in broken]) == ("x_ref", [Rule.KIND])
+    assert ("rule", Rule.KIND.value) in list(block_paragraphs(operand, broken))
 
 
 @pytest.mark.parametrize("memory_space", EVERY_SPACE, ids=str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from grader.checks.advice.derivatives import DERIVATIVES
 from grader.checks.advice.older_spellings import OLDER_SPELLINGS
 from grader.model import Problem
 
@@ -54,6 +55,22 @@ EXCEPTION_ADVICE: AdviceTable = (
         "rows and store row i at ref.shape[0] - 1 - i.",
     ),
     (
+        r"'NoneType' object has no attribute '(shape|dtype|aval)'",
+        "Something is None where an array or a block index is expected: a function without the "
+        "word return gives None. An index map returns a tuple: return i, 0.",
+    ),
+    (
+        r"^NameError: name '(jnp|np|jax|pl|pltpu|lax)' is not defined",
+        "The file does not import this name, and the kata can be solved without it. If you want "
+        "it, import it inside of the region: the other lines stay as they are.",
+    ),
+    (
+        r"dot_general requires contracting dimensions to have the same shape",
+        "A product sums over one dimension of each side, and the two must be equally long: "
+        "jnp.dot(x, y) takes the last of x and the last but one of y. For others: "
+        "jax.lax.dot_general(x, y, (((x_dim,), (y_dim,)), ((), ()))).",
+    ),
+    (
         r"captures constants",
         "A kernel gets arrays through its Refs only: hand this one to the pallas_call as an input, "
         "with a BlockSpec, and load it from its Ref. Python's numbers may stay; a sequence of "
@@ -67,6 +84,12 @@ EXCEPTION_ADVICE: AdviceTable = (
         r"^ConcretizationTypeError[\s\S]*interpret_pallas_call",
         "The interpreter cannot run a parallel grid dimension whose size is a traced value: mark "
         "it arbitrary in dimension_semantics, or make its size a Python number.",
+    ),
+    (
+        r"^ConcretizationTypeError[\s\S]*arose with the `(int|float|bool)` function",
+        "While a launch is traced its arrays have no values yet, so int(), float() and bool() "
+        "cannot look at one. An index, the bound of a loop and the size of a grid dimension may "
+        "stay as they are: traced values.",
     ),
     (
         r"Invalid out_shape type",
@@ -130,6 +153,24 @@ EXCEPTION_ADVICE: AdviceTable = (
         r"must have the same number of dimensions as the array",
         "A block shape has one entry for each dimension of the array: None for a dimension that "
         "the kernel should not see.",
+    ),
+    *DERIVATIVES,
+    (
+        r"Too many indices: array is 0-dimensional",
+        "A single number is indexed here as if it were a table. An index map is given the grid "
+        "indices first and the prefetched Refs after them; a kernel is given the Refs alone.",
+    ),
+    (
+        r"incompatible shapes for broadcasting|Incompatible shapes for broadcasting",
+        "Arrays of these shapes do not broadcast. A column (m, 1) and a row (1, n) do so with "
+        "(m, n): x[:, None] makes a column of a vector, .T turns one into the other, and "
+        "keepdims=True keeps the axis that a reduction has summed.",
+    ),
+    (
+        r"values to unpack[\s\S]*\.shape",
+        "A Ref has another number of dimensions than this line expects. None in a block shape "
+        "squeezes a dimension, so that the kernel does not see it; a number keeps it, also if it "
+        "is 1.",
     ),
     (
         r"missing \d+ required positional argument|takes \d+ positional arguments? but \d+",

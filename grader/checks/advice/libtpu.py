@@ -103,6 +103,14 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "128).",
     ),
     (
+        r"^a matmul of bfloat16\b[\s\S]*Bad (lhs|rhs) type",
+        "A higher precision= splits float32 operands into parts of bfloat16 and multiplies these. "
+        "Operands that are bfloat16 already have nothing to split: their products are exact in "
+        "float32 as it is.",
+        "Leave precision= out, and keep the sum in float32: preferred_element_type=jnp.float32. "
+        "Without precision=, look for a dtype that the matrix unit of this chip doesn't have.",
+    ),
+    (
         r"^a matmul\b",
         "The matrix unit of this chip can't multiply these dtypes: bfloat16 works on all chips, "
         "int8 and float8 on some.",

@@ -20,8 +20,38 @@ def overflowed(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         "overflow to inf",
         f"{count(int(infinite.sum()), 'element')} overflowed to infinity where a finite value was "
-        "expected: a value left its dtype's range (exp of a large number?).",
+        "expected: a value left its dtype's range (exp of a large number? a division by zero?).",
+        vague=True,
     )
+
+
+def rows_of_nothing(suspect: Suspect) -> Diagnosis | None:
+    """Every wrong row should be zero, because nothing contributes to it; others should not."""
+    result = suspect.result
+    if result.actual.ndim < 2 or _unwritten(suspect):
+        return None
+    rows = [v.reshape(-1, result.actual.shape[-1]) for v in (result.wrong, result.expected)]
+    wrong, empty = rows[0].any(1), ~rows[1].any(1)
+    if not wrong.any() or empty.all() or (wrong & ~empty).any():
+        return None
+    row = np.unravel_index(int(np.argmax(wrong)), result.actual.shape[:-1])
+    where = ", ".join(str(int(i)) for i in row)
+    held = "NaN" if np.isnan(result.actual[row]).any() else "other numbers"
+    return Diagnosis(
+        "rows to which nothing contributes are not zero",
+        f"All wrong rows, such as row {where}, should be zero and hold {held}. Nothing "
+        "contributes to them (in attention, such a query may see no key): look at what a row "
+        "becomes of which everything is masked. A mask value far below all scores, but finite, "
+        "keeps (−inf) − (−inf) out, and no score may be as low as it.",
+        vague=True,
+    )
+
+
+def _unwritten(suspect: Suspect) -> bool:
+    """Whether the NaN in a result are gone where unwritten memory holds zeros."""
+    nan = np.isnan(suspect.result.actual) & suspect.result.wrong
+    zeros = suspect.with_zeros
+    return bool(nan.any() and (zeros is None or not np.isnan(zeros[nan]).any()))
 
 
 def all_zero(suspect: Suspect) -> Diagnosis | None:
@@ -29,10 +59,14 @@ def all_zero(suspect: Suspect) -> Diagnosis | None:
     result = suspect.result
     if result.actual[result.wrong].any():
         return None
+    how = (
+        ": either nothing was added or stored after it was initialised, or it was initialised "
+        "again after the work was done"
+    )
     return Diagnosis(
         "zeros where values belong",
-        "Every wrong element is exactly zero: either nothing was added or stored after it was "
-        "initialised, or it was initialised again after the work was done.",
+        f"Every wrong element is exactly zero{how if suspect.call else ''}.",
+        vague=True,
     )
 
 
@@ -49,6 +83,7 @@ def same_amount(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         f"off by the same amount: {number(amount)}",
         f"Every wrong element is off by the same amount: {number(amount)}.",
+        vague=True,
     )
 
 
@@ -68,6 +103,7 @@ def same_factor(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         f"off by the same factor: {number(factor)}",
         f"Every wrong element is off by the same factor: {number(factor)} times what it should be.",
+        vague=True,
     )
 
 
@@ -96,6 +132,7 @@ def factor_of_the_row(suspect: Suspect) -> Diagnosis | None:
         f"Each wrong row is off by a factor of its own, from {low} to {high}. Something that is "
         "computed for each row is wrong: what the row is divided by, such as the sum of a softmax, "
         "or a rescaling that was forgotten or done twice.",
+        vague=True,
     )
 
 
@@ -108,6 +145,46 @@ def input_unchanged(suspect: Suspect) -> Diagnosis | None:
     return None
 
 
+def another_formula(suspect: Suspect) -> Diagnosis | None:
+    """Small errors that follow the value, as those of rounding do not."""
+    result = suspect.result
+    if not np.isfinite(result.actual).all() or not np.isfinite(result.expected).all():
+        return None
+    scale, error = rms(result.expected), rms(result.actual - result.expected)
+    if not 0 < error <= 2**-5 * scale or not _by_formula(suspect):
+        return None
+    return Diagnosis(
+        "nearly right: another formula?",
+        "The errors are small, but they are no rounding errors: elements with the same value are "
+        "off by the same amount. So it is a formula that differs a little: an approximation in "
+        "place of the exact function, or the other way round, or a constant that is a bit off.",
+        vague=True,
+    )
+
+
+#: Groups of wrong elements with like values, wide enough for rounding errors to cancel; so many
+#: elements at least in all; and the part of their errors that the groups' means must explain.
+_GROUPS, _FEWEST, _EXPLAINED = 16, 256, 0.5
+
+
+def _by_formula(suspect: Suspect) -> bool:
+    """Whether the error is a function of the value: rounding errors cancel in a group of like
+    values, those of another formula do not."""
+    result = suspect.result
+    got, wanted, _ = wrong_values(result)
+    error = (got - wanted)[np.argsort(wanted)]
+    if error.size < _FEWEST:
+        return False
+    groups = [float(group.mean()) for group in np.array_split(error, _GROUPS)]
+    total = rms(error)
+    return total > 0 and rms(np.array(groups)) ** 2 > _EXPLAINED * total**2
+
+
+#: Rounding errors are about alike everywhere: their mean is no smaller part of their root mean
+#: square. A few large ones among many small are no rounding errors.
+_EVEN = 0.3
+
+
 def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
     """Errors of bfloat16 size in a result that should have float32's: rounded on the way."""
     result = suspect.result
@@ -117,11 +194,14 @@ def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
         return None
     scale, error = rms(result.expected), rms(result.actual - result.expected)
     # One rounding to bfloat16 is off by about 2**-10 of a value; sums add a little to that.
-    if not 2**-12 * scale <= error <= 2**-5 * scale:
+    if not 2**-12 * scale <= error <= 2**-5 * scale or _by_formula(suspect):
+        return None
+    if np.abs(result.actual - result.expected).mean() < _EVEN * error:
         return None
     return Diagnosis(
         "rounded too early",
         "The errors are small, but as large as rounding to bfloat16 makes them: something was "
         "rounded too early. Accumulate in float32 (preferred_element_type, a float32 scratch) and "
         "cast once, at the end.",
+        vague=True,
     )

@@ -9,8 +9,25 @@ import numpy as np
 from grader.checks.compare import Comparison, Floats, Index
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rounding
 from grader.checks.prose import count, listed
+from grader.model import Role, Touch
 
 MOST_PAIRS = 4096  # of blocks compared with blocks
+
+
+def never_used(suspect: Suspect) -> Diagnosis | None:
+    """An input on which nothing depends: not passed to the kernel, or never read by it."""
+    refs = [o.name for o in suspect.refs(Role.INPUT) if o.first is Touch.NOTHING]
+    names = suspect.unused or tuple(refs)
+    if not names:
+        return None
+    never = "never read by the kernel" if not suspect.unused else "never used by the launch"
+    are, them = ("is", "it") if len(names) == 1 else ("are", "them")
+    return Diagnosis(
+        f"{listed(names)} {are} {never}",
+        f"{listed(names)} {are} {never}, and the result cannot depend on {them}. Another one may "
+        "be used twice, or a part is missing.",
+        vague=True,
+    )
 
 
 def another_block(suspect: Suspect) -> Diagnosis | None:
@@ -29,6 +46,7 @@ def another_block(suspect: Suspect) -> Diagnosis | None:
         f"{_pattern(moved) or whole}. In all, {count(len(moved), 'block')} of {result.name} "
         f"{'hold' if len(moved) > 1 else 'holds'} what belongs in another block: for example, "
         f"block {first} holds what belongs in block {home}. Look at the index maps.",
+        vague=True,
     )
 
 
@@ -135,6 +153,7 @@ def rows_reordered(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         f"{units} are in another order",
         f"Each wrong block has all the right {units}, but the {units} are in another order.",
+        vague=True,
     )
 
 
@@ -153,10 +172,12 @@ def only_the_last(suspect: Suspect) -> Diagnosis | None:
             ragged = (
                 f", which holds only {size % block} of {block} elements" if size % block else ""
             )
+            where = "at the array's edge" if ragged else "that is different there"
             return Diagnosis(
                 "only the last block is wrong",
                 f"Along dimension {axis} only the last block is wrong{ragged}: look at what the "
-                "kernel does at the array's edge or on its last grid step.",
+                f"kernel does {where}, or on its last grid step.",
+                vague=True,
             )
     return None
 
@@ -171,5 +192,6 @@ def only_the_first(suspect: Suspect) -> Diagnosis | None:
                 "only the first block is right",
                 f"Along dimension {axis} only the first block is right: something that is set up "
                 "on the first grid step is no longer right on later ones.",
+                vague=True,
             )
     return None

@@ -14,10 +14,14 @@ from grader.model import KernelCall, Operand, Role, Share, Walk
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A phrase for a table cell, and a sentence or two for the learner."""
+    """A phrase for a table cell, and a sentence or two for the learner.
+
+    `vague`: it says what the numbers look like, not what made them.
+    """
 
     phrase: str
     why: str
+    vague: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,9 @@ class Suspect:
     """A wrong result and what is known about where it came from.
 
     `with_zeros` is the same result with zeros instead of NaN in unwritten memory; `output` says
-    which of the kernel's outputs it is, by position. Both are None where unknown.
+    which of the kernel's outputs it is, by position. Both are None where unknown. `padding` are the
+    inputs whose padding alone makes NaN, None where unknown; `strict` is the interpreter in which
+    all this shows. Nothing depends on the inputs of the launch that are `unused`.
     """
 
     result: Comparison
@@ -35,6 +41,9 @@ class Suspect:
     with_zeros: Floats | None = None
     inputs: dict[str, Floats] | None = None
     shares: tuple[tuple[Share, Floats], ...] = ()
+    padding: tuple[str, ...] | None = None
+    strict: bool = True
+    unused: tuple[str, ...] = ()
 
     def refs(self, *roles: Role) -> tuple[Operand, ...]:
         return self.call.role(*roles) if self.call else ()

@@ -9,7 +9,8 @@ from grader.tpu.bottlenecks.bottleneck import Bottleneck
 from grader.tpu.bottlenecks.moved import moved
 from grader.tpu.bottlenecks.waits import steps, waits
 from grader.tpu.bottlenecks.work import work
-from grader.tpu.predict import Prediction
+from grader.tpu.chips import named
+from grader.tpu.prediction import Prediction
 from grader.tpu.roofline import roofline
 
 #: Less than this part of a kernel's cycles is not worth a word.
@@ -27,9 +28,42 @@ def bottlenecks(
     found = [
         dataclasses.replace(each, why=f"{mine.call.name}: {each.why}") if len(own) > 1 else each
         for mine, pars in zip(own, paired, strict=True)
-        for each in _causes(mine, pars)
+        for each in (*_repeated(mine, pars), *_in_all_runs(mine, pars))
     ]
     return tuple(sorted(found, key=lambda each: -each.cycles))
+
+
+def _repeated(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """A loop around a kernel that par does without, or that makes fewer turns there."""
+    least = par.runs.times if par else 1
+    more = own.runs.times - least
+    if more <= 0:
+        return
+    runs = f"{own.runs.times:,} runs of {own.call.name}"
+    yield Bottleneck(
+        f"{runs}, by a loop around it",
+        f"{runs}, by a loop around it{f'; par makes {least:,}' if par else ''}. Each of them waits "
+        "for its first blocks and for its last, and keeps nothing in VMEM for the next.",
+        "Let the grid be the loop: one launch with one more grid axis.",
+        more * _alone(own) if par is None else more * (own.cycles / own.runs.times),
+        more * own.bytes // own.runs.times if par else 0,
+    )
+
+
+def _alone(own: Prediction) -> float:
+    """About what a run takes longer than a part of a longer one: its first and last DMA."""
+    if own.schedule is None:
+        return 0.0
+    chip = named(own.chip)
+    return min(2 * chip.dma_latency * chip.clock, own.schedule.stalled)
+
+
+def _in_all_runs(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """The causes within one run, with what they cost in all of them."""
+    times = own.runs.times
+    for each in _causes(own, par):
+        why = f"in each of {times:,} runs: {each.why}" if times > 1 else each.why
+        yield dataclasses.replace(each, why=why, cycles=each.cycles * times, size=each.size * times)
 
 
 def _causes(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:

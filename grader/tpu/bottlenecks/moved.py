@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from grader.model import Role
 from grader.tpu.bottlenecks.bottleneck import Bottleneck
 from grader.tpu.chips import named
-from grader.tpu.predict import Prediction
+from grader.tpu.prediction import Prediction
 from grader.tpu.traffic import OperandTraffic
 from grader.tpu.units import bytes_of
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from grader.tpu.bottlenecks.bottleneck import Bottleneck
 from grader.tpu.chips import named
-from grader.tpu.predict import Prediction
+from grader.tpu.prediction import Prediction
 from grader.tpu.roofline import Bound, Roofline, roofline
 from grader.tpu.schedule import Moved, Schedule
 from grader.tpu.units import time_of
@@ -73,6 +73,19 @@ def _remedy(own: Prediction, label: str) -> str:
             "It has a single buffer, so no block can move while another is computed with: leave "
             "out pipeline_mode=pl.Buffered(1)."
         )
+    if own.traffic.operands[position].by_hand:
+        return (
+            "A copy that the kernel makes itself overlaps with nothing unless it is started early: "
+            "start that of the next part before computing with the present one, and wait for it "
+            "only then."
+        )
+    if _count(own) == 1:
+        return (
+            "With a single grid step nothing is computed while its blocks move: cut the arrays "
+            "into blocks, so that one can move while another is computed with."
+        )
+    if kept is not None and kept.axis is None:
+        return "It moves once, and there is nothing to compute until it is there: a smaller block."
     return (
         "The next block moves while the present one is computed with, so long as there is enough "
         "to compute: give each step more work for the bytes that it moves, or move fewer bytes."

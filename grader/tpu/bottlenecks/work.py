@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from grader.model import Habit
 from grader.tpu.bottlenecks.bottleneck import Bottleneck
 from grader.tpu.chips import named
-from grader.tpu.predict import Prediction
+from grader.tpu.prediction import Prediction
 from grader.tpu.schedule import Schedule, Unit
 from grader.tpu.units import time_of
 
@@ -16,13 +17,13 @@ _MUCH = 0.25
 _UNITS = {
     Unit.MXU: (
         "the matrix units",
-        "A matrix that is fed in slices narrower than the array leaves the rest of it idle, and a "
-        "higher precision= than the default takes several passes.",
+        "Look for products that are computed twice, for blocks that are computed and then masked "
+        "away, and for operands in float32 that were bfloat16.",
     ),
     Unit.XLU: (
         "the cross-lane unit",
-        "Transposes, rotations and reductions along lanes go through it, one register at a time: "
-        "reduce along sublanes or grid steps first, along lanes once at the end.",
+        "Transposes, rotations and reductions along lanes go through it, one register at a time. "
+        "What has to pass through it should be small, and pass once.",
     ),
     Unit.EUP: (
         "the unit for transcendental functions",
@@ -45,6 +46,41 @@ _UNITS = {
         "small: take larger blocks, and more rows in a turn.",
     ),
 }
+_TURNED = (
+    "A sum along the lanes, jnp.sum(x, axis=1), leaves one number for each sublane; to make a "
+    "row of them, each has to cross the lanes again. Transpose first and sum along the "
+    "sublanes, jnp.sum(x.T, axis=0, keepdims=True), which gives the row at once; or stay with "
+    "the column, keepdims=True."
+)
+#: Advice that fits better where the kernel does this and par does not, the most telling first.
+_BY_HABIT: tuple[tuple[Unit, Habit, str], ...] = (
+    (
+        Unit.MXU,
+        Habit.PRECISE_PRODUCT,
+        "A higher precision= than the default takes several passes: leave it out where the "
+        "operands are bfloat16, or need not be exact.",
+    ),
+    (
+        Unit.MXU,
+        Habit.NARROW_PRODUCT,
+        "A matrix that is fed in slices narrower than 128 leaves the rest of the array idle: "
+        "multiply whole blocks.",
+    ),
+    *((unit, Habit.TURNED_COLUMN, _TURNED) for unit in (Unit.XLU, Unit.VPU)),
+    (
+        Unit.XLU,
+        Habit.TRANSPOSE,
+        "A transpose takes each register through it: transpose the smaller operand, once instead "
+        "of on every step, or not at all. dot_general contracts any dimension, and an index map "
+        "can exchange the blocks.",
+    ),
+    (
+        Unit.XLU,
+        Habit.LANE_REDUCTION,
+        "A reduction along the lanes takes each register through it: add up registers first, over "
+        "grid steps or slices of 128 lanes, and reduce along the lanes once, at the end.",
+    ),
+)
 _FEWER_REGISTERS = (
     "Compute in smaller pieces (a fori_loop over rows), or with smaller blocks: all values that "
     "are alive at a time share 64 vector registers of 4 KiB."
@@ -67,7 +103,7 @@ def work(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
         )
     clock = named(own.chip).clock
     if base is None:
-        yield from _busiest(schedule, clock)
+        yield from _busiest(own, schedule, clock)
         return
     for unit, (name, remedy) in _UNITS.items():
         mine, pars = schedule.busy.get(unit.value, 0), base.busy.get(unit.value, 0)
@@ -76,12 +112,18 @@ def work(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
             yield Bottleneck(
                 f"keeps {name} busy for {taken} where par takes {less}",
                 f"Bundles that need {name} take {taken}, in par {less}.",
-                remedy,
+                _fitting(unit, own, par) or remedy,
                 mine - pars,
             )
 
 
-def _busiest(schedule: Schedule, clock: float) -> Iterator[Bottleneck]:
+def _fitting(unit: Unit, own: Prediction, par: Prediction | None) -> str:
+    """What fits a kernel's habits, where par has others; "" where none of them is known."""
+    habits = set(own.call.habits) - set(par.call.habits if par else ())
+    return next((text for at, habit, text in _BY_HABIT if at is unit and habit in habits), "")
+
+
+def _busiest(own: Prediction, schedule: Schedule, clock: float) -> Iterator[Bottleneck]:
     """The unit that most bundles need. Of a kernel that multiplies matrices most, that is right."""
     unit = max(_UNITS, key=lambda unit: schedule.busy.get(unit.value, 0))
     cycles = schedule.busy.get(unit.value, 0)
@@ -90,4 +132,6 @@ def _busiest(schedule: Schedule, clock: float) -> Iterator[Bottleneck]:
     name, remedy = _UNITS[unit]
     part = f"{cycles / schedule.cycles:.0%} of the time"
     why = f"Bundles that need {name} take {time_of(cycles / clock)}, {part}."
-    yield Bottleneck(f"keeps {name} busy for {part}", why, remedy, cycles)
+    yield Bottleneck(
+        f"keeps {name} busy for {part}", why, _fitting(unit, own, None) or remedy, cycles
+    )

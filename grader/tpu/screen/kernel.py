@@ -13,13 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.model import Role
-from grader.tpu.predict import Prediction
+from grader.tpu.prediction import Prediction
 from grader.tpu.roofline import Roofline, roofline
 from grader.tpu.schedule import Unit
 from grader.tpu.screen.labelled import labelled
 from grader.tpu.screen.refused_kernel import refusal
+from grader.tpu.screen.remarks import remarks
 from grader.tpu.screen.widths import FirstThatFits
-from grader.tpu.traffic import OperandTraffic
+from grader.tpu.traffic import OUTSIDE, OperandTraffic
 from grader.tpu.units import bytes_of, time_of
 from grader.tpu.vmem import Use
 
@@ -40,9 +41,10 @@ def kernel_block(
     inside: list[RenderableType] = []
     if kernel.failure:
         inside.append(labelled(refused or refusal(kernel.call, kernel.failure), "red"))
-    elif kernel.compiled and kernel.unknown:
+    elif kernel.unknown and (kernel.compiled or kernel.call.unknown):
         inside.append(Text(f"no time can be told: {kernel.unknown}", "yellow"))
-    inside += [Text(text, "yellow") for text in uncovered(kernel)]
+    inside += [Text(f"{text}.", "red") for text in kernel.outside]
+    inside += [Text(text, "yellow") for text in remarks(kernel)]
     if line := roofline(kernel):
         inside += [_bound(line), Text(), _Time(line)]
     inside += [Text(), _drawn(kernel), *_under(kernel), *_vmem(kernel)]
@@ -59,17 +61,11 @@ def _title(kernel: Prediction, whole: float | None) -> Text:
         text.append(f", grid {_shape(grid)}: {steps:,} step{'s' * (steps != 1)}")
     else:
         text.append(", no grid: one step")
+    if kernel.runs.times > 1:
+        text.append(f", {kernel.runs.times:,} runs")
     if whole and kernel.seconds is not None:
         text.append(f", {time_of(kernel.seconds)} ({kernel.seconds / whole:.0%} of the launch)")
     return text
-
-
-def uncovered(kernel: Prediction) -> Iterator[str]:
-    """Outputs of which the grid leaves a part unwritten, in words."""
-    for row, label in zip(kernel.traffic.operands, kernel.labels, strict=True):
-        if row.role is Role.OUTPUT and not row.by_hand and row.least and row.least < row.stored:
-            part = row.least / row.stored
-            yield f"the grid writes {part:.0%} of {label}: do the blocks divide its dimensions?"
 
 
 def _bound(line: Roofline) -> Text:
@@ -202,7 +198,8 @@ def _stacked(rows: Sequence[_Operand]) -> RenderableType:
 def _under(kernel: Prediction) -> Iterator[Text]:
     """What the counts do not tell by themselves."""
     for row, label in zip(kernel.traffic.operands, kernel.labels, strict=True):
-        if row.note and not row.by_hand and row.role is not Role.SCRATCH:
+        told = row.by_hand or (kernel.outside and row.note == OUTSIDE)
+        if row.note and not told and row.role is not Role.SCRATCH:
             yield Text(f"{label}: {row.note}", "dim")
 
 

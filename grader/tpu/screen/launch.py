@@ -17,7 +17,7 @@ from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.chips import named
 from grader.tpu.compiler import Estimate
 from grader.tpu.libtpu import not_checked
-from grader.tpu.predict import Prediction
+from grader.tpu.prediction import Prediction
 from grader.tpu.roofline import roofline
 from grader.tpu.screen.kernel import kernel_block
 from grader.tpu.screen.labelled import labelled
@@ -150,20 +150,20 @@ def _vmem(kernel: Prediction) -> int:
 def _waiting(side: Side) -> str:
     if side.seconds is None:
         return NONE
-    schedules = [k.schedule for k in side.kernels if k.schedule]
-    return f"{sum(s.stalled for s in schedules) / sum(s.cycles for s in schedules):.0%}"
+    stalled = sum(k.schedule.stalled * k.runs.times for k in side.kernels if k.schedule)
+    return f"{stalled / sum(k.cycles for k in side.kernels):.0%}"
 
 
 def _spills(side: Side) -> str:
     if side.seconds is None:
         return NONE
-    return f"{sum(k.schedule.spills for k in side.kernels if k.schedule):,}"
+    return f"{sum(k.schedule.spills * k.runs.times for k in side.kernels if k.schedule):,}"
 
 
 def _bounds(side: Side) -> str:
     """The bound of the kernel that takes longest."""
-    found = [line for line in map(roofline, side.kernels) if line]
-    return max(found, key=lambda line: line.total).bound.value if found else NONE
+    found = [(k.cycles, line.bound.value) for k in side.kernels if (line := roofline(k))]
+    return max(found)[1] if found else NONE
 
 
 # ---- what to try, and what has to be said ----
@@ -176,7 +176,7 @@ def _to_try(own: Side, par: Side | None) -> list[RenderableType]:
     found, title = bottlenecks(own.kernels, beside), "what costs most, and what to try"
     if beside and not found:
         found, title = bottlenecks(own.kernels), "at par; to go beyond it"
-    whole = sum(k.schedule.cycles for k in own.kernels if k.schedule)
+    whole = sum(k.cycles for k in own.kernels)
     found = [each for each in found if each.size or each.cycles >= _WORTH * whole]
     if not found:
         return []

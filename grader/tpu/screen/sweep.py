@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.model import Role
-from grader.tpu.predict import Prediction
+from grader.tpu.prediction import Prediction
 from grader.tpu.roofline import roofline
 from grader.tpu.screen.widths import FirstThatFits
 from grader.tpu.units import bytes_of, time_of
@@ -90,8 +90,8 @@ def _numbers(one: Tried) -> tuple[str, ...]:
 
 
 def _bound(one: Tried) -> str:
-    found = [line for line in map(roofline, one.kernels) if line]
-    return max(found, key=lambda line: line.total).bound.value if found else "–"
+    found = [(k.cycles, line.bound.value) for k in one.kernels if (line := roofline(k))]
+    return max(found)[1] if found else "–"
 
 
 def _wide(names: Sequence[str], rows: Sequence[_Row]) -> Table:
@@ -138,6 +138,8 @@ def _reason(one: Tried, whole: Mapping[tuple[int, str], float]) -> str:
             if wanted and limit:
                 return f"needs {bytes_of(wanted)} of {kernel.failure.kind.value.upper()}"
             return kernel.failure.message
+        if kernel.outside:
+            return f"the block of {kernel.outside[0].partition(':')[0]} is not within its array"
     missed = [
         (role is not Role.OUTPUT, f"{verb} {part:.0%} of {label}")
         for position, kernel in enumerate(one.kernels)

@@ -12,6 +12,7 @@ from grader.kernels.calls import kernel_call
 from grader.kernels.carrier.tracebacks import Frame, stack_of, tracebacks
 from grader.kernels.lowering import Kernel, for_chip, lower
 from grader.kernels.mosaic_errors import NotLowered
+from grader.model import Runs
 from tests.support import refused
 from tests.support.carried import carried, traced
 
@@ -47,7 +48,7 @@ def kernel_of(eqn: Any) -> Kernel:
         return eqn.primitive.bind(*arrays, **eqn.params)
 
     args = tuple(jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in eqn.invars)
-    return Kernel(kernel_call(eqn), function, args, (), eqn)
+    return Kernel(kernel_call(eqn), function, args, (), eqn, Runs())
 
 
 def refusal(closed: Any) -> tuple[Any, ...] | None:

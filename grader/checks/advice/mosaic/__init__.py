@@ -40,5 +40,9 @@ def _formula(name: str, formula: str) -> Workaround:
     why = f"The TPU has no instruction for {name}, and Mosaic does not build it from others."
     remedy = f"Write it with functions that Mosaic has:\n    {formula}"
     if name == "erfc":
+        remedy += (
+            "\nThe difference loses digits from x = 1 on, and all at 4: what needs the tail "
+            "is computed outside the kernel."
+        )
         remedy += "\nFor an exact GELU:\n    x / 2 * (1 + lax.erf(x / jnp.sqrt(2.0)))"
     return Workaround((name,), "", why, remedy)

@@ -14,18 +14,19 @@ _ACROSS = (
 )
 _OUTSIDE = "Do it outside the kernel, and pass the result in as another input."
 
-#: Functions without an instruction, and what they can be written as.
+#: Functions without an instruction, and what they can be written as: without differences of nearly
+#: equal numbers, as exp(x) - 1 is of a small x. Only erfc's has one, for a large x.
 FORMULAS = {
     "erfc": "1 - lax.erf(x)",
-    "expm1": "jnp.exp(x) - 1",
-    "sinh": "(jnp.exp(x) - jnp.exp(-x)) / 2",
+    "expm1": "jnp.where(jnp.abs(x) < 0.5, 2 / (1 / jnp.tanh(x / 2) - 1), jnp.exp(x) - 1)",
+    "sinh": "jnp.tanh(x) * (jnp.exp(x) + jnp.exp(-x)) / 2",
     "cosh": "(jnp.exp(x) + jnp.exp(-x)) / 2",
-    "asin": "jnp.arctan2(x, jnp.sqrt(1 - x * x))",
-    "acos": "jnp.arctan2(jnp.sqrt(1 - x * x), x)",
+    "asin": "jnp.arctan2(x, jnp.sqrt((1 - x) * (1 + x)))",
+    "acos": "jnp.arctan2(jnp.sqrt((1 - x) * (1 + x)), x)",
     "atan": "jnp.arctan2(x, 1.0)",
-    "asinh": "jnp.sign(x) * jnp.log(jnp.abs(x) + jnp.sqrt(x * x + 1))",
-    "acosh": "jnp.log(x + jnp.sqrt(x * x - 1))",
-    "atanh": "jnp.log((1 + x) / (1 - x)) / 2",
+    "asinh": "jnp.sign(x) * jnp.log1p(jnp.abs(x) + x * x / (1 + jnp.sqrt(x * x + 1)))",
+    "acosh": "jnp.log1p(x - 1 + jnp.sqrt((x - 1) * (x + 1)))",
+    "atanh": "jnp.sign(x) * jnp.log1p(2 * jnp.abs(x) / (1 - jnp.abs(x))) / 2",
     "cbrt": "jnp.sign(x) * jnp.exp(jnp.log(jnp.abs(x)) / 3)",
     "reduce_precision": "x.astype(jnp.bfloat16).astype(jnp.float32)",
 }

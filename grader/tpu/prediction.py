@@ -1,0 +1,95 @@
+"""What is known of a launch's kernels on a chip, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grader.model import KernelCall, Problem, Runs
+from grader.tpu.chips import named
+from grader.tpu.libtpu_errors import Failure
+from grader.tpu.reuse import Reuse
+from grader.tpu.schedule import Schedule
+from grader.tpu.traffic import Traffic
+from grader.tpu.vmem import Vmem
+
+_ONCE = Runs()
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One kernel on one chip, as far as that is known without running it there.
+
+    `traffic` follows from the index maps alone, and so does `reuse`, which aligns with its
+    operands. `labels` name the operands, each differently; the schedule uses them too. `compiled`:
+    the compiler accepts the kernel. Where it refuses, `failure` says why; where it could not be
+    asked, or where there is no schedule, `unknown` does.
+
+    `schedule` and `traffic` are of one run, of which the launch makes as many as `runs` says:
+    `seconds`, `cycles` and `bytes` are of all of them. `outside` has a sentence for each operand
+    whose block lies outside of its array on some step: then the kernel is wrong, however long it
+    takes.
+
+    `sharing` is how many cores share the grid, its parallel axes. The schedule is then that of the
+    core that has most of it, at an equal part of HBM's bandwidth, and so its time is the kernel's.
+    """
+
+    chip: str
+    call: KernelCall
+    labels: tuple[str, ...]
+    traffic: Traffic
+    reuse: tuple[Reuse | None, ...]
+    compiled: bool = False
+    vmem: Vmem | None = None
+    schedule: Schedule | None = None
+    failure: Failure | None = None
+    unknown: str = ""
+    runs: Runs = _ONCE
+    outside: tuple[str, ...] = ()
+    sharing: int = 1
+
+    @property
+    def cycles(self) -> float:
+        """Predicted cycles of all runs, without the launch; 0 where there is no schedule."""
+        return self.schedule.cycles * self.runs.times if self.schedule else 0.0
+
+    @property
+    def seconds(self) -> float | None:
+        """Predicted time on the chip, without the launch; None where there is no schedule."""
+        return self.cycles / named(self.chip).clock if self.schedule else None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes between HBM and the chip in all runs: as scheduled, else by the index maps."""
+        return self._bytes_of_a_run * self.runs.times
+
+    @property
+    def _bytes_of_a_run(self) -> int:
+        if self.schedule is None or (self.sharing > 1 and not self.traffic.unknown):
+            return self.traffic.bytes
+        return self.schedule.bytes * self.sharing
+
+
+@dataclass(frozen=True, slots=True)
+class OnChip:
+    """What became of one launch on its way to the chips: as far as it came.
+
+    `problem` is what Mosaic or the trace for a TPU refused. Without it there is a prediction for
+    each kernel on each chip.
+    """
+
+    problem: Problem | None = None
+    predictions: tuple[Prediction, ...] = ()
+
+    @property
+    def unsupported(self) -> bool:
+        """Whether this version of jax keeps something elsewhere that is needed to lower."""
+        return self.problem is not None and self.problem.kind == "UnsupportedJax"
+
+    def on(self, chip: str) -> tuple[Prediction, ...]:
+        """The launch's kernels on one chip, in program order."""
+        return tuple(p for p in self.predictions if p.chip == chip)
+
+    @property
+    def not_compiled(self) -> tuple[Prediction, ...]:
+        """The kernels that the compiler has neither accepted nor refused: it was not asked."""
+        return tuple(p for p in self.predictions if not p.compiled and p.failure is None)

@@ -1,0 +1,77 @@
+"""A program that was lowered for a TPU, as data: another process can compile it.
+
+jax and its bytes of StableHLO are all that is needed there: neither the function, nor the file that
+it comes from, nor what has been done with jax before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grader.model import ArrayType
+from grader.tpu.chips import Chip
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """StableHLO in `module`. `kept` are the positions of the inputs that it looks at."""
+
+    module: bytes
+    kept: tuple[int, ...]
+    inputs: tuple[ArrayType, ...]
+    outputs: tuple[ArrayType, ...]
+
+
+def program_of(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Program:
+    """Trace and lower `function(*args)` for one TensorCore of a chip. Raises what jax raises."""
+    import jax
+
+    from grader.kernels.lowering import for_chip
+
+    with for_chip(chip.kind, chip.cores):
+        # A new function each time: jax remembers what it has made of one that it knows.
+        traced = jax.jit(lambda *arrays: function(*arrays))
+        exported = jax.export.export(traced, platforms=["tpu"])(*args)
+    return Program(
+        bytes(exported.mlir_module_serialized),
+        tuple(exported.module_kept_var_idx),
+        tuple(map(_type, exported.in_avals)),
+        tuple(map(_type, exported.out_avals)),
+    )
+
+
+def lowered_again(program: Program, chip: Chip) -> Any:
+    """The program, lowered for a device of the chip's topology. Raises CompilerUnavailable."""
+    import jax
+    import jax.numpy as jnp
+
+    from grader.tpu.libtpu import device
+
+    sharding = jax.sharding.SingleDeviceSharding(device(chip))
+    inputs = [jax.ShapeDtypeStruct(t.shape, _dtype(t)) for t in program.inputs]
+
+    def stand_in(*_: Any) -> list[Any]:
+        return [jnp.zeros(t.shape, _dtype(t)) for t in program.outputs]
+
+    # What jax can call again has more fields than a module; they follow from the types alone.
+    same_types = jax.export.export(jax.jit(stand_in), platforms=["tpu"])(*inputs)
+    exported = dataclasses.replace(
+        same_types, mlir_module_serialized=program.module, module_kept_var_idx=program.kept
+    )
+    placed = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=sharding) for t in inputs]
+    # Without inputs, only the outputs say for which device it is compiled.
+    launched = jax.jit(exported.call, out_shardings=sharding)
+    return launched.trace(*placed).lower(lowering_platforms=("tpu",))
+
+
+def _type(aval: Any) -> ArrayType:
+    return ArrayType(aval.dtype.name, tuple(aval.shape))
+
+
+def _dtype(of: ArrayType) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.dtype(of.dtype)

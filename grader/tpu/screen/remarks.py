@@ -1,0 +1,46 @@
+"""What a reader has to know of one kernel before its numbers: what they leave out or take in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from grader.model import Role, Runs
+from grader.tpu.prediction import Prediction
+
+
+def remarks(kernel: Prediction) -> Iterator[str]:
+    """All of them, in words."""
+    yield from uncovered(kernel)
+    yield from loops(kernel.runs)
+    if kernel.sharing > 1:
+        yield (
+            f"{kernel.sharing} TensorCores share its grid: what follows is the part of the one "
+            f"that has most of it, with 1/{kernel.sharing} of the bandwidth that a core has alone"
+        )
+
+
+def loops(runs: Runs) -> Iterator[str]:
+    """What the loops and branches around a kernel mean for the numbers, in words."""
+    if runs.times != 1:
+        yield (
+            f"a loop around it makes {runs.times:,} runs of it; what follows is of one of them, "
+            "and all of them are in the launch's time and bytes"
+        )
+    if runs.untold:
+        yield (
+            "how many turns the loop around it makes is known only at run time: the launch's time "
+            "and bytes are those of one turn"
+        )
+    if runs.conditional:
+        yield (
+            "it stands in a branch of lax.cond: the launch's time and bytes are those where every "
+            "branch is taken"
+        )
+
+
+def uncovered(kernel: Prediction) -> Iterator[str]:
+    """Outputs of which the grid leaves a part unwritten, in words."""
+    for row, label in zip(kernel.traffic.operands, kernel.labels, strict=True):
+        if row.role is Role.OUTPUT and not row.by_hand and row.least and row.least < row.stored:
+            part = row.least / row.stored
+            yield f"the grid writes {part:.0%} of {label}: do the blocks divide its dimensions?"

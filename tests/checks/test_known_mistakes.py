@@ -1,0 +1,71 @@
+"""A wrong result is told to be that of a known mistake only where it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from grader.checks.compare import Comparison, Sum, tolerance
+from grader.checks.diagnoses import Diagnosis
+from grader.checks.known_mistakes import alike, known_mistake
+from grader.exercise.keys import Roundings
+from tests.support.making import X, array
+
+WRONG = X + np.abs(X).mean() * (X > 1)
+
+
+def comparison(actual: Any, expected: Any = X, dtype: str = "float32") -> Comparison:
+    allowed = tolerance(expected, dtype, Roundings(), Sum())
+    return Comparison("o_ref", dtype, actual, expected, allowed, (8, 128))
+
+
+def changed(values: Any, value: float) -> Any:
+    other = values.copy()
+    other[0, 0] = value
+    return other
+
+
+@pytest.mark.parametrize(
+    ("got", "other", "same"),
+    [
+        (WRONG, WRONG, True),
+        (WRONG, WRONG * (1 + 2e-7), True),
+        (WRONG, X, False),
+        (WRONG, changed(WRONG, 5.0), False),
+        (X * 100, X * (100 + 1e-5), True),
+        (changed(X, np.nan), changed(X, np.nan), True),
+        (changed(X, np.nan), X, False),
+        (changed(X, np.inf), changed(X, np.inf), True),
+        (changed(X, np.inf), changed(X, -np.inf), False),
+        (WRONG, WRONG[:8], False),
+    ],
+)
+def test_results_are_alike_up_to_rounding(got: Any, other: Any, same: bool) -> None:
+    assert alike(comparison(got), array(other)) is same
+
+
+def test_rounding_errors_are_not_alike() -> None:
+    """Both are as wrong as bfloat16 makes them, each in its own way."""
+    one = X.astype(ml_dtypes.bfloat16).astype(np.float64)
+    other = (X * 1.0001).astype(ml_dtypes.bfloat16).astype(np.float64)
+    wanted = comparison(one, dtype="bfloat16")
+    assert alike(wanted, array(one))
+    assert not alike(comparison(one), array(other))
+
+
+def test_the_title_is_told_after_what_is_vague() -> None:
+    results = [comparison(WRONG)]
+    told = known_mistake(results, lambda agrees: "adds" if agrees((array(WRONG),)) else "", None)
+    assert told == Diagnosis(
+        "the result of code that adds", "The same result comes out of code that adds."
+    )
+    vague = Diagnosis("off", "It is off.", vague=True)
+    told = known_mistake(results, lambda _: "adds", vague)
+    assert told
+    assert told.phrase == "off"
+    assert told.why == "It is off. The same result comes out of code that adds."
+    assert known_mistake(results, lambda agrees: "x" * agrees((array(X),)), vague) == vague
+    assert known_mistake(results, lambda agrees: "x" * agrees(()), None) is None

@@ -1,0 +1,92 @@
+"""Known mistakes are run the likeliest first, once each, and not for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from grader.exercise.keys import Mistake
+from grader.model import Array, Case, Check, Mode, Problem, Source, Stage
+from grader.sandbox import recalling
+from grader.sandbox.messages import Question, Ran, Run, Traced, TraceLaunch
+from grader.sandbox.recalling import Recollection, Situation
+
+SOLUTION = "# BEGIN SOLUTION\no_ref[...] = x_ref[...] + 10\n# END SOLUTION\n"
+MISTAKES = (
+    Mistake("subtracts", "+ 10", "- 10", Check.VALUES, "says"),
+    Mistake("adds one more", "+ 10", "+ 11", Check.VALUES, "says"),
+    Mistake("raises", "+ 10", "/ None", Check.VALUES, "says"),
+    Mistake("is slow", "+ 10", "+ 5 + 5", Check.COST, "says"),
+)
+CASE = Case("1_a/kata_01_b", 0, 1, 7, {"N": 8}, "float32")
+
+
+class Worker:
+    """Stands for both workers: a launch's trace, and its result, are its text."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def answer(self, question: Question, keep: bool = True) -> Any:
+        if isinstance(question, TraceLaunch):
+            assert not keep
+            broken = b"/ None" in question.source.content
+            problem = Problem(Stage.TRACE, "TypeError", "") if broken else None
+            return Traced(problem, question.source.content)
+        assert isinstance(question, Run)
+        self.ran.append(question.trace.decode())
+        return Ran(outputs=(Array("uint8", (1,), question.trace),))
+
+
+def situation(written: str, case: Case = CASE) -> Situation:
+    solution = Source("solutions/b.py", SOLUTION.encode())
+    trace = TraceLaunch(solution, "b", (), {}, "v5e")
+    source = Source("katas/b.py", SOLUTION.replace("+ 10", written).encode())
+    return Situation(source, solution, MISTAKES, case, (), trace, Mode.STRICT)
+
+
+def holds(text: str) -> recalling.Agrees:
+    return lambda outputs: text.encode() in outputs[0].data
+
+
+@pytest.fixture
+def worker() -> Worker:
+    return Worker()
+
+
+@pytest.fixture
+def recollection(worker: Worker) -> Recollection:
+    line: Any = worker
+    return Recollection(line, line)
+
+
+def test_the_likeliest_is_tried_first_and_the_first_that_agrees_is_told(
+    recollection: Recollection, worker: Worker
+) -> None:
+    assert recollection.first(situation("+ 11"), holds("+ 11")) == "adds one more"
+    assert len(worker.ran) == 1
+    assert recollection.first(situation("+ 11"), holds("- 10")) == "subtracts"
+    assert recollection.first(situation("+ 12"), holds("+ 12")) == ""
+    assert len(worker.ran) == 2, "each is run once, what raises or has right values is not"
+
+
+def test_what_agreed_on_one_case_is_tried_first_on_the_next(
+    recollection: Recollection, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it is tried even where the time is over."""
+    assert recollection.first(situation("+ 11"), holds("- 10")) == "subtracts"
+    monkeypatch.setattr(recalling, "BUDGET", 0.0)
+    other = Case("1_a/kata_01_b", 1, 1, 8, {"N": 8}, "float32")
+    assert recollection.first(situation("+ 11", other), holds("- 10")) == "subtracts"
+    assert [text.count("- 10") for text in worker.ran] == [0, 1, 1]
+    assert recollection.first(situation("+ 11", other), holds("+ 11")) == ""
+
+
+def test_another_attempt_has_its_own_time(
+    recollection: Recollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recalling, "BUDGET", 0.0)
+    assert recollection.first(situation("+ 11"), holds("+ 11")) == ""
+    monkeypatch.setattr(recalling, "BUDGET", 1.0)
+    assert recollection.first(situation("+ 11"), holds("+ 11")) == "adds one more"
