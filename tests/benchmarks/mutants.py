@@ -162,7 +162,11 @@ def work(share: int, arguments: argparse.Namespace) -> None:
     every = chosen(arguments.count, arguments.words)
     names = list(dict.fromkeys(mutant.kata.name for mutant in every))
     mine = set(names[share::WORKERS])
-    done = {(line["digest"], line["seed"]) for line in lines_of(arguments.out)}
+    lines = lines_of(arguments.out)
+    done = {(line["digest"], line["seed"]) for line in lines}
+    # What does not depend on what is drawn can wait.
+    raises = {line["digest"] for line in lines if line["check"] in ("runs", "contract")}
+    every.sort(key=lambda mutant: mutant.digest in raises)
     bench = Bench(CPU)
     with contextlib.closing(bench), tempfile.TemporaryDirectory() as folder:
         asking = Asking(Lines(bench, kept=KEPT))
