@@ -50,8 +50,9 @@ def studio(chip: str) -> Iterator[Asking]:
 def case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, str]) -> Case:
     """A hidden case of the kata's with other sizes, or another dtype, where they are given.
 
-    Without an `index`, it is that of production size, or else the first. Sizes that the key computes from others follow these. Raises NoStudy for an unknown name, a
-    value that is none, or a case that is not there.
+    Without an `index`, it is that of production size, or else the first. Sizes that the key
+    computes from others follow those given. Raises NoStudy for an unknown name, a value that is
+    none, or a case that is not there.
     """
     for name in given:
         if name not in (*kata.key.choices, DTYPE):
