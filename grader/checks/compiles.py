@@ -68,8 +68,8 @@ def refused_finding(refused: Sequence[Prediction], file: str) -> Finding:
 
 
 _UNROLLED = (
-    "A Python loop in a kernel is written out turn by turn, and each operation once for every "
-    "register that its operands fill. Use jax.lax.fori_loop, or fewer and larger operations."
+    "The compiler writes out each operation once for every register that its operands fill, and a "
+    "Python loop once for every turn. Use smaller blocks, jax.lax.fori_loop, or fewer operations."
 )
 
 

@@ -30,8 +30,14 @@ from grader.tpu.libtpu import (
     other_version,
     why_not,
 )
-from grader.tpu.libtpu_errors import Failure, Kind, read_lowering_error, read_refusal
-from grader.tpu.vmem import Vmem, footprint, read_report
+from grader.tpu.libtpu_errors import (
+    Failure,
+    Kind,
+    read_lowering_error,
+    read_refusal,
+    windows_too_large,
+)
+from grader.tpu.vmem import Vmem, footprint, least_windows, read_report
 
 if TYPE_CHECKING:
     from grader.kernels.lowering import Kernel
@@ -90,6 +96,8 @@ def built(lowered: Callable[[], Any], call: KernelCall, chip: Chip) -> Build:
     except Exception as error:
         return Build(chip.name, failure=read_lowering_error(error))
     limit = min(scoped_vmem(program.as_text()) or chip.scoped_vmem, chip.vmem)
+    if least_windows(call) > limit:  # libtpu would take minutes to find out
+        return Build(chip.name, failure=windows_too_large(call, limit))
     with dump() as folder:
         try:
             hlo = compiled(program)

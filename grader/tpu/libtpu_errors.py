@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from grader.model import KernelCall, Place
-from grader.tpu.vmem import Allocation, named_allocations
+from grader.tpu.vmem import Allocation, footprint, named_allocations
 
 
 class Kind(enum.Enum):
@@ -54,6 +54,7 @@ class Failure:
     allocations: tuple[Allocation, ...] = ()
 
 
+_TOO_MUCH = "it needs more VMEM than it may have"
 _SCOPED = re.compile(r"Scoped allocation with size (\S+) and limit (\S+) exceeded")
 _WHOLE = re.compile(r"Ran out of memory in memory space vmem\. Used (\S+) of (\S+) vmem")
 _SINGLE = re.compile(
@@ -104,6 +105,14 @@ def read_abort(code: int, printed: str) -> Failure | None:
     return Failure(Kind.ABORT, f"{message}: {said}" if said else message, printed)
 
 
+def windows_too_large(call: KernelCall, limit: int) -> Failure:
+    """What libtpu would say of blocks that, all together, are larger than `limit` bytes."""
+    taken = footprint(call)
+    wanted = sum(allocation.size for allocation in taken)
+    text = f"{_TOO_MUCH}: blocks and scratch take {wanted:,} bytes, and the limit is {limit:,}"
+    return Failure(Kind.VMEM, _TOO_MUCH, text, wanted=wanted, limit=limit, allocations=taken)
+
+
 def _out_of_vmem(text: str, _error: BaseException, call: KernelCall) -> Failure | None:
     found = _SCOPED.search(text) or _WHOLE.search(text)
     if not found:
@@ -115,7 +124,7 @@ def _out_of_vmem(text: str, _error: BaseException, call: KernelCall) -> Failure 
     wanted, limit = _bytes(found[1]), _bytes(found[2])
     return Failure(
         Kind.VMEM,
-        "it needs more VMEM than it may have",
+        _TOO_MUCH,
         text,
         wanted=wanted,
         limit=limit,

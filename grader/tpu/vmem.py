@@ -136,6 +136,12 @@ def footprint(call: KernelCall) -> tuple[Allocation, ...]:
     )
 
 
+def least_windows(call: KernelCall) -> int:
+    """What one copy of each operand's block takes: less than this, no kernel gets along with."""
+    operands = (o for o in call.operands if o.role is not Role.SCRATCH and in_vmem(o))
+    return sum(block_bytes(operand, operand.block) for operand in operands)
+
+
 def is_fixed(call: KernelCall, operand: Operand) -> bool:
     """Whether the compiler sees that a block never moves: then it keeps one copy of it."""
     return all(call.grid[axis] == 1 for axis in operand.axes)

@@ -22,7 +22,7 @@ from grader.tpu.chips import CHIPS
 from grader.tpu.hlo import estimated_cycles, kernel_instructions, scoped_vmem
 from grader.tpu.libtpu_errors import Kind, read_refusal
 from grader.tpu.smaller_blocks import fitting
-from grader.tpu.vmem import Allocation, Use, footprint, named_allocations
+from grader.tpu.vmem import Allocation, Use, footprint, least_windows, named_allocations
 from tests.support.making import call, operand
 from tests.support.repositories import ROOT
 from tests.support.tpu_kernels import Built, read
@@ -131,6 +131,7 @@ def test_the_report_agrees_with_the_blocks(name: str, built: dict[str, Built]) -
     if name not in ("doubling", "spilling"):  # whose operands share a name
         assert {n: found for n, found in reported.items() if found[0] in uses} == expected
     assert vmem.used == sum(a.size for a in vmem.allocations)
+    assert least_windows(built[name].call) <= vmem.used
 
 
 def test_every_kind_of_allocation(built: dict[str, Built]) -> None:
