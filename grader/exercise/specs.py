@@ -222,36 +222,27 @@ def _outline(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[A
 
 
 def _outlined(make: Callable[[Any], Sequence[Any]], key: Any) -> list[Any]:
-    """What `make` makes of the key; where that is large, no more than outlines of floating arrays.
+    """What `make` makes of the key, and of large floating arrays no more than outlines.
 
-    They are not even computed, unless shapes depend on what is drawn.
+    These are not even computed, unless shapes depend on what is drawn.
     """
     try:
         outlines = list(jax.eval_shape(make, key))
     except jax.errors.JAXTypeError:
-        made = [np.asarray(array) for array in make(key)]
-        large = _some_are_large(made)
-        return [_outline_of(array) if large and _is_floating(array) else array for array in made]
-    if not _some_are_large(outlines):
+        return [_outline_of(a) if _is_large(a.shape, a.dtype) else a for a in make(key)]
+    large = [_is_large(outline.shape, outline.dtype) for outline in outlines]
+    if not any(large):
         return list(make(key))
 
     def others(key: Any) -> list[Any]:
-        return [array for array in make(key) if not _is_floating(array)]
+        return [array for array, is_large in zip(make(key), large, strict=True) if not is_large]
 
     values = iter(jax.jit(others)(key))
-    return [outline if _is_floating(outline) else next(values) for outline in outlines]
-
-
-def _some_are_large(arrays: Sequence[Any]) -> bool:
-    return any(_is_large(array.shape, array.dtype) for array in arrays)
+    return [o if is_large else next(values) for o, is_large in zip(outlines, large, strict=True)]
 
 
 def _outline_of(array: Any) -> Any:
     return jax.ShapeDtypeStruct(array.shape, array.dtype)
-
-
-def _is_floating(array: Any) -> bool:
-    return jax.numpy.issubdtype(array.dtype, np.floating)
 
 
 def _is_large(shape: tuple[int, ...], dtype: Any) -> bool:

@@ -74,6 +74,8 @@ def array(dtype: np.dtype, shape: tuple[int, ...], data: bytes) -> np.ndarray:
         raise ValueError(f"an array of the shape {shape}")
     if math.prod(shape) * dtype.itemsize != len(data):
         raise ValueError(f"{len(data)} bytes for an array of the shape {shape}")
+    if not dtype.itemsize:  # float0, the type of an integer's gradient
+        return np.zeros(shape, dtype)
     return np.frombuffer(data, dtype).reshape(shape).copy()
 
 

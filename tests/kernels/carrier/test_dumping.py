@@ -16,7 +16,7 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.extend import core
 
 from grader.kernels.calls import kernel_call
-from grader.kernels.carrier import NotCarried, dumped, loaded, with_interpret
+from grader.kernels.carrier import NotCarried, arrays, dumped, loaded, with_interpret
 from grader.kernels.carrier.left_behind import LeftBehind
 from grader.kernels.lowering import for_chip
 from tests.support.carried import NESTED, X, carried, doubling, like, run, traced
@@ -184,6 +184,12 @@ def test_constants_keep_their_types() -> None:
     assert again.out_avals == closed.out_avals
     for one, other in zip(*(core.jaxpr_as_fun(c)(X) for c in (closed, again)), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_gradients_of_integers_have_no_bytes() -> None:
+    zeros = np.zeros((2, 3), jax.dtypes.float0)
+    again = arrays.array(*arrays.array_parts(zeros))
+    assert (again.dtype, again.shape) == (zeros.dtype, zeros.shape)
 
 
 @pytest.mark.parametrize(("kind", "cores"), [("TPU v6 lite", 1), ("TPU v5", 2)])
