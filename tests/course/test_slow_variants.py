@@ -52,7 +52,7 @@ def variant(root: Path, changes: dict[str, str]) -> Kata:
 def case(dtype: str, **sizes: int) -> Case:
     drawn = draw(MATMUL.id, MATMUL.key, 1, sizes)[0]
     assert drawn.sizes == sizes
-    return dataclasses.replace(drawn, dtype=dtype)
+    return dataclasses.replace(drawn, dtype=dtype, production=True)
 
 
 def test_grid_order_that_refetches(grader: Grader, tmp_path: Path) -> None:

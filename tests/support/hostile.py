@@ -88,7 +88,7 @@ class Hostile:
         return f"{IMPORTS}{self.text}".strip()
 
 
-STORED_ZEROS = "zeros where values belong"
+STORED_ZEROS = "x_ref is never read by the kernel"
 
 
 def zeros(name: str, setup: str, says: str = STORED_ZEROS) -> Hostile:

@@ -42,12 +42,16 @@ def _count(prediction: Prediction | None) -> int:
     return math.prod(size or 1 for size in grid)
 
 
+#: The part of the time from which on HBM is so busy that nothing but fewer bytes would help.
+_NO_TIME_LEFT = 0.75
+
+
 def waits(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
     """Waiting that par does not do: for HBM, or else for each operand and direction."""
     line = roofline(own)
     if own.schedule is None or line is None:
         return
-    if line.bound is Bound.HBM:
+    if line.bound is Bound.HBM and line.memory >= _NO_TIME_LEFT * line.total:
         yield _for_hbm(own.schedule, par, line)
         return
     for one in own.schedule.moved:
