@@ -71,6 +71,11 @@ def test_what_moves(name: str, dtype: str) -> None:
     assert outside(*MOVES[name], dtype)
 
 
+@DTYPES
+def test_a_single_element_is_not_worth_telling(dtype: str) -> None:
+    assert not outside(lambda x: x.reshape(1, 1), (1,), dtype)
+
+
 @pytest.mark.skipif(bool(libtpu.why_not()), reason="libtpu is not installed")
 @DTYPES
 def test_libtpu_says_the_same(dtype: str) -> None:

@@ -11,31 +11,44 @@ def tiled_vector_add(x, y, *, bn):
         *buffers, in_sem, out_sem = scratch
         x_bufs, y_bufs, o_bufs = buffers[:2], buffers[2:4], buffers[4:]
 
-        def fetch(i):
-            slot, at = i % 2, pl.ds(i * bn, bn)
+        def fetch(i, slot):
+            at = pl.ds(i * bn, bn)
             return (
                 pltpu.make_async_copy(x_hbm.at[at], x_bufs[slot], in_sem.at[slot, 0]),
                 pltpu.make_async_copy(y_hbm.at[at], y_bufs[slot], in_sem.at[slot, 1]),
             )
 
-        def send(i):
-            slot, at = i % 2, pl.ds(i * bn, bn)
-            return pltpu.make_async_copy(o_bufs[slot], o_hbm.at[at], out_sem.at[slot])
+        def send(i, slot):
+            return pltpu.make_async_copy(
+                o_bufs[slot], o_hbm.at[pl.ds(i * bn, bn)], out_sem.at[slot]
+            )
 
-        for copy in fetch(0):
-            copy.start()
-        for i in range(steps):
-            if i + 1 < steps:
-                for copy in fetch(i + 1):
+        def step(i, slot):
+            @pl.when(i + 1 < steps)
+            def _():
+                for copy in fetch(i + 1, 1 - slot):
                     copy.start()
-            for copy in fetch(i):
+
+            for copy in fetch(i, slot):
                 copy.wait()
-            if i >= 2:
-                send(i - 2).wait()
-            o_bufs[i % 2][...] = x_bufs[i % 2][...] + y_bufs[i % 2][...]
-            send(i).start()
+
+            @pl.when(i >= 2)
+            def _():
+                send(i - 2, slot).wait()
+
+            o_bufs[slot][...] = x_bufs[slot][...] + y_bufs[slot][...]
+            send(i, slot).start()
+
+        def either(i, carry):
+            pl.when(i % 2 == 0)(lambda: step(i, 0))
+            pl.when(i % 2 == 1)(lambda: step(i, 1))
+            return carry
+
+        for copy in fetch(0, 0):
+            copy.start()
+        jax.lax.fori_loop(0, steps, either, 0)
         for i in range(max(steps - 2, 0), steps):
-            send(i).wait()
+            send(i, i % 2).wait()
 
     anywhere = pl.BlockSpec(memory_space=pl.ANY)
     return pl.pallas_call(

@@ -1,6 +1,6 @@
 """One condition inside another, and a mask that is widened to int32 before it is compared.
 
-Stars: 3
+Stars: 2, since two conditions keep more values alive than there are registers.
 """
 
 
