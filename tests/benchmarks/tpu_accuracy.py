@@ -23,7 +23,7 @@ not reach the bandwidth that is predicted with.
 
 The third is of rows that tokamax measured with long sequences. Its times hold the transposes of q,
 k, v and the result around the kernel. In short sequences these are a large part, and rows of up to
-2,048 tokens, which are left out, come out at 0.63 to 0.90. JAX's splash attention is predicted with
+2,048 tokens, which are left out, come out at 0.63 to 1.09. JAX's splash attention is predicted with
 the same blocks. Nothing was fitted to these rows.
 """
 
