@@ -39,8 +39,9 @@ Concept
     for GPUs that ships in JAX also gives wrong results for such lengths (see
     issue 27224 there).
 
-    Only the last block along S reaches past the edge. All other blocks need no
-    masks, and should have none.
+    Only the last block along S reaches past the edge, so all other blocks need no
+    masks. (At production size, masks in all of them would cost nothing: the matrix
+    unit has more to do.)
 
 Shapes
     name           dtype[dims]          memory space   Ref's shape
