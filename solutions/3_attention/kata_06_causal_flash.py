@@ -38,11 +38,10 @@ Concept
     should already name the first block that the next row needs. That block is
     then copied while the last block with work is computed.
 
-    Full blocks need no mask: only partial blocks need the two counters, the
-    comparison and the select. (To mask full blocks too is right, and at these
-    sizes as fast, since the matrix unit has more to do.) Set a masked score to MASK_VALUE, which is hugely
-    negative but finite, and not to -inf. exp turns both into 0, but
-    -inf - (-inf) is NaN.
+    Full blocks need no mask, though at these sizes one would cost nothing: the
+    matrix unit has more to do than two counters, a comparison and a select take.
+    Set a masked score to MASK_VALUE, which is hugely negative but finite, and not
+    to -inf. exp turns both into 0, but -inf - (-inf) is NaN.
 
 Shapes
     name           dtype[dims]          memory space   Ref's shape
