@@ -20,10 +20,9 @@ Concept
 
     Look at the two new sums. They run over t, which is the *first* dim of p and
     of ds. The matrix unit sums over the last dim of its left operand, so you
-    would have to transpose both, bq x bkv numbers each, in every step, and
-    transposing is cross-lane work. Predicted on a v5e, the kernel then takes 1.4
-    times as long with blocks of 256, and hardly longer with blocks of 1024. lse
-    and delta would also have to be turned into columns again.
+    would have to transpose both in every step, which is cross-lane work: on a v5e
+    1.4 times as long is predicted with blocks of 256, and hardly longer with 1024.
+    lse and delta would also have to be turned into columns again.
 
     None of this is needed if you compute the scores the other way round, keys by
     queries. That is the same work for the matrix unit:
