@@ -11,7 +11,7 @@ DERIVATIVES: tuple[tuple[str, str], ...] = (
         "nondiff_argnums names, then the residuals, then the cotangent.",
     ),
     (
-        r"Custom VJP bwd rule must produce",
+        r"Custom VJP bwd rule\b[^\n]* must produce",
         "The backward rule returns one gradient for each argument, in the arguments' order and of "
         "their shapes and dtypes: None where there is none, and nothing for nondiff_argnums.",
     ),
