@@ -122,6 +122,7 @@ def test_one_buffer_needs_no_explanation() -> None:
     said = words(refused(too_large(kernel), kernel))
     assert "is there twice" not in said
     assert "x_ref f32[4096, 1024] 16 MiB" in said
+    assert "The kernel has a single grid step, and its blocks are whole arrays." in said
     assert "blocks (1024, 1024) of x_ref and o_ref would fit" in said
 
 
