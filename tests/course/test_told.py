@@ -98,6 +98,9 @@ WRONG = {
         "are wrong",
         ("outside",),
     ),
+    "work outside that makes the values wrong": Told(
+        "launch_vector_add", {")(x, y, z)": ")(x * 2, y, z)"}, "The values are wrong, too"
+    ),
     "bfloat16 in higher precision": Told(
         "fused_matmul",
         {

@@ -14,7 +14,7 @@ import pytest
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.keys import Mistake
-from grader.exercise.regions import regions
+from grader.exercise.mistakes import wrong_version
 from grader.grading.grader import Grader, costs, evidence_of
 from grader.grading.ladder import Judgement, verdict
 from grader.model import MOST_STARS, Case, Check, Finding, NotJudged, State
@@ -117,18 +117,12 @@ def test_solution_earns_every_star(
 
 def mistaken(exercise: Kata, mistake: Mistake) -> str:
     """The solution with the mistake made, inside its regions."""
-    text = exercise.solution.read_text()
-    lines = text.splitlines(keepends=True)
-    parts = ["".join(lines[region.begin : region.end - 1]) for region in regions(text)]
-    times = sum(part.count(mistake.old) for part in parts)
-    demand(
-        times == 1,
-        exercise.key_path,
-        f"`old` of the mistake {mistake.title!r} stands {times} times in the solution's regions",
-        "Make it a piece of the solution that stands there exactly once",
-    )
-    part = next(part for part in parts if mistake.old in part)
-    return text.replace(part, part.replace(mistake.old, mistake.new))
+    try:
+        return wrong_version(exercise.solution.read_text(), mistake)
+    except ValueError as error:
+        remedy = "Make it a piece of the solution that stands there exactly once"
+        demand(False, exercise.key_path, str(error), remedy)
+        raise
 
 
 def test_mistake_is_rejected(
