@@ -186,7 +186,7 @@ def _in_words(ratios: Sequence[float]) -> str:
 
 def main() -> None:
     """Predict the rows that were asked for, and print them and both halves."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--chip", choices=CHIPS, action="append")
     parser.add_argument("--kernel", choices=("grouped", "splash"), action="append")
     parser.add_argument("--every", type=int, default=1, metavar="N")
