@@ -56,6 +56,10 @@ PARAMS = pltpu.CompilerParams
 Row = list[Any]
 
 
+class NoTime(Exception):
+    """The compiler refuses the kernel, or its time is not known: the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """One row: its group, its half, and how predicted times compare with the measured one.
@@ -127,7 +131,7 @@ def attention(chip: str, row: Row) -> tuple[str, str, float, float]:
 def _seconds(function: Any, *args: Any, **keywords: Any) -> float:
     (kernel,) = predictions(function, *args, **keywords)
     if kernel.seconds is None:
-        raise SystemExit(f"{kernel.call.name}: {kernel.failure or kernel.unknown}")
+        raise NoTime(kernel.failure.message if kernel.failure else kernel.unknown)
     return kernel.seconds
 
 
@@ -142,8 +146,12 @@ def compared(
         seen[kind] = number = seen.get(kind, -1) + 1
         if number // 2 % every:
             continue
-        group, words, seconds, whole = predict(chip, row)
         half, measured = HALVES[number % 2], row[-1] / 1e3
+        try:
+            group, words, seconds, whole = predict(chip, row)
+        except NoTime as why:
+            print(f"| {half} | – | {row[:-1]} | {row[-1]} | {why} | – | – |", flush=True)
+            continue
         found = Compared(group, half, seconds / measured, whole / measured)
         print(
             f"| {half} | {group} | {words} | {measured * 1e3:.3f} | {seconds * 1e3:.3f} | "
