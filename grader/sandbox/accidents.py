@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from grader.model import Accident, Place
+from grader.tpu.libtpu_errors import last_words
 
 #: Signals by which a process dies, and the usual reason.
 _REASONS: dict[int, str] = {
@@ -43,11 +44,17 @@ def hung_up(where: Place | None, printed: str) -> Accident:
     return Accident("closed its connection to the grader", message, where, printed)
 
 
-def died(code: int | None, where: Place | None, printed: str, starved: bool = False) -> Accident:
+def died(
+    code: int | None,
+    where: Place | None,
+    printed: str,
+    starved: bool = False,
+    complaint: str = "",
+) -> Accident:
     """A process that ended with this exit code, or by the signal of which it is the negative.
 
     None stands for an end that nobody saw. `starved`: meanwhile the operating system killed some
-    process for lack of memory.
+    process for lack of memory. `complaint` is what native libraries wrote before.
     """
     if code is None:
         message = (
@@ -68,7 +75,10 @@ def died(code: int | None, where: Place | None, printed: str, starved: bool = Fa
         f"The process crashed with {name} before the kernel was graded.\n"
         f"{_REASONS.get(-code, _OTHERWISE)}"
     )
-    return Accident(f"crashed ({name})", message, where, printed, crashed=True)
+    said = last_words(complaint)
+    if said:
+        message += f"\nIt said: {said}"
+    return Accident(f"crashed ({name})", message, where, printed, crashed=True, last_words=said)
 
 
 def _name(number: int) -> str:
