@@ -57,7 +57,7 @@ def sets_an_element(x_ref: Any, o_ref: Any) -> None:
 def names_its_ref(x_ref: Any, o_ref: Any) -> None:
     @pl.when(pl.program_id(0) == 0)
     def _() -> None:
-        o_ref += x_ref[...]  # noqa: F821, F841  # pyright: ignore
+        o_ref += x_ref[...]  # noqa: F823, F841  # pyright: ignore
 
 
 def reads_its_block_of_the_whole(x_ref: Any, o_ref: Any) -> None:
