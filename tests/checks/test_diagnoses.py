@@ -25,6 +25,7 @@ from grader.checks.diagnoses.amounts import (
 )
 from grader.checks.diagnoses.places import (
     another_block,
+    another_result,
     left_over,
     never_used,
     one_share_of_the_sum,
@@ -66,6 +67,11 @@ def suspect(
 ) -> Suspect:
     allowed = tolerance(expected, dtype, Roundings(), Sum())
     return Suspect(Comparison("o_ref", dtype, actual, expected, allowed, block), **others)
+
+
+def result(name: str, actual: Values, expected: Values) -> Comparison:
+    allowed = tolerance(expected, "float32", Roundings(), Sum())
+    return Comparison(name, "float32", actual, expected, allowed, expected.shape)
 
 
 def with_part(part: Any, value: Any, base: Values = X) -> Values:
@@ -169,6 +175,10 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     nan_of_some_kind: (
         suspect(with_part(LAST, np.nan), strict=False),
         "NaN where numbers belong",
+    ),
+    another_result: (
+        suspect(X[::-1] * 3, block=X.shape, others=(result("result 1", X, X[::-1] * 3),)),
+        "o_ref holds what belongs in result 1",
     ),
     never_used: (
         suspect(NOISE, unused=("y",), **kernel(output())),
@@ -748,3 +758,16 @@ def test_map_is_left_out(shape: Index, block: Index, wrong: int) -> None:
 )
 def test_headline(actual: Values, block: Index, says: str) -> None:
     assert says in headline(suspect(actual, block=block).result)
+
+
+def test_results_that_are_exchanged() -> None:
+    """Of several results, the one that holds all that belongs in another."""
+    other = X[::-1] * 3
+    others = (result("result 1", X, other), result("result 2", X[:8], X[:8]))
+    found = diagnose(suspect(other, block=X.shape, others=others))
+    assert found
+    assert found.phrase == "o_ref holds what belongs in result 1"
+    assert "the order in which they are returned" in found.why
+    near = (result("result 1", X, with_part((3, 4), 9.0, other)),)
+    unlike = diagnose(suspect(other, block=X.shape, others=near))
+    assert unlike is None or "belongs in" not in unlike.phrase

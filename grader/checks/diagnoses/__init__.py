@@ -31,6 +31,7 @@ DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     amounts.rows_of_nothing,
     unwritten.computed_nan,
     places.never_used,
+    places.another_result,
     amounts.overflowed,
     amounts.all_zero,
     amounts.input_unchanged,

@@ -30,6 +30,22 @@ def never_used(suspect: Suspect) -> Diagnosis | None:
     )
 
 
+def another_result(suspect: Suspect) -> Diagnosis | None:
+    """What belongs in another result of the launch, whole."""
+    result = suspect.result
+    for other in suspect.others:
+        if other.actual.shape == result.actual.shape and result.close(
+            result.actual, other.expected, result.allowed + other.allowed
+        ):
+            return Diagnosis(
+                f"{result.name} holds what belongs in {other.name}",
+                f"All of {result.name} is what belongs in {other.name}: results have been "
+                "exchanged. Look at the order in which they are returned, or stored.",
+                vague=True,
+            )
+    return None
+
+
 def another_block(suspect: Suspect) -> Diagnosis | None:
     """Wrong blocks that hold what belongs in other blocks, because of an index map."""
     result = suspect.result
