@@ -29,6 +29,7 @@ from grader.checks.diagnoses.places import (
     left_over,
     never_used,
     one_share_of_the_sum,
+    only_some_rows,
     only_the_first,
     only_the_last,
     rows_reordered,
@@ -218,6 +219,10 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     another_formula: (
         suspect(X + 0.01 * np.sin(X)),
         "another formula",
+    ),
+    only_some_rows: (
+        suspect(with_part((slice(3, 30, 9), slice(0, 100)), NOISE[3:30:9, :100])),
+        "only 3 of 32 rows are wrong",
     ),
     rounded_too_early: (suspect(bfloat16(X)), "rounded too early"),
     only_the_last: (
@@ -771,3 +776,42 @@ def test_results_that_are_exchanged() -> None:
     near = (result("result 1", X, with_part((3, 4), 9.0, other)),)
     unlike = diagnose(suspect(other, block=X.shape, others=near))
     assert unlike is None or "belongs in" not in unlike.phrase
+
+
+def test_few_columns_that_are_wrong() -> None:
+    found = diagnose(suspect(with_part((slice(None), slice(5, 20, 7)), NOISE[:, 5:20:7])))
+    assert found
+    assert found.phrase == "only 3 of 128 columns are wrong"
+    assert "5 the first of them and 19 the last" in found.why
+
+
+def test_rows_are_numbered_within_their_dimensions() -> None:
+    deep = np.stack([X, X])
+    found = diagnose(suspect(with_part((1, slice(4, 9)), NOISE[4:9], deep), deep, deep.shape))
+    assert found
+    assert "(1, 4) the first of them and (1, 8) the last" in found.why
+
+
+@pytest.mark.parametrize("rows", [slice(0, 4), slice(0, 12), slice(5, 6)], ids=str)
+def test_errors_of_some_rows_are_no_rounding(rows: slice) -> None:
+    """However small: rounding too early touches all rows."""
+    small = with_part(rows, (X * (1 + 0.02 * NOISE))[rows])
+    found = diagnose(suspect(small))
+    assert found is None or "rounded" not in found.phrase
+
+
+def test_errors_of_some_columns_are_no_rounding() -> None:
+    small = with_part((slice(None), slice(0, 40)), (X * (1 + 0.01 * NOISE))[:, :40])
+    found = diagnose(suspect(small))
+    assert found is None or "rounded" not in found.phrase
+
+
+def test_an_error_of_the_values_size_is_no_rounding() -> None:
+    found = diagnose(suspect(with_part((3, slice(7, 9)), -2.0, bfloat16(X))))
+    assert found is None or "rounded" not in found.phrase
+
+
+def test_a_row_that_should_be_zero_and_is_not_is_no_rounding() -> None:
+    right = with_part(5, 0.0)
+    found = diagnose(suspect(with_part(5, 0.01, bfloat16(right)), right))
+    assert found is None or "rounded" not in found.phrase

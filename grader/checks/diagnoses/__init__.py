@@ -47,6 +47,7 @@ DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     amounts.rounded_too_early,
     places.only_the_last,
     places.only_the_first,
+    places.only_some_rows,
 )
 
 

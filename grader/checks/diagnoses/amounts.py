@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.checks.compare import ROUNDOFF
+from grader.checks.compare import ROUNDOFF, Comparison
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rms, rounding, wrong_values
 from grader.checks.prose import count, number
 
@@ -185,6 +185,37 @@ def _by_formula(suspect: Suspect) -> bool:
 _EVEN = 0.3
 
 
+#: Which part of the rows and columns that elements anywhere would meet those of rounding meet, at
+#: least. And an error that no rounding makes, as a part of the largest element.
+_SCATTERED, _WILD = 0.8, 2**-3
+
+
+def _everywhere(result: Comparison) -> bool:
+    """Whether errors are spread like those of rounding: over most rows and columns, none of them
+    of the size of the values, and none where the right value is zero in a whole row."""
+    error, wanted = np.abs(result.actual - result.expected), np.abs(result.expected)
+    if (error > _WILD * wanted.max(initial=0.0)).any():
+        return False
+    if wanted.ndim < 2:
+        return True
+    rows = [values.reshape(-1, wanted.shape[-1]) for values in (error, wanted)]
+    if (rows[0].any(1) & ~rows[1].any(1)).any():
+        return False
+    return all(_scattered(result, axis) for axis in (0, 1))
+
+
+def _scattered(result: Comparison, axis: int) -> bool:
+    """Whether the wrong elements of the wrong blocks meet about as many columns (`axis` 0) or rows
+    (1) as so many elements do that are anywhere."""
+    touched = expected = 0.0
+    for index in result.wrong_blocks:
+        wrong = result.wrong[result.part(index)]
+        lines = wrong.reshape(-1, wrong.shape[-1]).any(axis)
+        touched += lines.sum()
+        expected += lines.size * (1 - (1 - 1 / lines.size) ** int(wrong.sum()))
+    return touched >= _SCATTERED * expected
+
+
 def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
     """Errors of bfloat16 size in a result that should have float32's: rounded on the way."""
     result = suspect.result
@@ -196,7 +227,7 @@ def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
     # One rounding to bfloat16 is off by about 2**-10 of a value; sums add a little to that.
     if not 2**-12 * scale <= error <= 2**-5 * scale or _by_formula(suspect):
         return None
-    if np.abs(result.actual - result.expected).mean() < _EVEN * error:
+    if np.abs(result.actual - result.expected).mean() < _EVEN * error or not _everywhere(result):
         return None
     return Diagnosis(
         "rounded too early",
