@@ -14,11 +14,10 @@ from grader.checks.compare import Comparison, Index, Sum, tolerance
 from grader.checks.diagnoses import DIAGNOSES, Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.amounts import (
     all_zero,
-    another_formula,
     factor_of_the_row,
     input_unchanged,
+    mask_within_reach,
     overflowed,
-    rounded_too_early,
     rows_of_nothing,
     same_amount,
     same_factor,
@@ -35,6 +34,7 @@ from grader.checks.diagnoses.places import (
     rows_reordered,
     transposed,
 )
+from grader.checks.diagnoses.small_errors import another_formula, rounded_too_early
 from grader.checks.diagnoses.unwritten import (
     computed_nan,
     nan_of_an_input,
@@ -48,7 +48,7 @@ from grader.checks.diagnoses.unwritten import (
     shared_by_parallel_steps,
 )
 from grader.exercise.keys import Roundings
-from grader.model import Operand, Role, Share, Touch, Walk
+from grader.model import Habit, Operand, Role, Share, Touch, Walk
 from tests.support.making import X, array, call, operand, output
 
 Values = np.ndarray[Any, Any]
@@ -223,6 +223,10 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     only_some_rows: (
         suspect(with_part((slice(3, 30, 9), slice(0, 100)), NOISE[3:30:9, :100])),
         "only 3 of 32 rows are wrong",
+    ),
+    mask_within_reach: (
+        suspect(with_part(3, 0.5), **kernel(output(), habits=(Habit.NEAR_MASK,))),
+        "a mask value within reach of the scores?",
     ),
     rounded_too_early: (suspect(bfloat16(X)), "rounded too early"),
     only_the_last: (
@@ -815,3 +819,21 @@ def test_a_row_that_should_be_zero_and_is_not_is_no_rounding() -> None:
     right = with_part(5, 0.0)
     found = diagnose(suspect(with_part(5, 0.01, bfloat16(right)), right))
     assert found is None or "rounded" not in found.phrase
+
+
+def test_rows_of_nothing_are_told_what_a_near_mask_does() -> None:
+    right = with_part(5, 0.0)
+    wrong = with_part(5, 0.25, right)
+    near = diagnose(suspect(wrong, right, **kernel(output(), habits=(Habit.NEAR_MASK,))))
+    far = diagnose(suspect(wrong, right, **kernel(output())))
+    assert near
+    assert far
+    assert near.phrase == far.phrase == "rows to which nothing contributes are not zero"
+    assert "its maximum is above what the maxima start with" in near.why
+    assert "keeps (−inf) − (−inf) out" in far.why
+
+
+def test_a_near_mask_wins_over_rounding() -> None:
+    found = diagnose(suspect(bfloat16(X), **kernel(output(), habits=(Habit.NEAR_MASK,))))
+    assert found
+    assert found.phrase.startswith("a mask value")

@@ -68,7 +68,7 @@ def _narrower(par: Prediction, row: OperandTraffic) -> OperandTraffic | None:
             other
             for other in par.traffic.operands
             if (other.role, other.array.shape) == (row.role, row.array.shape)
-            and 0 < other.bytes < row.bytes
+            and 0 < (other.bytes or 0) < (row.bytes or 0)
             and other.array.dtype.startswith(_NUMBERS)
             and row.array.dtype.startswith(_NUMBERS)
             and dtype_bits(other.array.dtype) < dtype_bits(row.array.dtype)
@@ -80,14 +80,15 @@ def _narrower(par: Prediction, row: OperandTraffic) -> OperandTraffic | None:
 def _wider(own: Prediction, position: int, narrow: OperandTraffic) -> Bottleneck:
     """An operand of a wider dtype than par's."""
     row, label, chip = own.traffic.operands[position], own.labels[position], named(own.chip)
-    more = row.bytes - narrow.bytes
+    mine, pars = row.bytes or 0, narrow.bytes or 0
+    more = mine - pars
     cycles = more / chip.bandwidth * chip.clock
     if own.schedule:
         cycles = min(cycles, own.schedule.stalled)
     return Bottleneck(
         f"{label} is {row.array.dtype} where par's is {narrow.array.dtype}",
-        f"{label} moves {bytes_of(row.bytes)}: it is {row.array} where par has {narrow.array}, "
-        f"which moves {bytes_of(narrow.bytes)}.",
+        f"{label} moves {bytes_of(mine)}: it is {row.array} where par has {narrow.array}, "
+        f"which moves {bytes_of(pars)}.",
         "Leave arrays in the dtype that they have: cast in the kernel, after the load, where each "
         "element is in VMEM already.",
         cycles,
