@@ -200,7 +200,7 @@ def only_the_last(suspect: Suspect) -> Diagnosis | None:
 
 #: A row is wrong as a whole if more than this part of it is, and few of the rows are wrong if less
 #: than this part of them is.
-_WHOLE, _FEW = 0.5, 0.5
+_WHOLE, _FEW = 0.5, 0.25
 
 
 def only_some_rows(suspect: Suspect) -> Diagnosis | None:
