@@ -20,8 +20,10 @@ def stopped(seconds: float, where: Place | None, printed: str) -> Accident:
     """A process that gave no answer within `seconds`."""
     message = (
         f"No answer after {seconds:g} s, so the process was stopped.\n"
-        "Usual reasons: a loop whose condition never changes, or a DMA or semaphore wait that "
-        "nothing ever signals (a wait without a start)."
+        "Usual reasons: a loop whose condition never changes; a DMA or semaphore wait that nothing "
+        "ever signals (a wait without a start); or work element by element or column by column: "
+        "Python writes a loop out turn by turn, and each load and store of a turn takes the "
+        "interpreter as long as one of a whole block. Compute on whole blocks, x_ref[...]."
     )
     return Accident(f"no answer after {seconds:g} s", message, where, printed, stuck=True)
 
