@@ -23,6 +23,7 @@ ON_PURPOSE = {
     ("queries_keys_values", "block_sparse_attention"): "its heads of queries share no keys",
     ("random_blocks", "splash_attention"): "has rows in which all blocks or only one have work",
     ("random_blocks", "splash_backward_dkv"): "transposed, with a row of keys that no query sees",
+    ("splash_tables", "splash_tables"): "makes tables of a given size, within jit, from no mask",
 }
 
 

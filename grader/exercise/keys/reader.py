@@ -32,7 +32,7 @@ FEWEST_CASES, MOST_CASES = 3, 5
 _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
-    *("outside_floats", "production", "alike"),
+    *("outside_floats", "production", "alike", "block_by_block"),
 )
 
 
@@ -65,6 +65,7 @@ def load(file: Path) -> Key:
         mistakes=_mistakes(source),
         together=cases.together,
         alike=alike_of(source, cases.choices),
+        block_by_block=_block_by_block(source),
     )
 
 
@@ -82,6 +83,13 @@ def _kernel(source: Table) -> bool:
     for name in () if value else ("outside", "outside_floats", "par", "slack", "production"):
         if name in source.data:
             raise source.fail(name, "means nothing where there is no kernel")
+    return value
+
+
+def _block_by_block(source: Table) -> bool:
+    value = _true(source, "block_by_block", default=False)
+    if value and _kernel(source):
+        raise source.fail("block_by_block", "means nothing where there is a kernel")
     return value
 
 
