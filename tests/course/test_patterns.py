@@ -28,6 +28,7 @@ MASKED: Mapping[str, frozenset[str]] = {
     "splash_attention": frozenset(MASKS),
     "splash_backward_dkv": frozenset(MASKS),
     "splash_tables": frozenset(MASKS),
+    "splash_backward_dq": frozenset(MASKS),
     "segment_ids_and_soft_cap": frozenset(n for n in MASKS if n.startswith("a query")),
 }
 GROUPED: Mapping[str, frozenset[str]] = {
