@@ -8,36 +8,34 @@ Goal
 
 Concept
     With a window, the work grows with the length and no longer with its square.
-    But models that were trained without one fail when the first tokens leave the
-    window. A softmax has to put its weight somewhere, and has learned to put what
-    it doesn't need there. Keep these few keys, called sinks, and such a model
-    stays sound. So there are two runs of keys, and a gap that grows:
+    But a model that was trained without one fails when the first tokens leave the
+    window, since its softmax puts the weight there that it needs nowhere else.
+    Keep these few keys, called sinks. So there are two runs, and a gap that grows:
 
-        window 6, sinks 2               as blocks of 4 x 4
-             keys ->                    / partial   # full   . not visited
-        q    / - - - - - - - - - - -
-        |    # / - - - - - - - - - -
-        v    # # / - - - - - - - - -         /  .  .
-             # # # / - - - - - - - -
-             # # # # / - - - - - - -
-             # # # # # / - - - - - -
-             # # # # # # / - - - - -         /  /  .
-             # # # # # # # / - - - -
-             # # - # # # # # / - - -
-             # # - - # # # # # / - -
-             # # - - - # # # # # / -         /  /  /
-             # # - - - - # # # # # /
+        window 5, sinks 2              in blocks of 2 x 2
+             keys ->                   # full   / partial   . empty
+        q    # - - - - - - - - - - -
+        |    # # - - - - - - - - - -   / . . . . .
+        v    # # # - - - - - - - - -
+             # # # # - - - - - - - -   # / . . . .
+             # # # # # - - - - - - -
+             # # # # # # - - - - - -   # # / . . .
+             # # # # # # # - - - - -
+             # # - # # # # # - - - -   # / # / . .
+             # # - - # # # # # - - -
+             # # - - - # # # # # - -   # . / # / .
+             # # - - - - # # # # # -
+             # # - - - - - # # # # #   # . . / # /
 
     splash_attention could do this with tables and an array of partial masks. But
     you can say this mask in one line, and so can the kernel. Positions tell which
     block a step visits, whether the block is full, and which of its scores count.
-    Then nothing has to be made in advance, and no mask is copied. Positions are
-    counted in keys, not in blocks, and each block begins at its number times bkv.
+    They are counted in keys: a block begins at its number times bkv.
 
     A row of blocks visits the blocks with sinks first, then those that its window
     touches. The two can overlap: a block that is visited twice counts twice.
-    Rows near the beginning need fewer steps than others. A step that is left over
-    has no work. Have it name the row's last block: that one has been copied.
+    A step that is left over has no work. Have it name the row's last block, which
+    has been copied.
 
     Predicted for 8 heads, T = 8192, H = 128, bfloat16, blocks of 512, a window of
     1024 and 4 sinks, where 58 of 256 blocks hold something:
@@ -58,6 +56,9 @@ Shapes
 
 Try
     pytest -k sliding_window_and_sinks      stuck?  kata hint sliding_window_and_sinks
+
+Needs     causal_flash, grouped_query_attention, splash_attention
+Read on   Attention sinks, https://arxiv.org/abs/2309.17453
 """
 
 import functools

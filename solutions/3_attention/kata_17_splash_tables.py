@@ -9,9 +9,8 @@ Goal
 Concept
     Katas 09 and 16 were given tables that had been made from a mask bool[T, S].
     For 8192 tokens this is 64 MiB. For 131,072 it is 16 GiB, all the HBM of a
-    v5e, to make tables of a few KiB. So ask for one block at a time, take from
-    it what the tables need, and let go of it. jax.lax.scan goes through the
-    blocks, row by row, and carries what has been found so far:
+    v5e, to make tables of a few KiB. So ask for one block at a time, and keep what
+    the tables need. jax.lax.scan goes through the blocks, row by row:
 
         block        kind        partial_masks so far        number
         (0, 0)       1           [A]                         0     A is new
@@ -20,11 +19,10 @@ Concept
         (1, 1)       1           [A]                         0     A again
         (2, 0)       1           [A, B]                      1     B is new
 
-    kind is 0 if no query of the block sees a key of it, 2 if each sees all of
-    them, else 1. Look at every element for that. A run of keys can lie inside of
-    a block and touch none of its corners, and padding can be between queries
-    that see everything. Equal partial blocks are kept once, in the order in
-    which they were first met.
+    kind is 0 if no query sees a key of the block, 2 if each sees all of them, else
+    1. Corners don't tell: a run of keys may touch none of them, and padding may be
+    between queries that see everything. Equal partial blocks are kept once, in the
+    order in which they are first met.
 
     Where documents end is known when the training step runs, not when it is
     compiled. So the tables are made within jit, as in 4_grouped_matmul, and the
@@ -41,11 +39,10 @@ Concept
         0  0  0  0      0  0           3' 3'          k3   .
         0  0  0  2      2  0           3  3'          .    .
 
-    Entries marked ' belong to steps that read nothing there. Each names what the
-    next step that reads one will read, in whichever row that is. So this copy is
-    made early, and no other is made. After the last one, they repeat it. In a
-    table without any, all entries are 0. mask_next follows the same rule, and
-    only a partial block reads a mask: its steps of kind 2 are marked too.
+    Entries marked ' belong to steps that read nothing. Each names what the next
+    step that does will read, in whichever row that is: this copy is made early,
+    and no other. After the last one, they repeat it. If no step reads, all are 0.
+    mask_next follows the same rule, but only steps of kind 1 read a mask.
 
 Shapes
     name                   dtype[dims]          what it holds
@@ -58,6 +55,9 @@ Shapes
 
 Try
     pytest -k splash_tables             stuck?  kata hint splash_tables
+
+Needs     splash_attention
+Read on   FlashMask, https://arxiv.org/abs/2410.01359
 """
 
 import jax

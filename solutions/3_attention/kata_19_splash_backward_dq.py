@@ -51,6 +51,9 @@ Shapes
 
 Try
     pytest -k splash_backward_dq            stuck?  kata hint splash_backward_dq
+
+Needs     splash_attention, flash_backward_dq, splash_backward_dkv
+Read on   FlashAttention-2, https://arxiv.org/abs/2307.08691
 """
 
 import jax

@@ -93,6 +93,7 @@ class Key:
     cases are run; where there is a `production`, one more is compiled and predicted instead, and
     it alone decides about par.
     `par_required`: missing par fails the kata, instead of costing a star.
+    `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
     title: str
@@ -116,6 +117,7 @@ class Key:
     together: tuple[tuple[str, ...], ...] = ()
     alike: Mapping[str, str] = field(default_factory=dict)
     block_by_block: bool = False
+    after: str = ""
 
     @property
     def total(self) -> int:
