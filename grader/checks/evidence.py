@@ -21,7 +21,8 @@ class Evidence:
     right. `resembles` gives the title of a known mistake whose results satisfy a predicate, or "".
     `chips` are those to compile for; the cost is judged on the first, within `slack` of par,
     and only where it `costs`. With `par_required`, a kernel that misses par fails instead of
-    missing a star. At `production` size nothing has been run, and there are no values to judge.
+    missing a star. Without a kernel, what goes `block_by_block` may hold no array of all blocks.
+    At `production` size nothing has been run, and there are no values to judge.
     """
 
     mode: Mode
@@ -40,6 +41,7 @@ class Evidence:
     outside_floats: bool = False
     production: bool = False
     costs: bool = True
+    block_by_block: bool = False
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
 
     @property

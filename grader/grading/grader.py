@@ -124,5 +124,6 @@ def evidence_of(
         par_on_chips=par_on_chips,
         production=case.production,
         costs=costs(kata, case),
+        block_by_block=kata.key.block_by_block,
         resembles=functools.partial(asking.resembles, kata, case, reference),
     )

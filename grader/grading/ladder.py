@@ -11,6 +11,7 @@ from grader.checks import (
     compiles,
     contract,
     cost,
+    held_at_once,
     lowers,
     own_work,
     pallas_used,
@@ -40,6 +41,10 @@ def _of_values(evidence: Evidence) -> bool:
     return not evidence.production
 
 
+def _of_blocks(evidence: Evidence) -> bool:
+    return evidence.block_by_block
+
+
 def _of_costs(evidence: Evidence) -> bool:
     return evidence.kernel and evidence.costs
 
@@ -66,6 +71,7 @@ LADDER = (
     Rung(own_work.check, 0, asked=_always),
     Rung(pallas_used.check, 0),
     Rung(values.check, 1, asked=_of_values),
+    Rung(held_at_once.check, 1, granted=RIGHT, asked=_of_blocks),
     Rung(block_shapes.check, 1, granted=RIGHT),
     Rung(lowers.check, 1, granted=RIGHT),
     Rung(compiles.check, 2, granted=RIGHT),
