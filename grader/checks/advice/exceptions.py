@@ -74,7 +74,15 @@ EXCEPTION_ADVICE: AdviceTable = (
         r"captures constants",
         "A kernel gets arrays through its Refs only: hand this one to the pallas_call as an input, "
         "with a BlockSpec, and load it from its Ref. Python's numbers may stay; a sequence of "
-        "numbers can be made inside, with lax.broadcasted_iota.",
+        "numbers can be made inside, with lax.broadcasted_iota. If the kernel itself computes it, "
+        "under pl.when or pl.loop: a Python variable does not get out of there. Keep it in a Ref, "
+        "or as the carry of lax.fori_loop.",
+    ),
+    (
+        r"carry input and carry output must have (equal types|the same pytree structure)",
+        "What the body of a loop returns is the next turn's carry, so it must be like the first "
+        "one: a value for each, of the same shape and dtype. Is a return missing? If the dtypes "
+        "differ, cast the first carry or what is returned with .astype, to the wider of the two.",
     ),
     (
         r"number of dimension_semantics",
