@@ -95,7 +95,7 @@ def loop_in_the_body_kernel(x_ref, o_ref, peak_ref):
 def loop_in_the_body(
     x: Float[Array, "T B D"], *, bt: int = 256, bd: int = 128
 ) -> Float[Array, "T B D"]:
-    """Launch: the blocks of a signal follow each other in time; peak_ref goes from one to the next."""
+    """Launch: blocks of the same signals follow each other in time, and peak_ref links them."""
     T, B, D = x.shape
     block = pl.BlockSpec((bt, B, bd), lambda j, i: (i, 0, j))
     return pl.pallas_call(
