@@ -95,7 +95,7 @@ def two_memories_kernel(scale_ref, x_ref, o_ref, top_ref):
 def two_memories(
     scale: Float32[Array, "1 1"], x: Float[Array, "M N"], *, bm: int = 256, bn: int = 1024
 ) -> tuple[Float[Array, "M N"], Float32[Array, "1 1"]]:
-    """Launch: one pass over x in blocks; the scale comes, and the largest |x| goes, through SMEM."""
+    """Launch: one pass over x in blocks; both numbers, the scale and the largest |x|, in SMEM."""
     M, N = x.shape
     block = pl.BlockSpec((bm, bn), lambda i, j: (i, j))
     # BEGIN SOLUTION
