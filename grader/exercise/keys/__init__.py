@@ -18,10 +18,11 @@ from grader.exercise.keys.key import (
     Sizes,
     Slack,
 )
-from grader.exercise.keys.reader import DEFAULT_CASES, MOST_CASES, load
+from grader.exercise.keys.reader import AFTER_WORDS, DEFAULT_CASES, MOST_CASES, load
 from grader.exercise.keys.sizes import cards
 
 __all__ = [
+    "AFTER_WORDS",
     "DEFAULT_CASES",
     "DTYPES",
     "HINTS",

@@ -92,6 +92,7 @@ class Key:
     cases are run; where there is a `production`, one more is compiled and predicted instead, and
     it alone decides about par.
     `par_required`: missing par fails the kata, instead of costing a star.
+    `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
     title: str
@@ -114,6 +115,7 @@ class Key:
     mistakes: tuple[Mistake, ...]
     together: tuple[tuple[str, ...], ...] = ()
     alike: Mapping[str, str] = field(default_factory=dict)
+    after: str = ""
 
     @property
     def total(self) -> int:
