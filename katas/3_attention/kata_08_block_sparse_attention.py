@@ -28,8 +28,8 @@ Concept
     A TPU core has two halves. The vector half computes with registers of 8 x 128
     numbers. The scalar half runs the program: loops, branches, addresses. It has
     its own memory, SMEM, from which it loads single words. VMEM is made for whole
-    registers. To branch on a number, put it in SMEM. A BlockSpec with a memory
-    space and no block puts the whole array there.
+    registers. To branch on a number, put it in SMEM. A BlockSpec with no block and
+    `memory_space=pltpu.SMEM` puts the whole array there.
 
     The mask is int8: a bool mask would reach the kernel as int32, with four times
     the bytes. Compare it with 0 to get the condition for jnp.where. Predicted for 8

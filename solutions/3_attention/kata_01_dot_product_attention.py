@@ -31,10 +31,11 @@ Concept
 
     Two more things need care. The first is the range of exp. Above 88.7 it
     overflows, in float32 and also in bfloat16, which has the same exponents.
-    Below -104 it is 0. Scores of that size occur in trained models and in the
-    hidden cases. But the softmax of a row doesn't change if you subtract the same
-    number from the whole row. Choose a number that makes the largest exponential
-    1, so that no row's sum can be 0.
+    Below -87.3 it is 0: numbers below 2**-126 are flushed to 0 on a TPU, and by
+    JAX on a CPU too. (NumPy keeps them, down to -104.) Scores of that size occur
+    in trained models and in the hidden cases. But the softmax of a row doesn't
+    change if you subtract the same number from the whole row. Choose a number
+    that makes the largest exponential 1, so that no row's sum can be 0.
 
     The second is the dtypes. The matrix unit multiplies bfloat16 and adds in
     float32, but jnp.dot returns float32 only if you ask for it

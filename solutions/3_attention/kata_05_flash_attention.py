@@ -80,28 +80,8 @@ def flash_attention_spec(
 def flash_attention_inputs(key, *, B, N, T, S, H, dtype):
     """Give each query's scores their own level, high or low, and a slope along the keys."""
     q_key, k_key, v_key, level_key, slope_key = jax.random.split(key, 5)
-    level = 150 * jax.random.uniform(
-        level_key,
-        (
-            B,
-            N,
-            T,
-        ),
-        minval=-1,
-    )
-    slope = (
-        150
-        * jax.random.uniform(
-            slope_key,
-            (
-                B,
-                N,
-                T,
-            ),
-            minval=-1,
-        )
-        ** 3
-    )
+    level = 150 * jax.random.uniform(level_key, (B, N, T), minval=-1)
+    slope = 150 * jax.random.uniform(slope_key, (B, N, T), minval=-1) ** 3
     q = jax.random.normal(q_key, (B, N, T, H)).at[..., 0].set(level).at[..., 1].set(slope)
     k = jax.random.normal(k_key, (B, N, S, H))
     k = k.at[..., 0].set(H**0.5).at[..., 1].set(jnp.linspace(-1, 1, S) * H**0.5)

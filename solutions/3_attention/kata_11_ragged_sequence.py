@@ -35,9 +35,9 @@ Concept
     left of them. But each element of the product is a sum over all bkv rows, and
     0 times NaN or infinity is NaN. On a TPU, this memory holds whatever another
     kernel left there, and of all bit patterns of bfloat16 or float32, 1 in 256 is
-    NaN or infinite. Every test may pass, until one doesn't. An attention kernel
-    for GPUs that ships in JAX also gives wrong results for such lengths (see
-    issue 27224 there).
+    NaN or infinite. Every test may pass, until one doesn't. JAX's attention
+    kernel for GPUs masks neither scores nor values past the last key. It gave wrong
+    results for such lengths (issue 27224 there), and now refuses them.
 
     Only the last block along S reaches past the edge, so all other blocks need no
     masks. (At production size, masks in all of them would cost nothing: the matrix

@@ -5,14 +5,15 @@ Goal
     and lse, and the kernels for delta, for dq, and for dk and dv. Make a function
     from them that `jax.grad` can differentiate. Write its forward rule, its
     backward rule, and what ties the two to it. The grade is for what `jax.vjp`
-    returns for the cotangent do.
+    returns for do, the *cotangent* of o: the gradient of the loss with respect
+    to o.
 
 Concept
-    JAX differentiates a program with a rule for each operation in it. It has none
-    for a `pallas_call` with scratch and several outputs: if you ask for the
-    gradient of `attention` as it is, tracing fails. What happens to a kernel's
-    Refs can't be run backward. Somebody has to write the backward kernels. You
-    did, in katas 12 to 14, and `jax.custom_vjp` is how you give them to JAX:
+    JAX differentiates a program with a rule for each operation in it. For
+    gradients it has none for `pallas_call`, not even if the body is one line
+    without scratch: "Linearization failed". What happens to a kernel's Refs can't
+    be run backward. Somebody has to write the backward kernels. You did, in katas
+    12 to 14, and `jax.custom_vjp` is how you give them to JAX:
 
         f = jax.custom_vjp(fun, nondiff_argnums=...)
         f.defvjp(fwd, bwd)

@@ -1,4 +1,4 @@
-"""Write a grouped matmul from scratch: kernel, grid, BlockSpecs and launch.
+"""Write a grouped matmul around its tables: kernel, grid, BlockSpecs and launch.
 
 Goal
     Write the kernel and the launch of a grouped matmul. The rows of x are

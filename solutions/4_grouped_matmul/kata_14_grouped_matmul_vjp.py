@@ -7,9 +7,9 @@ Goal
     launch returns y, and dx and dw for a given dy.
 
 Concept
-    JAX differentiates a program operation by operation. A pallas_call contains
-    stores and conditionals. If JAX can differentiate it at all, the result
-    isn't an efficient matmul. `jax.custom_vjp` uses your own rule instead:
+    JAX differentiates a program operation by operation, with a rule for each. For
+    gradients it has no rule for `pallas_call`, whatever the body does: if you ask
+    for one, tracing fails. `jax.custom_vjp` uses your own rule instead:
 
         @jax.custom_vjp
         def f(a, b): ...                    computes f(a, b)
