@@ -11,9 +11,8 @@ Concept
     blocks an arbitrary mask needs is data, and an index map runs before its
     step, when no body has read anything yet. *Scalar prefetch* is made for this:
     the first operands of the launch are copied to SMEM before the first step,
-    and every index map receives them after the grid indices. The parts of such a
-    launch are the arguments of a `pltpu.PrefetchScalarGridSpec`, and
-    `pallas_call` gets it as its grid_spec:
+    and every index map receives them after the grid indices. For this, give
+    `pallas_call` a grid_spec, a `pltpu.PrefetchScalarGridSpec`:
 
         num_scalar_prefetch=1      index map(i, j, table_ref) -> table_ref[i, j]
                                    body(table_ref, <inputs>, <outputs>, <scratch>)
