@@ -34,6 +34,8 @@ from grader.tools.arrays import dtype_of
 #: Calls of one kernel by one test; more are refused, and of a test that goes on, no answer is
 #: waited for.
 MOST_CALLS = 40
+#: What a planted kernel raises whose text is at fault, whatever it is called with.
+BROKEN = ("SyntaxError", "IndentationError", "NameError", "AttributeError")
 #: Results that are kept: a test calls each kernel with the same arrays.
 KEPT = 64
 
@@ -120,6 +122,8 @@ class Trials:
         traced = self._trusted.answer(question, keep=False)
         if not isinstance(traced, Traced):
             return Returned(subject.written, error=_in_words(traced))
+        if traced.problem and traced.problem.kind in BROKEN:
+            raise ValueError(f"a planted kernel is broken: {_in_words(traced.problem)}")
         if traced.problem:
             return Returned(subject.written, error=_in_words(traced.problem))
         run = Run(

@@ -112,15 +112,13 @@ def write_the_test(launch):
     """Raise an AssertionError unless launch(x, w, b, bm=…, bn=…, bk=…) is a right dense."""
     # BEGIN SOLUTION
     bm, bn, bk = 8, 128, 128
-    for seed, (M, K, N) in enumerate([(2 * bm + 3, 3 * bk, 2 * bn), (bm, bk, 3 * bn)]):
-        x_key, w_key, b_key = jax.random.split(jax.random.key(seed), 3)
-        x = jax.random.normal(x_key, (M, K))
-        w = jax.random.normal(w_key, (K, N))
-        b = 10 * jax.random.normal(b_key, (1, N))
-        got = launch(x, w, b, bm=bm, bn=bn, bk=bk)
-        expected = dense_spec(x, w, b)
-        assert got.shape == expected.shape
-        assert jnp.allclose(got, expected, rtol=1e-4, atol=1e-3), f"wrong for {M}, {K}, {N}"
+    M, K, N = 2 * bm + 3, 3 * bk, 2 * bn
+    x_key, w_key, b_key = jax.random.split(jax.random.key(0), 3)
+    x = jax.random.normal(x_key, (M, K))
+    w = jax.random.normal(w_key, (K, N))
+    b = 10 * jax.random.normal(b_key, (1, N))
+    got = launch(x, w, b, bm=bm, bn=bn, bk=bk)
+    assert jnp.allclose(got, dense_spec(x, w, b), rtol=1e-4, atol=1e-3)
     # END SOLUTION
 
 
