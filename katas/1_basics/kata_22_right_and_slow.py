@@ -1,10 +1,12 @@
-"""Find out why a colleague's layer takes RATIO times as long as it should.
+"""Find out why a colleague's layer takes fifty times as long as it should.
 
 Goal
     The launch below multiplies x by the weights w. Its results are right, and
-    no profiler is needed to see that something is wrong with it: 4096 tokens
-    take OWN on a v5e, and par takes PAR. Repair it. M and N are multiples
-    of 512, and K is one of 1024. Block sizes are yours to choose.
+    no profiler is needed to see that something is wrong with it: 1024 tokens
+    by weights of 4096 x 6144 take 16.4 ms on a v5e, and should take 0.30 ms.
+    Repair it. Block sizes are yours to choose. They have to divide M, N and K,
+    which are powers of two from 128 to 2048 in the cases that are run, and
+    multiples of 1024 at production size: min(M, 256) suits all of them.
 
 Concept
     Three ways to look at somebody's kernel, from the nearest to the furthest:
@@ -23,8 +25,8 @@ Concept
     you change anything. Each of these numbers follows from the grid, the index
     maps and the block shapes alone:
 
-        steps             the product of the grid. A step costs at least 0.44 µs
-                          where its blocks' DMAs are waited for
+        steps             the product of the grid. A step takes about 0.33 µs, even
+                          if there is hardly anything to do in it
         work of a step    2 * bm * bn * bk operations, at 197 TFLOP/s
         bytes of a step   the blocks whose index differs from the step before
         fetches of w      how many times each block of w comes from HBM: once for
@@ -42,9 +44,9 @@ Concept
 
 Shapes
     name      dtype[dims]       memory space   block
-    x_ref     bfloat16[M, K]    VMEM           yours, (128, 128) now
+    x_ref     bfloat16[M, K]    VMEM           yours, (32, 128) now
     w_ref     bfloat16[K, N]    VMEM           yours, (128, 128) now
-    o_ref     bfloat16[M, N]    VMEM           yours, (128, 128) now
+    o_ref     bfloat16[M, N]    VMEM           yours, (32, 128) now
     acc_ref   float32           VMEM           like o_ref's, scratch
 
 Try

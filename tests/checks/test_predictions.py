@@ -11,7 +11,7 @@ from grader.checks import predictions
 from grader.checks.evidence import Evidence
 from grader.exercise.keys import Kind, Predictions
 from grader.model import Accident, Baseline, Check, Finding, Measured, Moved, NotJudged, Program
-from tests.support.making import array, attempt, evidence
+from tests.support.making import attempt, evidence
 
 #: 1 ms for the bytes, 0.5 ms for the operations; XLA moves three times as much.
 SCALE = Program(
@@ -32,7 +32,7 @@ RIGHT = [[1e6, 5e5, 1000, 3.0], [1e6, 4e6, 4000, 1.0]]
 
 def asked(answers: Any, *programs: Program) -> Evidence:
     return dataclasses.replace(
-        evidence(attempt(array(answers))),
+        evidence(attempt(answers)),
         kind=Kind.PREDICTIONS,
         predictions=Predictions(("scale", "product"), 0.2),
         measured=lambda: Measured(programs or (SCALE, PRODUCT)),
