@@ -22,6 +22,7 @@ COMMANDS = {
     "next": "show the first kata that is not solved",
     "hint": "give a hint; each time you ask, it says more",
     "show": "show the solution of a kata, after asking you",
+    "after": "say what a solved kata leads on to, and how your solution compares",
     "reset": "put back the stub of a kata; what you wrote is saved first",
     "restore": "list your saved attempts, or bring one back",
     "progress": "show what is solved, without running anything",

@@ -47,10 +47,14 @@ def open_if_asked(options: argparse.Namespace, kata: Kata) -> None:
         editor.open_at(kata.root / file, line, terminal=sys.stdin.isatty() and sys.stdout.isatty())
 
 
-def confirmed(question: str, console: Console) -> bool:
-    """Whether the learner says yes. Raises RepositoryError where there is nobody to ask."""
+def confirmed(question: str, console: Console, why: str = "") -> bool:
+    """Whether the learner says yes. Raises RepositoryError where there is nobody to ask.
+
+    `why` is the reason to ask, for that error.
+    """
     if not sys.stdin.isatty():
-        raise RepositoryError("without a terminal there is nobody to ask: add --yes")
+        because = f"{why}; " if why else ""
+        raise RepositoryError(f"{because}without a terminal there is nobody to ask: add --yes")
     try:
         answer = console.input(f"{question} \\[y/N] ")
     except EOFError:

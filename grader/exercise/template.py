@@ -25,6 +25,9 @@ Shapes
 
 Try
     pytest -k NAME          stuck?  kata hint NAME
+
+Needs     name the katas that this one builds on
+Read on   one page or paper, by name, with its URL
 """
 
 import jax
@@ -61,11 +64,24 @@ def test_NAME(hidden_case):
     hidden_case.grade(NAME)
 '''
 
-_KEY = """title = "its name in words"
+_KEY = '''title = "its name in words"
 concept = "the one new idea"
 write = "which part: kernel, specs, whole launch"
 todo = ["say what to do here, without saying how"]
 hints = HINTS
+
+# Shown once the kata is solved, 40 to 160 words.
+after = """
+Say what was just found, and the idea of the solution in two sentences. Then where production code
+does the same: file and function.
+
+Say one thing to vary, with a command that runs:
+
+    kata cost NAME M=4096
+
+And one page or paper, by name: what it adds to what was found here, and for whom it is worth the
+time that reading it takes.
+"""
 
 [cases]
 bm = [64, 128]
@@ -80,7 +96,7 @@ old = "x_ref[...] * 2"
 new = "x_ref[...] * 3"
 caught = "values"
 says = "off by the same factor"
-"""
+'''
 
 _LEADS_TO = "say in a few words where it leads"
 _TRACK = """# TRACK: LEADS_TO
@@ -105,6 +121,8 @@ _SOLUTION_LEFT = {
     "the first line": "Say in one imperative line",
     "Goal": "What the kernel must do, in the reader's terms.",
     "Concept": "The one new idea: why it exists",
+    "Needs": "name the katas that this one builds on",
+    "Read on": "one page or paper, by name",
     "NAME_spec": "    # write over this\n",
     "NAME_kernel": "    # write over this too\n",
 }
@@ -114,6 +132,7 @@ _KEY_LEFT = {
     "write": '"which part: ',
     "todo": '"say what to do here, ',
     "hints": '"a nudge", "the pattern", ',
+    "after": "Say what was just found, ",
     "mistakes (at least three)": '"multiplies by another number"',
 }
 _TRACK_LEFT = {

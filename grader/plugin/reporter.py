@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+from collections.abc import Iterator, Mapping
 
 import pytest
+from rich.console import RenderableType
 
 from grader.exercise import catalog
 from grader.exercise.catalog import Kata
@@ -17,6 +19,7 @@ from grader.record.recording import NewPasses, record_session
 from grader.report import jsonfile, markdown, session_map
 from grader.report.failures import FailureText, repeated
 from grader.report.session_map import newly_recorded
+from grader.report.solved import newly_solved
 from grader.report.standings import SessionStandings, same_failure, standings
 from grader.tools import codec
 from grader.tools.rendering import rendered
@@ -71,6 +74,12 @@ class Reporter:
         graded = {catalog.with_id(root, grade.kata) for grade in self._grades}
         return catalog.in_order(graded.union(catalog.katas(root)))
 
+    def _newly_solved(self) -> Iterator[RenderableType]:
+        """What solved katas tell, each once: not where nobody reads it, with -q or in CI."""
+        first = [kata for kata in self._katas() if kata.id in self._recorded.first]
+        quiet = self._config.get_verbosity() < 0 or in_ci(os.environ)
+        return newly_solved(first, self._grades, quiet)
+
     def _standings(self) -> SessionStandings:
         return standings(self._katas(), self._grades)
 
@@ -78,8 +87,7 @@ class Reporter:
         self, terminalreporter: pytest.TerminalReporter, exitstatus: int
     ) -> None:
         # With CI set, and from -vv on, pytest cuts nothing off.
-        whole = os.environ.get("CI") or os.environ.get("BUILD_NUMBER")
-        self._config.stash[SUMMARISING] = not whole and self._config.get_verbosity() < 2
+        self._config.stash[SUMMARISING] = not in_ci(os.environ) and self._config.get_verbosity() < 2
         if self._unwritten:
             terminalreporter.write_line(self._unwritten, yellow=True)
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and (text := self._unmatched()):
@@ -91,7 +99,7 @@ class Reporter:
                 self._standings(),
                 self._config.stash[SESSION].seed,
                 self._config.get_verbosity(),
-                newly_recorded(self._recorded, self._config.rootpath),
+                [*newly_recorded(self._recorded, self._config.rootpath), *self._newly_solved()],
             ),
             width=shutil.get_terminal_size().columns,
             colour=terminalreporter.hasmarkup,
@@ -120,6 +128,11 @@ class Reporter:
             self._unwritten = markdown.append_summary(
                 file, found, self._grades, session.seed, os.environ
             )
+
+
+def in_ci(environ: Mapping[str, str]) -> bool:
+    """Whether a machine reads the session: what pytest itself goes by."""
+    return bool(environ.get("CI") or environ.get("BUILD_NUMBER"))
 
 
 def gone(grade: Grade) -> Grade:

@@ -20,12 +20,14 @@ from grader.tools.versions import versions
 class NewPasses:
     """The passes that were new to the ledger; `trouble` says why they are not in it now.
 
-    `warnings` are those of the ledger's own lines.
+    `warnings` are those of the ledger's own lines. `first` are the ids of the katas that it knew no
+    pass of.
     """
 
     passes: tuple[Pass, ...] = ()
     trouble: str = ""
     warnings: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
 
 
 #: What judged, as the ledger names it, and the package that it is.
@@ -92,4 +94,5 @@ def record_passes(root: Path, solved: Iterable[Pass], mode: Mode) -> NewPasses:
         ledger.append_passes(root, new)
     except OSError as error:
         return NewPasses(new, f"{LEDGER} is not writable ({error.strerror})")
-    return NewPasses(new, "", known.warnings)
+    first = tuple(passed.kata for passed in new if known.last(passed.kata) is None)
+    return NewPasses(new, "", known.warnings, first)

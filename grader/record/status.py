@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
+from grader.exercise.needs import needs
 from grader.record.ledger import Ledger, Pass
 from grader.tools.git import blob_id
 
@@ -59,18 +60,52 @@ def status_of(kata: Kata, ledger: Ledger) -> KataStatus:
     return KataStatus(kata, FileState.CHANGED if last else FileState.EDITED, last, blob)
 
 
-def next_kata(statuses: Iterable[KataStatus]) -> KataStatus | None:
-    """The kata to do next: the first that is there and not solved. Looks at no more than it has to.
+def next_kata(statuses: Iterable[KataStatus], unsolved: Collection[str] = ()) -> KataStatus | None:
+    """The kata to do next: the first that is there and not solved, and whose needs are solved.
 
+    Looks at no more than it has to: at the `statuses` before it, and at the names `unsolved`, for
+    what it needs. Where every unsolved kata needs another, it is the first of them.
     Where the ledger knows none of them, what was edited may well be right: then the first stub.
     A session of pytest has a rule of its own, `report.standings`: it knows what has failed.
     """
-    unsolved: list[KataStatus] = []
+    left: list[KataStatus] = []
     told = False
     for status in statuses:
         told = told or status.last_pass is not None
-        if status.file_state in (FileState.TODO, FileState.EDITED, FileState.CHANGED):
-            unsolved.append(status)
-        if unsolved and (told or unsolved[0].file_state is FileState.TODO):
-            return unsolved[0]
-    return next((status for status in unsolved if status.file_state is FileState.TODO), None)
+        if status.file_state is not FileState.SOLVED:
+            left.append(status)
+        offered = _offered(left, told)
+        first = next(iter(_there(left)), None)
+        if first and (told or first.file_state is FileState.TODO):
+            ready = _first_ready(offered, open_names(left, told).union(unsolved))
+            if ready:
+                return ready
+    return next(iter(_offered(left, told)), None)
+
+
+def open_names(statuses: Iterable[KataStatus], told: bool) -> set[str]:
+    """The names of katas that others should not be done before.
+
+    `told`: the ledger knows some of them. Else what was edited counts as solved.
+    """
+    solved = {FileState.SOLVED} if told else {FileState.SOLVED, FileState.EDITED}
+    return {status.kata.name for status in statuses if status.file_state not in solved}
+
+
+def _offered(left: Iterable[KataStatus], told: bool) -> list[KataStatus]:
+    return [one for one in _there(left) if told or one.file_state is FileState.TODO]
+
+
+def _there(left: Iterable[KataStatus]) -> list[KataStatus]:
+    return [one for one in left if one.file_state is not FileState.GONE]
+
+
+def _first_ready(offered: Iterable[KataStatus], unsolved: Collection[str]) -> KataStatus | None:
+    return next((one for one in offered if not set(unsolved).intersection(_needs(one))), None)
+
+
+def _needs(status: KataStatus) -> tuple[str, ...]:
+    try:
+        return needs(status.kata)
+    except OSError:
+        return ()

@@ -5,6 +5,7 @@ session_map   the map at the end of a pytest session
 progress_map  the map that `kata progress` shows, from the ledger
 marks         the bars, stars and next steps that both maps share
 failures      a failed hidden case, as the learner reads it, and as pytest's report wants it
+solved        what is said of a kata once it is solved
 log           the history of passes: `kata progress --log`
 badge         the picture of what is solved: `kata progress --svg`
 markdown      the map for a GitHub job's summary: --kata-summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from grader.model import State
@@ -53,7 +53,7 @@ class Screen:
 
     def note(self, text: str, style: str = "dim") -> None:
         """One line or several, with the time in front."""
-        self._show(Text.assemble(self._clock(), (text, style)))
+        self.show(Text.assemble(self._clock(), (text, style)))
 
     def text(self, text: str) -> None:
         """Words that were made elsewhere, as they are."""
@@ -72,7 +72,7 @@ class Screen:
         if standing.phrase:
             style = "" if standing.state is State.FAILED else "dim"
             line.append(f"  {standing.phrase}", style)
-        self._show(line)
+        self.show(line)
         if standing.not_judged:
             self.note(f"{standing.not_judged}: no star from there on", "yellow")
         for note in standing.notes:
@@ -88,13 +88,14 @@ class Screen:
         line = Text("\n", no_wrap=True, overflow="ellipsis")
         for key, word in KEYS.items():
             line.append(key, "bold").append(f" {word}   ")
-        self._show(line.append(text, "dim"))
+        self.show(line.append(text, "dim"))
         self._barred = True
 
     def _clock(self) -> tuple[str, str]:
         return f"{self._now():%H:%M:%S}  ", "dim"
 
-    def _show(self, line: Text) -> None:
+    def show(self, line: RenderableType) -> None:
+        """Something drawn, above the bar."""
         self._unbar()
         show(line, self._console)
 

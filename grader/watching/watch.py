@@ -13,7 +13,9 @@ from grader.exercise.catalog import KATAS, Kata
 from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.model import Case, Grade, State
+from grader.record.ledger import read_ledger
 from grader.report.failures import explanation, kata_is_broken
+from grader.report.solved import compared_in, solved_text
 from grader.report.standings import same_failure, standings
 from grader.tools.editor import NoEditor
 from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
@@ -93,6 +95,7 @@ class Watch:
         self._waiting: list[Kata] = []  # saved while another was graded
         self._recording = 0  # the command that confirms a pass, 0 if none runs
         self._passed: list[Kata] = []  # passes to confirm, the first of them now
+        self._first: dict[str, str] = {}  # of katas never solved before: how their cost compares
         self._asked = 0  # the command that a key has started
 
     def begin(self) -> None:
@@ -187,7 +190,7 @@ class Watch:
             self._still_to_do(run.kata)
         self._case = standing.case
         if standing.state is State.PASSED:
-            self._record(run.kata)
+            self._record(run)
         if self._waiting:
             return self._next_in_line()
         self._bar()
@@ -211,10 +214,13 @@ class Watch:
 
     # ---- the record ----
 
-    def _record(self, kata: Kata) -> None:
+    def _record(self, run: Run) -> None:
         """pytest alone writes down that a kata is solved, on hidden cases that it draws anew."""
+        kata = run.kata
         self._forget_pass(kata)
         self._passed.append(kata)
+        if read_ledger(kata.root).last(kata.id) is None:
+            self._first[kata.id] = compared_in(run.grades)
         self._screen.note("pytest confirms it, on hidden cases drawn anew …")
         if not self._recording:
             self._confirm(kata)
@@ -257,7 +263,15 @@ class Watch:
             said = [line for line in event.said.splitlines() if line.startswith(RECORD)]
             self._screen.note(f"{kata.name} is confirmed", "green")
             self._screen.text("\n".join(said))
+            self._tell_of_solved(kata)
         self._bar()
+
+    def _tell_of_solved(self, kata: Kata) -> None:
+        """What its key has for afterwards, once, and once the ledger knows of the pass."""
+        if kata.id in self._first and read_ledger(kata.root).last(kata.id):
+            text = solved_text(kata, self._first.pop(kata.id))
+            if text is not None:
+                self._screen.show(text)
 
     # ---- keys ----
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grader.exercise.catalog import SOLUTIONS, Kata, katas, named, unmatched
 from grader.record.ledger import read_ledger
-from grader.record.status import FileState, next_kata, status_of
+from grader.record.status import FileState, next_kata, open_names, status_of
 
 
 class Watched:
@@ -52,7 +52,10 @@ class Watched:
 
     def _unsolved(self, among: Sequence[Kata]) -> Kata | None:
         ledger = read_ledger(self._root)
-        chosen = next_kata(status_of(kata, ledger) for kata in among)
+        every = {kata.id: status_of(kata, ledger) for kata in self._every()}
+        told = any(status.last_pass for status in every.values())
+        statuses = (every[kata.id] for kata in among if kata.id in every)
+        chosen = next_kata(statuses, open_names(every.values(), told))
         return chosen.kata if chosen else None
 
     def counts(self) -> tuple[int, int]:

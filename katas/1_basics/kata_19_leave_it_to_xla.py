@@ -54,6 +54,9 @@ Shapes
 
 Try
     pytest -k leave_it_to_xla           stuck?  kata hint leave_it_to_xla
+
+Needs     tiled_matmul, row_sum
+Read on   All About Rooflines, https://jax-ml.github.io/scaling-book/roofline/
 """
 
 from typing import NamedTuple

@@ -53,6 +53,9 @@ Shapes
 
 Try
     pytest -k right_on_one_core           stuck?  kata hint right_on_one_core
+
+Needs     row_sum, launch_matmul
+Read on   TPU Pipelining, https://docs.jax.dev/en/latest/pallas/tpu/pipelining.html
 """
 
 import jax

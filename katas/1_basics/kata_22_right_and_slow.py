@@ -51,6 +51,9 @@ Shapes
 
 Try
     pytest -k right_and_slow           stuck?  kata hint right_and_slow
+
+Needs     launch_matmul, revisit_bug
+Read on   Matrix Multiplication, https://docs.jax.dev/en/latest/pallas/tpu/matmul.html
 """
 
 import jax

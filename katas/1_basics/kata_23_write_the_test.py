@@ -53,6 +53,9 @@ Shapes
 
 Try
     pytest -k write_the_test           stuck?  kata hint write_the_test
+
+Needs     fused_matmul, ragged_tail
+Read on   QuickCheck: random testing of programs, https://doi.org/10.1145/351240.351266
 """
 
 import jax

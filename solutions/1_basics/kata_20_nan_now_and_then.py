@@ -51,6 +51,9 @@ Shapes
 
 Try
     pytest -k nan_now_and_then           stuck?  kata hint nan_now_and_then
+
+Needs     ragged_tail, tiled_matmul
+Read on   Grids and BlockSpecs, https://docs.jax.dev/en/latest/pallas/grid_blockspec.html
 """
 
 import jax

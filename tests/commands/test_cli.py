@@ -61,7 +61,7 @@ def test_misuse_is_told_with_the_usage(arguments: list[str], shop: Shop) -> None
     assert raised.value.code == 2
 
 
-@pytest.mark.parametrize("command", ["hint", "show", "restore"])
+@pytest.mark.parametrize("command", ["hint", "show", "after", "restore"])
 def test_one_exercise_has_to_be_meant(shop: Shop, command: str) -> None:
     assert "'row' matches 2 katas: row_sum, row_max" in shop.run(command, "row", code=2)
     assert "no kata matches 'softmax'; kata list shows" in shop.run(command, "softmax", code=2)

@@ -49,6 +49,8 @@ def completions(folder: Path, line: str) -> set[str]:
         "kata --": {"--help", "--version"},
         "kata hint ": {"double", "row_sum", "row_max", "1_first", "2_second"},
         "kata hint row": {"row_sum", "row_max"},
+        "kata after d": {"double"},
+        "kata list --path row": {"row_sum", "row_max"},
         "kata reset 2_": {"2_second"},
         "kata commit double row_s": {"row_sum"},
         "kata hint double ": {"1", "2", "3"},

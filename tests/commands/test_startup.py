@@ -29,7 +29,12 @@ def imported(shop: Shop, *words: str) -> set[str]:
     "words",
     [
         *([], ["next"], ["list"], ["list", "row"], ["hint", "double"], ["progress"]),
-        *(["show", "double", "--yes"], ["reset", "double"], ["restore"]),
+        *(
+            ["show", "double", "--yes"],
+            ["list", "--path", "double"],
+            ["reset", "double"],
+            ["restore"],
+        ),
     ],
     ids=" ".join,
 )

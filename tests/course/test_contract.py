@@ -10,8 +10,10 @@ import pytest
 
 from grader.exercise import keys
 from grader.exercise.catalog import Kata, katas
+from grader.exercise.needs import NOTHING, labelled, needs, needs_line
 from grader.exercise.regions import regions
 from grader.exercise.repository import Synced, synced
+from grader.tools.nearest import did_you_mean
 from tests.support.contract import demand
 from tests.support.repositories import ROOT
 
@@ -29,6 +31,8 @@ SAID_OF_MANY = {
     *("shape", "dtype", "index", "argument", "error", "return", "traced", "bool", "boolean"),
     *("never written", "the result", "o_ref", "x_ref", "acc_ref", "only the"),
 }
+#: A name, and where it is.
+READ_ON = re.compile(r"\S.* https://\S+[^\s.,;]")
 IMPORTED = {"jax", "jaxtyping", "beartype", "typing"}
 
 each = pytest.mark.parametrize("exercise", EVERY, ids=lambda kata: kata.name)
@@ -123,6 +127,57 @@ def test_docstring_teaches(exercise: Kata) -> None:
         file,
         f"lines {wide} of its docstring are longer than {WIDTH} characters",
         "Wrap them",
+    )
+
+
+@each
+def test_key_has_words_for_afterwards(exercise: Kata) -> None:
+    demand(
+        exercise.key.after,
+        exercise.key_path,
+        "it has no `after`",
+        "Say what was found, where production code does the same, what to vary, where to read on",
+    )
+
+
+@each
+def test_docstring_names_what_it_needs(exercise: Kata) -> None:
+    """Katas that come before it: then there are no circles either."""
+    file, names = exercise.solution, needs(exercise)
+    said = needs_line(exercise)
+    demand(
+        said,
+        file,
+        "its docstring has no line `Needs     …`",
+        "End it with the katas that it builds on, or `Needs     nothing`",
+    )
+    demand(
+        names or said == NOTHING,
+        file,
+        f"`Needs     {said}` names no kata",
+        f"Name those that it builds on, or say `{NOTHING}`",
+    )
+    before = [kata.name for kata in EVERY[: EVERY.index(exercise)]]
+    for name in names:
+        demand(
+            name in before,
+            file,
+            f"it needs {name!r}, which is no kata that comes before it",
+            did_you_mean(name, before) or "Name katas that come earlier on the map",
+        )
+    demand(len(set(names)) == len(names), file, f"it needs {names}", "Name each once")
+
+
+@each
+def test_docstring_says_where_to_read_on(exercise: Kata) -> None:
+    file = exercise.solution
+    docstring = ast.get_docstring(ast.parse(file.read_text())) or ""
+    lines = labelled(docstring, "Read on").splitlines()
+    demand(
+        len(lines) in (1, 2) and READ_ON.fullmatch(" ".join(lines)),
+        file,
+        f"`Read on` says {lines}",
+        "Give one page or paper by its name and https:// address, in one line or two",
     )
 
 

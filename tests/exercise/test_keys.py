@@ -358,3 +358,32 @@ ACCEPTED = {
 def test_more_that_can_not_be_used(tmp_path: Path, old: str, new: str, name: str) -> None:
     with pytest.raises(KeyProblem, match=rf"double\.toml: {name}: "):
         read(tmp_path, edited(old, new))
+
+
+# ---- after ----
+
+
+def after(text: str) -> str:
+    return edited("[cases]\n", f'after = """\n{text}\n"""\n\n[cases]\n')
+
+
+def test_what_is_said_after_is_kept_line_by_line(tmp_path: Path) -> None:
+    text = "word\n" * 40 + "\n    kata cost double"
+    assert read(tmp_path, after(text)).after == text
+    assert read(tmp_path, KEY).after == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("too short", "after: has 2 words; say it in 40 to 160"),
+        ("word\n" * 161, "after: has 161 words"),
+        ("word\n" * 40 + "x" * 101, "after: a line is longer than 100 columns: 'xxx"),
+        (" ", "after: needs a text that is not empty"),
+    ],
+    ids=["short", "long", "wide", "empty"],
+)
+def test_what_is_said_after_has_limits(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(KeyProblem) as raised:
+        read(tmp_path, after(text))
+    assert told in str(raised.value)

@@ -9,8 +9,11 @@ from grader.exercise.repository import new
 from grader.exercise.unwritten import unwritten
 from tests.support.repositories import Repository
 
-SOLUTION = ("the first line", "Goal", "Concept", "row_softmax_spec", "row_softmax_kernel")
-KEY = ("title", "concept", "write", "todo", "hints", "mistakes (at least three)")
+SOLUTION = (
+    *("the first line", "Goal", "Concept", "Needs", "Read on"),
+    *("row_softmax_spec", "row_softmax_kernel"),
+)
+KEY = ("title", "concept", "write", "todo", "hints", "after", "mistakes (at least three)")
 TRACK = ("the heading", "the introduction", "the story")
 
 
@@ -34,7 +37,7 @@ def test_what_was_written_over_is_not(repository: Repository) -> None:
     kata.solution.write_text(text)
     kata.key_path.write_text(kata.key_path.read_text().replace("its name in words", "Row softmax"))
     found = parts(repository.root)
-    assert found[kata.solution.name] == ("Goal", "Concept")
+    assert found[kata.solution.name] == ("Goal", "Concept", "Needs", "Read on")
     assert found[kata.key_path.name] == KEY[1:]
 
 

@@ -104,8 +104,18 @@ ONE = Pass("1_first/kata_01_double", BLOB, 2, DAY)
 def test_what_is_known_is_not_recorded_again(repository: Repository) -> None:
     better = dataclasses.replace(ONE, stars=3)
     for new, expected in ((ONE, (ONE,)), (ONE, ()), (better, (better,)), (ONE, ())):
-        assert record_passes(repository.root, [new], Mode.STRICT) == NewPasses(expected)
+        assert record_passes(repository.root, [new], Mode.STRICT).passes == expected
     assert ledger.read_ledger(repository.root).passes == (ONE, better)
+
+
+def test_only_the_first_pass_of_a_kata_is_its_first(repository: Repository) -> None:
+    """Not the same content with more stars, and no other content."""
+    better, other = (dataclasses.replace(ONE, **new) for new in ({"stars": 3}, {"blob": "0" * 40}))
+    for new, expected in ((ONE, (ONE.kata,)), (better, ()), (other, ())):
+        assert record_passes(repository.root, [new], Mode.STRICT).first == expected
+    elsewhere = dataclasses.replace(ONE, kata="1_first/kata_02_row_sum")
+    assert record_passes(repository.root, [elsewhere], Mode.INTERPRET).first == ()
+    assert record_passes(repository.root, [elsewhere], Mode.STRICT).first == (elsewhere.kata,)
 
 
 def test_nothing_to_record_makes_no_file(repository: Repository) -> None:

@@ -332,6 +332,23 @@ def test_a_pass_is_confirmed_by_pytest(desk: Desk) -> None:
     assert "all fine" not in said
 
 
+def test_the_first_pass_tells_what_comes_after_it(desk: Desk) -> None:
+    kata = desk.shop.double
+    after = ("word " * 19 + "word\n") * 2
+    desk.shop.edit_key(kata, "count = 3", f'count = 3\nafter = """{after}"""')
+    desk.watch.begin()
+    for known in (False, True):
+        desk.graded(desk.save(kata), kata)
+        if not known:
+            assert "word word" not in desk.said(), "pytest has not confirmed it yet"
+            blob = blob_id(kata.path.read_bytes())
+            append_passes(desk.shop.root, [Pass(kata.id, blob, 3, datetime.date(2026, 11, 20))])
+        desk.watch.handle(Ended(desk.bench.number, 0, "recorded  double ★★★\n"))
+        said = desk.said()
+        assert ("solved    double  doubling\n  word word" in said) is not known
+        assert said.rstrip().endswith("1 of 3 solved"), "the bar stays below"
+
+
 def test_a_pass_that_is_not_confirmed_is_told_in_full(desk: Desk) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.double), desk.shop.double)

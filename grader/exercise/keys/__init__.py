@@ -21,10 +21,11 @@ from grader.exercise.keys.key import (
 )
 from grader.exercise.keys.kinds import Kind, Planted, Predictions, Tested
 from grader.exercise.keys.problem import KeyProblem
-from grader.exercise.keys.reader import DEFAULT_CASES, MOST_CASES, load
+from grader.exercise.keys.reader import AFTER_WORDS, DEFAULT_CASES, MOST_CASES, load
 from grader.exercise.keys.sizes import cards
 
 __all__ = [
+    "AFTER_WORDS",
     "DEFAULT_CASES",
     "DTYPES",
     "HINTS",

@@ -86,6 +86,7 @@ class Key:
     it alone decides about par.
     `par_required`: missing par fails the kata, instead of costing a star. Where numbers or a test
     are asked for, `predictions` or `tested` say which, and there is no `kernel`.
+    `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
     title: str
@@ -108,6 +109,7 @@ class Key:
     mistakes: tuple[Mistake, ...]
     together: tuple[tuple[str, ...], ...] = ()
     alike: Mapping[str, str] = field(default_factory=dict)
+    after: str = ""
     predictions: Predictions | None = None
     tested: Tested | None = None
 

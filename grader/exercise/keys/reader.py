@@ -30,11 +30,13 @@ from grader.model import Check
 #: Hidden cases a session, where a key does not say; and the bounds of what it may say.
 DEFAULT_CASES = 4
 FEWEST_CASES, MOST_CASES = 3, 5
+#: What `after` may hold: words in all, and columns in each line.
+AFTER_WORDS, AFTER_COLUMNS = range(40, 161), 100
 
 _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
-    *("outside_floats", "production", "alike", "predictions", "tested", "planted"),
+    *("outside_floats", "production", "alike", "after", "predictions", "tested", "planted"),
 )
 
 
@@ -72,6 +74,7 @@ def load(file: Path) -> Key:
         alike=alike_of(source, cases.choices),
         predictions=predictions,
         tested=tested,
+        after=_after(source),
     )
 
 
@@ -129,6 +132,19 @@ def _hints(source: Table) -> tuple[str, ...]:
     if len(hints) != len(HINTS) or not all(hint.strip() for hint in hints):
         raise source.fail("hints", f"needs {len(HINTS)} texts: {', '.join(HINTS)}")
     return hints
+
+
+def _after(source: Table) -> str:
+    if "after" not in source.data:
+        return ""
+    text = source.text("after").strip("\n")
+    words = len(text.split())
+    if words not in AFTER_WORDS:
+        fewest, most = AFTER_WORDS[0], AFTER_WORDS[-1]
+        raise source.fail("after", f"has {words} words; say it in {fewest} to {most}")
+    if wide := [line for line in text.splitlines() if len(line) > AFTER_COLUMNS]:
+        raise source.fail("after", f"a line is longer than {AFTER_COLUMNS} columns: {wide[0]!r}")
+    return text
 
 
 def _fillings(source: Table) -> tuple[tuple[str, ...], bool]:

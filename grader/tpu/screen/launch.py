@@ -49,6 +49,11 @@ class Side:
         known = [k.seconds for k in self.kernels if k.seconds is not None]
         return sum(known) if self.kernels and len(known) == len(self.kernels) else None
 
+    @property
+    def bytes(self) -> int:
+        """To and from HBM, of all kernels together."""
+        return sum(kernel.bytes for kernel in self.kernels)
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -123,7 +128,7 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
         _ratio(times),
         _time_of(launch.xla, launch.chip),
     )
-    sizes = [sum(k.bytes for k in side.kernels) for side in sides]
+    sizes = [side.bytes for side in sides]
     yield "HBM bytes", [bytes_of(size) for size in sizes], _ratio(sizes), ""
     vmem = [max(_vmem(k) for k in side.kernels) for side in sides]
     yield "VMEM", [bytes_of(size) for size in vmem], "", ""

@@ -1,0 +1,67 @@
+"""What is said of solved katas: its commands can be typed, its sizes fit."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from grader.cli import parser_for
+from grader.exercise import keys
+from grader.exercise.catalog import Kata, katas
+from grader.exercise.repository import one
+from grader.grading import studies
+from grader.grading.fitting import no_multiple
+from grader.tpu.arguments import assignments, choices, combinations
+from tests.support.contract import demand
+from tests.support.repositories import ROOT
+
+COMMAND = re.compile(r"^ +(kata .*)$", re.MULTILINE)
+MENTIONED = re.compile(r"\bkata (?:cost|view|trace) ")
+EVERY = katas(ROOT, "solutions")
+
+each = pytest.mark.parametrize(
+    "exercise", [one for one in EVERY if one.key.after], ids=lambda kata: kata.name
+)
+
+
+@each
+def test_its_commands_can_be_typed(exercise: Kata) -> None:
+    """Each names a kata and sizes that its key has, on a chip that there is."""
+    file, text = exercise.key_path, exercise.key.after
+    commands = COMMAND.findall(text)
+    demand(
+        len(commands) == len(MENTIONED.findall(text)),
+        file,
+        "`after` has a command within a paragraph",
+        "Give each command a line of its own, indented, so that it can be copied",
+    )
+    demand(
+        commands or not exercise.key.kernel,
+        file,
+        "`after` has no command to vary something with",
+        "Add a line such as `    kata cost NAME K=8192`",
+    )
+    for command in commands:
+        words = shlex.split(command)[1:]
+        options = parser_for(words).parse_args(words)
+        kata = one(ROOT, options.name)
+        swept = choices(options.sweep) if getattr(options, "sweep", []) else {}
+        given = assignments(options.sizes)
+        for tried in combinations(swept) if swept else [{}]:
+            sizes = {**given, **{name: str(size) for name, size in tried.items()}}
+            find = studies.any_case_of if kata.key.predictions else studies.case_of
+            case = find(kata, options.case, options.seed, sizes)
+            demand(
+                not (wrong := no_multiple(kata.key, case.sizes)),
+                file,
+                f"`{command}` has sizes that do not fit: {wrong}",
+                "Choose multiples of the blocks",
+            )
+
+
+def test_every_word_counts() -> None:
+    """The limits that the docs give are those of the reader."""
+    assert (keys.AFTER_WORDS[0], keys.AFTER_WORDS[-1]) == (40, 160)
+    assert "40 to 160 words" in (ROOT / "CONTRIBUTING.md").read_text()
