@@ -17,7 +17,7 @@ class Kind(enum.Enum):
 
     KERNEL = "kernel"  # a kernel or its launch
     TABLES = "tables"  # plain jax.numpy; the values are graded
-    CASE_FILE = "case file"  # somebody's wrong kernel, to be repaired
+    CASE_FILE = "case-file"  # somebody's wrong kernel, to be repaired
     PREDICTIONS = "predictions"  # numbers about programs, beside those that are measured
     TEST = "test"  # a test, beside kernels that it should tell apart
 
