@@ -11,7 +11,7 @@ from rich.progress import track
 from rich.text import Text
 
 from grader.commands.arguments import completed
-from grader.commands.launches import launch_arguments, size_names
+from grader.commands.launches import launch_arguments, named_launch, size_names
 from grader.exercise import repository
 from grader.exercise.catalog import Kata
 from grader.grading import studies
@@ -39,11 +39,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
         return _baselines(options, kata, console)
     if options.sweep:
         return _sweep(options, kata, console)
-    given = assignments(options.sizes)
-    case = studies.case_of(kata, options.case, options.seed, given)
-    with studies.studio(options.chip) as asking:
-        if given:
-            studies.fits(asking, kata, case)
+    with named_launch(options, kata) as (asking, case):
         launch = studies.study(asking, kata, case, options.chip)
     show(screen(launch), console)
     return 0 if studies.faultless(launch) else 1

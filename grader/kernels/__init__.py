@@ -25,6 +25,7 @@
     known_values        values that are known before any kernel runs
     prefetch_reads      which cells of scalar prefetch the index maps read
     habits              what a kernel does that is slow, or that it never waits for
+    narrow              where it computes with integers of fewer than 32 bits
     first_touches       what a kernel does first to each Ref
     flops               how many operations a jax.numpy function takes
     longest_sum         how many terms a spec adds up

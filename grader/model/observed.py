@@ -174,3 +174,4 @@ class Accident:
     printed: str = ""
     stuck: bool = False  # it was still running when it was stopped
     crashed: bool = False  # a signal ended it
+    last_words: str = ""  # what a native library that gave up said, in one line

@@ -114,11 +114,12 @@ class Worker:
     def _bury(self, question: Question) -> Accident:
         ended = self._ends_by_itself()
         where, printed = self._place(question), self._files.printed()
+        complaint = self._files.complained()
         code = self.close()
         if not ended:
             return accidents.hung_up(where, printed)
         starved = memory.kills() > self._kills
-        return accidents.died(code, where, printed, starved)
+        return accidents.died(code, where, printed, starved, complaint)
 
     def _ends_by_itself(self) -> bool:
         """Whether a process that has let go of its socket is ending. A crash takes a moment."""
