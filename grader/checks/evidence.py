@@ -30,9 +30,10 @@ class Evidence:
     right. `resembles` gives the title of a known mistake whose results satisfy a predicate, or "".
     `chips` are those to compile for; the cost is judged on the first, within `slack` of par,
     and only where it `costs`. With `par_required`, a kernel that misses par fails instead of
-    missing a star. At `production` size nothing has been run, and there are no values to judge.
-    `kind` is the kata's. Where `predictions` are asked for, `measured` says what is right; what
-    XLA makes of the programs is among it where the case `costs`.
+    missing a star. Without a kernel, what goes `block_by_block` may hold no array of all blocks.
+    At `production` size nothing has been run, and there are no values to judge. `kind` is the
+    kata's. Where `predictions` are asked for, `measured` says what is right; what XLA makes of
+    the programs is among it where the case `costs`.
     """
 
     mode: Mode
@@ -51,6 +52,7 @@ class Evidence:
     outside_floats: bool = False
     production: bool = False
     costs: bool = True
+    block_by_block: bool = False
     kind: Kind = Kind.KERNEL
     predictions: Predictions | None = None
     measured: Callable[[], Measured | Accident] = lambda: Measured(())

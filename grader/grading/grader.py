@@ -135,6 +135,7 @@ def evidence_of(
         par_on_chips=par_on_chips,
         production=case.production,
         costs=costs(kata, case),
+        block_by_block=kata.key.block_by_block,
         kind=kata.key.kind,
         predictions=kata.key.predictions,
         measured=measured,

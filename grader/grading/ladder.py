@@ -11,6 +11,7 @@ from grader.checks import (
     compiles,
     contract,
     cost,
+    held_at_once,
     lowers,
     own_work,
     pallas_used,
@@ -59,6 +60,10 @@ def _not_of_a_test(evidence: Evidence) -> bool:
     return evidence.kind is not Kind.TEST
 
 
+def _of_blocks(evidence: Evidence) -> bool:
+    return evidence.block_by_block
+
+
 def _of_costs(evidence: Evidence) -> bool:
     return evidence.kernel and evidence.costs
 
@@ -86,6 +91,7 @@ LADDER = (
     Rung(pallas_used.check, 0),
     Rung(predictions.check, 1, asked=_of_predictions),
     Rung(values.check, 1, asked=_of_values),
+    Rung(held_at_once.check, 1, granted=RIGHT, asked=_of_blocks),
     Rung(block_shapes.check, 1, granted=RIGHT),
     Rung(lowers.check, 1, granted=RIGHT),
     Rung(compiles.check, 2, granted=RIGHT),

@@ -33,7 +33,7 @@ SAID_OF_MANY = {
 }
 #: A name, and where it is.
 READ_ON = re.compile(r"\S.* https://\S+[^\s.,;]")
-IMPORTED = {"jax", "jaxtyping", "beartype", "typing"}
+IMPORTED = {"jax", "jaxtyping", "beartype", "functools", "typing"}
 
 each = pytest.mark.parametrize("exercise", EVERY, ids=lambda kata: kata.name)
 

@@ -136,12 +136,13 @@ def mistaken(exercise: Kata, mistake: Mistake) -> str:
 def test_mistake_is_rejected(
     exercise: Kata, mistake: Mistake, seed: int, plan: Plan, asking: Asking, tmp_path: Path
 ) -> None:
-    if mistake.caught in ASK_THE_COMPILER and (reason := compiler.why_not()):
+    compiled = exercise.key.kernel and mistake.caught in ASK_THE_COMPILER
+    if compiled and (reason := compiler.why_not()):
         pytest.skip(reason)
     wrong = with_text(exercise, tmp_path, mistaken(exercise, mistake))
     heard, shown = [], False
     cases = draw(wrong.id, wrong.key, seed)
-    if mistake.caught is Check.COST:
+    if mistake.caught is Check.COST and wrong.key.kernel:
         cases = tuple(case for case in cases if costs(wrong, case))
     for case in cases:
         if shown and not plan.every_case:
@@ -153,7 +154,7 @@ def test_mistake_is_rejected(
         heard.append(f"{case}: {_told(finding)}")
         if finding.check is mistake.caught and _says(finding, mistake.says):
             shown = True
-            slow = finding.check is Check.COST
+            slow = finding.check is Check.COST and wrong.key.kernel
             solved = slow and not wrong.key.par_required
             assert found.state is (State.PASSED if solved else State.FAILED)
             assert found.stars == 2 if slow else found.stars < 2

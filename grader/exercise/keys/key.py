@@ -80,7 +80,8 @@ class Key:
     `alike` says what a session's cases need not tell apart, and why: a size or a number of blocks
     ("N", "K//bk"), or two that may be equal in all cases ("T, S").
     `fillings` are the stubs' region bodies, as code. Without a `kernel` the launch is plain
-    jax.numpy, traced by jit. `outside` are primitives; those that compute are for integers only,
+    jax.numpy, traced by jit; if it is to go `block_by_block`, no array may be as large as all
+    blocks together. `outside` are primitives; those that compute are for integers only,
     unless there is `outside_floats`. `timeout` is in seconds, None for pytest's. `count` hidden
     cases are run; where there is a `production`, one more is compiled and predicted instead, and
     it alone decides about par.
@@ -109,6 +110,7 @@ class Key:
     mistakes: tuple[Mistake, ...]
     together: tuple[tuple[str, ...], ...] = ()
     alike: Mapping[str, str] = field(default_factory=dict)
+    block_by_block: bool = False
     after: str = ""
     predictions: Predictions | None = None
     tested: Tested | None = None

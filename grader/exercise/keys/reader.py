@@ -36,7 +36,8 @@ AFTER_WORDS, AFTER_COLUMNS = range(40, 161), 100
 _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
-    *("outside_floats", "production", "alike", "after", "predictions", "tested", "planted"),
+    *("outside_floats", "production", "alike", "after", "block_by_block"),
+    *("predictions", "tested", "planted"),
 )
 
 
@@ -72,6 +73,7 @@ def load(file: Path) -> Key:
         mistakes=_mistakes(source),
         together=cases.together,
         alike=alike_of(source, cases.choices),
+        block_by_block=_block_by_block(source),
         predictions=predictions,
         tested=tested,
         after=_after(source),
@@ -92,6 +94,13 @@ def _kernel(source: Table) -> bool:
     for name in () if value else ("outside", "outside_floats", "par", "slack", "production"):
         if name in source.data:
             raise source.fail(name, "means nothing where there is no kernel")
+    return value
+
+
+def _block_by_block(source: Table) -> bool:
+    value = _true(source, "block_by_block", default=False)
+    if value and _kernel(source):
+        raise source.fail("block_by_block", "means nothing where there is a kernel")
     return value
 
 
