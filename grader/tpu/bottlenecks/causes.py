@@ -56,8 +56,8 @@ def _idle_cores(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]
         return
     yield Bottleneck(
         f"runs on {own.sharing} of {par.sharing} TensorCores",
-        f"{own.call.name} runs on {own.sharing} TensorCore of a {own.chip}, and {par.sharing} share "
-        "par's grid.",
+        f"{own.call.name} runs on {own.sharing} TensorCore of a {own.chip}, and {par.sharing} "
+        "share par's grid.",
         "Give the launch a grid with an axis whose steps don't depend on each other, and mark it: "
         'compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", …)). '
         "A pipeline inside a kernel stays on one core.",
