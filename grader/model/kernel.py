@@ -90,13 +90,14 @@ class Touch(enum.Enum):
 
 
 class Habit(enum.Enum):
-    """What a kernel's body does somewhere, and what is slow on a TPU."""
+    """What a kernel's body does somewhere, and what is slow on a TPU, or near to being wrong."""
 
     NARROW_PRODUCT = "a matrix product with a dimension below 128"
     PRECISE_PRODUCT = "a matrix product with a precision of its own"
     LANE_REDUCTION = "a reduction along the lanes"
     TURNED_COLUMN = "the result of one, turned into a row"
     TRANSPOSE = "a transpose"
+    NEAR_MASK = "a choice of a negative number that is large, but no limit of its dtype"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,21 @@ def stopped(seconds: float, where: Place | None, printed: str) -> Accident:
     """A process that gave no answer within `seconds`."""
     message = (
         f"No answer after {seconds:g} s, so the process was stopped.\n"
-        "Usual reasons: a loop whose condition never changes, or a DMA or semaphore wait that "
-        "nothing ever signals (a wait without a start)."
+        "Usual reasons: a loop whose condition never changes; a DMA or semaphore wait that nothing "
+        "ever signals (a wait without a start); or work element by element or column by column: "
+        "Python writes a loop out turn by turn, and each load and store of a turn takes the "
+        "interpreter as long as one of a whole block. Compute on whole blocks, x_ref[...]."
     )
     return Accident(f"no answer after {seconds:g} s", message, where, printed, stuck=True)
+
+
+def calls_without_end(calls: int) -> Accident:
+    """A test that goes on calling the launch that it is given."""
+    message = (
+        f"The test has called the launch {calls} times, and was stopped.\n"
+        "Usual reason: a loop around the launch that never ends, or one over far too many sizes."
+    )
+    return Accident(f"calls the launch {calls} times and more", message, stuck=True)
 
 
 def garbled() -> Accident:
