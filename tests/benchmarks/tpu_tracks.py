@@ -115,8 +115,9 @@ def row(
     inputs = [specs.argument(array) for array in reference.inputs]
     ours = side(functools.partial(own, **reference.keywords), inputs, chip)
     function, kernels = SHIPPED.get(exercise.name, (None, ""))
-    shipped = functools.partial(function, case.sizes) if function else None
-    theirs = side(shipped, inputs, chip, kernels) if shipped else Side(trouble="–")
+    theirs = Side(trouble="–")
+    if function:
+        theirs = side(functools.partial(function, case.sizes), inputs, chip, kernels)
     ratio = f"{ours.seconds / theirs.seconds:.2f}" if ours.seconds and theirs.seconds else "–"
     estimate = by_xla(BY_XLA.get(exercise.name, spec), inputs, chip) if spec else "–"
     sizes = ", ".join(f"{name}={size}" for name, size in case.sizes.items() if name != "pattern")
@@ -155,7 +156,8 @@ def _splash(
     """Splash attention; where heads of queries share one of keys, its kernel for such groups."""
     of_queries: dict[str, Any] = {f"block_{edge}": sizes["bq"] for edge in ("q", "q_dkv", "q_dq")}
     edges = ("kv", "kv_compute", "kv_dkv", "kv_dkv_compute", "kv_dq")
-    blocks = splash.BlockSizes(**of_queries, **{f"block_{edge}": sizes["bkv"] for edge in edges})
+    of_keys: dict[str, Any] = {f"block_{edge}": sizes["bkv"] for edge in edges}
+    blocks = splash.BlockSizes(**of_queries, **of_keys)
     heads = q.shape[1] // k.shape[1]
     shared = heads > 1
     make = splash.make_splash_mqa_single_device if shared else splash.make_splash_mha_single_device
