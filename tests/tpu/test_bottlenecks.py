@@ -85,6 +85,24 @@ def test_blocks_smaller_than_pars_should_be_larger() -> None:
     assert "Order the grid" in same.remedy
 
 
+def test_a_wider_dtype_than_pars_is_told_as_that() -> None:
+    """Not as a block that is read again: its index map is par's."""
+    par = moving(QUIET, (8, 8, 4))
+    first, *others = par.traffic.operands
+    wide = dataclasses.replace(
+        first,
+        array=dataclasses.replace(first.array, dtype="float32"),
+        bytes=2 * (first.bytes or 0),
+        least=2 * (first.least or 0),
+    )
+    traffic = dataclasses.replace(par.traffic, operands=(wide, *others))
+    (one,) = bottlenecks([prediction(QUIET, traffic=traffic)], [par])
+    assert one.phrase == "x_ref is float32 where par's is bfloat16"
+    assert "it is float32[512, 256] where par has bfloat16[512, 256]" in one.why
+    assert "cast in the kernel" in one.remedy
+    assert one.size == 8 * SIZE
+
+
 def test_padding_is_told_as_such() -> None:
     padded = rows(matmul(), (320, 2, 4), padding=300 * SIZE)
     one = about(bottlenecks([prediction(LOADED, traffic=padded)]), "padding")
@@ -142,6 +160,14 @@ def test_many_small_steps() -> None:
     assert one.phrase == "100 grid steps where par has 10"
     assert "of 667 ns each" in one.why
     assert one.cycles == 90 * 300
+    assert "leave them out of the grid" in one.remedy  # the blocks are par's
+    smaller = dataclasses.replace(
+        matmul(), operands=tuple(dataclasses.replace(o, block=(8, 128)) for o in matmul().operands)
+    )
+    found = bottlenecks(
+        [prediction(WAITING, traffic=many, call=smaller)], [prediction(QUIET, traffic=few)]
+    )
+    assert about(found, "grid steps").remedy.startswith("Larger blocks")
     assert not any(
         "steps" in each.phrase for each in bottlenecks([prediction(WAITING, traffic=few)])
     )
