@@ -115,6 +115,33 @@ def _passed_on(
                 break
 
 
+def programs_of(
+    solution: ModuleType, names: Sequence[str], case: Case
+) -> list[tuple[Callable[..., Any], list[jax.ShapeDtypeStruct]]]:
+    """Functions of a file, and shape and dtype of the arrays that each takes in a case.
+
+    Raises SpecProblem.
+    """
+    found = []
+    for name in names:
+        function = _part(solution, name)
+        hints = _annotated(function).values()
+        outlines = [jax.ShapeDtypeStruct(_shape(h, case), _dtype(h, case)) for h in hints]
+        found.append((function, outlines))
+    return found
+
+
+def plain_reference(
+    solution: ModuleType, name: str, case: Case, results: tuple[ArrayType, ...]
+) -> Reference:
+    """Of a kata without a spec: the keywords of its function, which takes no arrays.
+
+    Raises SpecProblem.
+    """
+    keywords = _keywords(_part(solution, name), case)
+    return Reference((), (), keywords, (), results, tuple(map(str, results)), contraction=0)
+
+
 def _part(solution: ModuleType, name: str) -> Callable[..., Any]:
     part = getattr(solution, name, None)
     if not callable(part):

@@ -28,6 +28,15 @@ def stopped(seconds: float, where: Place | None, printed: str) -> Accident:
     return Accident(f"no answer after {seconds:g} s", message, where, printed, stuck=True)
 
 
+def calls_without_end(calls: int) -> Accident:
+    """A test that goes on calling the launch that it is given."""
+    message = (
+        f"The test has called the launch {calls} times, and was stopped.\n"
+        "Usual reason: a loop around the launch that never ends, or one over far too many sizes."
+    )
+    return Accident(f"calls the launch {calls} times and more", message, stuck=True)
+
+
 def garbled() -> Accident:
     """A process whose answer is none: only code that writes into the grader's socket does that."""
     message = (

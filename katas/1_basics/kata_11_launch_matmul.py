@@ -2,7 +2,8 @@
 
 Goal
     The kernel of tiled_matmul is given. Write everything around it: the whole
-    `pl.pallas_call`, for blocks of bm x bk, bk x bn and bm x bn.
+    `pl.pallas_call`, for blocks of bm x bk, bk x bn and bm x bn. A right answer may
+    still lack the third star: then `kata cost launch_matmul` says what to try.
 
 Concept
     In kata 06 you answered the six questions of a launch. A kernel with scratch
@@ -22,9 +23,8 @@ Concept
 
     The v4 and v5p chips have two cores, which share the steps of a "parallel"
     axis. By default every axis is "arbitrary", and half of such a chip is idle.
-    If you say "parallel" where it isn't true, the result is right on a v5e, which
-    has one core, but wrong on a chip with two. The interpreter that grades you
-    has two cores.
+    If you say "parallel" where it isn't true, the result is right on a v5e, which has
+    one core, but wrong on two, which the interpreter that grades you has.
 
     Block sizes matter too. A step multiplies bm x bk by bk x bn. That takes
     2 bm bn bk flops, and reads (bm + bn) bk numbers of 2 bytes from HBM. A v5e does
