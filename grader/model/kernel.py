@@ -101,6 +101,14 @@ class Habit(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Narrow:
+    """A dtype of fewer than 32 bits, and the learner's line that first computes in it, or 0."""
+
+    dtype: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """One Ref of a kernel. `block` has None for a squeezed dimension; sizes are in elements."""
 
@@ -136,6 +144,7 @@ class KernelCall:
     foreign: str = ""  # the file, not the learner's, in which a part of the body is written
     line: int = 0  # the learner's line that launches it; 0 where it is not known
     habits: tuple[Habit, ...] = ()
+    narrow: tuple[Narrow, ...] = ()  # integers that the body computes with; () if nobody asked
 
     def role(self, *roles: Role) -> tuple[Operand, ...]:
         return tuple(o for o in self.operands if o.role in roles)

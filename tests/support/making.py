@@ -146,6 +146,7 @@ def evidence(
     outside_floats: bool = False,
     production: bool = False,
     costs: bool = True,
+    block_by_block: bool = False,
 ) -> Evidence:
     """By default one whose kernel costs what par does."""
     arrived = on_chips or at_par()
@@ -165,6 +166,7 @@ def evidence(
         par_on_chips=lambda: arrived.par,
         production=production,
         costs=costs,
+        block_by_block=block_by_block,
         outside_floats=outside_floats,
     )
 

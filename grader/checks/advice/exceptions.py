@@ -74,6 +74,12 @@ EXCEPTION_ADVICE: AdviceTable = (
         "jax.lax.dot_general(x, y, (((x_dim,), (y_dim,)), ((), ()))).",
     ),
     (
+        r"carry input and carry output must have (equal types|the same pytree structure)",
+        "What the body of a loop returns is the next turn's carry, so it must be like the first "
+        "one: a value for each, of the same shape and dtype. Is a return missing? If the dtypes "
+        "differ, cast the first carry or what is returned with .astype, to the wider of the two.",
+    ),
+    (
         r"^ConcretizationTypeError[\s\S]*interpret_pallas_call",
         "The interpreter cannot run a parallel grid dimension whose size is a traced value: mark "
         "it arbitrary in dimension_semantics, or make its size a Python number.",

@@ -18,7 +18,9 @@ LAUNCH_ADVICE: tuple[tuple[str, str], ...] = (
         r"captures constants",
         "A kernel gets arrays through its Refs only: hand this one to the pallas_call as an input, "
         "with a BlockSpec, and load it from its Ref. Python's numbers may stay; a sequence of "
-        "numbers can be made inside, with lax.broadcasted_iota.",
+        "numbers can be made inside, with lax.broadcasted_iota. If the kernel itself computes it, "
+        "under pl.when or pl.loop: a Python variable does not get out of there. Keep it in a Ref, "
+        "or as the carry of lax.fori_loop.",
     ),
     (
         r"number of dimension_semantics",

@@ -18,9 +18,10 @@ def another_formula(suspect: Suspect) -> Diagnosis | None:
         return None
     return Diagnosis(
         "nearly right: another formula?",
-        "The errors are small, but they are no rounding errors: elements with the same value are "
-        "off by the same amount. So it is a formula that differs a little: an approximation in "
-        "place of the exact function, or the other way round, or a constant that is a bit off.",
+        "The errors are small, and elements with the same value are off by the same amount, as "
+        "they rarely are after one rounding. So it is a formula that differs a little: an "
+        "approximation in place of the exact function, or the other way round, a constant that is "
+        "a bit off, or a state that is rounded again in every turn of a loop.",
         vague=True,
     )
 

@@ -28,7 +28,7 @@ def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
         more = row.bytes - needed
         if more <= 0:
             continue
-        cycles = more / chip.bandwidth * chip.clock
+        cycles = more / own.sharing / own.bandwidth * chip.clock
         if own.schedule:  # bytes that move while the core computes cost nothing
             cycles = min(cycles, own.schedule.stalled)
         size = more if other else 0
