@@ -35,6 +35,12 @@ LARGEST = 4
 TOTAL = 32
 
 IN_THE_KERNEL = "Move the computation into the kernel's body, and return what the kernel returns."
+THE_GRID = (
+    "Let the grid be the loop. A loop around a kernel launches it once for each turn, and each "
+    "launch fetches its blocks again. An axis of the grid does without: jax.vmap adds one to a "
+    "pallas_call, or the index maps do."
+)
+_LOOPS = ("scan", "while")
 
 TABLES = "tables"
 CHEAP = "cheap"
@@ -119,6 +125,7 @@ def _by_name(operations: Iterable[Operation], allowed: Sequence[str]) -> TooMuch
         "the whole array through HBM once more.\n"
         f"Allowed around this kernel: {listed(allowed, 12) or 'what moves nothing'}.",
         extra[0].line,
+        THE_GRID if any(one.name in _LOOPS for one in extra) else IN_THE_KERNEL,
     )
 
 

@@ -19,6 +19,9 @@ def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
         if not row.bytes or not row.least:
             continue
         at = _counterpart(own, par, position)
+        if par and at is None and (single := _single(own, par, position)):
+            yield _copies(own, position, single)
+            continue
         other = par.traffic.operands[at] if par and at is not None else None
         needed = other.bytes if other and other.bytes else row.least
         more = row.bytes - needed
@@ -54,6 +57,38 @@ def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
         yield Bottleneck(phrase, why + ".", remedy, cycles, size)
 
 
+def _single(own: Prediction, par: Prediction, position: int) -> OperandTraffic | None:
+    """An input of par's alone, of which this one may be a stack of copies, by its shape."""
+    row = own.traffic.operands[position]
+    arrays = [one.array for one in own.traffic.operands]
+    for other in par.traffic.operands:
+        shape = other.array.shape
+        inner = len(row.array.shape) > len(shape) > 0 and row.array.shape[-len(shape) :] == shape
+        alike = (other.role, other.array.dtype) == (row.role, row.array.dtype)
+        if inner and alike and other.array not in arrays and 0 < other.bytes < row.bytes:
+            return other
+    return None
+
+
+def _copies(own: Prediction, position: int, single: OperandTraffic) -> Bottleneck:
+    """What it costs to read a stack where par reads one of its arrays."""
+    chip, row, label = named(own.chip), own.traffic.operands[position], own.labels[position]
+    more = row.bytes - single.bytes
+    cycles = more / chip.bandwidth * chip.clock
+    return Bottleneck(
+        f"reads {label} {row.bytes / single.bytes:.1f}× as much as par",
+        f"{label} is {row.array}, of which {bytes_of(row.bytes)} move; par's is {single.array}, of "
+        f"which {bytes_of(single.bytes)} move.",
+        _STACKED,
+        min(cycles, own.schedule.stalled) if own.schedule else cycles,
+        more,
+    )
+
+
+_STACKED = (
+    "Hand over the one array, without copies. A block stays in VMEM along each grid axis that its "
+    "index map does not look at; for jax.vmap, that is in_axes=None."
+)
 _REFETCHED = (
     "A block moves whenever its index differs from the step before's. Order the grid so that the "
     "innermost axis is one that this operand's index map does not look at."
