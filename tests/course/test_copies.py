@@ -21,8 +21,9 @@ ON_PURPOSE = {
     ("dense_mask", "splash_backward_dkv"): "its tables are those of the transposed mask",
     ("group_metadata", "group_metadata"): "visits no empty groups, which only later katas need",
     ("queries_keys_values", "block_sparse_attention"): "its heads of queries share no keys",
-    ("random_blocks", "splash_attention"): "has rows in which all blocks or only one have work",
+    ("random_blocks", "block_sparse_attention"): "has no row in which all blocks have work",
     ("random_blocks", "splash_backward_dkv"): "transposed, with a row of keys that no query sees",
+    ("splash_tables", "splash_tables"): "makes tables of a given size, within jit, from no mask",
 }
 
 

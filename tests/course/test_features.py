@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.features import GROUPS, MASKS, Groups, Mask
+from tests.support.features import BLOCKS, GROUPS, MASKS, Groups, Mask
 
 
 def of_mask(rows: list[str]) -> set[int]:
@@ -27,6 +27,20 @@ def test_masks() -> None:
     assert of_mask(["xx..", "xx.x"]) == {full, partial, early}
     assert of_mask([".xxx", "..xx"]) == {full, partial, late}
     assert of_mask(["....", "x..."]) == {partial, empty, keyless}
+
+
+def test_blocks() -> None:
+    def holding(*rows: str) -> set[int]:
+        mask = Mask(np.array([[c == "x" for c in row] for row in rows]), 3, 3)
+        return {n for n, holds in enumerate(BLOCKS.values()) if holds(mask)}
+
+    hidden, seen, equal, differ, gap, after = range(len(BLOCKS))
+    assert holding("...", ".x.", "...") == {hidden}
+    assert holding("xxx", "x.x", "xxx") == {seen}
+    assert holding("x..x..", "......", "......") == {equal}
+    assert holding("x..xx.", "......", "......") == {differ}
+    assert holding("...xxx", "...xxx", "...xxx") == {gap}
+    assert holding("xxxx..", "xxx...", "xxx...") == {after}
 
 
 def test_groups() -> None:

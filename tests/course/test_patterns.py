@@ -14,7 +14,7 @@ from grader.exercise.catalog import Kata, katas
 from grader.model import Case
 from grader.tools.modules import load_module
 from tests.support.contract import Plan, demand
-from tests.support.features import GROUPS, MASKS, groups_of, mask_of
+from tests.support.features import BLOCKS, GROUPS, MASKS, groups_of, mask_of
 from tests.support.repositories import ROOT
 
 EVERY = {kata.name: kata for kata in katas(ROOT, "solutions")}
@@ -27,6 +27,8 @@ MASKED: Mapping[str, frozenset[str]] = {
     "block_sparse_attention": frozenset(MASKS),
     "splash_attention": frozenset(MASKS),
     "splash_backward_dkv": frozenset(MASKS),
+    "splash_tables": frozenset(MASKS),
+    "splash_backward_dq": frozenset(MASKS),
     "segment_ids_and_soft_cap": frozenset(n for n in MASKS if n.startswith("a query")),
 }
 GROUPED: Mapping[str, frozenset[str]] = {
@@ -55,6 +57,10 @@ def seeds(pytestconfig: pytest.Config) -> range:
 def test_every_session_has_these_masks(name: str, seeds: range) -> None:
     features = {n: MASKS[n] for n in MASKS if n in MASKED[name]}
     in_every_session(EVERY[name], seeds, mask_of, features)
+
+
+def test_every_session_has_what_decides_about_tables(seeds: range) -> None:
+    in_every_session(EVERY["splash_tables"], seeds, mask_of, BLOCKS)
 
 
 @pytest.mark.parametrize("name", GROUPED)

@@ -199,6 +199,13 @@ BAD = {
         "outside_floats",
         "means nothing where there is no kernel",
     ),
+    "blocks-text": ("[cases]", "block_by_block = 1\n[cases]", "block_by_block", "true or false"),
+    "blocks-of-kernel": (
+        "[cases]",
+        "block_by_block = true\n[cases]",
+        "block_by_block",
+        "means nothing where there is a kernel",
+    ),
     "kernel-text": ("[cases]", 'kernel = "no"\n[cases]', "kernel", "true or false, not 'no'"),
     "no-kernel-outside": (
         "[cases]",

@@ -40,6 +40,17 @@ class Mask:
         """bool[I, J]: the blocks in which every query sees every key."""
         return np.all(self._blocks(), (1, 3))
 
+    @property
+    def corners(self) -> Any:
+        """int[I, J]: in how many of the four corners of a block the query sees the key."""
+        return np.sum(self._blocks()[:, :: self.bq - 1, :, :: self.bkv - 1], (1, 3))
+
+    @property
+    def partial(self) -> list[bytes]:
+        """What each partial block holds."""
+        blocks = self._blocks().swapaxes(1, 2)
+        return [block.tobytes() for block in blocks[self.active & ~self.full]]
+
     def turns(self) -> Iterator[list[bool]]:
         """For each query, whether it sees a key in each active block of its row of blocks."""
         seen = np.asarray(np.any(self._blocks(), 3))
@@ -65,6 +76,24 @@ MASKS: Mapping[str, Callable[[Mask], bool]] = {
     ),
     "a query whose last block of work has no key for it, and an earlier one has": lambda mask: any(
         any(turns) and not turns[-1] for turns in mask.turns()
+    ),
+}
+
+#: What decides about tables that are made of a mask, beside what it holds.
+BLOCKS: Mapping[str, Callable[[Mask], bool]] = {
+    "a partial block that sees nothing in its corners": lambda mask: bool(
+        (mask.active & (mask.corners == 0)).any()
+    ),
+    "a partial block that sees everything in its corners": lambda mask: bool(
+        (~mask.full & (mask.corners == 4)).any()
+    ),
+    "two equal partial blocks": lambda mask: len(set(mask.partial)) < len(mask.partial),
+    "two partial blocks that differ": lambda mask: len(set(mask.partial)) > 1,
+    "an empty block before one with work": lambda mask: bool(
+        (~mask.active[:, :-1] & mask.active[:, 1:]).any()
+    ),
+    "a partial block after a full one": lambda mask: bool(
+        (mask.full[:, :-1] & (mask.active & ~mask.full)[:, 1:]).any()
     ),
 }
 
@@ -152,6 +181,10 @@ def mask_of(exercise: Kata, solution: ModuleType, case: Case) -> Iterator[Mask]:
     if "q_ids" in inputs:
         pairs = zip(inputs["q_ids"], inputs["kv_ids"], strict=True)
         yield from (Mask(q[:, None] == kv[None, :], bq, bkv) for q, kv in pairs)
+    elif "first" in inputs:
+        keys = np.arange(sizes["S"])
+        first, last = inputs["first"][:, None], inputs["last"][:, None]
+        yield Mask((first <= keys) & (keys <= last), bq, bkv)
     elif "mask" in inputs:
         yield Mask(inputs["mask"] != 0, bq, bkv)
     else:

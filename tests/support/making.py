@@ -16,6 +16,7 @@ from grader.model import (
     Array,
     ArrayType,
     Clues,
+    Habit,
     KernelCall,
     Mode,
     Observation,
@@ -75,8 +76,9 @@ def call(
     grid: tuple[int, ...] = (4,),
     parallel: tuple[int, ...] = (),
     callbacks: tuple[str, ...] = (),
+    habits: tuple[Habit, ...] = (),
 ) -> KernelCall:
-    return KernelCall("double", grid, operands, parallel, callbacks)
+    return KernelCall("double", grid, operands, parallel, callbacks, habits=habits)
 
 
 def doubling(block: tuple[int | None, ...] = (8, 128)) -> KernelCall:
@@ -144,6 +146,7 @@ def evidence(
     outside_floats: bool = False,
     production: bool = False,
     costs: bool = True,
+    block_by_block: bool = False,
 ) -> Evidence:
     """By default one whose kernel costs what par does."""
     arrived = on_chips or at_par()
@@ -163,6 +166,7 @@ def evidence(
         par_on_chips=lambda: arrived.par,
         production=production,
         costs=costs,
+        block_by_block=block_by_block,
         outside_floats=outside_floats,
     )
 

@@ -8,6 +8,7 @@ from grader.model import Role
 from grader.tpu.bottlenecks.bottleneck import Bottleneck
 from grader.tpu.chips import named
 from grader.tpu.prediction import Prediction
+from grader.tpu.tiling import dtype_bits
 from grader.tpu.traffic import OperandTraffic
 from grader.tpu.units import bytes_of
 
@@ -23,11 +24,14 @@ def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
             yield _copies(own, position, single)
             continue
         other = par.traffic.operands[at] if par and at is not None else None
+        if par and other is None and (narrow := _narrower(par, row)):
+            yield _wider(own, position, narrow)
+            continue
         needed = other.bytes if other and other.bytes else row.least
         more = row.bytes - needed
         if more <= 0:
             continue
-        cycles = more / chip.bandwidth * chip.clock
+        cycles = more / own.sharing / own.bandwidth * chip.clock
         if own.schedule:  # bytes that move while the core computes cost nothing
             cycles = min(cycles, own.schedule.stalled)
         size = more if other else 0
@@ -65,7 +69,7 @@ def _single(own: Prediction, par: Prediction, position: int) -> OperandTraffic |
         shape = other.array.shape
         inner = len(row.array.shape) > len(shape) > 0 and row.array.shape[-len(shape) :] == shape
         alike = (other.role, other.array.dtype) == (row.role, row.array.dtype)
-        if inner and alike and other.array not in arrays and 0 < other.bytes < row.bytes:
+        if inner and alike and other.array not in arrays and 0 < (other.bytes or 0) < (row.bytes or 0):
             return other
     return None
 
@@ -73,22 +77,64 @@ def _single(own: Prediction, par: Prediction, position: int) -> OperandTraffic |
 def _copies(own: Prediction, position: int, single: OperandTraffic) -> Bottleneck:
     """What it costs to read a stack where par reads one of its arrays."""
     chip, row, label = named(own.chip), own.traffic.operands[position], own.labels[position]
-    more = row.bytes - single.bytes
+    mine, pars = row.bytes or 0, single.bytes or 1
+    more = mine - pars
     cycles = more / chip.bandwidth * chip.clock
     return Bottleneck(
-        f"reads {label} {row.bytes / single.bytes:.1f}× as much as par",
-        f"{label} is {row.array}, of which {bytes_of(row.bytes)} move; par's is {single.array}, of "
-        f"which {bytes_of(single.bytes)} move.",
+        f"reads {label} {mine / pars:.1f}× as much as par",
+        f"{label} is {row.array}, of which {bytes_of(mine)} move; par's is {single.array}, of "
+        f"which {bytes_of(pars)} move.",
         _STACKED,
         min(cycles, own.schedule.stalled) if own.schedule else cycles,
         more,
     )
 
 
+_NUMBERS = ("bfloat", "float", "int", "uint")
+
+
+def _narrower(par: Prediction, row: OperandTraffic) -> OperandTraffic | None:
+    """Par's operand of the same role and shape whose elements are narrower, if there is one."""
+    return next(
+        (
+            other
+            for other in par.traffic.operands
+            if (other.role, other.array.shape) == (row.role, row.array.shape)
+            and 0 < (other.bytes or 0) < (row.bytes or 0)
+            and other.array.dtype.startswith(_NUMBERS)
+            and row.array.dtype.startswith(_NUMBERS)
+            and dtype_bits(other.array.dtype) < dtype_bits(row.array.dtype)
+        ),
+        None,
+    )
+
+
+def _wider(own: Prediction, position: int, narrow: OperandTraffic) -> Bottleneck:
+    """An operand of a wider dtype than par's."""
+    row, label, chip = own.traffic.operands[position], own.labels[position], named(own.chip)
+    mine, pars = row.bytes or 0, narrow.bytes or 0
+    more = mine - pars
+    cycles = more / chip.bandwidth * chip.clock
+    if own.schedule:
+        cycles = min(cycles, own.schedule.stalled)
+    return Bottleneck(
+        f"{label} is {row.array.dtype} where par's is {narrow.array.dtype}",
+        f"{label} moves {bytes_of(mine)}: it is {row.array} where par has {narrow.array}, "
+        f"which moves {bytes_of(pars)}.",
+        "Leave arrays in the dtype that they have: cast in the kernel, after the load, where each "
+        "element is in VMEM already.",
+        cycles,
+        more,
+    )
+
+
+<<<<<<< HEAD
 _STACKED = (
     "Hand over the one array, without copies. A block stays in VMEM along each grid axis that its "
     "index map does not look at; for jax.vmap, that is in_axes=None."
 )
+=======
+>>>>>>> main
 _REFETCHED = (
     "A block moves whenever its index differs from the step before's. Order the grid so that the "
     "innermost axis is one that this operand's index map does not look at."
