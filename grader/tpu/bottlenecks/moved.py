@@ -69,7 +69,8 @@ def _single(own: Prediction, par: Prediction, position: int) -> OperandTraffic |
         shape = other.array.shape
         inner = len(row.array.shape) > len(shape) > 0 and row.array.shape[-len(shape) :] == shape
         alike = (other.role, other.array.dtype) == (row.role, row.array.dtype)
-        if inner and alike and other.array not in arrays and 0 < (other.bytes or 0) < (row.bytes or 0):
+        fewer = 0 < (other.bytes or 0) < (row.bytes or 0)
+        if inner and alike and fewer and other.array not in arrays:
             return other
     return None
 
@@ -128,13 +129,10 @@ def _wider(own: Prediction, position: int, narrow: OperandTraffic) -> Bottleneck
     )
 
 
-<<<<<<< HEAD
 _STACKED = (
     "Hand over the one array, without copies. A block stays in VMEM along each grid axis that its "
     "index map does not look at; for jax.vmap, that is in_axes=None."
 )
-=======
->>>>>>> main
 _REFETCHED = (
     "A block moves whenever its index differs from the step before's. Order the grid so that the "
     "innermost axis is one that this operand's index map does not look at."
