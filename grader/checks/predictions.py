@@ -16,8 +16,7 @@ SAME = 0.02
 _BYTES, _FLOPS, _BEST, _SPEEDUP = range(len(QUANTITIES))
 
 
-def check(evidence: Evidence) -> Finding | None:
-    """Bytes, operations and the time at best, of each program, as far as no compiler is needed."""
+def check(evidence: Evidence) -> Finding | NotJudged | None:
     return _judged(evidence, (_BYTES, _FLOPS, _BEST))
 
 

@@ -37,6 +37,17 @@ def test_the_costliest_comes_first() -> None:
     assert len(found) > 1
 
 
+def test_a_core_that_rests_where_pars_works_is_told() -> None:
+    own, par = (prediction(QUIET, chip="v5p", sharing=cores) for cores in (1, 2))
+    first, *_ = bottlenecks([own], [par])
+    assert first.phrase == "runs on 1 of 2 TensorCores"
+    assert first.cycles == own.cycles / 2
+    assert '("parallel", …)' in first.remedy
+    for mine, pars in ((par, par), (own, own), (own, None)):
+        found = bottlenecks([mine], [pars] if pars else [])
+        assert not any("TensorCores" in each.phrase for each in found)
+
+
 # ---- what moves ----
 
 
