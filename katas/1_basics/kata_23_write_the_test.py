@@ -46,10 +46,12 @@ Concept
     second or so; a handful of small ones is enough.
 
 Shapes
-    name    dtype[dims]      memory space   block
-    x       float32[M, K]    VMEM           (bm, bk)    any M, K a multiple of bk
-    w       float32[K, N]    VMEM           (bk, bn)    N a multiple of bn
-    b       float32[1, N]    VMEM           (1, bn)
+    name      dtype[dims]       memory space   Ref's shape   block
+    x_ref     float32[M, K]     VMEM           (bm, bk)      (i, k)
+    w_ref     float32[K, N]     VMEM           (bk, bn)      (k, j)
+    b_ref     float32[1, N]     VMEM           (1, bn)       (0, j)
+    o_ref     float32[M, N]     VMEM           (bm, bn)      (i, j)
+    acc_ref   float32[bm, bn]   VMEM scratch   (bm, bn)      -
 
 Try
     pytest -k write_the_test           stuck?  kata hint write_the_test

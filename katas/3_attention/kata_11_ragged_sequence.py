@@ -44,12 +44,13 @@ Concept
     unit has more to do.)
 
 Shapes
-    name           dtype[dims]          memory space   Ref's shape
-    q_ref, o_ref   q.dtype[B, N, T, H]  VMEM           (bq, H)
-    k_ref, v_ref   q.dtype[B, K, S, H]  VMEM           (bkv, H)
-    m_ref, l_ref   float32              VMEM scratch   (bq, 128)
-    acc_ref        float32              VMEM scratch   (bq, H)
-    S              a Python int         -              S
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref   q.dtype[B, K, S, H]   VMEM           (bkv, H)      (b, n // (N // K), j, 0)
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
+
+    S is a Python int.
 
 Try
     pytest -k ragged_sequence          stuck?  kata hint ragged_sequence

@@ -45,13 +45,13 @@ Concept
     mask_next follows the same rule, but only steps of kind 1 read a mask.
 
 Shapes
-    name                   dtype[dims]          what it holds
-    first, last            int32[T]             the run of keys of each query
-    S, bq, bkv, steps, P   Python ints          keys, block sizes, room in the tables
-    partial_masks          int8[P, bq, bkv]     0 or 1, each partial block once
-    block_mask             int32[I, steps]      kinds; I = T / bq, J = S / bkv
-    data_next              int32[I, steps]      a number of a block of keys, below J
-    mask_next              int32[I, steps]      a number of a mask, below P
+    name                               dtype[dims]        memory space   Ref's shape   block
+    first, last                        int32[T]           HBM            -             -
+    partial_masks                      int8[P, bq, bkv]   HBM            -             -
+    block_mask, data_next, mask_next   int32[I, steps]    HBM            -             -
+
+    I = T / bq, J = S / bkv. S, bq, bkv, steps and P are Python ints. data_next
+    names blocks of keys, below J; mask_next names masks, below P.
 
 Try
     pytest -k splash_tables             stuck?  kata hint splash_tables

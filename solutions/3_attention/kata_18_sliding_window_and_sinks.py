@@ -46,13 +46,11 @@ Concept
         this kernel                 146 MiB    538 µs    402 µs
 
 Shapes
-    name             dtype[dims]             memory space   Ref's shape
-    q_ref, o_ref     q.dtype[B, N, T, H]     VMEM           (bq, H)
-    k_ref, v_ref     q.dtype[B, K, T, H]     VMEM           (bkv, H)
-    m_ref, l_ref     float32                 VMEM scratch   (bq, 128)
-    acc_ref          float32                 VMEM scratch   (bq, H)
-
-    The grid is (B, N, T / bq, steps), steps being as many as the busiest row needs.
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref   q.dtype[B, K, T, H]   VMEM           (bkv, H)      yours
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
 
 Try
     pytest -k sliding_window_and_sinks      stuck?  kata hint sliding_window_and_sinks
