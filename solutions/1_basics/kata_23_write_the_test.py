@@ -24,8 +24,7 @@ Concept
     Ask of each line of the kernel: if it were wrong, which call would show it?
 
       - How many blocks does each axis of the grid need for a mistake in its
-        index maps to have an effect? With one block, all index maps are alike.
-        In which sizes may an edge be ragged?
+        index maps to have an effect? Which sizes may have a ragged edge?
       - Which two blocks would have to differ for a mix-up to be seen? Inputs
         that repeat, constants and zeros all hide something. Random numbers of a
         fixed key differ everywhere, and are the same in every run.
@@ -36,6 +35,9 @@ Concept
         bfloat16, whose mantissa has 8 bits, a running sum is off by 1 % soon.
         A tolerance between the two tells them apart. But a right kernel may add
         in another order, so exact equality asks for too much.
+      - What is there where a kernel has written nothing? Here it is NaN, and every
+        comparison with NaN is false. Write the condition so that this fails the
+        test; jnp.max is no help, since on a CPU it may leave NaN out.
 
     A test is a program with an oracle: something simple and slow that says what
     is right. Here that is dense_spec. It can also be a property that holds for
