@@ -78,16 +78,6 @@ def refs_and_slices_spec(
     return jnp.take_along_axis(left + right, column, axis=1)
 
 
-def refs_and_slices_inputs(key, *, M, N, bm, bn, dtype):
-    """Rings that begin at any strip; those of the first block begin after their first strip."""
-    x_key, first_key, key = jax.random.split(key, 3)
-    blocks, strips = M // bm, N // 2 // bn
-    first = jax.random.randint(first_key, (1,), 1, strips)
-    others = jax.random.randint(key, (blocks - 1,), 0, strips)
-    starts = jnp.concatenate([first, others]).astype(jnp.int32) * bn
-    return starts, jax.random.normal(x_key, (M, N)).astype(dtype)
-
-
 def refs_and_slices_kernel(starts_ref, x_ref, o_ref):
     # BEGIN SOLUTION
     i, j = pl.program_id(0), pl.program_id(1)
@@ -114,6 +104,19 @@ def refs_and_slices(
         out_shape=jax.ShapeDtypeStruct((M, N // 2), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
     )(starts, x)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def refs_and_slices_inputs(key, *, M, N, bm, bn, dtype):
+    """Rings that begin at any strip; those of the first block begin after their first strip."""
+    x_key, first_key, key = jax.random.split(key, 3)
+    blocks, strips = M // bm, N // 2 // bn
+    first = jax.random.randint(first_key, (1,), 1, strips)
+    others = jax.random.randint(key, (blocks - 1,), 0, strips)
+    starts = jnp.concatenate([first, others]).astype(jnp.int32) * bn
+    return starts, jax.random.normal(x_key, (M, N)).astype(dtype)
 
 
 def test_refs_and_slices(hidden_case):

@@ -75,16 +75,6 @@ def two_memories_spec(
     return x * scale.astype(x.dtype), top.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
-def two_memories_inputs(key, *, M, N, dtype):
-    """Draw numbers of both signs. The largest |x| is negative and not in the last row of blocks."""
-    scale_key, x_key, row_key, column_key = jax.random.split(key, 4)
-    scale = jax.random.uniform(scale_key, (1, 1), minval=0.25, maxval=0.75)
-    row = jax.random.randint(row_key, (), 0, M // 2)
-    column = jax.random.randint(column_key, (), 0, N)
-    x = jax.random.normal(x_key, (M, N)).at[row, column].set(-7)
-    return scale, x.astype(dtype)
-
-
 def two_memories_kernel(scale_ref, x_ref, o_ref, top_ref):
     # BEGIN SOLUTION
     @pl.when((pl.program_id(0) == 0) & (pl.program_id(1) == 0))
@@ -121,6 +111,19 @@ def two_memories(
         out_shape=out_shape,
         compiler_params=pltpu.CompilerParams(dimension_semantics=dimension_semantics),
     )(scale, x)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def two_memories_inputs(key, *, M, N, dtype):
+    """Draw numbers of both signs. The largest |x| is negative and not in the last row of blocks."""
+    scale_key, x_key, row_key, column_key = jax.random.split(key, 4)
+    scale = jax.random.uniform(scale_key, (1, 1), minval=0.25, maxval=0.75)
+    row = jax.random.randint(row_key, (), 0, M // 2)
+    column = jax.random.randint(column_key, (), 0, N)
+    x = jax.random.normal(x_key, (M, N)).at[row, column].set(-7)
+    return scale, x.astype(dtype)
 
 
 def test_two_memories(hidden_case):

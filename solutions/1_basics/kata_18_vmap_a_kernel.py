@@ -74,11 +74,6 @@ def vmap_a_kernel_spec(
     return x @ w + bias
 
 
-def layer_kernel(x_ref, w_ref, bias_ref, o_ref):
-    total = jnp.dot(x_ref[...], w_ref[...], preferred_element_type=jnp.float32)
-    o_ref[...] = (total + bias_ref[...].astype(jnp.float32)).astype(o_ref.dtype)
-
-
 def layer(x, w, bias, *, bm):
     """Launch for one sequence: x[M, K] @ w[K, N] + bias[1, N], in blocks of bm rows."""
     # BEGIN SOLUTION
@@ -105,6 +100,14 @@ def vmap_a_kernel(
     # BEGIN SOLUTION
     return jax.vmap(lambda x, w, bias: layer(x, w, bias, bm=bm), in_axes=(0, None, 0))(x, w, bias)
     # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def layer_kernel(x_ref, w_ref, bias_ref, o_ref):
+    total = jnp.dot(x_ref[...], w_ref[...], preferred_element_type=jnp.float32)
+    o_ref[...] = (total + bias_ref[...].astype(jnp.float32)).astype(o_ref.dtype)
 
 
 def test_vmap_a_kernel(hidden_case):
