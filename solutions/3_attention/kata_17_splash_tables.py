@@ -1,7 +1,7 @@
 """Make splash attention's tables, one block of the mask at a time.
 
 Goal
-    Return partial_masks, block_mask, data_next and mask_next for a mask that
+    Return block_mask, data_next, mask_next and partial_masks for a mask that
     nobody stores. Query t may see the keys from first[t] to last[t], and none if
     last[t] < first[t]: packed documents, windows and padding can all be said
     like this. `visible` tells which of some queries may see which of some keys.
@@ -48,10 +48,10 @@ Shapes
     name                   dtype[dims]          what it holds
     first, last            int32[T]             the run of keys of each query
     S, bq, bkv, steps, P   Python ints          keys, block sizes, room in the tables
-    partial_masks          int8[P, bq, bkv]     0 or 1, each partial block once
     block_mask             int32[I, steps]      kinds; I = T / bq, J = S / bkv
     data_next              int32[I, steps]      a number of a block of keys, below J
     mask_next              int32[I, steps]      a number of a mask, below P
+    partial_masks          int8[P, bq, bkv]     0 or 1, each partial block once
 
 Try
     pytest -k splash_tables             stuck?  kata hint splash_tables
@@ -75,10 +75,10 @@ def splash_tables_spec(
     steps: int,
     P: int,
 ) -> tuple[
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
     Int8[Array, "P bq bkv"],
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
 ]:
     """What to return, computed the long way: from the whole mask, comparing all its blocks."""
     T = len(first)
@@ -110,7 +110,7 @@ def splash_tables_spec(
         return jnp.where(reads.any(), entries[following], 0).reshape(block_mask.shape)
 
     tables = block_mask, followed(data, block_mask > 0), followed(masks, block_mask == 1)
-    return partial_masks.astype(jnp.int8), *(table.astype(jnp.int32) for table in tables)
+    return *(table.astype(jnp.int32) for table in tables), partial_masks.astype(jnp.int8)
 
 
 def splash_tables_inputs(key, *, T, S, bq, bkv, pattern, dtype):
@@ -178,12 +178,12 @@ def splash_tables(
     steps: int,
     P: int,
 ) -> tuple[
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
     Int8[Array, "P bq bkv"],
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
 ]:
-    """Return partial_masks, block_mask, data_next and mask_next."""
+    """Return block_mask, data_next, mask_next and partial_masks."""
     rows, columns = len(first) // bq, S // bkv
     # BEGIN SOLUTION
 
@@ -207,10 +207,10 @@ def splash_tables(
     mask_next = jnp.take_along_axis(numbers, order, axis=1)
     # END SOLUTION
     return (
-        masks.astype(jnp.int8),
         block_mask,
         read_next(order, block_mask > 0),
         read_next(mask_next, block_mask == 1),
+        masks.astype(jnp.int8),
     )
 
 
