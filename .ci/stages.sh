@@ -99,7 +99,7 @@ install_newest() {
 
 newest() {
     if [ -z "$new" ]; then echo "no newer Python here than $("$old" --version)"; return; fi
-    .venv-new/bin/pytest tests/course/test_verdicts.py tests/kernels tests/plugin/test_faults.py \
+    .venv-new/bin/pytest tests/course/test_verdicts.py tests/kernels \
         -n "$workers" --share=newest --durations=10
 }
 

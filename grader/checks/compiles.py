@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
 from grader.checks.advice.libtpu import libtpu_advice
+from grader.checks.compiler_accidents import accident_finding
 from grader.checks.evidence import Evidence
 from grader.checks.prose import at, listed, paragraph
 from grader.model import Accident, Check, Finding, NotJudged
@@ -24,7 +25,7 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     """Look at what the compiler made of every kernel for every chip of the session."""
     own = evidence.own_on_chips()
     if isinstance(own, Accident):
-        return _accident(own)
+        return accident_finding(own, evidence)
     refused = [prediction for prediction in own.predictions if prediction.failure]
     if refused:
         return refused_finding(refused, evidence.file)
@@ -65,24 +66,6 @@ def refused_finding(refused: Sequence[Prediction], file: str) -> Finding:
     first = next(iter(alike.values()))
     full = "\n\n".join(_failure(group[0]).full for group in alike.values())
     return Finding(Check.COMPILES, _phrase(first), "\n".join(parts), full)
-
-
-_UNROLLED = (
-    "The compiler writes out each operation once for every register that its operands fill, and a "
-    "Python loop once for every turn. Use smaller blocks, jax.lax.fori_loop, or fewer operations."
-)
-
-
-def _accident(accident: Accident) -> Finding:
-    if accident.stuck:
-        stopped, _, _ = accident.message.partition("\n")
-        took = f"The TPU's compiler took too long.\n{stopped}\n{paragraph('try', _UNROLLED)}"
-        return Finding(Check.COMPILES, f"the TPU's compiler gave {accident.phrase}", took)
-    return Finding(
-        Check.COMPILES,
-        f"while compiling: {accident.phrase}",
-        f"The process that compiled the kernel for a TPU did not answer.\n{accident.message}",
-    )
 
 
 def _failure(prediction: Prediction) -> Failure:

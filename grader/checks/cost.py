@@ -16,7 +16,7 @@ from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.chips import Trust, named
 from grader.tpu.units import bytes_of, time_of
 
-_TRUSTED = (Trust.VALIDATED, Trust.ONE_CORE)
+_TRUSTED = (Trust.VALIDATED, Trust.TWO_CORES)
 
 
 def cost_beside_par(evidence: Evidence) -> Cost | None:

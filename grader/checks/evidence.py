@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.exercise.keys import Roundings, Slack
-from grader.model import Accident, Array, Clues, Mode, Observation, Problem, Reference
+from grader.exercise.keys import Kind, Predictions, Roundings, Slack
+from grader.model import (
+    Accident,
+    Array,
+    Clues,
+    Measured,
+    Mode,
+    Observation,
+    Problem,
+    Reference,
+)
 from grader.tpu import OnChip
 
 
@@ -22,7 +31,9 @@ class Evidence:
     `chips` are those to compile for; the cost is judged on the first, within `slack` of par,
     and only where it `costs`. With `par_required`, a kernel that misses par fails instead of
     missing a star. Without a kernel, what goes `block_by_block` may hold no array of all blocks.
-    At `production` size nothing has been run, and there are no values to judge.
+    At `production` size nothing has been run, and there are no values to judge. `kind` is the
+    kata's. Where `predictions` are asked for, `measured` says what is right; what XLA makes of
+    the programs is among it where the case `costs`.
     """
 
     mode: Mode
@@ -42,6 +53,9 @@ class Evidence:
     production: bool = False
     costs: bool = True
     block_by_block: bool = False
+    kind: Kind = Kind.KERNEL
+    predictions: Predictions | None = None
+    measured: Callable[[], Measured | Accident] = lambda: Measured(())
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
 
     @property

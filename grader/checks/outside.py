@@ -36,6 +36,34 @@ TOTAL = 32
 
 IN_THE_KERNEL = "Move the computation into the kernel's body, and return what the kernel returns."
 
+#: What to do instead of moving an array around a kernel; the first of these operations counts.
+_INSTEAD: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("gather", "dynamic_slice", "take", "sort"),
+        "Don't move blocks before the launch: let the index map say which block a step gets. It "
+        "can compute the number, or look it up in a table that is prefetched.",
+    ),
+    (
+        ("transpose", "rev"),
+        "Don't turn the array around the kernel: let the index map exchange block numbers, and the "
+        "kernel's body turn the block that it has.",
+    ),
+    (
+        ("broadcast_in_dim", "concatenate", "tile", "pad"),
+        "Don't make copies before the launch: an index map may give many steps the same block, and "
+        "a value that is loaded is broadcast in the kernel's body.",
+    ),
+    (
+        ("reshape", "slice", "squeeze"),
+        "Leave the array as it is and let BlockSpecs cut it: a block has as many dimensions as the "
+        "array, and None hides one of them from the kernel.",
+    ),
+    (
+        ("convert_element_type",),
+        "Cast in the kernel's body, after the load and before the store: x_ref[...].astype(dtype).",
+    ),
+)
+
 TABLES = "tables"
 CHEAP = "cheap"
 
@@ -119,7 +147,18 @@ def _by_name(operations: Iterable[Operation], allowed: Sequence[str]) -> TooMuch
         "the whole array through HBM once more.\n"
         f"Allowed around this kernel: {listed(allowed, 12) or 'what moves nothing'}.",
         extra[0].line,
+        _instead(extra),
     )
+
+
+def _instead(extra: Sequence[Operation]) -> str:
+    """What to do in place of these operations: of all that is computed with numbers, the same in
+    the kernel's body; of what only moves an array, what an index map does."""
+    names = {operation.name for operation in extra}
+    moving = {name for known, _ in _INSTEAD for name in known}
+    if any(o.name not in moving and not _exact(o) for o in extra):
+        return IN_THE_KERNEL
+    return next((advice for known, advice in _INSTEAD if names & {*known}), IN_THE_KERNEL)
 
 
 def _allowed(operation: Operation, allowed: Sequence[str]) -> bool:

@@ -41,7 +41,8 @@ def check(evidence: Evidence) -> Finding | None:
     if not wrong:
         return complaint_finding(complaints) if complaints else _lucky(evidence, results)
     position, result = wrong[0]
-    diagnosis = diagnose(_suspect(evidence, position, result))
+    others = tuple(other for other in results if other is not result)
+    diagnosis = diagnose(_suspect(evidence, position, result, others))
     if complaints:
         return complaint_finding(complaints, diagnosis)
     if diagnosis is None or diagnosis.vague:
@@ -93,7 +94,9 @@ def _output(evidence: Evidence, position: int) -> tuple[KernelCall | None, Opera
     return None, None
 
 
-def _suspect(evidence: Evidence, position: int, result: Comparison) -> Suspect:
+def _suspect(
+    evidence: Evidence, position: int, result: Comparison, others: tuple[Comparison, ...]
+) -> Suspect:
     call, operand = _output(evidence, position)
     clues: Clues = evidence.clues()
     zeros = clues.with_zeros[position] if position < len(clues.with_zeros) else None
@@ -107,6 +110,7 @@ def _suspect(evidence: Evidence, position: int, result: Comparison) -> Suspect:
         padding=clues.padding,
         strict=evidence.mode is Mode.STRICT,
         unused=tuple(reference.names[n] for n in _unused(evidence)),
+        others=others,
         shares=tuple(
             (share, in_float64(share.results[position]))
             for share in clues.shares

@@ -11,14 +11,14 @@ from rich.progress import track
 from rich.text import Text
 
 from grader.commands.arguments import completed
-from grader.commands.launches import launch_arguments, size_names
+from grader.commands.launches import launch_arguments, named_launch, size_names
 from grader.exercise import repository
 from grader.exercise.catalog import Kata
 from grader.grading import studies
 from grader.model import Case
 from grader.tools.rendering import show
 from grader.tpu.arguments import assignments, choices, combinations
-from grader.tpu.screen import screen, table
+from grader.tpu.screen import baselines, screen, table
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,16 +35,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
+    if kata.key.predictions:
+        return _baselines(options, kata, console)
     if options.sweep:
         return _sweep(options, kata, console)
-    given = assignments(options.sizes)
-    case = studies.case_of(kata, options.case, options.seed, given)
-    with studies.studio(options.chip) as asking:
-        if given:
-            studies.fits(asking, kata, case)
+    with named_launch(options, kata) as (asking, case):
         launch = studies.study(asking, kata, case, options.chip)
     show(screen(launch), console)
     return 0 if studies.faultless(launch) else 1
+
+
+def _baselines(options: argparse.Namespace, kata: Kata, console: Console) -> int:
+    """What a learner's numbers are compared with, as XLA makes it: not the numbers themselves."""
+    if options.sweep:
+        raise studies.NoStudy(f"{kata.name} has no kernel with sizes to choose: leave --sweep out")
+    case = studies.any_case_of(kata, options.case, options.seed, assignments(options.sizes))
+    with studies.studio(options.chip) as asking:
+        measured = studies.baselines(asking, kata, case)
+    show(baselines(measured, kata.name, str(case), options.chip), console)
+    return 0
 
 
 def _sweep(options: argparse.Namespace, kata: Kata, console: Console) -> int:

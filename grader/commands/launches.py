@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from grader.commands.arguments import completed, one_kata
 from grader.exercise import repository
+from grader.exercise.catalog import Kata
 from grader.exercise.keys import DTYPES
 from grader.exercise.repository import find_root
+from grader.grading import studies
+from grader.model import Case
+from grader.sandbox.asking import Asking
+from grader.tpu.arguments import assignments
 from grader.tpu.chips import CHIPS, DEFAULT
 
 _SIZES = (
@@ -41,6 +48,20 @@ def launch_arguments(parser: argparse.ArgumentParser, case: int | None = None) -
         help="the seed that pytest printed for the hidden cases (default: %(default)s)",
     )
     chip_option(parser)
+
+
+@contextlib.contextmanager
+def named_launch(options: argparse.Namespace, kata: Kata) -> Iterator[tuple[Asking, Case]]:
+    """Whom to ask about the launch that `launch_arguments` names, and its case.
+
+    Raises NoStudy where there is no such case, or the launch is not made for the sizes given.
+    """
+    given = assignments(options.sizes)
+    case = studies.case_of(kata, options.case, options.seed, given)
+    with studies.studio(options.chip) as asking:
+        if given:
+            studies.fits(asking, kata, case)
+        yield asking, case
 
 
 def chip_option(parser: argparse.ArgumentParser) -> None:

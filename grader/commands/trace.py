@@ -7,11 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grader.commands.launches import launch_arguments, output_option
+from grader.commands.launches import launch_arguments, named_launch, output_option
 from grader.exercise import repository
 from grader.grading import studies
 from grader.tools.rendering import say, show
-from grader.tpu.arguments import assignments
 from grader.tpu.chips import named
 from grader.tpu.perfetto import MOST_EVENTS, shown_until, trace
 from grader.tpu.screen import Launch, Side, screen
@@ -28,11 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
-    given = assignments(options.sizes)
-    case = studies.case_of(kata, options.case, options.seed, given)
-    with studies.studio(options.chip) as asking:
-        if given:
-            studies.fits(asking, kata, case)
+    with named_launch(options, kata) as (asking, case):
         launch = studies.study(asking, kata, case, options.chip, MOST_EVENTS)
     if not studies.faultless(launch):
         show(screen(launch), console)

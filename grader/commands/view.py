@@ -11,11 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grader.commands.launches import launch_arguments, output_option
+from grader.commands.launches import launch_arguments, named_launch, output_option
 from grader.exercise import repository
-from grader.grading import studies
 from grader.tools.rendering import say
-from grader.tpu.arguments import assignments
 from grader.view.gather import gather
 from grader.view.page import page
 
@@ -32,12 +30,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
-    given = assignments(options.sizes)
-    case = studies.case_of(kata, options.case, options.seed, given)
-    with studies.studio(options.chip) as asking:
-        if given:
-            studies.fits(asking, kata, case)
-        document = gather(asking, kata, case, options.chip, drawn=not given)
+    with named_launch(options, kata) as (asking, case):
+        document = gather(asking, kata, case, options.chip, drawn=not options.sizes)
     file = options.output or Path(f"{kata.name}{ENDING}")
     file.write_text(page(document), encoding="utf-8")
     whose = "the solution's launch, since yours is still to do"

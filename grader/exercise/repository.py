@@ -14,6 +14,7 @@ from pathlib import Path
 
 from grader.exercise import template
 from grader.exercise.catalog import FILE, KATAS, SOLUTIONS, TRACK, Kata, katas, named, unmatched
+from grader.exercise.keys import Kind
 from grader.exercise.regions import RegionError, regions
 from grader.tools.git import blob_id
 
@@ -177,7 +178,7 @@ def _write(kata: Kata, shipped: str, now: datetime.datetime) -> Path | None:
 # ---- new ----
 
 
-def new(root: Path, place: str) -> Kata:
+def new(root: Path, place: str, kind: Kind = Kind.KERNEL) -> Kata:
     """Write the three files of a kata "TRACK/NAME", numbered after the track's last.
 
     Raises RepositoryError for a malformed place or a name that is taken.
@@ -192,7 +193,7 @@ def new(root: Path, place: str) -> Kata:
     last = max((int(kata.number) for kata in every if kata.track == track), default=0)
     kata = Kata(root, track, f"kata_{last + 1:02}_{name}")
     kata.solution.parent.mkdir(parents=True, exist_ok=True)
-    kata.solution.write_text(template.solution(name), encoding="utf-8")
-    kata.key_path.write_text(template.key(name), encoding="utf-8")
+    kata.solution.write_text(template.solution(name, kind), encoding="utf-8")
+    kata.key_path.write_text(template.key(name, kind), encoding="utf-8")
     synced(kata, check=False)
     return kata

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
@@ -19,6 +18,7 @@ import numpy as np
 
 from grader.exercise.arithmetic import arithmetic_names, evaluate
 from grader.exercise.expectations import expectations
+from grader.exercise.outlines import is_large, is_outline, outlined
 from grader.kernels import longest_sum
 from grader.model import Array, ArrayType, Case, KernelCall, Operand, Reference, Role, Share
 from grader.tools.arrays import dtype_of, from_numpy, to_numpy
@@ -115,6 +115,33 @@ def _passed_on(
                 break
 
 
+def programs_of(
+    solution: ModuleType, names: Sequence[str], case: Case
+) -> list[tuple[Callable[..., Any], list[jax.ShapeDtypeStruct]]]:
+    """Functions of a file, and shape and dtype of the arrays that each takes in a case.
+
+    Raises SpecProblem.
+    """
+    found = []
+    for name in names:
+        function = _part(solution, name)
+        hints = _annotated(function).values()
+        outlines = [jax.ShapeDtypeStruct(_shape(h, case), _dtype(h, case)) for h in hints]
+        found.append((function, outlines))
+    return found
+
+
+def plain_reference(
+    solution: ModuleType, name: str, case: Case, results: tuple[ArrayType, ...]
+) -> Reference:
+    """Of a kata without a spec: the keywords of its function, which takes no arrays.
+
+    Raises SpecProblem.
+    """
+    keywords = _keywords(_part(solution, name), case)
+    return Reference((), (), keywords, (), results, tuple(map(str, results)), contraction=0)
+
+
 def _part(solution: ModuleType, name: str) -> Callable[..., Any]:
     part = getattr(solution, name, None)
     if not callable(part):
@@ -182,7 +209,7 @@ def _inputs(
 ) -> list[Any]:
     make = getattr(solution, f"{name}_inputs", None)
     if make is None:
-        draw = _draw if evaluated else _outline
+        draw = _draw if evaluated else _drawn_or_outlined
         return [
             draw(np.random.default_rng([case.seed, i]), _shape(hint, case), _dtype(hint, case))
             for i, hint in enumerate(arrays.values())
@@ -190,10 +217,10 @@ def _inputs(
     # Threefry, the default, takes half a second to compile for each new shape; this one, a tenth.
     key = jax.random.key(case.seed, impl="rbg")
     make = functools.partial(make, dtype=dtype_of(case.dtype), **_keywords(make, case))
-    made = make(key) if evaluated else _outlined(make, key)
+    made = make(key) if evaluated else outlined(make, key)
     if len(made) != len(arrays):
         raise SpecProblem(f"{name}_inputs returns {len(made)} arrays, the spec takes {len(arrays)}")
-    return [array if _is_outline(array) else np.asarray(array) for array in made]
+    return [array if is_outline(array) else np.asarray(array) for array in made]
 
 
 def _draw(
@@ -209,52 +236,17 @@ def _draw(
     return rng.standard_normal(shape, np.float32).astype(dtype)
 
 
-#: Floating arrays of more elements have no contents where nothing is evaluated: on the way to a
-#: chip they decide nothing, while drawing and sending them takes seconds.
-_LARGE = 1 << 20
-
-
-def _outline(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+def _drawn_or_outlined(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Any:
     """Values, or for a large floating array its shape and dtype alone."""
-    if _is_large(shape, dtype):
-        return jax.ShapeDtypeStruct(shape, dtype)
-    return _draw(rng, shape, dtype)
-
-
-def _outlined(make: Callable[[Any], Sequence[Any]], key: Any) -> list[Any]:
-    """What `make` makes of the key, and of large floating arrays no more than outlines.
-
-    These are not even computed, unless shapes depend on what is drawn.
-    """
-    try:
-        outlines = list(jax.eval_shape(make, key))
-    except jax.errors.JAXTypeError:
-        return [_outline_of(a) if _is_large(a.shape, a.dtype) else a for a in make(key)]
-    large = [_is_large(outline.shape, outline.dtype) for outline in outlines]
-    if not any(large):
-        return list(make(key))
-
-    def others(key: Any) -> list[Any]:
-        return [array for array, is_large in zip(make(key), large, strict=True) if not is_large]
-
-    values = iter(jax.jit(others)(key))
-    return [o if is_large else next(values) for o, is_large in zip(outlines, large, strict=True)]
-
-
-def _outline_of(array: Any) -> Any:
-    return jax.ShapeDtypeStruct(array.shape, array.dtype)
-
-
-def _is_large(shape: tuple[int, ...], dtype: Any) -> bool:
-    return math.prod(shape) > _LARGE and jax.numpy.issubdtype(dtype, np.floating)
-
-
-def _is_outline(value: Any) -> bool:
-    return isinstance(value, jax.ShapeDtypeStruct)
+    return (
+        jax.ShapeDtypeStruct(shape, dtype) if is_large(shape, dtype) else _draw(rng, shape, dtype)
+    )
 
 
 def _carried(value: Any) -> Array:
-    if _is_outline(value):
+    if is_outline(value):
         return Array(value.dtype.name, value.shape, b"")
     return from_numpy(value)
 

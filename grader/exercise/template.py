@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 
-from grader.exercise.keys import HINTS
+from grader.exercise.keys import HINTS, Kind
+from grader.exercise.template_kinds import BODIES, REST, STUB
 
 _SOLUTION = '''"""Say in one imperative line what the kernel does.
 
@@ -98,6 +99,10 @@ caught = "values"
 says = "off by the same factor"
 '''
 
+#: Where a solution's imports begin, and a key's tables; what is to do, in a key.
+_BODY, _TABLES = "import jax\n", "[cases]\n"
+_TODO = 'todo = ["say what to do here, without saying how"]'
+
 _LEADS_TO = "say in a few words where it leads"
 _TRACK = """# TRACK: LEADS_TO
 
@@ -131,6 +136,7 @@ _KEY_LEFT = {
     "concept": '"the one new idea"',
     "write": '"which part: ',
     "todo": '"say what to do here, ',
+    "stub": "# the wrong code that is to be repaired",
     "hints": '"a nudge", "the pattern", ',
     "after": "Say what was just found, ",
     "mistakes (at least three)": '"multiplies by another number"',
@@ -142,14 +148,22 @@ _TRACK_LEFT = {
 }
 
 
-def solution(name: str) -> str:
+def solution(name: str, kind: Kind = Kind.KERNEL) -> str:
     """The solution file of a new kata called `name`."""
-    return _SOLUTION.replace("NAME", name)
+    docstring, _, _ = _SOLUTION.partition(_BODY)
+    text = docstring + BODIES[kind] if kind in BODIES else _SOLUTION
+    return text.replace("NAME", name)
 
 
-def key(name: str) -> str:
+def key(name: str, kind: Kind = Kind.KERNEL) -> str:
     """The answer key of a new kata called `name`."""
-    return _KEY.replace("NAME", name).replace("HINTS", json.dumps(HINTS))
+    text, _, _ = _KEY.partition(_TABLES)
+    text = text.rstrip("\n") + "\n" + REST[kind] if kind in REST else _KEY
+    if kind in BODIES:
+        text = text.replace("    kata cost NAME M=4096\n", "    kata hint NAME\n")
+    if kind is Kind.CASE_FILE:
+        text = text.replace(_TODO, STUB)
+    return text.replace("NAME", name).replace("HINTS", json.dumps(HINTS))
 
 
 def track(name: str, leads_to: str | None) -> str:

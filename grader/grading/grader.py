@@ -9,7 +9,7 @@ from grader.checks import cost
 from grader.checks.evidence import Evidence
 from grader.exercise.catalog import Kata
 from grader.grading.ladder import verdict
-from grader.model import Accident, Case, Check, Clues, Grade, Observation, State
+from grader.model import Accident, Case, Check, Clues, Grade, Measured, Observation, State
 from grader.sandbox.asking import Asking
 from grader.tpu import OnChip
 
@@ -27,7 +27,7 @@ class Grader:
     def rehearse(self, kata: Kata, case: Case) -> None:
         """Have the solution's side of a case answered. Raises BrokenKata."""
         reference = self._asking.reference(kata, case)
-        if costs(kata, case):
+        if costs(kata, case) and kata.key.kernel:
             self._asking.par(kata, case, reference)
 
     def grade(self, kata: Kata, case: Case, seconds: float | None) -> Grade:
@@ -38,9 +38,13 @@ class Grader:
         started = time.perf_counter()
         evidence = evidence_of(self._asking, kata, case, seconds)
         judged = verdict(evidence)
-        on_chip = evidence.costs and (
-            judged.state is State.PASSED
-            or bool(judged.finding and judged.finding.check is Check.COST)
+        on_chip = (
+            evidence.kernel
+            and evidence.costs
+            and (
+                judged.state is State.PASSED
+                or bool(judged.finding and judged.finding.check is Check.COST)
+            )
         )
         return Grade(
             kata=kata.id,
@@ -48,7 +52,7 @@ class Grader:
             state=judged.state,
             stars=judged.stars,
             finding=judged.finding,
-            drawn=str(case),
+            drawn="" if kata.key.tested else str(case),  # a test chooses its own sizes
             seconds=round(time.perf_counter() - started, 3),
             printed=evidence.attempt.printed,
             cost=cost.cost_beside_par(evidence) if on_chip else None,
@@ -70,11 +74,14 @@ def _place(file: str, line: int) -> str:
 
 
 def costs(kata: Kata, case: Case) -> bool:
-    """Whether par is judged on a case: on that of production size, or on all where there is none.
+    """Whether the compiler's numbers are judged on a case: on that of production size, or on all
+    where there is none.
 
     Small cases are quick to interpret, and too small to compare: fixed costs hide what grows.
     """
-    return kata.key.kernel and (case.production or kata.key.production is None)
+    if not (kata.key.kernel or kata.key.predictions):
+        return False
+    return case.production or kata.key.production is None
 
 
 def evidence_of(
@@ -88,7 +95,7 @@ def evidence_of(
     asking.boot(kata)  # while the reference is computed
     reference = asking.reference(kata, case)
     asking.begin(kata, reference, seconds)
-    if asking.eager and costs(kata, case):
+    if asking.eager and costs(kata, case) and kata.key.kernel:
         asking.begin_par(kata, case, reference, events)
     attempt = asking.attempt(kata, case, reference, seconds)
 
@@ -106,6 +113,10 @@ def evidence_of(
     @functools.cache
     def par_on_chips() -> OnChip | Accident:
         return asking.par(kata, case, reference, events)
+
+    @functools.cache
+    def measured() -> Measured | Accident:
+        return asking.measured(kata, case, ask_xla=costs(kata, case))
 
     return Evidence(
         mode=asking.mode,
@@ -125,5 +136,8 @@ def evidence_of(
         production=case.production,
         costs=costs(kata, case),
         block_by_block=kata.key.block_by_block,
+        kind=kata.key.kind,
+        predictions=kata.key.predictions,
+        measured=measured,
         resembles=functools.partial(asking.resembles, kata, case, reference),
     )

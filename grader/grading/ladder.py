@@ -15,10 +15,13 @@ from grader.checks import (
     lowers,
     own_work,
     pallas_used,
+    planted,
+    predictions,
     runs,
     values,
 )
 from grader.checks.evidence import Evidence
+from grader.exercise.keys import Kind
 from grader.model import MOST_STARS, Finding, NotJudged, State
 
 RIGHT = "The values are right, but"
@@ -38,7 +41,23 @@ def _of_a_kernel(evidence: Evidence) -> bool:
 
 
 def _of_values(evidence: Evidence) -> bool:
-    return not evidence.production
+    return not evidence.production and evidence.kind not in (Kind.PREDICTIONS, Kind.TEST)
+
+
+def _of_predictions(evidence: Evidence) -> bool:
+    return evidence.kind is Kind.PREDICTIONS
+
+
+def _of_baselines(evidence: Evidence) -> bool:
+    return evidence.kind is Kind.PREDICTIONS and evidence.costs
+
+
+def _of_a_test(evidence: Evidence) -> bool:
+    return evidence.kind is Kind.TEST
+
+
+def _not_of_a_test(evidence: Evidence) -> bool:
+    return evidence.kind is not Kind.TEST
 
 
 def _of_blocks(evidence: Evidence) -> bool:
@@ -67,15 +86,18 @@ class Rung:
 
 LADDER = (
     Rung(runs.check, 0, asked=_always),
-    Rung(contract.check, 0, asked=_always),
-    Rung(own_work.check, 0, asked=_always),
+    Rung(contract.check, 0, asked=_not_of_a_test),
+    Rung(own_work.check, 0, asked=_not_of_a_test),
     Rung(pallas_used.check, 0),
+    Rung(predictions.check, 1, asked=_of_predictions),
     Rung(values.check, 1, asked=_of_values),
     Rung(held_at_once.check, 1, granted=RIGHT, asked=_of_blocks),
     Rung(block_shapes.check, 1, granted=RIGHT),
     Rung(lowers.check, 1, granted=RIGHT),
     Rung(compiles.check, 2, granted=RIGHT),
     Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED, asked=_of_costs),
+    Rung(predictions.check_against_xla, MOST_STARS, asked=_of_baselines),
+    Rung(planted.check, MOST_STARS, asked=_of_a_test),
 )
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from grader.checks.outcome import NO_KERNEL, in_full, outcome_of
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import DTYPES
+from grader.exercise.keys import DTYPES, Kind
 from grader.grading import fitting
-from grader.model import Accident, Case, Mode
+from grader.model import Accident, Case, Measured, Mode
 from grader.sandbox import devices
 from grader.sandbox.asking import Asking, BrokenKata, Lines
 from grader.sandbox.bench import Bench
@@ -26,6 +26,12 @@ from grader.tpu.screen import Launch, Side, Tried
 PATIENCE = 300.0
 DTYPE = "dtype"
 MISFIT = "does not fit these sizes"
+#: Why there is no launch of the learner's to look at.
+NO_LAUNCH = {
+    Kind.TABLES: "is plain jax.numpy, without a kernel: nothing to predict",
+    Kind.PREDICTIONS: "asks for numbers, without a kernel: kata cost shows XLA's programs",
+    Kind.TEST: "asks for a test, without a kernel of yours: pytest says what it finds",
+}
 
 
 class NoStudy(ValueError):
@@ -52,14 +58,19 @@ def case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, str]) 
 
     Without an `index`, it is that of production size, or else the first. Sizes that the key
     computes from others follow those given. Raises NoStudy for an unknown name, a value that is
-    none, or a case that is not there.
+    none, a case that is not there, or a kata without a kernel.
     """
+    if kata.key.kind in NO_LAUNCH:
+        raise NoStudy(f"{kata.name} {NO_LAUNCH[kata.key.kind]}")
+    return any_case_of(kata, index, seed, given)
+
+
+def any_case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, str]) -> Case:
+    """The same of a kata of any kind. Raises NoStudy."""
     for name in given:
         if name not in (*kata.key.choices, DTYPE):
             raise NoStudy(f"{kata.name} has no size {name!r}, but {names_of(kata)}")
     sizes = {name: size(name, text) for name, text in given.items() if name != DTYPE}
-    if not kata.key.kernel:
-        raise NoStudy(f"{kata.name} is plain jax.numpy, without a kernel: nothing to predict")
     cases = draw(kata.id, kata.key, seed, sizes)
     if index is None:
         index = len(cases) - 1 if cases[-1].production else 0
@@ -109,6 +120,14 @@ def study(asking: Asking, kata: Kata, case: Case, chip: str, events: int = 0) ->
             f"at other sizes: kata cost {kata.name} NAME=VALUE …, with {names_of(kata)}",
         ),
     )
+
+
+def baselines(asking: Asking, kata: Kata, case: Case) -> Measured:
+    """What XLA makes of the programs about which a kata asks. Raises BrokenKata, NoStudy."""
+    found = asking.measured(kata, case, ask_xla=True)
+    if isinstance(found, Accident):
+        raise NoStudy(f"{kata.name}: {found.phrase}")
+    return found
 
 
 def sweep(

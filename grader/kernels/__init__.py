@@ -25,7 +25,9 @@
     known_values        values that are known before any kernel runs
     prefetch_reads      which cells of scalar prefetch the index maps read
     habits              what a kernel does that is slow, or that it never waits for
+    narrow              where it computes with integers of fewer than 32 bits
     first_touches       what a kernel does first to each Ref
+    flops               how many operations a jax.numpy function takes
     longest_sum         how many terms a spec adds up
     jaxprs              what these modules share
     carrier             a trace as inert bytes, and back in another process
@@ -37,6 +39,7 @@ from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import kernel_call
 from grader.kernels.carrier import CarrierError, NotCarried
 from grader.kernels.first_touches import first_touches
+from grader.kernels.flops import flops
 from grader.kernels.interpreter import CALLBACK_LOGGER, running
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_product, longest_sum
@@ -54,6 +57,7 @@ __all__ = [
     "TracedLaunch",
     "UnsupportedJax",
     "first_touches",
+    "flops",
     "for_chip",
     "kernel_call",
     "longest_product",

@@ -14,6 +14,7 @@ from jax.extend import core
 from grader.kernels.first_touches import first_touches
 from grader.kernels.habits import habits_of, never_awaited
 from grader.kernels.jaxprs import UnsupportedJax, is_scalar, memory_space, primitives
+from grader.kernels.narrow import narrow_integers
 from grader.kernels.other_chips import OTHER_CHIPS, meets_other_chips
 from grader.kernels.pallas_params import (
     BlockMapping,
@@ -44,8 +45,13 @@ def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
         call = _pallas_call(equation) if is_pallas_call(equation) else _mpmd_map(equation)
         if not file:
             return call
-        foreign, line = foreign_author(body(equation), file), line_in(equation, file)
-        return dataclasses.replace(call, foreign=foreign, line=line)
+        kernel = body(equation)
+        return dataclasses.replace(
+            call,
+            foreign=foreign_author(kernel, file),
+            line=line_in(equation, file),
+            narrow=narrow_integers(kernel, file),
+        )
     except (AttributeError, KeyError) as error:
         name = equation.primitive.name
         raise UnsupportedJax(f"a parameter of {name} ({error})") from error

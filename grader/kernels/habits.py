@@ -1,8 +1,9 @@
-"""What a kernel does that is slow on a TPU wherever it stands: which advice fits it."""
+"""What a kernel does that is slow on a TPU, or often wrong: which advice fits it."""
 
 from __future__ import annotations
 
 import math
+from typing import SupportsFloat
 
 from jax import lax
 from jax.extend import core
@@ -34,6 +35,8 @@ def _collect(jaxpr: core.Jaxpr, found: dict[Habit, None]) -> None:
             columns.add(id(eqn.outvars[0]))
         elif name == "transpose":
             found[Habit.TRANSPOSE] = None
+        elif _chooses(eqn) and any(map(_is_near, eqn.invars)):
+            found[Habit.NEAR_MASK] = None
         if name in _SHAPED and id(eqn.invars[0]) in columns:
             columns.add(id(eqn.outvars[0]))
             shape = array_struct(eqn.outvars[0]).shape
@@ -54,6 +57,21 @@ def _of_product(eqn: core.JaxprEqn) -> list[Habit]:
     parts = precision if isinstance(precision, tuple) else (precision,)
     precise = any(part not in (None, lax.Precision.DEFAULT) for part in parts)
     return [*found, *([Habit.PRECISE_PRODUCT] if precise else [])]
+
+
+#: Numbers that serve as a mask: below what one computes with, and far above the lowest float32.
+_LOWEST, _HIGHEST = -1e30, -10.0
+
+
+def _chooses(eqn: core.JaxprEqn) -> bool:
+    """Whether an equation is a select, or the function that jnp.where makes of it."""
+    return eqn.primitive.name == "select_n" or eqn.params.get("name") == "_where"
+
+
+def _is_near(atom: core.Var | core.Literal) -> bool:
+    """Whether an operand is a number that stands for minus infinity and is far from it."""
+    value = getattr(atom, "val", None)
+    return isinstance(value, SupportsFloat) and _LOWEST < float(value) < _HIGHEST
 
 
 def _along_lanes(eqn: core.JaxprEqn) -> bool:

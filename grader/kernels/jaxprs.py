@@ -56,6 +56,16 @@ def inner_jaxprs(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
     return list(core.jaxprs_in_params(eqn.params))
 
 
+def expanded(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
+    """What an operation of the newest jax stands for, where no parameter holds it: jnp.searchsorted
+    and others are one operation until they are lowered. Empty for all other equations."""
+    expand = getattr(eqn.primitive, "to_lojax", None)
+    if eqn.primitive.name != "call_hi_primitive" or expand is None:
+        return []
+    arrays = map(array_struct, eqn.invars)
+    return [jax.make_jaxpr(lambda *args: expand(*args, **eqn.params))(*arrays).jaxpr]
+
+
 def inner_refs(eqn: core.JaxprEqn, inner: core.Jaxpr, refs: Mapping[int, T]) -> dict[int, T]:
     """What is told of an equation's inputs, by their ids, told of those of an inner jaxpr.
 

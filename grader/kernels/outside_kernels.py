@@ -8,14 +8,14 @@ from jax.extend import core
 
 from grader.kernels.bitcasts import is_bitcast
 from grader.kernels.calls import operation
-from grader.kernels.jaxprs import Atom, inner_jaxprs
+from grader.kernels.jaxprs import Atom, expanded, inner_jaxprs
 from grader.kernels.pallas_params import KERNELS
 from grader.kernels.source_lines import line_in
 from grader.model import Operation
 
 _WRAPPERS = (
     *("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat2"),
-    *("custom_jvp_call", "custom_vjp_call"),
+    *("custom_jvp_call", "custom_vjp_call", "call_hi_primitive"),
 )
 
 
@@ -60,7 +60,7 @@ class OutsideReader:
         if name in KERNELS:
             self.kernels.append(eqn)
             return [True] * count
-        inner = inner_jaxprs(eqn)
+        inner = inner_jaxprs(eqn) or expanded(eqn)
         line = (line_in(eqn, self._file) if self._file else 0) or caller
         if not (is_bitcast(eqn) or (name in _WRAPPERS and inner)):
             self.outside.append(operation(eqn, line, turns))

@@ -3,6 +3,7 @@
     verdict    checks, modes, hidden cases, findings, costs, grades
     kernel     arrays and kernels as data
     observed   what workers report about a launch
+    measured   what is known of programs and of tests, for katas without a kernel
 
 All are frozen and built from builtins, enums and each other, so that `codec` can carry them to
 another process (the sandbox, an xdist worker) or into a JSON file.
@@ -14,6 +15,7 @@ from grader.model.kernel import (
     Constant,
     Habit,
     KernelCall,
+    Narrow,
     Note,
     Operand,
     Operation,
@@ -22,6 +24,15 @@ from grader.model.kernel import (
     Touch,
     Trace,
     Walk,
+)
+from grader.model.measured import (
+    QUANTITIES,
+    Baseline,
+    Measured,
+    Moved,
+    Program,
+    Trial,
+    Verdict,
 )
 from grader.model.observed import (
     Access,
@@ -53,10 +64,12 @@ from grader.model.verdict import (
 
 __all__ = [
     "MOST_STARS",
+    "QUANTITIES",
     "Access",
     "Accident",
     "Array",
     "ArrayType",
+    "Baseline",
     "Case",
     "Check",
     "Clues",
@@ -69,7 +82,10 @@ __all__ = [
     "Habit",
     "KernelCall",
     "LeftOver",
+    "Measured",
     "Mode",
+    "Moved",
+    "Narrow",
     "NotJudged",
     "Note",
     "Observation",
@@ -77,6 +93,7 @@ __all__ = [
     "Operation",
     "Place",
     "Problem",
+    "Program",
     "Race",
     "Reference",
     "Role",
@@ -87,5 +104,7 @@ __all__ = [
     "State",
     "Touch",
     "Trace",
+    "Trial",
+    "Verdict",
     "Walk",
 ]

@@ -90,13 +90,22 @@ class Touch(enum.Enum):
 
 
 class Habit(enum.Enum):
-    """What a kernel's body does somewhere, and what is slow on a TPU."""
+    """What a kernel's body does somewhere, and what is slow on a TPU, or near to being wrong."""
 
     NARROW_PRODUCT = "a matrix product with a dimension below 128"
     PRECISE_PRODUCT = "a matrix product with a precision of its own"
     LANE_REDUCTION = "a reduction along the lanes"
     TURNED_COLUMN = "the result of one, turned into a row"
     TRANSPOSE = "a transpose"
+    NEAR_MASK = "a choice of a negative number that is large, but no limit of its dtype"
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """A dtype of fewer than 32 bits, and the learner's line that first computes in it, or 0."""
+
+    dtype: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,7 @@ class KernelCall:
     foreign: str = ""  # the file, not the learner's, in which a part of the body is written
     line: int = 0  # the learner's line that launches it; 0 where it is not known
     habits: tuple[Habit, ...] = ()
+    narrow: tuple[Narrow, ...] = ()  # integers that the body computes with; () if nobody asked
 
     def role(self, *roles: Role) -> tuple[Operand, ...]:
         return tuple(o for o in self.operands if o.role in roles)

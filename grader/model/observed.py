@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from grader.model.kernel import Array, ArrayType, KernelCall, Operation, Trace, Walk
+from grader.model.measured import Trial
 
 LINE_LIMIT = 500  # characters of a line that are shown
 
@@ -116,6 +117,7 @@ class Observation:
     outputs: tuple[Array, ...] = ()
     complaints: tuple[str, ...] = ()  # what the interpreter printed instead of raising
     printed: str = ""
+    trials: tuple[Trial, ...] = ()  # of a test, what it says of each kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +174,4 @@ class Accident:
     printed: str = ""
     stuck: bool = False  # it was still running when it was stopped
     crashed: bool = False  # a signal ended it
+    last_words: str = ""  # what a native library that gave up said, in one line

@@ -17,6 +17,8 @@ class Check(enum.Enum):
     CONTRACT = "contract"
     OWN_WORK = "own_work"
     PALLAS_USED = "pallas_used"
+    PREDICTIONS = "predictions"
+    PLANTED = "planted"
     VALUES = "values"
     BLOCKS = "blocks"
     LOWERS = "lowers"

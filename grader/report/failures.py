@@ -24,7 +24,7 @@ def explanation(kata: Kata, grade: Grade, node: str, seed: int) -> str:
         [
             f"{finding.check.title}: {phrase}{finding.message}",
             "",
-            f"  case   {grade.drawn}",
+            *([f"  case   {grade.drawn}"] if grade.drawn else []),
             f'  again  pytest "{node}" --kata-seed {seed}',
             *([view] if shown else []),
             f"  open   {file}:{line}      stuck?  kata hint {kata.name}",

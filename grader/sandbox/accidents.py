@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from grader.model import Accident, Place
+from grader.tpu.libtpu_errors import last_words
 
 #: Signals by which a process dies, and the usual reason.
 _REASONS: dict[int, str] = {
@@ -19,10 +20,21 @@ def stopped(seconds: float, where: Place | None, printed: str) -> Accident:
     """A process that gave no answer within `seconds`."""
     message = (
         f"No answer after {seconds:g} s, so the process was stopped.\n"
-        "Usual reasons: a loop whose condition never changes, or a DMA or semaphore wait that "
-        "nothing ever signals (a wait without a start)."
+        "Usual reasons: a loop whose condition never changes; a DMA or semaphore wait that nothing "
+        "ever signals (a wait without a start); or work element by element or column by column: "
+        "Python writes a loop out turn by turn, and each load and store of a turn takes the "
+        "interpreter as long as one of a whole block. Compute on whole blocks, x_ref[...]."
     )
     return Accident(f"no answer after {seconds:g} s", message, where, printed, stuck=True)
+
+
+def calls_without_end(calls: int) -> Accident:
+    """A test that goes on calling the launch that it is given."""
+    message = (
+        f"The test has called the launch {calls} times, and was stopped.\n"
+        "Usual reason: a loop around the launch that never ends, or one over far too many sizes."
+    )
+    return Accident(f"calls the launch {calls} times and more", message, stuck=True)
 
 
 def garbled() -> Accident:
@@ -43,11 +55,17 @@ def hung_up(where: Place | None, printed: str) -> Accident:
     return Accident("closed its connection to the grader", message, where, printed)
 
 
-def died(code: int | None, where: Place | None, printed: str, starved: bool = False) -> Accident:
+def died(
+    code: int | None,
+    where: Place | None,
+    printed: str,
+    starved: bool = False,
+    complaint: str = "",
+) -> Accident:
     """A process that ended with this exit code, or by the signal of which it is the negative.
 
     None stands for an end that nobody saw. `starved`: meanwhile the operating system killed some
-    process for lack of memory.
+    process for lack of memory. `complaint` is what native libraries wrote before.
     """
     if code is None:
         message = (
@@ -68,7 +86,10 @@ def died(code: int | None, where: Place | None, printed: str, starved: bool = Fa
         f"The process crashed with {name} before the kernel was graded.\n"
         f"{_REASONS.get(-code, _OTHERWISE)}"
     )
-    return Accident(f"crashed ({name})", message, where, printed, crashed=True)
+    said = last_words(complaint)
+    if said:
+        message += f"\nIt said: {said}"
+    return Accident(f"crashed ({name})", message, where, printed, crashed=True, last_words=said)
 
 
 def _name(number: int) -> str:

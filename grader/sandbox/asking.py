@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from grader.exercise.catalog import Kata
+from grader.exercise.keys import Kind
+from grader.exercise.planted import dealt
 from grader.model import (
+    QUANTITIES,
     Accident,
     ArrayType,
     Case,
     Clues,
+    Measured,
     Observation,
     Problem,
     Reference,
@@ -33,6 +37,7 @@ from grader.sandbox.messages import (
     Follow,
     LookCloser,
     Looked,
+    Measure,
     Predict,
     Ran,
     Read,
@@ -46,6 +51,7 @@ from grader.sandbox.messages import (
 )
 from grader.sandbox.post import Post
 from grader.sandbox.recalling import Agrees, Recollection, Situation
+from grader.sandbox.trials import Subject, Trials
 from grader.tools.arrays import holds_nan
 from grader.tpu import OnChip
 from grader.tpu.chips import DEFAULT
@@ -76,6 +82,7 @@ class Lines:
         self.running = Line(lambda: bench.worker(Post.RUNNING))
         self.compiling = Line(lambda: bench.worker(Post.COMPILING), kept)
         self.recollection = Recollection(self.trusted, self.running)
+        self.trials = Trials(self.trusted, self.attempting, self.running)
 
     def warm(self, chips: tuple[str, ...]) -> None:
         """Have processes ready, and warm, for the next attempt. Raises SandboxError, Stopped."""
@@ -146,6 +153,16 @@ class Asking:
         answer = self._lines.trusted.answer(question)
         return answer if isinstance(answer, Estimate) else None
 
+    def measured(self, kata: Kata, case: Case, ask_xla: bool) -> Measured | Accident:
+        """What the programs of a kata take on the first chip. Raises BrokenKata."""
+        assert kata.key.predictions
+        programs = kata.key.predictions.programs
+        question = Measure(_answer(kata), case, programs, self.chips[0], ask_xla)
+        answer = self._lines.trusted.answer(question)
+        if isinstance(answer, Problem):
+            raise BrokenKata(f"the solution's programs: {_in_short(answer)}")
+        return _expected(Measured, answer)
+
     # ---- the launch ----
 
     def boot(self, kata: Kata) -> None:
@@ -154,7 +171,7 @@ class Asking:
 
     def begin(self, kata: Kata, reference: Reference, seconds: float | None) -> None:
         """Begin on what `attempt` will ask."""
-        if kata.path not in self._stuck:
+        if kata.path not in self._stuck and kata.key.kind is not Kind.TEST:
             question = self._trace_question(kata, reference)
             self._lines.attempting.ask(question, seconds)
 
@@ -279,13 +296,15 @@ class Asking:
     def _attempted(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
     ) -> Observation | Accident:
+        if kata.key.tested:
+            return self._trials(kata, case, seconds)
         traced = self._own_traced(kata, reference, seconds)
         if isinstance(traced, Accident):
             return traced
         if traced.problem:
             return Observation(traced.problem, printed=traced.printed)
         launch = (_attempt(kata), kata.name, traced.trace, reference.inputs)
-        if case.production:
+        if case.production and kata.key.kernel:
             question = Read(*launch, self.chips[0])
         else:
             question = Run(*launch, self.mode, case.seed, self.chips[0])
@@ -300,6 +319,21 @@ class Asking:
             ran.complaints,
             traced.printed + ran.printed,
         )
+
+    def _trials(self, kata: Kata, case: Case, seconds: float | None) -> Observation | Accident:
+        """What the learner's test says of the kernels that it should tell apart."""
+        assert kata.key.tested
+        written = _attempt(kata)
+        self._lines.bench.attempt(written)
+        launch, chip = kata.key.tested.launch, self.chips[0]
+        subject = Subject(written, kata.name, _answer(kata), launch, case, chip, self.mode)
+        try:
+            found = self._lines.trials.of(subject, dealt(kata.key, case), seconds)
+        except ValueError as error:
+            raise BrokenKata(str(error)) from None
+        if isinstance(found, Accident):
+            self._lines.bench.dismiss()
+        return found
 
     def _on_all_chips(
         self,
@@ -352,7 +386,10 @@ def _answer(kata: Kata) -> Source:
 
 
 def _refer(kata: Kata, case: Case, evaluated: bool) -> Refer:
-    return Refer(_answer(kata), kata.name, case, evaluated)
+    spec, results = kata.key.kind not in (Kind.PREDICTIONS, Kind.TEST), ()
+    if asked := kata.key.predictions:
+        results = (ArrayType("float32", (len(asked.programs), len(QUANTITIES))),)
+    return Refer(_answer(kata), kata.name, case, evaluated, spec, results)
 
 
 def _trace(source: Source, kata: Kata, reference: Reference, chip: str) -> TraceLaunch:

@@ -19,7 +19,19 @@ from grader.sandbox import accidents, memory
 from grader.sandbox.channel import Channel
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import BOOT_SECONDS, Launcher, SandboxError
-from grader.sandbox.messages import Answer, Closed, Hello, Question, Traced, TraceLaunch, Warm
+from grader.sandbox.messages import (
+    Answer,
+    Called,
+    Closed,
+    Hello,
+    Question,
+    Returned,
+    Traced,
+    TraceLaunch,
+    Tried,
+    TryTest,
+    Warm,
+)
 from grader.sandbox.post import Post
 from grader.tools import codec
 
@@ -102,11 +114,12 @@ class Worker:
     def _bury(self, question: Question) -> Accident:
         ended = self._ends_by_itself()
         where, printed = self._place(question), self._files.printed()
+        complaint = self._files.complained()
         code = self.close()
         if not ended:
             return accidents.hung_up(where, printed)
         starved = memory.kills() > self._kills
-        return accidents.died(code, where, printed, starved)
+        return accidents.died(code, where, printed, starved, complaint)
 
     def _ends_by_itself(self) -> bool:
         """Whether a process that has let go of its socket is ending. A crash takes a moment."""
@@ -146,6 +159,8 @@ def _understood(message: bytes, question: Question) -> Answer:
 
     One who has imported a kata may say anything: of something else, or more than anyone can read.
     """
+    if isinstance(question, TryTest | Returned):
+        return _understood_of_a_test(message)
     if not isinstance(question, TraceLaunch):
         return codec.unpack(Answer, message)
     if len(message) > MOST_TRACED:
@@ -153,6 +168,15 @@ def _understood(message: bytes, question: Question) -> Answer:
     answer = codec.unpack(Answer, message)
     if not isinstance(answer, Traced) or len(message) - len(answer.trace) > MOST_TOLD:
         raise TypeError(f"asked for a trace, a worker answered {type(answer).__name__}")
+    return answer
+
+
+def _understood_of_a_test(message: bytes) -> Called | Tried:
+    if len(message) > MOST_TRACED:
+        raise ValueError(f"an answer of {len(message)} bytes")
+    answer = codec.unpack(Answer, message)
+    if not isinstance(answer, Called | Tried):
+        raise TypeError(f"asked for a test, a worker answered {type(answer).__name__}")
     return answer
 
 
@@ -200,6 +224,10 @@ class Bench:
                 if isinstance(spare.answer(BOOT_SECONDS), Accident):
                     self._drop(Post.ATTEMPTING)
         self.worker(Post.ATTEMPTING)
+
+    def dismiss(self) -> None:
+        """End the process of the present file, whatever it waits for."""
+        self._drop(Post.ATTEMPTING)
 
     def keep_spare(self, warm: Warm) -> None:
         """Have a fresh process warm up, until the next content needs one."""

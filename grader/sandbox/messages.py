@@ -15,6 +15,7 @@ from grader.model import (
     ArrayType,
     Case,
     KernelCall,
+    Measured,
     Mode,
     Problem,
     Reference,
@@ -34,12 +35,17 @@ _LENGTH = struct.Struct("!Q")
 
 @dataclass(frozen=True, slots=True)
 class Refer:
-    """Inputs and, `evaluated`, what must come back. At real sizes that takes long."""
+    """Inputs and, `evaluated`, what must come back. At real sizes that takes long.
+
+    Without a `spec` there are no inputs, and what must come back has the types `results`.
+    """
 
     source: Source
     name: str  # the kata's
     case: Case
     evaluated: bool = True
+    spec: bool = True
+    results: tuple[ArrayType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +70,53 @@ class EstimateXla:
     chip: str
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What these functions of the file take on a chip at best, and, if wanted, XLA's programs."""
+
+    source: Source
+    case: Case
+    programs: tuple[str, ...]
+    chip: str
+    ask_xla: bool
+
+
+# ---- to the attempting worker, of a test ----
+
+
+@dataclass(frozen=True, slots=True)
+class TryTest:
+    """Import the file and call its test, with a launch that the bench runs: see `Called`."""
+
+    source: Source
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What the launch has returned to the test, or why it raises."""
+
+    source: Source
+    outputs: tuple[Array, ...] = ()
+    error: str = ""
+
+
 # ---- to the trusted worker of a solution, to the attempting one of the learner's file ----
 
 
 @dataclass(frozen=True, slots=True)
 class TraceLaunch:
-    """Import the file and trace its launch for a chip. Nothing tells what the inputs hold."""
+    """Import the file and trace its launch for a chip. Nothing tells what the inputs hold.
+
+    The launch is the one that the file's test hands over; `by_name`, the function of that name.
+    """
 
     source: Source
     name: str
     inputs: tuple[ArrayType, ...]
     keywords: dict[str, int]
     chip: str
+    by_name: bool = False
 
 
 # ---- to the judging workers, of a trace ----
@@ -158,6 +199,9 @@ Question = (
     Refer
     | TakeShares
     | EstimateXla
+    | Measure
+    | TryTest
+    | Returned
     | TraceLaunch
     | Read
     | Run
@@ -177,6 +221,22 @@ class Traced:
     problem: Problem | None = None
     trace: bytes = b""
     broken_annotation: str = ""
+    printed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A test calls the launch: answered by `Returned`, and then the test goes on."""
+
+    inputs: tuple[Array, ...]
+    keywords: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A test has ended, with whatever it raised."""
+
+    problem: Problem | None = None
     printed: str = ""
 
 
@@ -223,6 +283,9 @@ Answer = (
     | Shares
     | Estimate
     | NoEstimate
+    | Measured
+    | Called
+    | Tried
     | Traced
     | Ran
     | Looked

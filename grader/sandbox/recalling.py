@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from grader.exercise.keys import Mistake
@@ -55,29 +55,37 @@ class Recollection:
         """The title of the first mistake whose results agree with what was observed; or ""."""
         if situation.written != self._written:
             self._written, self._spent, self._agreed = situation.written, 0.0, ""
-        for title, results in self._results_of(situation):
-            if results and agrees(results):
-                self._agreed = title
-                return title
+        for mistake, version in self._versions(situation):
+            if version.encode() != situation.written.content:  # else, it is what was observed
+                results = self._results_of(situation, mistake, version)
+                if not results or not agrees(results):
+                    continue
+            self._agreed = mistake.title
+            return mistake.title
         return ""
 
-    def _results_of(self, situation: Situation) -> Iterator[tuple[str, tuple[Array, ...]]]:
+    def _versions(self, situation: Situation) -> Sequence[tuple[Mistake, str]]:
         text = situation.solution.content.decode()
         # Others raise, or have the right values.
         wrong = [m for m in situation.mistakes if m.caught is Check.VALUES]
         versions = likeliest(situation.written.content.decode(errors="replace"), text, wrong)
         # What it was on one hidden case, it is likely on the next.
-        for mistake, version in sorted(versions, key=lambda pair: pair[0].title != self._agreed):
-            key = (situation.solution, version, str(situation.case), situation.case.seed)
-            if key not in self._results:
-                if self._spent >= BUDGET and mistake.title != self._agreed:
-                    continue
-                started = time.perf_counter()
-                self._results[key] = self._run(situation, version)
-                self._spent += time.perf_counter() - started
-                while len(self._results) > KEPT:
-                    del self._results[next(iter(self._results))]
-            yield mistake.title, self._results[key]
+        return sorted(versions, key=lambda pair: pair[0].title != self._agreed)
+
+    def _results_of(
+        self, situation: Situation, mistake: Mistake, version: str
+    ) -> tuple[Array, ...]:
+        """What comes out of a wrong version; nothing where it raises, or no time is left."""
+        key = (situation.solution, version, str(situation.case), situation.case.seed)
+        if key not in self._results:
+            if self._spent >= BUDGET and mistake.title != self._agreed:
+                return ()
+            started = time.perf_counter()
+            self._results[key] = self._run(situation, version)
+            self._spent += time.perf_counter() - started
+            while len(self._results) > KEPT:
+                del self._results[next(iter(self._results))]
+        return self._results[key]
 
     def _run(self, situation: Situation, version: str) -> tuple[Array, ...]:
         """What comes out of a wrong version; nothing where it raises."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 
 from grader.exercise import specs
-from grader.model import Stage
+from grader.model import Measured, Stage
 from grader.sandbox import problems
 from grader.sandbox.handing_over import handed_over
 from grader.sandbox.messages import (
     Answer,
     EstimateXla,
+    Measure,
     NoEstimate,
     Question,
     Refer,
@@ -23,6 +24,7 @@ from grader.sandbox.tracing import loaded, traced
 from grader.tools.arrays import to_numpy
 from grader.tpu.chips import named
 from grader.tpu.compiler import CompilerUnavailable, xla_cycles
+from grader.tpu.measuring import program_of
 
 
 def answer(question: Question) -> Answer:
@@ -39,12 +41,16 @@ def answer(question: Question) -> Answer:
             return _shares(question)
         case EstimateXla():
             return _estimate(question)
+        case Measure():
+            return _measured(question)
     raise TypeError(f"a worker that solves was asked {type(question).__name__}")
 
 
 def _reference(question: Refer) -> Answer:
     with problems.caught(question.source, Stage.IMPORT) as caught:
         solution = loaded(question.source)
+        if not question.spec:
+            return specs.plain_reference(solution, question.name, question.case, question.results)
         return specs.reference(solution, question.name, question.case, question.evaluated)
     assert caught.problem
     return caught.problem
@@ -52,7 +58,9 @@ def _reference(question: Refer) -> Answer:
 
 def _trace(question: TraceLaunch) -> Traced:
     with problems.caught(question.source, Stage.TRACE) as caught:
-        return Traced(trace=traced(handed_over(loaded(question.source), question.name), question))
+        solution, name = loaded(question.source), question.name
+        launch = getattr(solution, name) if question.by_name else handed_over(solution, name)
+        return Traced(trace=traced(launch, question))
     return Traced(caught.problem)
 
 
@@ -72,3 +80,17 @@ def _estimate(question: EstimateXla) -> Answer:
         with contextlib.suppress(CompilerUnavailable):
             return xla_cycles(spec, values, named(question.chip), **keywords)
     return caught.problem or NoEstimate()
+
+
+def _measured(question: Measure) -> Answer:
+    with problems.caught(question.source, Stage.IMPORT) as caught:
+        solution, chip = loaded(question.source), named(question.chip)
+        found = specs.programs_of(solution, question.programs, question.case)
+        return Measured(
+            tuple(
+                program_of(name, function, arrays, chip, question.ask_xla)
+                for name, (function, arrays) in zip(question.programs, found, strict=True)
+            )
+        )
+    assert caught.problem
+    return caught.problem

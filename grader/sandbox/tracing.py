@@ -20,7 +20,17 @@ from grader.kernels import TracedLaunch, for_chip
 from grader.model import Source, Stage
 from grader.sandbox import debuggers, problems, warming
 from grader.sandbox.handing_over import handed_over
-from grader.sandbox.messages import Answer, Question, Traced, TraceLaunch, Warm, Warmed
+from grader.sandbox.messages import (
+    Answer,
+    Question,
+    Traced,
+    TraceLaunch,
+    Tried,
+    TryTest,
+    Warm,
+    Warmed,
+)
+from grader.sandbox.oracle import Ask, tried
 from grader.tools.arrays import dtype_of
 from grader.tools.modules import load_source
 from grader.tools.shortening import shortened
@@ -28,20 +38,33 @@ from grader.tpu.chips import named
 
 
 class Tracer:
-    """Traces the launch of one file, which it imports once."""
+    """Traces the launch of one file, which it imports once; or calls its test.
 
-    def __init__(self) -> None:
+    `ask` is how a test reaches the bench, where the kernels under test are run.
+    """
+
+    def __init__(self, ask: Ask) -> None:
         self._module: ModuleType | None = None
+        self._ask = ask
         debuggers.refuse()
 
     def answer(self, question: Question) -> Answer:
         match question:
             case TraceLaunch():
                 return self._traced(question)
+            case TryTest():
+                return self._tried(question)
             case Warm():
                 warming.trace()
                 return Warmed()
         raise TypeError(f"a worker that traces was asked {type(question).__name__}")
+
+    def _tried(self, question: TryTest) -> Tried:
+        with problems.caught(question.source, Stage.IMPORT) as caught:
+            self._module = self._module or loaded(question.source)
+        if caught.problem or self._module is None:
+            return Tried(caught.problem)
+        return tried(question.source, self._module, question.name, self._ask)
 
     def _traced(self, question: TraceLaunch) -> Traced:
         with problems.caught(question.source, Stage.IMPORT) as caught:

@@ -20,14 +20,18 @@ from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.isolation import Confinement
 from grader.sandbox.messages import (
     Answer,
+    Called,
     Closed,
     Hello,
     Question,
     Ran,
+    Returned,
     Traced,
+    Tried,
     receive,
     send,
 )
+from grader.sandbox.oracle import Ask
 from grader.sandbox.post import Post
 from grader.tools import codec
 from grader.tools.shortening import shortened
@@ -49,25 +53,33 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
     if post is not Post.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
         _limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
-    answer, pack = _answering(post), codec.pack  # before a kata's file could put its own there
+    pack = codec.pack  # before a kata's file could put its own there
+
+    def ask(called: Called) -> Returned:
+        send(bench, pack(called))
+        return codec.unpack(Returned, receive(bench))
+
+    answer = _answering(post, ask)
     try:
         send(bench, codec.pack(Hello(jax.default_backend(), jax.__version__)))
         while True:
             given = answer(codec.unpack(Question, receive(bench)))
             printed = shortened(files.take_printed())
-            if isinstance(given, Traced | Ran):  # of the others, what a trace prints is known
+            if isinstance(
+                given, Traced | Ran | Tried
+            ):  # of the others, what a trace prints is known
                 given = dataclasses.replace(given, printed=printed)
             send(bench, pack(given))
     except Closed:
         return
 
 
-def _answering(post: Post) -> Callable[[Question], Answer]:
+def _answering(post: Post, ask: Ask) -> Callable[[Question], Answer]:
     match post:
         case Post.TRUSTED:
             return solving.answer
         case Post.ATTEMPTING | Post.SPARE:
-            return tracing.Tracer().answer
+            return tracing.Tracer(ask).answer
         case Post.RUNNING | Post.COMPILING:
             return judging.answer
 

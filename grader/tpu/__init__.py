@@ -16,6 +16,7 @@
     bounds           blocks outside of their arrays
     roofline         what bounds a kernel: HBM, a unit of the core, DMA latency
     bottlenecks      what makes it slow, and what to try
+    measuring        what a jax.numpy program takes at best;  xla_traffic, what XLA's moves
     screen           all of this on a terminal;  perfetto, on a timeline;  units, sizes in words
     arguments        what the command line says;  `python -m grader.tpu` is __main__
 

@@ -21,9 +21,9 @@ class Trust(enum.Enum):
     """What predicted times are worth: how they compare with times measured on the chip."""
 
     VALIDATED = "predicted times are within about 10 % of measured ones"
-    ONE_CORE = (
-        "predicted times are within about 10 % of measured ones; of a parallel grid, which two "
-        "TensorCores share, the larger part at half of a core's bandwidth is predicted"
+    TWO_CORES = (
+        "predicted times are within about 15 % of measured ones, whether one TensorCore runs the "
+        "kernel or two share its grid"
     )
     UNKNOWN = "no measured times are known to compare predicted ones with"
     DOUBTFUL = "predicted times have been wrong by a factor of up to 2.8: not to be judged by"
@@ -49,6 +49,9 @@ class Chip:
     vmem: int
     scoped_vmem: int  # of `vmem`, what a kernel gets unless it asks for more
     trust: Trust
+    alone: float = 1.0
+    """How much of `bandwidth` one core gets whose chip's other core rests. Fitted on v5p to every
+    other row of grouped matmul of tokamax; where a core has no other, it is 1."""
     dma_latency: float = 440e-9
     """From a DMA's start to its last byte, less the time that its bytes take. Fitted on v5e to the
     18 rows of JAX's matmul tutorial; assumed to be the same elsewhere."""
@@ -62,6 +65,10 @@ class Chip:
     def peak(self) -> float:
         """Operations a second that the MXUs reach in bfloat16: a multiply-add counts as two."""
         return 2 * self.multiply_adds * self.clock
+
+    def bandwidth_of_each(self, sharing: int) -> float:
+        """Bytes a second that one core moves while `sharing` cores of its chip run the kernel."""
+        return self.bandwidth * (1.0 if sharing > 1 else self.alone)
 
 
 _MIB = 1 << 20
@@ -110,7 +117,8 @@ _ALL = (
         multiply_adds=4 * 128 * 128,
         vmem=64 * _MIB,  # jax, compiler
         scoped_vmem=16 * _MIB,  # compiler
-        trust=Trust.ONE_CORE,  # splash attention of tokamax
+        trust=Trust.TWO_CORES,  # grouped matmul and splash attention of tokamax
+        alone=1.4,
     ),
     Chip(
         name="v6e",

@@ -99,10 +99,14 @@ def read_abort(code: int, printed: str) -> Failure | None:
     """
     if -code not in _GIVEN_UP:
         return None
-    name = signal.Signals(-code).name
-    said = next((found[1] for found in map(_FATAL.match, printed.splitlines()) if found), "")
+    name, said = signal.Signals(-code).name, last_words(printed)
     message = f"the TPU's compiler ends without a verdict on it ({name})"
     return Failure(Kind.ABORT, f"{message}: {said}" if said else message, printed)
+
+
+def last_words(printed: str) -> str:
+    """What libtpu, or another library of Google's, gave up at; "" where it does not say."""
+    return next((found[1] for found in map(_FATAL.match, printed.splitlines()) if found), "")
 
 
 def windows_too_large(call: KernelCall, limit: int) -> Failure:

@@ -112,7 +112,7 @@ def lanes(kernel: Prediction, most: int = MOST_EVENTS) -> Lanes:
     found = {
         STEPS: list(_steps(kernel, schedule, end)),
         CORE: list(_core(schedule.stalls, end)),
-        BUS: list(_on_the_bus(transfers, kernel.chip)),
+        BUS: list(_on_the_bus(transfers, kernel)),
     }
     for lane, group in _by_lane(transfers).items():
         for number, slices in enumerate(_apart(group), 1):
@@ -206,9 +206,9 @@ def _core(stalls: Iterable[Stall], end: float) -> Iterator[Slice]:
 # ---- what moves ----
 
 
-def _on_the_bus(transfers: Iterable[Transfer], chip: str) -> Iterator[Slice]:
+def _on_the_bus(transfers: Iterable[Transfer], kernel: Prediction) -> Iterator[Slice]:
     """Bytes on their way, one transfer after another; each arrives some time after its last."""
-    bytes_per_cycle = named(chip).bandwidth / named(chip).clock
+    bytes_per_cycle = kernel.bandwidth / named(kernel.chip).clock
     for one in transfers:
         name = f"{one.operand} {_way(one.inward)}"
         end = one.start + one.size / bytes_per_cycle

@@ -120,7 +120,7 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
     if made.missing:
         return prediction(compiled=True, unknown=made.missing)
     shared = chip.cores if _is_split(kernel.call) else 1
-    core = dataclasses.replace(chip, bandwidth=chip.bandwidth / shared)
+    core = dataclasses.replace(chip, bandwidth=chip.bandwidth_of_each(shared))
     try:
         schedule = simulate(
             made.bundles, core, _sources(kernel, labels), _words(kernel), most_events=events

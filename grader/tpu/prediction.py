@@ -30,7 +30,7 @@ class Prediction:
     takes.
 
     `sharing` is how many cores share the grid, its parallel axes. The schedule is then that of the
-    core that has most of it, at an equal part of HBM's bandwidth, and so its time is the kernel's.
+    core that has most of it, at its part of HBM's bandwidth, and so its time is the kernel's.
     """
 
     chip: str
@@ -56,6 +56,11 @@ class Prediction:
     def seconds(self) -> float | None:
         """Predicted time on the chip, without the launch; None where there is no schedule."""
         return self.cycles / named(self.chip).clock if self.schedule else None
+
+    @property
+    def bandwidth(self) -> float:
+        """Of HBM, bytes a second that the core gets whose schedule this is."""
+        return named(self.chip).bandwidth_of_each(self.sharing)
 
     @property
     def bytes(self) -> int:

@@ -44,6 +44,14 @@ def block_paragraphs(operand: Operand, broken: tuple[Violation, ...]) -> Iterato
     legal = nearest_legal_blocks(operand.block, shape, bits, _space(operand))
     if legal and legal != (operand.block,):
         yield "legal", f"nearest: {_either(tuple(map(block_text, legal)))}"
+    if operand.space == "smem" and operand.role is Role.INPUT:
+        yield "try", _WHOLE_TABLE
+
+
+_WHOLE_TABLE = (
+    "A table that is read number by number needs no blocks: pl.BlockSpec(memory_space=pltpu.SMEM) "
+    "puts all of it into SMEM, and the kernel indexes it with its grid step."
+)
 
 
 def block_text(block: Block) -> str:

@@ -93,7 +93,7 @@ def roofline(kernel: Prediction) -> Roofline | None:
     return Roofline(
         total=schedule.cycles / chip.clock,
         bytes=schedule.bytes,
-        bandwidth=chip.bandwidth / kernel.sharing,
+        bandwidth=kernel.bandwidth,
         units=tuple(sorted((each for each in found if each[1]), key=lambda each: -each[1])),
         waiting=schedule.stalled / chip.clock,
     )

@@ -45,6 +45,9 @@ Shapes
 
 Try
     pytest -k constant_add          stuck?  kata hint constant_add
+
+Needs     nothing
+Read on   Pallas Quickstart, https://docs.jax.dev/en/latest/pallas/quickstart.html
 """
 
 import jax

@@ -49,6 +49,9 @@ Shapes
 
 Try
     pytest -k tiled_vector_add          stuck?  kata hint tiled_vector_add
+
+Needs     constant_add
+Read on   Software Pipelining, https://docs.jax.dev/en/latest/pallas/pipelining.html
 """
 
 import jax

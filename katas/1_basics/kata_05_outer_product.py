@@ -52,6 +52,9 @@ Shapes
 
 Try
     pytest -k outer_product          stuck?  kata hint outer_product
+
+Needs     scale_2d
+Read on   All About Rooflines, https://jax-ml.github.io/scaling-book/roofline/
 """
 
 import jax

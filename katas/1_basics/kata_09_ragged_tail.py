@@ -1,9 +1,8 @@
 """Sum the rows of a matrix that the blocks do not divide evenly.
 
 Goal
-    Sum the rows of a matrix again, now for any M and N. The launch is given: its
-    grid is rounded up, so the last blocks may extend past the edges of x. Your
-    body also receives n, the number of columns that x really has.
+    Sum the rows of a matrix again, for any M and N. The last blocks may extend past
+    the edges of x. Your body also receives n, the real number of columns.
 
 Concept
     N // bn blocks would leave a tail of columns unread. `pl.cdiv` divides and
@@ -15,11 +14,10 @@ Concept
                                                    ^
                                               edge of x
 
-    A kernel is compiled once, for one block shape, so x_ref is bn wide in the
-    last step as well. The copy from HBM fills the part that exists. The rest is
-    undefined. It is often left over from an earlier block, and then the sums
-    look plausible but are wrong. The strict interpreter that grades you puts NaN
-    there, so a wrong kernel can't pass by luck.
+    A kernel is compiled once, for one block shape, so x_ref is bn wide in the last
+    step as well. The copy from HBM fills the part that exists. The rest is
+    undefined, often left over from an earlier block: sums look plausible but are
+    wrong. The strict interpreter puts NaN there.
 
     The two edges of x behave differently:
 
@@ -42,11 +40,10 @@ Concept
     returns an array of that shape whose elements count 0, 1, 2, ... along that
     dimension. It starts at 0 in every block, whichever step is running.
 
-    `jnp.where(condition, a, b)` selects element by element. A NaN that is not
-    selected is gone, but NaN * 0 is still NaN.
+    `jnp.where(condition, a, b)` selects elements. A NaN that is not selected is
+    gone; NaN * 0 is NaN.
 
-    This arithmetic is almost free. On a v5e, HBM delivers one register of data
-    (4 KiB) every 7.5 cycles, and the vector unit can do far more in that time.
+    This is almost free: on a v5e, a register (4 KiB) takes HBM 7.5 cycles to deliver.
 
 Shapes
     name     dtype[dims]     memory space   block
@@ -58,6 +55,9 @@ Shapes
 
 Try
     pytest -k ragged_tail           stuck?  kata hint ragged_tail
+
+Needs     row_sum
+Read on   Grids and BlockSpecs, https://docs.jax.dev/en/latest/pallas/grid_blockspec.html
 """
 
 import jax

@@ -27,9 +27,8 @@ Concept
     of a sum is not the sum of gelus, so there is only one moment when you can
     apply it. Do it in float32, and round once, at the end.
 
-    To make a transposed copy of w, you would need another separate kernel, which
-    moves 2 * N * K numbers and computes nothing. A matmul doesn't need that copy.
-    It only needs to know which dimension of each operand to sum over:
+    A transposed copy of w would move 2 * N * K numbers. A matmul doesn't need it,
+    only to know which dimension of each operand to sum over:
 
         jnp.dot(a, b)         a [rows, sum]  b [sum, cols]    last of a, first of b
         this layer            a [rows, sum]  b [cols, sum]    last of a, last of b
@@ -56,6 +55,9 @@ Shapes
 
 Try
     pytest -k fused_matmul          stuck?  kata hint fused_matmul
+
+Needs     tiled_matmul, outer_product
+Read on   Gaussian Error Linear Units, https://arxiv.org/abs/1606.08415
 """
 
 import jax

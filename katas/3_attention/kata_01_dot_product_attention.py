@@ -54,6 +54,9 @@ Shapes
 
 Try
     pytest -k dot_product_attention         stuck?  kata hint dot_product_attention
+
+Needs     fused_matmul
+Read on   Attention Is All You Need, https://arxiv.org/abs/1706.03762
 """
 
 import jax

@@ -55,6 +55,9 @@ Shapes
 
 Try
     pytest -k splash_attention          stuck?  kata hint splash_attention
+
+Needs     block_sparse_attention, grouped_query_attention
+Read on   Scalar Prefetch, https://docs.jax.dev/en/latest/pallas/tpu/sparse.html
 """
 
 import jax

@@ -55,6 +55,9 @@ Shapes
 
 Try
     pytest -k segment_ids_and_soft_cap          stuck?  kata hint segment_ids_and_soft_cap
+
+Needs     flash_attention, grouped_query_attention
+Read on   Gemma 2, https://arxiv.org/abs/2408.00118
 """
 
 import jax

@@ -13,10 +13,9 @@ Concept
         dk[j] = scale * sum over t of ds[t, j] q[t]
         dv[j] =         sum over t of  p[t, j] do[t]
 
-    A grid has one innermost axis, and a sum has to be finished before its block
-    leaves VMEM. So there are two kernels with 3 + 4 matmuls, although 5 matmuls
-    would be enough. s and dp are computed twice, which is cheaper than adding to
-    unfinished blocks of dq in HBM.
+    A sum has to be finished before its block leaves VMEM. So there are two kernels
+    with 3 + 4 matmuls, although 5 would be enough: computing s and dp twice is
+    cheaper than adding to unfinished blocks of dq in HBM.
 
     Look at the two new sums. They run over t, which is the *first* dim of p and
     of ds. The matrix unit sums over the last dim of its left operand, so you
@@ -33,9 +32,8 @@ Concept
                   |           |                  vvvvvvvvvvvvv  rows of sT
                   +-----------+
 
-    The rows lse and delta lie along the lanes, as the queries do in sT, and a
-    load can spread one row over all 8 sublanes of a register. pT and dsT have
-    keys first and queries second, so they can be the left operands for dv and dk
+    lse and delta lie along the lanes, as the queries do in sT, and a load can
+    spread one row over all 8 sublanes. pT and dsT are left operands for dv and dk
     as they are.
 
     So a step needs four matmuls, which sum over these dims of operands in VMEM:
@@ -43,8 +41,7 @@ Concept
         k, q -> sT      last and last          pT,  do -> dv    last and first
         v, do -> dpT    last and last          dsT, q  -> dk    last and first
 
-    There are two sums, so there are two accumulators. Kata 13 explains what scale
-    does, and which dtype the operands of the matmuls have.
+    Two sums need two accumulators. Kata 13 explains scale and the operands' dtype.
 
 Shapes
     name                dtype[dims]            memory space   Ref's shape
@@ -58,6 +55,9 @@ Shapes
 
 Try
     pytest -k flash_backward_dkv            stuck?  kata hint flash_backward_dkv
+
+Needs     flash_backward_dq
+Read on   FlashAttention-2, https://arxiv.org/abs/2307.08691
 """
 
 import jax

@@ -31,17 +31,15 @@ Concept
 
     For 8 heads of 4096 x 128 in bfloat16, these residuals take 32.1 MiB; p would
     take 256 MiB. q, k and v alone, 24 MiB, would be enough if bwd ran the forward
-    kernel again. Leave that trade-off to `jax.checkpoint`, which makes it for
-    whole layers. These two rules keep what the forward kernel has computed.
+    kernel again. Leave that trade-off to `jax.checkpoint`, which makes it for whole
+    layers.
 
     Arguments that aren't arrays, here the block sizes, have no gradient. List
     their positions in nondiff_argnums, and f passes them on as they are. fwd gets
     all arguments in the order of fun. bwd gets *these first*, then the residuals
     and the cotangent, and returns gradients only for the other arguments.
 
-    JAX traces the rules like any other code, and XLA compiles everything in them
-    that isn't a kernel: a sum over do * o would be a separate loop, with its own
-    traffic.
+    XLA compiles whatever in the rules isn't a kernel, with traffic of its own.
 
     You know these kernels. Here they have a causal mask, as in kata 06: blocks
     above the diagonal are neither computed nor fetched. Note which steps
@@ -57,6 +55,9 @@ Shapes
 
 Try
     pytest -k flash_custom_vjp              stuck?  kata hint flash_custom_vjp
+
+Needs     flash_backward_dkv, causal_flash
+Read on   Training Deep Nets with Sublinear Memory Cost, https://arxiv.org/abs/1604.06174
 """
 
 import jax

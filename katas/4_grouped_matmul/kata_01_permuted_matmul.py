@@ -39,10 +39,9 @@ Concept
         an index map     (grid indices, then the tables)
         the body         (the tables, then inputs, outputs, scratch)
 
-    Read a table with one scalar index at a time, as in table_ref[3]. Every
-    index map has to accept the table as a parameter, even if it doesn't use it;
-    an unused parameter costs nothing. As always, an index map returns block
-    indices. The pipeline doesn't care where they come from.
+    Read a table with one scalar index at a time, as in table_ref[3]. Every index
+    map has to accept the table as a parameter, even if it doesn't use it. As
+    always, an index map returns block indices.
 
 Shapes
     name        dtype[dims]        memory space   block
@@ -56,6 +55,9 @@ Shapes
 
 Try
     pytest -k permuted_matmul          stuck?  kata hint permuted_matmul
+
+Needs     launch_matmul, reversed_blocks
+Read on   Scalar Prefetch, https://docs.jax.dev/en/latest/pallas/tpu/sparse.html
 """
 
 import jax

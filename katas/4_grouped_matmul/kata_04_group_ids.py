@@ -53,6 +53,9 @@ Shapes
 
 Try
     pytest -k group_ids          stuck?  kata hint group_ids
+
+Needs     tiles_per_group
+Read on   jax.numpy.repeat, https://docs.jax.dev/en/latest/_autosummary/jax.numpy.repeat.html
 """
 
 import jax

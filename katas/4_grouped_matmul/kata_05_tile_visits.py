@@ -54,6 +54,9 @@ Shapes
 
 Try
     pytest -k tile_visits          stuck?  kata hint tile_visits
+
+Needs     tiles_per_group
+Read on   jax.numpy.bincount, https://docs.jax.dev/en/latest/_autosummary/jax.numpy.bincount.html
 """
 
 import jax

@@ -1,9 +1,8 @@
 """Write a launch that is driven by scalar-prefetched tables.
 
 Goal
-    The kernel is the one of masked_store, already solved. Write its whole
-    launch: tables, grid, BlockSpecs and result. Make num_visits steps along the
-    visits; num_visits is an int32 scalar that is computed on the device.
+    The kernel is the one of masked_store. Write its whole launch, with num_visits
+    steps along the visits, an int32 scalar that is computed on the device.
 
 Concept
     A launch without tables takes grid, in_specs, out_specs and scratch_shapes
@@ -26,25 +25,22 @@ Concept
     every index map receives their Refs, after the grid indices and in the order
     of the operands. The body receives them too, before all other Refs.
 
-    The new part is the grid. So far its sizes have been Python ints, known when
-    the kernel is compiled. They can also be int32 scalars that the program
-    computes. A grid is a loop on the scalar unit, which compares a counter with
-    a bound either way; only the shapes of Refs have to be known in advance. The
-    tables have room for the worst case, V = M / tm + G - 1 visits, but only
-    num_visits of them are used:
+    The new part is the grid. So far its sizes have been Python ints, known when the
+    kernel is compiled. They can also be int32 scalars that the program computes. A
+    grid is a loop on the scalar unit; only the shapes of Refs have to be known in
+    advance. The tables have room for the worst case, V = M / tm + G - 1 visits, but
+    only num_visits of them are used:
 
         v                0    1    2    3    4    5    6  |  7    8
         group_ids        0    1    1    1    3    3    4  |  4    4
         m_tile_ids       0    0    1    2    2    3    4  |  4    4
                         [------- num_visits = 7 --------]   no step
 
-    A step that changes nothing isn't free: it computes a whole tile. In a
-    grouped matmul that is a full product of blocks, as expensive as any. With
-    64 experts of equal size on 256 tiles, 63 of 319 steps would be wasted.
+    A step that changes nothing isn't free: it computes a whole tile. With 64
+    experts of equal size on 256 tiles, 63 of 319 steps would be wasted.
 
-    To choose the order of the axes, think about what is fetched and what is
-    written. The visits of one tile must follow each other without a gap, and
-    there are several blocks of columns. The body shows which axis is which.
+    To choose the order of the axes, think about what is fetched and written: visits
+    of one tile must follow each other, for each block of columns.
 
 Shapes
     name            dtype[dims]        block
@@ -58,6 +54,9 @@ Shapes
 
 Try
     pytest -k launch_masked_store          stuck?  kata hint launch_masked_store
+
+Needs     masked_store, permuted_matmul
+Read on   Scalar Prefetch, https://docs.jax.dev/en/latest/pallas/tpu/sparse.html
 """
 
 import jax

@@ -16,9 +16,8 @@ Concept
       VMEM until j or the group changes.
     - x is fetched once for each of the N / tn blocks of columns, a reason for a
       large tn.
-    - Short steps can't hide the time that it takes to start a copy, and blocks
-      that are too large don't fit: by default, a kernel gets 16 MiB of VMEM on
-      a v5e.
+    - Short steps can't hide what starting a copy takes, and large blocks must fit
+      into the 16 MiB of VMEM that a kernel gets on a v5e by default.
 
     Predicted for 8192 rows, 5 groups that have rows, 3 groups that have none,
     and matrices of 2048 x 2048 in bfloat16:
@@ -56,6 +55,9 @@ Shapes
 
 Try
     pytest -k launch_grouped_matmul          stuck?  kata hint launch_grouped_matmul
+
+Needs     ragged_grouped_matmul, launch_masked_store
+Read on   jax.lax.ragged_dot, https://docs.jax.dev/en/latest/_autosummary/jax.lax.ragged_dot.html
 """
 
 import jax

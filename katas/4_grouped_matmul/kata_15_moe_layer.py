@@ -28,13 +28,11 @@ Concept
     result of each choice is. To undo a permutation p, where p[n] is the choice
     in row n, use its inverse: the permutation that has n in place p[n].
 
-    Some layers dispatch tokens with a matmul by an [M, T] matrix of zeros and
-    ones. For 4096 tokens of 2048 numbers each and top_k = 2, that takes 137
-    Gflop, as much as gate and up together with F = 2048, only to copy rows. A
-    gather copies them for the price of the bytes that it moves.
+    Some layers dispatch tokens with a matmul by an [M, T] matrix of zeros and ones.
+    For 4096 tokens of 2048 numbers and top_k = 2, that takes 137 Gflop, as much as
+    gate and up with F = 2048. A gather only moves the bytes.
 
-    The router computes in float32: two logits that are rounded to bfloat16 are
-    easily equal, and the weights of a token must add up to 1.
+    The router computes in float32: in bfloat16, two logits are easily equal.
 
     Why one kernel for gate and up? They read the same x, and silu(gate) * up
     needs nothing but the two sums, which are in VMEM. With M = 8192, F = 2048
@@ -42,10 +40,9 @@ Concept
     v5e. The rows of hidden and of down's result are sorted. Only after that are
     the choices of one token brought together.
 
-    Around the kernels, cost is what counts: move, sort and weight rows as you
-    like. No operation may handle over 4 times as many elements as the largest
-    array has, and all together no more than 32 times. A matrix product handles
-    one for each multiplication.
+    Around the kernels, move rows as you like. No operation may handle over 4 times
+    the elements of the largest array, all together 32 times. A product handles one
+    for each multiplication.
 
 Shapes
     name             dtype[dims]                         tile
@@ -58,6 +55,9 @@ Shapes
 
 Try
     pytest -k moe_layer          stuck?  kata hint moe_layer
+
+Needs     launch_grouped_matmul
+Read on   Mixtral of Experts, https://arxiv.org/abs/2401.04088
 """
 
 import jax

@@ -52,6 +52,9 @@ Shapes
 
 Try
     pytest -k reversed_blocks          stuck?  kata hint reversed_blocks
+
+Needs     tiled_vector_add
+Read on   Grids and BlockSpecs, https://docs.jax.dev/en/latest/pallas/grid_blockspec.html
 """
 
 import jax

@@ -54,6 +54,9 @@ Shapes
 
 Try
     pytest -k scale_2d          stuck?  kata hint scale_2d
+
+Needs     tiled_vector_add
+Read on   Tiled layout in XLA, https://openxla.org/xla/tiled_layout
 """
 
 import jax

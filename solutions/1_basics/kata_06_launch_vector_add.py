@@ -1,13 +1,12 @@
 """Write the whole launch of a kernel.
 
 Goal
-    The kernel is given: element by element, it adds the larger of y and z to x.
-    Write the whole launch, which runs the kernel over vectors of N elements in
-    blocks of bn. N is a multiple of bn.
+    The kernel is given: it adds the larger of y and z to x. Write the whole launch.
+    bn divides N; blocks may have bn elements, or a multiple of bn that divides N. A
+    right answer may lack the third star: `kata cost launch_vector_add` says why.
 
 Concept
-    A launch describes all copies and all steps. Each part of it answers one
-    question:
+    A launch describes all copies and all steps. Each part answers one question:
 
         pl.pallas_call(
             kernel,             what happens to one set of blocks?
@@ -37,17 +36,15 @@ Concept
     "parallel" is a promise that a TPU does not check: if parallel steps share a
     block of the result, the result can be wrong. In this kata no steps share one.
 
-    Whoever writes the launch also chooses bn. A step takes about 0.3 µs even if its
-    block is small, because it has to start a copy and wait for it. These are times
-    for adding two float32 vectors of 2**20 elements on a v5e, predicted from the
-    compiled program:
+    The size of the blocks matters. A step takes about 0.3 µs even if its block is
+    small, to start a copy and wait for it. To add two float32 vectors of 2**20
+    elements, a v5e is predicted to take:
 
         bn       1024     8192     65536    262144     limit set by HBM
         time     319 µs   45 µs    16 µs    16 µs      15 µs
         VMEM     24 KiB   192 KiB  1.5 MiB  6 MiB
 
-    The VMEM is for 3 Refs with 2 buffers each. Blocks of a few hundred KiB are
-    large enough; larger ones only use more VMEM.
+    The VMEM is for 3 Refs with 2 buffers each.
 
 Shapes
     name     dtype[dims]    memory space   block
@@ -58,6 +55,9 @@ Shapes
 
 Try
     pytest -k launch_vector_add          stuck?  kata hint launch_vector_add
+
+Needs     reversed_blocks
+Read on   TPU Pipelining, https://docs.jax.dev/en/latest/pallas/tpu/pipelining.html
 """
 
 import jax
@@ -84,6 +84,8 @@ def launch_vector_add(
 ) -> Float[Array, "N"]:
     """Launch: one grid step for each block of bn elements."""
     # BEGIN SOLUTION
+    while bn < 65536 and x.shape[0] % (2 * bn) == 0:
+        bn *= 2
     block = pl.BlockSpec((bn,), lambda i: (i,))
     return pl.pallas_call(
         launch_vector_add_kernel,

@@ -54,6 +54,9 @@ Shapes
 
 Try
     pytest -k blocked_transpose          stuck?  kata hint blocked_transpose
+
+Needs     outer_product
+Read on   Writing TPU kernels with Pallas, https://docs.jax.dev/en/latest/pallas/tpu/details.html
 """
 
 import jax

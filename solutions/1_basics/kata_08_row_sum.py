@@ -51,6 +51,9 @@ Shapes
 
 Try
     pytest -k row_sum               stuck?  kata hint row_sum
+
+Needs     outer_product
+Read on   A Study of BFLOAT16 for Deep Learning Training, https://arxiv.org/abs/1905.12322
 """
 
 import jax

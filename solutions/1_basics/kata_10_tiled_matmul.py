@@ -55,6 +55,9 @@ Shapes
 
 Try
     pytest -k tiled_matmul          stuck?  kata hint tiled_matmul
+
+Needs     row_sum
+Read on   Matrix Multiplication, https://docs.jax.dev/en/latest/pallas/tpu/matmul.html
 """
 
 import jax

@@ -2,7 +2,8 @@
 
 Goal
     The kernel of tiled_matmul is given. Write everything around it: the whole
-    `pl.pallas_call`, for blocks of bm x bk, bk x bn and bm x bn.
+    `pl.pallas_call`, for blocks of bm x bk, bk x bn and bm x bn. A right answer may
+    still lack the third star: then `kata cost launch_matmul` says what to try.
 
 Concept
     A launch answers five questions. You have answered three of them before: how
@@ -23,9 +24,8 @@ Concept
 
     The v4 and v5p chips have two cores, which share the steps of a "parallel"
     axis. By default every axis is "arbitrary", and half of such a chip is idle.
-    If you say "parallel" where it isn't true, the result is right on a v5e, which
-    has one core, but wrong on a chip with two. The interpreter that grades you
-    has two cores.
+    If you say "parallel" where it isn't true, the result is right on a v5e, which has
+    one core, but wrong on two, which the interpreter that grades you has.
 
     Block sizes matter too. A step multiplies bm x bk by bk x bn. That takes
     2 bm bn bk flops, and reads (bm + bn) bk numbers of 2 bytes from HBM. A v5e does
@@ -37,16 +37,14 @@ Concept
         256 x 256            128           53 %
         512 x 512            256          100 %
 
-    It also takes time to start a copy, and short steps can't hide it. In a
-    simulation, a matmul of 4096 x 4096 x 4096 takes 11.6 ms in blocks of 128
-    and 0.9 ms in blocks of 512.
+    Short steps also can't hide what starting a copy takes. For 4096 x 4096 x 4096,
+    11.6 ms are predicted in blocks of 128, and 0.9 ms in blocks of 512.
 
     But the blocks must fit in VMEM. With 512 for all three sizes, bfloat16 takes
 
         x: 2 * 0.5 MiB    y: 2 * 0.5 MiB    o: 2 * 0.5 MiB    acc: 1 MiB
 
-    That is 4 of the 16 MiB of VMEM that a v5e kernel gets by default. Each block
-    counts twice because the next one is copied while this one is multiplied.
+    That is 4 of the 16 MiB that a kernel gets by default. A block has two buffers.
 
 Shapes
     name      dtype[dims]       memory space   block
@@ -57,6 +55,9 @@ Shapes
 
 Try
     pytest -k launch_matmul         stuck?  kata hint launch_matmul
+
+Needs     tiled_matmul, launch_vector_add
+Read on   Anatomy of High-Performance Matrix Multiplication, https://doi.org/10.1145/1356052.1356053
 """
 
 import jax
@@ -92,12 +93,12 @@ def launch_matmul(
     # BEGIN SOLUTION
     return pl.pallas_call(
         launch_matmul_kernel,
-        grid=(M // bm, N // bn, K // bk),
+        grid=(N // bn, M // bm, K // bk),
         in_specs=[
-            pl.BlockSpec((bm, bk), lambda i, j, k: (i, k)),
-            pl.BlockSpec((bk, bn), lambda i, j, k: (k, j)),
+            pl.BlockSpec((bm, bk), lambda j, i, k: (i, k)),
+            pl.BlockSpec((bk, bn), lambda j, i, k: (k, j)),
         ],
-        out_specs=pl.BlockSpec((bm, bn), lambda i, j, k: (i, j)),
+        out_specs=pl.BlockSpec((bm, bn), lambda j, i, k: (i, j)),
         out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
         scratch_shapes=[pltpu.VMEM((bm, bn), jnp.float32)],
         compiler_params=pltpu.CompilerParams(

@@ -52,6 +52,9 @@ Shapes
 
 Try
     pytest -k revisit_bug           stuck?  kata hint revisit_bug
+
+Needs     tiled_matmul
+Read on   Writing TPU kernels with Pallas, https://docs.jax.dev/en/latest/pallas/tpu/details.html
 """
 
 import jax

@@ -52,6 +52,9 @@ Shapes
 
 Try
     pytest -k batched_matmul        stuck?  kata hint batched_matmul
+
+Needs     launch_matmul
+Read on   Grids and BlockSpecs, https://docs.jax.dev/en/latest/pallas/grid_blockspec.html
 """
 
 import jax

@@ -13,9 +13,8 @@ Concept
         pass 1    l = sum of exp(x - m)      along the row
         pass 2    exp(x - m) / l             for each element
 
-    So the grid has an axis for the pass, called `stage` in the code. It lies
-    inside the axis over rows of blocks and outside the axis along the row. For
-    three blocks in a row:
+    So the grid has an axis for the pass, called `stage`, between the axis over rows
+    of blocks and the axis along the row. For three blocks in a row:
 
         stage      0     0     0     1     1     1     2     2     2
         j          0     1     2     0     1     2     0     1     2    time ->
@@ -25,9 +24,9 @@ Concept
         o_ref    |                    o 0                  | o 1 | o 2 |
 
     Each row of numbers is reduced to two numbers, its *statistics*. They live in
-    scratch, one column for each statistic. Scratch keeps its contents for as long
-    as the kernel runs: through all passes, and also into the next row of blocks,
-    where the old statistics are useless.
+    scratch, one column for each. Scratch keeps its contents as long as the kernel
+    runs: through all passes, and also into the next row of blocks, where they are
+    useless.
 
     Look at o_ref. Every step has an output block, even in passes that have no
     result yet. With an index map that returns (i, j), pass 0 would send three
@@ -42,9 +41,8 @@ Concept
     exponentials are computed twice, but this takes less time than the copies and
     happens while they run.
 
-    (If whole rows fit into VMEM, you need none of this: with blocks as wide as x,
-    one pass does the work of all three. But attention has to work with blocks
-    that come one at a time.)
+    (With blocks as wide as x, one pass would do the work of all three. But
+    attention has to work with blocks that come one at a time.)
 
 Shapes
     name     dtype[dims]     memory space   block
@@ -57,6 +55,9 @@ Shapes
 
 Try
     pytest -k tiled_softmax         stuck?  kata hint tiled_softmax
+
+Needs     dot_product_attention, row_sum
+Read on   Online normalizer calculation for softmax, https://arxiv.org/abs/1805.02867
 """
 
 import jax

@@ -55,6 +55,9 @@ Shapes
 
 Try
     pytest -k online_softmax        stuck?  kata hint online_softmax
+
+Needs     tiled_softmax
+Read on   Online normalizer calculation for softmax, https://arxiv.org/abs/1805.02867
 """
 
 import jax

@@ -22,8 +22,7 @@ Concept
                     |              |              |
         m, l, acc   o------------->o------------->o----> acc / l --> HBM
 
-    At any time, only one block of scores exists, of shape (T, bkv). k and v are
-    read once, and none of the S * T scores goes to HBM.
+    Only one block of scores exists at a time, (T, bkv). k and v are read once.
 
     Next, look at the shape of m and l. A register has 8 sublanes by 128 lanes. A
     column (T, 1) occupies T / 8 registers, and one lane in each. An array
@@ -56,6 +55,9 @@ Shapes
 
 Try
     pytest -k attention_one_q_block         stuck?  kata hint attention_one_q_block
+
+Needs     online_softmax, fused_matmul
+Read on   Self-attention Does Not Need O(n^2) Memory, https://arxiv.org/abs/2112.05682
 """
 
 import jax

@@ -55,6 +55,9 @@ Shapes
 
 Try
     pytest -k flash_attention       stuck?  kata hint flash_attention
+
+Needs     attention_one_q_block, batched_matmul, launch_matmul
+Read on   FlashAttention, https://arxiv.org/abs/2205.14135
 """
 
 import jax

@@ -54,6 +54,9 @@ Shapes
 
 Try
     pytest -k causal_flash          stuck?  kata hint causal_flash
+
+Needs     flash_attention, reversed_blocks
+Read on   FlashAttention-2, https://arxiv.org/abs/2307.08691
 """
 
 import jax

@@ -51,6 +51,9 @@ Shapes
 
 Try
     pytest -k grouped_query_attention          stuck?  kata hint grouped_query_attention
+
+Needs     flash_attention
+Read on   GQA: Training Generalized Multi-Query Transformers, https://arxiv.org/abs/2305.13245
 """
 
 import jax

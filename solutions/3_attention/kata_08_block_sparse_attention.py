@@ -8,10 +8,9 @@ Goal
     allows some of its scores, 2 if it allows all of them.
 
 Concept
-    The causal kernel could tell from a block's position what it holds. If the
-    mask is an array, you only know by looking, and once the kernel looks at a
-    block, it has already paid for the copy. So look at the mask once, in advance,
-    and write down what you find. All batches, heads and layers use the same
+    The causal kernel could tell from a block's position what it holds. If the mask
+    is an array, a kernel that looks at a block has already paid for its copy. So
+    look at the mask once, in advance. All batches, heads and layers use the same
     table:
 
              mask, in blocks                          block_mask
@@ -32,19 +31,17 @@ Concept
     registers. To branch on a number, put it in SMEM. A BlockSpec with a memory
     space and no block puts the whole array there.
 
-    The mask is int8. A bool mask would reach the kernel as int32, with four times
-    the bytes, because a kernel's memory has no bool. Compare the mask with 0 to
-    get the condition for jnp.where. Predicted for 8 heads, T = S = 4096, H = 128,
-    bfloat16, blocks of 512, and a mask with a window of 1024 keys, where 21 of 64
-    blocks hold something:
+    The mask is int8: a bool mask would reach the kernel as int32, with four times
+    the bytes. Compare it with 0 to get the condition for jnp.where. Predicted for 8
+    heads, T = S = 4096, H = 128, bfloat16, blocks of 512, and a window of 1024
+    keys, where 21 of 64 blocks hold something:
 
                                                   HBM       v5e      v6e
         all blocks treated as partial           272 MiB   565 µs   449 µs
         with the table                          272 MiB   439 µs   305 µs
 
-    That saves two thirds of the work, but only 22 % of the time on a v5e: the
-    blocks that are skipped are still fetched, and so are their masks.
-    splash_attention will save these copies too.
+    That saves two thirds of the work, but only 22 % of the time on a v5e: skipped
+    blocks and their masks are still fetched. splash_attention will save that too.
 
     The result for a query that may see no key is 0. `store` takes care of that:
     such a query has met no score above MASK_VALUE.
@@ -58,6 +55,9 @@ Shapes
 
 Try
     pytest -k block_sparse_attention          stuck?  kata hint block_sparse_attention
+
+Needs     causal_flash
+Read on   Generating Long Sequences with Sparse Transformers, https://arxiv.org/abs/1904.10509
 """
 
 import jax

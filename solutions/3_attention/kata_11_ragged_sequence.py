@@ -53,6 +53,9 @@ Shapes
 
 Try
     pytest -k ragged_sequence          stuck?  kata hint ragged_sequence
+
+Needs     ragged_tail, grouped_query_attention
+Read on   PagedAttention, https://arxiv.org/abs/2309.06180
 """
 
 import jax

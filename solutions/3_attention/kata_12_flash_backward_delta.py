@@ -43,8 +43,7 @@ Concept
     the order matters: between the fastest and the slowest of the ways that you
     would try first, there is a factor of two.
 
-    (You can also sum with a matmul by ones. But at default precision, the matrix
-    unit rounds float32 to bfloat16, and at the highest it makes six passes.)
+    (A matmul by ones rounds float32 to bfloat16, or makes six passes.)
 
 Shapes
     name        dtype[dims]            memory space   Ref's shape
@@ -56,6 +55,9 @@ Shapes
 
 Try
     pytest -k flash_backward_delta          stuck?  kata hint flash_backward_delta
+
+Needs     attention_one_q_block, blocked_transpose
+Read on   FlashAttention, https://arxiv.org/abs/2205.14135
 """
 
 import jax

@@ -2,9 +2,8 @@
 
 Goal
     Write the body of a kernel that returns dq, the gradient of the loss with
-    respect to q. For every block of queries, it goes over all blocks of keys.
-    The forward pass left you lse, the log-sum-exp of each row of scaled scores,
-    and kata 12 left you delta. The launch is given. There is no mask yet.
+    respect to q. The forward pass left you lse, the log-sum-exp of each row of
+    scaled scores, and kata 12 left you delta. There is no mask yet.
 
 Concept
     The backward pass needs all of p. Keeping p is out of the question: for 8
@@ -16,9 +15,8 @@ Concept
                      lse = m + log(l)                           4 bytes per query
         backward     p = exp(s) / sum(exp(s)) = exp(s - lse)    final at once
 
-    lse is at least as large as any score of its row, so exp(s - lse) can't
-    overflow. exp(s) / sum(exp(s)) can: for a score of 100, exp(s) is inf in
-    float32.
+    exp(s - lse) can't overflow, since lse is at least as large as any score of its
+    row.
 
     The rest is one chain for a block of queries and a block of keys. It has three
     matmuls; the forward pass has two:
@@ -36,12 +34,10 @@ Concept
     is the same for all terms of the sum. So you can apply it once to the (bq, H)
     numbers of the complete sum, and not in every step to (bq, bkv) numbers.
 
-    lse and delta come as rows, which are dense in HBM. Here, each holds one
-    number per row of s, so you need columns: `x[:, None]` turns a vector (n,)
-    into a column (n, 1). That is cross-lane work, but it hides behind the matmuls.
+    lse and delta come as rows, which are dense in HBM. Here you need
+    columns: `x[:, None]` turns a vector (n,) into a column (n, 1).
 
-    Both operands of the third matmul should have the inputs' dtype, as in the
-    forward pass. Sums are float32.
+    Both operands of the third matmul should have the inputs' dtype; sums float32.
 
 Shapes
     name        dtype[dims]            memory space   Ref's shape
@@ -58,6 +54,9 @@ Shapes
 
 Try
     pytest -k flash_backward_dq             stuck?  kata hint flash_backward_dq
+
+Needs     flash_backward_delta, flash_attention
+Read on   FlashAttention-2, https://arxiv.org/abs/2307.08691
 """
 
 import jax

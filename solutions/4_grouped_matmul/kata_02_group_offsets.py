@@ -46,6 +46,9 @@ Shapes
 
 Try
     pytest -k group_offsets          stuck?  kata hint group_offsets
+
+Needs     permuted_matmul
+Read on   MegaBlocks, https://arxiv.org/abs/2211.15841
 """
 
 import jax

@@ -53,6 +53,9 @@ Shapes
 
 Try
     pytest -k tiles_per_group          stuck?  kata hint tiles_per_group
+
+Needs     group_offsets
+Read on   MegaBlocks, https://arxiv.org/abs/2211.15841
 """
 
 import jax

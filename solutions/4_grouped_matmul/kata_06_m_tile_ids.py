@@ -1,10 +1,9 @@
 """List the tile of each visit, by searching a running sum.
 
 Goal
-    Write m_tile_ids: repeat each tile's number as often as the tile is visited,
-    in order. The array has T + G - 1 entries. The entries after the last visit
-    hold the last tile's number. jnp.repeat would work again. Try to do without
-    it: two lines are enough.
+    Write m_tile_ids: repeat each tile's number as often as the tile is visited, in
+    T + G - 1 entries. Those after the last visit hold the last tile's number.
+    jnp.repeat would work again. Try to do without it.
 
 Concept
     This table completes the staircase. group_ids lists the group of each visit
@@ -22,9 +21,8 @@ Concept
     rows as by columns, and neither the group nor the tile ever decreases. Each
     list is sorted, so it can be made on its own, and the two still match.
 
-    The visits never return to a tile that they have left. This is important: an
-    output block must not be revisited (see kata revisit_bug), and this order is
-    what lets two groups write to one tile.
+    The visits never return to a tile that they have left (see kata revisit_bug):
+    this order is what lets two groups write to one tile.
 
     jnp.repeat works forward: this many entries for the first tile, then that
     many for the next. You can also ask the question backward, for one entry:
@@ -46,9 +44,7 @@ Concept
     Use v = 2 to find out which of them you need. A visit after the last one is
     beyond all ends. It gets the number T, which isn't a tile.
 
-    A search doesn't need the other entries or an array to write to. If a table
-    is too large to make, or only a few of its entries are needed, search the
-    running sum instead of using jnp.repeat.
+    A search doesn't need the other entries. Use it where a table would be too large.
 
 Shapes
     name           dtype[dims]
@@ -58,6 +54,9 @@ Shapes
 
 Try
     pytest -k m_tile_ids          stuck?  kata hint m_tile_ids
+
+Needs     tile_visits, group_ids, revisit_bug
+Read on   searchsorted, https://docs.jax.dev/en/latest/_autosummary/jax.numpy.searchsorted.html
 """
 
 import jax

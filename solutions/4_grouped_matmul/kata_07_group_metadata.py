@@ -39,11 +39,10 @@ Concept
     wrong: if one of the two counts an empty group, or counts a group on an edge
     twice, then all visits from there on have the wrong tile or the wrong group.
 
-    The tables are small, and they are made only once. With 64 groups and 256
-    tiles they hold 64 + 1 offsets and twice 319 words, 2.7 KiB of SMEM. The
-    weights and rows are hundreds of MiB. All matmuls of a layer that have the
-    same groups and the same tm share the tables, including the matmul in the
-    backward pass that computes the gradient of x.
+    The tables are small, and they are made only once. With 64 groups and 256 tiles
+    they hold 64 + 1 offsets and twice 319 words, 2.7 KiB of SMEM. All matmuls of a
+    layer that have the same groups and the same tm share the tables, including the
+    one in the backward pass that computes the gradient of x.
 
 Shapes
     name             dtype[dims]
@@ -56,6 +55,9 @@ Shapes
 
 Try
     pytest -k group_metadata          stuck?  kata hint group_metadata
+
+Needs     m_tile_ids
+Read on   jax.lax.ragged_dot, https://docs.jax.dev/en/latest/_autosummary/jax.lax.ragged_dot.html
 """
 
 import jax

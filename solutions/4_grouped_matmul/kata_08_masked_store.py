@@ -38,9 +38,8 @@ Concept
     tables are in SMEM: you read them one word at a time, with a scalar int32
     index, such as the result of program_id or a word of another table.
 
-    Keeping a neighbor's rows costs almost nothing. o_ref is in VMEM, and
-    reading it and selecting from it takes less time than the copies of x and of
-    the result, which run at the same time.
+    Keeping a neighbor's rows costs almost nothing: o_ref is in VMEM, and reading it
+    takes less time than the copies of x and the result, which run at the same time.
 
 Shapes
     name                dtype[dims]        memory space   block
@@ -56,6 +55,9 @@ Shapes
 
 Try
     pytest -k masked_store          stuck?  kata hint masked_store
+
+Needs     group_metadata, ragged_tail, revisit_bug
+Read on   MegaBlocks, https://arxiv.org/abs/2211.15841
 """
 
 import jax

@@ -55,6 +55,9 @@ Shapes
 
 Try
     pytest -k aligned_grouped_matmul          stuck?  kata hint aligned_grouped_matmul
+
+Needs     batched_matmul
+Read on   Switch Transformers, https://arxiv.org/abs/2101.03961
 """
 
 import jax

@@ -50,6 +50,9 @@ Shapes
 
 Try
     pytest -k ragged_grouped_matmul          stuck?  kata hint ragged_grouped_matmul
+
+Needs     masked_store, aligned_grouped_matmul
+Read on   MegaBlocks, https://arxiv.org/abs/2211.15841
 """
 
 import jax

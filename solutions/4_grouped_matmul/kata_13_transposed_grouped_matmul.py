@@ -35,14 +35,12 @@ Concept
     tile. Both x_ref and dy_ref contain rows of other groups, and either may
     contain such a value.
 
-    Nothing is transposed here, neither in HBM nor in your code. You tell
-    jax.lax.dot_general which dimension of each operand to sum over, here the
-    rows of both. The matrix unit needs one of the operands transposed, and the
-    compiler takes care of that.
+    You transpose nothing, neither in HBM nor in your code. You tell
+    jax.lax.dot_general which dimension of each operand to sum over, here the rows
+    of both. The compiler takes care of the rest.
 
-    Where does a group begin and end? Use the tables to compute its first row,
-    and the first row after it, counted from the top of this visit's tile. If
-    the first of the two is 0 or more, the group begins in this tile.
+    Compute a group's first row, and the first row after it, from the top of this
+    visit's tile. If the first of the two is 0 or more, the group begins here.
 
 Shapes
     name                dtype[dims]              memory space   Ref's shape
@@ -57,6 +55,9 @@ Shapes
 
 Try
     pytest -k transposed_grouped_matmul          stuck?  kata hint transposed_grouped_matmul
+
+Needs     ragged_grouped_matmul
+Read on   MegaBlocks, https://arxiv.org/abs/2211.15841
 """
 
 import jax

@@ -1,11 +1,10 @@
 """Teach jax.grad to differentiate a grouped matmul that is made of kernels.
 
 Goal
-    Write what connects two kernels to `jax.grad`: the block of w that the
-    gradient of x is multiplied by, and the rule that says which kernel computes
-    which gradient. Both kernels are given; the forward kernel can also sum over
-    the last dimension of w. The launch returns y, and the gradients dx and dw
-    for a given dy.
+    Write what connects two kernels to `jax.grad`: the block of w that the gradient
+    of x is multiplied by, and the rule that says which kernel computes which
+    gradient. The forward kernel can also sum over the last dimension of w. The
+    launch returns y, and dx and dw for a given dy.
 
 Concept
     JAX differentiates a program operation by operation. A pallas_call contains
@@ -21,8 +20,7 @@ Concept
 
         f.defvjp(forward, backward)
 
-    An int32 argument, such as group_sizes, has no gradient; its place is taken
-    by None.
+    An int32 argument, such as group_sizes, has no gradient: return None for it.
 
     Both gradients are grouped matmuls again. For the rows r of group g:
 
@@ -43,8 +41,7 @@ Concept
     In grouped_matmul, tk is the tile size of the dimension that is summed over,
     and tn that of the result's columns. Check what these two are for dx.
 
-    What should the residuals be? They stay in HBM until the backward pass gets
-    to this layer. Keep what exists anyway; y isn't needed at all.
+    What should the residuals be? They stay in HBM until the backward pass.
 
 Shapes
     name                dtype[dims]         tile
@@ -58,6 +55,9 @@ Shapes
 
 Try
     pytest -k grouped_matmul_vjp          stuck?  kata hint grouped_matmul_vjp
+
+Needs     launch_grouped_matmul, transposed_grouped_matmul, fused_matmul
+Read on   jax.custom_vjp, https://docs.jax.dev/en/latest/_autosummary/jax.custom_vjp.html
 """
 
 import jax

@@ -14,7 +14,7 @@ import sys
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from grader.exercise.catalog import katas
-from tests.support.crosschecking import CLOSE, error_of
+from tests.support.crosschecking import CLOSE, error_of_solution
 from tests.support.independent import INDEPENDENT
 from tests.support.repositories import ROOT
 
@@ -27,7 +27,7 @@ def main() -> None:
     for exercise in katas(ROOT, "solutions"):
         asked = not words or any(word in exercise.name for word in words)
         if exercise.name in INDEPENDENT and asked:
-            errors = [f"{error_of(exercise, dtype):.1e}" for dtype in CLOSE]
+            errors = [f"{error_of_solution(exercise, dtype):.1e}" for dtype in CLOSE]
             print(f"| {exercise.name} | {' | '.join(errors)} |", flush=True)
 
 

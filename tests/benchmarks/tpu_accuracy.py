@@ -1,9 +1,8 @@
-"""Predicted beside measured times: on a TPU v5e 18 matrix multiplications and 10 grouped ones, on
-a TPU v5p 5 attentions whose grid two TensorCores share.
+"""Predicted beside measured times on a TPU v5e: 18 matrix multiplications and 10 grouped ones.
 
     python tests/benchmarks/tpu_accuracy.py
 
-prints three tables in Markdown, and the median and worst ratio of each. Nothing is run, so no TPU
+prints two tables in Markdown, and the median and worst ratio of each. Nothing is run, so no TPU
 is needed; it takes about five minutes, for the smallest blocks make 262144 grid steps.
 
 The first is from the tutorial "Matrix Multiplication" of JAX's documentation: three variants of a
@@ -20,11 +19,6 @@ subtracted, but what XLA does around the kernel is in them and not predicted. Le
 ask for four buffers, which JAX's kernel doesn't offer, and rows with residuals, which copy the
 result. The last row is the only one that HBM bounds: with that many writes among the reads it does
 not reach the bandwidth that is predicted with.
-
-The third is of rows that tokamax measured with long sequences. Its times hold the transposes of q,
-k, v and the result around the kernel. In short sequences these are a large part, and rows of up to
-2,048 tokens, which are left out, come out at 0.63 to 1.09. JAX's splash attention is predicted with
-the same blocks. Nothing was fitted to these rows.
 """
 
 from __future__ import annotations
@@ -43,7 +37,6 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
-from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
 from grader.tpu import predictions
 
@@ -60,18 +53,6 @@ PRINTED = {
     ("relu(x @ y)", SMALL): (0.00030103540048003196, 0.011807117109419778, 0.09181861146935262),
     ("relu(x @ y)", LARGE): (0.00012622540001757442, 0.000896632740041241, 0.006130605939542875),
 }
-SPLASH = (
-    "tokamax/data/autotuning/tpu_v5/pallas_mosaic_tpu_flash_attention.json of openxla/tokamax at "
-    "783ea95"
-)
-#: Median milliseconds, tokens, heads, width, whether causal, and blocks: one sequence each.
-SHARED = (
-    (10.464, 16384, 32, 64, False, (2048, 2048, 256)),
-    (5.368, 16384, 16, 128, False, (2048, 2048, 256)),
-    (5.371, 16384, 8, 256, False, (1024, 2048, 128)),
-    (3.202, 16384, 16, 128, True, (2048, 2048, 256)),
-    (3.087, 16384, 8, 256, True, (1024, 1024, 256)),
-)
 TUNED = Path(__file__).with_name("ragged_dot_v5e.json")
 
 
@@ -149,24 +130,6 @@ def grouped() -> Iterator[float]:
         yield predicted / measured
 
 
-def shared() -> Iterator[float]:
-    """Print the third table, of a TPU v5p whose two cores share the grid; the ratio of each row."""
-    print(f"{SPLASH}\n")
-    blocks = "bq, bkv, compute"
-    _head("tokens", "heads", "width", "mask", blocks, "measured ms", "predicted ms", "ratio")
-    for measured, tokens, heads, width, causal, blocks in SHARED:
-        mask = (splash.CausalMask if causal else splash.FullMask)((tokens, tokens))
-        sizes = dict(zip(("block_q", "block_kv", "block_kv_compute"), blocks, strict=True))
-        kernel = splash.make_splash_mha_single_device(
-            splash.MultiHeadMask([mask] * heads), block_sizes=splash.BlockSizes(**sizes)
-        )
-        x = jax.ShapeDtypeStruct((heads, tokens, width), jnp.bfloat16)
-        predicted = _seconds(kernel, x, x, x, chip="v5p")
-        words = "causal" if causal else "none"
-        _row(tokens, heads, width, words, _list(blocks), measured / 1e3, predicted)
-        yield predicted / (measured / 1e3)
-
-
 def _seconds(function: Any, *args: Any, **keywords: Any) -> float:
     (kernel,) = predictions(function, *args, **keywords)
     if kernel.seconds is None:
@@ -202,10 +165,6 @@ def main() -> None:
     _summary("rows of 4096 and up", [ratio for size, ratio in rows if size >= 4096])
     print()
     ratios = list(grouped())
-    print()
-    _summary("all rows", ratios)
-    print("\nFor a TPU v5p:\n")
-    ratios = list(shared())
     print()
     _summary("all rows", ratios)
 

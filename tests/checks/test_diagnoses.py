@@ -14,25 +14,27 @@ from grader.checks.compare import Comparison, Index, Sum, tolerance
 from grader.checks.diagnoses import DIAGNOSES, Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.amounts import (
     all_zero,
-    another_formula,
     factor_of_the_row,
     input_unchanged,
+    mask_within_reach,
     overflowed,
-    rounded_too_early,
     rows_of_nothing,
     same_amount,
     same_factor,
 )
 from grader.checks.diagnoses.places import (
     another_block,
+    another_result,
     left_over,
     never_used,
     one_share_of_the_sum,
+    only_some_rows,
     only_the_first,
     only_the_last,
     rows_reordered,
     transposed,
 )
+from grader.checks.diagnoses.small_errors import another_formula, rounded_too_early
 from grader.checks.diagnoses.unwritten import (
     computed_nan,
     nan_of_an_input,
@@ -46,7 +48,7 @@ from grader.checks.diagnoses.unwritten import (
     shared_by_parallel_steps,
 )
 from grader.exercise.keys import Roundings
-from grader.model import Operand, Role, Share, Touch, Walk
+from grader.model import Habit, Operand, Role, Share, Touch, Walk
 from tests.support.making import X, array, call, operand, output
 
 Values = np.ndarray[Any, Any]
@@ -66,6 +68,11 @@ def suspect(
 ) -> Suspect:
     allowed = tolerance(expected, dtype, Roundings(), Sum())
     return Suspect(Comparison("o_ref", dtype, actual, expected, allowed, block), **others)
+
+
+def result(name: str, actual: Values, expected: Values) -> Comparison:
+    allowed = tolerance(expected, "float32", Roundings(), Sum())
+    return Comparison(name, "float32", actual, expected, allowed, expected.shape)
 
 
 def with_part(part: Any, value: Any, base: Values = X) -> Values:
@@ -170,6 +177,10 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
         suspect(with_part(LAST, np.nan), strict=False),
         "NaN where numbers belong",
     ),
+    another_result: (
+        suspect(X[::-1] * 3, block=X.shape, others=(result("result 1", X, X[::-1] * 3),)),
+        "o_ref holds what belongs in result 1",
+    ),
     never_used: (
         suspect(NOISE, unused=("y",), **kernel(output())),
         "y is never used by the launch",
@@ -208,6 +219,14 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     another_formula: (
         suspect(X + 0.01 * np.sin(X)),
         "another formula",
+    ),
+    only_some_rows: (
+        suspect(with_part((slice(3, 30, 9), slice(0, 100)), NOISE[3:30:9, :100])),
+        "only 3 of 32 rows are wrong",
+    ),
+    mask_within_reach: (
+        suspect(with_part(3, 0.5), **kernel(output(), habits=(Habit.NEAR_MASK,))),
+        "a mask value within reach of the scores?",
     ),
     rounded_too_early: (suspect(bfloat16(X)), "rounded too early"),
     only_the_last: (
@@ -755,3 +774,73 @@ def test_map_is_left_out(shape: Index, block: Index, wrong: int) -> None:
 )
 def test_headline(actual: Values, block: Index, says: str) -> None:
     assert says in headline(suspect(actual, block=block).result)
+
+
+def test_results_that_are_exchanged() -> None:
+    """Of several results, the one that holds all that belongs in another."""
+    other = X[::-1] * 3
+    others = (result("result 1", X, other), result("result 2", X[:8], X[:8]))
+    found = diagnose(suspect(other, block=X.shape, others=others))
+    assert found
+    assert found.phrase == "o_ref holds what belongs in result 1"
+    assert "the order in which they are returned" in found.why
+    near = (result("result 1", X, with_part((3, 4), 9.0, other)),)
+    unlike = diagnose(suspect(other, block=X.shape, others=near))
+    assert unlike is None or "belongs in" not in unlike.phrase
+
+
+def test_few_columns_that_are_wrong() -> None:
+    found = diagnose(suspect(with_part((slice(None), slice(5, 20, 7)), NOISE[:, 5:20:7])))
+    assert found
+    assert found.phrase == "only 3 of 128 columns are wrong"
+    assert "5 the first of them and 19 the last" in found.why
+
+
+def test_rows_are_numbered_within_their_dimensions() -> None:
+    deep = np.stack([X, X])
+    found = diagnose(suspect(with_part((1, slice(4, 9)), NOISE[4:9], deep), deep, deep.shape))
+    assert found
+    assert "(1, 4) the first of them and (1, 8) the last" in found.why
+
+
+@pytest.mark.parametrize("rows", [slice(0, 4), slice(0, 12), slice(5, 6)], ids=str)
+def test_errors_of_some_rows_are_no_rounding(rows: slice) -> None:
+    """However small: rounding too early touches all rows."""
+    small = with_part(rows, (X * (1 + 0.02 * NOISE))[rows])
+    found = diagnose(suspect(small))
+    assert found is None or "rounded" not in found.phrase
+
+
+def test_errors_of_some_columns_are_no_rounding() -> None:
+    small = with_part((slice(None), slice(0, 40)), (X * (1 + 0.01 * NOISE))[:, :40])
+    found = diagnose(suspect(small))
+    assert found is None or "rounded" not in found.phrase
+
+
+def test_an_error_of_the_values_size_is_no_rounding() -> None:
+    found = diagnose(suspect(with_part((3, slice(7, 9)), -2.0, bfloat16(X))))
+    assert found is None or "rounded" not in found.phrase
+
+
+def test_a_row_that_should_be_zero_and_is_not_is_no_rounding() -> None:
+    right = with_part(5, 0.0)
+    found = diagnose(suspect(with_part(5, 0.01, bfloat16(right)), right))
+    assert found is None or "rounded" not in found.phrase
+
+
+def test_rows_of_nothing_are_told_what_a_near_mask_does() -> None:
+    right = with_part(5, 0.0)
+    wrong = with_part(5, 0.25, right)
+    near = diagnose(suspect(wrong, right, **kernel(output(), habits=(Habit.NEAR_MASK,))))
+    far = diagnose(suspect(wrong, right, **kernel(output())))
+    assert near
+    assert far
+    assert near.phrase == far.phrase == "rows to which nothing contributes are not zero"
+    assert "its maximum is above what the maxima start with" in near.why
+    assert "keeps (−inf) − (−inf) out" in far.why
+
+
+def test_a_near_mask_wins_over_rounding() -> None:
+    found = diagnose(suspect(bfloat16(X), **kernel(output(), habits=(Habit.NEAR_MASK,))))
+    assert found
+    assert found.phrase.startswith("a mask value")

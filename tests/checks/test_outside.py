@@ -46,6 +46,30 @@ def by_slices(x: Any, w: Any) -> Any:
     return sum(x[:, k : k + 1] / inverse[k : k + 1] for k in range(128))
 
 
+def advised(function: Callable[..., Any]) -> str:
+    found = judged(function, allowed=("squeeze",))
+    assert found is not None
+    return found.advice
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda x, _: x.reshape(4, 8, 128)[SIZES % 4], "let the index map say which block"),
+        (lambda x, _: jnp.repeat(x, 2, axis=0), "may give many steps the same block"),
+        (lambda x, _: jnp.concatenate([x, x]), "may give many steps the same block"),
+        (lambda x, _: x.T, "let the index map exchange block numbers"),
+        (lambda x, _: x.reshape(64, 64), "let BlockSpecs cut it"),
+        (lambda x, _: x[8:], "let BlockSpecs cut it"),
+        (lambda x, _: x.astype(jnp.bfloat16), "Cast in the kernel's body"),
+        (lambda x, _: x + 1, "Move the computation into the kernel's body"),
+        (lambda x, _: x.T * 2, "Move the computation into the kernel's body"),
+    ],
+)
+def test_what_moves_an_array_is_done_by_specs(function: Callable[..., Any], says: str) -> None:
+    assert says in advised(function)
+
+
 @pytest.mark.parametrize("product", [at_once, by_slices])
 @pytest.mark.parametrize("floats", [False, True])
 def test_a_product_of_matrices_by_any_other_name(product: Callable[..., Any], floats: bool) -> None:

@@ -149,6 +149,31 @@ def takes_three(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
     pass
 
 
+def keeps_a_sum_in_a_variable(x_ref: Any, o_ref: Any) -> None:
+    total = jnp.zeros(128)
+
+    @pl.loop(0, 8)
+    def _(row: Any) -> None:
+        nonlocal total
+        total = total + x_ref[row]
+
+    o_ref[0] = total
+
+
+def changes_the_dtype_of_the_carry(x_ref: Any, o_ref: Any) -> None:
+    def add(row: Any, total: Any) -> Any:
+        return total + x_ref[row]
+
+    o_ref[0] = jax.lax.fori_loop(0, 8, add, jnp.zeros(128, jnp.bfloat16))
+
+
+def returns_no_carry(x_ref: Any, o_ref: Any) -> None:
+    def copy(row: Any, total: Any) -> None:
+        o_ref[row] = x_ref[row]
+
+    jax.lax.fori_loop(0, 8, copy, jnp.zeros(128))
+
+
 @pytest.mark.parametrize(
     ("trace", "says"),
     [
@@ -162,6 +187,9 @@ def takes_three(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
         (lambda: launched(returns), "A kernel returns nothing"),
         (lambda: launched(branches), "@pl.when"),
         (lambda: launched(takes_three), "A kernel takes one Ref for each input"),
+        (lambda: launched(keeps_a_sum_in_a_variable), "a Python variable does not get out"),
+        (lambda: launched(changes_the_dtype_of_the_carry), "is the next turn's carry"),
+        (lambda: launched(returns_no_carry), "Is a return missing?"),
         (lambda: launched(copies, pl.BlockSpec((8, 128), lambda i: i)), "one block index for each"),
         (lambda: launched(copies, pl.BlockSpec((8, 128), lambda i, j: (i, 0))), "one index for"),
         (lambda: launched(copies, pl.BlockSpec((8,), lambda i: (i,))), "one entry for each"),

@@ -33,7 +33,7 @@ SAID_OF_MANY = {
 }
 #: A name, and where it is.
 READ_ON = re.compile(r"\S.* https://\S+[^\s.,;]")
-IMPORTED = {"jax", "jaxtyping", "beartype", "functools"}
+IMPORTED = {"jax", "jaxtyping", "beartype", "functools", "typing"}
 
 each = pytest.mark.parametrize("exercise", EVERY, ids=lambda kata: kata.name)
 
@@ -198,11 +198,12 @@ def test_docstring_and_hints_do_not_spoil(exercise: Kata) -> None:
 
 @each
 def test_file_names_what_it_should(exercise: Kata) -> None:
-    """The parts that the grader and the reader expect, and no import beyond these."""
+    """The parts that the grader and the reader expect, and few imports."""
     file = exercise.solution
     tree = ast.parse(exercise.shipped())
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    missing = {f"{exercise.name}_spec", exercise.name, exercise.test} - functions
+    expected = {exercise.name, exercise.test, *_named(exercise)}
+    missing = expected - functions
     demand(not missing, file, f"it defines no {', '.join(sorted(missing))}", "Define each")
     more = _imported(tree) - IMPORTED
     demand(
@@ -217,6 +218,13 @@ def test_file_names_what_it_should(exercise: Kata) -> None:
         "it passes `interpret=`",
         "Leave it out: how a kernel is run is for the grader to say",
     )
+
+
+def _named(exercise: Kata) -> set[str]:
+    """The functions that the grader looks for in a file of this kind, apart from the launch."""
+    if asked := exercise.key.predictions:
+        return set(asked.programs)
+    return {exercise.key.tested.launch} if exercise.key.tested else {f"{exercise.name}_spec"}
 
 
 def _imported(tree: ast.Module) -> set[str]:

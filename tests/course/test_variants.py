@@ -15,7 +15,9 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import katas
 from grader.grading.grader import Grader
 from grader.model import MOST_STARS, Check
+from grader.sandbox.asking import Asking, Lines
 from grader.tpu import compiler
+from grader.tpu.chips import CHIPS
 from tests.support.contract import Plan, demand
 from tests.support.repositories import ROOT, with_text
 from tests.support.variants import Variant, their_turn, variants
@@ -38,7 +40,8 @@ def test_right_variant_earns_its_stars(
     variant: Variant, pytestconfig: pytest.Config, grader: Grader, tmp_path: Path
 ) -> None:
     written = with_text(variant.kata, tmp_path, variant.text())
-    unasked = variant.kata.key.kernel and compiler.why_not()
+    asked = variant.kata.key.kernel or variant.kata.key.predictions
+    unasked = asked and compiler.why_not()
     for seed in Plan.of(pytestconfig).seeds:
         cases = draw(written.id, written.key, seed)
         grades = [grader.grade(written, case, SECONDS) for case in cases]
@@ -53,7 +56,7 @@ def test_right_variant_earns_its_stars(
                 f"seed {seed}. It is told:\n{told}",
                 "Correct what refuses it, in the grader or in its key; a wrong variant, remove",
             )
-        if unasked or variant.stars == MOST_STARS:
+        if unasked or variant.depends or variant.stars == MOST_STARS:
             continue
         slow = [grade for grade in grades if grade.stars == variant.stars]
         demand(
@@ -62,6 +65,21 @@ def test_right_variant_earns_its_stars(
             f"no hidden case of seed {seed} shows that it costs more than par",
             "Say 'Stars: 3', or draw cases of a size where the cost shows",
         )
+
+
+@pytest.mark.skipif(compiler.why_not() != "", reason="libtpu is not installed")
+@pytest.mark.parametrize("chip", CHIPS)
+def test_blocks_chosen_by_chip_earn_their_stars_on_each(
+    chip: str, lines: Lines, tmp_path: Path
+) -> None:
+    """`pltpu.get_tpu_info()` tells of the chip that a kernel is traced for, on any machine."""
+    (chosen,) = (variant for variant in variants() if variant.style == "tpu_info")
+    written = with_text(chosen.kata, tmp_path, chosen.text())
+    grader = Grader(Asking(lines, (chip,)))
+    first, *_, production = draw(written.id, written.key, 0)
+    for case in (first, production):
+        grade = grader.grade(written, case, SECONDS)
+        assert (grade.stars, grade.not_judged) == (chosen.stars, None), grade
 
 
 def test_every_exercise_has_other_styles() -> None:

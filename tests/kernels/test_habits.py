@@ -42,6 +42,15 @@ def transposed(x_ref: Any, o_ref: Any) -> None:
         o_ref[...] = x_ref[...].T
 
 
+def masks_with(value: float) -> Callable[..., None]:
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        @pl.when(pl.program_id(0) == 0)
+        def _() -> None:
+            o_ref[...] = jnp.where(x_ref[...] > 0, x_ref[...], value)
+
+    return kernel
+
+
 def call_of(kernel: Callable[..., None], **options: Any) -> KernelCall:
     launch = pl.pallas_call(kernel, out_shape=SHAPE, grid=(1,), **options)
     with for_chip("TPU v5 lite", 1):
@@ -57,6 +66,11 @@ def call_of(kernel: Callable[..., None], **options: Any) -> KernelCall:
         (product, set()),
         (slices, {Habit.NARROW_PRODUCT, Habit.PRECISE_PRODUCT}),
         (transposed, {Habit.TRANSPOSE}),
+        (masks_with(-1e9), {Habit.NEAR_MASK}),
+        (masks_with(-30.0), {Habit.NEAR_MASK}),
+        (masks_with(0.0), set()),
+        (masks_with(-2.4e38), set()),
+        (masks_with(float("-inf")), set()),
     ],
 )
 def test_habits_are_seen_wherever_they_stand(

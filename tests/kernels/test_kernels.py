@@ -686,3 +686,17 @@ def test_the_longest_sum_may_depend_on_keywords() -> None:
 
 def test_the_sum_of_a_scalar_has_one_term() -> None:
     assert longest_sum(jnp.sum, [np.ones((), np.float32)], {}) == 1
+
+
+def test_what_a_function_of_jaxs_own_stands_for_is_read() -> None:
+    """The newest jax traces jnp.searchsorted and others as one operation, which names nothing."""
+
+    def search(x: Any, y: Any) -> Any:
+        return jnp.searchsorted(x, y, side="right")
+
+    traced = TracedLaunch.of(search, [np.arange(8.0), np.arange(5.0)], {}).trace(__file__)
+    names = {operation.name for operation in traced.outside}
+    assert {"scan", "gather"} <= names
+    assert "call_hi_primitive" not in names
+    (loop,) = [operation for operation in traced.outside if operation.name == "scan"]
+    assert loop.line == search.__code__.co_firstlineno + 1

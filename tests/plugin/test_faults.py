@@ -220,7 +220,9 @@ if not os.fork():
         os.execvp("sleep", ["sleep", "{mark}"])
     os._exit(0)
 o_ref[...] = x_ref[...] * 2"""
-    repository.solve(repository.add("daemon"), daemon)
+    # A process with threads may hang as it forks: then this is how long.
+    key = "timeout = 5\n" + repository.KEY
+    repository.solve(repository.add("daemon", key=key), daemon)
     repository.process()
     assert mark not in _running()
 

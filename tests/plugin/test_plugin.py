@@ -262,6 +262,34 @@ def test_last_failed_and_exit_first(graded: Graded) -> None:
     assert [len(grades) for grades in stopped.grades.values()] == [1]
 
 
+def test_last_failed_cases_that_pass_are_not_yet_a_pass(repository: Repository) -> None:
+    """--lf grades the cases that failed: the map says how many ran, and nothing is recorded until
+    all of them did."""
+    ledger = repository.root / "katas" / "ledger.txt"
+    repository.solve(repository.add("right"))
+    half = repository.add("half", number=2)
+    repository.solve(half, "o_ref[...] = x_ref[...] * (3 if x_ref.dtype == 'bfloat16' else 2)")
+    whole = repository.pytest("--kata-seed", "3")
+    failed = [number for number, one in enumerate(whole.grades["half"]) if one["state"] == "failed"]
+    assert 0 < len(failed) < 3
+
+    still = repository.pytest("--lf", "--kata-seed", "3")
+    assert (still.code, still.state("half"), list(still.grades)) == (1, "failed", ["half"])
+    assert "0 of 1 solved, 1 failed, 0 todo" in still.out
+
+    repository.solve(half)
+    fixed = repository.pytest("--lf", "--kata-seed", "3")
+    assert (fixed.code, fixed.state("half")) == (0, "passed")
+    assert [one["case"] for one in fixed.grades["half"]] == failed
+    assert f"★★★ so far: {len(failed)} of 3 hidden cases ran" in fixed.out
+    assert "0 of 1 solved, 0 failed, 0 todo, 1 unfinished" in fixed.out
+    assert "half" not in ledger.read_text()
+
+    again = repository.pytest("--lf", "--kata-seed", "3")
+    assert "2 of 2 solved, 0 failed, 0 todo" in again.out
+    assert "kata_02_half" in ledger.read_text()
+
+
 def test_a_broken_key_is_its_own_failure(two_tracks: Repository) -> None:
     two_tracks.add("keyless").key_path.write_text('title = "x"\nconcpt = "y"\n')
     done = two_tracks.pytest("-k", "right or keyless")

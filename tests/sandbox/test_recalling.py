@@ -39,10 +39,10 @@ class Worker:
         return Ran(outputs=(Array("uint8", (1,), question.trace),))
 
 
-def situation(written: str, case: Case = CASE) -> Situation:
+def situation(written: str, case: Case = CASE, comment: str = "  # mine") -> Situation:
     solution = Source("solutions/b.py", SOLUTION.encode())
     trace = TraceLaunch(solution, "b", (), {}, "v5e")
-    source = Source("katas/b.py", SOLUTION.replace("+ 10", written).encode())
+    source = Source("katas/b.py", SOLUTION.replace("+ 10", written + comment).encode())
     return Situation(source, solution, MISTAKES, case, (), trace, Mode.STRICT)
 
 
@@ -90,3 +90,10 @@ def test_another_attempt_has_its_own_time(
     assert recollection.first(situation("+ 11"), holds("+ 11")) == ""
     monkeypatch.setattr(recalling, "BUDGET", 1.0)
     assert recollection.first(situation("+ 11"), holds("+ 11")) == "adds one more"
+
+
+def test_a_known_mistake_to_the_letter_is_not_run_again(
+    recollection: Recollection, worker: Worker
+) -> None:
+    assert recollection.first(situation("+ 11", comment=""), holds("nothing")) == "adds one more"
+    assert not worker.ran

@@ -19,7 +19,7 @@ from grader.exercise.catalog import Kata
 from grader.kernels.carrier import dumped, loaded
 from grader.kernels.lowering import for_chip
 from grader.tools.modules import load_module
-from tests.support.contract import Plan
+from tests.support.contract import Plan, Share
 
 X = np.arange(256 * 128, dtype=np.float32).reshape(256, 128)
 HBM = pl.BlockSpec(memory_space=pl.ANY)
@@ -32,8 +32,9 @@ def traced(function: Callable[..., Any], *args: Any) -> core.ClosedJaxpr:
         return jax.jit(function).trace(*args).jaxpr
 
 
-def solved(kata: Kata, plan: Plan, most: int = 2) -> Iterator[core.ClosedJaxpr]:
-    """Traces of a solution on a share of its hidden cases."""
+def solved(kata: Kata, plan: Plan) -> Iterator[core.ClosedJaxpr]:
+    """Traces of a solution on two of its hidden cases, or on one of a share of them."""
+    most = 2 if plan.share is Share.WHOLE else 1
     solution = load_module(kata.solution)
     for seed in plan.seeds:
         for case in plan.share.cases(draw(kata.id, kata.key, seed))[:most]:

@@ -1,9 +1,10 @@
-"""How far a solution is from code that is not ours, on one hidden case."""
+"""How far a solution, and its spec, are from code that is not ours, on one hidden case."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -13,7 +14,8 @@ from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.kernels import TracedLaunch
-from grader.model import Mode
+from grader.model import Case, Mode
+from grader.tools import arrays
 from grader.tools.modules import load_module
 from tests.support.independent import INDEPENDENT
 
@@ -21,14 +23,28 @@ from tests.support.independent import INDEPENDENT
 CLOSE = {"float32": 1e-4, "bfloat16": 2e-2}
 
 
-def error_of(exercise: Kata, dtype: str) -> float:
+def error_of_solution(exercise: Kata, dtype: str) -> float:
     """The largest error among all results, each relative to its largest element; no unit."""
-    case = dataclasses.replace(draw(exercise.id, exercise.key, 1)[0], dtype=dtype)
-    solution = load_module(exercise.solution)
+    solution, case = load_module(exercise.solution), _case(exercise, dtype)
     reference = specs.reference(solution, exercise.name, case, evaluated=False)
     inputs = [specs.argument(array) for array in reference.inputs]
     launch = TracedLaunch.of(getattr(solution, exercise.name), inputs, reference.keywords)
-    results = launch.run(inputs, Mode.STRICT, case.seed)
+    return _error_of(exercise, case, inputs, launch.run(inputs, Mode.STRICT, case.seed))
+
+
+def error_of_spec(exercise: Kata, dtype: str) -> float:
+    """The same of what the solution is graded against: its spec in float64."""
+    case = _case(exercise, dtype)
+    reference = specs.reference(load_module(exercise.solution), exercise.name, case)
+    inputs = [specs.argument(array) for array in reference.inputs]
+    return _error_of(exercise, case, inputs, map(arrays.to_numpy, reference.expected))
+
+
+def _case(exercise: Kata, dtype: str) -> Case:
+    return dataclasses.replace(draw(exercise.id, exercise.key, 1)[0], dtype=dtype)
+
+
+def _error_of(exercise: Kata, case: Case, inputs: Sequence[Any], results: Iterable[Any]) -> float:
     compare = INDEPENDENT[exercise.name]
     names = inspect.signature(compare).parameters
     sizes = {name: size for name, size in case.sizes.items() if name in names}

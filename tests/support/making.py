@@ -16,6 +16,7 @@ from grader.model import (
     Array,
     ArrayType,
     Clues,
+    Habit,
     KernelCall,
     Mode,
     Observation,
@@ -75,8 +76,9 @@ def call(
     grid: tuple[int, ...] = (4,),
     parallel: tuple[int, ...] = (),
     callbacks: tuple[str, ...] = (),
+    habits: tuple[Habit, ...] = (),
 ) -> KernelCall:
-    return KernelCall("double", grid, operands, parallel, callbacks)
+    return KernelCall("double", grid, operands, parallel, callbacks, habits=habits)
 
 
 def doubling(block: tuple[int | None, ...] = (8, 128)) -> KernelCall:

@@ -37,6 +37,17 @@ def test_the_costliest_comes_first() -> None:
     assert len(found) > 1
 
 
+def test_a_core_that_rests_where_pars_works_is_told() -> None:
+    own, par = (prediction(QUIET, chip="v5p", sharing=cores) for cores in (1, 2))
+    first, *_ = bottlenecks([own], [par])
+    assert first.phrase == "runs on 1 of 2 TensorCores"
+    assert first.cycles == own.cycles / 2
+    assert '("parallel", …)' in first.remedy
+    for mine, pars in ((par, par), (own, own), (own, None)):
+        found = bottlenecks([mine], [pars] if pars else [])
+        assert not any("TensorCores" in each.phrase for each in found)
+
+
 # ---- what moves ----
 
 
@@ -83,6 +94,24 @@ def test_blocks_smaller_than_pars_should_be_larger() -> None:
         bottlenecks([moving(QUIET, (32, 8, 4))], [moving(QUIET, (8, 8, 4))]), "x_ref moves"
     )
     assert "Order the grid" in same.remedy
+
+
+def test_a_wider_dtype_than_pars_is_told_as_that() -> None:
+    """Not as a block that is read again: its index map is par's."""
+    par = moving(QUIET, (8, 8, 4))
+    first, *others = par.traffic.operands
+    wide = dataclasses.replace(
+        first,
+        array=dataclasses.replace(first.array, dtype="float32"),
+        bytes=2 * (first.bytes or 0),
+        least=2 * (first.least or 0),
+    )
+    traffic = dataclasses.replace(par.traffic, operands=(wide, *others))
+    (one,) = bottlenecks([prediction(QUIET, traffic=traffic)], [par])
+    assert one.phrase == "x_ref is float32 where par's is bfloat16"
+    assert "it is float32[512, 256] where par has bfloat16[512, 256]" in one.why
+    assert "cast in the kernel" in one.remedy
+    assert one.size == 8 * SIZE
 
 
 def test_padding_is_told_as_such() -> None:
@@ -142,6 +171,14 @@ def test_many_small_steps() -> None:
     assert one.phrase == "100 grid steps where par has 10"
     assert "of 667 ns each" in one.why
     assert one.cycles == 90 * 300
+    assert "leave them out of the grid" in one.remedy  # the blocks are par's
+    smaller = dataclasses.replace(
+        matmul(), operands=tuple(dataclasses.replace(o, block=(8, 128)) for o in matmul().operands)
+    )
+    found = bottlenecks(
+        [prediction(WAITING, traffic=many, call=smaller)], [prediction(QUIET, traffic=few)]
+    )
+    assert about(found, "grid steps").remedy.startswith("Larger blocks")
     assert not any(
         "steps" in each.phrase for each in bottlenecks([prediction(WAITING, traffic=few)])
     )

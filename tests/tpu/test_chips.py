@@ -54,10 +54,16 @@ def test_what_a_kernel_gets_is_within_what_there_is(chip: Chip) -> None:
     assert 0 < chip.dma_latency < 1e-6
 
 
+@pytest.mark.parametrize("chip", ALL)
+def test_a_core_gets_more_than_its_part_only_where_it_has_another(chip: Chip) -> None:
+    assert chip.bandwidth_of_each(chip.cores) == chip.bandwidth
+    assert chip.bandwidth <= chip.bandwidth_of_each(1) <= chip.cores * chip.bandwidth
+
+
 def test_only_measured_chips_are_trusted() -> None:
     trusted = {name for name, chip in CHIPS.items() if chip.trust is Trust.VALIDATED}
     assert trusted == {"v5e", "v6e"}
-    assert CHIPS["v5p"].trust is Trust.ONE_CORE
+    assert CHIPS["v5p"].trust is Trust.TWO_CORES
     assert CHIPS["tpu7x"].trust is Trust.DOUBTFUL
 
 

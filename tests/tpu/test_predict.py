@@ -20,6 +20,7 @@ from grader.model import Runs
 from grader.tools import codec
 from grader.tpu import OnChip, Prediction, compile_apart, compiler, predict, predictions
 from grader.tpu.bottlenecks import bottlenecks
+from grader.tpu.chips import CHIPS
 from grader.tpu.compiler import Build
 from grader.tpu.libtpu_errors import Kind
 from grader.tpu.screen import Tried, table
@@ -222,6 +223,10 @@ def test_of_a_grid_that_two_cores_share_the_larger_part_is_timed(steps: int, par
     (two_cores,) = predictions(shared, wide, chip="v5p")
     assert two_cores.schedule is not None
     assert two_cores.sharing == (2 if steps > 1 else 1)
+    v5p = CHIPS["v5p"]
+    assert two_cores.bandwidth == v5p.bandwidth * (1 if steps > 1 else v5p.alone)
+    moved = max(two_cores.schedule.moved, key=lambda one: one.size)
+    assert two_cores.schedule.cycles > moved.size / two_cores.bandwidth * v5p.clock
     assert two_cores.bytes == two_cores.traffic.bytes == 2 * steps * 128 * 128 * 4
     assert two_cores.schedule.bytes == pytest.approx(part * two_cores.bytes)
     assert ("2 TensorCores share its grid" in shown(two_cores)) == (steps > 1)

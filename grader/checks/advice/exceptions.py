@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 from grader.checks.advice.derivatives import DERIVATIVES
+from grader.checks.advice.launches import LAUNCH_ADVICE
 from grader.checks.advice.older_spellings import OLDER_SPELLINGS
+from grader.checks.advice.other_libraries import OTHER_LIBRARIES
+from grader.checks.advice.stores import STORE_ADVICE
 from grader.model import Problem
 
 AdviceTable = tuple[tuple[str, str], ...]
@@ -71,14 +74,10 @@ EXCEPTION_ADVICE: AdviceTable = (
         "jax.lax.dot_general(x, y, (((x_dim,), (y_dim,)), ((), ()))).",
     ),
     (
-        r"captures constants",
-        "A kernel gets arrays through its Refs only: hand this one to the pallas_call as an input, "
-        "with a BlockSpec, and load it from its Ref. Python's numbers may stay; a sequence of "
-        "numbers can be made inside, with lax.broadcasted_iota.",
-    ),
-    (
-        r"number of dimension_semantics",
-        "Give dimension_semantics one entry for each dimension of the grid.",
+        r"carry input and carry output must have (equal types|the same pytree structure)",
+        "What the body of a loop returns is the next turn's carry, so it must be like the first "
+        "one: a value for each, of the same shape and dtype. Is a return missing? If the dtypes "
+        "differ, cast the first carry or what is returned with .astype, to the wider of the two.",
     ),
     (
         r"^ConcretizationTypeError[\s\S]*interpret_pallas_call",
@@ -91,15 +90,7 @@ EXCEPTION_ADVICE: AdviceTable = (
         "cannot look at one. An index, the bound of a loop and the size of a grid dimension may "
         "stay as they are: traced values.",
     ),
-    (
-        r"Invalid out_shape type",
-        "out_shape is shape and dtype together: jax.ShapeDtypeStruct(x.shape, x.dtype).",
-    ),
-    (
-        r"returned a value of type <class '\S*PjitFunction'>",
-        "pl.pallas_call(...) returns a function. Call it with the arrays: "
-        "pl.pallas_call(kernel, ...)(x).",
-    ),
+    *LAUNCH_ADVICE,
     (
         r"true_fun and false_fun arguments should be callable|"
         r"'function' object does not support the context manager|"
@@ -109,16 +100,7 @@ EXCEPTION_ADVICE: AdviceTable = (
         "    def _():\n"
         "        o_ref[...] = value",
     ),
-    (
-        r"Invalid dtype for `swap`",
-        "A store must have the Ref's dtype: cast what you store with .astype(o_ref.dtype).",
-    ),
-    (
-        r"Invalid shape for `swap`",
-        "A store must have the shape of the Ref (or of the part of it that is indexed). Compare "
-        "the two shapes above. If one of them is a whole array's, in_specs or out_specs is missing "
-        "from the launch: without a BlockSpec a Ref holds the whole array.",
-    ),
+    *STORE_ADVICE,
     (
         r"should return None",
         "A kernel returns nothing: store the result, o_ref[...] = value.",
@@ -129,6 +111,12 @@ EXCEPTION_ADVICE: AdviceTable = (
         "A slice needs a size that is known while tracing: ref[pl.ds(start, size)], where start "
         "may be a value. But remember that a Ref holds only the block of the current grid step, "
         "and its indices start at 0: often [...] is all you need.",
+    ),
+    (
+        rf"({_STATIC})[\s\S]*\bds\(",
+        "The size of a slice is known while tracing; only its start may be a value: "
+        "ref[pl.ds(start, size)]. To change some of a block's rows, compute all, and choose: "
+        "jnp.where(mask, new, ref[...]), with a mask of row numbers from lax.broadcasted_iota.",
     ),
     (_STATIC, _CHOOSE_A_LENGTH),
     (
@@ -152,7 +140,8 @@ EXCEPTION_ADVICE: AdviceTable = (
     (
         r"must have the same number of dimensions as the array",
         "A block shape has one entry for each dimension of the array: None for a dimension that "
-        "the kernel should not see.",
+        "the kernel should not see. If the array above is not the one that is meant: specs and "
+        "arrays are matched in order, and prefetched tables are passed before all others.",
     ),
     *DERIVATIVES,
     (
@@ -173,9 +162,11 @@ EXCEPTION_ADVICE: AdviceTable = (
         "is 1.",
     ),
     (
-        r"missing \d+ required positional argument|takes \d+ positional arguments? but \d+",
+        # Of a kernel or an index map, which Pallas calls: not of a function that the line calls.
+        r"(?:\b(\w+)|<lambda>)\(\) (missing|takes) \d+ (?![\s\S]*\b\1\()",
         "A kernel takes one Ref for each input, then each output, then each scratch buffer; an "
-        "index map takes one index for each grid dimension.",
+        "index map takes one index for each grid dimension. Where num_scalar_prefetch says that "
+        "there are tables, a kernel takes their Refs first, and an index map after its indices.",
     ),
     (
         r"Buffers with a memory space of HBM or ANY cannot be referenced directly",
@@ -193,6 +184,7 @@ EXCEPTION_ADVICE: AdviceTable = (
         "gives each chip its own part; a kata needs no mesh and no sharding.",
     ),
     *OLDER_SPELLINGS,
+    *OTHER_LIBRARIES,
     (
         r"hidden_case\.grade|has lost its test",
         "Put back the last lines of the file: the grader finds your function through them.",
@@ -230,9 +222,14 @@ pltpu.force_tpu_interpret_mode(), and run that with python -m pdb.""",
 WITHOUT_KERNEL: AdviceTable = (
     (_STATIC, _CHOOSE_A_LENGTH),
     (
-        rf"{_CONVERTED}|Concretization|TracerIntegerConversion|TracerArrayConversion",
+        rf"{_CONVERTED}|Concretization|TracerIntegerConversion|TracerArrayConversion|"
+        r"'(list|tuple|str)' and '\w*Tracer'|'\w*Tracer' and '(list|tuple|str)'",
         "jit traces the function once for all values, so Python's if, for, int() and list() cannot "
         "look at one. Work on whole arrays; jnp.where(condition, x, y) chooses element by element.",
+    ),
+    (
+        r"item assignment",
+        "Arrays do not change: x = x.at[index].set(value) gives a new one.",
     ),
     *EXCEPTION_ADVICE,
 )

@@ -64,7 +64,7 @@ _DTYPES = {
     "f8E5M2": "float8_e5m2",
 }
 
-_IN_32_BITS = (
+IN_32_BITS = (
     "The vector unit adds and compares 32-bit numbers, and few operations work on narrower ones: "
     "small dtypes are for storage and for the matrix unit."
 )
@@ -140,10 +140,10 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     (r"^\w+( \w+)? of bool\b|Invalid relayout.*xi1>", *_OF_MASKS),
     (
         r"\b(int4|int8|int16)\b|vector<i16> and vector<i32>",
-        _IN_32_BITS,
+        IN_32_BITS,
         _CAST.format(wide="jnp.int32"),
     ),
-    (r"\b(float8_\w+|bfloat16)\b", _IN_32_BITS, _CAST.format(wide="jnp.float32")),
+    (r"\b(float8_\w+|bfloat16)\b", IN_32_BITS, _CAST.format(wide="jnp.float32")),
     (r"\bbool\b", *_OF_MASKS),
 )
 _FOR_ANYTHING_ELSE = (

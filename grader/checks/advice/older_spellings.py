@@ -31,6 +31,11 @@ OLDER_SPELLINGS: tuple[tuple[str, str], ...] = (
         "jnp.where(mask, x, other).",
     ),
     (
+        r"unhashable type: 'dict'",
+        "A dictionary stands where JAX expects an object. If it is compiler_params, it is an older "
+        "spelling: today write compiler_params=pltpu.CompilerParams(dimension_semantics=(...)).",
+    ),
+    (
         r"'function' object is not iterable",
         "A function stands where a shape is expected. A BlockSpec takes the block shape first, "
         "then the index map (older jax: the other way round): pl.BlockSpec((8, 128), lambda i: "

@@ -3,17 +3,18 @@
 Each takes a Suspect and returns a Diagnosis, or None where it does not see its pattern. `DIAGNOSES`
 lists them in the order in which they are tried: the most specific and most certain first.
 
-    unwritten  blocks that nothing wrote, memory read before it was written, races
-    amounts    wrong numbers: too large, off by a constant, rounded too early
-    places     the right numbers in the wrong place, or only some of them
-    suspect    a wrong result and what is known about it; what the patterns share
+    unwritten     blocks that nothing wrote, memory read before it was written, races
+    amounts       wrong numbers: too large, off by a constant, of rows that should be zero
+    small_errors  nearly right: another formula, rounded too early
+    places        the right numbers in the wrong place, or only some of them
+    suspect       a wrong result and what is known about it; what the patterns share
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from grader.checks.diagnoses import amounts, places, unwritten
+from grader.checks.diagnoses import amounts, places, small_errors, unwritten
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, headline, map_of_blocks
 
 __all__ = ["DIAGNOSES", "Diagnosis", "Suspect", "diagnose", "headline", "map_of_blocks"]
@@ -31,6 +32,7 @@ DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     amounts.rows_of_nothing,
     unwritten.computed_nan,
     places.never_used,
+    places.another_result,
     amounts.overflowed,
     amounts.all_zero,
     amounts.input_unchanged,
@@ -41,11 +43,13 @@ DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     places.left_over,
     places.transposed,
     places.rows_reordered,
+    amounts.mask_within_reach,
     amounts.factor_of_the_row,
-    amounts.another_formula,
-    amounts.rounded_too_early,
+    small_errors.another_formula,
+    small_errors.rounded_too_early,
     places.only_the_last,
     places.only_the_first,
+    places.only_some_rows,
 )
 
 

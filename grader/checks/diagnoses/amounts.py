@@ -1,12 +1,12 @@
-"""Wrong numbers: too large, off by a constant, rounded too early."""
+"""Wrong numbers: too large, off by a constant, of rows that should be zero."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from grader.checks.compare import ROUNDOFF
-from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rms, rounding, wrong_values
+from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rounding, wrong_values
 from grader.checks.prose import count, number
+from grader.model import Habit
 
 _LEAST_FACTOR = 1e-3
 
@@ -41,10 +41,40 @@ def rows_of_nothing(suspect: Suspect) -> Diagnosis | None:
         "rows to which nothing contributes are not zero",
         f"All wrong rows, such as row {where}, should be zero and hold {held}. Nothing "
         "contributes to them (in attention, such a query may see no key): look at what a row "
-        "becomes of which everything is masked. A mask value far below all scores, but finite, "
-        "keeps (−inf) − (−inf) out, and no score may be as low as it.",
+        f"becomes of which everything is masked. {_what_masks(suspect)}",
         vague=True,
     )
+
+
+def _what_masks(suspect: Suspect) -> str:
+    if suspect.call and Habit.NEAR_MASK in suspect.call.habits:
+        return f"The kernel masks with a number that {_NEAR}"
+    return (
+        "A mask value far below all scores, but finite, keeps (−inf) − (−inf) out, and no score "
+        "may be as low as it."
+    )
+
+
+def mask_within_reach(suspect: Suspect) -> Diagnosis | None:
+    """A mask value that is a score like any other, in a kernel whose result has wrong rows."""
+    call = suspect.call
+    if call is None or Habit.NEAR_MASK not in call.habits or suspect.result.actual.ndim < 2:
+        return None
+    if not np.isfinite(suspect.result.actual).all():
+        return None
+    return Diagnosis(
+        "a mask value within reach of the scores?",
+        f"The kernel masks with a number that {_NEAR} Mask with the value that the maxima start "
+        "with, near the lowest that the dtype has.",
+        vague=True,
+    )
+
+
+_NEAR = (
+    "is large, but a score like any other. Where real scores are as low, or all that a row has "
+    "seen is masked, masked elements get a weight; and a row without any key is not told from one "
+    "that has some, because its maximum is above what the maxima start with."
+)
 
 
 def _unwritten(suspect: Suspect) -> bool:
@@ -143,65 +173,3 @@ def input_unchanged(suspect: Suspect) -> Diagnosis | None:
         if value.shape == result.actual.shape and np.array_equal(value, result.actual):
             return Diagnosis(f"equals {name}, unchanged", f"The result is {name}, unchanged.")
     return None
-
-
-def another_formula(suspect: Suspect) -> Diagnosis | None:
-    """Small errors that follow the value, as those of rounding do not."""
-    result = suspect.result
-    if not np.isfinite(result.actual).all() or not np.isfinite(result.expected).all():
-        return None
-    scale, error = rms(result.expected), rms(result.actual - result.expected)
-    if not 0 < error <= 2**-5 * scale or not _by_formula(suspect):
-        return None
-    return Diagnosis(
-        "nearly right: another formula?",
-        "The errors are small, but they are no rounding errors: elements with the same value are "
-        "off by the same amount. So it is a formula that differs a little: an approximation in "
-        "place of the exact function, or the other way round, or a constant that is a bit off.",
-        vague=True,
-    )
-
-
-#: Groups of wrong elements with like values, wide enough for rounding errors to cancel; so many
-#: elements at least in all; and the part of their errors that the groups' means must explain.
-_GROUPS, _FEWEST, _EXPLAINED = 16, 256, 0.5
-
-
-def _by_formula(suspect: Suspect) -> bool:
-    """Whether the error is a function of the value: rounding errors cancel in a group of like
-    values, those of another formula do not."""
-    result = suspect.result
-    got, wanted, _ = wrong_values(result)
-    error = (got - wanted)[np.argsort(wanted)]
-    if error.size < _FEWEST:
-        return False
-    groups = [float(group.mean()) for group in np.array_split(error, _GROUPS)]
-    total = rms(error)
-    return total > 0 and rms(np.array(groups)) ** 2 > _EXPLAINED * total**2
-
-
-#: Rounding errors are about alike everywhere: their mean is no smaller part of their root mean
-#: square. A few large ones among many small are no rounding errors.
-_EVEN = 0.3
-
-
-def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
-    """Errors of bfloat16 size in a result that should have float32's: rounded on the way."""
-    result = suspect.result
-    if result.dtype not in ROUNDOFF or not np.isfinite(result.actual).all():
-        return None
-    if not np.isfinite(result.expected).all():
-        return None
-    scale, error = rms(result.expected), rms(result.actual - result.expected)
-    # One rounding to bfloat16 is off by about 2**-10 of a value; sums add a little to that.
-    if not 2**-12 * scale <= error <= 2**-5 * scale or _by_formula(suspect):
-        return None
-    if np.abs(result.actual - result.expected).mean() < _EVEN * error:
-        return None
-    return Diagnosis(
-        "rounded too early",
-        "The errors are small, but as large as rounding to bfloat16 makes them: something was "
-        "rounded too early. Accumulate in float32 (preferred_element_type, a float32 scratch) and "
-        "cast once, at the end.",
-        vague=True,
-    )

@@ -30,6 +30,22 @@ def never_used(suspect: Suspect) -> Diagnosis | None:
     )
 
 
+def another_result(suspect: Suspect) -> Diagnosis | None:
+    """What belongs in another result of the launch, whole."""
+    result = suspect.result
+    for other in suspect.others:
+        if other.actual.shape == result.actual.shape and result.close(
+            result.actual, other.expected, result.allowed + other.allowed
+        ):
+            return Diagnosis(
+                f"{result.name} holds what belongs in {other.name}",
+                f"All of {result.name} is what belongs in {other.name}: results have been "
+                "exchanged. Look at the order in which they are returned, or stored.",
+                vague=True,
+            )
+    return None
+
+
 def another_block(suspect: Suspect) -> Diagnosis | None:
     """Wrong blocks that hold what belongs in other blocks, because of an index map."""
     result = suspect.result
@@ -180,6 +196,42 @@ def only_the_last(suspect: Suspect) -> Diagnosis | None:
                 vague=True,
             )
     return None
+
+
+#: A row is wrong as a whole if more than this part of it is, and few of the rows are wrong if less
+#: than this part of them is.
+_WHOLE, _FEW = 0.5, 0.25
+
+
+def only_some_rows(suspect: Suspect) -> Diagnosis | None:
+    """Few rows are wrong, or few columns, and each of them in most of its elements."""
+    result = suspect.result
+    if result.actual.ndim < 2:
+        return None
+    wrong = result.wrong.reshape(-1, result.actual.shape[-1])
+    for axis, lines in ((1, "rows"), (0, "columns")):
+        parts = wrong.mean(axis)
+        touched = parts > 0
+        if touched.sum() < 2 or touched.mean() > _FEW or parts[touched].mean() < _WHOLE:
+            continue
+        first, last = np.flatnonzero(touched)[[0, -1]]
+        return Diagnosis(
+            f"only {int(touched.sum())} of {touched.size} {lines} are wrong",
+            f"Only {int(touched.sum())} of {touched.size} {lines} are wrong, "
+            f"{_number(result, axis, first)} the first of them and {_number(result, axis, last)} "
+            "the last, and each in most of its elements. Look for what sets them apart: their "
+            "number, a mask, the size of their values, or the grid step that makes them.",
+            vague=True,
+        )
+    return None
+
+
+def _number(result: Comparison, axis: int, line: int) -> str:
+    """A row's number, with those of the dimensions before it; a column's alone."""
+    if axis == 0:
+        return str(line)
+    place = np.unravel_index(line, result.actual.shape[:-1])
+    return ", ".join(str(int(index)) for index in place).join("()" if len(place) > 1 else ("", ""))
 
 
 def only_the_first(suspect: Suspect) -> Diagnosis | None:

@@ -32,6 +32,7 @@ class Suspect:
     which of the kernel's outputs it is, by position. Both are None where unknown. `padding` are the
     inputs whose padding alone makes NaN, None where unknown; `strict` is the interpreter in which
     all this shows. Nothing depends on the inputs of the launch that are `unused`.
+    `others` are the launch's other results.
     """
 
     result: Comparison
@@ -44,6 +45,7 @@ class Suspect:
     padding: tuple[str, ...] | None = None
     strict: bool = True
     unused: tuple[str, ...] = ()
+    others: tuple[Comparison, ...] = ()
 
     def refs(self, *roles: Role) -> tuple[Operand, ...]:
         return self.call.role(*roles) if self.call else ()

@@ -1,6 +1,8 @@
 """Answer keys: what they hold, and how they are read.
 
 key     the values: Key and its parts
+kinds   the kinds of kata, and what only one of them has
+problem what is said of a key that can't be used
 table   one TOML table, and how it complains
 sizes   [cases] and [production]
 reader  the whole file
@@ -12,12 +14,13 @@ from grader.exercise.keys.key import (
     LAYOUT,
     Choices,
     Key,
-    KeyProblem,
     Mistake,
     Roundings,
     Sizes,
     Slack,
 )
+from grader.exercise.keys.kinds import Kind, Planted, Predictions, Tested
+from grader.exercise.keys.problem import KeyProblem
 from grader.exercise.keys.reader import AFTER_WORDS, DEFAULT_CASES, MOST_CASES, load
 from grader.exercise.keys.sizes import cards
 
@@ -31,10 +34,14 @@ __all__ = [
     "Choices",
     "Key",
     "KeyProblem",
+    "Kind",
     "Mistake",
+    "Planted",
+    "Predictions",
     "Roundings",
     "Sizes",
     "Slack",
+    "Tested",
     "cards",
     "load",
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from grader.exercise.keys.kinds import Kind, Predictions, Tested
 from grader.model import Check
 
 #: A kata's hints, from the first to the last: what each of them gives away.
@@ -28,13 +28,6 @@ LAYOUT = (
 
 #: What each name of [cases] may be: numbers, or arithmetic over other names.
 Choices = dict[str, tuple[int | str, ...]]
-
-
-class KeyProblem(ValueError):
-    """An answer key that can't be used: which file, which key, why."""
-
-    def __init__(self, file: Path, key: str, reason: str) -> None:
-        super().__init__(f"{file}: {key}: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +85,8 @@ class Key:
     unless there is `outside_floats`. `timeout` is in seconds, None for pytest's. `count` hidden
     cases are run; where there is a `production`, one more is compiled and predicted instead, and
     it alone decides about par.
-    `par_required`: missing par fails the kata, instead of costing a star.
+    `par_required`: missing par fails the kata, instead of costing a star. Where numbers or a test
+    are asked for, `predictions` or `tested` say which, and there is no `kernel`.
     `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
@@ -118,6 +112,19 @@ class Key:
     alike: Mapping[str, str] = field(default_factory=dict)
     block_by_block: bool = False
     after: str = ""
+    predictions: Predictions | None = None
+    tested: Tested | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What the learner writes."""
+        if self.predictions:
+            return Kind.PREDICTIONS
+        if self.tested:
+            return Kind.TEST
+        if not self.kernel:
+            return Kind.TABLES
+        return Kind.CASE_FILE if self.debugging else Kind.KERNEL
 
     @property
     def total(self) -> int:

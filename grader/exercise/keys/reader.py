@@ -16,11 +16,13 @@ from grader.exercise.keys.key import (
     HINTS,
     LAYOUT,
     Key,
-    KeyProblem,
     Mistake,
     Roundings,
+    Sizes,
     Slack,
 )
+from grader.exercise.keys.kinds import predictions_of, tested_of
+from grader.exercise.keys.problem import KeyProblem
 from grader.exercise.keys.sizes import alike_of, cases_of, production_of
 from grader.exercise.keys.table import Table
 from grader.model import Check
@@ -35,6 +37,7 @@ _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
     *("outside_floats", "production", "alike", "after", "block_by_block"),
+    *("predictions", "tested", "planted"),
 )
 
 
@@ -42,7 +45,10 @@ def load(file: Path) -> Key:
     """Read and validate an answer key. Raises KeyProblem."""
     source = _table(file)
     source.known(source.data, list(_NAMES))
-    cases = cases_of(source)
+    predictions, tested = predictions_of(source), tested_of(source)
+    if predictions and tested:
+        raise source.fail("tested", "needs either [predictions] or a launch under test, not both")
+    cases = Sizes({}, (), ("float32",)) if tested else cases_of(source)
     fillings, debugging = _fillings(source)
     return Key(
         title=source.text("title"),
@@ -55,7 +61,7 @@ def load(file: Path) -> Key:
         dtypes=cases.dtypes,
         count=source.number("count", DEFAULT_CASES, FEWEST_CASES, MOST_CASES),
         production=production_of(source, cases),
-        kernel=_kernel(source),
+        kernel=_kernel(source) and not (predictions or tested),
         outside=source.texts("outside", LAYOUT),
         outside_floats=_true(source, "outside_floats", default=False),
         roundings=Roundings(
@@ -68,6 +74,8 @@ def load(file: Path) -> Key:
         together=cases.together,
         alike=alike_of(source, cases.choices),
         block_by_block=_block_by_block(source),
+        predictions=predictions,
+        tested=tested,
         after=_after(source),
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.exercise.keys.key import KeyProblem
+from grader.exercise.keys.problem import KeyProblem
 from grader.tools.nearest import did_you_mean
 
 

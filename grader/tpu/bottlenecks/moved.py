@@ -8,6 +8,7 @@ from grader.model import Role
 from grader.tpu.bottlenecks.bottleneck import Bottleneck
 from grader.tpu.chips import named
 from grader.tpu.prediction import Prediction
+from grader.tpu.tiling import dtype_bits
 from grader.tpu.traffic import OperandTraffic
 from grader.tpu.units import bytes_of
 
@@ -20,11 +21,14 @@ def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
             continue
         at = _counterpart(own, par, position)
         other = par.traffic.operands[at] if par and at is not None else None
+        if par and other is None and (narrow := _narrower(par, row)):
+            yield _wider(own, position, narrow)
+            continue
         needed = other.bytes if other and other.bytes else row.least
         more = row.bytes - needed
         if more <= 0:
             continue
-        cycles = more / chip.bandwidth * chip.clock
+        cycles = more / own.sharing / own.bandwidth * chip.clock
         if own.schedule:  # bytes that move while the core computes cost nothing
             cycles = min(cycles, own.schedule.stalled)
         size = more if other else 0
@@ -52,6 +56,44 @@ def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
         else:
             remedy = _REFETCHED_SMALL if _smaller(own, par) else _REFETCHED
         yield Bottleneck(phrase, why + ".", remedy, cycles, size)
+
+
+_NUMBERS = ("bfloat", "float", "int", "uint")
+
+
+def _narrower(par: Prediction, row: OperandTraffic) -> OperandTraffic | None:
+    """Par's operand of the same role and shape whose elements are narrower, if there is one."""
+    return next(
+        (
+            other
+            for other in par.traffic.operands
+            if (other.role, other.array.shape) == (row.role, row.array.shape)
+            and 0 < (other.bytes or 0) < (row.bytes or 0)
+            and other.array.dtype.startswith(_NUMBERS)
+            and row.array.dtype.startswith(_NUMBERS)
+            and dtype_bits(other.array.dtype) < dtype_bits(row.array.dtype)
+        ),
+        None,
+    )
+
+
+def _wider(own: Prediction, position: int, narrow: OperandTraffic) -> Bottleneck:
+    """An operand of a wider dtype than par's."""
+    row, label, chip = own.traffic.operands[position], own.labels[position], named(own.chip)
+    mine, pars = row.bytes or 0, narrow.bytes or 0
+    more = mine - pars
+    cycles = more / chip.bandwidth * chip.clock
+    if own.schedule:
+        cycles = min(cycles, own.schedule.stalled)
+    return Bottleneck(
+        f"{label} is {row.array.dtype} where par's is {narrow.array.dtype}",
+        f"{label} moves {bytes_of(mine)}: it is {row.array} where par has {narrow.array}, "
+        f"which moves {bytes_of(pars)}.",
+        "Leave arrays in the dtype that they have: cast in the kernel, after the load, where each "
+        "element is in VMEM already.",
+        cycles,
+        more,
+    )
 
 
 _REFETCHED = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from grader.model import Role
 from grader.tpu.bottlenecks.bottleneck import Bottleneck
 from grader.tpu.chips import named
 from grader.tpu.prediction import Prediction
@@ -27,9 +28,24 @@ def steps(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
         f"{mine:,} grid steps{more}",
         f"{mine:,} grid steps{more}, of {time_of(each / chip.clock)} each. Every step sets up its "
         f"DMAs and waits for them: one takes {time_of(chip.dma_latency)} to arrive, however small.",
-        "Larger blocks, so that there are fewer steps and each has more to do.",
+        _FEWER if par and _same_blocks(own, par) else _LARGER,
         (mine - pars) * min(each, _STEP_OVERHEAD),
     )
+
+
+_LARGER = "Larger blocks, so that there are fewer steps and each has more to do."
+_FEWER = (
+    "The blocks are as large as par's, so some of the steps are of no use: leave them out of the "
+    "grid. The size of a grid dimension may be a value that is known only at run time."
+)
+
+
+def _same_blocks(own: Prediction, par: Prediction) -> bool:
+    """Whether the kernel's inputs and outputs are cut into blocks of par's sizes."""
+    mine, pars = (
+        [(o.array, o.block) for o in one.call.role(Role.INPUT, Role.OUTPUT)] for one in (own, par)
+    )
+    return mine == pars
 
 
 #: Cycles that a step takes for its own sake, and those up to which it counts as small: about twice

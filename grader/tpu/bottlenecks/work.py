@@ -43,7 +43,8 @@ _UNITS = {
     Unit.SCALAR: (
         "the scalar core",
         "It runs the grid, the DMAs and the loops, so it is busy where steps or turns are many and "
-        "small: take larger blocks, and more rows in a turn.",
+        "small: take larger blocks, and more rows in a turn. For lax.fori_loop, unroll=8 makes one "
+        "turn of eight.",
     ),
 }
 _TURNED = (

@@ -15,7 +15,7 @@ def remarks(kernel: Prediction) -> Iterator[str]:
     if kernel.sharing > 1:
         yield (
             f"{kernel.sharing} TensorCores share its grid: what follows is the part of the one "
-            f"that has most of it, with 1/{kernel.sharing} of the bandwidth that a core has alone"
+            f"that has most of it, with 1/{kernel.sharing} of the chip's bandwidth"
         )
 
 

@@ -1,0 +1,134 @@
+"""★ and ★★★ of a kata that asks for numbers: are they those that are measured?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from grader.checks.evidence import Evidence
+from grader.checks.prose import paragraph
+from grader.model import QUANTITIES, Accident, Check, Finding, NotJudged, Program
+from grader.tools.arrays import in_float64
+from grader.tpu.units import bytes_of
+
+#: Two numbers are taken for the same, where a wrong one is recognised.
+SAME = 0.02
+_BYTES, _FLOPS, _BEST, _SPEEDUP = range(len(QUANTITIES))
+
+
+def check(evidence: Evidence) -> Finding | None:
+    """Bytes, operations and the time at best, of each program, as far as no compiler is needed."""
+    return _judged(evidence, (_BYTES, _FLOPS, _BEST))
+
+
+def check_against_xla(evidence: Evidence) -> Finding | NotJudged | None:
+    """How much faster than XLA's program a kernel may be, of each program."""
+    for program in _programs(evidence):
+        if program.baseline and program.baseline.missing:
+            return NotJudged(Check.PREDICTIONS, program.baseline.missing)
+    return _judged(evidence, (_SPEEDUP,))
+
+
+def _programs(evidence: Evidence) -> tuple[Program, ...]:
+    measured = evidence.measured()
+    return () if isinstance(measured, Accident) else measured.programs
+
+
+def _judged(evidence: Evidence, columns: Sequence[int]) -> Finding | NotJudged | None:
+    if isinstance(measured := evidence.measured(), Accident):
+        return NotJudged(Check.PREDICTIONS, measured.phrase)
+    assert evidence.predictions
+    (answers,) = map(in_float64, evidence.outputs)
+    for column in columns:
+        for program, row in zip(measured.programs, answers, strict=True):
+            given, right = float(row[column]), _right(program, column)
+            if not _near(given, right, evidence.predictions.within):
+                return _finding(program, column, given, right, evidence.predictions.within)
+    return None
+
+
+def _right(program: Program, column: int) -> float:
+    match column:
+        case 0:
+            return float(program.bytes)
+        case 1:
+            return float(program.flops)
+        case 2:
+            return program.best * 1e6
+    return program.speedup
+
+
+def _near(given: float, right: float, within: float) -> bool:
+    return math.isfinite(given) and abs(given - right) <= within * right
+
+
+def _finding(program: Program, column: int, given: float, right: float, within: float) -> Finding:
+    quantity = QUANTITIES[column]
+    off = f"{given / right:.3g} times" if right and math.isfinite(given) else "not a number, beside"
+    phrase = f"{program.name}: {quantity} is {off} what is measured"
+    parts = [
+        f"{phrase}, and may be off by {within:.0%}.",
+        paragraph("yours", _in_words(given, column)),
+    ]
+    why = next((why for number, why in _usual(program, column) if _same(given, number)), "")
+    if why:
+        parts.append(paragraph("why", f"It is {why}"))
+    parts.append(paragraph("try", _ADVICE[column]))
+    return Finding(Check.PREDICTIONS, f"{phrase}: {why}" if why else phrase, "\n".join(parts))
+
+
+def _same(given: float, number: float) -> bool:
+    return number > 0 and math.isfinite(given) and abs(given - number) <= SAME * number
+
+
+def _in_words(given: float, column: int) -> str:
+    if not math.isfinite(given):
+        return str(given)
+    if column == _BYTES:
+        return f"{given:,.0f} ({bytes_of(int(given))})"
+    if column == _FLOPS:
+        return f"{given:,.0f}"
+    return f"{given:.4g}" if column == _SPEEDUP else f"{given:.4g} µs"
+
+
+def _usual(program: Program, column: int) -> Iterator[tuple[float, str]]:
+    """Numbers that are given in place of the right one, and what they are."""
+    moving, computing = program.bytes / program.bandwidth, program.flops / program.peak
+    match column:
+        case 0:
+            yield program.read, "what is read, without the write of the result."
+            yield program.written, "what is written, without the reads."
+            yield program.elements, "the number of elements, not of bytes."
+            yield 8 * program.bytes, "the number of bits."
+        case 1:
+            yield program.flops / 2, "half of it: a multiply-add counts as two operations."
+        case 2:
+            other = program.flops / program.other_peak
+            yield 1e6 * other, "what the operations take at the peak of another dtype."
+            yield 1e6 * computing, "what the operations take, and moving the bytes takes longer."
+            yield 1e6 * moving, "what moving the bytes takes, and the operations take longer."
+            yield (
+                1e6 * (moving + computing),
+                ("the sum of both times: at best, computing and moving bytes go on at once."),
+            )
+            yield 1e3 * program.best, "in milliseconds."
+            yield program.best, "in seconds."
+        case _:
+            yield 1 / program.speedup, "upside down: above 1 means that a kernel may be faster."
+            yield 1.0, "what it would be if XLA moved no more than a kernel has to."
+            if program.baseline:
+                yield (
+                    program.baseline.bytes / program.bytes,
+                    ("the ratio of the bytes, and one side of it is not bound by bytes."),
+                )
+
+
+_ADVICE = {
+    _BYTES: "Each input is read once and each result written once, at the sizes that are given.",
+    _FLOPS: "Count one for each element of each arithmetic operation, and two for each "
+    "multiply-add of a matrix product.",
+    _BEST: "The longer of two times: the bytes at HBM's bandwidth, and the operations at the MXU's "
+    "peak for the dtype that it multiplies.",
+    _SPEEDUP: "Which arrays does XLA's program write to HBM and read again? kata cost shows its "
+    "instructions, one after another, with their bytes.",
+}

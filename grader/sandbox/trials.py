@@ -1,0 +1,176 @@
+"""A learner's test, tried on versions of the kernel under test.
+
+The test runs in the process that imported the learner's file. Where it calls the launch, the call
+comes here: the solution's file with a planted kernel is traced by the worker that knows solutions,
+and run with the test's arrays like any other launch. So the kernels never come near the test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from grader.exercise.keys import DTYPES, Planted
+from grader.exercise.planted import version
+from grader.model import (
+    Accident,
+    Array,
+    ArrayType,
+    Case,
+    Mode,
+    Observation,
+    Problem,
+    Source,
+    Stage,
+    Trial,
+    Verdict,
+)
+from grader.sandbox import accidents
+from grader.sandbox.line import Line
+from grader.sandbox.messages import Called, Ran, Returned, Run, Traced, TraceLaunch, Tried, TryTest
+from grader.tools.arrays import dtype_of
+
+#: Calls of one kernel by one test; more are refused, and of a test that goes on, no answer is
+#: waited for.
+MOST_CALLS = 40
+#: What a planted kernel raises whose text is at fault, whatever it is called with.
+BROKEN = ("SyntaxError", "IndentationError", "NameError", "AttributeError")
+#: Results that are kept: a test calls each kernel with the same arrays.
+KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is tried: whose test, and the launch in the solution's file that it is to test."""
+
+    written: Source
+    name: str  # of the kata
+    solution: Source
+    launch: str
+    case: Case
+    chip: str
+    mode: Mode
+
+
+class Trials:
+    """Tries tests; remembers what the kernels have returned."""
+
+    def __init__(self, trusted: Line, attempting: Line, running: Line) -> None:
+        self._trusted = trusted
+        self._attempting = attempting
+        self._running = running
+        self._returned: dict[tuple[object, ...], Returned] = {}
+
+    def of(
+        self, subject: Subject, kernels: Iterable[Planted], seconds: float | None
+    ) -> Observation | Accident:
+        """What a test says of each kernel; the problem with the file where it does not get so far.
+
+        Raises ValueError where a planted kernel does not fit the solution.
+        """
+        trials: list[Trial] = []
+        printed = ""
+        for kernel in kernels:
+            tried, calls = self._tried(subject, kernel, seconds)
+            if isinstance(tried, Accident):
+                return tried
+            printed = printed or tried.printed
+            if tried.problem and (tried.problem.todo or tried.problem.stage is Stage.IMPORT):
+                return Observation(tried.problem, printed=printed)
+            trials.append(_trial(kernel, tried.problem, calls))
+        return Observation(printed=printed, trials=tuple(trials))
+
+    def _tried(
+        self, subject: Subject, kernel: Planted, seconds: float | None
+    ) -> tuple[Tried | Accident, int]:
+        """How the test ends, and how often it called the kernel."""
+        text = version(subject.solution.content.decode(), kernel)
+        source = Source(subject.solution.file, text.encode())
+        question: TryTest | Returned = TryTest(subject.written, subject.name)
+        for calls in range(2 * MOST_CALLS):
+            answer = self._attempting.answer(question, seconds, keep=False)
+            if isinstance(answer, Tried | Accident):
+                return answer, calls
+            if not isinstance(answer, Called):
+                raise TypeError(f"a test was called and answered {answer!r}")
+            question = self._result(subject, source, answer, seconds, calls >= MOST_CALLS)
+        return accidents.calls_without_end(2 * MOST_CALLS), 2 * MOST_CALLS
+
+    def _result(
+        self, subject: Subject, source: Source, called: Called, seconds: float | None, late: bool
+    ) -> Returned:
+        """What a version of the launch returns for what the test has called it with."""
+        if late:
+            return Returned(subject.written, error=f"more than {MOST_CALLS} calls of the launch")
+        if why := _unsound(called):
+            return Returned(subject.written, error=why)
+        key = (source, called.inputs, tuple(called.keywords.items()), subject.written)
+        if key not in self._returned:
+            self._returned[key] = self._run(subject, source, called, seconds)
+            while len(self._returned) > KEPT:
+                del self._returned[next(iter(self._returned))]
+        return self._returned[key]
+
+    def _run(
+        self, subject: Subject, source: Source, called: Called, seconds: float | None
+    ) -> Returned:
+        types = tuple(ArrayType(array.dtype, array.shape) for array in called.inputs)
+        question = TraceLaunch(
+            source, subject.launch, types, called.keywords, subject.chip, by_name=True
+        )
+        traced = self._trusted.answer(question, keep=False)
+        if not isinstance(traced, Traced):
+            return Returned(subject.written, error=_in_words(traced))
+        if traced.problem and traced.problem.kind in BROKEN:
+            raise ValueError(f"a planted kernel is broken: {_in_words(traced.problem)}")
+        if traced.problem:
+            return Returned(subject.written, error=_in_words(traced.problem))
+        run = Run(
+            source,
+            subject.launch,
+            traced.trace,
+            called.inputs,
+            subject.mode,
+            subject.case.seed,
+            subject.chip,
+        )
+        ran = self._running.answer(run, seconds, keep=False)
+        if not isinstance(ran, Ran):
+            return Returned(subject.written, error=_in_words(ran))
+        if ran.problem:
+            return Returned(subject.written, error=_in_words(ran.problem))
+        return Returned(subject.written, ran.outputs)
+
+
+def _trial(kernel: Planted, problem: Problem | None, calls: int) -> Trial:
+    if problem is None:
+        return Trial(kernel.title, kernel.right, Verdict.PASSED, calls)
+    said = f"{problem.kind}: {problem.message}" if problem.message else problem.kind
+    line = problem.place.line if problem.place else 0
+    return Trial(kernel.title, kernel.right, Verdict.REJECTED, calls, said, line)
+
+
+def _in_words(why: object) -> str:
+    match why:
+        case Problem():
+            return f"{why.kind}: {why.message.partition(chr(10))[0]}"
+        case Accident():
+            return why.phrase
+    raise TypeError(f"a worker was asked about a launch and answered {why!r}")
+
+
+def _unsound(called: Called) -> str:
+    """Why these can't be a launch's inputs: a process with somebody's code in it has sent them."""
+    for array in called.inputs:
+        if array.dtype not in DTYPES:
+            return f"the launch takes no {array.dtype}"
+        if not _whole(array):
+            return "an array without its elements"
+    return ""
+
+
+def _whole(array: Array) -> bool:
+    if any(size < 0 for size in array.shape):
+        return False
+    return len(array.data) == math.prod(array.shape) * dtype_of(array.dtype).itemsize

@@ -1,0 +1,69 @@
+"""What XLA's own program for a function moves from and to HBM, read from its compiled text.
+
+XLA runs the instructions of a program's entry computation one after another. Each reads its
+operands from HBM and writes its results there, unless their layout says VMEM, S(1). What happens
+within an instruction, such as a fusion, stays on the chip.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from grader.model import Moved
+
+_INSTRUCTION = re.compile(r"^ *(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)$")
+_NAME = re.compile(r"%([\w.\-]+)")
+_ARRAY = re.compile(r"\b([a-z]+\d*\w*)\[([\d,]*)\](\{[^}]*\})?")
+_BITS = re.compile(r"\d+")
+
+#: Instructions that name, group or reinterpret what is there already, and the ends of those that
+#: were started before.
+_FREE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
+_IN_VMEM = "S(1)"
+
+
+def steps_of(hlo: str) -> tuple[Moved, ...]:
+    """The instructions of a compiled program's entry computation that move bytes, in order."""
+    sizes: dict[str, int] = {}
+    steps: list[Moved] = []
+    for line in hlo[hlo.index("\nENTRY ") + 1 :].split("\n}", 1)[0].splitlines():
+        if not (found := _INSTRUCTION.match(line)):
+            continue
+        name, results, operation, rest = found.groups()
+        sizes[name] = bytes_in_hbm(results)
+        if operation in _FREE or operation.endswith("-done"):
+            continue
+        operands = dict.fromkeys(_NAME.findall(_arguments(rest)))
+        read = sum(sizes.get(operand, 0) for operand in operands)
+        if operation.endswith("-start"):  # its result repeats its operand
+            sizes[name], written = 0, max(0, sizes[name] - read)
+        else:
+            written = sizes[name]
+        steps.append(Moved(name, read, written))
+    return tuple(step for step in steps if step.bytes)
+
+
+def bytes_in_hbm(types: str) -> int:
+    """The bytes of the arrays that a type in HLO's text names, those that lie in VMEM aside."""
+    return sum(
+        math.prod(int(n) for n in shape.split(",") if n) * _bits(dtype) // 8
+        for dtype, shape, layout in _ARRAY.findall(types)
+        if _IN_VMEM not in layout
+    )
+
+
+def _arguments(rest: str) -> str:
+    """What stands before the parenthesis that closes an instruction's operands."""
+    depth = 1
+    for place, letter in enumerate(rest):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if not depth:
+            return rest[:place]
+    return rest
+
+
+def _bits(dtype: str) -> int:
+    """How many bits an element takes: pred[] takes a byte."""
+    found = _BITS.search(dtype)
+    return int(found[0]) if found else 8

@@ -1,0 +1,115 @@
+"""Add the two halves of a block of ring buffers, from where each ring begins.
+
+Goal
+    Each row of x holds two rings of N / 2 numbers, side by side. Write the body
+    of a kernel that adds them, number by number, and turns the sum so that it
+    begins where the ring does. The rings in block i of rows begin at column
+    starts[i] of their half. The launch is given.
+
+Concept
+    Ring buffers are how a model keeps the last N / 2 values of a sequence: a new
+    value goes over the oldest one, so the oldest is anywhere. x_ref is a block
+    of bm whole rows and stays in VMEM for N / 2 / bn steps, and each step writes
+    one strip of bn columns. Here there are four strips, and the ring begins at
+    strip 2:
+
+        x_ref     |  0  :  1  :  2  :  3  |  4  :  5  :  6  :  7  |
+                  |  left half  ^         |  right half ^         |
+                              start                   start
+        result    | 2+6 : 3+7 : 0+4 : 1+5 |
+        step j       0     1     2     3
+
+    So a step needs a part of x_ref, and where it is depends on j and on a number
+    in memory. There are three things to know about parts of a Ref.
+
+    A *slice* loads only that part. The size has to be known when the kernel is
+    compiled; the start does not. So `x_ref[:, a:a + bn]` fails if a is computed
+    by the kernel. `pl.ds(a, bn)`, "a dynamic slice", takes a start and a size:
+
+        x_ref[:, pl.ds(a, bn)]      bm rows, and bn columns from column a on
+
+    Slice the Ref, not the value. x_ref[...] is a load of everything, and then a
+    slice at a computed start would have to look for its columns in registers. A
+    TPU's compiler has no such operation.
+
+    A *view* is a Ref for a part of another Ref. `x_ref.at[...]` takes the same
+    indices as x_ref[...] and loads nothing, so it costs nothing, and what you
+    get can be sliced again, counting from its own column 0. In larger kernels
+    you pass views to helper functions, or say with them what a DMA copies.
+
+    A *promise*. A register has 128 lanes, and a column's lane is its number modulo
+    128. From a start that is a multiple of 128, a load is a plain load. From any
+    other, each register would have to be put together from two, and the
+    compiler refuses if the start is computed. It understands `j * bn`, but
+    nothing tells it what a number in memory is. `pl.multiple_of(a, k)` returns a
+    and promises that it is a multiple of k. A TPU doesn't check the promise.
+
+Shapes
+    name         dtype[dims]       memory space   Ref's shape
+    starts_ref   int32[M / bm]     SMEM           all of it
+    x_ref        x.dtype[M, N]     VMEM           (bm, N)
+    o_ref        x.dtype[M, N/2]   VMEM           (bm, bn)
+
+    The grid is (M / bm, N / 2 / bn), with indices i and j. SMEM is the memory of
+    scalars: starts_ref[i] is one number. All starts are multiples of bn.
+
+Try
+    pytest -k refs_and_slices          stuck?  kata hint refs_and_slices
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Int32
+
+
+def refs_and_slices_spec(
+    starts: Int32[Array, "G"], x: Float[Array, "M N"]
+) -> Float[Array, "M N//2"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    M, N = x.shape
+    left, right = x[:, : N // 2], x[:, N // 2 :]
+    start = jnp.repeat(starts, M // len(starts))
+    column = (start[:, None] + jnp.arange(N // 2)) % (N // 2)
+    return jnp.take_along_axis(left + right, column, axis=1)
+
+
+def refs_and_slices_inputs(key, *, M, N, bm, bn, dtype):
+    """Rings that begin at any strip; those of the first block begin after their first strip."""
+    x_key, first_key, key = jax.random.split(key, 3)
+    blocks, strips = M // bm, N // 2 // bn
+    first = jax.random.randint(first_key, (1,), 1, strips)
+    others = jax.random.randint(key, (blocks - 1,), 0, strips)
+    starts = jnp.concatenate([first, others]).astype(jnp.int32) * bn
+    return starts, jax.random.normal(x_key, (M, N)).astype(dtype)
+
+
+def refs_and_slices_kernel(starts_ref, x_ref, o_ref):
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "find the column that this step's strip begins at; add the strips of both halves and store the sum"
+    )
+    # END SOLUTION
+
+
+def refs_and_slices(
+    starts: Int32[Array, "G"], x: Float[Array, "M N"], *, bm: int = 128, bn: int = 1024
+) -> Float[Array, "M N//2"]:
+    """Launch: whole rows of x come to VMEM once, and each step writes one strip of columns."""
+    M, N = x.shape
+    return pl.pallas_call(
+        refs_and_slices_kernel,
+        grid=(M // bm, N // 2 // bn),
+        in_specs=[
+            pl.BlockSpec(memory_space=pltpu.SMEM),
+            pl.BlockSpec((bm, N), lambda i, j: (i, 0)),
+        ],
+        out_specs=pl.BlockSpec((bm, bn), lambda i, j: (i, j)),
+        out_shape=jax.ShapeDtypeStruct((M, N // 2), x.dtype),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
+    )(starts, x)
+
+
+def test_refs_and_slices(hidden_case):
+    hidden_case.grade(refs_and_slices)

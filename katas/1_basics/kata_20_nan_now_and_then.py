@@ -1,0 +1,123 @@
+"""Find out why a colleague's matmul returns NaN now and then, and repair it.
+
+Goal
+    The kernel below multiplies matrices for any K, also where bk doesn't divide
+    it. Its tests pass on a CPU. On a TPU it has been right for weeks, in
+    hundreds of runs. Then, with the same code and the same shapes, a few runs
+    returned NaN, and the next ones were right again. Repair it. What was Inf
+    before has to stay Inf: such rows tell others that a model has diverged.
+
+Concept
+    Three ways to look at somebody's kernel, from the nearest to the furthest:
+
+        pl.debug_print("k={} x={}", k, x_ref[0, 0])
+            prints from inside of the body, in every grid step. Print what a
+            step has read, not only what it makes of it.
+        kata view nan_now_and_then
+            draws which block of each operand a step sees, where it lies in its
+            array, and which elements of the result are wrong.
+        kata cost nan_now_and_then
+            shows bytes, time and what bounds it, and what a repair costs.
+
+    A symptom that comes and goes is seldom a matter of luck. The kernel's
+    instructions are the same in each run, and so are its inputs' shapes. So
+    something else must differ: what does it read that nobody has written? Make
+    a list of all memory that the body reads in one step, and of who wrote each
+    part of it:
+
+        read by the body         written by
+        x_ref, w_ref             the copy from HBM, as far as there is something to copy
+        acc_ref                  the body, in an earlier step
+        the rest of a block      nobody: whatever lay in VMEM before
+
+    On a TPU, what lay there before is mostly the finite numbers of an earlier
+    block, and sometimes not: another kernel's integers, read as floats, can be
+    anything. On the CPU of your colleague's tests, K was a multiple of bk.
+
+    Then follow such an element through the arithmetic, with NaN, with Inf and
+    with 1e30 in its place. Which operations bring it to an end, and which only
+    seem to? A repair is complete if no value that might lie there can reach the
+    result. It is too much if it also changes values that were really in x or w.
+
+Shapes
+    name      dtype[dims]     memory space   block
+    x_ref     x.dtype[M, K]   VMEM           (bm, bk)
+    w_ref     x.dtype[K, N]   VMEM           (bk, bn)
+    o_ref     float32[M, N]   VMEM           (bm, bn)
+    acc_ref   float32         VMEM           (bm, bn) scratch
+    n         a Python int    -              K
+
+    The grid is (M / bm, N / bn, pl.cdiv(K, bk)).
+
+Try
+    pytest -k nan_now_and_then           stuck?  kata hint nan_now_and_then
+
+Needs     ragged_tail, tiled_matmul
+Read on   Grids and BlockSpecs, https://docs.jax.dev/en/latest/pallas/grid_blockspec.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Float32
+
+
+def nan_now_and_then_spec(
+    x: Float[Array, "M K"], w: Float[Array, "K N"]
+) -> Float32[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    return jnp.dot(x, w, preferred_element_type=jnp.promote_types(x.dtype, jnp.float32))
+
+
+def nan_now_and_then_inputs(key, *, M, N, K, dtype):
+    """Random numbers, and one row of x that has overflowed."""
+    x_key, w_key = jax.random.split(key)
+    x = jax.random.normal(x_key, (M, K)).at[M // 3, K // 2].set(jnp.inf)
+    w = jax.random.normal(w_key, (K, N))
+    return x.astype(dtype), w.astype(dtype)
+
+
+def nan_now_and_then_kernel(x_ref, w_ref, o_ref, acc_ref, *, n):
+    @pl.when(pl.program_id(2) == 0)
+    def _():
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    # BEGIN SOLUTION
+    column = pl.program_id(2) * x_ref.shape[1] + jax.lax.broadcasted_iota(jnp.int32, x_ref.shape, 1)
+    inside = (column < n).astype(x_ref.dtype)
+    acc_ref[...] += jnp.dot(x_ref[...] * inside, w_ref[...], preferred_element_type=jnp.float32)
+    # END SOLUTION
+
+    @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+    def _():
+        o_ref[...] = acc_ref[...]
+
+
+def nan_now_and_then(
+    x: Float[Array, "M K"], w: Float[Array, "K N"], *, bm: int = 256, bn: int = 256, bk: int = 512
+) -> Float32[Array, "M N"]:
+    """Launch: the last block of K may extend past the edges of x and w."""
+    M, K = x.shape
+    N = w.shape[1]
+    return pl.pallas_call(
+        lambda x_ref, w_ref, o_ref, acc_ref: nan_now_and_then_kernel(
+            x_ref, w_ref, o_ref, acc_ref, n=K
+        ),
+        grid=(M // bm, N // bn, pl.cdiv(K, bk)),
+        in_specs=[
+            pl.BlockSpec((bm, bk), lambda i, j, k: (i, k)),
+            pl.BlockSpec((bk, bn), lambda i, j, k: (k, j)),
+        ],
+        out_specs=pl.BlockSpec((bm, bn), lambda i, j, k: (i, j)),
+        out_shape=jax.ShapeDtypeStruct((M, N), jnp.float32),
+        scratch_shapes=[pltpu.VMEM((bm, bn), jnp.float32)],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "arbitrary")
+        ),
+        name="nan_now_and_then",
+    )(x, w)
+
+
+def test_nan_now_and_then(hidden_case):
+    hidden_case.grade(nan_now_and_then)

@@ -1,0 +1,109 @@
+"""Find out why a colleague's running sum is right on a v5e and wrong on a v5p.
+
+Goal
+    The kernel below sums the rows of x from the top down: row m of the result
+    is the sum of rows 0 to m. It has passed every test on a v5e, at all sizes.
+    On a v5p, the same program returns sums that are too small in the lower half
+    of the result, and not in every run. Repair it.
+
+Concept
+    Three ways to look at somebody's kernel, from the nearest to the furthest:
+
+        pl.debug_print("j={} i={} carry={}", j, i, carry_ref[0, 0])
+            prints from inside of the body, in every grid step. Print what a
+            step finds in memory before it writes there.
+        kata view right_on_one_core
+            draws the order of the steps, the block of each operand in each, and
+            which elements of the result are wrong.
+        kata cost right_on_one_core --chip v5p
+            shows bytes and time, on a chip with two cores as well.
+
+    Within a block, the sums are made by one product with a triangle of ones.
+    From block to block, a row of sums is carried in scratch memory:
+
+        x              block sums        result
+        +---------+
+        | block 0 |   tri @ block 0              ->  carry = its last row
+        +---------+                                      |
+        | block 1 |   tri @ block 1  +  carry  <---------+
+        +---------+                                      |
+        | block 2 |   tri @ block 2  +  carry  <---------+
+
+    When a program is right on one chip and wrong on another, don't ask what is
+    wrong with the second. Ask what the first does that nobody has promised. A
+    v5e has one TensorCore, and it walks the grid from the first step to the
+    last, whatever you have told it about the axes. A v5p has two TensorCores
+    that share HBM, and each has a VMEM of its own. Which steps go to which core?
+    What does each of them find in its scratch memory when it begins?
+
+    A grid axis makes a promise to the compiler, and the compiler believes it.
+    Go through the axes one by one: if the steps along this one were done in
+    another order, or at the same time, would all of them still find what they
+    read? A repair that takes the promise back everywhere is right, and leaves
+    one of the two cores without work.
+
+    The interpreter that grades you has two cores, as on a v5p, and it looks for
+    accesses to the same memory that nothing puts in order.
+
+Shapes
+    name        dtype[dims]     memory space   block
+    x_ref       x.dtype[M, N]   VMEM           (bm, bn)
+    o_ref       float32[M, N]   VMEM           (bm, bn)
+    carry_ref   float32         VMEM           (1, bn) scratch
+
+Try
+    pytest -k right_on_one_core           stuck?  kata hint right_on_one_core
+
+Needs     row_sum, launch_matmul
+Read on   TPU Pipelining, https://docs.jax.dev/en/latest/pallas/tpu/pipelining.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Float32
+
+
+def right_on_one_core_spec(x: Float[Array, "M N"]) -> Float32[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    return jnp.cumsum(x.astype(jnp.promote_types(x.dtype, jnp.float32)), axis=0)
+
+
+def right_on_one_core(
+    x: Float[Array, "M N"], *, bm: int = 256, bn: int = 512
+) -> Float32[Array, "M N"]:
+    """Sum the rows from the top down, block by block."""
+    M, N = x.shape
+    # BEGIN SOLUTION
+    grid = (N // bn, M // bm)
+    block = pl.BlockSpec((bm, bn), lambda j, i: (i, j))
+    dimension_semantics = ("parallel", "parallel")
+
+    def kernel(x_ref, o_ref, carry_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            carry_ref[...] = jnp.zeros_like(carry_ref)
+
+        row = jax.lax.broadcasted_iota(jnp.int32, (bm, bm), 0)
+        column = jax.lax.broadcasted_iota(jnp.int32, (bm, bm), 1)
+        triangle = (column <= row).astype(jnp.float32)
+        x = x_ref[...].astype(jnp.float32)
+        sums = jnp.dot(triangle, x, precision=jax.lax.Precision.HIGHEST) + carry_ref[...]
+        o_ref[...] = sums
+        carry_ref[...] = sums[bm - 1 :]
+    # END SOLUTION
+    return pl.pallas_call(
+        kernel,
+        grid=grid,
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct((M, N), jnp.float32),
+        scratch_shapes=[pltpu.VMEM((1, bn), jnp.float32)],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=dimension_semantics),
+        name="right_on_one_core",
+    )(x)
+
+
+def test_right_on_one_core(hidden_case):
+    hidden_case.grade(right_on_one_core)

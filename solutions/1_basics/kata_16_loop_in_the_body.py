@@ -1,0 +1,113 @@
+"""Follow the peaks of many signals in time, with a loop inside the kernel.
+
+Goal
+    x holds B * D signals over T moments. Write the body of a kernel that computes
+    the level of each at every moment, as a level meter shows it: it rises at
+    once with |x|, and falls by a sixteenth per moment otherwise. The launch is given, and
+    so is the start of the body.
+
+        level[t] = max(15/16 * level[t - 1], |x[t]|)       level[-1] = 0
+
+Concept
+    Quantized training keeps such a level for every tensor, to choose the next
+    step's scale. Each moment needs the level of the one before, so a kernel that
+    has a block of bt moments must go through them one by one:
+
+        moment        0       1       2       3              bt - 1
+        x_ref[t]      |x|     |x|     |x|     |x|              |x|
+                       |       |       |       |                |
+        peak_ref ---> max --> max --> max --> max --> ... ---> max ---> peak_ref
+                       |       |       |       |                |
+        o_ref[t]      out     out     out     out              out
+
+    A Python `for` does that while the kernel is traced: it writes its body out bt
+    times. That is right for four turns. For 512 turns of this body, the compiler
+    takes six times as long, and the code grows with the block.
+
+        jax.lax.fori_loop(start, stop, body, carry)
+
+    is a loop on the TPU. It calls carry = body(t, carry) for every t and returns
+    the last carry. A carry is a value: as long as it is small, it stays in
+    registers from turn to turn. Its shape and its dtype can't change. And since
+    15/16 * level is rounded again in every turn, keep it in float32.
+
+    `pl.loop(start, stop)`, over a function of t, is the same loop without a carry.
+    It has to keep the level in a Ref, which is stored and loaded in each turn. A
+    Python variable doesn't get out of either loop, whose body is traced once.
+
+    Time is x's first dimension, so each turn has a whole (B, bd) array. Tiles of
+    8 x 128 lie in the last two dimensions, and x_ref[t] is an address, for any t.
+    If time ran along the rows, x_ref[t] would be one row of 8 in a register,
+    and most of each operation would be wasted.
+
+    A turn can be too short. With B = 8 and bd = 128 in bfloat16, HBM moves the
+    4 KiB of a turn, in and out, in 7.5 cycles of a v5e, but a turn takes 12: its
+    instructions wait for each other, and for the loop. `fori_loop(..., unroll=u)`
+    writes out u turns for one of the loop, so that the loads of the next turns
+    fill the gaps. Choose a u that divides bt.
+
+Shapes
+    name       dtype[dims]        memory space   Ref's shape
+    x_ref      x.dtype[T, B, D]   VMEM           (bt, B, bd)
+    o_ref      x.dtype[T, B, D]   VMEM           (bt, B, bd)
+    peak_ref   float32            VMEM scratch   (B, bd)
+
+    The grid is (D / bd, T / bt). bt is a multiple of 16.
+
+Try
+    pytest -k loop_in_the_body          stuck?  kata hint loop_in_the_body
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float
+
+DECAY = 15 / 16
+
+
+def loop_in_the_body_spec(x: Float[Array, "T B D"]) -> Float[Array, "T B D"]:
+    """What the kernel must compute, in plain jax.numpy."""
+
+    def step(level, moment):
+        level = jnp.maximum(DECAY * level, jnp.abs(moment))
+        return level, level
+
+    return jax.lax.scan(step, jnp.zeros(x.shape[1:], x.dtype), x)[1]
+
+
+def loop_in_the_body_kernel(x_ref, o_ref, peak_ref):
+    @pl.when(pl.program_id(1) == 0)
+    def _():
+        peak_ref[...] = jnp.zeros_like(peak_ref)
+
+    # BEGIN SOLUTION
+    def step(t, peak):
+        peak = jnp.maximum(DECAY * peak, jnp.abs(x_ref[t].astype(jnp.float32)))
+        o_ref[t] = peak.astype(o_ref.dtype)
+        return peak
+
+    peak_ref[...] = jax.lax.fori_loop(0, x_ref.shape[0], step, peak_ref[...], unroll=8)
+    # END SOLUTION
+
+
+def loop_in_the_body(
+    x: Float[Array, "T B D"], *, bt: int = 256, bd: int = 128
+) -> Float[Array, "T B D"]:
+    """Launch: blocks of the same signals follow each other in time, and peak_ref links them."""
+    T, B, D = x.shape
+    block = pl.BlockSpec((bt, B, bd), lambda j, i: (i, 0, j))
+    return pl.pallas_call(
+        loop_in_the_body_kernel,
+        grid=(D // bd, T // bt),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct((T, B, D), x.dtype),
+        scratch_shapes=[pltpu.VMEM((B, bd), jnp.float32)],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+    )(x)
+
+
+def test_loop_in_the_body(hidden_case):
+    hidden_case.grade(loop_in_the_body)

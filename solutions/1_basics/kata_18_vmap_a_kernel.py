@@ -1,0 +1,110 @@
+"""Turn a layer for one sequence into a layer for a batch, with jax.vmap.
+
+Goal
+    Write the launch of result[b] = x[b] @ w + bias[b]. All b share the weights,
+    but each has a bias of its own, as where a model is told a speaker or a task.
+    The kernel is that of one sequence: it has no b, and it stays as it is. First
+    write the launch for one sequence, then let `jax.vmap` make the other from it.
+
+Concept
+    In batched_matmul you put an axis in front of the grid, and None into every
+    block. `jax.vmap` does both to a `pallas_call`, whatever is in its kernel:
+
+                         your launch      vmap's, of 16 sequences
+        grid             (2,)             (16, 2)
+        x                (256, 1024)      (None, 256, 1024)
+        w                (1024, 1024)     (1024, 1024)
+        bias             (1, 1024)        (None, 1, 1024)
+        index map of x   i -> (i, 0)      b, i -> (b, i, 0)
+        index map of w   i -> (0, 0)      b, i -> (0, 0)
+        promise          parallel         parallel, parallel
+
+    The kernel doesn't notice. Its Refs have the shapes that they had, and
+    `pl.program_id(0)` is still i. `kata view` shows the grid that comes out.
+
+    w differs from the others because `in_axes` says so. It has an entry for each
+    argument: the dimension that the batch runs along, or None for an argument
+    that all of them share:
+
+        jax.vmap(function, in_axes=(...))(a, b, c)
+
+    A shared block is the same in all steps, so it is copied to VMEM once and
+    stays there. With a copy of w for each b, the numbers would be the same, but
+    every b would have to fetch its own. For 16 sequences of 512 x 1024 and w of
+    1024 x 1024, in bfloat16:
+
+                            HBM traffic of the kernel       time on a v5e
+        w shared             34 MiB                              99 µs
+        16 copies of w       64 MiB                             118 µs
+        a Python loop        64 MiB, in 16 kernels              168 µs
+
+    Writing the copies, 32 MiB more, is not in the table. In the loop, no kernel
+    can fetch its first blocks while the one before is still at work.
+
+    What in_axes can't say, such as two b that share a block, index maps can. And
+    vmap doesn't know how to put a batch of scalar-prefetch tables into one grid:
+    there it runs the kernel in a loop.
+
+Shapes
+    name       dtype[dims]        memory space   block
+    x_ref      x.dtype[M, K]      VMEM           (bm, K)
+    w_ref      x.dtype[K, N]      VMEM           (K, N)
+    bias_ref   x.dtype[1, N]      VMEM           (1, N)
+    o_ref      x.dtype[M, N]      VMEM           (bm, N)
+
+    The grid of one sequence is (M / bm,). The arrays of the batch are x[B, M, K],
+    w[K, N] and bias[B, 1, N].
+
+Try
+    pytest -k vmap_a_kernel          stuck?  kata hint vmap_a_kernel
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float
+
+
+def vmap_a_kernel_spec(
+    x: Float[Array, "B M K"], w: Float[Array, "K N"], bias: Float[Array, "B 1 N"]
+) -> Float[Array, "B M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    return x @ w + bias
+
+
+def layer_kernel(x_ref, w_ref, bias_ref, o_ref):
+    total = jnp.dot(x_ref[...], w_ref[...], preferred_element_type=jnp.float32)
+    o_ref[...] = (total + bias_ref[...].astype(jnp.float32)).astype(o_ref.dtype)
+
+
+def layer(x, w, bias, *, bm):
+    """Launch for one sequence: x[M, K] @ w[K, N] + bias[1, N], in blocks of bm rows."""
+    # BEGIN SOLUTION
+    (M, K), (_, N) = x.shape, w.shape
+    return pl.pallas_call(
+        layer_kernel,
+        grid=(M // bm,),
+        in_specs=[
+            pl.BlockSpec((bm, K), lambda i: (i, 0)),
+            pl.BlockSpec((K, N), lambda i: (0, 0)),
+            pl.BlockSpec((1, N), lambda i: (0, 0)),
+        ],
+        out_specs=pl.BlockSpec((bm, N), lambda i: (i, 0)),
+        out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+    )(x, w, bias)
+    # END SOLUTION
+
+
+def vmap_a_kernel(
+    x: Float[Array, "B M K"], w: Float[Array, "K N"], bias: Float[Array, "B 1 N"], *, bm: int = 256
+) -> Float[Array, "B M N"]:
+    """Launch for the batch: `layer` for every b, in one kernel."""
+    # BEGIN SOLUTION
+    return jax.vmap(lambda x, w, bias: layer(x, w, bias, bm=bm), in_axes=(0, None, 0))(x, w, bias)
+    # END SOLUTION
+
+
+def test_vmap_a_kernel(hidden_case):
+    hidden_case.grade(vmap_a_kernel)

@@ -1,0 +1,195 @@
+"""Say what five programs cost at best, before you write a kernel for any of them.
+
+Goal
+    Five programs in plain jax.numpy are given. Say of each, as formulas of its
+    sizes: how many bytes it has to move between HBM and the chip, how many
+    operations it takes, how many µs it takes at best, and how many times as
+    fast as XLA's program a kernel of yours could be, at most. An answer may be
+    off by 20 %. The hidden sizes differ from case to case.
+
+Concept
+    Most programs don't need a kernel: XLA's compiler has fused them already.
+    So *profile the baseline first*, and compare it with what is possible at
+    all. Two things take time, and a good program does both at once: it moves
+    bytes, and it computes. The longer of the two is a floor that no kernel can
+    go below. Drawn over the operations per byte, which are called *arithmetic
+    intensity*, this floor is the *roofline*:
+
+        operations           peak of the MXU
+        a second       _______________________
+                      /|
+                     / |  right of the ridge: bound by computing
+          slope:    /  |
+          bandwidth/   ridge = peak / bandwidth, 240 on a v5e in bfloat16
+                  /
+                 /  left of it: bound by HBM
+                +--------------------------------------> operations per byte
+
+    What has to be moved is each input once and each result once. What is
+    computed on the way never has to leave the chip, if somebody has kept it
+    there. Operations: one for each element of each +, *, maximum, exp, sum and
+    so on, and two for each multiply-add of a matrix product. Conversions are
+    none. Which peak counts depends on the dtype that the MXU multiplies: int8
+    is done twice as fast as bfloat16 on a v5e.
+
+    XLA's program is a list of instructions that run one after another. Each
+    reads its operands from HBM and writes its result there. XLA fuses chains
+    of elementwise operations with each other, and with the product or sum
+    before them. But where a whole row has to be summed before its elements can
+    be used, they are read again, and a product of matrices that another one
+    needs is written out. Count the passes, or look: `kata cost leave_it_to_xla
+    T=4096` lists XLA's instructions and the bytes of each. A kernel can save
+    the passes that XLA makes too many, and nothing else: speedup is the floor
+    of XLA's bytes and operations over that of the least bytes, 1 for a program
+    that is best left to XLA.
+
+Shapes
+    name    dtype[dims]                        of
+    x, y    bfloat16[T, D]                     scale_add, rms_norm, feed_forward
+    s, g    bfloat16[D]                        scale_add, rms_norm
+    w, b    bfloat16[D, F], bfloat16[F]        feed_forward
+    x, w    int8[T, D], int8[D, F]             int8_product, whose result is int32
+    q       bfloat16[T, H]                     attention_head
+    k, v    bfloat16[S, H]                     attention_head; its scores are float32
+
+Try
+    pytest -k leave_it_to_xla           stuck?  kata hint leave_it_to_xla
+
+Needs     tiled_matmul, row_sum
+Read on   All About Rooflines, https://jax-ml.github.io/scaling-book/roofline/
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, BFloat16, Float32, Int8, Int32
+
+
+def scale_add(
+    x: BFloat16[Array, "T D"], y: BFloat16[Array, "T D"], s: BFloat16[Array, "D"]
+) -> BFloat16[Array, "T D"]:
+    """Scale the columns of x, and add y."""
+    return x * s + y
+
+
+def rms_norm(x: BFloat16[Array, "T D"], g: BFloat16[Array, "D"]) -> BFloat16[Array, "T D"]:
+    """Divide each row by the root of its mean square, in float32."""
+    wide = x.astype(jnp.float32)
+    mean = jnp.mean(wide * wide, axis=1, keepdims=True)
+    return (wide * jax.lax.rsqrt(mean + 1e-6) * g).astype(x.dtype)
+
+
+def feed_forward(
+    x: BFloat16[Array, "T D"], w: BFloat16[Array, "D F"], b: BFloat16[Array, "F"]
+) -> BFloat16[Array, "T F"]:
+    """A layer of weights w and bias b. T is 16 when a model writes text, and large in training."""
+    return jnp.maximum(x @ w + b, 0)
+
+
+def int8_product(x: Int8[Array, "T D"], w: Int8[Array, "D F"]) -> Int32[Array, "T F"]:
+    """A product of int8, summed in int32."""
+    return jnp.dot(x, w, preferred_element_type=jnp.int32)
+
+
+def attention_head(
+    q: BFloat16[Array, "T H"], k: BFloat16[Array, "S H"], v: BFloat16[Array, "S H"]
+) -> BFloat16[Array, "T H"]:
+    """One head of attention, T queries and S keys."""
+    scores = jnp.dot(q, k.T, preferred_element_type=jnp.float32)
+    return jax.nn.softmax(scores, axis=1).astype(v.dtype) @ v
+
+
+class Chip(NamedTuple):
+    """One TensorCore: bytes a second, and operations a second by the dtype that is multiplied."""
+
+    bandwidth: float
+    bf16: float
+    int8: float
+
+
+class Prediction(NamedTuple):
+    """The four answers for one program."""
+
+    bytes: float
+    flops: float
+    best_us: float
+    speedup: float
+
+
+def roofline_us(moved: float, flops: float, bandwidth: float, peak: float) -> float:
+    """The µs that no program can go below that moves so many bytes and does so many operations."""
+    # BEGIN SOLUTION
+    return 1e6 * max(moved / bandwidth, flops / peak)
+    # END SOLUTION
+
+
+def predict_scale_add(chip: Chip, *, T: int, D: int) -> Prediction:
+    # BEGIN SOLUTION
+    moved = 2 * (3 * T * D + D)
+    flops = 2 * T * D
+    return Prediction(moved, flops, roofline_us(moved, flops, chip.bandwidth, chip.bf16), 1.0)
+    # END SOLUTION
+
+
+def predict_rms_norm(chip: Chip, *, T: int, D: int) -> Prediction:
+    # BEGIN SOLUTION
+    moved = 2 * (2 * T * D + D)
+    flops = 4 * T * D
+    best = roofline_us(moved, flops, chip.bandwidth, chip.bf16)
+    read_twice = 2 * T * D
+    return Prediction(
+        moved,
+        flops,
+        best,
+        roofline_us(moved + read_twice, flops, chip.bandwidth, chip.bf16) / best,
+    )
+    # END SOLUTION
+
+
+def predict_feed_forward(chip: Chip, *, T: int, D: int, F: int) -> Prediction:
+    # BEGIN SOLUTION
+    moved = 2 * (T * D + D * F + F + T * F)
+    flops = 2 * T * D * F + 2 * T * F
+    return Prediction(moved, flops, roofline_us(moved, flops, chip.bandwidth, chip.bf16), 1.0)
+    # END SOLUTION
+
+
+def predict_int8_product(chip: Chip, *, T: int, D: int, F: int) -> Prediction:
+    # BEGIN SOLUTION
+    moved = T * D + D * F + 4 * T * F
+    flops = 2 * T * D * F
+    return Prediction(moved, flops, roofline_us(moved, flops, chip.bandwidth, chip.int8), 1.0)
+    # END SOLUTION
+
+
+def predict_attention_head(chip: Chip, *, T: int, S: int, H: int) -> Prediction:
+    # BEGIN SOLUTION
+    moved = 2 * (2 * T * H + 2 * S * H)
+    flops = 4 * T * S * H + 5 * T * S
+    best = roofline_us(moved, flops, chip.bandwidth, chip.bf16)
+    scores = 3 * 4 * T * S  # written by the first product, read by the sum and by the second one
+    return Prediction(
+        moved, flops, best, roofline_us(moved + scores, flops, chip.bandwidth, chip.bf16) / best
+    )
+    # END SOLUTION
+
+
+def leave_it_to_xla(*, T: int, D: int, F: int, S: int, H: int) -> Float32[Array, "5 4"]:
+    """A row for each program, for the chip that is chosen: `pytest --kata-chip` asks for others."""
+    info = pltpu.get_tpu_info()
+    bf16 = info.bf16_ops_per_second
+    chip = Chip(info.mem_bw_bytes_per_second, bf16, info.int8_ops_per_second or bf16)
+    rows = [
+        predict_scale_add(chip, T=T, D=D),
+        predict_rms_norm(chip, T=T, D=D),
+        predict_feed_forward(chip, T=T, D=D, F=F),
+        predict_int8_product(chip, T=T, D=D, F=F),
+        predict_attention_head(chip, T=T, S=S, H=H),
+    ]
+    return jnp.array(rows, jnp.float32)
+
+
+def test_leave_it_to_xla(hidden_case):
+    hidden_case.grade(leave_it_to_xla)

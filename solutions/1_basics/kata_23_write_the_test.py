@@ -1,0 +1,129 @@
+"""Write the test that a wrong kernel does not pass.
+
+Goal
+    dense is a kernel that works. Write write_the_test(launch), which calls a
+    launch with the signature of dense, at sizes and with inputs that you choose,
+    and raises an AssertionError where the results are not right. It has to pass
+    for right kernels, also for one that adds in another order than this one. And
+    it has to raise for each of eight wrong kernels, which you don't get to see.
+    Every hidden case tries two of them.
+
+Concept
+    So far the grader has asked the hard questions. For a kernel of your own
+    nobody does. A test that calls it once, at a convenient size and with
+    convenient numbers, is passed by most wrong kernels:
+
+        x = ones(128, 128), one block         what goes unseen
+        +-----------+
+        | 1 1 1 1 1 |      a second block of rows, of columns, of the sum
+        | 1 1 1 1 1 |      which of the blocks was read
+        | 1 1 1 1 1 |      what happens at a ragged edge
+        | 1 1 1 1 1 |      anything about a negative number
+        +-----------+      any error that is smaller than the tolerance
+
+    Ask of each line of the kernel: if it were wrong, which call would show it?
+
+      - How many blocks does each axis of the grid need for a mistake in its
+        index maps to have an effect? With one block, all index maps are alike.
+        In which sizes may an edge be ragged?
+      - Which two blocks would have to differ for a mix-up to be seen? Inputs
+        that repeat, constants and zeros all hide something. Random numbers of a
+        fixed key differ everywhere, and are the same in every run.
+      - Which branch of the function do your numbers reach? In a maximum, both
+        sides have to win somewhere.
+      - How small an error has to be found? A float32 result of K products of
+        numbers around 1 is right to about sqrt(K) * 2**-24 of their size. In
+        bfloat16, whose mantissa has 8 bits, a running sum is off by 1 % soon.
+        A tolerance between the two tells them apart. But a right kernel may add
+        in another order, so exact equality asks for too much.
+
+    A test is a program with an oracle: something simple and slow that says what
+    is right. Here that is dense_spec. It can also be a property that holds for
+    all inputs, such as that scaling x by 2 scales a linear result by 2.
+
+    The launch that you are given runs outside of this file, so it takes arrays
+    and block sizes, and can't be traced by jit. Each call costs a tenth of a
+    second or so; a handful of small ones is enough.
+
+Shapes
+    name    dtype[dims]      memory space   block
+    x       float32[M, K]    VMEM           (bm, bk)    any M, K a multiple of bk
+    w       float32[K, N]    VMEM           (bk, bn)    N a multiple of bn
+    b       float32[1, N]    VMEM           (1, bn)
+
+Try
+    pytest -k write_the_test           stuck?  kata hint write_the_test
+
+Needs     fused_matmul, ragged_tail
+Read on   QuickCheck: random testing of programs, https://doi.org/10.1145/351240.351266
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float32
+
+
+def dense_spec(
+    x: Float32[Array, "M K"], w: Float32[Array, "K N"], b: Float32[Array, "1 N"]
+) -> Float32[Array, "M N"]:
+    """What dense must compute, in plain jax.numpy."""
+    return jnp.maximum(jnp.dot(x, w, precision=jax.lax.Precision.HIGHEST) + b, 0)
+
+
+def dense_kernel(x_ref, w_ref, b_ref, o_ref, acc_ref):
+    @pl.when(pl.program_id(2) == 0)
+    def _():
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    acc_ref[...] += jnp.dot(x_ref[...], w_ref[...], precision=jax.lax.Precision.HIGHEST)
+
+    @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+    def _():
+        o_ref[...] = jnp.maximum(acc_ref[...] + b_ref[...], 0)
+
+
+def dense(
+    x: Float32[Array, "M K"],
+    w: Float32[Array, "K N"],
+    b: Float32[Array, "1 N"],
+    *,
+    bm: int = 8,
+    bn: int = 128,
+    bk: int = 128,
+) -> Float32[Array, "M N"]:
+    """The kernel under test: a layer of a network. K and N are multiples of their blocks."""
+    M, K = x.shape
+    N = w.shape[1]
+    return pl.pallas_call(
+        dense_kernel,
+        grid=(pl.cdiv(M, bm), N // bn, K // bk),
+        in_specs=[
+            pl.BlockSpec((bm, bk), lambda i, j, k: (i, k)),
+            pl.BlockSpec((bk, bn), lambda i, j, k: (k, j)),
+            pl.BlockSpec((1, bn), lambda i, j, k: (0, j)),
+        ],
+        out_specs=pl.BlockSpec((bm, bn), lambda i, j, k: (i, j)),
+        out_shape=jax.ShapeDtypeStruct((M, N), jnp.float32),
+        scratch_shapes=[pltpu.VMEM((bm, bn), jnp.float32)],
+        name="dense",
+    )(x, w, b)
+
+
+def write_the_test(launch):
+    """Raise an AssertionError unless launch(x, w, b, bm=…, bn=…, bk=…) is a right dense."""
+    # BEGIN SOLUTION
+    bm, bn, bk = 8, 128, 128
+    M, K, N = 2 * bm + 3, 3 * bk, 2 * bn
+    x_key, w_key, b_key = jax.random.split(jax.random.key(0), 3)
+    x = jax.random.normal(x_key, (M, K))
+    w = jax.random.normal(w_key, (K, N))
+    b = 10 * jax.random.normal(b_key, (1, N))
+    got = launch(x, w, b, bm=bm, bn=bn, bk=bk)
+    assert jnp.allclose(got, dense_spec(x, w, b), rtol=1e-4, atol=1e-3)
+    # END SOLUTION
+
+
+def test_write_the_test(hidden_case):
+    hidden_case.grade(write_the_test)

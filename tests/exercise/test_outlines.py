@@ -1,0 +1,61 @@
+"""Which inputs of production size have no contents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from grader.exercise.outlines import LARGE, is_outline, outlined
+
+KEY = jax.random.key(3, impl="rbg")
+
+
+@pytest.mark.parametrize("shapes", ["known", "drawn"])
+@pytest.mark.parametrize("rows", [16, LARGE])
+def test_large_floats_are_left_out_and_tables_stay(shapes: str, rows: int) -> None:
+    def make(key: Any) -> list[Any]:
+        x = jax.random.normal(key, (rows, 4)).astype(jnp.bfloat16)
+        # Tracing cannot say how many there are where that depends on what is drawn.
+        more = int(0 * x[0, 0]) if shapes == "drawn" else 0
+        return [x, jnp.arange(rows + more)]
+
+    x, table = outlined(make, KEY)
+    assert (x.dtype, x.shape) == (jnp.bfloat16, (rows, 4))
+    assert is_outline(x) is (rows == LARGE)
+    assert np.array_equal(table, np.arange(rows))
+
+
+def test_what_comes_of_products_is_left_out_however_small() -> None:
+    def attended(q: Any, k: Any) -> Any:
+        return jax.nn.logsumexp(q @ k.T, axis=1)
+
+    def make(key: Any) -> list[Any]:
+        q, k = jax.random.normal(key, (2, 8, 4))
+        inner = jax.jit(attended)(q, k)  # a product inside another trace
+        return [q, attended(q, k), inner, jnp.argmax(q @ k.T, axis=1), jnp.sum(q, axis=1)]
+
+    found = outlined(make, KEY)
+    assert [is_outline(each) for each in found] == [False, True, True, False, False]
+    assert found[1].shape == (8,)
+    assert np.array_equal(found[3], make(KEY)[3])
+
+
+def test_large_draws_are_not_made_where_shapes_are_drawn() -> None:
+    drawn: list[Any] = []
+
+    def make(key: Any) -> list[Any]:
+        drawn.append(jax.random.normal(key, (2, LARGE)))
+        return [drawn[-1], jnp.zeros(int(jax.random.randint(key, (), 1, 5)))]
+
+    usual = jax.random.normal
+    x, y = outlined(make, KEY)
+    assert is_outline(x)
+    assert y.shape == make(KEY)[1].shape
+    first, second = drawn[-2]
+    assert np.array_equal(first, second), "one draw, repeated"
+    assert not np.array_equal(*drawn[-1]), "afterwards, as ever"
+    assert jax.random.normal is usual

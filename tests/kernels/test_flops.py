@@ -1,0 +1,32 @@
+"""How many operations a jax.numpy function is counted to take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from grader.kernels import flops
+
+X = jax.ShapeDtypeStruct((4, 8), jnp.float32)
+W = jax.ShapeDtypeStruct((8, 16), jnp.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "count"),
+    [
+        (lambda x: x * 2 + x, (X,), 2 * 32),
+        (lambda x, w: x @ w, (X, W), 2 * 4 * 8 * 16),
+        (lambda x, w: jnp.einsum("ab,bc->ca", x, w), (X, W), 2 * 4 * 8 * 16),
+        (lambda x: jnp.sum(x * x, axis=1), (X,), 2 * 32),
+        (lambda x: x.astype(jnp.bfloat16).T.reshape(-1) > 0, (X,), 0),
+        (lambda x: jax.jit(jnp.exp)(x), (X,), 32),
+        (lambda x: jax.lax.scan(lambda c, r: (c + r, None), x[0], x)[0], (X,), 4 * 8),
+    ],
+    ids=["chain", "product", "einsum", "sum", "layout", "inner", "loop"],
+)
+def test_flops(function: Callable[..., Any], args: tuple[Any, ...], count: int) -> None:
+    assert flops(function, args) == count

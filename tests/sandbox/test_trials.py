@@ -1,0 +1,146 @@
+"""A test is tried on each kernel through questions alone, and what it sends is not believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from grader.exercise.keys import Planted
+from grader.exercise.planted import AS_GIVEN
+from grader.model import Accident, Array, Case, Mode, Observation, Problem, Source, Stage, Verdict
+from grader.sandbox import trials
+from grader.sandbox.messages import (
+    Called,
+    Question,
+    Ran,
+    Returned,
+    Run,
+    Traced,
+    TraceLaunch,
+    Tried,
+    TryTest,
+)
+from grader.sandbox.trials import Subject, Trials
+
+SOLUTION = Source("solutions/b.py", b"right")
+WRONG = Planted("is wrong", "right", "wrong")
+BROKEN = Planted("is broken", "right", "broken")
+ONE = Array("uint8", (1,), b"1")
+SUBJECT = Subject(
+    Source("katas/b.py", b""),
+    "b",
+    SOLUTION,
+    "dense",
+    Case("1_a/kata_01_b", 0, 1, 7, {}, "float32"),
+    "v5e",
+    Mode.STRICT,
+)
+
+
+class Kernels:
+    """Stands for the workers that know solutions: a launch returns its own text."""
+
+    def __init__(self) -> None:
+        self.ran = 0
+
+    def answer(self, question: Question, seconds: float | None = 0, keep: bool = True) -> Any:
+        assert not keep
+        if isinstance(question, TraceLaunch):
+            assert question.by_name
+            broken = question.source.content == b"broken"
+            problem = Problem(Stage.TRACE, "SyntaxError", "bad") if broken else None
+            return Traced(problem, question.source.content)
+        assert isinstance(question, Run)
+        self.ran += 1
+        return Ran(outputs=(Array("uint8", (len(question.trace),), question.trace),))
+
+
+class Test:
+    """Stands for the worker with the test: `says` makes of all that was returned what it says."""
+
+    __test__ = False
+
+    def __init__(self, says: Callable[[list[Returned]], Any]) -> None:
+        self._says = says
+        self._returned: list[Returned] = []
+
+    def answer(self, question: Question, seconds: float | None, keep: bool) -> Any:
+        assert not keep
+        if isinstance(question, TryTest):
+            self._returned = []
+        else:
+            assert isinstance(question, Returned)
+            self._returned.append(question)
+        return self._says(self._returned)
+
+
+def found(says: Callable[[list[Returned]], Any], *planted: Planted) -> Observation | Accident:
+    kernels: Any = Kernels()
+    test: Any = Test(says)
+    return Trials(kernels, test, kernels).of(SUBJECT, (AS_GIVEN, *planted), 1.0)
+
+
+def comparing(returned: list[Returned]) -> Called | Tried:
+    """A test that calls the launch once, and wants the right kernel's text."""
+    if not returned:
+        return Called((ONE,), {"bm": 8})
+    right = returned[0].outputs and returned[0].outputs[0].data == b"right"
+    return Tried(None if right else Problem(Stage.RUN, "AssertionError", "differs"))
+
+
+def test_each_kernel_is_tried() -> None:
+    observed = found(comparing, WRONG)
+    assert isinstance(observed, Observation)
+    right, wrong = observed.trials
+    assert (right.right, right.verdict, right.calls) == (True, Verdict.PASSED, 1)
+    assert (wrong.right, wrong.verdict, wrong.calls) == (False, Verdict.REJECTED, 1)
+    assert wrong.error == "AssertionError: differs"
+
+
+def test_the_same_call_is_run_once() -> None:
+    kernels: Any = Kernels()
+    test: Any = Test(comparing)
+    tried = Trials(kernels, test, kernels)
+    tried.of(SUBJECT, (AS_GIVEN,), 1.0)
+    tried.of(SUBJECT, (AS_GIVEN, WRONG), 1.0)
+    assert kernels.ran == 2
+
+
+@pytest.mark.parametrize(
+    ("array", "says"),
+    [
+        (Array("uint8", (2,), b"1"), "without its elements"),
+        (Array("uint8", (-1, -1), b"1"), "without its elements"),
+        (Array("object", (1,), b"12345678"), "takes no object"),
+    ],
+)
+def test_arrays_that_are_none_never_reach_a_kernel(array: Array, says: str) -> None:
+    errors: list[str] = []
+
+    def sending(returned: list[Returned]) -> Called | Tried:
+        errors.extend(one.error for one in returned)
+        return Tried() if returned else Called((array,), {})
+
+    assert isinstance(found(sending), Observation)
+    assert says in errors[0]
+
+
+def test_calls_without_end_are_ended() -> None:
+    ended = found(lambda _: Called((ONE,), {}))
+    assert isinstance(ended, Accident)
+    assert ended.stuck
+    assert str(2 * trials.MOST_CALLS) in ended.phrase
+
+
+def test_a_file_that_is_still_to_do_is_tried_once() -> None:
+    todo = Problem(Stage.RUN, "NotImplementedError", "", todo=True)
+    observed = found(lambda _: Tried(todo), WRONG)
+    assert isinstance(observed, Observation)
+    assert (observed.problem, observed.trials) == (todo, ())
+
+
+def test_a_planted_kernel_that_is_broken_is_the_authors_fault() -> None:
+    with pytest.raises(ValueError, match="a planted kernel is broken: SyntaxError: bad"):
+        found(comparing, BROKEN)

@@ -1,0 +1,24 @@
+"""No loop over moments: in a strip of 16, each level takes those of 1, 2, 4 and 8 before it.
+
+Stars: 3
+"""
+
+STRIP = 16
+
+
+def loop_in_the_body_kernel(x_ref, o_ref, peak_ref):
+    @pl.when(pl.program_id(1) == 0)
+    def _():
+        peak_ref[...] = jnp.zeros_like(peak_ref)
+
+    def strip(s, peak):
+        moments = pl.ds(s * STRIP, STRIP)
+        level = jnp.abs(x_ref[moments].astype(jnp.float32))
+        level = jnp.concatenate([jnp.maximum(level[:1], DECAY * peak[None]), level[1:]])
+        for step in (1, 2, 4, 8):
+            earlier = jnp.maximum(level[step:], DECAY**step * level[:-step])
+            level = jnp.concatenate([level[:step], earlier])
+        o_ref[moments] = level.astype(o_ref.dtype)
+        return level[-1]
+
+    peak_ref[...] = jax.lax.fori_loop(0, x_ref.shape[0] // STRIP, strip, peak_ref[...])
