@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from grader.checks.compare import ROUNDOFF
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rounding, wrong_values
 from grader.checks.prose import count, number
 from grader.model import Habit
