@@ -10,9 +10,10 @@ Concept
     memory that has already been filled (an input) or that you have to fill
     (an output). A kernel returns nothing: what you store is the result.
 
-    Why Refs? A TPU core computes only on values in its registers, and it fills
-    vector registers only from VMEM, a scratchpad memory of many MiB next to the
-    core. The array itself is in HBM, which holds many GB but is far away:
+    Why Refs? The vector unit of a TPU core, the VPU, computes only on values in
+    registers, and it fills them only from VMEM, a scratchpad memory of many MiB
+    next to the core. The array itself is in HBM, which holds many GB but is far
+    away:
 
           HBM                    VMEM                 registers
         +-----------+  copied  +---------+   load    +-------+

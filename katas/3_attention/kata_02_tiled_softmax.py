@@ -72,15 +72,6 @@ def tiled_softmax_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
     return jax.nn.softmax(x, axis=1)
 
 
-def tiled_softmax_inputs(key, *, M, N, dtype):
-    """Give each row its own level, high or low, and a slope, which is steep in some rows."""
-    x_key, level_key, slope_key = jax.random.split(key, 3)
-    level = 150 * jax.random.uniform(level_key, (M, 1), minval=-1)
-    slope = 200 * jax.random.uniform(slope_key, (M, 1), minval=-1) ** 3
-    x = jax.random.normal(x_key, (M, N)) + level + slope * jnp.linspace(-1, 1, N)
-    return (x.astype(dtype),)
-
-
 def tiled_softmax_kernel(x_ref, o_ref, m_ref, l_ref):
     stage, j = pl.program_id(1), pl.program_id(2)
     # BEGIN SOLUTION
@@ -105,6 +96,18 @@ def tiled_softmax(x: Float[Array, "M N"], *, bm: int = 512, bn: int = 1024) -> F
         ),
         name="tiled_softmax",
     )(x)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def tiled_softmax_inputs(key, *, M, N, dtype):
+    """Give each row its own level, high or low, and a slope, which is steep in some rows."""
+    x_key, level_key, slope_key = jax.random.split(key, 3)
+    level = 150 * jax.random.uniform(level_key, (M, 1), minval=-1)
+    slope = 200 * jax.random.uniform(slope_key, (M, 1), minval=-1) ** 3
+    x = jax.random.normal(x_key, (M, N)) + level + slope * jnp.linspace(-1, 1, N)
+    return (x.astype(dtype),)
 
 
 def test_tiled_softmax(hidden_case):

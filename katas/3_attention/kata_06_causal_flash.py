@@ -79,43 +79,6 @@ def causal_flash_spec(
     return jnp.einsum("bnts,bnsh->bnth", jax.nn.softmax(s, axis=-1), v)
 
 
-def causal_flash_inputs(key, *, B, N, T, H, dtype):
-    """Make short and long query vectors: scores range from small to far beyond exp's range."""
-    q_key, k_key, v_key, length_key = jax.random.split(key, 4)
-    length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
-    # In sixteenths, so that every product and every sum is exact in float32.
-    q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
-    k = jnp.round(jax.random.normal(k_key, (B, N, T, H)) * 16) / 16
-    v = jax.random.normal(v_key, (B, N, T, H))
-    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
-
-
-def widened(x, width):
-    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
-    return jnp.tile(x, (1, width // LANES))
-
-
-def scores(q_ref, k_ref):
-    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
-    last_of_both = (((1,), (1,)), ((), ()))
-    scale = q_ref.shape[1] ** -0.5
-    return scale * jax.lax.dot_general(
-        q_ref[...], k_ref[...], last_of_both, preferred_element_type=jnp.float32
-    )
-
-
-def attend(s, v_ref, m_ref, l_ref, acc_ref):
-    """One step of online softmax: update the sums with a block's scores s and its values."""
-    m_prev = m_ref[...]
-    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
-    alpha = jnp.exp(m_prev - m_next)
-    p = jnp.exp(s - widened(m_next, s.shape[1]))
-    m_ref[...] = m_next
-    l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=1, keepdims=True)
-    pv = jnp.dot(p.astype(v_ref.dtype), v_ref[...], preferred_element_type=jnp.float32)
-    acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
-
-
 def causal_flash_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref):
     i, j = pl.program_id(2), pl.program_id(3)
     bq, bkv = q_ref.shape[0], k_ref.shape[0]
@@ -172,6 +135,46 @@ def causal_flash(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
     )(q, k, v)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def causal_flash_inputs(key, *, B, N, T, H, dtype):
+    """Make short and long query vectors: scores range from small to far beyond exp's range."""
+    q_key, k_key, v_key, length_key = jax.random.split(key, 4)
+    length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
+    # In sixteenths, so that every product and every sum is exact in float32.
+    q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
+    k = jnp.round(jax.random.normal(k_key, (B, N, T, H)) * 16) / 16
+    v = jax.random.normal(v_key, (B, N, T, H))
+    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
+
+
+def widened(x, width):
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
+    return jnp.tile(x, (1, width // LANES))
+
+
+def scores(q_ref, k_ref):
+    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
+    last_of_both = (((1,), (1,)), ((), ()))
+    scale = q_ref.shape[1] ** -0.5
+    return scale * jax.lax.dot_general(
+        q_ref[...], k_ref[...], last_of_both, preferred_element_type=jnp.float32
+    )
+
+
+def attend(s, v_ref, m_ref, l_ref, acc_ref):
+    """One step of online softmax: update the sums with a block's scores s and its values."""
+    m_prev = m_ref[...]
+    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
+    alpha = jnp.exp(m_prev - m_next)
+    p = jnp.exp(s - widened(m_next, s.shape[1]))
+    m_ref[...] = m_next
+    l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=1, keepdims=True)
+    pv = jnp.dot(p.astype(v_ref.dtype), v_ref[...], preferred_element_type=jnp.float32)
+    acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
 
 
 def test_causal_flash(hidden_case):

@@ -113,47 +113,6 @@ def splash_tables_spec(
     return *(table.astype(jnp.int32) for table in tables), partial_masks.astype(jnp.int8)
 
 
-def splash_tables_inputs(key, *, T, S, bq, bkv, pattern, dtype):
-    """Make runs of keys: causal, a local window, rows of blocks of every kind, or documents."""
-    shift_key, width_key, inside_key, cut_key = jax.random.split(key, 4)
-    t = jnp.arange(T)
-    if pattern == 0:  # later than these queries, the keys go on
-        first, last = 0 * t, t + jax.random.randint(shift_key, (), 0, bkv)
-    elif pattern == 1:
-        first, last = t - jax.random.randint(width_key, (), S // 3, S // 2), t
-    elif pattern == 2:
-        first, last = rows_of_every_kind(inside_key, t, S, bq, bkv)
-    else:  # packed documents; behind the last one is padding, which sees nothing
-        cuts = jnp.sort(jax.random.randint(cut_key, (2,), bq // 2, T - 2 * bq))
-        end = T - bq - bq // 2
-        first = jnp.max(jnp.where(cuts <= t[:, None], cuts, 0), axis=1)
-        first, last = jnp.where(t < end, first, S), t
-    return jnp.maximum(first, 0).astype(jnp.int32), jnp.minimum(last, S - 1).astype(jnp.int32)
-
-
-def rows_of_every_kind(key, t, S, bq, bkv):
-    """Make runs for rows of blocks, of which some have no work, or corners that mislead.
-
-    Row 0 sees all keys but the first block; row 1 nothing. In row 2 all but some queries inside
-    see three blocks whole; in row 3 one query sees a few keys inside of a block. Then again.
-    """
-    row_key, start_key, length_key = jax.random.split(key, 3)
-    row, inside = t // bq % 4, t % bq
-    one = jax.random.randint(row_key, (), bq // 4, bq // 2)
-    start = 2 * bkv + jax.random.randint(start_key, (), 1, bkv // 2)
-    stop = start + jax.random.randint(length_key, (), 1, bkv // 4)
-    few, hidden = inside == one, (inside >= one) & (inside < one + bq // 4)
-    first = jnp.select([row == 0, row == 2, row == 3], [bkv, S - 3 * bkv, start], S)
-    last = jnp.select([row == 3], [stop], S - 1)
-    nothing = (row == 1) | ((row == 2) & hidden) | ((row == 3) & ~few)
-    return jnp.where(nothing, S, first), last
-
-
-def visible(first, last, q, k):
-    """Return bool[len(q), len(k)]: which of the queries q may see which of the keys k."""
-    return (first[q][:, None] <= k) & (k <= last[q][:, None])
-
-
 def read_next(entries, reads):
     """Return `entries`, with those that are not read replaced by the next that is.
 
@@ -194,6 +153,50 @@ def splash_tables(
         read_next(mask_next, block_mask == 1),
         masks.astype(jnp.int8),
     )
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def splash_tables_inputs(key, *, T, S, bq, bkv, pattern, dtype):
+    """Make runs of keys: causal, a local window, rows of blocks of every kind, or documents."""
+    shift_key, width_key, inside_key, cut_key = jax.random.split(key, 4)
+    t = jnp.arange(T)
+    if pattern == 0:  # later than these queries, the keys go on
+        first, last = 0 * t, t + jax.random.randint(shift_key, (), 0, bkv)
+    elif pattern == 1:
+        first, last = t - jax.random.randint(width_key, (), S // 3, S // 2), t
+    elif pattern == 2:
+        first, last = rows_of_every_kind(inside_key, t, S, bq, bkv)
+    else:  # packed documents; behind the last one is padding, which sees nothing
+        cuts = jnp.sort(jax.random.randint(cut_key, (2,), bq // 2, T - 2 * bq))
+        end = T - bq - bq // 2
+        first = jnp.max(jnp.where(cuts <= t[:, None], cuts, 0), axis=1)
+        first, last = jnp.where(t < end, first, S), t
+    return jnp.maximum(first, 0).astype(jnp.int32), jnp.minimum(last, S - 1).astype(jnp.int32)
+
+
+def rows_of_every_kind(key, t, S, bq, bkv):
+    """Make runs for rows of blocks, of which some have no work, or corners that mislead.
+
+    Row 0 sees all keys but the first block; row 1 nothing. In row 2 all but some queries inside
+    see three blocks whole; in row 3 one query sees a few keys inside of a block. Then again.
+    """
+    row_key, start_key, length_key = jax.random.split(key, 3)
+    row, inside = t // bq % 4, t % bq
+    one = jax.random.randint(row_key, (), bq // 4, bq // 2)
+    start = 2 * bkv + jax.random.randint(start_key, (), 1, bkv // 2)
+    stop = start + jax.random.randint(length_key, (), 1, bkv // 4)
+    few, hidden = inside == one, (inside >= one) & (inside < one + bq // 4)
+    first = jnp.select([row == 0, row == 2, row == 3], [bkv, S - 3 * bkv, start], S)
+    last = jnp.select([row == 3], [stop], S - 1)
+    nothing = (row == 1) | ((row == 2) & hidden) | ((row == 3) & ~few)
+    return jnp.where(nothing, S, first), last
+
+
+def visible(first, last, q, k):
+    """Return bool[len(q), len(k)]: which of the queries q may see which of the keys k."""
+    return (first[q][:, None] <= k) & (k <= last[q][:, None])
 
 
 def test_splash_tables(hidden_case):

@@ -74,6 +74,20 @@ def tile_visits_spec(
     return jnp.sum(touches, axis=0, dtype=jnp.int32)
 
 
+def tile_visits(
+    group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, M: int, tm: int
+) -> Int32[Array, "T"]:
+    """Return the number of groups that have rows in each tile."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return, for each of the M // tm tiles, the number of groups that have rows in it"
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def tile_visits_inputs(key, *, G, M, tm, pattern, dtype):
     """Sizes and offsets of G groups. `pattern` says where the cuts between them are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
@@ -88,17 +102,6 @@ def tile_visits_inputs(key, *, G, M, tm, pattern, dtype):
     }[pattern]
     group_offsets = jnp.array(offsets, jnp.int32)
     return jnp.diff(group_offsets), group_offsets
-
-
-def tile_visits(
-    group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, M: int, tm: int
-) -> Int32[Array, "T"]:
-    """Return the number of groups that have rows in each tile."""
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "return, for each of the M // tm tiles, the number of groups that have rows in it"
-    )
-    # END SOLUTION
 
 
 def test_tile_visits(hidden_case):

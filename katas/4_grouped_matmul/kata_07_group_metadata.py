@@ -80,6 +80,20 @@ def group_metadata_spec(
     return group_offsets, group_ids, m_tile_ids, jnp.sum(touches, dtype=jnp.int32)
 
 
+def group_metadata(
+    group_sizes: Int32[Array, "G"], *, M: int, tm: int
+) -> tuple[Int32[Array, "G+1"], Int32[Array, "V"], Int32[Array, "V"], Int32[Array, ""]]:
+    """Return where the groups begin and end, and the group and the tile of each visit."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return group_offsets, group_ids, m_tile_ids and num_visits, assembled from the previous five katas"
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def group_metadata_inputs(key, *, G, M, tm, pattern, dtype):
     """G sizes that sum to M. `pattern` says where the cuts between the groups are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
@@ -93,17 +107,6 @@ def group_metadata_inputs(key, *, G, M, tm, pattern, dtype):
         4: [0 if g <= sum(cuts) % G else M for g in range(G)] + [M],  # one group has all rows
     }[pattern]
     return (jnp.diff(jnp.array(offsets, jnp.int32)),)
-
-
-def group_metadata(
-    group_sizes: Int32[Array, "G"], *, M: int, tm: int
-) -> tuple[Int32[Array, "G+1"], Int32[Array, "V"], Int32[Array, "V"], Int32[Array, ""]]:
-    """Return where the groups begin and end, and the group and the tile of each visit."""
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "return group_offsets, group_ids, m_tile_ids and num_visits, assembled from the previous five katas"
-    )
-    # END SOLUTION
 
 
 def test_group_metadata(hidden_case):

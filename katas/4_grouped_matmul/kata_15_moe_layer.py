@@ -84,6 +84,40 @@ def moe_layer_spec(
     return jnp.sum(weights[:, :, None] * y, axis=1).astype(x.dtype)
 
 
+def moe_layer(
+    x: Float[Array, "T D"],
+    logits: Float32[Array, "T E"],
+    w_gate: Float[Array, "E D F"],
+    w_up: Float[Array, "E D F"],
+    w_down: Float[Array, "E F D"],
+    *,
+    top_k: int = 2,
+    tm: int = 256,
+    td: int = 2048,
+    tf: int = 512,
+) -> Float[Array, "T D"]:
+    """The whole layer. T * top_k is a multiple of tm."""
+    T, D = x.shape
+    E = len(w_gate)
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "define sorted_x, with one row for each choice of a token, sorted by expert, and group_sizes, the number of rows of each expert"
+    )
+    # END SOLUTION
+    hidden = grouped(
+        gate_up_kernel, sorted_x, w_gate, w_up, group_sizes=group_sizes, tm=tm, tk=td, tn=tf
+    )
+    sorted_y = grouped(down_kernel, hidden, w_down, group_sizes=group_sizes, tm=tm, tk=tf, tn=td)
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "put the rows of sorted_y back into the order of the choices, and return each token's weighted sum"
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def moe_layer_inputs(key, *, T, D, F, E, dtype):
     """Experts of different popularity, one without tokens; no two logits of a token are close."""
     x_key, logits_key, *w_keys = jax.random.split(key, 5)
@@ -212,37 +246,6 @@ def grouped(kernel, x, *ws, group_sizes, tm, tk, tn):
             dimension_semantics=("parallel", "arbitrary", "arbitrary")
         ),
     )(group_offsets, group_ids, m_tile_ids, x, *ws)
-
-
-def moe_layer(
-    x: Float[Array, "T D"],
-    logits: Float32[Array, "T E"],
-    w_gate: Float[Array, "E D F"],
-    w_up: Float[Array, "E D F"],
-    w_down: Float[Array, "E F D"],
-    *,
-    top_k: int = 2,
-    tm: int = 256,
-    td: int = 2048,
-    tf: int = 512,
-) -> Float[Array, "T D"]:
-    """The whole layer. T * top_k is a multiple of tm."""
-    T, D = x.shape
-    E = len(w_gate)
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "define sorted_x, with one row for each choice of a token, sorted by expert, and group_sizes, the number of rows of each expert"
-    )
-    # END SOLUTION
-    hidden = grouped(
-        gate_up_kernel, sorted_x, w_gate, w_up, group_sizes=group_sizes, tm=tm, tk=td, tn=tf
-    )
-    sorted_y = grouped(down_kernel, hidden, w_down, group_sizes=group_sizes, tm=tm, tk=tf, tn=td)
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "put the rows of sorted_y back into the order of the choices, and return each token's weighted sum"
-    )
-    # END SOLUTION
 
 
 def test_moe_layer(hidden_case):

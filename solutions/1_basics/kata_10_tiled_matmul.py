@@ -29,10 +29,11 @@ Concept
                 +--> matrix unit --> acc_ref (float32) --> o_ref --> HBM
         y_ref --+                    in every step         once per block
 
-    Pallas does not manage scratch for you. There is one acc_ref for the whole
-    grid. It starts as old bits, and what you store in it stays there from step
-    to step, even when the grid moves on to the next block of the result.
-    `pl.num_programs(axis)` is the number of steps along a grid axis.
+    Pallas does not manage scratch for you. Each core has one acc_ref, for all the
+    steps that it runs. It starts as old bits, and what you store in it stays there
+    from step to step, even when the grid moves on to the next block of the result.
+    Two cores may share i and j, each with its own acc_ref, but not the steps of
+    one sum. `pl.num_programs(axis)` is the number of steps along a grid axis.
 
     The matrix unit works the same way. On a v5e it is four arrays of 128 x
     128 multipliers, 197 Tflop/s in all: they take bfloat16 numbers, multiply

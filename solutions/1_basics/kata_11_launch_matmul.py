@@ -6,9 +6,8 @@ Goal
     still lack the third star: then `kata cost launch_matmul` says what to try.
 
 Concept
-    A launch answers five questions. You have answered three of them before: how
-    often the body runs (grid), what it sees in each step (BlockSpecs), and what
-    comes out (out_shape). This kata is about the other two.
+    In kata 06 you answered the six questions of a launch. A kernel with scratch
+    adds a seventh, and one of the six has a harder answer now.
 
     *What other memory does the body need?* The list scratch_shapes describes
     it: `pltpu.VMEM((8, 128), jnp.int32)`, for example, is an array of 8 x 128
@@ -38,7 +37,7 @@ Concept
         512 x 512            256          100 %
 
     Short steps also can't hide what starting a copy takes. For 4096 x 4096 x 4096,
-    11.6 ms are predicted in blocks of 128, and 0.9 ms in blocks of 512.
+    11.5 ms are predicted in blocks of 128, and 0.9 ms in blocks of 512.
 
     But the blocks must fit in VMEM. With 512 for all three sizes, bfloat16 takes
 

@@ -74,15 +74,6 @@ def fused_matmul_spec(
     return jax.nn.gelu(x @ w.T + bias, approximate=True)
 
 
-def fused_matmul_inputs(key, *, M, N, K, dtype):
-    """Scale the weights as in a new layer, so that gelu gets numbers where it isn't linear."""
-    x_key, w_key, bias_key = jax.random.split(key, 3)
-    x = jax.random.normal(x_key, (M, K))
-    w = jax.random.normal(w_key, (N, K)) * K**-0.5
-    bias = jax.random.normal(bias_key, (1, N))
-    return x.astype(dtype), w.astype(dtype), bias.astype(dtype)
-
-
 def fused_matmul_kernel(x_ref, w_ref, bias_ref, o_ref, acc_ref):
     # BEGIN SOLUTION
     @pl.when(pl.program_id(2) == 0)
@@ -129,6 +120,18 @@ def fused_matmul(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
     )(x, w, bias)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def fused_matmul_inputs(key, *, M, N, K, dtype):
+    """Scale the weights as in a new layer, so that gelu gets numbers where it isn't linear."""
+    x_key, w_key, bias_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, K))
+    w = jax.random.normal(w_key, (N, K)) * K**-0.5
+    bias = jax.random.normal(bias_key, (1, N))
+    return x.astype(dtype), w.astype(dtype), bias.astype(dtype)
 
 
 def test_fused_matmul(hidden_case):

@@ -96,6 +96,8 @@ def dense(
     """The kernel under test: a layer of a network. K and N are multiples of their blocks."""
     M, K = x.shape
     N = w.shape[1]
+    if K % bk or N % bn:
+        raise ValueError(f"K={K} and N={N} have to be multiples of bk={bk} and bn={bn}")
     return pl.pallas_call(
         dense_kernel,
         grid=(pl.cdiv(M, bm), N // bn, K // bk),

@@ -77,25 +77,6 @@ def attention_one_q_block_spec(
     return jax.nn.softmax(scores, axis=1) @ v
 
 
-def attention_one_q_block_inputs(key, *, T, S, H, dtype):
-    """Give each query's scores their own level, high or low, and a slope along the keys."""
-    q_key, k_key, v_key, level_key, slope_key = jax.random.split(key, 5)
-    level = 150 * jax.random.uniform(level_key, (T,), minval=-1)
-    slope = 150 * jax.random.uniform(slope_key, (T,), minval=-1) ** 3
-    q = jax.random.normal(q_key, (T, H)).at[..., 0].set(level).at[..., 1].set(slope)
-    k = jax.random.normal(k_key, (S, H))
-    k = k.at[..., 0].set(H**0.5).at[..., 1].set(jnp.linspace(-1, 1, S) * H**0.5)
-    v = jax.random.normal(v_key, (S, H))
-    # Sums of products of sixteenths are exact in float32, in any order.
-    q, k = jnp.round(16 * q) / 16, jnp.round(16 * k) / 16
-    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
-
-
-def widened(x, width):
-    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
-    return jnp.tile(x, (1, width // LANES))
-
-
 def attention_one_q_block_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref):
     j = pl.program_id(0)
     bkv, H = k_ref.shape
@@ -152,6 +133,28 @@ def attention_one_q_block(
         compiler_params=pltpu.CompilerParams(dimension_semantics=("arbitrary",)),
         name="attention_one_q_block",
     )(q, k, v)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def attention_one_q_block_inputs(key, *, T, S, H, dtype):
+    """Give each query's scores their own level, high or low, and a slope along the keys."""
+    q_key, k_key, v_key, level_key, slope_key = jax.random.split(key, 5)
+    level = 150 * jax.random.uniform(level_key, (T,), minval=-1)
+    slope = 150 * jax.random.uniform(slope_key, (T,), minval=-1) ** 3
+    q = jax.random.normal(q_key, (T, H)).at[..., 0].set(level).at[..., 1].set(slope)
+    k = jax.random.normal(k_key, (S, H))
+    k = k.at[..., 0].set(H**0.5).at[..., 1].set(jnp.linspace(-1, 1, S) * H**0.5)
+    v = jax.random.normal(v_key, (S, H))
+    # Sums of products of sixteenths are exact in float32, in any order.
+    q, k = jnp.round(16 * q) / 16, jnp.round(16 * k) / 16
+    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
+
+
+def widened(x, width):
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
+    return jnp.tile(x, (1, width // LANES))
 
 
 def test_attention_one_q_block(hidden_case):

@@ -75,16 +75,6 @@ def permuted_matmul_spec(
     return blocks[order].reshape(x.shape) @ w
 
 
-def permuted_matmul_inputs(key, *, M, K, N, T, dtype):
-    """Each order is a single cycle: no block keeps its place, and no two blocks merely swap."""
-    x_key, w_key, order_key = jax.random.split(key, 3)
-    x = jax.random.normal(x_key, (M, K)).astype(dtype)
-    w = jax.random.normal(w_key, (K, N)).astype(dtype)
-    circle = jax.random.permutation(order_key, T)
-    order = jnp.zeros(T, jnp.int32).at[circle].set(jnp.roll(circle, 1))
-    return x, w, order
-
-
 def permuted_matmul_kernel(order_ref, x_ref, w_ref, o_ref, acc_ref):
     """Multiply and accumulate. Given; only index maps need the table."""
 
@@ -130,6 +120,19 @@ def permuted_matmul(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
     )(order, x, w)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def permuted_matmul_inputs(key, *, M, K, N, T, dtype):
+    """Each order is a single cycle: no block keeps its place, and no two blocks merely swap."""
+    x_key, w_key, order_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, K)).astype(dtype)
+    w = jax.random.normal(w_key, (K, N)).astype(dtype)
+    circle = jax.random.permutation(order_key, T)
+    order = jnp.zeros(T, jnp.int32).at[circle].set(jnp.roll(circle, 1))
+    return x, w, order
 
 
 def test_permuted_matmul(hidden_case):

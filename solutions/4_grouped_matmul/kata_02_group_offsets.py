@@ -63,6 +63,16 @@ def group_offsets_spec(group_sizes: Int32[Array, "G"]) -> Int32[Array, "G+1"]:
     return jnp.sum(jnp.where(earlier, group_sizes, 0), axis=1, dtype=jnp.int32)
 
 
+def group_offsets(group_sizes: Int32[Array, "G"]) -> Int32[Array, "G+1"]:
+    """Return the first row of each group, followed by M."""
+    # BEGIN SOLUTION
+    return jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(group_sizes)])
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def group_offsets_inputs(key, *, G, M, tm, pattern, dtype):
     """G sizes that sum to M. `pattern` says where the cuts between the groups are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
@@ -76,13 +86,6 @@ def group_offsets_inputs(key, *, G, M, tm, pattern, dtype):
         4: [0 if g <= sum(cuts) % G else M for g in range(G)] + [M],  # one group has all rows
     }[pattern]
     return (jnp.diff(jnp.array(offsets, jnp.int32)),)
-
-
-def group_offsets(group_sizes: Int32[Array, "G"]) -> Int32[Array, "G+1"]:
-    """Return the first row of each group, followed by M."""
-    # BEGIN SOLUTION
-    return jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(group_sizes)])
-    # END SOLUTION
 
 
 def test_group_offsets(hidden_case):

@@ -74,6 +74,21 @@ def tile_visits_spec(
     return jnp.sum(touches, axis=0, dtype=jnp.int32)
 
 
+def tile_visits(
+    group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, M: int, tm: int
+) -> Int32[Array, "T"]:
+    """Return the number of groups that have rows in each tile."""
+    # BEGIN SOLUTION
+    T = M // tm
+    starts = group_offsets[:-1]
+    counted = (group_sizes > 0) & (starts % tm != 0)
+    return 1 + jnp.bincount(jnp.where(counted, starts // tm, T), length=T)
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def tile_visits_inputs(key, *, G, M, tm, pattern, dtype):
     """Sizes and offsets of G groups. `pattern` says where the cuts between them are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
@@ -88,18 +103,6 @@ def tile_visits_inputs(key, *, G, M, tm, pattern, dtype):
     }[pattern]
     group_offsets = jnp.array(offsets, jnp.int32)
     return jnp.diff(group_offsets), group_offsets
-
-
-def tile_visits(
-    group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, M: int, tm: int
-) -> Int32[Array, "T"]:
-    """Return the number of groups that have rows in each tile."""
-    # BEGIN SOLUTION
-    T = M // tm
-    starts = group_offsets[:-1]
-    counted = (group_sizes > 0) & (starts % tm != 0)
-    return 1 + jnp.bincount(jnp.where(counted, starts // tm, T), length=T)
-    # END SOLUTION
 
 
 def test_tile_visits(hidden_case):

@@ -84,6 +84,42 @@ def moe_layer_spec(
     return jnp.sum(weights[:, :, None] * y, axis=1).astype(x.dtype)
 
 
+def moe_layer(
+    x: Float[Array, "T D"],
+    logits: Float32[Array, "T E"],
+    w_gate: Float[Array, "E D F"],
+    w_up: Float[Array, "E D F"],
+    w_down: Float[Array, "E F D"],
+    *,
+    top_k: int = 2,
+    tm: int = 256,
+    td: int = 2048,
+    tf: int = 512,
+) -> Float[Array, "T D"]:
+    """The whole layer. T * top_k is a multiple of tm."""
+    T, D = x.shape
+    E = len(w_gate)
+    # BEGIN SOLUTION
+    top_logits, experts = jax.lax.top_k(logits, top_k)
+    weights = jax.nn.softmax(top_logits, axis=1)
+    expert_of_choice = experts.reshape(T * top_k)
+    order = jnp.argsort(expert_of_choice)
+    group_sizes = jnp.bincount(expert_of_choice, length=E)
+    sorted_x = x[order // top_k]
+    # END SOLUTION
+    hidden = grouped(
+        gate_up_kernel, sorted_x, w_gate, w_up, group_sizes=group_sizes, tm=tm, tk=td, tn=tf
+    )
+    sorted_y = grouped(down_kernel, hidden, w_down, group_sizes=group_sizes, tm=tm, tk=tf, tn=td)
+    # BEGIN SOLUTION
+    y = sorted_y[jnp.argsort(order)].reshape(T, top_k, D)
+    return jnp.sum(weights[:, :, None] * y, axis=1).astype(x.dtype)
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def moe_layer_inputs(key, *, T, D, F, E, dtype):
     """Experts of different popularity, one without tokens; no two logits of a token are close."""
     x_key, logits_key, *w_keys = jax.random.split(key, 5)
@@ -212,39 +248,6 @@ def grouped(kernel, x, *ws, group_sizes, tm, tk, tn):
             dimension_semantics=("parallel", "arbitrary", "arbitrary")
         ),
     )(group_offsets, group_ids, m_tile_ids, x, *ws)
-
-
-def moe_layer(
-    x: Float[Array, "T D"],
-    logits: Float32[Array, "T E"],
-    w_gate: Float[Array, "E D F"],
-    w_up: Float[Array, "E D F"],
-    w_down: Float[Array, "E F D"],
-    *,
-    top_k: int = 2,
-    tm: int = 256,
-    td: int = 2048,
-    tf: int = 512,
-) -> Float[Array, "T D"]:
-    """The whole layer. T * top_k is a multiple of tm."""
-    T, D = x.shape
-    E = len(w_gate)
-    # BEGIN SOLUTION
-    top_logits, experts = jax.lax.top_k(logits, top_k)
-    weights = jax.nn.softmax(top_logits, axis=1)
-    expert_of_choice = experts.reshape(T * top_k)
-    order = jnp.argsort(expert_of_choice)
-    group_sizes = jnp.bincount(expert_of_choice, length=E)
-    sorted_x = x[order // top_k]
-    # END SOLUTION
-    hidden = grouped(
-        gate_up_kernel, sorted_x, w_gate, w_up, group_sizes=group_sizes, tm=tm, tk=td, tn=tf
-    )
-    sorted_y = grouped(down_kernel, hidden, w_down, group_sizes=group_sizes, tm=tm, tk=tf, tn=td)
-    # BEGIN SOLUTION
-    y = sorted_y[jnp.argsort(order)].reshape(T, top_k, D)
-    return jnp.sum(weights[:, :, None] * y, axis=1).astype(x.dtype)
-    # END SOLUTION
 
 
 def test_moe_layer(hidden_case):
