@@ -177,7 +177,7 @@ def splash_tables(
 
 
 def splash_tables_inputs(key, *, T, S, bq, bkv, pattern, dtype):
-    """Make runs of keys: causal, a local window, rows of blocks of every kind, or documents."""
+    """Make runs of keys: causal, a window, blocks of every kind, documents, or whole blocks."""
     shift_key, width_key, inside_key, cut_key = jax.random.split(key, 4)
     t = jnp.arange(T)
     if pattern == 0:  # later than these queries, the keys go on
@@ -186,6 +186,9 @@ def splash_tables_inputs(key, *, T, S, bq, bkv, pattern, dtype):
         first, last = t - jax.random.randint(width_key, (), S // 3, S // 2), t
     elif pattern == 2:
         first, last = rows_of_every_kind(inside_key, t, S, bq, bkv)
+    elif pattern == 4:  # two documents that see all of themselves: no block is partial
+        cut = bkv * jax.random.randint(cut_key, (), 1, T // bkv)
+        first, last = jnp.where(t < cut, 0, cut), jnp.where(t < cut, cut - 1, S)
     else:  # packed documents; behind the last one is padding, which sees nothing
         cuts = jnp.sort(jax.random.randint(cut_key, (2,), bq // 2, T - 2 * bq))
         end = T - bq - bq // 2
