@@ -20,7 +20,6 @@ Concept
         | 1 1 1 1 1 |      what happens at a ragged edge
         | 1 1 1 1 1 |      anything about a negative number
         +-----------+      any error that is smaller than the tolerance
-
     Ask of each line of the kernel: if it were wrong, which call would show it?
 
       - How many blocks does each axis of the grid need for a mistake in its
@@ -43,9 +42,8 @@ Concept
     is right. Here that is dense_spec. It can also be a property that holds for
     all inputs, such as that scaling x by 2 scales a linear result by 2.
 
-    The launch that you are given runs outside of this file, so it takes arrays
-    and block sizes, and can't be traced by jit. Each call costs a tenth of a
-    second or so; a handful of small ones is enough.
+    The launch that you are given can't be traced by jit. Each call costs a tenth
+    of a second or so; a handful of small ones is enough.
 
 Shapes
     name      dtype[dims]       memory space   Ref's shape   block
