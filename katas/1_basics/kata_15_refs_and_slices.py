@@ -22,9 +22,9 @@ Concept
     So a step needs a part of x_ref, and where it is depends on j and on a number
     in memory. There are three things to know about parts of a Ref.
 
-    A *slice* loads only that part. The size has to be known when the kernel is
-    compiled; the start does not. So `x_ref[:, a:a + bn]` fails if a is computed
-    by the kernel. `pl.ds(a, bn)`, "a dynamic slice", takes a start and a size:
+    A *slice* loads only that part. Its size has to be known when the kernel is
+    compiled; its start does not. `x_ref[:, a:a + bn]` fails if the kernel
+    computes a. `pl.ds(a, bn)`, "a dynamic slice", takes a start and a size:
 
         x_ref[:, pl.ds(a, bn)]      bm rows, and bn columns from column a on
 
@@ -33,9 +33,8 @@ Concept
     TPU's compiler has no such operation.
 
     A *view* is a Ref for a part of another Ref. `x_ref.at[...]` takes the same
-    indices as x_ref[...] and loads nothing, so it costs nothing, and what you
-    get can be sliced again, counting from its own column 0. In larger kernels
-    you pass views to helper functions, or say with them what a DMA copies.
+    indices as x_ref[...] and loads nothing. What you get can be sliced again,
+    counting from its own column 0, and passed to functions that take Refs.
 
     A *promise*. A register has 128 lanes, and a column's lane is its number modulo
     128. From a start that is a multiple of 128, a load is a plain load. From any
@@ -55,6 +54,10 @@ Shapes
 
 Try
     pytest -k refs_and_slices          stuck?  kata hint refs_and_slices
+
+Needs     scale_2d, row_sum
+Read on   Pallas design: Refs and their slices,
+          https://docs.jax.dev/en/latest/pallas/design/design.html
 """
 
 import jax

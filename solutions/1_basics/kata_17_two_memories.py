@@ -25,18 +25,16 @@ Concept
 
     The vector unit has no instruction that stores one number to VMEM. A Ref in
     SMEM is for single numbers only: `ref[i, j]` loads one and `ref[i, j] = a`
-    stores one; `ref[...]` of many is refused. A number that is computed from
-    vectors, such as the maximum of a block, is handed to the scalar core, and a
-    number from SMEM can be combined with a block like a Python number.
+    stores one. A number that is computed from vectors, such as the maximum of a
+    block, is handed to the scalar core, and one from SMEM may meet a block.
 
     A BlockSpec says in which memory its block lies. Without a block shape it is
     the whole array:
 
         pl.BlockSpec(memory_space=pltpu.SMEM)
 
-    Two results need two specs and two shapes. `out_specs` and `out_shape` are
-    then tuples, the kernel gets two output Refs, in the same order, and the
-    launch returns a tuple.
+    Two results need two specs and two shapes: `out_specs` and `out_shape` are
+    then tuples, the kernel gets two output Refs, and the launch returns a tuple.
 
     The block of the first result changes in each step. The second result is one
     number for the whole grid: all its steps see the same word of SMEM, which goes
@@ -57,6 +55,9 @@ Shapes
 
 Try
     pytest -k two_memories          stuck?  kata hint two_memories
+
+Needs     row_sum, launch_matmul
+Read on   FP8 Formats for Deep Learning, https://arxiv.org/abs/2209.05433
 """
 
 import jax

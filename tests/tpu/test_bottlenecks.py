@@ -75,6 +75,19 @@ def test_bytes_that_par_does_not_move_are_told_even_if_they_cost_no_time() -> No
     assert "; par moves 256 KiB in 8." in one.why
 
 
+def test_a_stack_is_told_where_par_reads_one_of_its_arrays() -> None:
+    call = matmul()
+    y = call.operands[1]
+    stacked = dataclasses.replace(y, array=dataclasses.replace(y.array, shape=(8, *y.array.shape)))
+    copied = dataclasses.replace(call, operands=(call.operands[0], stacked, *call.operands[2:]))
+    own = prediction(QUIET, traffic=rows(copied, (8, 16, 4)))
+    (one,) = [each for each in bottlenecks([own], [moving(QUIET, (8, 2, 4))]) if each.size]
+    assert one.phrase == "reads y_ref 8.0× as much as par"
+    assert one.size == 14 * SIZE
+    assert "bfloat16[8, 256, 128], of which 512 KiB move; par's is bfloat16[256, 128]" in one.why
+    assert "in_axes=None" in one.remedy
+
+
 def test_a_block_that_par_keeps_longer() -> None:
     longer = (Reuse(0, 2, 8, 8), None, None, None)
     par = moving(QUIET, (8, 8, 4), reuse=longer)
