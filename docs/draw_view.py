@@ -44,8 +44,8 @@ MATMUL = "1_basics/kata_10_tiled_matmul"
 SPLASH = "3_attention/kata_09_splash_attention"
 RAGGED = "4_grouped_matmul/kata_11_ragged_grouped_matmul"
 PICTURES = (
-    Picture("solved", MATMUL, 7, ("", "")),
-    Picture("failed", MATMUL, 7, ("pl.program_id(2) == 0", "pl.program_id(0) == 0")),
+    Picture("solved", MATMUL, 4, ("", "")),
+    Picture("failed", MATMUL, 4, ("pl.program_id(2) == 0", "pl.program_id(0) == 0")),
     Picture("splash", SPLASH, 5, case=2, height=1500),
     Picture("ragged", RAGGED, 9),
     Picture("dark", RAGGED, 9, scheme="dark"),

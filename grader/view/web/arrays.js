@@ -84,15 +84,13 @@ class ArrayView {
       this.visits = 0;
       this.plane = plane;
     }
-    if (!(operand.wrong && this.showWrong)) {
-      c.fillStyle = look.visited;
-      for (let place = this.visits; runs && place < visits; place++) {
-        const start = runs.start(place);
-        if (single && this.planeNumber(start) !== plane) continue;
-        for (const each of this.planesOf(start)) {
-          const [x, y, w, h] = this.rectangle(start, each);
-          c.fillRect(x, y, Math.max(w, 0.5), Math.max(h, 0.5));
-        }
+    c.fillStyle = look.visited;
+    for (let place = this.visits; runs && place < visits; place++) {
+      const start = runs.start(place);
+      if (single && this.planeNumber(start) !== plane) continue;
+      for (const each of this.planesOf(start)) {
+        const [x, y, w, h] = this.rectangle(start, each);
+        c.fillRect(x, y, Math.max(w, 0.5), Math.max(h, 0.5));
       }
     }
     if (operand.wrong && this.showWrong) this.wrong(c, plane, fresh ? -1 : this.visits, visits);
