@@ -150,9 +150,9 @@ class ArrayView {
   }
 
   // Cells of wrong elements, the redder the more; crossed where one is no number. Of blocks that
-  // no step writes, and of those that have gone out: numbers `from` to `to`.
-  /** @param {Context} c @param {number} only @param {number} from @param {number} to */
-  wrong(c, only, from, to) {
+  // no step writes, and of those that have gone out: numbers `least` to `end`.
+  /** @param {Context} c @param {number} only @param {number} least @param {number} end */
+  wrong(c, only, least, end) {
     const { layout, look, written, operand: { wrong } } = this;
     const rank = wrong.cells.length;
     const rows = rank > 1 ? wrong.cells[rank - 2] : 1, columns = rank ? wrong.cells[rank - 1] : 1;
@@ -163,7 +163,7 @@ class ArrayView {
     const ys = rank > 1 ? edges(rank - 2, rows) : [0, 1], xs = rank ? edges(rank - 1, columns) : [0, 1];
     for (let number = 0; number < wrong.share.length; number++) {
       const share = wrong.share[number];
-      if (!share || (written && (written[number] < from || written[number] >= to))) continue;
+      if (!share || (written && (written[number] < least || written[number] >= end))) continue;
       const column = number % columns, row = Math.floor(number / columns) % rows;
       const plane = Math.floor(number / columns / rows);
       if (layout.count > PLANES ? plane !== only : plane >= layout.planes) continue;
