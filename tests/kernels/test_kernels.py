@@ -20,6 +20,7 @@ from grader.kernels import TracedLaunch, longest_sum, running
 from grader.kernels.faster_interpreter import FOR_GPUS, shuffled
 from grader.model import ArrayType, KernelCall, Mode, Operand, Role, Touch, Trace
 from grader.sandbox.problems import CALLBACK_LOGGER
+from tests.support.launches import on_v5e, shape
 
 Values = np.ndarray[Any, Any]
 Function = Callable[..., Any]
