@@ -49,9 +49,9 @@ Concept
     which is as fast as HBM allows.
 
 Shapes
-    name     dtype[dims]               memory space   block
-    x_ref    x.dtype[legal, legal]     VMEM           block (i, j) of x[M, N]
-    o_ref    x.dtype[legal, legal]     VMEM           block (i, j) of the result[M, N]
+    name    dtype[dims]     memory space   Ref's shape   block
+    x_ref   x.dtype[M, N]   VMEM           legal         (i, j)
+    o_ref   x.dtype[M, N]   VMEM           legal         (i, j)
 
 Try
     pytest -k scale_2d          stuck?  kata hint scale_2d

@@ -46,10 +46,10 @@ Concept
     more copies from HBM.
 
 Shapes
-    name     dtype[dims]        memory space   block
-    x_ref    x.dtype[bm, 1]     VMEM           a block of x[M, 1]
-    y_ref    x.dtype[1, bn]     VMEM           a block of y[1, N]
-    o_ref    x.dtype[bm, bn]    VMEM           block (i, j) of the result[M, N]
+    name    dtype[dims]     memory space   Ref's shape   block
+    x_ref   x.dtype[M, 1]   VMEM           (bm, 1)       yours
+    y_ref   x.dtype[1, N]   VMEM           (1, bn)       yours
+    o_ref   x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
 
 Try
     pytest -k outer_product          stuck?  kata hint outer_product

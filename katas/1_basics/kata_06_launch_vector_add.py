@@ -47,11 +47,11 @@ Concept
     The VMEM is for 3 Refs with 2 buffers each.
 
 Shapes
-    name     dtype[dims]    memory space   block
-    x_ref    x.dtype[bn]    VMEM           block i of x[N]
-    y_ref    x.dtype[bn]    VMEM           block i of y[N]
-    z_ref    x.dtype[bn]    VMEM           block i of z[N]
-    o_ref    x.dtype[bn]    VMEM           block i of the result[N]
+    name    dtype[dims]   memory space   Ref's shape   block
+    x_ref   x.dtype[N]    VMEM           (bn,)         i
+    y_ref   x.dtype[N]    VMEM           (bn,)         i
+    z_ref   x.dtype[N]    VMEM           (bn,)         i
+    o_ref   x.dtype[N]    VMEM           (bn,)         i
 
 Try
     pytest -k launch_vector_add          stuck?  kata hint launch_vector_add

@@ -48,9 +48,9 @@ Concept
     into rows of another length.
 
 Shapes
-    name     dtype[dims]        memory space   block
-    x_ref    x.dtype[bm, bn]    VMEM           block (i, j) of x[M, N]
-    o_ref    x.dtype[...]       VMEM           a block of the result[N, M]
+    name    dtype[dims]     memory space   Ref's shape   block
+    x_ref   x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
+    o_ref   x.dtype[N, M]   VMEM           yours         yours
 
 Try
     pytest -k blocked_transpose          stuck?  kata hint blocked_transpose

@@ -44,12 +44,12 @@ Concept
     interpreter, but Pallas can't lower it for a TPU.
 
 Shapes
-    name       dtype[dims]     memory space   block
-    x_ref      x.dtype[M, K]   VMEM           (bm, bk)
-    w_ref      x.dtype[N, K]   VMEM           (bn, bk)
-    bias_ref   x.dtype[1, N]   VMEM           (1, bn)
-    o_ref      x.dtype[M, N]   VMEM           (bm, bn)
-    acc_ref    float32         VMEM scratch   (bm, bn)
+    name       dtype[dims]       memory space   Ref's shape   block
+    x_ref      x.dtype[M, K]     VMEM           (bm, bk)      (i, k)
+    w_ref      x.dtype[N, K]     VMEM           (bn, bk)      (j, k)
+    bias_ref   x.dtype[1, N]     VMEM           (1, bn)       (0, j)
+    o_ref      x.dtype[M, N]     VMEM           (bm, bn)      (i, j)
+    acc_ref    float32[bm, bn]   VMEM scratch   (bm, bn)      -
 
     The grid is (M / bm, N / bn, K / bk).
 

@@ -45,12 +45,11 @@ Concept
     fill the gaps. Choose a u that divides bt.
 
 Shapes
-    name       dtype[dims]        memory space   Ref's shape
-    x_ref      x.dtype[T, B, D]   VMEM           (bt, B, bd)
-    o_ref      x.dtype[T, B, D]   VMEM           (bt, B, bd)
-    peak_ref   float32            VMEM scratch   (B, bd)
+    name           dtype[dims]        memory space   Ref's shape   block
+    x_ref, o_ref   x.dtype[T, B, D]   VMEM           (bt, B, bd)   (i, 0, j)
+    peak_ref       float32[B, bd]     VMEM scratch   (B, bd)       -
 
-    The grid is (D / bd, T / bt). bt is a multiple of 16.
+    The grid is (D / bd, T / bt), with indices j, i. bt is a multiple of 16.
 
 Try
     pytest -k loop_in_the_body          stuck?  kata hint loop_in_the_body

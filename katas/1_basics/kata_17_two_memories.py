@@ -45,11 +45,11 @@ Concept
     an SMEM of its own.
 
 Shapes
-    name        dtype[dims]      memory space   Ref's shape
-    scale_ref   float32[1, 1]    SMEM           (1, 1)
-    x_ref       x.dtype[M, N]    VMEM           (bm, bn)
-    o_ref       x.dtype[M, N]    VMEM           (bm, bn)
-    top_ref     float32[1, 1]    SMEM           (1, 1)
+    name        dtype[dims]     memory space   Ref's shape   block
+    scale_ref   float32[1, 1]   SMEM           (1, 1)        whole
+    x_ref       x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
+    o_ref       x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
+    top_ref     float32[1, 1]   SMEM           (1, 1)        whole
 
     The grid is (M / bm, N / bn).
 

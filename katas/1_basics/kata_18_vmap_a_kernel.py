@@ -45,11 +45,11 @@ Concept
     there it makes a loop around the kernel.
 
 Shapes
-    name       dtype[dims]        memory space   block
-    x_ref      x.dtype[M, K]      VMEM           (bm, K)
-    w_ref      x.dtype[K, N]      VMEM           (K, N)
-    bias_ref   x.dtype[1, N]      VMEM           (1, N)
-    o_ref      x.dtype[M, N]      VMEM           (bm, N)
+    name       dtype[dims]     memory space   Ref's shape   block
+    x_ref      x.dtype[M, K]   VMEM           (bm, K)       yours
+    w_ref      x.dtype[K, N]   VMEM           (K, N)        yours
+    bias_ref   x.dtype[1, N]   VMEM           (1, N)        yours
+    o_ref      x.dtype[M, N]   VMEM           (bm, N)       yours
 
     The grid is (M / bm,). The batch has x[B, M, K], w[K, N] and bias[B, 1, N].
 

@@ -44,13 +44,14 @@ Concept
     that is best left to XLA.
 
 Shapes
-    name    dtype[dims]                        of
-    x, y    bfloat16[T, D]                     scale_add, rms_norm, feed_forward
-    s, g    bfloat16[D]                        scale_add, rms_norm
-    w, b    bfloat16[D, F], bfloat16[F]        feed_forward
-    x, w    int8[T, D], int8[D, F]             int8_product, whose result is int32
-    q       bfloat16[T, H]                     attention_head
-    k, v    bfloat16[S, H]                     attention_head; its scores are float32
+    name   dtype[dims]                   memory space   Ref's shape   block
+    x, y   bfloat16[T, D]                HBM            -             -
+    s, g   bfloat16[D]                   HBM            -             -
+    w, b   bfloat16[D, F], bfloat16[F]   HBM            -             -
+    q      bfloat16[T, H]                HBM            -             -
+    k, v   bfloat16[S, H]                HBM            -             -
+
+    int8_product: int8[T, D] and int8[D, F] to int32. Attention's scores are float32.
 
 Try
     pytest -k leave_it_to_xla           stuck?  kata hint leave_it_to_xla

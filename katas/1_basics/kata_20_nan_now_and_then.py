@@ -40,14 +40,13 @@ Concept
     result. It is too much if it also changes values that were really in x or w.
 
 Shapes
-    name      dtype[dims]     memory space   block
-    x_ref     x.dtype[M, K]   VMEM           (bm, bk)
-    w_ref     x.dtype[K, N]   VMEM           (bk, bn)
-    o_ref     float32[M, N]   VMEM           (bm, bn)
-    acc_ref   float32         VMEM           (bm, bn) scratch
-    n         a Python int    -              K
+    name      dtype[dims]       memory space   Ref's shape   block
+    x_ref     x.dtype[M, K]     VMEM           (bm, bk)      (i, k)
+    w_ref     x.dtype[K, N]     VMEM           (bk, bn)      (k, j)
+    o_ref     float32[M, N]     VMEM           (bm, bn)      (i, j)
+    acc_ref   float32[bm, bn]   VMEM scratch   (bm, bn)      -
 
-    The grid is (M / bm, N / bn, pl.cdiv(K, bk)).
+    The grid is (M / bm, N / bn, pl.cdiv(K, bk)). n is K, a Python int.
 
 Try
     pytest -k nan_now_and_then           stuck?  kata hint nan_now_and_then

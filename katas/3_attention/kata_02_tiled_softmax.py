@@ -45,11 +45,10 @@ Concept
     attention has to work with blocks that come one at a time.)
 
 Shapes
-    name     dtype[dims]     memory space   block
-    x_ref    x.dtype[M, N]   VMEM           (bm, bn)
-    o_ref    x.dtype[M, N]   VMEM           (bm, bn)
-    m_ref    float32         VMEM scratch   (bm, 1)
-    l_ref    float32         VMEM scratch   (bm, 1)
+    name           dtype[dims]      memory space   Ref's shape   block
+    x_ref          x.dtype[M, N]    VMEM           (bm, bn)      (i, j)
+    o_ref          x.dtype[M, N]    VMEM           (bm, bn)      (i, j), or (i, 0) before pass 2
+    m_ref, l_ref   float32[bm, 1]   VMEM scratch   (bm, 1)       -
 
     The grid is (M / bm, 3, N / bn). Compute in float32, and round once at the end.
 

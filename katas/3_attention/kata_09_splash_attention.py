@@ -44,15 +44,14 @@ Concept
         this launch              80.3 MiB 213 µs 160 µs   86.3 MiB 383 µs 294 µs
 
 Shapes
-    name             dtype[dims]             memory space   Ref's shape
-    the tables       int32[T / bq, J]        SMEM           whole
-    q_ref, o_ref     q.dtype[B, N, T, H]     VMEM           (bq, H)
-    k_ref, v_ref     q.dtype[B, K, S, H]     VMEM           (bkv, H)
-    mask_ref         int8[P, bq, bkv]        VMEM           (bq, bkv)
-    m_ref, l_ref     float32                 VMEM scratch   (bq, 128)
-    acc_ref          float32                 VMEM scratch   (bq, H)
-
-    The grid is (B, N, T / bq, J).
+    name                           dtype[dims]           memory space   Ref's shape   block
+    block_mask_ref                 int32[I, J]           SMEM           (I, J)        whole
+    data_next_ref, mask_next_ref   int32[I, J]           SMEM           (I, J)        whole
+    q_ref, o_ref                   q.dtype[B, N, T, H]   VMEM           (bq, H)       yours
+    k_ref, v_ref                   q.dtype[B, K, S, H]   VMEM           (bkv, H)      yours
+    mask_ref                       int8[P, bq, bkv]      VMEM           (bq, bkv)     yours
+    m_ref, l_ref                   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref                        float32[bq, H]        VMEM scratch   (bq, H)       -
 
 Try
     pytest -k splash_attention          stuck?  kata hint splash_attention

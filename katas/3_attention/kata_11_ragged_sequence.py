@@ -44,12 +44,13 @@ Concept
     unit has more to do.)
 
 Shapes
-    name           dtype[dims]          memory space   Ref's shape
-    q_ref, o_ref   q.dtype[B, N, T, H]  VMEM           (bq, H)
-    k_ref, v_ref   q.dtype[B, K, S, H]  VMEM           (bkv, H)
-    m_ref, l_ref   float32              VMEM scratch   (bq, 128)
-    acc_ref        float32              VMEM scratch   (bq, H)
-    S              a Python int         -              S
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref   q.dtype[B, K, S, H]   VMEM           (bkv, H)      (b, n // (N // K), j, 0)
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
+
+    S is a Python int.
 
 Try
     pytest -k ragged_sequence          stuck?  kata hint ragged_sequence
@@ -143,6 +144,9 @@ def ragged_sequence_inputs(key, *, B, N, K, T, S, H, dtype):
     # In sixteenths, so that every product and every sum is exact in float32.
     q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
     k = jnp.round(jax.random.normal(k_key, (B, K, S, H)) * 16) / 16
+    # All scores of the first query are below -100.
+    low = jnp.where(jnp.arange(H) == H - 1, -192, 0)
+    k, q = k.at[..., -1].set(16), q.at[..., -1].set(0).at[:, :, 0].set(low)
     v = jax.random.normal(v_key, (B, K, S, H))
     return q.astype(dtype), k.astype(dtype), v.astype(dtype)
 

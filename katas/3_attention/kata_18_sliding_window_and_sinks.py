@@ -3,8 +3,7 @@
 Goal
     Each query sees the last `window` keys, itself among them, and the first
     `sinks` keys of the sequence, but no key after itself. Write which block of
-    keys a grid step visits, and the part of the body that decides what to do
-    with it.
+    keys a grid step visits, and what the body does with it.
 
 Concept
     With a window, the work grows with the length and no longer with its square.
@@ -32,10 +31,9 @@ Concept
     block a step visits, whether the block is full, and which of its scores count.
     They are counted in keys: a block begins at its number times bkv.
 
-    A row of blocks visits the blocks with sinks first, then those that its window
-    touches. The two can overlap: a block that is visited twice counts twice.
-    A step that is left over has no work. Have it name the row's last block, which
-    has been copied.
+    A row visits the blocks with sinks first, then those that its window touches.
+    The two can overlap: a block that is visited twice counts twice. A step that is
+    left over has no work. Have it name the row's last block: that has been copied.
 
     Predicted for 8 heads, T = 8192, H = 128, bfloat16, blocks of 512, a window of
     1024 and 4 sinks, where 58 of 256 blocks hold something:
@@ -46,13 +44,11 @@ Concept
         this kernel                 146 MiB    538 µs    402 µs
 
 Shapes
-    name             dtype[dims]             memory space   Ref's shape
-    q_ref, o_ref     q.dtype[B, N, T, H]     VMEM           (bq, H)
-    k_ref, v_ref     q.dtype[B, K, T, H]     VMEM           (bkv, H)
-    m_ref, l_ref     float32                 VMEM scratch   (bq, 128)
-    acc_ref          float32                 VMEM scratch   (bq, H)
-
-    The grid is (B, N, T / bq, steps), steps being as many as the busiest row needs.
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref   q.dtype[B, K, T, H]   VMEM           (bkv, H)      yours
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
 
 Try
     pytest -k sliding_window_and_sinks      stuck?  kata hint sliding_window_and_sinks

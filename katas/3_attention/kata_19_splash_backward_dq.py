@@ -38,14 +38,14 @@ Concept
     of 64 blocks, takes 0.48 ms, JAX's splash attention 0.50 ms.
 
 Shapes
-    name                dtype[dims]            memory space   Ref's shape
-    the three tables    int32[I, steps]        SMEM           (I, steps)
-    q_ref, do_ref       q.dtype[B, N, T, H]    VMEM           (bq, H)
-    k_ref, v_ref        q.dtype[B, K, S, H]    VMEM           (bkv, H)
-    lse_ref, delta_ref  float32[B, N, 1, T]    VMEM           (1, bq)
-    mask_ref            int8[P, bq, bkv]       VMEM           (bq, bkv)
-    dq_ref              q.dtype[B, N, T, H]    VMEM           (bq, H)
-    acc_ref             float32                VMEM scratch   (bq, H)
+    name                           dtype[dims]           memory space   Ref's shape   block
+    block_mask_ref                 int32[I, steps]       SMEM           (I, steps)    whole
+    data_next_ref, mask_next_ref   int32[I, steps]       SMEM           (I, steps)    whole
+    q_ref, do_ref, dq_ref          q.dtype[B, N, T, H]   VMEM           (bq, H)       yours
+    k_ref, v_ref                   q.dtype[B, K, S, H]   VMEM           (bkv, H)      yours
+    lse_ref, delta_ref             float32[B, N, 1, T]   VMEM           (1, bq)       yours
+    mask_ref                       int8[P, bq, bkv]      VMEM           (bq, bkv)     yours
+    acc_ref                        float32[bq, H]        VMEM scratch   (bq, H)       -
 
     The grid is (B, N, I, steps), I = T / bq.
 

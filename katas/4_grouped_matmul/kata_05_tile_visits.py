@@ -46,11 +46,12 @@ Concept
     beginning: in x.at[i], -1 is the last element, and bincount treats it as 0.)
 
 Shapes
-    name             dtype[dims]
-    group_sizes      int32[G]        not negative; they sum to M
-    group_offsets    int32[G + 1]    the first is 0, the last is M
-    M, tm            Python ints     rows in total, rows of a tile
-    result           int32[T]        T = M / tm; each is at least 1
+    name            dtype[dims]    memory space   Ref's shape   block
+    group_sizes     int32[G]       HBM            -             -
+    group_offsets   int32[G + 1]   HBM            -             -
+    result          int32[T]       HBM            -             -
+
+    T = M / tm. M and tm are Python ints. Each tile has at least 1 visit.
 
 Try
     pytest -k tile_visits          stuck?  kata hint tile_visits

@@ -43,14 +43,13 @@ Concept
     of one tile must follow each other, for each block of columns.
 
 Shapes
-    name            dtype[dims]        block
-    group_offsets   int32[G + 1]       a table
-    group_ids       int32[V]           a table
-    m_tile_ids      int32[V]           a table
-    x               x.dtype[M, N]      (tm, tn), of the visit's tile
-    bias            x.dtype[G, 1, N]   (1, tn), of the visit's group; 2-D Ref
-    result          x.dtype[M, N]      (tm, tn), of the visit's tile
-    num_visits      int32[]            not an operand
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[G + 1]       SMEM           (G + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    x_ref, o_ref                    x.dtype[M, N]      VMEM           (tm, tn)      of its tile
+    bias_ref                        x.dtype[G, 1, N]   VMEM           (1, tn)       of its group
+
+    Tile and group are the visit's. num_visits, int32[], is not an operand.
 
 Try
     pytest -k launch_masked_store          stuck?  kata hint launch_masked_store

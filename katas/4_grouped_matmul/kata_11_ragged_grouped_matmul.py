@@ -37,16 +37,16 @@ Concept
     480.0 µs with the mask and 479.9 µs without it.
 
 Shapes
-    name                dtype[dims]              memory space   Ref's shape
-    group_offsets_ref   int32[G + 1]             SMEM           all of it
-    group_ids_ref       int32[M / tm + G - 1]    SMEM           all of it
-    m_tile_ids_ref      int32[M / tm + G - 1]    SMEM           all of it
-    x_ref               x.dtype[M, K]            VMEM           (tm, tk)
-    w_ref               x.dtype[G, K, N]         VMEM           (tk, tn)
-    o_ref               x.dtype[M, N]            VMEM           (tm, tn)
-    acc_ref             float32                  VMEM scratch   (tm, tn)
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[G + 1]       SMEM           (G + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    x_ref                           x.dtype[M, K]      VMEM           (tm, tk)      (tile, k)
+    w_ref                           x.dtype[G, K, N]   VMEM           (tk, tn)      (group, k, j)
+    o_ref                           x.dtype[M, N]      VMEM           (tm, tn)      (tile, j)
+    acc_ref                         float32[tm, tn]    VMEM scratch   (tm, tn)      -
 
-    The grid is (N / tn, num_visits, K / tk).
+    The grid is (N / tn, num_visits, K / tk), V = M / tm + G - 1; tile and group are
+    the visit's.
 
 Try
     pytest -k ragged_grouped_matmul          stuck?  kata hint ragged_grouped_matmul

@@ -44,14 +44,13 @@ Concept
     they can ever need to be, and num_visits says how much of them is used.
 
 Shapes
-    name                dtype[dims]              memory space   Ref's shape
-    group_offsets_ref   int32[G + 1]             SMEM           all of it
-    group_ids_ref       int32[M / tm + G - 1]    SMEM           all of it
-    m_tile_ids_ref      int32[M / tm + G - 1]    SMEM           all of it
-    x_ref               x.dtype[M, K]            VMEM           (tm, tk)
-    w_ref               x.dtype[G, K, N]         VMEM           (tk, tn)
-    o_ref               x.dtype[M, N]            VMEM           (tm, tn)
-    acc_ref             float32                  VMEM scratch   (tm, tn)
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[G + 1]       SMEM           (G + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    x_ref                           x.dtype[M, K]      VMEM           (tm, tk)      yours
+    w_ref                           x.dtype[G, K, N]   VMEM           (tk, tn)      yours
+    o_ref                           x.dtype[M, N]      VMEM           (tm, tn)      yours
+    acc_ref                         float32[tm, tn]    VMEM scratch   (tm, tn)      -
 
 Try
     pytest -k launch_grouped_matmul          stuck?  kata hint launch_grouped_matmul

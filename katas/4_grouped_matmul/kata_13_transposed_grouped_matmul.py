@@ -43,15 +43,15 @@ Concept
     visit's tile. If the first of the two is 0 or more, the group begins here.
 
 Shapes
-    name                dtype[dims]              memory space   Ref's shape
-    group_offsets_ref   int32[G + 1]             SMEM           all of it
-    group_ids_ref       int32[M / tm + G - 1]    SMEM           all of it
-    m_tile_ids_ref      int32[M / tm + G - 1]    SMEM           all of it
-    x_ref, dy_ref       x.dtype[M, K], [M, N]    VMEM           (tm, tk), (tm, tn)
-    dw_ref              x.dtype[G, K, N]         VMEM           (tk, tn)
-    acc_ref             float32                  VMEM scratch   (tk, tn)
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[G + 1]       SMEM           (G + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    x_ref                           x.dtype[M, K]      VMEM           (tm, tk)      (tile, i)
+    dy_ref                          x.dtype[M, N]      VMEM           (tm, tn)      (tile, j)
+    dw_ref                          x.dtype[G, K, N]   VMEM           (tk, tn)      (group, i, j)
+    acc_ref                         float32[tk, tn]    VMEM scratch   (tk, tn)      -
 
-    The grid is (K / tk, N / tn, num_visits).
+    The grid is (K / tk, N / tn, num_visits); tile and group are the visit's.
 
 Try
     pytest -k transposed_grouped_matmul          stuck?  kata hint transposed_grouped_matmul

@@ -45,13 +45,12 @@ Concept
     for each multiplication.
 
 Shapes
-    name             dtype[dims]                         tile
-    x                x.dtype[T, D]                       (tm, td)
-    logits           float32[T, E]                       -
-    w_gate, w_up     x.dtype[E, D, F]                    (td, tf)
-    w_down           x.dtype[E, F, D]                    (tf, td)
-    sorted_x         x.dtype[T * top_k, D]               (tm, td)
-    sorted_y         x.dtype[T * top_k, D]               (tm, td)
+    name                 dtype[dims]             memory space   Ref's shape   block
+    x                    x.dtype[T, D]           HBM            -             -
+    logits               float32[T, E]           HBM            -             -
+    w_gate, w_up         x.dtype[E, D, F]        VMEM           (td, tf)      of its group
+    w_down               x.dtype[E, F, D]        VMEM           (tf, td)      of its group
+    sorted_x, sorted_y   x.dtype[T * top_k, D]   VMEM           (tm, td)      of its tile
 
 Try
     pytest -k moe_layer          stuck?  kata hint moe_layer

@@ -40,9 +40,9 @@ Concept
     change the array's dtype.
 
 Shapes
-    name     dtype[dims]    memory space   block
-    x_ref    x.dtype[N]     VMEM           all of x
-    o_ref    x.dtype[N]     VMEM           all of the result
+    name    dtype[dims]   memory space   Ref's shape   block
+    x_ref   x.dtype[N]    VMEM           (N,)          whole
+    o_ref   x.dtype[N]    VMEM           (N,)          whole
 
 Try
     pytest -k constant_add          stuck?  kata hint constant_add

@@ -46,11 +46,11 @@ Concept
     That is 4 of the 16 MiB that a kernel gets by default. A block has two buffers.
 
 Shapes
-    name      dtype[dims]       memory space   block
-    x_ref     x.dtype[M, K]     VMEM           (bm, bk)
-    y_ref     x.dtype[K, N]     VMEM           (bk, bn)
-    o_ref     x.dtype[M, N]     VMEM           (bm, bn)
-    acc_ref   float32           VMEM scratch   (bm, bn)
+    name      dtype[dims]       memory space   Ref's shape   block
+    x_ref     x.dtype[M, K]     VMEM           (bm, bk)      yours
+    y_ref     x.dtype[K, N]     VMEM           (bk, bn)      yours
+    o_ref     x.dtype[M, N]     VMEM           (bm, bn)      yours
+    acc_ref   float32[bm, bn]   VMEM scratch   (bm, bn)      -
 
 Try
     pytest -k launch_matmul         stuck?  kata hint launch_matmul

@@ -44,13 +44,13 @@ Concept
     and promises that it is a multiple of k. A TPU doesn't check the promise.
 
 Shapes
-    name         dtype[dims]       memory space   Ref's shape
-    starts_ref   int32[M / bm]     SMEM           all of it
-    x_ref        x.dtype[M, N]     VMEM           (bm, N)
-    o_ref        x.dtype[M, N/2]   VMEM           (bm, bn)
+    name         dtype[dims]       memory space   Ref's shape   block
+    starts_ref   int32[G]          SMEM           (G,)          whole
+    x_ref        x.dtype[M, N]     VMEM           (bm, N)       (i, 0)
+    o_ref        x.dtype[M, N/2]   VMEM           (bm, bn)      (i, j)
 
-    The grid is (M / bm, N / 2 / bn), with indices i and j. SMEM is a memory for
-    scalars: starts_ref[i] is one. All starts are multiples of bn.
+    The grid is (G, N / 2 / bn), G = M / bm. SMEM is the memory of scalars:
+    starts_ref[i] is one number. All starts are multiples of bn.
 
 Try
     pytest -k refs_and_slices          stuck?  kata hint refs_and_slices

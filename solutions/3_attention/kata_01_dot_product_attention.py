@@ -46,12 +46,11 @@ Concept
     down. Production kernels do this, and yours may do it too.
 
 Shapes
-    name     dtype[dims]     memory space   block
-    q_ref    q.dtype[T, H]   VMEM           whole
-    k_ref    q.dtype[S, H]   VMEM           whole
-    v_ref    q.dtype[S, H]   VMEM           whole
-    o_ref    q.dtype[T, H]   VMEM           whole
-    scale    a Python float  -              1 / sqrt(H), for the scores
+    name           dtype[dims]     memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[T, H]   VMEM           (T, H)        whole
+    k_ref, v_ref   q.dtype[S, H]   VMEM           (S, H)        whole
+
+    scale is a Python float, 1 / sqrt(H), for the scores.
 
 Try
     pytest -k dot_product_attention         stuck?  kata hint dot_product_attention

@@ -45,11 +45,10 @@ Concept
     weighted by them. The next kata makes use of this.
 
 Shapes
-    name     dtype[dims]     memory space   block
-    x_ref    x.dtype[M, N]   VMEM           (bm, bn)
-    o_ref    x.dtype[M, N]   VMEM           (bm, bn)
-    m_ref    float32         VMEM scratch   (bm, 1)
-    l_ref    float32         VMEM scratch   (bm, 1)
+    name           dtype[dims]      memory space   Ref's shape   block
+    x_ref          x.dtype[M, N]    VMEM           (bm, bn)      (i, j)
+    o_ref          x.dtype[M, N]    VMEM           (bm, bn)      (i, j), or (i, 0) in pass 0
+    m_ref, l_ref   float32[bm, 1]   VMEM scratch   (bm, 1)       -
 
     The grid is (M / bm, 2, N / bn).
 

@@ -42,14 +42,12 @@ Concept
     their registers, which moves no data.
 
 Shapes
-    name      dtype[dims]     memory space   block
-    q_ref     q.dtype[T, H]   VMEM           (T, H)
-    k_ref     q.dtype[S, H]   VMEM           (bkv, H)
-    v_ref     q.dtype[S, H]   VMEM           (bkv, H)
-    o_ref     q.dtype[T, H]   VMEM           (T, H)
-    m_ref     float32         VMEM scratch   (T, 128)
-    l_ref     float32         VMEM scratch   (T, 128)
-    acc_ref   float32         VMEM scratch   (T, H)
+    name           dtype[dims]       memory space   Ref's shape   block
+    q_ref          q.dtype[T, H]     VMEM           (T, H)        whole
+    k_ref, v_ref   q.dtype[S, H]     VMEM           (bkv, H)      (j, 0)
+    o_ref          q.dtype[T, H]     VMEM           (T, H)        whole
+    m_ref, l_ref   float32[T, 128]   VMEM scratch   (T, 128)      -
+    acc_ref        float32[T, H]     VMEM scratch   (T, H)        -
 
     The grid is (S / bkv,). bkv and H are multiples of 128.
 

@@ -44,14 +44,11 @@ Concept
     be at par if it reads no more than it has to.
 
 Shapes
-    name      dtype[dims]           memory space   Ref's shape
-    q_ref     q.dtype[B, N, T, H]   VMEM           (bq, H)
-    k_ref     q.dtype[B, N, S, H]   VMEM           (bkv, H)
-    v_ref     q.dtype[B, N, S, H]   VMEM           (bkv, H)
-    o_ref     q.dtype[B, N, T, H]   VMEM           (bq, H)
-    m_ref     float32               VMEM scratch   (bq, 128)
-    l_ref     float32               VMEM scratch   (bq, 128)
-    acc_ref   float32               VMEM scratch   (bq, H)
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       yours
+    k_ref, v_ref   q.dtype[B, N, S, H]   VMEM           (bkv, H)      yours
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
 
 Try
     pytest -k flash_attention       stuck?  kata hint flash_attention

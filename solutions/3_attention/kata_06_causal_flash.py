@@ -44,11 +44,11 @@ Concept
     to -inf. exp turns both into 0, but -inf - (-inf) is NaN.
 
 Shapes
-    name           dtype[dims]          memory space   Ref's shape
-    q_ref, o_ref   q.dtype[B, N, T, H]  VMEM           (bq, H)
-    k_ref, v_ref   q.dtype[B, N, T, H]  VMEM           (bkv, H)
-    m_ref, l_ref   float32              VMEM scratch   (bq, 128)
-    acc_ref        float32              VMEM scratch   (bq, H)
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref   q.dtype[B, N, T, H]   VMEM           (bkv, H)      yours
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
 
     The grid is (B, N, T / bq, T / bkv). Either bq or bkv may be larger.
 
@@ -159,6 +159,7 @@ def causal_flash_inputs(key, *, B, N, T, H, dtype):
     # In sixteenths, so that every product and every sum is exact in float32.
     q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
     k = jnp.round(jax.random.normal(k_key, (B, N, T, H)) * 16) / 16
+    q = q.at[:, :, 0].set(-16 * k[:, :, 0])  # the only score of the first query is below -100
     v = jax.random.normal(v_key, (B, N, T, H))
     return q.astype(dtype), k.astype(dtype), v.astype(dtype)
 

@@ -43,15 +43,14 @@ Concept
     That saves two thirds of the work, but only 22 % of the time on a v5e: skipped
     blocks and their masks are still fetched. splash_attention will save that too.
 
-    The result for a query that may see no key is 0. `store` takes care of that:
-    such a query has met no score above MASK_VALUE.
-
 Shapes
-    name             dtype[dims]             memory space   Ref's shape
-    q_ref, o_ref     q.dtype[B, N, T, H]     VMEM           (bq, H)
-    k_ref, v_ref     q.dtype[B, N, S, H]     VMEM           (bkv, H)
-    mask_ref         int8[T, S]              VMEM           (bq, bkv)
-    block_mask_ref   int32[T / bq, S / bkv]  SMEM           whole
+    name             dtype[dims]           memory space   Ref's shape   block
+    block_mask_ref   int32[I, J]           SMEM           (I, J)        whole
+    q_ref, o_ref     q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref     q.dtype[B, N, S, H]   VMEM           (bkv, H)      (b, n, j, 0)
+    mask_ref         int8[T, S]            VMEM           (bq, bkv)     yours
+    m_ref, l_ref     float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref          float32[bq, H]        VMEM scratch   (bq, H)       -
 
 Try
     pytest -k block_sparse_attention          stuck?  kata hint block_sparse_attention

@@ -44,14 +44,14 @@ Concept
     heads, bfloat16, H = 128).
 
 Shapes
-    name           dtype[dims]          memory space   Ref's shape
-    q_ref, o_ref   q.dtype[B, N, T, H]  VMEM           (bq, H)
-    k_ref, v_ref   q.dtype[B, K, S, H]  VMEM           (bkv, H)
-    q_ids_ref      int32[B, 1, T]       VMEM           (1, bq)
-    kv_ids_ref     int32[B, 1, S]       VMEM           (1, bkv)
-    ids_ref        int32                VMEM scratch   (bq, 128)
-    m_ref, l_ref   float32              VMEM scratch   (bq, 128)
-    acc_ref        float32              VMEM scratch   (bq, H)
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref   q.dtype[B, K, S, H]   VMEM           (bkv, H)      (b, n // (N // K), j, 0)
+    q_ids_ref      int32[B, 1, T]        VMEM           (1, bq)       yours
+    kv_ids_ref     int32[B, 1, S]        VMEM           (1, bkv)      yours
+    ids_ref        int32[bq, 128]        VMEM scratch   (bq, 128)     -
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
 
 Try
     pytest -k segment_ids_and_soft_cap          stuck?  kata hint segment_ids_and_soft_cap

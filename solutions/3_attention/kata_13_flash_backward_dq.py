@@ -40,15 +40,11 @@ Concept
     Both operands of the third matmul should have the inputs' dtype; sums float32.
 
 Shapes
-    name        dtype[dims]            memory space   Ref's shape
-    q_ref       q.dtype[B, N, T, H]    VMEM           (bq, H)
-    k_ref       q.dtype[B, N, S, H]    VMEM           (bkv, H)
-    v_ref       q.dtype[B, N, S, H]    VMEM           (bkv, H)
-    do_ref      q.dtype[B, N, T, H]    VMEM           (bq, H)
-    lse_ref     float32[B, N, 1, T]    VMEM           (1, bq)
-    delta_ref   float32[B, N, 1, T]    VMEM           (1, bq)
-    dq_ref      q.dtype[B, N, T, H]    VMEM           (bq, H)
-    acc_ref     float32                VMEM scratch   (bq, H)
+    name                    dtype[dims]           memory space   Ref's shape   block
+    q_ref, do_ref, dq_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref            q.dtype[B, N, S, H]   VMEM           (bkv, H)      (b, n, j, 0)
+    lse_ref, delta_ref      float32[B, N, 1, T]   VMEM           (1, bq)       (b, n, 0, i)
+    acc_ref                 float32[bq, H]        VMEM scratch   (bq, H)       -
 
     The grid is (B, N, T / bq, S / bkv).
 

@@ -44,12 +44,12 @@ Concept
     Two sums need two accumulators. Kata 13 explains scale and the operands' dtype.
 
 Shapes
-    name                dtype[dims]            memory space   Ref's shape
-    q_ref, do_ref       q.dtype[B, N, T, H]    VMEM           (bq, H)
-    k_ref, v_ref        q.dtype[B, N, S, H]    VMEM           (bkv, H)
-    lse_ref, delta_ref  float32[B, N, 1, T]    VMEM           (1, bq)
-    dk_ref, dv_ref      q.dtype[B, N, S, H]    VMEM           (bkv, H)
-    dk_acc, dv_acc      float32                VMEM scratch   (bkv, H)
+    name                 dtype[dims]           memory space   Ref's shape   block
+    q_ref, do_ref        q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref         q.dtype[B, N, S, H]   VMEM           (bkv, H)      (b, n, j, 0)
+    lse_ref, delta_ref   float32[B, N, 1, T]   VMEM           (1, bq)       (b, n, 0, i)
+    dk_ref, dv_ref       q.dtype[B, N, S, H]   VMEM           (bkv, H)      (b, n, j, 0)
+    dk_acc, dv_acc       float32[bkv, H]       VMEM scratch   (bkv, H)      -
 
     The grid is (B, N, S / bkv, T / bq).
 

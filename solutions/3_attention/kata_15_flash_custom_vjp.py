@@ -48,11 +48,10 @@ Concept
     do nothing.
 
 Shapes
-    name          dtype[dims]            what
-    q, k, v, do   q.dtype[B, N, T, H]    inputs, and the cotangent of o
-    o             q.dtype[B, N, T, H]    result
-    lse, delta    float32[B, N, 1, T]    one number per query, as dense rows
-    dq, dk, dv    q.dtype[B, N, T, H]    gradients
+    name           dtype[dims]           memory space   Ref's shape   block
+    q, do, o, dq   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k, v, dk, dv   q.dtype[B, N, T, H]   VMEM           (bkv, H)      (b, n, j, 0)
+    lse, delta     float32[B, N, 1, T]   VMEM           (1, bq)       (b, n, 0, i)
 
 Try
     pytest -k flash_custom_vjp              stuck?  kata hint flash_custom_vjp

@@ -44,14 +44,14 @@ Concept
     always, an index map returns block indices.
 
 Shapes
-    name        dtype[dims]        memory space   block
-    order_ref   int32[T]           SMEM           all of it, T = M / tm
-    x_ref       x.dtype[M, K]      VMEM           (tm, tk)
-    w_ref       x.dtype[K, N]      VMEM           (tk, tn)
-    o_ref       x.dtype[M, N]      VMEM           (tm, tn)
-    acc_ref     float32            VMEM scratch   (tm, tn)
+    name        dtype[dims]       memory space   Ref's shape   block
+    order_ref   int32[T]          SMEM           (T,)          whole
+    x_ref       x.dtype[M, K]     VMEM           (tm, tk)      yours
+    w_ref       x.dtype[K, N]     VMEM           (tk, tn)      yours
+    o_ref       x.dtype[M, N]     VMEM           (tm, tn)      yours
+    acc_ref     float32[tm, tn]   VMEM scratch   (tm, tn)      -
 
-    The grid is (M / tm, N / tn, K / tk).
+    The grid is (M / tm, N / tn, K / tk), and T = M / tm.
 
 Try
     pytest -k permuted_matmul          stuck?  kata hint permuted_matmul

@@ -40,9 +40,11 @@ Concept
     int32 array with a float32 array.
 
 Shapes
-    name           dtype[dims]
-    group_sizes    int32[G]        not negative; they sum to M
-    result         int32[G + 1]    the first is 0, the last is M
+    name          dtype[dims]    memory space   Ref's shape   block
+    group_sizes   int32[G]       HBM            -             -
+    result        int32[G + 1]   HBM            -             -
+
+    Sizes are not negative, and sum to M. The first offset is 0, the last is M.
 
 Try
     pytest -k group_offsets          stuck?  kata hint group_offsets

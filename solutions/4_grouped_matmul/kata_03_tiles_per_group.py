@@ -45,11 +45,12 @@ Concept
     bits of precision can't distinguish all rows beyond 16.8 million.
 
 Shapes
-    name             dtype[dims]
-    group_sizes      int32[G]        not negative; they sum to M
-    group_offsets    int32[G + 1]    the first is 0, the last is M
-    tm               a Python int    rows of a tile
-    result           int32[G]
+    name            dtype[dims]    memory space   Ref's shape   block
+    group_sizes     int32[G]       HBM            -             -
+    group_offsets   int32[G + 1]   HBM            -             -
+    result          int32[G]       HBM            -             -
+
+    tm, the rows of a tile, is a Python int.
 
 Try
     pytest -k tiles_per_group          stuck?  kata hint tiles_per_group

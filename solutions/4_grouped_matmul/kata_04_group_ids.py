@@ -46,10 +46,11 @@ Concept
     if a kernel does read it.
 
 Shapes
-    name               dtype[dims]
-    tiles_per_group    int32[G]        0 for empty groups
-    M, tm              Python ints     rows in total, rows of a tile
-    result             int32[V]        V = M / tm + G - 1
+    name              dtype[dims]   memory space   Ref's shape   block
+    tiles_per_group   int32[G]      HBM            -             -
+    result            int32[V]      HBM            -             -
+
+    V = M / tm + G - 1. M and tm are Python ints. Empty groups have 0 tiles.
 
 Try
     pytest -k group_ids          stuck?  kata hint group_ids

@@ -47,10 +47,11 @@ Concept
     A search doesn't need the other entries. Use it where a table would be too large.
 
 Shapes
-    name           dtype[dims]
-    tile_visits    int32[T]        each is at least 1
-    G              a Python int    number of groups
-    result         int32[V]        V = T + G - 1
+    name          dtype[dims]   memory space   Ref's shape   block
+    tile_visits   int32[T]      HBM            -             -
+    result        int32[V]      HBM            -             -
+
+    V = T + G - 1. G, the number of groups, is a Python int.
 
 Try
     pytest -k m_tile_ids          stuck?  kata hint m_tile_ids

@@ -45,13 +45,13 @@ Concept
     one in the backward pass that computes the gradient of x.
 
 Shapes
-    name             dtype[dims]
-    group_sizes      int32[G]        not negative; they sum to M
-    M, tm            Python ints     rows in total, rows of a tile
-    group_offsets    int32[G + 1]    the first is 0, the last is M
-    group_ids        int32[V]        after the last visit: the last group
-    m_tile_ids       int32[V]        after the last visit: the last tile
-    num_visits       int32[]         a scalar
+    name                    dtype[dims]    memory space   Ref's shape   block
+    group_sizes             int32[G]       HBM            -             -
+    group_offsets           int32[G + 1]   HBM            -             -
+    group_ids, m_tile_ids   int32[V]       HBM            -             -
+    num_visits              int32[]        HBM            -             -
+
+    After the last visit: the last group, the last tile. M and tm are Python ints.
 
 Try
     pytest -k group_metadata          stuck?  kata hint group_metadata

@@ -42,16 +42,14 @@ Concept
     takes less time than the copies of x and the result, which run at the same time.
 
 Shapes
-    name                dtype[dims]        memory space   block
-    group_offsets_ref   int32[G + 1]       SMEM           all of it
-    group_ids_ref       int32[V]           SMEM           all of it
-    m_tile_ids_ref      int32[V]           SMEM           all of it
-    x_ref               x.dtype[M, N]      VMEM           (tm, tn), a tile
-    bias_ref            x.dtype[G, 1, N]   VMEM           (1, tn), of one group
-    o_ref               x.dtype[M, N]      VMEM           (tm, tn), a tile
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[G + 1]       SMEM           (G + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    x_ref, o_ref                    x.dtype[M, N]      VMEM           (tm, tn)      (tile, j)
+    bias_ref                        x.dtype[G, 1, N]   VMEM           (1, tn)       (group, 0, j)
 
-    The grid is (N / tn, V), V = M / tm + G - 1. Unused visits come last. They
-    bring the last group to the last tile again, which does no harm.
+    The grid is (N / tn, V), V = M / tm + G - 1; tile and group are the visit's.
+    Unused visits come last: the last group in the last tile again, which is harmless.
 
 Try
     pytest -k masked_store          stuck?  kata hint masked_store

@@ -44,11 +44,11 @@ Concept
     What should the residuals be? They stay in HBM until the backward pass.
 
 Shapes
-    name                dtype[dims]         tile
-    x, dx               x.dtype[M, K]       (tm, tk)
-    w, dw               x.dtype[G, K, N]    (tk, tn)
-    y, dy               x.dtype[M, N]       (tm, tn)
-    group_sizes         int32[G]
+    name          dtype[dims]        memory space   Ref's shape   block
+    x, dx         x.dtype[M, K]      VMEM           (tm, tk)      of its tile
+    w, dw         x.dtype[G, K, N]   VMEM           (tk, tn)      of its group
+    y, dy         x.dtype[M, N]      VMEM           (tm, tn)      of its tile
+    group_sizes   int32[G]           HBM            -             -
 
     Grids: (N / tn, visits, K / tk) for y, (K / tk, visits, N / tn) for dx,
     (K / tk, N / tn, visits) for dw.

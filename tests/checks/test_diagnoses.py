@@ -424,6 +424,13 @@ def test_nan_that_is_expected_or_garbage_is_not_computed() -> None:
 # ---- numbers ----
 
 
+def test_an_integer_row_that_should_be_zero_is_not_attention() -> None:
+    row_of_zeros = with_part((0, 3), 1.5) * (X[:, :1] != X[0, 0])
+    wrong = with_part((0, 3), 1.5)
+    assert rows_of_nothing(suspect(wrong, row_of_zeros)) is not None
+    assert rows_of_nothing(suspect(wrong, row_of_zeros, dtype="int8")) is None
+
+
 def test_overflowed_elements_are_counted() -> None:
     assert "1 element overflowed" in why(overflowed, suspect(with_part((0, 0), -np.inf)))
     assert "8 elements overflowed" in why(overflowed, suspect(with_part(np.s_[:8, 0], np.inf)))
