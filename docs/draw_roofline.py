@@ -237,8 +237,8 @@ def roofline(data: dict[str, Any]) -> Picture:
         "Operations a second over operations per byte, both axes logarithmic. The roof rises with "
         f"the bandwidth of HBM, {bandwidth / 1e9:.0f} GB/s, up to {peak / bandwidth:.0f} "
         f"operations per byte, and is flat from there on at {peak / 1e12:.0f} T operations a "
-        "second. Sums and other elementwise kernels lie below 1 operation per byte, most of them on "
-        "the slope. "
+        "second. Sums and other elementwise kernels lie below 1 operation per byte, most of them "
+        "on the slope. "
         "Matmuls and attention lie between 90 and 600.",
         696,
     )
