@@ -43,7 +43,7 @@ LETTERS = """\
 text { font-family: system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
 .code { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 .bold { font-weight: 600; }
-.halo { paint-order: stroke; stroke-width: 3; stroke-linejoin: round; }
+.halo { fill: none; stroke-width: 3; stroke-linejoin: round; }
 .thick { stroke-width: 2.5; }
 .dash { stroke-dasharray: 4 3; }"""
 
@@ -67,10 +67,13 @@ class Picture:
         at: str = "middle",
         size: int = 13,
     ) -> None:
-        self.parts.append(
-            f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{at}" class="{look}">'
-            f"{escape(words)}</text>"
-        )
+        place = f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{at}"'
+        classes = look.split()
+        if "halo" in classes:  # beneath the letters: not every renderer knows paint-order
+            letters = [one for one in classes if one in ("halo", "code", "bold")]
+            self.parts.append(f'{place} class="{" ".join(letters)}">{escape(words)}</text>')
+            classes.remove("halo")
+        self.parts.append(f'{place} class="{" ".join(classes)}">{escape(words)}</text>')
 
     def box(
         self,

@@ -32,8 +32,8 @@ class Evidence:
     and only where it `costs`. With `par_required`, a kernel that misses par fails instead of
     missing a star. Without a kernel, what goes `block_by_block` may hold no array of all blocks.
     At `production` size nothing has been run, and there are no values to judge. `kind` is the
-    kata's. Where `predictions` are asked for, `measured` says what is right; what XLA makes of
-    the programs is among it where the case `costs`.
+    kata's. Where `predictions` are asked for, `measured` says what is right, and `baselines` the
+    same with what XLA makes of each program, asked where the case `costs`.
     """
 
     mode: Mode
@@ -55,7 +55,8 @@ class Evidence:
     block_by_block: bool = False
     kind: Kind = Kind.KERNEL
     predictions: Predictions | None = None
-    measured: Callable[[], Measured | Accident] = lambda: Measured(())
+    measured: Callable[[], Measured] = lambda: Measured(())
+    baselines: Callable[[], Measured | Accident] = lambda: Measured(())
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
 
     @property

@@ -39,6 +39,12 @@ IN_THE_KERNEL = "Move the computation into the kernel's body, and return what th
 #: What to do instead of moving an array around a kernel; the first of these operations counts.
 _INSTEAD: tuple[tuple[tuple[str, ...], str], ...] = (
     (
+        ("scan", "while"),
+        "Let the grid be the loop. A loop around a kernel launches it once for each turn, and each "
+        "launch fetches its blocks again. An axis of the grid does without: jax.vmap adds one to a "
+        "pallas_call, or the index maps do.",
+    ),
+    (
         ("gather", "dynamic_slice", "take", "sort"),
         "Don't move blocks before the launch: let the index map say which block a step gets. It "
         "can compute the number, or look it up in a table that is prefetched.",

@@ -7,6 +7,9 @@ from grader.checks.prose import paragraph
 from grader.checks.runs import first_paragraph
 from grader.model import Check, Finding, Trial, Verdict
 
+#: What sandbox.oracle.LaunchFailed is called as a Problem.
+LAUNCH_FAILED = "LaunchFailed"
+
 
 def check(evidence: Evidence) -> Finding | None:
     """The right kernels must pass the test, and each planted one be rejected."""
@@ -21,14 +24,23 @@ def check(evidence: Evidence) -> Finding | None:
 
 
 def _refused(trial: Trial, file: str) -> Finding:
+    kind = trial.error.partition(":")[0]
     phrase = f"rejects a right kernel: one that {trial.kernel}"
-    parts = [f"The test {phrase}.", paragraph("error", first_paragraph(trial.error))]
-    if trial.line:
-        parts.append(paragraph("line", f"{file}:{trial.line}"))
+    what = f"The test {phrase}."
     remedy = (
         "A right kernel may add in any order, so its result differs from yours by rounding. Allow "
-        "for that, and call it with no other shapes than its docstring admits."
+        "for that."
     )
+    if kind == LAUNCH_FAILED:
+        phrase, what = "the launch raises", "The launch raises, for a right kernel."
+        remedy = "Call it with no other shapes and block sizes than its docstring admits."
+    elif kind != AssertionError.__name__:
+        phrase = f"{kind} with a right kernel"
+        what = "The test raises something else than an AssertionError, for a right kernel."
+        remedy = "What the launch returns is an array, as from any other function."
+    parts = [what, paragraph("error", first_paragraph(trial.error))]
+    if trial.line:
+        parts.append(paragraph("line", f"{file}:{trial.line}"))
     return Finding(Check.PLANTED, phrase, "\n".join([*parts, paragraph("try", remedy)]))
 
 

@@ -18,29 +18,27 @@ _BYTES, _FLOPS, _BEST, _SPEEDUP = range(len(QUANTITIES))
 
 def check(evidence: Evidence) -> Finding | None:
     """Bytes, operations and the time at best, of each program, as far as no compiler is needed."""
-    return _judged(evidence, (_BYTES, _FLOPS, _BEST))
+    return _judged(evidence, evidence.measured().programs, (_BYTES, _FLOPS, _BEST))
 
 
 def check_against_xla(evidence: Evidence) -> Finding | NotJudged | None:
     """How much faster than XLA's program a kernel may be, of each program."""
-    for program in _programs(evidence):
+    measured = evidence.baselines()
+    if isinstance(measured, Accident):
+        return NotJudged(Check.PREDICTIONS, measured.phrase)
+    for program in measured.programs:
         if program.baseline and program.baseline.missing:
             return NotJudged(Check.PREDICTIONS, program.baseline.missing)
-    return _judged(evidence, (_SPEEDUP,))
+    return _judged(evidence, measured.programs, (_SPEEDUP,))
 
 
-def _programs(evidence: Evidence) -> tuple[Program, ...]:
-    measured = evidence.measured()
-    return () if isinstance(measured, Accident) else measured.programs
-
-
-def _judged(evidence: Evidence, columns: Sequence[int]) -> Finding | NotJudged | None:
-    if isinstance(measured := evidence.measured(), Accident):
-        return NotJudged(Check.PREDICTIONS, measured.phrase)
+def _judged(
+    evidence: Evidence, programs: Sequence[Program], columns: Sequence[int]
+) -> Finding | None:
     assert evidence.predictions
     (answers,) = map(in_float64, evidence.outputs)
     for column in columns:
-        for program, row in zip(measured.programs, answers, strict=True):
+        for program, row in zip(programs, answers, strict=True):
             given, right = float(row[column]), _right(program, column)
             if not _near(given, right, evidence.predictions.within):
                 return _finding(program, column, given, right, evidence.predictions.within)

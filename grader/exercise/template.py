@@ -20,9 +20,9 @@ Concept
     involved and true numbers. 20 to 60 lines for the whole docstring; no spoiler.
 
 Shapes
-    name     dtype[dims]     memory space   block
-    x_ref    x.dtype[M, N]   VMEM           (bm, N)
-    o_ref    x.dtype[M, N]   VMEM           (bm, N)
+    name    dtype[dims]     memory space   Ref's shape   block
+    x_ref   x.dtype[M, N]   VMEM           (bm, N)       (i, 0)
+    o_ref   x.dtype[M, N]   VMEM           (bm, N)       (i, 0)
 
 Try
     pytest -k NAME          stuck?  kata hint NAME

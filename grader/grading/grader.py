@@ -115,8 +115,12 @@ def evidence_of(
         return asking.par(kata, case, reference, events)
 
     @functools.cache
-    def measured() -> Measured | Accident:
-        return asking.measured(kata, case, ask_xla=costs(kata, case))
+    def measured() -> Measured:
+        return asking.measured(kata, case)
+
+    @functools.cache
+    def baselines() -> Measured | Accident:
+        return asking.baselines(kata, case)
 
     return Evidence(
         mode=asking.mode,
@@ -139,5 +143,6 @@ def evidence_of(
         kind=kata.key.kind,
         predictions=kata.key.predictions,
         measured=measured,
+        baselines=baselines,
         resembles=functools.partial(asking.resembles, kata, case, reference),
     )

@@ -90,14 +90,14 @@ LADDER = (
     Rung(own_work.check, 0, asked=_not_of_a_test),
     Rung(pallas_used.check, 0),
     Rung(predictions.check, 1, asked=_of_predictions),
-    Rung(predictions.check_against_xla, MOST_STARS, asked=_of_baselines),
-    Rung(planted.check, MOST_STARS, asked=_of_a_test),
     Rung(values.check, 1, asked=_of_values),
     Rung(held_at_once.check, 1, granted=RIGHT, asked=_of_blocks),
     Rung(block_shapes.check, 1, granted=RIGHT),
     Rung(lowers.check, 1, granted=RIGHT),
     Rung(compiles.check, 2, granted=RIGHT),
     Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED, asked=_of_costs),
+    Rung(predictions.check_against_xla, MOST_STARS, asked=_of_baselines),
+    Rung(planted.check, MOST_STARS, asked=_of_a_test),
 )
 
 

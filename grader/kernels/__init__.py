@@ -22,6 +22,7 @@
     pallas_params       what Pallas keeps in the equation of a kernel, with types
     runs                how often a launch runs each kernel; repeated, loops
     block_positions     where each operand's block lies on each grid step
+    held_outputs        which results are an output of the last kernel, or hold its elements
     known_values        values that are known before any kernel runs
     prefetch_reads      which cells of scalar prefetch the index maps read
     habits              what a kernel does that is slow, or that it never waits for

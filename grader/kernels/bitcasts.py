@@ -27,7 +27,7 @@ def is_bitcast(eqn: core.JaxprEqn) -> bool:
     if len(arrays) != 2 or not all(isinstance(array, Shaped) for array in arrays):
         return False
     given, made = (tuple(array.shape) for array in arrays)
-    if not _keeps_order(eqn, given) or math.prod(given) != math.prod(made):
+    if not keeps_order(eqn, given) or math.prod(given) != math.prod(made):
         return False
     one_element = math.prod(made) == 1
     return (
@@ -42,7 +42,7 @@ def _has_no_bytes(array: Any) -> bool:
     return isinstance(array, Shaped) and array.dtype == float0
 
 
-def _keeps_order(eqn: core.JaxprEqn, given: tuple[int, ...]) -> bool:
+def keeps_order(eqn: core.JaxprEqn, given: tuple[int, ...]) -> bool:
     """Whether it leaves the elements in their row-major order."""
     params: dict[str, Any] = eqn.params
     match eqn.primitive.name:

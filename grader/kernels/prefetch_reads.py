@@ -25,12 +25,13 @@ class PrefetchRead:
     """One read of one table in one operand's index map.
 
     `operand` and `table` are positions among the operands of the `KernelCall`. `cells` are
-    int64[steps], row-major positions in the table, for the first steps of the grid.
+    int64[steps], row-major positions in the table, for the first steps of the grid; -1 in steps in
+    which a condition keeps the index map from reading. None where it can't be told what is read.
     """
 
     operand: int
     table: int
-    cells: np.ndarray
+    cells: np.ndarray | None
 
 
 def prefetch_reads(
@@ -41,8 +42,8 @@ def prefetch_reads(
 ) -> tuple[PrefetchRead, ...]:
     """What the index maps of a pallas_call read on the first `most` steps of its concrete grid.
 
-    `tables` are the values of scalar prefetch. An index map is left out that reads one of unknown
-    contents, reads under a condition, or several cells at a time.
+    `tables` are the values of scalar prefetch. It can't be told what an index map reads that reads
+    one of unknown contents, in a loop, or several cells at a time.
     """
     mapping = grid_mapping(pallas_call)
     steps = min(math.prod(grid), most)
@@ -52,7 +53,11 @@ def prefetch_reads(
     columns = [column.astype(np.int32) for column in numbers]
     specs = mapping.block_mappings[: mapping.num_inputs + mapping.num_outputs]
     return tuple(
-        PrefetchRead(operand, table, np.broadcast_to(cells, steps).astype(np.int64))
+        PrefetchRead(
+            operand,
+            table,
+            None if cells is None else np.broadcast_to(cells, steps).astype(np.int64),
+        )
         for operand, spec in enumerate(specs, mapping.num_index_operands)
         for table, cells in _reads(spec.index_map_jaxpr, columns, tables)
     )
@@ -62,10 +67,12 @@ def _reads(
     index_map: core.ClosedJaxpr,
     columns: Sequence[np.ndarray],
     tables: Sequence[np.ndarray | None],
-) -> list[tuple[int, np.ndarray]]:
-    """The table and the cells of each read of one index map."""
-    refs = {id(var) for var in index_map.jaxpr.invars[len(columns) :]}
-    if not any(id(var) in refs for eqn in index_map.jaxpr.eqns for var in eqn.invars):
+) -> list[tuple[int, np.ndarray | None]]:
+    """The table and the cells of each read of one index map; None for cells that are unclear."""
+    used = {id(var) for eqn in index_map.jaxpr.eqns for var in eqn.invars}
+    refs = index_map.jaxpr.invars[len(columns) :]
+    read = [number for number, var in enumerate(refs) if id(var) in used]
+    if not read:
         return []
     numbers: list[int] = []
 
@@ -77,7 +84,9 @@ def _reads(
         return reader.cells
 
     cells = computed(jax.vmap(at) if columns else at, *columns)
-    return list(zip(numbers, cells, strict=True)) if cells else []
+    if cells is None:
+        return [(number, None) for number in read]
+    return list(zip(numbers, cells, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,7 @@ class _IndexMapReader:
     def __init__(self) -> None:
         self.tables: list[int] = []
         self.cells: list[jax.Array] = []
+        self._reached: jax.Array = jnp.bool_(True)  # whether this part of the index map runs
 
     def evaluate(
         self, jaxpr: core.Jaxpr, consts: Sequence[ArrayLike], inputs: Sequence[_Value]
@@ -131,7 +141,24 @@ class _IndexMapReader:
         if name in _CALLS:
             inner = eqn.params[_CALLS[name]]
             return self.evaluate(inner.jaxpr, inner.consts, inputs)
+        if name == "cond" and not isinstance(inputs[0], _Table):
+            return self._branches(eqn.params["branches"], jnp.asarray(inputs[0]), inputs[1:])
         raise _Unclear(name)
+
+    def _branches(
+        self, branches: Sequence[core.ClosedJaxpr], which: jax.Array, inputs: Sequence[_Value]
+    ) -> Sequence[_Value]:
+        """Evaluate all branches of a condition, of which one runs."""
+        reached, which = self._reached, jnp.clip(which.astype(jnp.int32), 0, len(branches) - 1)
+        results: list[list[_Value]] = []
+        for number, branch in enumerate(branches):
+            self._reached = reached & (which == number)
+            results.append(self.evaluate(branch.jaxpr, branch.consts, inputs))
+        self._reached = reached
+        columns = list(zip(*results, strict=True))
+        if any(isinstance(value, _Table) for column in columns for value in column):
+            raise _Unclear("cond")
+        return [jax.lax.select_n(which, *map(jnp.asarray, column)) for column in columns]
 
     def _read(self, table: _Table, indices: Sequence[jax.Array]) -> jax.Array:
         """The cell of a table at scalar indices."""
@@ -143,5 +170,5 @@ class _IndexMapReader:
         inside = [jnp.clip(at, 0, size - 1) for at, size in zip(indices, shape, strict=True)]
         cell = jnp.ravel_multi_index(tuple(inside), shape, mode="clip") if shape else jnp.int32(0)
         self.tables.append(table.number)
-        self.cells.append(cell)
+        self.cells.append(jnp.where(self._reached, cell, -1))
         return jnp.asarray(table.value).reshape(-1)[cell]

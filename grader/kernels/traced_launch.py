@@ -21,6 +21,7 @@ from grader.kernels.carrier import (
     loaded,
     with_interpret,
 )
+from grader.kernels.held_outputs import held_outputs
 from grader.kernels.interpreter import running
 from grader.kernels.known_values import known_values
 from grader.kernels.large_constants import large_constants
@@ -94,6 +95,7 @@ class TracedLaunch:
             from_spec=line_within(closed.jaxpr, file, spec) if spec else 0,
             notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
             unused=_unused(closed),
+            held=held_outputs(closed, reader.kernels[-1] if reader.kernels else None),
         )
 
     def run(

@@ -179,6 +179,8 @@ class Trace:
     from_spec: int = 0  # the spec's line from which a part of it was traced; 0 where none was
     notes: tuple[Note, ...] = ()
     unused: tuple[int, ...] = ()  # the launch's inputs that nothing depends on, by position
+    #: Per result, which output of the last kernel it is, unchanged or reshaped; None: none.
+    held: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def newly_solved(
         return
     for kata in told:
         if text := solved_text(kata, compared_in([g for g in grades if g.kata == kata.id])):
-            yield text
+            yield Group(Text(), text)
 
 
 def compared_in(grades: Sequence[Grade]) -> str:

@@ -61,6 +61,8 @@ from grader.tpu.motion import Followed
 T = TypeVar("T")
 
 
+#: For XLA to compile the programs of a kata, seconds each, on a machine with much else to do.
+XLA_SECONDS = 300.0
 #: A launch is traced once for a chip, and asked about often: so many traces are kept.
 TRACES = 8
 
@@ -153,12 +155,24 @@ class Asking:
         answer = self._lines.trusted.answer(question)
         return answer if isinstance(answer, Estimate) else None
 
-    def measured(self, kata: Kata, case: Case, ask_xla: bool) -> Measured | Accident:
-        """What the programs of a kata take on the first chip. Raises BrokenKata."""
+    def measured(self, kata: Kata, case: Case) -> Measured:
+        """What the programs of a kata take on the first chip at best. Raises BrokenKata."""
+        found = self._measured(kata, case, SECONDS, ask_xla=False)
+        if isinstance(found, Accident):
+            raise BrokenKata(f"the solution's programs: {found.phrase}\n{found.message}")
+        return found
+
+    def baselines(self, kata: Kata, case: Case) -> Measured | Accident:
+        """The same, with what XLA makes of each. Raises BrokenKata."""
+        return self._measured(kata, case, XLA_SECONDS, ask_xla=True)
+
+    def _measured(
+        self, kata: Kata, case: Case, seconds: float, *, ask_xla: bool
+    ) -> Measured | Accident:
         assert kata.key.predictions
         programs = kata.key.predictions.programs
         question = Measure(_answer(kata), case, programs, self.chips[0], ask_xla)
-        answer = self._lines.trusted.answer(question)
+        answer = self._lines.trusted.answer(question, seconds)
         if isinstance(answer, Problem):
             raise BrokenKata(f"the solution's programs: {_in_short(answer)}")
         return _expected(Measured, answer)

@@ -22,8 +22,8 @@ class Trust(enum.Enum):
 
     VALIDATED = "predicted times are within about 10 % of measured ones"
     TWO_CORES = (
-        "predicted times of one core are within 15 % of measured ones; of a parallel grid, which "
-        "two TensorCores share, the larger part is predicted"
+        "predicted times are within about 15 % of measured ones, whether one TensorCore runs the "
+        "kernel or two share its grid"
     )
     UNKNOWN = "no measured times are known to compare predicted ones with"
     DOUBTFUL = "predicted times have been wrong by a factor of up to 2.8: not to be judged by"

@@ -55,6 +55,8 @@ class Path:
 class TableRead:
     """One read of a table in an index map: the row-major `cell` from each step in `first` on.
 
+    A cell of -1 says that a condition keeps it from reading. No steps: it can't be told what it
+    reads.
     `operand` and `table` are positions among the operands of the kernel.
     """
 
@@ -138,7 +140,10 @@ def follow(kernel: Kernel, most: int = MOST_STEPS) -> Motion:
         traffic=moved,
         paths=tuple(_path(*each, most) for each in rows),
         tables=(*tables, *[None] * (len(operands) - len(tables))),
-        reads=tuple(TableRead(r.operand, r.table, *_runs(r.cells)) for r in reads),
+        reads=tuple(
+            TableRead(r.operand, r.table, *(((), ()) if r.cells is None else _runs(r.cells)))
+            for r in reads
+        ),
     )
 
 

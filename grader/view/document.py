@@ -111,15 +111,22 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A scalar-prefetch operand's contents, row-major; None where they are not known."""
+    """A scalar-prefetch operand's contents, row-major; None where they are not known.
+
+    `untold` are operands whose index maps read it in a way that is not followed.
+    """
 
     operand: int
     cells: tuple[int, ...] | None
+    untold: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An index map reads `cell` of a table from each step in `first` (differences) on."""
+    """An index map reads `cell` of a table from each step in `first` (differences) on.
+
+    `cell` is -1 where a condition keeps it from reading.
+    """
 
     operand: int
     table: int

@@ -24,6 +24,8 @@ from grader.view.document import (
 )
 from grader.view.timeline import timeline
 
+#: What the page says of scratch that takes no memory.
+DROPPED = "dropped by the compiler: not needed at these sizes"
 #: What the page calls an allocation that is no operand's.
 _USES = {Use.SPILL: "spilled registers", Use.OTHER: "the compiler's own", Use.SCRATCH: "scratch"}
 
@@ -40,6 +42,7 @@ def kernel_of(
     found = iter(wrong)
     rows = zip(motion.labels, moved.operands, motion.paths, call.operands, strict=True)
     drawn = None if prediction is None else timeline(prediction)
+    memory = _memory(call, prediction, chip)
     return Kernel(
         name=call.name,
         grid=moved.grid,
@@ -54,18 +57,19 @@ def kernel_of(
                 one,
                 row,
                 path,
+                memory,
                 windows=_windows(call, position),
                 wrong=next(found, None) if row.role is Role.OUTPUT else None,
             )
             for position, (label, row, path, one) in enumerate(rows)
         ),
         tables=tuple(
-            Table(position, motion.tables[position])
+            Table(position, motion.tables[position], _untold_reads(motion, position))
             for position, row in enumerate(moved.operands)
             if row.role is Role.PREFETCH
         ),
-        reads=tuple(map(_read, motion.reads)),
-        memory=_memory(call, prediction, chip),
+        reads=tuple(_read(one) for one in motion.reads if one.first),
+        memory=memory,
         timeline=drawn,
         untold="" if drawn else _untold(prediction),
         refusal=refusal,
@@ -77,9 +81,11 @@ def _operand(
     one: model.Operand,
     row: OperandTraffic,
     path: Path | None,
+    memory: Memory,
     windows: int,
     wrong: Wrong | None,
 ) -> Operand:
+    dropped = bool(windows) and _dropped(one, memory)
     return Operand(
         label=label,
         role=row.role.value,
@@ -88,16 +94,27 @@ def _operand(
         block=tuple(1 if size is None else size for size in row.block),
         squeezed=tuple(axis for axis, size in enumerate(row.block) if size is None),
         space=one.space,
-        note=row.note,
+        note=DROPPED if dropped else row.note,
         counted=row.bytes is not None,
         moves=row.moves or 0,
         bytes=row.bytes or 0,
         least=row.least or 0,
         element=one.element,
-        windows=windows,
+        windows=0 if dropped else windows,
         runs=None if path is None else _runs(path),
         wrong=wrong,
     )
+
+
+def _dropped(one: model.Operand, memory: Memory) -> bool:
+    """Whether the compiler's report has no memory for scratch: at these sizes nothing needs it.
+
+    What it reports without a name may be that of any scratch.
+    """
+    if one.role is not Role.SCRATCH or not memory.reported:
+        return False
+    held = [each.name for each in memory.held if each.use == Use.SCRATCH.value]
+    return one.name not in held and _USES[Use.SCRATCH] not in held
 
 
 def _windows(call: KernelCall, position: int) -> int:
@@ -113,6 +130,11 @@ def _runs(path: Path) -> Runs:
 
 def _read(read: TableRead) -> Read:
     return Read(read.operand, read.table, differences(read.first), read.cell)
+
+
+def _untold_reads(motion: Motion, table: int) -> tuple[int, ...]:
+    """The operands whose index maps read a table in a way that is not followed."""
+    return tuple(one.operand for one in motion.reads if one.table == table and not one.first)
 
 
 def _memory(call: KernelCall, prediction: Prediction | None, chip: str) -> Memory:

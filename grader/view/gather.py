@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grader.checks import values
 from grader.checks.compare import Comparison
@@ -13,7 +13,7 @@ from grader.exercise.catalog import Kata
 from grader.grading import studies
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import verdict
-from grader.model import Accident, Case, Check, Finding, Reference, Role, State
+from grader.model import Accident, Case, Check, Finding, Operand, Reference, Role, State
 from grader.sandbox.asking import Asking
 from grader.tpu import OnChip
 from grader.tpu.motion import Followed, Motion
@@ -41,6 +41,7 @@ class _Judged:
     verdict: Verdict
     wrong: tuple[Comparison, ...] = ()
     found: OnChip | Accident | None = None
+    held: tuple[int | None, ...] = ()  # as `Trace.held`
 
 
 def gather(asking: Asking, kata: Kata, case: Case, chip: str, drawn: bool) -> Document:
@@ -59,7 +60,7 @@ def gather(asking: Asking, kata: Kata, case: Case, chip: str, drawn: bool) -> Do
     judged = _judge(asking, kata, case) if runs else _Judged(_UNRUN)
     if judged.found is None:
         found = asking.own(kata, case, reference, studies.PATIENCE, EVENTS)
-        judged = _Judged(judged.verdict, judged.wrong, found)
+        judged = replace(judged, found=found)
     return _document(kata, case, chip, "yours", followed, judged)
 
 
@@ -84,7 +85,8 @@ def _judge(asking: Asking, kata: Kata, case: Case) -> _Judged:
         return _Judged(Verdict("passed", words), (), evidence.own)
     told = Verdict(judged.state.value, finding.phrase, _text(finding))
     if finding.check in _BEFORE:
-        return _Judged(told, _wrong(evidence, finding))
+        trace = evidence.observed.trace
+        return _Judged(told, _wrong(evidence, finding), held=trace.held if trace else ())
     return _Judged(told, (), evidence.own_on_chips())
 
 
@@ -117,7 +119,7 @@ def _document(
     if not motions and (found := _untraced(followed, file)):
         trouble = found
     last = motions[-1] if motions else None
-    of_outputs, other = _placed(judged.wrong, last)
+    of_outputs, other = _placed(judged.wrong, last, judged.held)
     kernels: list[Kernel] = []
     for position, motion in enumerate(motions):
         prediction = side.kernels[position] if position < len(side.kernels) else None
@@ -148,18 +150,36 @@ def _untraced(followed: Followed | Accident, file: str) -> str:
 
 
 def _placed(
-    results: Sequence[Comparison], last: Motion | None
+    results: Sequence[Comparison], last: Motion | None, held: Sequence[int | None] = ()
 ) -> tuple[tuple[Wrong | None, ...], tuple[Wrong, ...]]:
-    """What is wrong with each output of the last kernel, and with what is none of them."""
+    """What is wrong with each output of the last kernel, and with what is none of them.
+
+    A result that was reshaped after the kernel is drawn in the shape of the output that it holds.
+    """
     outputs = last.call.role(Role.OUTPUT) if last else ()
     of_outputs: list[Wrong | None] = [None] * len(outputs)
     other: list[Wrong] = []
     for position, result in enumerate(results):
         if not result.wrong.any():
             continue
-        is_output = position < len(outputs) and outputs[position].name == result.name
-        if is_output and outputs[position].array.shape == result.actual.shape:
-            of_outputs[position] = wrong_of(result)
+        number = held[position] if position < len(held) else None
+        if number is not None and number < len(outputs) and of_outputs[number] is None:
+            of_outputs[number] = wrong_of(_shaped(result, outputs[number]))
         else:
             other.append(wrong_of(result))
     return tuple(of_outputs), tuple(other)
+
+
+def _shaped(result: Comparison, output: Operand) -> Comparison:
+    """A result in the shape and the blocks of the output whose elements it holds, in order."""
+    shape = output.array.shape
+    if result.actual.shape == shape:
+        return result
+    return replace(
+        result,
+        name=output.name,
+        actual=result.actual.reshape(shape),
+        expected=result.expected.reshape(shape),
+        allowed=result.allowed.reshape(shape),
+        block=tuple(1 if size is None else size for size in output.block),
+    )

@@ -42,10 +42,10 @@ Concept
         256 bfloat16, because two bfloat16 numbers share a lane.
 
 Shapes
-    name     dtype[dims]    memory space   block
-    x_ref    x.dtype[bn]    VMEM           block i of x[N]
-    y_ref    x.dtype[bn]    VMEM           block i of y[N]
-    o_ref    x.dtype[bn]    VMEM           block i of the result[N]
+    name    dtype[dims]   memory space   Ref's shape   block
+    x_ref   x.dtype[N]    VMEM           (bn,)         i
+    y_ref   x.dtype[N]    VMEM           (bn,)         i
+    o_ref   x.dtype[N]    VMEM           (bn,)         i
 
 Try
     pytest -k tiled_vector_add          stuck?  kata hint tiled_vector_add

@@ -1,12 +1,12 @@
 """Write the whole launch of a kernel.
 
 Goal
-    The kernel is given: it adds the larger of y and z to x. Write the whole launch,
-    over vectors of N elements in blocks of bn. N is a multiple of bn.
+    The kernel is given: it adds the larger of y and z to x. Write the whole launch.
+    bn divides N; blocks may have bn elements, or a multiple of bn that divides N. A
+    right answer may lack the third star: `kata cost launch_vector_add` says why.
 
 Concept
-    A launch describes all copies and all steps. Each part of it answers one
-    question:
+    A launch describes all copies and all steps. Each part answers one question:
 
         pl.pallas_call(
             kernel,             what happens to one set of blocks?
@@ -36,22 +36,22 @@ Concept
     "parallel" is a promise that a TPU does not check: if parallel steps share a
     block of the result, the result can be wrong. In this kata no steps share one.
 
-    The launch also chooses bn. A step takes about 0.3 µs even if its block is
-    small, because it has to start a copy and wait for it. Predicted for adding two
-    float32 vectors of 2**20 elements on a v5e:
+    The size of the blocks matters. A step takes about 0.3 µs even if its block is
+    small, to start a copy and wait for it. To add two float32 vectors of 2**20
+    elements, a v5e is predicted to take:
 
         bn       1024     8192     65536    262144     limit set by HBM
         time     319 µs   45 µs    16 µs    16 µs      15 µs
         VMEM     24 KiB   192 KiB  1.5 MiB  6 MiB
 
-    The VMEM is for 3 Refs with 2 buffers each. A few hundred KiB a block are enough.
+    The VMEM is for 3 Refs with 2 buffers each.
 
 Shapes
-    name     dtype[dims]    memory space   block
-    x_ref    x.dtype[bn]    VMEM           block i of x[N]
-    y_ref    x.dtype[bn]    VMEM           block i of y[N]
-    z_ref    x.dtype[bn]    VMEM           block i of z[N]
-    o_ref    x.dtype[bn]    VMEM           block i of the result[N]
+    name    dtype[dims]   memory space   Ref's shape   block
+    x_ref   x.dtype[N]    VMEM           (bn,)         i
+    y_ref   x.dtype[N]    VMEM           (bn,)         i
+    z_ref   x.dtype[N]    VMEM           (bn,)         i
+    o_ref   x.dtype[N]    VMEM           (bn,)         i
 
 Try
     pytest -k launch_vector_add          stuck?  kata hint launch_vector_add

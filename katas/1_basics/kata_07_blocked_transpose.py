@@ -48,9 +48,9 @@ Concept
     into rows of another length.
 
 Shapes
-    name     dtype[dims]        memory space   block
-    x_ref    x.dtype[bm, bn]    VMEM           block (i, j) of x[M, N]
-    o_ref    x.dtype[...]       VMEM           a block of the result[N, M]
+    name    dtype[dims]     memory space   Ref's shape   block
+    x_ref   x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
+    o_ref   x.dtype[N, M]   VMEM           yours         yours
 
 Try
     pytest -k blocked_transpose          stuck?  kata hint blocked_transpose
@@ -80,7 +80,7 @@ def blocked_transpose(
     x: Float[Array, "M N"], *, bm: int = 512, bn: int = 512
 ) -> Float[Array, "N M"]:
     """Launch: one grid step for each (bm, bn) block of x; bm divides M and bn divides N."""
-    m, n = x.shape
+    M, N = x.shape
     # BEGIN SOLUTION
     raise NotImplementedError(
         "set x_spec and o_spec: the block shapes, and the index maps from (i, j)"
@@ -88,10 +88,10 @@ def blocked_transpose(
     # END SOLUTION
     return pl.pallas_call(
         blocked_transpose_kernel,
-        grid=(m // bm, n // bn),
+        grid=(M // bm, N // bn),
         in_specs=[x_spec],
         out_specs=o_spec,
-        out_shape=jax.ShapeDtypeStruct((n, m), x.dtype),
+        out_shape=jax.ShapeDtypeStruct((N, M), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
     )(x)
 

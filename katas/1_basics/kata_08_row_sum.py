@@ -43,9 +43,9 @@ Concept
     numbers in float32, in every step.
 
 Shapes
-    name     dtype[dims]       memory space   block
-    x_ref    x.dtype[M, N]     VMEM           (bm, bn)
-    o_ref    float32[M, 1]     VMEM           (bm, 1)
+    name    dtype[dims]     memory space   Ref's shape   block
+    x_ref   x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
+    o_ref   float32[M, 1]   VMEM           (bm, 1)       (i, 0)
 
     The grid is (M / bm, N / bn).
 

@@ -46,12 +46,11 @@ Concept
     This is almost free: on a v5e, a register (4 KiB) takes HBM 7.5 cycles to deliver.
 
 Shapes
-    name     dtype[dims]     memory space   block
-    x_ref    x.dtype[M, N]   VMEM           (bm, bn)
-    o_ref    float32[M, 1]   VMEM           (bm, 1)
-    n        a Python int    -              N
+    name    dtype[dims]     memory space   Ref's shape   block
+    x_ref   x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
+    o_ref   float32[M, 1]   VMEM           (bm, 1)       (i, 0)
 
-    The grid is (pl.cdiv(M, bm), pl.cdiv(N, bn)).
+    The grid is (pl.cdiv(M, bm), pl.cdiv(N, bn)). n is N, a Python int.
 
 Try
     pytest -k ragged_tail           stuck?  kata hint ragged_tail

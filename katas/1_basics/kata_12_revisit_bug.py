@@ -44,11 +44,12 @@ Concept
     each block of the result back from HBM at every visit?
 
 Shapes
-    name     dtype[dims]       memory space   block
-    x_ref    x.dtype[M, K]     VMEM           (bm, bk)
-    y_ref    x.dtype[K, N]     VMEM           (bk, bn)
-    o_ref    float32[M, N]     VMEM           (bm, bn)
-    k_axis   a Python int      -              the grid axis that walks along K
+    name    dtype[dims]     memory space   Ref's shape   block
+    x_ref   x.dtype[M, K]   VMEM           (bm, bk)      (i, k)
+    y_ref   x.dtype[K, N]   VMEM           (bk, bn)      (k, j)
+    o_ref   float32[M, N]   VMEM           (bm, bn)      (i, j)
+
+    k_axis is a Python int: the grid axis that walks along K.
 
 Try
     pytest -k revisit_bug           stuck?  kata hint revisit_bug

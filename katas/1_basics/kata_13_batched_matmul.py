@@ -42,11 +42,11 @@ Concept
     such as index maps that let several b share one block.
 
 Shapes
-    name      dtype[dims]         memory space   Ref's shape
-    x_ref     x.dtype[B, M, K]    VMEM           (bm, bk)
-    y_ref     x.dtype[B, K, N]    VMEM           (bk, bn)
-    o_ref     x.dtype[B, M, N]    VMEM           (bm, bn)
-    acc_ref   float32             VMEM scratch   (bm, bn)
+    name      dtype[dims]        memory space   Ref's shape   block
+    x_ref     x.dtype[B, M, K]   VMEM           (bm, bk)      yours
+    y_ref     x.dtype[B, K, N]   VMEM           (bk, bn)      yours
+    o_ref     x.dtype[B, M, N]   VMEM           (bm, bn)      yours
+    acc_ref   float32[bm, bn]    VMEM scratch   (bm, bn)      -
 
     The grid is (B, M / bm, N / bn, K / bk).
 

@@ -22,9 +22,9 @@ Concept
     So a step needs a part of x_ref, and where it is depends on j and on a number
     in memory. There are three things to know about parts of a Ref.
 
-    A *slice* loads only that part. The size has to be known when the kernel is
-    compiled; the start does not. So `x_ref[:, a:a + bn]` fails if a is computed
-    by the kernel. `pl.ds(a, bn)`, "a dynamic slice", takes a start and a size:
+    A *slice* loads only that part. Its size has to be known when the kernel is
+    compiled; its start does not. `x_ref[:, a:a + bn]` fails if the kernel
+    computes a. `pl.ds(a, bn)`, "a dynamic slice", takes a start and a size:
 
         x_ref[:, pl.ds(a, bn)]      bm rows, and bn columns from column a on
 
@@ -33,9 +33,8 @@ Concept
     TPU's compiler has no such operation.
 
     A *view* is a Ref for a part of another Ref. `x_ref.at[...]` takes the same
-    indices as x_ref[...] and loads nothing, so it costs nothing, and what you
-    get can be sliced again, counting from its own column 0. In larger kernels
-    you pass views to helper functions, or say with them what a DMA copies.
+    indices as x_ref[...] and loads nothing. What you get can be sliced again,
+    counting from its own column 0, and passed to functions that take Refs.
 
     A *promise*. A register has 128 lanes, and a column's lane is its number modulo
     128. From a start that is a multiple of 128, a load is a plain load. From any
@@ -45,16 +44,20 @@ Concept
     and promises that it is a multiple of k. A TPU doesn't check the promise.
 
 Shapes
-    name         dtype[dims]       memory space   Ref's shape
-    starts_ref   int32[M / bm]     SMEM           all of it
-    x_ref        x.dtype[M, N]     VMEM           (bm, N)
-    o_ref        x.dtype[M, N/2]   VMEM           (bm, bn)
+    name         dtype[dims]       memory space   Ref's shape   block
+    starts_ref   int32[G]          SMEM           (G,)          whole
+    x_ref        x.dtype[M, N]     VMEM           (bm, N)       (i, 0)
+    o_ref        x.dtype[M, N/2]   VMEM           (bm, bn)      (i, j)
 
-    The grid is (M / bm, N / 2 / bn), with indices i and j. SMEM is the memory of
-    scalars: starts_ref[i] is one number. All starts are multiples of bn.
+    The grid is (G, N / 2 / bn), G = M / bm. SMEM is the memory of scalars:
+    starts_ref[i] is one number. All starts are multiples of bn.
 
 Try
     pytest -k refs_and_slices          stuck?  kata hint refs_and_slices
+
+Needs     scale_2d, row_sum
+Read on   Pallas design: Refs and their slices,
+          https://docs.jax.dev/en/latest/pallas/design/design.html
 """
 
 import jax
@@ -73,16 +76,6 @@ def refs_and_slices_spec(
     start = jnp.repeat(starts, M // len(starts))
     column = (start[:, None] + jnp.arange(N // 2)) % (N // 2)
     return jnp.take_along_axis(left + right, column, axis=1)
-
-
-def refs_and_slices_inputs(key, *, M, N, bm, bn, dtype):
-    """Rings that begin at any strip; those of the first block begin after their first strip."""
-    x_key, first_key, key = jax.random.split(key, 3)
-    blocks, strips = M // bm, N // 2 // bn
-    first = jax.random.randint(first_key, (1,), 1, strips)
-    others = jax.random.randint(key, (blocks - 1,), 0, strips)
-    starts = jnp.concatenate([first, others]).astype(jnp.int32) * bn
-    return starts, jax.random.normal(x_key, (M, N)).astype(dtype)
 
 
 def refs_and_slices_kernel(starts_ref, x_ref, o_ref):
@@ -109,6 +102,19 @@ def refs_and_slices(
         out_shape=jax.ShapeDtypeStruct((M, N // 2), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
     )(starts, x)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def refs_and_slices_inputs(key, *, M, N, bm, bn, dtype):
+    """Rings that begin at any strip; those of the first block begin after their first strip."""
+    x_key, first_key, key = jax.random.split(key, 3)
+    blocks, strips = M // bm, N // 2 // bn
+    first = jax.random.randint(first_key, (1,), 1, strips)
+    others = jax.random.randint(key, (blocks - 1,), 0, strips)
+    starts = jnp.concatenate([first, others]).astype(jnp.int32) * bn
+    return starts, jax.random.normal(x_key, (M, N)).astype(dtype)
 
 
 def test_refs_and_slices(hidden_case):

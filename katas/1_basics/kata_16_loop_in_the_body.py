@@ -27,18 +27,16 @@ Concept
         jax.lax.fori_loop(start, stop, body, carry)
 
     is a loop on the TPU. It calls carry = body(t, carry) for every t and returns
-    the last carry. A carry is a value: as long as it is small, it stays in
-    registers from turn to turn. Its shape and its dtype can't change. And since
-    15/16 * level is rounded again in every turn, keep it in float32.
+    the last carry. A carry is a value that stays in registers from turn to turn,
+    if it is small. Its shape and dtype can't change. And since 15/16 * level is
+    rounded again in every turn, keep it in float32.
 
-    `pl.loop(start, stop)`, over a function of t, is the same loop without a carry.
-    It has to keep the level in a Ref, which is stored and loaded in each turn. A
-    Python variable doesn't get out of either loop, whose body is traced once.
+    `pl.loop(start, stop)` is the same loop without a carry: it would have to keep
+    the level in a Ref. No Python variable gets out of either, traced once.
 
-    Time is x's first dimension, so each turn has a whole (B, bd) array. Tiles of
-    8 x 128 lie in the last two dimensions, and x_ref[t] is an address, for any t.
-    If time ran along the rows, x_ref[t] would be one row of 8 in a register,
-    and most of each operation would be wasted.
+    Time is x's first dimension, so each turn has whole tiles of 8 x 128, and
+    x_ref[t] is an address. If time ran along the rows, x_ref[t] would be one of
+    the 8 rows of a register, and 7 / 8 of each operation would be wasted.
 
     A turn can be too short. With B = 8 and bd = 128 in bfloat16, HBM moves the
     4 KiB of a turn, in and out, in 7.5 cycles of a v5e, but a turn takes 12: its
@@ -47,15 +45,18 @@ Concept
     fill the gaps. Choose a u that divides bt.
 
 Shapes
-    name       dtype[dims]        memory space   Ref's shape
-    x_ref      x.dtype[T, B, D]   VMEM           (bt, B, bd)
-    o_ref      x.dtype[T, B, D]   VMEM           (bt, B, bd)
-    peak_ref   float32            VMEM scratch   (B, bd)
+    name           dtype[dims]        memory space   Ref's shape   block
+    x_ref, o_ref   x.dtype[T, B, D]   VMEM           (bt, B, bd)   (i, 0, j)
+    peak_ref       float32[B, bd]     VMEM scratch   (B, bd)       -
 
-    The grid is (D / bd, T / bt). bt is a multiple of 16.
+    The grid is (D / bd, T / bt), with indices j, i. bt is a multiple of 16.
 
 Try
     pytest -k loop_in_the_body          stuck?  kata hint loop_in_the_body
+
+Needs     tiled_matmul, batched_matmul
+Read on   jax.lax.fori_loop,
+          https://docs.jax.dev/en/latest/_autosummary/jax.lax.fori_loop.html
 """
 
 import jax

@@ -25,18 +25,16 @@ Concept
 
     The vector unit has no instruction that stores one number to VMEM. A Ref in
     SMEM is for single numbers only: `ref[i, j]` loads one and `ref[i, j] = a`
-    stores one; `ref[...]` of many is refused. A number that is computed from
-    vectors, such as the maximum of a block, is handed to the scalar core, and a
-    number from SMEM can be combined with a block like a Python number.
+    stores one. A number that is computed from vectors, such as the maximum of a
+    block, is handed to the scalar core, and one from SMEM may meet a block.
 
     A BlockSpec says in which memory its block lies. Without a block shape it is
     the whole array:
 
         pl.BlockSpec(memory_space=pltpu.SMEM)
 
-    Two results need two specs and two shapes. `out_specs` and `out_shape` are
-    then tuples, the kernel gets two output Refs, in the same order, and the
-    launch returns a tuple.
+    Two results need two specs and two shapes: `out_specs` and `out_shape` are
+    then tuples, the kernel gets two output Refs, and the launch returns a tuple.
 
     The block of the first result changes in each step. The second result is one
     number for the whole grid: all its steps see the same word of SMEM, which goes
@@ -47,16 +45,19 @@ Concept
     an SMEM of its own.
 
 Shapes
-    name        dtype[dims]      memory space   Ref's shape
-    scale_ref   float32[1, 1]    SMEM           (1, 1)
-    x_ref       x.dtype[M, N]    VMEM           (bm, bn)
-    o_ref       x.dtype[M, N]    VMEM           (bm, bn)
-    top_ref     float32[1, 1]    SMEM           (1, 1)
+    name        dtype[dims]     memory space   Ref's shape   block
+    scale_ref   float32[1, 1]   SMEM           (1, 1)        whole
+    x_ref       x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
+    o_ref       x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
+    top_ref     float32[1, 1]   SMEM           (1, 1)        whole
 
     The grid is (M / bm, N / bn).
 
 Try
     pytest -k two_memories          stuck?  kata hint two_memories
+
+Needs     row_sum, launch_matmul
+Read on   FP8 Formats for Deep Learning, https://arxiv.org/abs/2209.05433
 """
 
 import jax
@@ -72,16 +73,6 @@ def two_memories_spec(
     """What the kernel must compute, in plain jax.numpy."""
     top = jnp.max(jnp.abs(x), keepdims=True)
     return x * scale.astype(x.dtype), top.astype(jnp.promote_types(x.dtype, jnp.float32))
-
-
-def two_memories_inputs(key, *, M, N, dtype):
-    """Draw numbers of both signs. The largest |x| is negative and not in the last row of blocks."""
-    scale_key, x_key, row_key, column_key = jax.random.split(key, 4)
-    scale = jax.random.uniform(scale_key, (1, 1), minval=0.25, maxval=0.75)
-    row = jax.random.randint(row_key, (), 0, M // 2)
-    column = jax.random.randint(column_key, (), 0, N)
-    x = jax.random.normal(x_key, (M, N)).at[row, column].set(-7)
-    return scale, x.astype(dtype)
 
 
 def two_memories_kernel(scale_ref, x_ref, o_ref, top_ref):
@@ -111,6 +102,19 @@ def two_memories(
         out_shape=out_shape,
         compiler_params=pltpu.CompilerParams(dimension_semantics=dimension_semantics),
     )(scale, x)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def two_memories_inputs(key, *, M, N, dtype):
+    """Draw numbers of both signs. The largest |x| is negative and not in the last row of blocks."""
+    scale_key, x_key, row_key, column_key = jax.random.split(key, 4)
+    scale = jax.random.uniform(scale_key, (1, 1), minval=0.25, maxval=0.75)
+    row = jax.random.randint(row_key, (), 0, M // 2)
+    column = jax.random.randint(column_key, (), 0, N)
+    x = jax.random.normal(x_key, (M, N)).at[row, column].set(-7)
+    return scale, x.astype(dtype)
 
 
 def test_two_memories(hidden_case):

@@ -44,13 +44,14 @@ Concept
     that is best left to XLA.
 
 Shapes
-    name    dtype[dims]                        of
-    x, y    bfloat16[T, D]                     scale_add, rms_norm, feed_forward
-    s, g    bfloat16[D]                        scale_add, rms_norm
-    w, b    bfloat16[D, F], bfloat16[F]        feed_forward
-    x, w    int8[T, D], int8[D, F]             int8_product, whose result is int32
-    q       bfloat16[T, H]                     attention
-    k, v    bfloat16[S, H]                     attention; its scores are float32
+    name   dtype[dims]                   memory space   Ref's shape   block
+    x, y   bfloat16[T, D]                HBM            -             -
+    s, g   bfloat16[D]                   HBM            -             -
+    w, b   bfloat16[D, F], bfloat16[F]   HBM            -             -
+    q      bfloat16[T, H]                HBM            -             -
+    k, v   bfloat16[S, H]                HBM            -             -
+
+    int8_product: int8[T, D] and int8[D, F] to int32. Attention's scores are float32.
 
 Try
     pytest -k leave_it_to_xla           stuck?  kata hint leave_it_to_xla
@@ -93,7 +94,7 @@ def int8_product(x: Int8[Array, "T D"], w: Int8[Array, "D F"]) -> Int32[Array, "
     return jnp.dot(x, w, preferred_element_type=jnp.int32)
 
 
-def attention(
+def attention_head(
     q: BFloat16[Array, "T H"], k: BFloat16[Array, "S H"], v: BFloat16[Array, "S H"]
 ) -> BFloat16[Array, "T H"]:
     """One head of attention, T queries and S keys."""
@@ -149,9 +150,9 @@ def predict_int8_product(chip: Chip, *, T: int, D: int, F: int) -> Prediction:
     # END SOLUTION
 
 
-def predict_attention(chip: Chip, *, T: int, S: int, H: int) -> Prediction:
+def predict_attention_head(chip: Chip, *, T: int, S: int, H: int) -> Prediction:
     # BEGIN SOLUTION
-    raise NotImplementedError("return the four answers for attention")
+    raise NotImplementedError("return the four answers for attention_head")
     # END SOLUTION
 
 
@@ -165,7 +166,7 @@ def leave_it_to_xla(*, T: int, D: int, F: int, S: int, H: int) -> Float32[Array,
         predict_rms_norm(chip, T=T, D=D),
         predict_feed_forward(chip, T=T, D=D, F=F),
         predict_int8_product(chip, T=T, D=D, F=F),
-        predict_attention(chip, T=T, S=S, H=H),
+        predict_attention_head(chip, T=T, S=S, H=H),
     ]
     return jnp.array(rows, jnp.float32)
 

@@ -40,14 +40,13 @@ Concept
     result. It is too much if it also changes values that were really in x or w.
 
 Shapes
-    name      dtype[dims]     memory space   block
-    x_ref     x.dtype[M, K]   VMEM           (bm, bk)
-    w_ref     x.dtype[K, N]   VMEM           (bk, bn)
-    o_ref     float32[M, N]   VMEM           (bm, bn)
-    acc_ref   float32         VMEM           (bm, bn) scratch
-    n         a Python int    -              K
+    name      dtype[dims]       memory space   Ref's shape   block
+    x_ref     x.dtype[M, K]     VMEM           (bm, bk)      (i, k)
+    w_ref     x.dtype[K, N]     VMEM           (bk, bn)      (k, j)
+    o_ref     float32[M, N]     VMEM           (bm, bn)      (i, j)
+    acc_ref   float32[bm, bn]   VMEM scratch   (bm, bn)      -
 
-    The grid is (M / bm, N / bn, pl.cdiv(K, bk)).
+    The grid is (M / bm, N / bn, pl.cdiv(K, bk)). n is K, a Python int.
 
 Try
     pytest -k nan_now_and_then           stuck?  kata hint nan_now_and_then
@@ -63,19 +62,9 @@ from jax.experimental.pallas import tpu as pltpu
 from jaxtyping import Array, Float, Float32
 
 
-def nan_now_and_then_spec(
-    x: Float[Array, "M K"], w: Float[Array, "K N"]
-) -> Float32[Array, "M N"]:
+def nan_now_and_then_spec(x: Float[Array, "M K"], w: Float[Array, "K N"]) -> Float32[Array, "M N"]:
     """What the kernel must compute, in plain jax.numpy."""
     return jnp.dot(x, w, preferred_element_type=jnp.promote_types(x.dtype, jnp.float32))
-
-
-def nan_now_and_then_inputs(key, *, M, N, K, dtype):
-    """Random numbers, and one row of x that has overflowed."""
-    x_key, w_key = jax.random.split(key)
-    x = jax.random.normal(x_key, (M, K)).at[M // 3, K // 2].set(jnp.inf)
-    w = jax.random.normal(w_key, (K, N))
-    return x.astype(dtype), w.astype(dtype)
 
 
 def nan_now_and_then_kernel(x_ref, w_ref, o_ref, acc_ref, *, n):
@@ -117,6 +106,17 @@ def nan_now_and_then(
         ),
         name="nan_now_and_then",
     )(x, w)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def nan_now_and_then_inputs(key, *, M, N, K, dtype):
+    """Random numbers, and one row of x that has overflowed."""
+    x_key, w_key = jax.random.split(key)
+    x = jax.random.normal(x_key, (M, K)).at[M // 3, K // 2].set(jnp.inf)
+    w = jax.random.normal(w_key, (K, N))
+    return x.astype(dtype), w.astype(dtype)
 
 
 def test_nan_now_and_then(hidden_case):

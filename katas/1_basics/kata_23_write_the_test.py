@@ -20,12 +20,10 @@ Concept
         | 1 1 1 1 1 |      what happens at a ragged edge
         | 1 1 1 1 1 |      anything about a negative number
         +-----------+      any error that is smaller than the tolerance
-
     Ask of each line of the kernel: if it were wrong, which call would show it?
 
       - How many blocks does each axis of the grid need for a mistake in its
-        index maps to have an effect? With one block, all index maps are alike.
-        In which sizes may an edge be ragged?
+        index maps to have an effect? Which sizes may have a ragged edge?
       - Which two blocks would have to differ for a mix-up to be seen? Inputs
         that repeat, constants and zeros all hide something. Random numbers of a
         fixed key differ everywhere, and are the same in every run.
@@ -36,20 +34,24 @@ Concept
         bfloat16, whose mantissa has 8 bits, a running sum is off by 1 % soon.
         A tolerance between the two tells them apart. But a right kernel may add
         in another order, so exact equality asks for too much.
+      - What is there where a kernel has written nothing? Here it is NaN, and every
+        comparison with NaN is false. Write the condition so that this fails the
+        test; jnp.max is no help, since on a CPU it may leave NaN out.
 
     A test is a program with an oracle: something simple and slow that says what
     is right. Here that is dense_spec. It can also be a property that holds for
     all inputs, such as that scaling x by 2 scales a linear result by 2.
 
-    The launch that you are given runs outside of this file, so it takes arrays
-    and block sizes, and can't be traced by jit. Each call costs a tenth of a
-    second or so; a handful of small ones is enough.
+    The launch that you are given can't be traced by jit. Each call costs a tenth
+    of a second or so; a handful of small ones is enough.
 
 Shapes
-    name    dtype[dims]      memory space   block
-    x       float32[M, K]    VMEM           (bm, bk)    any M, K a multiple of bk
-    w       float32[K, N]    VMEM           (bk, bn)    N a multiple of bn
-    b       float32[1, N]    VMEM           (1, bn)
+    name      dtype[dims]       memory space   Ref's shape   block
+    x_ref     float32[M, K]     VMEM           (bm, bk)      (i, k)
+    w_ref     float32[K, N]     VMEM           (bk, bn)      (k, j)
+    b_ref     float32[1, N]     VMEM           (1, bn)       (0, j)
+    o_ref     float32[M, N]     VMEM           (bm, bn)      (i, j)
+    acc_ref   float32[bm, bn]   VMEM scratch   (bm, bn)      -
 
 Try
     pytest -k write_the_test           stuck?  kata hint write_the_test
@@ -96,6 +98,8 @@ def dense(
     """The kernel under test: a layer of a network. K and N are multiples of their blocks."""
     M, K = x.shape
     N = w.shape[1]
+    if K % bk or N % bn:
+        raise ValueError(f"K={K} and N={N} have to be multiples of bk={bk} and bn={bn}")
     return pl.pallas_call(
         dense_kernel,
         grid=(pl.cdiv(M, bm), N // bn, K // bk),

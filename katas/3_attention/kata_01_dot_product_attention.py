@@ -31,10 +31,11 @@ Concept
 
     Two more things need care. The first is the range of exp. Above 88.7 it
     overflows, in float32 and also in bfloat16, which has the same exponents.
-    Below -104 it is 0. Scores of that size occur in trained models and in the
-    hidden cases. But the softmax of a row doesn't change if you subtract the same
-    number from the whole row. Choose a number that makes the largest exponential
-    1, so that no row's sum can be 0.
+    Below -87.3 it is 0: numbers below 2**-126 are flushed to 0 on a TPU, and by
+    JAX on a CPU too. (NumPy keeps them, down to -104.) Scores of that size occur
+    in trained models and in the hidden cases. But the softmax of a row doesn't
+    change if you subtract the same number from the whole row. Choose a number
+    that makes the largest exponential 1, so that no row's sum can be 0.
 
     The second is the dtypes. The matrix unit multiplies bfloat16 and adds in
     float32, but jnp.dot returns float32 only if you ask for it
@@ -45,12 +46,11 @@ Concept
     down. Production kernels do this, and yours may do it too.
 
 Shapes
-    name     dtype[dims]     memory space   block
-    q_ref    q.dtype[T, H]   VMEM           whole
-    k_ref    q.dtype[S, H]   VMEM           whole
-    v_ref    q.dtype[S, H]   VMEM           whole
-    o_ref    q.dtype[T, H]   VMEM           whole
-    scale    a Python float  -              1 / sqrt(H), for the scores
+    name           dtype[dims]     memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[T, H]   VMEM           (T, H)        whole
+    k_ref, v_ref   q.dtype[S, H]   VMEM           (S, H)        whole
+
+    scale is a Python float, 1 / sqrt(H), for the scores.
 
 Try
     pytest -k dot_product_attention         stuck?  kata hint dot_product_attention
@@ -73,20 +73,6 @@ def dot_product_attention_spec(
     return jax.nn.softmax(scores, axis=1) @ v
 
 
-def dot_product_attention_inputs(key, *, T, S, H, dtype):
-    """Give each query's scores their own level, high or low, and a slope along the keys."""
-    q_key, k_key, v_key, level_key, slope_key = jax.random.split(key, 5)
-    level = 150 * jax.random.uniform(level_key, (T,), minval=-1)
-    slope = 150 * jax.random.uniform(slope_key, (T,), minval=-1) ** 3
-    q = jax.random.normal(q_key, (T, H)).at[..., 0].set(level).at[..., 1].set(slope)
-    k = jax.random.normal(k_key, (S, H))
-    k = k.at[..., 0].set(H**0.5).at[..., 1].set(jnp.linspace(-1, 1, S) * H**0.5)
-    v = jax.random.normal(v_key, (S, H))
-    # Sums of products of sixteenths are exact in float32, in any order.
-    q, k = jnp.round(16 * q) / 16, jnp.round(16 * k) / 16
-    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
-
-
 def dot_product_attention_kernel(q_ref, k_ref, v_ref, o_ref):
     scale = q_ref.shape[1] ** -0.5
     # BEGIN SOLUTION
@@ -105,6 +91,23 @@ def dot_product_attention(
         out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
         name="dot_product_attention",
     )(q, k, v)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def dot_product_attention_inputs(key, *, T, S, H, dtype):
+    """Give each query's scores their own level, high or low, and a slope along the keys."""
+    q_key, k_key, v_key, level_key, slope_key = jax.random.split(key, 5)
+    level = 150 * jax.random.uniform(level_key, (T,), minval=-1)
+    slope = 150 * jax.random.uniform(slope_key, (T,), minval=-1) ** 3
+    q = jax.random.normal(q_key, (T, H)).at[..., 0].set(level).at[..., 1].set(slope)
+    k = jax.random.normal(k_key, (S, H))
+    k = k.at[..., 0].set(H**0.5).at[..., 1].set(jnp.linspace(-1, 1, S) * H**0.5)
+    v = jax.random.normal(v_key, (S, H))
+    # Sums of products of sixteenths are exact in float32, in any order.
+    q, k = jnp.round(16 * q) / 16, jnp.round(16 * k) / 16
+    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
 
 
 def test_dot_product_attention(hidden_case):

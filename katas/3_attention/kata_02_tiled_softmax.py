@@ -45,11 +45,10 @@ Concept
     attention has to work with blocks that come one at a time.)
 
 Shapes
-    name     dtype[dims]     memory space   block
-    x_ref    x.dtype[M, N]   VMEM           (bm, bn)
-    o_ref    x.dtype[M, N]   VMEM           (bm, bn)
-    m_ref    float32         VMEM scratch   (bm, 1)
-    l_ref    float32         VMEM scratch   (bm, 1)
+    name           dtype[dims]      memory space   Ref's shape   block
+    x_ref          x.dtype[M, N]    VMEM           (bm, bn)      (i, j)
+    o_ref          x.dtype[M, N]    VMEM           (bm, bn)      (i, j), or (i, 0) before pass 2
+    m_ref, l_ref   float32[bm, 1]   VMEM scratch   (bm, 1)       -
 
     The grid is (M / bm, 3, N / bn). Compute in float32, and round once at the end.
 
@@ -70,15 +69,6 @@ from jaxtyping import Array, Float
 def tiled_softmax_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
     """What the kernel must compute, in plain jax.numpy."""
     return jax.nn.softmax(x, axis=1)
-
-
-def tiled_softmax_inputs(key, *, M, N, dtype):
-    """Give each row its own level, high or low, and a slope, which is steep in some rows."""
-    x_key, level_key, slope_key = jax.random.split(key, 3)
-    level = 150 * jax.random.uniform(level_key, (M, 1), minval=-1)
-    slope = 200 * jax.random.uniform(slope_key, (M, 1), minval=-1) ** 3
-    x = jax.random.normal(x_key, (M, N)) + level + slope * jnp.linspace(-1, 1, N)
-    return (x.astype(dtype),)
 
 
 def tiled_softmax_kernel(x_ref, o_ref, m_ref, l_ref):
@@ -105,6 +95,18 @@ def tiled_softmax(x: Float[Array, "M N"], *, bm: int = 512, bn: int = 1024) -> F
         ),
         name="tiled_softmax",
     )(x)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def tiled_softmax_inputs(key, *, M, N, dtype):
+    """Give each row its own level, high or low, and a slope, which is steep in some rows."""
+    x_key, level_key, slope_key = jax.random.split(key, 3)
+    level = 150 * jax.random.uniform(level_key, (M, 1), minval=-1)
+    slope = 200 * jax.random.uniform(slope_key, (M, 1), minval=-1) ** 3
+    x = jax.random.normal(x_key, (M, N)) + level + slope * jnp.linspace(-1, 1, N)
+    return (x.astype(dtype),)
 
 
 def test_tiled_softmax(hidden_case):

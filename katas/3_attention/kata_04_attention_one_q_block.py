@@ -42,14 +42,12 @@ Concept
     their registers, which moves no data.
 
 Shapes
-    name      dtype[dims]     memory space   block
-    q_ref     q.dtype[T, H]   VMEM           (T, H)
-    k_ref     q.dtype[S, H]   VMEM           (bkv, H)
-    v_ref     q.dtype[S, H]   VMEM           (bkv, H)
-    o_ref     q.dtype[T, H]   VMEM           (T, H)
-    m_ref     float32         VMEM scratch   (T, 128)
-    l_ref     float32         VMEM scratch   (T, 128)
-    acc_ref   float32         VMEM scratch   (T, H)
+    name           dtype[dims]       memory space   Ref's shape   block
+    q_ref          q.dtype[T, H]     VMEM           (T, H)        whole
+    k_ref, v_ref   q.dtype[S, H]     VMEM           (bkv, H)      (j, 0)
+    o_ref          q.dtype[T, H]     VMEM           (T, H)        whole
+    m_ref, l_ref   float32[T, 128]   VMEM scratch   (T, 128)      -
+    acc_ref        float32[T, H]     VMEM scratch   (T, H)        -
 
     The grid is (S / bkv,). bkv and H are multiples of 128.
 
@@ -75,25 +73,6 @@ def attention_one_q_block_spec(
     """What the kernel must compute, in plain jax.numpy."""
     scores = (q @ k.T) * q.shape[1] ** -0.5
     return jax.nn.softmax(scores, axis=1) @ v
-
-
-def attention_one_q_block_inputs(key, *, T, S, H, dtype):
-    """Give each query's scores their own level, high or low, and a slope along the keys."""
-    q_key, k_key, v_key, level_key, slope_key = jax.random.split(key, 5)
-    level = 150 * jax.random.uniform(level_key, (T,), minval=-1)
-    slope = 150 * jax.random.uniform(slope_key, (T,), minval=-1) ** 3
-    q = jax.random.normal(q_key, (T, H)).at[..., 0].set(level).at[..., 1].set(slope)
-    k = jax.random.normal(k_key, (S, H))
-    k = k.at[..., 0].set(H**0.5).at[..., 1].set(jnp.linspace(-1, 1, S) * H**0.5)
-    v = jax.random.normal(v_key, (S, H))
-    # Sums of products of sixteenths are exact in float32, in any order.
-    q, k = jnp.round(16 * q) / 16, jnp.round(16 * k) / 16
-    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
-
-
-def widened(x, width):
-    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
-    return jnp.tile(x, (1, width // LANES))
 
 
 def attention_one_q_block_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref):
@@ -132,6 +111,28 @@ def attention_one_q_block(
         compiler_params=pltpu.CompilerParams(dimension_semantics=("arbitrary",)),
         name="attention_one_q_block",
     )(q, k, v)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def attention_one_q_block_inputs(key, *, T, S, H, dtype):
+    """Give each query's scores their own level, high or low, and a slope along the keys."""
+    q_key, k_key, v_key, level_key, slope_key = jax.random.split(key, 5)
+    level = 150 * jax.random.uniform(level_key, (T,), minval=-1)
+    slope = 150 * jax.random.uniform(slope_key, (T,), minval=-1) ** 3
+    q = jax.random.normal(q_key, (T, H)).at[..., 0].set(level).at[..., 1].set(slope)
+    k = jax.random.normal(k_key, (S, H))
+    k = k.at[..., 0].set(H**0.5).at[..., 1].set(jnp.linspace(-1, 1, S) * H**0.5)
+    v = jax.random.normal(v_key, (S, H))
+    # Sums of products of sixteenths are exact in float32, in any order.
+    q, k = jnp.round(16 * q) / 16, jnp.round(16 * k) / 16
+    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
+
+
+def widened(x, width):
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
+    return jnp.tile(x, (1, width // LANES))
 
 
 def test_attention_one_q_block(hidden_case):

@@ -44,14 +44,11 @@ Concept
     be at par if it reads no more than it has to.
 
 Shapes
-    name      dtype[dims]           memory space   Ref's shape
-    q_ref     q.dtype[B, N, T, H]   VMEM           (bq, H)
-    k_ref     q.dtype[B, N, S, H]   VMEM           (bkv, H)
-    v_ref     q.dtype[B, N, S, H]   VMEM           (bkv, H)
-    o_ref     q.dtype[B, N, T, H]   VMEM           (bq, H)
-    m_ref     float32               VMEM scratch   (bq, 128)
-    l_ref     float32               VMEM scratch   (bq, 128)
-    acc_ref   float32               VMEM scratch   (bq, H)
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       yours
+    k_ref, v_ref   q.dtype[B, N, S, H]   VMEM           (bkv, H)      yours
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
 
 Try
     pytest -k flash_attention       stuck?  kata hint flash_attention
@@ -77,31 +74,32 @@ def flash_attention_spec(
     return jnp.einsum("bnts,bnsh->bnth", jax.nn.softmax(scores, axis=-1), v)
 
 
+def flash_attention(
+    q: Float[Array, "B N T H"],
+    k: Float[Array, "B N S H"],
+    v: Float[Array, "B N S H"],
+    *,
+    bq: int = 512,
+    bkv: int = 512,
+) -> Float[Array, "B N T H"]:
+    """Launch: every block of queries of every head meets all blocks of keys of its head."""
+    B, N, T, H = q.shape
+    _, _, S, _ = k.shape
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "the whole launch: a grid (B, N, T / bq, S / bkv), blocks without batch and head, scratch, dimension semantics"
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def flash_attention_inputs(key, *, B, N, T, S, H, dtype):
     """Give each query's scores their own level, high or low, and a slope along the keys."""
     q_key, k_key, v_key, level_key, slope_key = jax.random.split(key, 5)
-    level = 150 * jax.random.uniform(
-        level_key,
-        (
-            B,
-            N,
-            T,
-        ),
-        minval=-1,
-    )
-    slope = (
-        150
-        * jax.random.uniform(
-            slope_key,
-            (
-                B,
-                N,
-                T,
-            ),
-            minval=-1,
-        )
-        ** 3
-    )
+    level = 150 * jax.random.uniform(level_key, (B, N, T), minval=-1)
+    slope = 150 * jax.random.uniform(slope_key, (B, N, T), minval=-1) ** 3
     q = jax.random.normal(q_key, (B, N, T, H)).at[..., 0].set(level).at[..., 1].set(slope)
     k = jax.random.normal(k_key, (B, N, S, H))
     k = k.at[..., 0].set(H**0.5).at[..., 1].set(jnp.linspace(-1, 1, S) * H**0.5)
@@ -143,24 +141,6 @@ def flash_attention_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref):
     @pl.when(j == pl.num_programs(3) - 1)
     def _():
         o_ref[...] = (acc_ref[...] / widened(l_ref[...], H)).astype(o_ref.dtype)
-
-
-def flash_attention(
-    q: Float[Array, "B N T H"],
-    k: Float[Array, "B N S H"],
-    v: Float[Array, "B N S H"],
-    *,
-    bq: int = 512,
-    bkv: int = 512,
-) -> Float[Array, "B N T H"]:
-    """Launch: every block of queries of every head meets all blocks of keys of its head."""
-    B, N, T, H = q.shape
-    _, _, S, _ = k.shape
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "the whole launch: a grid (B, N, T / bq, S / bkv), blocks without batch and head, scratch, dimension semantics"
-    )
-    # END SOLUTION
 
 
 def test_flash_attention(hidden_case):

@@ -41,11 +41,11 @@ Concept
     one copy, however many blocks T has.
 
 Shapes
-    name           dtype[dims]          memory space   Ref's shape
-    q_ref, o_ref   q.dtype[B, N, T, H]  VMEM           (bq, H)
-    k_ref, v_ref   q.dtype[B, K, S, H]  VMEM           (bkv, H)
-    m_ref, l_ref   float32              VMEM scratch   (bq, 128)
-    acc_ref        float32              VMEM scratch   (bq, H)
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref   q.dtype[B, K, S, H]   VMEM           (bkv, H)      yours
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
 
     The grid is (B, N, T / bq, S / bkv). K divides N.
 
@@ -73,6 +73,40 @@ def grouped_query_attention_spec(
     k, v = (jnp.repeat(x, group, axis=1) for x in (k, v))
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[3] ** -0.5
     return jnp.einsum("bnts,bnsh->bnth", jax.nn.softmax(s, axis=-1), v)
+
+
+def grouped_query_attention(
+    q: Float[Array, "B N T H"],
+    k: Float[Array, "B K S H"],
+    v: Float[Array, "B K S H"],
+    *,
+    bq: int = 512,
+    bkv: int = 512,
+) -> Float[Array, "B N T H"]:
+    """Launch: a grid over the query heads, several of which share a block of k and v."""
+    B, N, T, H = q.shape
+    _, K, S, _ = k.shape
+    # BEGIN SOLUTION
+    raise NotImplementedError("write q_spec for q and the result, and kv_spec for k and v")
+    # END SOLUTION
+    return pl.pallas_call(
+        grouped_query_attention_kernel,
+        grid=(B, N, T // bq, S // bkv),
+        in_specs=[q_spec, kv_spec, kv_spec],
+        out_specs=q_spec,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[
+            pltpu.VMEM((bq, LANES), jnp.float32),
+            pltpu.VMEM((bq, LANES), jnp.float32),
+            pltpu.VMEM((bq, H), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
+        ),
+    )(q, k, v)
+
+
+# ---- Given: inputs and helpers. ----
 
 
 def grouped_query_attention_inputs(key, *, B, N, K, T, S, H, dtype):
@@ -118,37 +152,6 @@ def grouped_query_attention_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc
     @pl.when(j == pl.num_programs(3) - 1)
     def _():
         o_ref[...] = (acc_ref[...] / widened(l_ref[...], H)).astype(o_ref.dtype)
-
-
-def grouped_query_attention(
-    q: Float[Array, "B N T H"],
-    k: Float[Array, "B K S H"],
-    v: Float[Array, "B K S H"],
-    *,
-    bq: int = 512,
-    bkv: int = 512,
-) -> Float[Array, "B N T H"]:
-    """Launch: a grid over the query heads, several of which share a block of k and v."""
-    B, N, T, H = q.shape
-    _, K, S, _ = k.shape
-    # BEGIN SOLUTION
-    raise NotImplementedError("write q_spec for q and the result, and kv_spec for k and v")
-    # END SOLUTION
-    return pl.pallas_call(
-        grouped_query_attention_kernel,
-        grid=(B, N, T // bq, S // bkv),
-        in_specs=[q_spec, kv_spec, kv_spec],
-        out_specs=q_spec,
-        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
-        scratch_shapes=[
-            pltpu.VMEM((bq, LANES), jnp.float32),
-            pltpu.VMEM((bq, LANES), jnp.float32),
-            pltpu.VMEM((bq, H), jnp.float32),
-        ],
-        compiler_params=pltpu.CompilerParams(
-            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
-        ),
-    )(q, k, v)
 
 
 def test_grouped_query_attention(hidden_case):

@@ -28,8 +28,8 @@ Concept
     A TPU core has two halves. The vector half computes with registers of 8 x 128
     numbers. The scalar half runs the program: loops, branches, addresses. It has
     its own memory, SMEM, from which it loads single words. VMEM is made for whole
-    registers. To branch on a number, put it in SMEM. A BlockSpec with a memory
-    space and no block puts the whole array there.
+    registers. To branch on a number, put it in SMEM. A BlockSpec with no block and
+    `memory_space=pltpu.SMEM` puts the whole array there.
 
     The mask is int8: a bool mask would reach the kernel as int32, with four times
     the bytes. Compare it with 0 to get the condition for jnp.where. Predicted for 8
@@ -43,15 +43,14 @@ Concept
     That saves two thirds of the work, but only 22 % of the time on a v5e: skipped
     blocks and their masks are still fetched. splash_attention will save that too.
 
-    The result for a query that may see no key is 0. `store` takes care of that:
-    such a query has met no score above MASK_VALUE.
-
 Shapes
-    name             dtype[dims]             memory space   Ref's shape
-    q_ref, o_ref     q.dtype[B, N, T, H]     VMEM           (bq, H)
-    k_ref, v_ref     q.dtype[B, N, S, H]     VMEM           (bkv, H)
-    mask_ref         int8[T, S]              VMEM           (bq, bkv)
-    block_mask_ref   int32[T / bq, S / bkv]  SMEM           whole
+    name             dtype[dims]           memory space   Ref's shape   block
+    block_mask_ref   int32[I, J]           SMEM           (I, J)        whole
+    q_ref, o_ref     q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref     q.dtype[B, N, S, H]   VMEM           (bkv, H)      (b, n, j, 0)
+    mask_ref         int8[T, S]            VMEM           (bq, bkv)     yours
+    m_ref, l_ref     float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref          float32[bq, H]        VMEM scratch   (bq, H)       -
 
 Try
     pytest -k block_sparse_attention          stuck?  kata hint block_sparse_attention
@@ -82,6 +81,66 @@ def block_sparse_attention_spec(
     s = jnp.where(mask != 0, s, MASK_VALUE)
     p = jnp.where(mask != 0, jax.nn.softmax(s, axis=-1), 0)
     return jnp.einsum("bnts,bnsh->bnth", p, v)
+
+
+def block_sparse_attention_kernel(
+    block_mask_ref, q_ref, k_ref, v_ref, mask_ref, o_ref, m_ref, l_ref, acc_ref
+):
+    i, j = pl.program_id(2), pl.program_id(3)
+
+    @pl.when(j == 0)
+    def _():
+        clear(m_ref, l_ref, acc_ref)
+
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "look up what this block of the mask holds; then skip it, mask its scores, or use them as they are"
+    )
+    # END SOLUTION
+
+    @pl.when(j == pl.num_programs(3) - 1)
+    def _():
+        store(o_ref, m_ref, l_ref, acc_ref)
+
+
+def block_sparse_attention(
+    q: Float[Array, "B N T H"],
+    k: Float[Array, "B N S H"],
+    v: Float[Array, "B N S H"],
+    mask: Int8[Array, "T S"],
+    block_mask: Int32[Array, "I J"],
+    *,
+    bq: int = 512,
+    bkv: int = 512,
+) -> Float[Array, "B N T H"]:
+    """Launch: flash attention with a mask, and a table that says what each of its blocks holds."""
+    B, N, T, H = q.shape
+    S = k.shape[2]
+    q_spec = pl.BlockSpec((None, None, bq, H), lambda b, n, i, j: (b, n, i, 0))
+    kv_spec = pl.BlockSpec((None, None, bkv, H), lambda b, n, i, j: (b, n, j, 0))
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "write mask_spec for mask, and block_mask_spec for a table that the scalar core reads"
+    )
+    # END SOLUTION
+    return pl.pallas_call(
+        block_sparse_attention_kernel,
+        grid=(B, N, T // bq, S // bkv),
+        in_specs=[block_mask_spec, q_spec, kv_spec, kv_spec, mask_spec],
+        out_specs=q_spec,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        scratch_shapes=[
+            pltpu.VMEM((bq, LANES), jnp.float32),
+            pltpu.VMEM((bq, LANES), jnp.float32),
+            pltpu.VMEM((bq, H), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
+        ),
+    )(block_mask, q, k, v, mask)
+
+
+# ---- Given: inputs and helpers. ----
 
 
 def block_sparse_attention_inputs(key, *, B, N, T, S, H, bq, bkv, pattern, dtype):
@@ -164,63 +223,6 @@ def store(o_ref, m_ref, l_ref, acc_ref):
     seen = widened(m_ref[...], H) > MASK_VALUE
     o = jnp.where(seen, acc_ref[...] / widened(l_ref[...], H), 0)
     o_ref[...] = o.astype(o_ref.dtype)
-
-
-def block_sparse_attention_kernel(
-    block_mask_ref, q_ref, k_ref, v_ref, mask_ref, o_ref, m_ref, l_ref, acc_ref
-):
-    i, j = pl.program_id(2), pl.program_id(3)
-
-    @pl.when(j == 0)
-    def _():
-        clear(m_ref, l_ref, acc_ref)
-
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "look up what this block of the mask holds; then skip it, mask its scores, or use them as they are"
-    )
-    # END SOLUTION
-
-    @pl.when(j == pl.num_programs(3) - 1)
-    def _():
-        store(o_ref, m_ref, l_ref, acc_ref)
-
-
-def block_sparse_attention(
-    q: Float[Array, "B N T H"],
-    k: Float[Array, "B N S H"],
-    v: Float[Array, "B N S H"],
-    mask: Int8[Array, "T S"],
-    block_mask: Int32[Array, "I J"],
-    *,
-    bq: int = 512,
-    bkv: int = 512,
-) -> Float[Array, "B N T H"]:
-    """Launch: flash attention with a mask, and a table that says what each of its blocks holds."""
-    B, N, T, H = q.shape
-    S = k.shape[2]
-    q_spec = pl.BlockSpec((None, None, bq, H), lambda b, n, i, j: (b, n, i, 0))
-    kv_spec = pl.BlockSpec((None, None, bkv, H), lambda b, n, i, j: (b, n, j, 0))
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "write mask_spec for mask, and block_mask_spec for a table that the scalar core reads"
-    )
-    # END SOLUTION
-    return pl.pallas_call(
-        block_sparse_attention_kernel,
-        grid=(B, N, T // bq, S // bkv),
-        in_specs=[block_mask_spec, q_spec, kv_spec, kv_spec, mask_spec],
-        out_specs=q_spec,
-        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
-        scratch_shapes=[
-            pltpu.VMEM((bq, LANES), jnp.float32),
-            pltpu.VMEM((bq, LANES), jnp.float32),
-            pltpu.VMEM((bq, H), jnp.float32),
-        ],
-        compiler_params=pltpu.CompilerParams(
-            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
-        ),
-    )(block_mask, q, k, v, mask)
 
 
 def test_block_sparse_attention(hidden_case):

@@ -44,14 +44,14 @@ Concept
     heads, bfloat16, H = 128).
 
 Shapes
-    name           dtype[dims]          memory space   Ref's shape
-    q_ref, o_ref   q.dtype[B, N, T, H]  VMEM           (bq, H)
-    k_ref, v_ref   q.dtype[B, K, S, H]  VMEM           (bkv, H)
-    q_ids_ref      int32[B, 1, T]       VMEM           (1, bq)
-    kv_ids_ref     int32[B, 1, S]       VMEM           (1, bkv)
-    ids_ref        int32                VMEM scratch   (bq, 128)
-    m_ref, l_ref   float32              VMEM scratch   (bq, 128)
-    acc_ref        float32              VMEM scratch   (bq, H)
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref   q.dtype[B, K, S, H]   VMEM           (bkv, H)      (b, n // (N // K), j, 0)
+    q_ids_ref      int32[B, 1, T]        VMEM           (1, bq)       yours
+    kv_ids_ref     int32[B, 1, S]        VMEM           (1, bkv)      yours
+    ids_ref        int32[bq, 128]        VMEM scratch   (bq, 128)     -
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
 
 Try
     pytest -k segment_ids_and_soft_cap          stuck?  kata hint segment_ids_and_soft_cap
@@ -86,67 +86,6 @@ def segment_ids_and_soft_cap_spec(
     same = (q_ids[:, :, None] == kv_ids[:, None, :])[:, None]
     p = jax.nn.softmax(jnp.where(same, s, MASK_VALUE), axis=-1)
     return jnp.einsum("bnts,bnsh->bnth", jnp.where(same, p, 0), v)
-
-
-def segment_ids_and_soft_cap_inputs(key, *, B, N, K, T, S, H, dtype):
-    """Pack sequences of random lengths; the queries of one sequence may have no keys."""
-    q_key, kv_key, key = jax.random.split(key, 3)
-    q_ids = jnp.sort(jax.random.randint(q_key, (B, T), 0, 5), axis=1)
-    kv_ids = jnp.sort(jax.random.randint(kv_key, (B, S), 0, 4), axis=1)
-    qkv = queries_keys_values(key, B=B, N=N, K=K, T=T, S=S, H=H, dtype=dtype)
-    return *qkv, q_ids, kv_ids
-
-
-def queries_keys_values(key, *, B, N, K, T, S, H, dtype):
-    """Make short and long query vectors: scores range from small to far beyond exp's range."""
-    q_key, k_key, v_key, length_key = jax.random.split(key, 4)
-    length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
-    # In sixteenths, so that every product and every sum is exact in float32.
-    q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
-    k = jnp.round(jax.random.normal(k_key, (B, K, S, H)) * 16) / 16
-    v = jax.random.normal(v_key, (B, K, S, H))
-    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
-
-
-def widened(x, width):
-    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
-    return jnp.tile(x, (1, width // LANES))
-
-
-def scores(q_ref, k_ref):
-    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
-    last_of_both = (((1,), (1,)), ((), ()))
-    scale = q_ref.shape[1] ** -0.5
-    return scale * jax.lax.dot_general(
-        q_ref[...], k_ref[...], last_of_both, preferred_element_type=jnp.float32
-    )
-
-
-def clear(m_ref, l_ref, acc_ref):
-    """Before the first block: no score has been seen, and nothing has been summed."""
-    m_ref[...] = jnp.full_like(m_ref, MASK_VALUE)
-    l_ref[...] = jnp.zeros_like(l_ref)
-    acc_ref[...] = jnp.zeros_like(acc_ref)
-
-
-def attend(s, v_ref, m_ref, l_ref, acc_ref):
-    """One step of online softmax: update the sums with a block's scores s and its values."""
-    m_prev = m_ref[...]
-    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
-    alpha = jnp.exp(m_prev - m_next)
-    p = jnp.exp(s - widened(m_next, s.shape[1]))
-    m_ref[...] = m_next
-    l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=1, keepdims=True)
-    pv = jnp.dot(p.astype(v_ref.dtype), v_ref[...], preferred_element_type=jnp.float32)
-    acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
-
-
-def store(o_ref, m_ref, l_ref, acc_ref):
-    """After the last block: normalize. A query that saw no key has no maximum and gets 0."""
-    H = o_ref.shape[1]
-    seen = widened(m_ref[...], H) > MASK_VALUE
-    o = jnp.where(seen, acc_ref[...] / widened(l_ref[...], H), 0)
-    o_ref[...] = o.astype(o_ref.dtype)
 
 
 def segment_ids_and_soft_cap_kernel(
@@ -217,6 +156,70 @@ def segment_ids_and_soft_cap(
         ),
         name="segment_ids_and_soft_cap",
     )(q, k, v, q_ids[:, None, :], kv_ids[:, None, :])
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def segment_ids_and_soft_cap_inputs(key, *, B, N, K, T, S, H, dtype):
+    """Pack sequences of random lengths; the queries of one sequence may have no keys."""
+    q_key, kv_key, key = jax.random.split(key, 3)
+    q_ids = jnp.sort(jax.random.randint(q_key, (B, T), 0, 5), axis=1)
+    kv_ids = jnp.sort(jax.random.randint(kv_key, (B, S), 0, 4), axis=1)
+    qkv = queries_keys_values(key, B=B, N=N, K=K, T=T, S=S, H=H, dtype=dtype)
+    return *qkv, q_ids, kv_ids
+
+
+def queries_keys_values(key, *, B, N, K, T, S, H, dtype):
+    """Make short and long query vectors: scores range from small to far beyond exp's range."""
+    q_key, k_key, v_key, length_key = jax.random.split(key, 4)
+    length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
+    # In sixteenths, so that every product and every sum is exact in float32.
+    q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
+    k = jnp.round(jax.random.normal(k_key, (B, K, S, H)) * 16) / 16
+    v = jax.random.normal(v_key, (B, K, S, H))
+    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
+
+
+def widened(x, width):
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
+    return jnp.tile(x, (1, width // LANES))
+
+
+def scores(q_ref, k_ref):
+    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
+    last_of_both = (((1,), (1,)), ((), ()))
+    scale = q_ref.shape[1] ** -0.5
+    return scale * jax.lax.dot_general(
+        q_ref[...], k_ref[...], last_of_both, preferred_element_type=jnp.float32
+    )
+
+
+def clear(m_ref, l_ref, acc_ref):
+    """Before the first block: no score has been seen, and nothing has been summed."""
+    m_ref[...] = jnp.full_like(m_ref, MASK_VALUE)
+    l_ref[...] = jnp.zeros_like(l_ref)
+    acc_ref[...] = jnp.zeros_like(acc_ref)
+
+
+def attend(s, v_ref, m_ref, l_ref, acc_ref):
+    """One step of online softmax: update the sums with a block's scores s and its values."""
+    m_prev = m_ref[...]
+    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
+    alpha = jnp.exp(m_prev - m_next)
+    p = jnp.exp(s - widened(m_next, s.shape[1]))
+    m_ref[...] = m_next
+    l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=1, keepdims=True)
+    pv = jnp.dot(p.astype(v_ref.dtype), v_ref[...], preferred_element_type=jnp.float32)
+    acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
+
+
+def store(o_ref, m_ref, l_ref, acc_ref):
+    """After the last block: normalize. A query that saw no key has no maximum and gets 0."""
+    H = o_ref.shape[1]
+    seen = widened(m_ref[...], H) > MASK_VALUE
+    o = jnp.where(seen, acc_ref[...] / widened(l_ref[...], H), 0)
+    o_ref[...] = o.astype(o_ref.dtype)
 
 
 def test_segment_ids_and_soft_cap(hidden_case):

@@ -35,21 +35,22 @@ Concept
     left of them. But each element of the product is a sum over all bkv rows, and
     0 times NaN or infinity is NaN. On a TPU, this memory holds whatever another
     kernel left there, and of all bit patterns of bfloat16 or float32, 1 in 256 is
-    NaN or infinite. Every test may pass, until one doesn't. An attention kernel
-    for GPUs that ships in JAX also gives wrong results for such lengths (see
-    issue 27224 there).
+    NaN or infinite. Every test may pass, until one doesn't. JAX's attention
+    kernel for GPUs masks neither scores nor values past the last key. It gave wrong
+    results for such lengths (issue 27224 there), and now refuses them.
 
     Only the last block along S reaches past the edge, so all other blocks need no
     masks. (At production size, masks in all of them would cost nothing: the matrix
     unit has more to do.)
 
 Shapes
-    name           dtype[dims]          memory space   Ref's shape
-    q_ref, o_ref   q.dtype[B, N, T, H]  VMEM           (bq, H)
-    k_ref, v_ref   q.dtype[B, K, S, H]  VMEM           (bkv, H)
-    m_ref, l_ref   float32              VMEM scratch   (bq, 128)
-    acc_ref        float32              VMEM scratch   (bq, H)
-    S              a Python int         -              S
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref   q.dtype[B, K, S, H]   VMEM           (bkv, H)      (b, n // (N // K), j, 0)
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
+
+    S is a Python int.
 
 Try
     pytest -k ragged_sequence          stuck?  kata hint ragged_sequence
@@ -75,50 +76,6 @@ def ragged_sequence_spec(
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[3] ** -0.5
     return jnp.einsum("bnts,bnsh->bnth", jax.nn.softmax(s, axis=-1), v)
-
-
-def ragged_sequence_inputs(key, *, B, N, K, T, S, H, dtype):
-    """Make short and long query vectors: scores range from small to far beyond exp's range."""
-    q_key, k_key, v_key, length_key = jax.random.split(key, 4)
-    length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
-    # In sixteenths, so that every product and every sum is exact in float32.
-    q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
-    k = jnp.round(jax.random.normal(k_key, (B, K, S, H)) * 16) / 16
-    v = jax.random.normal(v_key, (B, K, S, H))
-    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
-
-
-def widened(x, width):
-    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
-    return jnp.tile(x, (1, width // LANES))
-
-
-def scores(q_ref, k_ref):
-    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
-    last_of_both = (((1,), (1,)), ((), ()))
-    scale = q_ref.shape[1] ** -0.5
-    return scale * jax.lax.dot_general(
-        q_ref[...], k_ref[...], last_of_both, preferred_element_type=jnp.float32
-    )
-
-
-def clear(m_ref, l_ref, acc_ref):
-    """Before the first block: no score has been seen, and nothing has been summed."""
-    m_ref[...] = jnp.full_like(m_ref, MASK_VALUE)
-    l_ref[...] = jnp.zeros_like(l_ref)
-    acc_ref[...] = jnp.zeros_like(acc_ref)
-
-
-def attend(s, v, m_ref, l_ref, acc_ref):
-    """One step of online softmax: update the sums with a block's scores s and its values v."""
-    m_prev = m_ref[...]
-    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
-    alpha = jnp.exp(m_prev - m_next)
-    p = jnp.exp(s - widened(m_next, s.shape[1]))
-    m_ref[...] = m_next
-    l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=1, keepdims=True)
-    pv = jnp.dot(p.astype(v.dtype), v, preferred_element_type=jnp.float32)
-    acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
 
 
 def ragged_sequence_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref, *, S):
@@ -175,6 +132,56 @@ def ragged_sequence(
         ),
         name="ragged_sequence",
     )(q, k, v)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def ragged_sequence_inputs(key, *, B, N, K, T, S, H, dtype):
+    """Make short and long query vectors: scores range from small to far beyond exp's range."""
+    q_key, k_key, v_key, length_key = jax.random.split(key, 4)
+    length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
+    # In sixteenths, so that every product and every sum is exact in float32.
+    q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
+    k = jnp.round(jax.random.normal(k_key, (B, K, S, H)) * 16) / 16
+    # All scores of the first query are below -100.
+    low = jnp.where(jnp.arange(H) == H - 1, -192, 0)
+    k, q = k.at[..., -1].set(16), q.at[..., -1].set(0).at[:, :, 0].set(low)
+    v = jax.random.normal(v_key, (B, K, S, H))
+    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
+
+
+def widened(x, width):
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
+    return jnp.tile(x, (1, width // LANES))
+
+
+def scores(q_ref, k_ref):
+    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
+    last_of_both = (((1,), (1,)), ((), ()))
+    scale = q_ref.shape[1] ** -0.5
+    return scale * jax.lax.dot_general(
+        q_ref[...], k_ref[...], last_of_both, preferred_element_type=jnp.float32
+    )
+
+
+def clear(m_ref, l_ref, acc_ref):
+    """Before the first block: no score has been seen, and nothing has been summed."""
+    m_ref[...] = jnp.full_like(m_ref, MASK_VALUE)
+    l_ref[...] = jnp.zeros_like(l_ref)
+    acc_ref[...] = jnp.zeros_like(acc_ref)
+
+
+def attend(s, v, m_ref, l_ref, acc_ref):
+    """One step of online softmax: update the sums with a block's scores s and its values v."""
+    m_prev = m_ref[...]
+    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
+    alpha = jnp.exp(m_prev - m_next)
+    p = jnp.exp(s - widened(m_next, s.shape[1]))
+    m_ref[...] = m_next
+    l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=1, keepdims=True)
+    pv = jnp.dot(p.astype(v.dtype), v, preferred_element_type=jnp.float32)
+    acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
 
 
 def test_ragged_sequence(hidden_case):

@@ -40,15 +40,11 @@ Concept
     Both operands of the third matmul should have the inputs' dtype; sums float32.
 
 Shapes
-    name        dtype[dims]            memory space   Ref's shape
-    q_ref       q.dtype[B, N, T, H]    VMEM           (bq, H)
-    k_ref       q.dtype[B, N, S, H]    VMEM           (bkv, H)
-    v_ref       q.dtype[B, N, S, H]    VMEM           (bkv, H)
-    do_ref      q.dtype[B, N, T, H]    VMEM           (bq, H)
-    lse_ref     float32[B, N, 1, T]    VMEM           (1, bq)
-    delta_ref   float32[B, N, 1, T]    VMEM           (1, bq)
-    dq_ref      q.dtype[B, N, T, H]    VMEM           (bq, H)
-    acc_ref     float32                VMEM scratch   (bq, H)
+    name                    dtype[dims]           memory space   Ref's shape   block
+    q_ref, do_ref, dq_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref            q.dtype[B, N, S, H]   VMEM           (bkv, H)      (b, n, j, 0)
+    lse_ref, delta_ref      float32[B, N, 1, T]   VMEM           (1, bq)       (b, n, 0, i)
+    acc_ref                 float32[bq, H]        VMEM scratch   (bq, H)       -
 
     The grid is (B, N, T / bq, S / bkv).
 
@@ -80,21 +76,6 @@ def flash_backward_dq_spec(
     p = jnp.exp(s - lse.mT)
     ds = p * (jnp.einsum("bnth,bnsh->bnts", do, v) - delta.mT)
     return (jnp.einsum("bnts,bnsh->bnth", ds, k) * scale).astype(q.dtype)
-
-
-def flash_backward_dq_inputs(key, *, B, N, T, S, H, dtype):
-    """Some queries attend to many keys, some to few with scores above 100; lse and delta match."""
-    q, k, v, do = jax.random.normal(key, (4, B, N, max(T, S), H))
-    sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40
-    # In sixteenths, so that every product and every sum is exact in float32.
-    q, k = jnp.round(16 * q[:, :, :T] * sharpness) / 16, jnp.round(16 * k[:, :, :S]) / 16
-    q, do = q.astype(dtype), (do[:, :, :T] / sharpness**2).astype(dtype)
-    k, v = k.astype(dtype), v[:, :, :S].astype(dtype)
-    s = jnp.einsum("bnth,bnsh->bnts", q, k, preferred_element_type=jnp.float32) * H**-0.5
-    lse = jax.nn.logsumexp(s, axis=-1, keepdims=True)
-    o = jnp.einsum("bnts,bnsh->bnth", jnp.exp(s - lse), v.astype(jnp.float32))
-    delta = jnp.sum(o * do, axis=-1, keepdims=True)
-    return q, k, v, do, lse.mT, delta.mT
 
 
 def flash_backward_dq_kernel(q_ref, k_ref, v_ref, do_ref, lse_ref, delta_ref, dq_ref, acc_ref):
@@ -136,6 +117,24 @@ def flash_backward_dq(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
     )(q, k, v, do, lse, delta)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def flash_backward_dq_inputs(key, *, B, N, T, S, H, dtype):
+    """Some queries attend to many keys, some to few with scores above 100; lse and delta match."""
+    q, k, v, do = jax.random.normal(key, (4, B, N, max(T, S), H))
+    sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40
+    # In sixteenths, so that every product and every sum is exact in float32.
+    q, k = jnp.round(16 * q[:, :, :T] * sharpness) / 16, jnp.round(16 * k[:, :, :S]) / 16
+    q, do = q.astype(dtype), (do[:, :, :T] / sharpness**2).astype(dtype)
+    k, v = k.astype(dtype), v[:, :, :S].astype(dtype)
+    s = jnp.einsum("bnth,bnsh->bnts", q, k, preferred_element_type=jnp.float32) * H**-0.5
+    lse = jax.nn.logsumexp(s, axis=-1, keepdims=True)
+    o = jnp.einsum("bnts,bnsh->bnth", jnp.exp(s - lse), v.astype(jnp.float32))
+    delta = jnp.sum(o * do, axis=-1, keepdims=True)
+    return q, k, v, do, lse.mT, delta.mT
 
 
 def test_flash_backward_dq(hidden_case):

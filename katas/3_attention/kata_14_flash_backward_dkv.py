@@ -44,12 +44,12 @@ Concept
     Two sums need two accumulators. Kata 13 explains scale and the operands' dtype.
 
 Shapes
-    name                dtype[dims]            memory space   Ref's shape
-    q_ref, do_ref       q.dtype[B, N, T, H]    VMEM           (bq, H)
-    k_ref, v_ref        q.dtype[B, N, S, H]    VMEM           (bkv, H)
-    lse_ref, delta_ref  float32[B, N, 1, T]    VMEM           (1, bq)
-    dk_ref, dv_ref      q.dtype[B, N, S, H]    VMEM           (bkv, H)
-    dk_acc, dv_acc      float32                VMEM scratch   (bkv, H)
+    name                 dtype[dims]           memory space   Ref's shape   block
+    q_ref, do_ref        q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref         q.dtype[B, N, S, H]   VMEM           (bkv, H)      (b, n, j, 0)
+    lse_ref, delta_ref   float32[B, N, 1, T]   VMEM           (1, bq)       (b, n, 0, i)
+    dk_ref, dv_ref       q.dtype[B, N, S, H]   VMEM           (bkv, H)      (b, n, j, 0)
+    dk_acc, dv_acc       float32[bkv, H]       VMEM scratch   (bkv, H)      -
 
     The grid is (B, N, S / bkv, T / bq).
 
@@ -83,21 +83,6 @@ def flash_backward_dkv_spec(
     dk = jnp.einsum("bnts,bnth->bnsh", ds, q) * scale
     dv = jnp.einsum("bnts,bnth->bnsh", p, do)
     return dk.astype(k.dtype), dv.astype(v.dtype)
-
-
-def flash_backward_dkv_inputs(key, *, B, N, T, S, H, dtype):
-    """Some queries attend to many keys, some to few with scores above 100; lse and delta match."""
-    q, k, v, do = jax.random.normal(key, (4, B, N, max(T, S), H))
-    sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40
-    # In sixteenths, so that every product and every sum is exact in float32.
-    q, k = jnp.round(16 * q[:, :, :T] * sharpness) / 16, jnp.round(16 * k[:, :, :S]) / 16
-    q, do = q.astype(dtype), (do[:, :, :T] / sharpness**2).astype(dtype)
-    k, v = k.astype(dtype), v[:, :, :S].astype(dtype)
-    s = jnp.einsum("bnth,bnsh->bnts", q, k, preferred_element_type=jnp.float32) * H**-0.5
-    lse = jax.nn.logsumexp(s, axis=-1, keepdims=True)
-    o = jnp.einsum("bnts,bnsh->bnth", jnp.exp(s - lse), v.astype(jnp.float32))
-    delta = jnp.sum(o * do, axis=-1, keepdims=True)
-    return q, k, v, do, lse.mT, delta.mT
 
 
 def flash_backward_dkv_kernel(
@@ -145,6 +130,24 @@ def flash_backward_dkv(
         ),
     )(q, k, v, do, lse, delta)
     return dk, dv
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def flash_backward_dkv_inputs(key, *, B, N, T, S, H, dtype):
+    """Some queries attend to many keys, some to few with scores above 100; lse and delta match."""
+    q, k, v, do = jax.random.normal(key, (4, B, N, max(T, S), H))
+    sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40
+    # In sixteenths, so that every product and every sum is exact in float32.
+    q, k = jnp.round(16 * q[:, :, :T] * sharpness) / 16, jnp.round(16 * k[:, :, :S]) / 16
+    q, do = q.astype(dtype), (do[:, :, :T] / sharpness**2).astype(dtype)
+    k, v = k.astype(dtype), v[:, :, :S].astype(dtype)
+    s = jnp.einsum("bnth,bnsh->bnts", q, k, preferred_element_type=jnp.float32) * H**-0.5
+    lse = jax.nn.logsumexp(s, axis=-1, keepdims=True)
+    o = jnp.einsum("bnts,bnsh->bnth", jnp.exp(s - lse), v.astype(jnp.float32))
+    delta = jnp.sum(o * do, axis=-1, keepdims=True)
+    return q, k, v, do, lse.mT, delta.mT
 
 
 def test_flash_backward_dkv(hidden_case):

@@ -5,14 +5,15 @@ Goal
     and lse, and the kernels for delta, for dq, and for dk and dv. Make a function
     from them that `jax.grad` can differentiate. Write its forward rule, its
     backward rule, and what ties the two to it. The grade is for what `jax.vjp`
-    returns for the cotangent do.
+    returns for do, the *cotangent* of o: the gradient of the loss with respect
+    to o.
 
 Concept
-    JAX differentiates a program with a rule for each operation in it. It has none
-    for a `pallas_call` with scratch and several outputs: if you ask for the
-    gradient of `attention` as it is, tracing fails. What happens to a kernel's
-    Refs can't be run backward. Somebody has to write the backward kernels. You
-    did, in katas 12 to 14, and `jax.custom_vjp` is how you give them to JAX:
+    JAX differentiates a program with a rule for each operation in it. For
+    gradients it has none for `pallas_call`, not even if the body is one line
+    without scratch: "Linearization failed". What happens to a kernel's Refs can't
+    be run backward. Somebody has to write the backward kernels. You did, in katas
+    12 to 14, and `jax.custom_vjp` is how you give them to JAX:
 
         f = jax.custom_vjp(fun, nondiff_argnums=...)
         f.defvjp(fwd, bwd)
@@ -47,11 +48,10 @@ Concept
     do nothing.
 
 Shapes
-    name          dtype[dims]            what
-    q, k, v, do   q.dtype[B, N, T, H]    inputs, and the cotangent of o
-    o             q.dtype[B, N, T, H]    result
-    lse, delta    float32[B, N, 1, T]    one number per query, as dense rows
-    dq, dk, dv    q.dtype[B, N, T, H]    gradients
+    name           dtype[dims]           memory space   Ref's shape   block
+    q, do, o, dq   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k, v, dk, dv   q.dtype[B, N, T, H]   VMEM           (bkv, H)      (b, n, j, 0)
+    lse, delta     float32[B, N, 1, T]   VMEM           (1, bq)       (b, n, 0, i)
 
 Try
     pytest -k flash_custom_vjp              stuck?  kata hint flash_custom_vjp
@@ -92,6 +92,60 @@ def flash_custom_vjp_spec(
 
     o, backward = jax.vjp(attention, q, k, v)
     return o, *backward(do)
+
+
+# ---- The function, its rules, and the code that ties them together. ----
+
+
+def attention(q, k, v, bq, bkv):
+    """Causal attention; o has q's shape. JAX can run it, but has no gradient for it."""
+    o, _ = flash_forward(q, k, v, bq, bkv)
+    return o
+
+
+def attention_fwd(q, k, v, bq, bkv):
+    """The forward rule: what `attention` returns, and the residuals."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "run the forward kernel; return its result, and a tuple of what the backward rule needs"
+    )
+    # END SOLUTION
+
+
+def attention_bwd(bq, bkv, residuals, do):
+    """The backward rule: the gradients for the array arguments of `attention`."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "run the three backward kernels on the residuals and do; return the gradients for q, k and v"
+    )
+    # END SOLUTION
+
+
+def flash_custom_vjp(
+    q: Float[Array, "B N T H"],
+    k: Float[Array, "B N T H"],
+    v: Float[Array, "B N T H"],
+    do: Float[Array, "B N T H"],
+    *,
+    bq: int = 512,
+    bkv: int = 512,
+) -> tuple[
+    Float[Array, "B N T H"],
+    Float[Array, "B N T H"],
+    Float[Array, "B N T H"],
+    Float[Array, "B N T H"],
+]:
+    """Return o, and what jax.vjp returns for the cotangent do: dq, dk and dv."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "make `attention` differentiable: custom_vjp, the arguments that have no gradient, and both rules"
+    )
+    # END SOLUTION
+    o, backward = jax.vjp(lambda q, k, v: differentiable(q, k, v, bq, bkv), q, k, v)
+    return o, *backward(do)
+
+
+# ---- Given: inputs and helpers. ----
 
 
 def flash_custom_vjp_inputs(key, *, B, N, T, H, dtype):
@@ -328,57 +382,6 @@ def flash_dkv(q, k, v, do, lse, delta, bq, bkv):
         compiler_params=parallel_but_last(4),
         name="flash_dkv",
     )(q, k, v, do, lse, delta)
-
-
-# ---- The function, its rules, and the code that ties them together. ----
-
-
-def attention(q, k, v, bq, bkv):
-    """Causal attention; o has q's shape. JAX can run it, but has no gradient for it."""
-    o, _ = flash_forward(q, k, v, bq, bkv)
-    return o
-
-
-def attention_fwd(q, k, v, bq, bkv):
-    """The forward rule: what `attention` returns, and the residuals."""
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "run the forward kernel; return its result, and a tuple of what the backward rule needs"
-    )
-    # END SOLUTION
-
-
-def attention_bwd(bq, bkv, residuals, do):
-    """The backward rule: the gradients for the array arguments of `attention`."""
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "run the three backward kernels on the residuals and do; return the gradients for q, k and v"
-    )
-    # END SOLUTION
-
-
-def flash_custom_vjp(
-    q: Float[Array, "B N T H"],
-    k: Float[Array, "B N T H"],
-    v: Float[Array, "B N T H"],
-    do: Float[Array, "B N T H"],
-    *,
-    bq: int = 512,
-    bkv: int = 512,
-) -> tuple[
-    Float[Array, "B N T H"],
-    Float[Array, "B N T H"],
-    Float[Array, "B N T H"],
-    Float[Array, "B N T H"],
-]:
-    """Return o, and what jax.vjp returns for the cotangent do: dq, dk and dv."""
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "make `attention` differentiable: custom_vjp, the arguments that have no gradient, and both rules"
-    )
-    # END SOLUTION
-    o, backward = jax.vjp(lambda q, k, v: differentiable(q, k, v, bq, bkv), q, k, v)
-    return o, *backward(do)
 
 
 def test_flash_custom_vjp(hidden_case):

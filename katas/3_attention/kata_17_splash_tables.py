@@ -1,7 +1,7 @@
 """Make splash attention's tables, one block of the mask at a time.
 
 Goal
-    Return partial_masks, block_mask, data_next and mask_next for a mask that
+    Return block_mask, data_next, mask_next and partial_masks for a mask that
     nobody stores. Query t may see the keys from first[t] to last[t], and none if
     last[t] < first[t]: packed documents, windows and padding can all be said
     like this. `visible` tells which of some queries may see which of some keys.
@@ -20,15 +20,13 @@ Concept
         (2, 0)       1           [A, B]                      1     B is new
 
     kind is 0 if no query sees a key of the block, 2 if each sees all of them, else
-    1. Corners don't tell: a run of keys may touch none of them, and padding may be
-    between queries that see everything. Equal partial blocks are kept once, in the
-    order in which they are first met.
+    1. Corners don't tell: a run of keys may touch none of them. Equal partial blocks
+    are kept once, in the order in which they are first met.
 
-    Where documents end is known when the training step runs, not when it is
-    compiled. So the tables are made within jit, as in 4_grouped_matmul, and the
-    caller says how much is always enough: no row has work in more than `steps`
-    blocks, and no more than P partial blocks differ. What is left over of
-    partial_masks stays 0.
+    Where documents end is known when the training step runs, so the tables are made
+    within jit, and the caller says how much is always enough: no row has work in
+    more than `steps` blocks, and no more than P partial blocks differ. What is left
+    over of partial_masks stays 0.
 
     From kinds[I, J] to lists: each row keeps the blocks with work, in order, and
     the rest of its `steps` has kind 0. data_next and mask_next need an entry in
@@ -45,13 +43,12 @@ Concept
     mask_next follows the same rule, but only steps of kind 1 read a mask.
 
 Shapes
-    name                   dtype[dims]          what it holds
-    first, last            int32[T]             the run of keys of each query
-    S, bq, bkv, steps, P   Python ints          keys, block sizes, room in the tables
-    partial_masks          int8[P, bq, bkv]     0 or 1, each partial block once
-    block_mask             int32[I, steps]      kinds; I = T / bq, J = S / bkv
-    data_next              int32[I, steps]      a number of a block of keys, below J
-    mask_next              int32[I, steps]      a number of a mask, below P
+    name                               dtype[dims]        memory space   Ref's shape   block
+    first, last                        int32[T]           HBM            -             -
+    partial_masks                      int8[P, bq, bkv]   HBM            -             -
+    block_mask, data_next, mask_next   int32[I, steps]    HBM            -             -
+
+    I = T / bq, J = S / bkv. data_next names blocks of keys, mask_next masks.
 
 Try
     pytest -k splash_tables             stuck?  kata hint splash_tables
@@ -75,10 +72,10 @@ def splash_tables_spec(
     steps: int,
     P: int,
 ) -> tuple[
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
     Int8[Array, "P bq bkv"],
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
 ]:
     """What to return, computed the long way: from the whole mask, comparing all its blocks."""
     T = len(first)
@@ -110,11 +107,56 @@ def splash_tables_spec(
         return jnp.where(reads.any(), entries[following], 0).reshape(block_mask.shape)
 
     tables = block_mask, followed(data, block_mask > 0), followed(masks, block_mask == 1)
-    return partial_masks.astype(jnp.int8), *(table.astype(jnp.int32) for table in tables)
+    return *(table.astype(jnp.int32) for table in tables), partial_masks.astype(jnp.int8)
+
+
+def read_next(entries, reads):
+    """Return `entries`, with those that are not read replaced by the next that is.
+
+    Both have one element for each step, row by row: int32[I, steps] and bool[I, steps].
+    """
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "replace each entry that isn't read by the next one that is; after the last of them, by that one"
+    )
+    # END SOLUTION
+
+
+def splash_tables(
+    first: Int32[Array, "T"],
+    last: Int32[Array, "T"],
+    *,
+    S: int,
+    bq: int,
+    bkv: int,
+    steps: int,
+    P: int,
+) -> tuple[
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
+    Int8[Array, "P bq bkv"],
+]:
+    """Return block_mask, data_next, mask_next and partial_masks."""
+    rows, columns = len(first) // bq, S // bkv
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "look at one block after another: its kind, its number among the partial masks; then move each row's blocks with work to the front"
+    )
+    # END SOLUTION
+    return (
+        block_mask,
+        read_next(order, block_mask > 0),
+        read_next(mask_next, block_mask == 1),
+        masks.astype(jnp.int8),
+    )
+
+
+# ---- Given: inputs and helpers. ----
 
 
 def splash_tables_inputs(key, *, T, S, bq, bkv, pattern, dtype):
-    """Make runs of keys: causal, a local window, rows of blocks of every kind, or documents."""
+    """Make runs of keys: causal, a window, blocks of every kind, documents, or whole blocks."""
     shift_key, width_key, inside_key, cut_key = jax.random.split(key, 4)
     t = jnp.arange(T)
     if pattern == 0:  # later than these queries, the keys go on
@@ -123,6 +165,9 @@ def splash_tables_inputs(key, *, T, S, bq, bkv, pattern, dtype):
         first, last = t - jax.random.randint(width_key, (), S // 3, S // 2), t
     elif pattern == 2:
         first, last = rows_of_every_kind(inside_key, t, S, bq, bkv)
+    elif pattern == 4:  # two documents that see all of themselves: no block is partial
+        cut = bkv * jax.random.randint(cut_key, (), 1, T // bkv)
+        first, last = jnp.where(t < cut, 0, cut), jnp.where(t < cut, cut - 1, S)
     else:  # packed documents; behind the last one is padding, which sees nothing
         cuts = jnp.sort(jax.random.randint(cut_key, (2,), bq // 2, T - 2 * bq))
         end = T - bq - bq // 2
@@ -152,48 +197,6 @@ def rows_of_every_kind(key, t, S, bq, bkv):
 def visible(first, last, q, k):
     """Return bool[len(q), len(k)]: which of the queries q may see which of the keys k."""
     return (first[q][:, None] <= k) & (k <= last[q][:, None])
-
-
-def read_next(entries, reads):
-    """Return `entries`, with those that are not read replaced by the next that is.
-
-    Both have one element for each step, row by row: int32[I, steps] and bool[I, steps].
-    """
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "replace each entry that isn't read by the next one that is; after the last of them, by that one"
-    )
-    # END SOLUTION
-
-
-def splash_tables(
-    first: Int32[Array, "T"],
-    last: Int32[Array, "T"],
-    *,
-    S: int,
-    bq: int,
-    bkv: int,
-    steps: int,
-    P: int,
-) -> tuple[
-    Int8[Array, "P bq bkv"],
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
-]:
-    """Return partial_masks, block_mask, data_next and mask_next."""
-    rows, columns = len(first) // bq, S // bkv
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "look at one block after another: its kind, its number among the partial masks; then move each row's blocks with work to the front"
-    )
-    # END SOLUTION
-    return (
-        masks.astype(jnp.int8),
-        block_mask,
-        read_next(order, block_mask > 0),
-        read_next(mask_next, block_mask == 1),
-    )
 
 
 def test_splash_tables(hidden_case):

@@ -3,8 +3,7 @@
 Goal
     Each query sees the last `window` keys, itself among them, and the first
     `sinks` keys of the sequence, but no key after itself. Write which block of
-    keys a grid step visits, and the part of the body that decides what to do
-    with it.
+    keys a grid step visits, and what the body does with it.
 
 Concept
     With a window, the work grows with the length and no longer with its square.
@@ -32,10 +31,9 @@ Concept
     block a step visits, whether the block is full, and which of its scores count.
     They are counted in keys: a block begins at its number times bkv.
 
-    A row of blocks visits the blocks with sinks first, then those that its window
-    touches. The two can overlap: a block that is visited twice counts twice.
-    A step that is left over has no work. Have it name the row's last block, which
-    has been copied.
+    A row visits the blocks with sinks first, then those that its window touches.
+    The two can overlap: a block that is visited twice counts twice. A step that is
+    left over has no work. Have it name the row's last block: that has been copied.
 
     Predicted for 8 heads, T = 8192, H = 128, bfloat16, blocks of 512, a window of
     1024 and 4 sinks, where 58 of 256 blocks hold something:
@@ -46,13 +44,11 @@ Concept
         this kernel                 146 MiB    538 µs    402 µs
 
 Shapes
-    name             dtype[dims]             memory space   Ref's shape
-    q_ref, o_ref     q.dtype[B, N, T, H]     VMEM           (bq, H)
-    k_ref, v_ref     q.dtype[B, K, T, H]     VMEM           (bkv, H)
-    m_ref, l_ref     float32                 VMEM scratch   (bq, 128)
-    acc_ref          float32                 VMEM scratch   (bq, H)
-
-    The grid is (B, N, T / bq, steps), steps being as many as the busiest row needs.
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref   q.dtype[B, K, T, H]   VMEM           (bkv, H)      yours
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
 
 Try
     pytest -k sliding_window_and_sinks      stuck?  kata hint sliding_window_and_sinks
@@ -90,29 +86,6 @@ def sliding_window_and_sinks_spec(
     return jnp.einsum("bnts,bnsh->bnth", p, v)
 
 
-def sliding_window_and_sinks_inputs(key, *, B, N, K, T, H, dtype):
-    return queries_keys_values(key, B=B, N=N, K=K, T=T, S=T, H=H, dtype=dtype)
-
-
-def queries_keys_values(key, *, B, N, K, T, S, H, dtype):
-    """Make short and long query vectors: scores range from small to far beyond exp's range."""
-    q_key, k_key, v_key, length_key = jax.random.split(key, 4)
-    length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
-    # In sixteenths, so that every product and every sum is exact in float32.
-    q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
-    k = jnp.round(jax.random.normal(k_key, (B, K, S, H)) * 16) / 16
-    v = jax.random.normal(v_key, (B, K, S, H))
-    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
-
-
-def touched(i, *, bq, bkv, window):
-    """Return the first and the last block of keys that the windows of block i of queries touch.
-
-    The first is negative where a window begins before the sequence does.
-    """
-    return (i * bq - window + 1) // bkv, (i * bq + bq - 1) // bkv
-
-
 def visited(i, step, *, bq, bkv, window, sinks):
     """Return the block of keys that a step of row i visits, and whether it has work.
 
@@ -123,47 +96,6 @@ def visited(i, step, *, bq, bkv, window, sinks):
         "return the block of keys that this step visits, and whether the row still has work: sink blocks first, then the window's"
     )
     # END SOLUTION
-
-
-def widened(x, width):
-    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
-    return jnp.tile(x, (1, width // LANES))
-
-
-def scores(q_ref, k_ref):
-    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
-    last_of_both = (((1,), (1,)), ((), ()))
-    scale = q_ref.shape[1] ** -0.5
-    return scale * jax.lax.dot_general(
-        q_ref[...], k_ref[...], last_of_both, preferred_element_type=jnp.float32
-    )
-
-
-def clear(m_ref, l_ref, acc_ref):
-    """Before the first block: no score has been seen, and nothing has been summed."""
-    m_ref[...] = jnp.full_like(m_ref, MASK_VALUE)
-    l_ref[...] = jnp.zeros_like(l_ref)
-    acc_ref[...] = jnp.zeros_like(acc_ref)
-
-
-def attend(s, v_ref, m_ref, l_ref, acc_ref):
-    """One step of online softmax: update the sums with a block's scores s and its values."""
-    m_prev = m_ref[...]
-    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
-    alpha = jnp.exp(m_prev - m_next)
-    p = jnp.exp(s - widened(m_next, s.shape[1]))
-    m_ref[...] = m_next
-    l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=1, keepdims=True)
-    pv = jnp.dot(p.astype(v_ref.dtype), v_ref[...], preferred_element_type=jnp.float32)
-    acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
-
-
-def store(o_ref, m_ref, l_ref, acc_ref):
-    """After the last block: normalize. A query that saw no key has no maximum and gets 0."""
-    H = o_ref.shape[1]
-    seen = widened(m_ref[...], H) > MASK_VALUE
-    o = jnp.where(seen, acc_ref[...] / widened(l_ref[...], H), 0)
-    o_ref[...] = o.astype(o_ref.dtype)
 
 
 def sliding_window_and_sinks_kernel(
@@ -228,6 +160,73 @@ def sliding_window_and_sinks(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
     )(q, k, v)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def sliding_window_and_sinks_inputs(key, *, B, N, K, T, H, dtype):
+    return queries_keys_values(key, B=B, N=N, K=K, T=T, S=T, H=H, dtype=dtype)
+
+
+def queries_keys_values(key, *, B, N, K, T, S, H, dtype):
+    """Make short and long query vectors: scores range from small to far beyond exp's range."""
+    q_key, k_key, v_key, length_key = jax.random.split(key, 4)
+    length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
+    # In sixteenths, so that every product and every sum is exact in float32.
+    q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
+    k = jnp.round(jax.random.normal(k_key, (B, K, S, H)) * 16) / 16
+    v = jax.random.normal(v_key, (B, K, S, H))
+    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
+
+
+def touched(i, *, bq, bkv, window):
+    """Return the first and the last block of keys that the windows of block i of queries touch.
+
+    The first is negative where a window begins before the sequence does.
+    """
+    return (i * bq - window + 1) // bkv, (i * bq + bq - 1) // bkv
+
+
+def widened(x, width):
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
+    return jnp.tile(x, (1, width // LANES))
+
+
+def scores(q_ref, k_ref):
+    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
+    last_of_both = (((1,), (1,)), ((), ()))
+    scale = q_ref.shape[1] ** -0.5
+    return scale * jax.lax.dot_general(
+        q_ref[...], k_ref[...], last_of_both, preferred_element_type=jnp.float32
+    )
+
+
+def clear(m_ref, l_ref, acc_ref):
+    """Before the first block: no score has been seen, and nothing has been summed."""
+    m_ref[...] = jnp.full_like(m_ref, MASK_VALUE)
+    l_ref[...] = jnp.zeros_like(l_ref)
+    acc_ref[...] = jnp.zeros_like(acc_ref)
+
+
+def attend(s, v_ref, m_ref, l_ref, acc_ref):
+    """One step of online softmax: update the sums with a block's scores s and its values."""
+    m_prev = m_ref[...]
+    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
+    alpha = jnp.exp(m_prev - m_next)
+    p = jnp.exp(s - widened(m_next, s.shape[1]))
+    m_ref[...] = m_next
+    l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=1, keepdims=True)
+    pv = jnp.dot(p.astype(v_ref.dtype), v_ref[...], preferred_element_type=jnp.float32)
+    acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
+
+
+def store(o_ref, m_ref, l_ref, acc_ref):
+    """After the last block: normalize. A query that saw no key has no maximum and gets 0."""
+    H = o_ref.shape[1]
+    seen = widened(m_ref[...], H) > MASK_VALUE
+    o = jnp.where(seen, acc_ref[...] / widened(l_ref[...], H), 0)
+    o_ref[...] = o.astype(o_ref.dtype)
 
 
 def test_sliding_window_and_sinks(hidden_case):

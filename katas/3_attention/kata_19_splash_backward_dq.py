@@ -38,14 +38,14 @@ Concept
     of 64 blocks, takes 0.48 ms, JAX's splash attention 0.50 ms.
 
 Shapes
-    name                dtype[dims]            memory space   Ref's shape
-    the three tables    int32[I, steps]        SMEM           (I, steps)
-    q_ref, do_ref       q.dtype[B, N, T, H]    VMEM           (bq, H)
-    k_ref, v_ref        q.dtype[B, K, S, H]    VMEM           (bkv, H)
-    lse_ref, delta_ref  float32[B, N, 1, T]    VMEM           (1, bq)
-    mask_ref            int8[P, bq, bkv]       VMEM           (bq, bkv)
-    dq_ref              q.dtype[B, N, T, H]    VMEM           (bq, H)
-    acc_ref             float32                VMEM scratch   (bq, H)
+    name                           dtype[dims]           memory space   Ref's shape   block
+    block_mask_ref                 int32[I, steps]       SMEM           (I, steps)    whole
+    data_next_ref, mask_next_ref   int32[I, steps]       SMEM           (I, steps)    whole
+    q_ref, do_ref, dq_ref          q.dtype[B, N, T, H]   VMEM           (bq, H)       yours
+    k_ref, v_ref                   q.dtype[B, K, S, H]   VMEM           (bkv, H)      yours
+    lse_ref, delta_ref             float32[B, N, 1, T]   VMEM           (1, bq)       yours
+    mask_ref                       int8[P, bq, bkv]      VMEM           (bq, bkv)     yours
+    acc_ref                        float32[bq, H]        VMEM scratch   (bq, H)       -
 
     The grid is (B, N, I, steps), I = T / bq.
 
@@ -86,6 +86,90 @@ def splash_backward_dq_spec(
     p = jnp.exp(jnp.where(mask, s - lse.mT, -jnp.inf))
     ds = p * (jnp.einsum("bnth,bnsh->bnts", do, v) - delta.mT)
     return (jnp.einsum("bnts,bnsh->bnth", ds, k) * scale).astype(q.dtype)
+
+
+def splash_backward_dq_kernel(
+    block_mask_ref,
+    data_next_ref,
+    mask_next_ref,
+    q_ref,
+    k_ref,
+    v_ref,
+    do_ref,
+    lse_ref,
+    delta_ref,
+    mask_ref,
+    dq_ref,
+    acc_ref,
+):
+    i, step = pl.program_id(2), pl.program_id(3)
+    kind = block_mask_ref[i, step]
+    scale = q_ref.shape[1] ** -0.5
+
+    def add_block(masked):
+        """Add the block's part of the sum to acc_ref; without `masked`, mask_ref has no meaning."""
+        last_of_both = (((1,), (1,)), ((), ()))
+        # BEGIN SOLUTION
+        raise NotImplementedError(
+            "write index maps and BlockSpecs that read the tables: q_spec, kv_spec, row_spec and mask_spec"
+        )
+        # END SOLUTION
+
+    @pl.when(step == 0)
+    def _():
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    @pl.when(kind == 2)
+    def _():
+        add_block(masked=False)
+
+    @pl.when(kind == 1)
+    def _():
+        add_block(masked=True)
+
+    @pl.when(step == pl.num_programs(3) - 1)
+    def _():
+        dq_ref[...] = (acc_ref[...] * scale).astype(dq_ref.dtype)
+
+
+def splash_backward_dq(
+    q: Float[Array, "B N T H"],
+    k: Float[Array, "B K S H"],
+    v: Float[Array, "B K S H"],
+    do: Float[Array, "B N T H"],
+    lse: Float32[Array, "B N 1 T"],
+    delta: Float32[Array, "B N 1 T"],
+    partial_masks: Int8[Array, "P bq bkv"],
+    block_mask: Int32[Array, "I steps"],
+    data_next: Int32[Array, "I steps"],
+    mask_next: Int32[Array, "I steps"],
+) -> Float[Array, "B N T H"]:
+    """Launch: every block of queries gets as many steps as the busiest one has blocks of keys."""
+    B, N, _, H = q.shape
+    _, bq, bkv = partial_masks.shape
+    rows, steps = block_mask.shape
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "add ds k of this block to acc_ref; if masked, with scores that mask_ref hides counting for nothing"
+    )
+    # END SOLUTION
+    return pl.pallas_call(
+        splash_backward_dq_kernel,
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=3,
+            grid=(B, N, rows, steps),
+            in_specs=[q_spec, kv_spec, kv_spec, q_spec, row_spec, row_spec, mask_spec],
+            out_specs=q_spec,
+            scratch_shapes=[pltpu.VMEM((bq, H), jnp.float32)],
+        ),
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
+        ),
+    )(block_mask, data_next, mask_next, q, k, v, do, lse, delta, partial_masks)
+
+
+# ---- Given: inputs and helpers. ----
 
 
 def dense_mask(partial_masks, block_mask, data_next, mask_next, columns):
@@ -173,87 +257,6 @@ def upcoming(entries):
 
 def dot(a, b, dims=(((1,), (0,)), ((), ()))):
     return jax.lax.dot_general(a, b, dims, preferred_element_type=jnp.float32)
-
-
-def splash_backward_dq_kernel(
-    block_mask_ref,
-    data_next_ref,
-    mask_next_ref,
-    q_ref,
-    k_ref,
-    v_ref,
-    do_ref,
-    lse_ref,
-    delta_ref,
-    mask_ref,
-    dq_ref,
-    acc_ref,
-):
-    i, step = pl.program_id(2), pl.program_id(3)
-    kind = block_mask_ref[i, step]
-    scale = q_ref.shape[1] ** -0.5
-
-    def add_block(masked):
-        """Add the block's part of the sum to acc_ref; without `masked`, mask_ref has no meaning."""
-        last_of_both = (((1,), (1,)), ((), ()))
-        # BEGIN SOLUTION
-        raise NotImplementedError(
-            "write index maps and BlockSpecs that read the tables: q_spec, kv_spec, row_spec and mask_spec"
-        )
-        # END SOLUTION
-
-    @pl.when(step == 0)
-    def _():
-        acc_ref[...] = jnp.zeros_like(acc_ref)
-
-    @pl.when(kind == 2)
-    def _():
-        add_block(masked=False)
-
-    @pl.when(kind == 1)
-    def _():
-        add_block(masked=True)
-
-    @pl.when(step == pl.num_programs(3) - 1)
-    def _():
-        dq_ref[...] = (acc_ref[...] * scale).astype(dq_ref.dtype)
-
-
-def splash_backward_dq(
-    q: Float[Array, "B N T H"],
-    k: Float[Array, "B K S H"],
-    v: Float[Array, "B K S H"],
-    do: Float[Array, "B N T H"],
-    lse: Float32[Array, "B N 1 T"],
-    delta: Float32[Array, "B N 1 T"],
-    partial_masks: Int8[Array, "P bq bkv"],
-    block_mask: Int32[Array, "I steps"],
-    data_next: Int32[Array, "I steps"],
-    mask_next: Int32[Array, "I steps"],
-) -> Float[Array, "B N T H"]:
-    """Launch: every block of queries gets as many steps as the busiest one has blocks of keys."""
-    B, N, _, H = q.shape
-    _, bq, bkv = partial_masks.shape
-    rows, steps = block_mask.shape
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "add ds k of this block to acc_ref; if masked, with scores that mask_ref hides counting for nothing"
-    )
-    # END SOLUTION
-    return pl.pallas_call(
-        splash_backward_dq_kernel,
-        grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=3,
-            grid=(B, N, rows, steps),
-            in_specs=[q_spec, kv_spec, kv_spec, q_spec, row_spec, row_spec, mask_spec],
-            out_specs=q_spec,
-            scratch_shapes=[pltpu.VMEM((bq, H), jnp.float32)],
-        ),
-        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
-        compiler_params=pltpu.CompilerParams(
-            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
-        ),
-    )(block_mask, data_next, mask_next, q, k, v, do, lse, delta, partial_masks)
 
 
 def test_splash_backward_dq(hidden_case):

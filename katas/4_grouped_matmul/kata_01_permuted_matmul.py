@@ -44,14 +44,14 @@ Concept
     always, an index map returns block indices.
 
 Shapes
-    name        dtype[dims]        memory space   block
-    order_ref   int32[T]           SMEM           all of it, T = M / tm
-    x_ref       x.dtype[M, K]      VMEM           (tm, tk)
-    w_ref       x.dtype[K, N]      VMEM           (tk, tn)
-    o_ref       x.dtype[M, N]      VMEM           (tm, tn)
-    acc_ref     float32            VMEM scratch   (tm, tn)
+    name        dtype[dims]       memory space   Ref's shape   block
+    order_ref   int32[T]          SMEM           (T,)          whole
+    x_ref       x.dtype[M, K]     VMEM           (tm, tk)      yours
+    w_ref       x.dtype[K, N]     VMEM           (tk, tn)      yours
+    o_ref       x.dtype[M, N]     VMEM           (tm, tn)      yours
+    acc_ref     float32[tm, tn]   VMEM scratch   (tm, tn)      -
 
-    The grid is (M / tm, N / tn, K / tk).
+    The grid is (M / tm, N / tn, K / tk), and T = M / tm.
 
 Try
     pytest -k permuted_matmul          stuck?  kata hint permuted_matmul
@@ -73,16 +73,6 @@ def permuted_matmul_spec(
     """What the kernel must compute, in plain jax.numpy."""
     blocks = x.reshape(-1, tm, x.shape[1])
     return blocks[order].reshape(x.shape) @ w
-
-
-def permuted_matmul_inputs(key, *, M, K, N, T, dtype):
-    """Each order is a single cycle: no block keeps its place, and no two blocks merely swap."""
-    x_key, w_key, order_key = jax.random.split(key, 3)
-    x = jax.random.normal(x_key, (M, K)).astype(dtype)
-    w = jax.random.normal(w_key, (K, N)).astype(dtype)
-    circle = jax.random.permutation(order_key, T)
-    order = jnp.zeros(T, jnp.int32).at[circle].set(jnp.roll(circle, 1))
-    return x, w, order
 
 
 def permuted_matmul_kernel(order_ref, x_ref, w_ref, o_ref, acc_ref):
@@ -130,6 +120,19 @@ def permuted_matmul(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
     )(order, x, w)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def permuted_matmul_inputs(key, *, M, K, N, T, dtype):
+    """Each order is a single cycle: no block keeps its place, and no two blocks merely swap."""
+    x_key, w_key, order_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, K)).astype(dtype)
+    w = jax.random.normal(w_key, (K, N)).astype(dtype)
+    circle = jax.random.permutation(order_key, T)
+    order = jnp.zeros(T, jnp.int32).at[circle].set(jnp.roll(circle, 1))
+    return x, w, order
 
 
 def test_permuted_matmul(hidden_case):

@@ -45,11 +45,12 @@ Concept
     bits of precision can't distinguish all rows beyond 16.8 million.
 
 Shapes
-    name             dtype[dims]
-    group_sizes      int32[G]        not negative; they sum to M
-    group_offsets    int32[G + 1]    the first is 0, the last is M
-    tm               a Python int    rows of a tile
-    result           int32[G]
+    name            dtype[dims]    memory space   Ref's shape   block
+    group_sizes     int32[G]       HBM            -             -
+    group_offsets   int32[G + 1]   HBM            -             -
+    result          int32[G]       HBM            -             -
+
+    tm, the rows of a tile, is a Python int.
 
 Try
     pytest -k tiles_per_group          stuck?  kata hint tiles_per_group
@@ -73,6 +74,20 @@ def tiles_per_group_spec(
     return jnp.sum(touches, axis=1, dtype=jnp.int32)
 
 
+def tiles_per_group(
+    group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, tm: int
+) -> Int32[Array, "G"]:
+    """Return, for each group, the number of tiles of tm rows in which it has rows."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return, for each group, the number of tiles in which it has rows; 0 for an empty group"
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def tiles_per_group_inputs(key, *, G, M, tm, pattern, dtype):
     """Sizes and offsets of G groups. `pattern` says where the cuts between them are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
@@ -87,17 +102,6 @@ def tiles_per_group_inputs(key, *, G, M, tm, pattern, dtype):
     }[pattern]
     group_offsets = jnp.array(offsets, jnp.int32)
     return jnp.diff(group_offsets), group_offsets
-
-
-def tiles_per_group(
-    group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, tm: int
-) -> Int32[Array, "G"]:
-    """Return, for each group, the number of tiles of tm rows in which it has rows."""
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "return, for each group, the number of tiles in which it has rows; 0 for an empty group"
-    )
-    # END SOLUTION
 
 
 def test_tiles_per_group(hidden_case):

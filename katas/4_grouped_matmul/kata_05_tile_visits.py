@@ -46,11 +46,12 @@ Concept
     beginning: in x.at[i], -1 is the last element, and bincount treats it as 0.)
 
 Shapes
-    name             dtype[dims]
-    group_sizes      int32[G]        not negative; they sum to M
-    group_offsets    int32[G + 1]    the first is 0, the last is M
-    M, tm            Python ints     rows in total, rows of a tile
-    result           int32[T]        T = M / tm; each is at least 1
+    name            dtype[dims]    memory space   Ref's shape   block
+    group_sizes     int32[G]       HBM            -             -
+    group_offsets   int32[G + 1]   HBM            -             -
+    result          int32[T]       HBM            -             -
+
+    T = M / tm. M and tm are Python ints. Each tile has at least 1 visit.
 
 Try
     pytest -k tile_visits          stuck?  kata hint tile_visits
@@ -74,6 +75,20 @@ def tile_visits_spec(
     return jnp.sum(touches, axis=0, dtype=jnp.int32)
 
 
+def tile_visits(
+    group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, M: int, tm: int
+) -> Int32[Array, "T"]:
+    """Return the number of groups that have rows in each tile."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return, for each of the M // tm tiles, the number of groups that have rows in it"
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def tile_visits_inputs(key, *, G, M, tm, pattern, dtype):
     """Sizes and offsets of G groups. `pattern` says where the cuts between them are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
@@ -88,17 +103,6 @@ def tile_visits_inputs(key, *, G, M, tm, pattern, dtype):
     }[pattern]
     group_offsets = jnp.array(offsets, jnp.int32)
     return jnp.diff(group_offsets), group_offsets
-
-
-def tile_visits(
-    group_sizes: Int32[Array, "G"], group_offsets: Int32[Array, "G+1"], *, M: int, tm: int
-) -> Int32[Array, "T"]:
-    """Return the number of groups that have rows in each tile."""
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "return, for each of the M // tm tiles, the number of groups that have rows in it"
-    )
-    # END SOLUTION
 
 
 def test_tile_visits(hidden_case):

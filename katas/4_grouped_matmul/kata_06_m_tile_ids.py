@@ -47,10 +47,11 @@ Concept
     A search doesn't need the other entries. Use it where a table would be too large.
 
 Shapes
-    name           dtype[dims]
-    tile_visits    int32[T]        each is at least 1
-    G              a Python int    number of groups
-    result         int32[V]        V = T + G - 1
+    name          dtype[dims]   memory space   Ref's shape   block
+    tile_visits   int32[T]      HBM            -             -
+    result        int32[V]      HBM            -             -
+
+    V = T + G - 1. G, the number of groups, is a Python int.
 
 Try
     pytest -k m_tile_ids          stuck?  kata hint m_tile_ids
@@ -70,6 +71,18 @@ def m_tile_ids_spec(tile_visits: Int32[Array, "T"], *, G: int) -> Int32[Array, "
     return jnp.repeat(jnp.arange(T, dtype=jnp.int32), tile_visits, total_repeat_length=T + G - 1)
 
 
+def m_tile_ids(tile_visits: Int32[Array, "T"], *, G: int) -> Int32[Array, "V"]:
+    """Return the tile of each visit, with room for the largest possible number of visits."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return the tile of each visit: T + G - 1 entries, padded with the last tile"
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def m_tile_ids_inputs(key, *, G, M, tm, pattern, dtype):
     """Visits to each tile by G groups. `pattern` says where the cuts between the groups are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
@@ -87,15 +100,6 @@ def m_tile_ids_inputs(key, *, G, M, tm, pattern, dtype):
         for g in range(G)
     ]
     return (jnp.sum(jnp.array(touches), axis=0, dtype=jnp.int32),)
-
-
-def m_tile_ids(tile_visits: Int32[Array, "T"], *, G: int) -> Int32[Array, "V"]:
-    """Return the tile of each visit, with room for the largest possible number of visits."""
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "return the tile of each visit: T + G - 1 entries, padded with the last tile"
-    )
-    # END SOLUTION
 
 
 def test_m_tile_ids(hidden_case):

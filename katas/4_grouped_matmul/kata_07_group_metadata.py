@@ -45,13 +45,13 @@ Concept
     one in the backward pass that computes the gradient of x.
 
 Shapes
-    name             dtype[dims]
-    group_sizes      int32[G]        not negative; they sum to M
-    M, tm            Python ints     rows in total, rows of a tile
-    group_offsets    int32[G + 1]    the first is 0, the last is M
-    group_ids        int32[V]        after the last visit: the last group
-    m_tile_ids       int32[V]        after the last visit: the last tile
-    num_visits       int32[]         a scalar
+    name                    dtype[dims]    memory space   Ref's shape   block
+    group_sizes             int32[G]       HBM            -             -
+    group_offsets           int32[G + 1]   HBM            -             -
+    group_ids, m_tile_ids   int32[V]       HBM            -             -
+    num_visits              int32[]        HBM            -             -
+
+    After the last visit: the last group, the last tile. M and tm are Python ints.
 
 Try
     pytest -k group_metadata          stuck?  kata hint group_metadata
@@ -80,6 +80,20 @@ def group_metadata_spec(
     return group_offsets, group_ids, m_tile_ids, jnp.sum(touches, dtype=jnp.int32)
 
 
+def group_metadata(
+    group_sizes: Int32[Array, "G"], *, M: int, tm: int
+) -> tuple[Int32[Array, "G+1"], Int32[Array, "V"], Int32[Array, "V"], Int32[Array, ""]]:
+    """Return where the groups begin and end, and the group and the tile of each visit."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return group_offsets, group_ids, m_tile_ids and num_visits, assembled from the previous five katas"
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def group_metadata_inputs(key, *, G, M, tm, pattern, dtype):
     """G sizes that sum to M. `pattern` says where the cuts between the groups are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
@@ -93,17 +107,6 @@ def group_metadata_inputs(key, *, G, M, tm, pattern, dtype):
         4: [0 if g <= sum(cuts) % G else M for g in range(G)] + [M],  # one group has all rows
     }[pattern]
     return (jnp.diff(jnp.array(offsets, jnp.int32)),)
-
-
-def group_metadata(
-    group_sizes: Int32[Array, "G"], *, M: int, tm: int
-) -> tuple[Int32[Array, "G+1"], Int32[Array, "V"], Int32[Array, "V"], Int32[Array, ""]]:
-    """Return where the groups begin and end, and the group and the tile of each visit."""
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "return group_offsets, group_ids, m_tile_ids and num_visits, assembled from the previous five katas"
-    )
-    # END SOLUTION
 
 
 def test_group_metadata(hidden_case):

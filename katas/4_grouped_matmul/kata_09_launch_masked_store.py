@@ -43,14 +43,13 @@ Concept
     of one tile must follow each other, for each block of columns.
 
 Shapes
-    name            dtype[dims]        block
-    group_offsets   int32[G + 1]       a table
-    group_ids       int32[V]           a table
-    m_tile_ids      int32[V]           a table
-    x               x.dtype[M, N]      (tm, tn), of the visit's tile
-    bias            x.dtype[G, 1, N]   (1, tn), of the visit's group; 2-D Ref
-    result          x.dtype[M, N]      (tm, tn), of the visit's tile
-    num_visits      int32[]            not an operand
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[G + 1]       SMEM           (G + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    x_ref, o_ref                    x.dtype[M, N]      VMEM           (tm, tn)      of its tile
+    bias_ref                        x.dtype[G, 1, N]   VMEM           (1, tn)       of its group
+
+    Tile and group are the visit's. num_visits, int32[], is not an operand.
 
 Try
     pytest -k launch_masked_store          stuck?  kata hint launch_masked_store
@@ -78,33 +77,6 @@ def launch_masked_store_spec(
     row = jnp.arange(len(x))[:, None]
     group = jnp.sum(group_offsets[None, 1:] <= row, axis=1)
     return x + bias[group, 0]
-
-
-def launch_masked_store_inputs(key, *, G, M, N, tm, pattern, dtype):
-    """Rows of G groups, and the tables of group_metadata for them."""
-    x_key, bias_key, cut_key = jax.random.split(key, 3)
-    x = jax.random.normal(x_key, (M, N)).astype(dtype)
-    bias = jax.random.normal(bias_key, (G, 1, N)).astype(dtype)
-    cuts = sorted(jax.random.randint(cut_key, (G - 1,), 0, M).tolist())
-    odd = [cut | 1 for cut in cuts]
-    offsets = {
-        0: [0, M // tm // 2 * tm, *odd[1:], M],  # inside tiles, except for one on an edge
-        1: [0] * (G // 2) + [M - 1] * (G - G // 2) + [M],  # most groups are empty
-        # inside tiles; the first group, one in the middle, and the last are empty
-        2: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
-    }[pattern]
-    offsets = sorted(offsets)
-    T = M // tm
-    visits = [
-        (g, t)
-        for g in range(G)
-        for t in range(T)
-        if max(offsets[g], t * tm) < min(offsets[g + 1], (t + 1) * tm)
-    ]
-    num_visits = jnp.int32(len(visits))
-    visits += [(G - 1, T - 1)] * (T + G - 1 - len(visits))
-    group_ids, m_tile_ids = jnp.array(visits, jnp.int32).T
-    return x, bias, jnp.array(offsets, jnp.int32), group_ids, m_tile_ids, num_visits
 
 
 def launch_masked_store_kernel(
@@ -137,6 +109,36 @@ def launch_masked_store(
         "return pl.pallas_call(...) with three tables in its grid_spec, and num_visits steps along the visits"
     )
     # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def launch_masked_store_inputs(key, *, G, M, N, tm, pattern, dtype):
+    """Rows of G groups, and the tables of group_metadata for them."""
+    x_key, bias_key, cut_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, N)).astype(dtype)
+    bias = jax.random.normal(bias_key, (G, 1, N)).astype(dtype)
+    cuts = sorted(jax.random.randint(cut_key, (G - 1,), 0, M).tolist())
+    odd = [cut | 1 for cut in cuts]
+    offsets = {
+        0: [0, M // tm // 2 * tm, *odd[1:], M],  # inside tiles, except for one on an edge
+        1: [0] * (G // 2) + [M - 1] * (G - G // 2) + [M],  # most groups are empty
+        # inside tiles; the first group, one in the middle, and the last are empty
+        2: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
+    }[pattern]
+    offsets = sorted(offsets)
+    T = M // tm
+    visits = [
+        (g, t)
+        for g in range(G)
+        for t in range(T)
+        if max(offsets[g], t * tm) < min(offsets[g + 1], (t + 1) * tm)
+    ]
+    num_visits = jnp.int32(len(visits))
+    visits += [(G - 1, T - 1)] * (T + G - 1 - len(visits))
+    group_ids, m_tile_ids = jnp.array(visits, jnp.int32).T
+    return x, bias, jnp.array(offsets, jnp.int32), group_ids, m_tile_ids, num_visits
 
 
 def test_launch_masked_store(hidden_case):

@@ -1,4 +1,4 @@
-"""Write a grouped matmul from scratch: kernel, grid, BlockSpecs and launch.
+"""Write a grouped matmul around its tables: kernel, grid, BlockSpecs and launch.
 
 Goal
     Write the kernel and the launch of a grouped matmul. The rows of x are
@@ -44,14 +44,13 @@ Concept
     they can ever need to be, and num_visits says how much of them is used.
 
 Shapes
-    name                dtype[dims]              memory space   Ref's shape
-    group_offsets_ref   int32[G + 1]             SMEM           all of it
-    group_ids_ref       int32[M / tm + G - 1]    SMEM           all of it
-    m_tile_ids_ref      int32[M / tm + G - 1]    SMEM           all of it
-    x_ref               x.dtype[M, K]            VMEM           (tm, tk)
-    w_ref               x.dtype[G, K, N]         VMEM           (tk, tn)
-    o_ref               x.dtype[M, N]            VMEM           (tm, tn)
-    acc_ref             float32                  VMEM scratch   (tm, tn)
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[G + 1]       SMEM           (G + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    x_ref                           x.dtype[M, K]      VMEM           (tm, tk)      yours
+    w_ref                           x.dtype[G, K, N]   VMEM           (tk, tn)      yours
+    o_ref                           x.dtype[M, N]      VMEM           (tm, tn)      yours
+    acc_ref                         float32[tm, tn]    VMEM scratch   (tm, tn)      -
 
 Try
     pytest -k launch_grouped_matmul          stuck?  kata hint launch_grouped_matmul
@@ -74,6 +73,40 @@ def launch_grouped_matmul_spec(
     M, G = len(x), len(w)
     group_of_row = jnp.repeat(jnp.arange(G), group_sizes, total_repeat_length=M)
     return jnp.take_along_axis(x @ w, group_of_row[None, :, None], axis=0)[0]
+
+
+def launch_grouped_matmul_kernel(
+    group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, w_ref, o_ref, acc_ref
+):
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "sum over k; in the last k step, store the rows that belong to the visit's group"
+    )
+    # END SOLUTION
+
+
+def launch_grouped_matmul(
+    x: Float[Array, "M K"],
+    w: Float[Array, "G K N"],
+    group_sizes: Int32[Array, "G"],
+    *,
+    tm: int = 512,
+    tk: int = 1024,
+    tn: int = 1024,
+) -> Float[Array, "M N"]:
+    """Launch: yours to write. The tile sizes divide the dimensions."""
+    M, K = x.shape
+    _, _, N = w.shape
+    group_offsets, group_ids, m_tile_ids, num_visits = group_metadata(group_sizes, M=M, tm=tm)
+
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return pl.pallas_call(launch_grouped_matmul_kernel, ...)(...), with the three tables prefetched"
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
 
 
 def launch_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
@@ -106,37 +139,6 @@ def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
     group_ids = jnp.repeat(jnp.arange(G), tiles_per_group, total_repeat_length=V)
     m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
     return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
-
-
-def launch_grouped_matmul_kernel(
-    group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, w_ref, o_ref, acc_ref
-):
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "sum over k; in the last k step, store the rows that belong to the visit's group"
-    )
-    # END SOLUTION
-
-
-def launch_grouped_matmul(
-    x: Float[Array, "M K"],
-    w: Float[Array, "G K N"],
-    group_sizes: Int32[Array, "G"],
-    *,
-    tm: int = 512,
-    tk: int = 1024,
-    tn: int = 1024,
-) -> Float[Array, "M N"]:
-    """Launch: yours to write. The tile sizes divide the dimensions."""
-    M, K = x.shape
-    _, _, N = w.shape
-    group_offsets, group_ids, m_tile_ids, num_visits = group_metadata(group_sizes, M=M, tm=tm)
-
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "return pl.pallas_call(launch_grouped_matmul_kernel, ...)(...), with the three tables prefetched"
-    )
-    # END SOLUTION
 
 
 def test_launch_grouped_matmul(hidden_case):

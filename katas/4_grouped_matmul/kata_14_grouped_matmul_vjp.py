@@ -7,9 +7,9 @@ Goal
     launch returns y, and dx and dw for a given dy.
 
 Concept
-    JAX differentiates a program operation by operation. A pallas_call contains
-    stores and conditionals. If JAX can differentiate it at all, the result
-    isn't an efficient matmul. `jax.custom_vjp` uses your own rule instead:
+    JAX differentiates a program operation by operation, with a rule for each. For
+    gradients it has no rule for `pallas_call`, whatever the body does: if you ask
+    for one, tracing fails. `jax.custom_vjp` uses your own rule instead:
 
         @jax.custom_vjp
         def f(a, b): ...                    computes f(a, b)
@@ -44,11 +44,11 @@ Concept
     What should the residuals be? They stay in HBM until the backward pass.
 
 Shapes
-    name                dtype[dims]         tile
-    x, dx               x.dtype[M, K]       (tm, tk)
-    w, dw               x.dtype[G, K, N]    (tk, tn)
-    y, dy               x.dtype[M, N]       (tm, tn)
-    group_sizes         int32[G]
+    name          dtype[dims]        memory space   Ref's shape   block
+    x, dx         x.dtype[M, K]      VMEM           (tm, tk)      of its tile
+    w, dw         x.dtype[G, K, N]   VMEM           (tk, tn)      of its group
+    y, dy         x.dtype[M, N]      VMEM           (tm, tn)      of its tile
+    group_sizes   int32[G]           HBM            -             -
 
     Grids: (N / tn, visits, K / tk) for y, (K / tk, visits, N / tn) for dx,
     (K / tk, N / tn, visits) for dw.
@@ -81,6 +81,78 @@ def grouped_matmul_vjp_spec(
 
     y, pullback = jax.vjp(grouped_matmul, x, w)
     return (y, *pullback(dy))
+
+
+def grouped_matmul(x, w, group_sizes, *, tm, tk, tn, transpose_w=False):
+    """Multiply row r of group g by w[g] or w[g].T. tk tiles the sum, tn the result's columns."""
+    M, K = x.shape
+    N = w.shape[1] if transpose_w else w.shape[2]
+    group_offsets, group_ids, m_tile_ids, num_visits = group_metadata(group_sizes, M=M, tm=tm)
+
+    def x_tile(j, visit, k, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
+        return m_tile_ids_ref[visit], k
+
+    def w_block(j, visit, k, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
+        return group_ids_ref[visit], k, j
+
+    def o_tile(j, visit, k, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
+        return m_tile_ids_ref[visit], j
+
+    w_spec, w_dim = pl.BlockSpec((None, tk, tn), w_block), 0
+    if transpose_w:
+        # BEGIN SOLUTION
+        raise NotImplementedError(
+            "set w_spec to the block of w that step (j, visit, k) needs when the sum is over w's last dimension, and w_dim to that dimension of the block"
+        )
+        # END SOLUTION
+
+    def kernel(group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, w_ref, o_ref, acc_ref):
+        tables = group_offsets_ref, group_ids_ref, m_tile_ids_ref
+        grouped_matmul_kernel(*tables, x_ref, w_ref, o_ref, acc_ref, w_dim=w_dim)
+
+    return pl.pallas_call(
+        kernel,
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=3,
+            grid=(N // tn, num_visits, K // tk),
+            in_specs=[pl.BlockSpec((tm, tk), x_tile), w_spec],
+            out_specs=pl.BlockSpec((tm, tn), o_tile),
+            scratch_shapes=[pltpu.VMEM((tm, tn), jnp.float32)],
+        ),
+        out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "arbitrary", "arbitrary")
+        ),
+        name="grouped_matmul",
+    )(group_offsets, group_ids, m_tile_ids, x, w)
+
+
+def grouped_matmul_vjp(
+    x: Float[Array, "M K"],
+    w: Float[Array, "G K N"],
+    group_sizes: Int32[Array, "G"],
+    dy: Float[Array, "M N"],
+    *,
+    tm: int = 512,
+    tk: int = 1024,
+    tn: int = 1024,
+) -> tuple[Float[Array, "M N"], Float[Array, "M K"], Float[Array, "G K N"]]:
+    """Launch: a differentiable grouped matmul, and its gradients for dy."""
+
+    @jax.custom_vjp
+    def matmul(x, w, group_sizes):
+        return grouped_matmul(x, w, group_sizes, tm=tm, tk=tk, tn=tn)
+
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "define forward and backward, and pass both to matmul.defvjp"
+    )
+    # END SOLUTION
+    y, pullback = jax.vjp(lambda x, w: matmul(x, w, group_sizes), x, w)
+    return (y, *pullback(dy))
+
+
+# ---- Given: inputs and helpers. ----
 
 
 def grouped_matmul_vjp_inputs(key, *, M, K, N, G, tm, pattern, dtype):
@@ -145,50 +217,6 @@ def grouped_matmul_kernel(
         o_ref[...] = jnp.where(mine, total.astype(o_ref.dtype), o_ref[...])
 
 
-def grouped_matmul(x, w, group_sizes, *, tm, tk, tn, transpose_w=False):
-    """Multiply row r of group g by w[g] or w[g].T. tk tiles the sum, tn the result's columns."""
-    M, K = x.shape
-    N = w.shape[1] if transpose_w else w.shape[2]
-    group_offsets, group_ids, m_tile_ids, num_visits = group_metadata(group_sizes, M=M, tm=tm)
-
-    def x_tile(j, visit, k, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
-        return m_tile_ids_ref[visit], k
-
-    def w_block(j, visit, k, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
-        return group_ids_ref[visit], k, j
-
-    def o_tile(j, visit, k, group_offsets_ref, group_ids_ref, m_tile_ids_ref):
-        return m_tile_ids_ref[visit], j
-
-    w_spec, w_dim = pl.BlockSpec((None, tk, tn), w_block), 0
-    if transpose_w:
-        # BEGIN SOLUTION
-        raise NotImplementedError(
-            "set w_spec to the block of w that step (j, visit, k) needs when the sum is over w's last dimension, and w_dim to that dimension of the block"
-        )
-        # END SOLUTION
-
-    def kernel(group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, w_ref, o_ref, acc_ref):
-        tables = group_offsets_ref, group_ids_ref, m_tile_ids_ref
-        grouped_matmul_kernel(*tables, x_ref, w_ref, o_ref, acc_ref, w_dim=w_dim)
-
-    return pl.pallas_call(
-        kernel,
-        grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=3,
-            grid=(N // tn, num_visits, K // tk),
-            in_specs=[pl.BlockSpec((tm, tk), x_tile), w_spec],
-            out_specs=pl.BlockSpec((tm, tn), o_tile),
-            scratch_shapes=[pltpu.VMEM((tm, tn), jnp.float32)],
-        ),
-        out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
-        compiler_params=pltpu.CompilerParams(
-            dimension_semantics=("parallel", "arbitrary", "arbitrary")
-        ),
-        name="grouped_matmul",
-    )(group_offsets, group_ids, m_tile_ids, x, w)
-
-
 def transposed_grouped_matmul_kernel(
     group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, dy_ref, dw_ref, acc_ref
 ):
@@ -250,31 +278,6 @@ def transposed_grouped_matmul(x, dy, group_sizes, *, tm, tk, tn):
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
     )(group_offsets, group_ids, m_tile_ids, x, dy)
-
-
-def grouped_matmul_vjp(
-    x: Float[Array, "M K"],
-    w: Float[Array, "G K N"],
-    group_sizes: Int32[Array, "G"],
-    dy: Float[Array, "M N"],
-    *,
-    tm: int = 512,
-    tk: int = 1024,
-    tn: int = 1024,
-) -> tuple[Float[Array, "M N"], Float[Array, "M K"], Float[Array, "G K N"]]:
-    """Launch: a differentiable grouped matmul, and its gradients for dy."""
-
-    @jax.custom_vjp
-    def matmul(x, w, group_sizes):
-        return grouped_matmul(x, w, group_sizes, tm=tm, tk=tk, tn=tn)
-
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "define forward and backward, and pass both to matmul.defvjp"
-    )
-    # END SOLUTION
-    y, pullback = jax.vjp(lambda x, w: matmul(x, w, group_sizes), x, w)
-    return (y, *pullback(dy))
 
 
 def test_grouped_matmul_vjp(hidden_case):

@@ -10,9 +10,10 @@ Concept
     memory that has already been filled (an input) or that you have to fill
     (an output). A kernel returns nothing: what you store is the result.
 
-    Why Refs? A TPU core computes only on values in its registers, and it fills
-    vector registers only from VMEM, a scratchpad memory of many MiB next to the
-    core. The array itself is in HBM, which holds many GB but is far away:
+    Why Refs? The vector unit of a TPU core, the VPU, computes only on values in
+    registers, and it fills them only from VMEM, a scratchpad memory of many MiB
+    next to the core. The array itself is in HBM, which holds many GB but is far
+    away:
 
           HBM                    VMEM                 registers
         +-----------+  copied  +---------+   load    +-------+
@@ -39,9 +40,9 @@ Concept
     change the array's dtype.
 
 Shapes
-    name     dtype[dims]    memory space   block
-    x_ref    x.dtype[N]     VMEM           all of x
-    o_ref    x.dtype[N]     VMEM           all of the result
+    name    dtype[dims]   memory space   Ref's shape   block
+    x_ref   x.dtype[N]    VMEM           (N,)          whole
+    o_ref   x.dtype[N]    VMEM           (N,)          whole
 
 Try
     pytest -k constant_add          stuck?  kata hint constant_add

@@ -46,9 +46,9 @@ Concept
     every block of the result. A block that it leaves out is never written.
 
 Shapes
-    name     dtype[dims]    memory space   block
-    x_ref    x.dtype[bn]    VMEM           block x_index(i) of x[N]
-    o_ref    x.dtype[bn]    VMEM           block o_index(i) of the result[N]
+    name    dtype[dims]   memory space   Ref's shape   block
+    x_ref   x.dtype[N]    VMEM           (bn,)         x_index(i)
+    o_ref   x.dtype[N]    VMEM           (bn,)         o_index(i)
 
 Try
     pytest -k reversed_blocks          stuck?  kata hint reversed_blocks

@@ -38,8 +38,9 @@ Concept
         second to last   8   (sublanes)           the array's whole dimension
         last             128 (lanes)              the array's whole dimension
 
-    Two rows of bfloat16 share a sublane, so a bfloat16 tile is (16, 128), which is
-    4 KiB again. Blocks of 8 rows, half a tile, are still accepted.
+    In HBM, a tile of bfloat16 is 8 x 128 as well, with its rows packed in pairs:
+    2 KiB. So blocks of 8 rows are whole tiles, and the rule is the same. Only a
+    register, which always holds 4 KiB, takes 16 rows of bfloat16.
 
     An interpreter runs a (32, 32) block and returns the right numbers, but a TPU
     refuses the kernel. So the grader checks block shapes separately. And a legal
@@ -48,9 +49,9 @@ Concept
     which is as fast as HBM allows.
 
 Shapes
-    name     dtype[dims]               memory space   block
-    x_ref    x.dtype[legal, legal]     VMEM           block (i, j) of x[M, N]
-    o_ref    x.dtype[legal, legal]     VMEM           block (i, j) of the result[M, N]
+    name    dtype[dims]     memory space   Ref's shape   block
+    x_ref   x.dtype[M, N]   VMEM           legal         (i, j)
+    o_ref   x.dtype[M, N]   VMEM           legal         (i, j)
 
 Try
     pytest -k scale_2d          stuck?  kata hint scale_2d
@@ -77,15 +78,15 @@ def scale_2d_kernel(x_ref, o_ref):
 
 def scale_2d(x: Float[Array, "M N"], *, bm: int = 256, bn: int = 512) -> Float[Array, "M N"]:
     """Launch: a grid of two axes, so every index map takes two numbers, i and j."""
-    m, n = x.shape
+    M, N = x.shape
     # BEGIN SOLUTION
-    bm = min((bm + 7) // 8 * 8, m)
-    bn = min((bn + 127) // 128 * 128, n)
+    bm = min((bm + 7) // 8 * 8, M)
+    bn = min((bn + 127) // 128 * 128, N)
     block = pl.BlockSpec((bm, bn), lambda i, j: (i, j))
     # END SOLUTION
     return pl.pallas_call(
         scale_2d_kernel,
-        grid=(m // bm, n // bn),
+        grid=(M // bm, N // bn),
         in_specs=[block],
         out_specs=block,
         out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),

@@ -34,21 +34,22 @@ Concept
         x         copy   -     -     -    copy   -     -     -
         y         copy  copy  copy  copy  copy  copy  copy  copy
 
-    This matters because a column costs more to copy than a row. In a column, each
-    number takes up a whole row of 128 lanes: 8 rows of x take a 4 KiB tile, which
-    uses only 8 of its 1024 places. Copying 2048 float32 numbers moves 1 MiB if they
-    are a column, but 8 KiB if they are a row. With j innermost, each block of x is
-    copied only once.
+    This matters because a column costs more to copy than a row. An array x of
+    2048 x 1 float32 takes 8 KiB in HBM, but a kernel gets its operands in whole
+    tiles. So XLA makes a padded copy of x before the kernel starts, in which each
+    number has a row of 128 lanes to itself: 1 MiB, of which 8 KiB are used. The
+    blocks of x are copied from there. A row of 2048 stays at 8 KiB. With j
+    innermost, each block of x is copied only once.
 
     In the body, `*` broadcasts as in NumPy. The core repeats the column across the
     lanes and the row across the sublanes. It does this in registers, without any
     more copies from HBM.
 
 Shapes
-    name     dtype[dims]        memory space   block
-    x_ref    x.dtype[bm, 1]     VMEM           a block of x[M, 1]
-    y_ref    x.dtype[1, bn]     VMEM           a block of y[1, N]
-    o_ref    x.dtype[bm, bn]    VMEM           block (i, j) of the result[M, N]
+    name    dtype[dims]     memory space   Ref's shape   block
+    x_ref   x.dtype[M, 1]   VMEM           (bm, 1)       yours
+    y_ref   x.dtype[1, N]   VMEM           (1, bn)       yours
+    o_ref   x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
 
 Try
     pytest -k outer_product          stuck?  kata hint outer_product
@@ -78,7 +79,7 @@ def outer_product(
     x: Float[Array, "M 1"], y: Float[Array, "1 N"], *, bm: int = 256, bn: int = 512
 ) -> Float[Array, "M N"]:
     """Launch: one grid step for each (bm, bn) block of the result; the blocks divide it evenly."""
-    m, n = x.shape[0], y.shape[1]
+    M, N = x.shape[0], y.shape[1]
     # BEGIN SOLUTION
     x_spec = pl.BlockSpec((bm, 1), lambda i, j: (i, 0))
     y_spec = pl.BlockSpec((1, bn), lambda i, j: (0, j))
@@ -86,10 +87,10 @@ def outer_product(
     # END SOLUTION
     return pl.pallas_call(
         outer_product_kernel,
-        grid=(m // bm, n // bn),
+        grid=(M // bm, N // bn),
         in_specs=[x_spec, y_spec],
         out_specs=o_spec,
-        out_shape=jax.ShapeDtypeStruct((m, n), x.dtype),
+        out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
     )(x, y)
 

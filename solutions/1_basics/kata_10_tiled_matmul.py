@@ -29,10 +29,10 @@ Concept
                 +--> matrix unit --> acc_ref (float32) --> o_ref --> HBM
         y_ref --+                    in every step         once per block
 
-    Pallas does not manage scratch for you. There is one acc_ref for the whole
-    grid. It starts as old bits, and what you store in it stays there from step
-    to step, even when the grid moves on to the next block of the result.
-    `pl.num_programs(axis)` is the number of steps along a grid axis.
+    Each core has one acc_ref for all its steps, so cores may share i and j, but not
+    a sum. It starts as old bits, and what you store stays there from step to step,
+    even when the grid moves on to the next block of the result: Pallas does not
+    clear it. `pl.num_programs(axis)` is the number of steps along a grid axis.
 
     The matrix unit works the same way. On a v5e it is four arrays of 128 x
     128 multipliers, 197 Tflop/s in all: they take bfloat16 numbers, multiply
@@ -45,11 +45,11 @@ Concept
     A CPU doesn't round them. x @ y outside of Pallas has the same default.)
 
 Shapes
-    name      dtype[dims]       memory space   block
-    x_ref     x.dtype[M, K]     VMEM           (bm, bk)
-    y_ref     x.dtype[K, N]     VMEM           (bk, bn)
-    o_ref     x.dtype[M, N]     VMEM           (bm, bn)
-    acc_ref   float32           VMEM scratch   (bm, bn)
+    name      dtype[dims]       memory space   Ref's shape   block
+    x_ref     x.dtype[M, K]     VMEM           (bm, bk)      (i, k)
+    y_ref     x.dtype[K, N]     VMEM           (bk, bn)      (k, j)
+    o_ref     x.dtype[M, N]     VMEM           (bm, bn)      (i, j)
+    acc_ref   float32[bm, bn]   VMEM scratch   (bm, bn)      -
 
     The grid is (M / bm, N / bn, K / bk).
 

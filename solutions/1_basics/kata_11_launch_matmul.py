@@ -2,12 +2,12 @@
 
 Goal
     The kernel of tiled_matmul is given. Write everything around it: the whole
-    `pl.pallas_call`, for blocks of bm x bk, bk x bn and bm x bn.
+    `pl.pallas_call`, for blocks of bm x bk, bk x bn and bm x bn. A right answer may
+    still lack the third star: then `kata cost launch_matmul` says what to try.
 
 Concept
-    A launch answers five questions. You have answered three of them before: how
-    often the body runs (grid), what it sees in each step (BlockSpecs), and what
-    comes out (out_shape). This kata is about the other two.
+    In kata 06 you answered the six questions of a launch. A kernel with scratch
+    adds a seventh, and one of the six has a harder answer now.
 
     *What other memory does the body need?* The list scratch_shapes describes
     it: `pltpu.VMEM((8, 128), jnp.int32)`, for example, is an array of 8 x 128
@@ -23,9 +23,8 @@ Concept
 
     The v4 and v5p chips have two cores, which share the steps of a "parallel"
     axis. By default every axis is "arbitrary", and half of such a chip is idle.
-    If you say "parallel" where it isn't true, the result is right on a v5e, which
-    has one core, but wrong on a chip with two. The interpreter that grades you
-    has two cores.
+    If you say "parallel" where it isn't true, the result is right on a v5e, which has
+    one core, but wrong on two, which the interpreter that grades you has.
 
     Block sizes matter too. A step multiplies bm x bk by bk x bn. That takes
     2 bm bn bk flops, and reads (bm + bn) bk numbers of 2 bytes from HBM. A v5e does
@@ -38,7 +37,7 @@ Concept
         512 x 512            256          100 %
 
     Short steps also can't hide what starting a copy takes. For 4096 x 4096 x 4096,
-    11.6 ms are predicted in blocks of 128, and 0.9 ms in blocks of 512.
+    11.5 ms are predicted in blocks of 128, and 0.9 ms in blocks of 512.
 
     But the blocks must fit in VMEM. With 512 for all three sizes, bfloat16 takes
 
@@ -47,11 +46,11 @@ Concept
     That is 4 of the 16 MiB that a kernel gets by default. A block has two buffers.
 
 Shapes
-    name      dtype[dims]       memory space   block
-    x_ref     x.dtype[M, K]     VMEM           (bm, bk)
-    y_ref     x.dtype[K, N]     VMEM           (bk, bn)
-    o_ref     x.dtype[M, N]     VMEM           (bm, bn)
-    acc_ref   float32           VMEM scratch   (bm, bn)
+    name      dtype[dims]       memory space   Ref's shape   block
+    x_ref     x.dtype[M, K]     VMEM           (bm, bk)      yours
+    y_ref     x.dtype[K, N]     VMEM           (bk, bn)      yours
+    o_ref     x.dtype[M, N]     VMEM           (bm, bn)      yours
+    acc_ref   float32[bm, bn]   VMEM scratch   (bm, bn)      -
 
 Try
     pytest -k launch_matmul         stuck?  kata hint launch_matmul
@@ -93,12 +92,12 @@ def launch_matmul(
     # BEGIN SOLUTION
     return pl.pallas_call(
         launch_matmul_kernel,
-        grid=(M // bm, N // bn, K // bk),
+        grid=(N // bn, M // bm, K // bk),
         in_specs=[
-            pl.BlockSpec((bm, bk), lambda i, j, k: (i, k)),
-            pl.BlockSpec((bk, bn), lambda i, j, k: (k, j)),
+            pl.BlockSpec((bm, bk), lambda j, i, k: (i, k)),
+            pl.BlockSpec((bk, bn), lambda j, i, k: (k, j)),
         ],
-        out_specs=pl.BlockSpec((bm, bn), lambda i, j, k: (i, j)),
+        out_specs=pl.BlockSpec((bm, bn), lambda j, i, k: (i, j)),
         out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
         scratch_shapes=[pltpu.VMEM((bm, bn), jnp.float32)],
         compiler_params=pltpu.CompilerParams(

@@ -44,12 +44,12 @@ Concept
     interpreter, but Pallas can't lower it for a TPU.
 
 Shapes
-    name       dtype[dims]     memory space   block
-    x_ref      x.dtype[M, K]   VMEM           (bm, bk)
-    w_ref      x.dtype[N, K]   VMEM           (bn, bk)
-    bias_ref   x.dtype[1, N]   VMEM           (1, bn)
-    o_ref      x.dtype[M, N]   VMEM           (bm, bn)
-    acc_ref    float32         VMEM scratch   (bm, bn)
+    name       dtype[dims]       memory space   Ref's shape   block
+    x_ref      x.dtype[M, K]     VMEM           (bm, bk)      (i, k)
+    w_ref      x.dtype[N, K]     VMEM           (bn, bk)      (j, k)
+    bias_ref   x.dtype[1, N]     VMEM           (1, bn)       (0, j)
+    o_ref      x.dtype[M, N]     VMEM           (bm, bn)      (i, j)
+    acc_ref    float32[bm, bn]   VMEM scratch   (bm, bn)      -
 
     The grid is (M / bm, N / bn, K / bk).
 
@@ -72,15 +72,6 @@ def fused_matmul_spec(
 ) -> Float[Array, "M N"]:
     """What the kernel must compute, in plain jax.numpy."""
     return jax.nn.gelu(x @ w.T + bias, approximate=True)
-
-
-def fused_matmul_inputs(key, *, M, N, K, dtype):
-    """Scale the weights as in a new layer, so that gelu gets numbers where it isn't linear."""
-    x_key, w_key, bias_key = jax.random.split(key, 3)
-    x = jax.random.normal(x_key, (M, K))
-    w = jax.random.normal(w_key, (N, K)) * K**-0.5
-    bias = jax.random.normal(bias_key, (1, N))
-    return x.astype(dtype), w.astype(dtype), bias.astype(dtype)
 
 
 def fused_matmul_kernel(x_ref, w_ref, bias_ref, o_ref, acc_ref):
@@ -129,6 +120,18 @@ def fused_matmul(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
     )(x, w, bias)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def fused_matmul_inputs(key, *, M, N, K, dtype):
+    """Scale the weights as in a new layer, so that gelu gets numbers where it isn't linear."""
+    x_key, w_key, bias_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, K))
+    w = jax.random.normal(w_key, (N, K)) * K**-0.5
+    bias = jax.random.normal(bias_key, (1, N))
+    return x.astype(dtype), w.astype(dtype), bias.astype(dtype)
 
 
 def test_fused_matmul(hidden_case):

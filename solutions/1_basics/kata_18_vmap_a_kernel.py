@@ -28,35 +28,36 @@ Concept
 
         jax.vmap(function, in_axes=(...))(a, b, c)
 
-    A shared block is the same in all steps, so it is copied to VMEM once and
-    stays there. With a copy of w for each b, the numbers would be the same, but
-    every b would have to fetch its own. For 16 sequences of 512 x 1024 and w of
-    1024 x 1024, in bfloat16:
+    A shared block is the same in all steps, so it is fetched once and stays in
+    VMEM. With a copy of w for each b, every b would have to fetch its own. For 16
+    sequences of 512 x 1024 and w of 1024 x 1024, in bfloat16:
 
                             HBM traffic of the kernel       time on a v5e
         w shared             34 MiB                              99 µs
         16 copies of w       64 MiB                             118 µs
-        a Python loop        64 MiB, in 16 kernels              168 µs
+        a loop around it     64 MiB, in 16 runs                 168 µs
 
-    Writing the copies, 32 MiB more, is not in the table. In the loop, no kernel
-    can fetch its first blocks while the one before is still at work.
+    Writing the copies, 32 MiB more, is not in the table. In the loop, no run can
+    fetch its first blocks while the one before is still at work.
 
     What in_axes can't say, such as two b that share a block, index maps can. And
     vmap doesn't know how to put a batch of scalar-prefetch tables into one grid:
-    there it runs the kernel in a loop.
+    there it makes a loop around the kernel.
 
 Shapes
-    name       dtype[dims]        memory space   block
-    x_ref      x.dtype[M, K]      VMEM           (bm, K)
-    w_ref      x.dtype[K, N]      VMEM           (K, N)
-    bias_ref   x.dtype[1, N]      VMEM           (1, N)
-    o_ref      x.dtype[M, N]      VMEM           (bm, N)
+    name       dtype[dims]     memory space   Ref's shape   block
+    x_ref      x.dtype[M, K]   VMEM           (bm, K)       yours
+    w_ref      x.dtype[K, N]   VMEM           (K, N)        yours
+    bias_ref   x.dtype[1, N]   VMEM           (1, N)        yours
+    o_ref      x.dtype[M, N]   VMEM           (bm, N)       yours
 
-    The grid of one sequence is (M / bm,). The arrays of the batch are x[B, M, K],
-    w[K, N] and bias[B, 1, N].
+    The grid is (M / bm,). The batch has x[B, M, K], w[K, N] and bias[B, 1, N].
 
 Try
     pytest -k vmap_a_kernel          stuck?  kata hint vmap_a_kernel
+
+Needs     batched_matmul, launch_vector_add
+Read on   jax.vmap, https://docs.jax.dev/en/latest/automatic-vectorization.html
 """
 
 import jax
@@ -71,11 +72,6 @@ def vmap_a_kernel_spec(
 ) -> Float[Array, "B M N"]:
     """What the kernel must compute, in plain jax.numpy."""
     return x @ w + bias
-
-
-def layer_kernel(x_ref, w_ref, bias_ref, o_ref):
-    total = jnp.dot(x_ref[...], w_ref[...], preferred_element_type=jnp.float32)
-    o_ref[...] = (total + bias_ref[...].astype(jnp.float32)).astype(o_ref.dtype)
 
 
 def layer(x, w, bias, *, bm):
@@ -104,6 +100,14 @@ def vmap_a_kernel(
     # BEGIN SOLUTION
     return jax.vmap(lambda x, w, bias: layer(x, w, bias, bm=bm), in_axes=(0, None, 0))(x, w, bias)
     # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def layer_kernel(x_ref, w_ref, bias_ref, o_ref):
+    total = jnp.dot(x_ref[...], w_ref[...], preferred_element_type=jnp.float32)
+    o_ref[...] = (total + bias_ref[...].astype(jnp.float32)).astype(o_ref.dtype)
 
 
 def test_vmap_a_kernel(hidden_case):

@@ -46,10 +46,10 @@ Concept
     accesses to the same memory that nothing puts in order.
 
 Shapes
-    name        dtype[dims]     memory space   block
-    x_ref       x.dtype[M, N]   VMEM           (bm, bn)
-    o_ref       float32[M, N]   VMEM           (bm, bn)
-    carry_ref   float32         VMEM           (1, bn) scratch
+    name        dtype[dims]      memory space   Ref's shape   block
+    x_ref       x.dtype[M, N]    VMEM           (bm, bn)      (i, j)
+    o_ref       float32[M, N]    VMEM           (bm, bn)      (i, j)
+    carry_ref   float32[1, bn]   VMEM scratch   (1, bn)       -
 
 Try
     pytest -k right_on_one_core           stuck?  kata hint right_on_one_core

@@ -43,11 +43,11 @@ Concept
     fit into the 16 MiB that a kernel gets unless it asks for more.
 
 Shapes
-    name      dtype[dims]       memory space   block
-    x_ref     bfloat16[M, K]    VMEM           yours, (32, 128) now
-    w_ref     bfloat16[K, N]    VMEM           yours, (128, 128) now
-    o_ref     bfloat16[M, N]    VMEM           yours, (32, 128) now
-    acc_ref   float32           VMEM           like o_ref's, scratch
+    name      dtype[dims]       memory space   Ref's shape             block
+    x_ref     bfloat16[M, K]    VMEM           yours, (32, 128) now    (i, k)
+    w_ref     bfloat16[K, N]    VMEM           yours, (128, 128) now   (k, j)
+    o_ref     bfloat16[M, N]    VMEM           yours, (32, 128) now    (i, j)
+    acc_ref   float32[bm, bn]   VMEM scratch   like o_ref's            -
 
 Try
     pytest -k right_and_slow           stuck?  kata hint right_and_slow

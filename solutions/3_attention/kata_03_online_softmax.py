@@ -45,11 +45,10 @@ Concept
     weighted by them. The next kata makes use of this.
 
 Shapes
-    name     dtype[dims]     memory space   block
-    x_ref    x.dtype[M, N]   VMEM           (bm, bn)
-    o_ref    x.dtype[M, N]   VMEM           (bm, bn)
-    m_ref    float32         VMEM scratch   (bm, 1)
-    l_ref    float32         VMEM scratch   (bm, 1)
+    name           dtype[dims]      memory space   Ref's shape   block
+    x_ref          x.dtype[M, N]    VMEM           (bm, bn)      (i, j)
+    o_ref          x.dtype[M, N]    VMEM           (bm, bn)      (i, j), or (i, 0) in pass 0
+    m_ref, l_ref   float32[bm, 1]   VMEM scratch   (bm, 1)       -
 
     The grid is (M / bm, 2, N / bn).
 
@@ -70,15 +69,6 @@ from jaxtyping import Array, Float
 def online_softmax_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
     """What the kernel must compute, in plain jax.numpy."""
     return jax.nn.softmax(x, axis=1)
-
-
-def online_softmax_inputs(key, *, M, N, dtype):
-    """Give each row its own level, high or low, and a slope, which is steep in some rows."""
-    x_key, level_key, slope_key = jax.random.split(key, 3)
-    level = 150 * jax.random.uniform(level_key, (M, 1), minval=-1)
-    slope = 200 * jax.random.uniform(slope_key, (M, 1), minval=-1) ** 3
-    x = jax.random.normal(x_key, (M, N)) + level + slope * jnp.linspace(-1, 1, N)
-    return (x.astype(dtype),)
 
 
 def online_softmax_kernel(x_ref, o_ref, m_ref, l_ref):
@@ -121,6 +111,18 @@ def online_softmax(x: Float[Array, "M N"], *, bm: int = 512, bn: int = 1024) -> 
         ),
         name="online_softmax",
     )(x)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def online_softmax_inputs(key, *, M, N, dtype):
+    """Give each row its own level, high or low, and a slope, which is steep in some rows."""
+    x_key, level_key, slope_key = jax.random.split(key, 3)
+    level = 150 * jax.random.uniform(level_key, (M, 1), minval=-1)
+    slope = 200 * jax.random.uniform(slope_key, (M, 1), minval=-1) ** 3
+    x = jax.random.normal(x_key, (M, N)) + level + slope * jnp.linspace(-1, 1, N)
+    return (x.astype(dtype),)
 
 
 def test_online_softmax(hidden_case):

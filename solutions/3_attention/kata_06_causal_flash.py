@@ -44,11 +44,11 @@ Concept
     to -inf. exp turns both into 0, but -inf - (-inf) is NaN.
 
 Shapes
-    name           dtype[dims]          memory space   Ref's shape
-    q_ref, o_ref   q.dtype[B, N, T, H]  VMEM           (bq, H)
-    k_ref, v_ref   q.dtype[B, N, T, H]  VMEM           (bkv, H)
-    m_ref, l_ref   float32              VMEM scratch   (bq, 128)
-    acc_ref        float32              VMEM scratch   (bq, H)
+    name           dtype[dims]           memory space   Ref's shape   block
+    q_ref, o_ref   q.dtype[B, N, T, H]   VMEM           (bq, H)       (b, n, i, 0)
+    k_ref, v_ref   q.dtype[B, N, T, H]   VMEM           (bkv, H)      yours
+    m_ref, l_ref   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref        float32[bq, H]        VMEM scratch   (bq, H)       -
 
     The grid is (B, N, T / bq, T / bkv). Either bq or bkv may be larger.
 
@@ -77,43 +77,6 @@ def causal_flash_spec(
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * H**-0.5
     s = jnp.where(jnp.tri(T, dtype=bool), s, -jnp.inf)
     return jnp.einsum("bnts,bnsh->bnth", jax.nn.softmax(s, axis=-1), v)
-
-
-def causal_flash_inputs(key, *, B, N, T, H, dtype):
-    """Make short and long query vectors: scores range from small to far beyond exp's range."""
-    q_key, k_key, v_key, length_key = jax.random.split(key, 4)
-    length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
-    # In sixteenths, so that every product and every sum is exact in float32.
-    q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
-    k = jnp.round(jax.random.normal(k_key, (B, N, T, H)) * 16) / 16
-    v = jax.random.normal(v_key, (B, N, T, H))
-    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
-
-
-def widened(x, width):
-    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
-    return jnp.tile(x, (1, width // LANES))
-
-
-def scores(q_ref, k_ref):
-    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
-    last_of_both = (((1,), (1,)), ((), ()))
-    scale = q_ref.shape[1] ** -0.5
-    return scale * jax.lax.dot_general(
-        q_ref[...], k_ref[...], last_of_both, preferred_element_type=jnp.float32
-    )
-
-
-def attend(s, v_ref, m_ref, l_ref, acc_ref):
-    """One step of online softmax: update the sums with a block's scores s and its values."""
-    m_prev = m_ref[...]
-    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
-    alpha = jnp.exp(m_prev - m_next)
-    p = jnp.exp(s - widened(m_next, s.shape[1]))
-    m_ref[...] = m_next
-    l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=1, keepdims=True)
-    pv = jnp.dot(p.astype(v_ref.dtype), v_ref[...], preferred_element_type=jnp.float32)
-    acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
 
 
 def causal_flash_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref):
@@ -184,6 +147,47 @@ def causal_flash(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
     )(q, k, v)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def causal_flash_inputs(key, *, B, N, T, H, dtype):
+    """Make short and long query vectors: scores range from small to far beyond exp's range."""
+    q_key, k_key, v_key, length_key = jax.random.split(key, 4)
+    length = jnp.exp(jax.random.uniform(length_key, (B, N, T, 1), maxval=3.5))
+    # In sixteenths, so that every product and every sum is exact in float32.
+    q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
+    k = jnp.round(jax.random.normal(k_key, (B, N, T, H)) * 16) / 16
+    q = q.at[:, :, 0].set(-16 * k[:, :, 0])  # the only score of the first query is below -100
+    v = jax.random.normal(v_key, (B, N, T, H))
+    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
+
+
+def widened(x, width):
+    """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
+    return jnp.tile(x, (1, width // LANES))
+
+
+def scores(q_ref, k_ref):
+    """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
+    last_of_both = (((1,), (1,)), ((), ()))
+    scale = q_ref.shape[1] ** -0.5
+    return scale * jax.lax.dot_general(
+        q_ref[...], k_ref[...], last_of_both, preferred_element_type=jnp.float32
+    )
+
+
+def attend(s, v_ref, m_ref, l_ref, acc_ref):
+    """One step of online softmax: update the sums with a block's scores s and its values."""
+    m_prev = m_ref[...]
+    m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
+    alpha = jnp.exp(m_prev - m_next)
+    p = jnp.exp(s - widened(m_next, s.shape[1]))
+    m_ref[...] = m_next
+    l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=1, keepdims=True)
+    pv = jnp.dot(p.astype(v_ref.dtype), v_ref[...], preferred_element_type=jnp.float32)
+    acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
 
 
 def test_causal_flash(hidden_case):

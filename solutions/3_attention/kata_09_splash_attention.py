@@ -11,7 +11,8 @@ Concept
     blocks an arbitrary mask needs is data, and an index map runs before its
     step, when no body has read anything yet. *Scalar prefetch* is made for this:
     the first operands of the launch are copied to SMEM before the first step,
-    and every index map receives them after the grid indices:
+    and every index map receives them after the grid indices. For this, give
+    `pallas_call` a grid_spec, a `pltpu.PrefetchScalarGridSpec`:
 
         num_scalar_prefetch=1      index map(i, j, table_ref) -> table_ref[i, j]
                                    body(table_ref, <inputs>, <outputs>, <scratch>)
@@ -43,15 +44,14 @@ Concept
         this launch              80.3 MiB 213 µs 160 µs   86.3 MiB 383 µs 294 µs
 
 Shapes
-    name             dtype[dims]             memory space   Ref's shape
-    the tables       int32[T / bq, J]        SMEM           whole
-    q_ref, o_ref     q.dtype[B, N, T, H]     VMEM           (bq, H)
-    k_ref, v_ref     q.dtype[B, K, S, H]     VMEM           (bkv, H)
-    mask_ref         int8[P, bq, bkv]        VMEM           (bq, bkv)
-    m_ref, l_ref     float32                 VMEM scratch   (bq, 128)
-    acc_ref          float32                 VMEM scratch   (bq, H)
-
-    The grid is (B, N, T / bq, J).
+    name                           dtype[dims]           memory space   Ref's shape   block
+    block_mask_ref                 int32[I, J]           SMEM           (I, J)        whole
+    data_next_ref, mask_next_ref   int32[I, J]           SMEM           (I, J)        whole
+    q_ref, o_ref                   q.dtype[B, N, T, H]   VMEM           (bq, H)       yours
+    k_ref, v_ref                   q.dtype[B, K, S, H]   VMEM           (bkv, H)      yours
+    mask_ref                       int8[P, bq, bkv]      VMEM           (bq, bkv)     yours
+    m_ref, l_ref                   float32[bq, 128]      VMEM scratch   (bq, 128)     -
+    acc_ref                        float32[bq, H]        VMEM scratch   (bq, H)       -
 
 Try
     pytest -k splash_attention          stuck?  kata hint splash_attention
@@ -86,6 +86,60 @@ def splash_attention_spec(
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[3] ** -0.5
     p = jax.nn.softmax(jnp.where(mask, s, MASK_VALUE), axis=-1)
     return jnp.einsum("bnts,bnsh->bnth", jnp.where(mask, p, 0), v)
+
+
+def splash_attention(
+    q: Float[Array, "B N T H"],
+    k: Float[Array, "B K S H"],
+    v: Float[Array, "B K S H"],
+    partial_masks: Int8[Array, "P bq bkv"],
+    block_mask: Int32[Array, "I J"],
+    data_next: Int32[Array, "I J"],
+    mask_next: Int32[Array, "I J"],
+) -> Float[Array, "B N T H"]:
+    """Launch: every row of blocks gets as many steps as the fullest row has blocks to compute."""
+    B, N, T, H = q.shape
+    K = k.shape[1]
+    _, bq, bkv = partial_masks.shape
+    rows, steps = block_mask.shape
+    # BEGIN SOLUTION
+    group = N // K
+
+    def q_index(b, n, i, step, block_mask_ref, data_next_ref, mask_next_ref):
+        return b, n, i, 0
+
+    def kv_index(b, n, i, step, block_mask_ref, data_next_ref, mask_next_ref):
+        return b, n // group, data_next_ref[i, step], 0
+
+    def mask_index(b, n, i, step, block_mask_ref, data_next_ref, mask_next_ref):
+        return mask_next_ref[i, step], 0, 0
+
+    q_spec = pl.BlockSpec((None, None, bq, H), q_index)
+    kv_spec = pl.BlockSpec((None, None, bkv, H), kv_index)
+    mask_spec = pl.BlockSpec((None, bq, bkv), mask_index)
+    grid_spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=3,
+        grid=(B, N, rows, steps),
+        in_specs=[q_spec, kv_spec, kv_spec, mask_spec],
+        out_specs=q_spec,
+        scratch_shapes=[
+            pltpu.VMEM((bq, LANES), jnp.float32),
+            pltpu.VMEM((bq, LANES), jnp.float32),
+            pltpu.VMEM((bq, H), jnp.float32),
+        ],
+    )
+    # END SOLUTION
+    return pl.pallas_call(
+        splash_attention_kernel,
+        grid_spec=grid_spec,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
+        ),
+    )(block_mask, data_next, mask_next, q, k, v, partial_masks)
+
+
+# ---- Given: inputs and helpers. ----
 
 
 def dense_mask(partial_masks, block_mask, data_next, mask_next, columns):
@@ -241,57 +295,6 @@ def splash_attention_kernel(
     @pl.when(step == pl.num_programs(3) - 1)
     def _():
         store(o_ref, m_ref, l_ref, acc_ref)
-
-
-def splash_attention(
-    q: Float[Array, "B N T H"],
-    k: Float[Array, "B K S H"],
-    v: Float[Array, "B K S H"],
-    partial_masks: Int8[Array, "P bq bkv"],
-    block_mask: Int32[Array, "I J"],
-    data_next: Int32[Array, "I J"],
-    mask_next: Int32[Array, "I J"],
-) -> Float[Array, "B N T H"]:
-    """Launch: every row of blocks gets as many steps as the fullest row has blocks to compute."""
-    B, N, T, H = q.shape
-    K = k.shape[1]
-    _, bq, bkv = partial_masks.shape
-    rows, steps = block_mask.shape
-    # BEGIN SOLUTION
-    group = N // K
-
-    def q_index(b, n, i, step, block_mask_ref, data_next_ref, mask_next_ref):
-        return b, n, i, 0
-
-    def kv_index(b, n, i, step, block_mask_ref, data_next_ref, mask_next_ref):
-        return b, n // group, data_next_ref[i, step], 0
-
-    def mask_index(b, n, i, step, block_mask_ref, data_next_ref, mask_next_ref):
-        return mask_next_ref[i, step], 0, 0
-
-    q_spec = pl.BlockSpec((None, None, bq, H), q_index)
-    kv_spec = pl.BlockSpec((None, None, bkv, H), kv_index)
-    mask_spec = pl.BlockSpec((None, bq, bkv), mask_index)
-    grid_spec = pltpu.PrefetchScalarGridSpec(
-        num_scalar_prefetch=3,
-        grid=(B, N, rows, steps),
-        in_specs=[q_spec, kv_spec, kv_spec, mask_spec],
-        out_specs=q_spec,
-        scratch_shapes=[
-            pltpu.VMEM((bq, LANES), jnp.float32),
-            pltpu.VMEM((bq, LANES), jnp.float32),
-            pltpu.VMEM((bq, H), jnp.float32),
-        ],
-    )
-    # END SOLUTION
-    return pl.pallas_call(
-        splash_attention_kernel,
-        grid_spec=grid_spec,
-        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
-        compiler_params=pltpu.CompilerParams(
-            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
-        ),
-    )(block_mask, data_next, mask_next, q, k, v, partial_masks)
 
 
 def test_splash_attention(hidden_case):

@@ -46,10 +46,9 @@ Concept
     (A matmul by ones rounds float32 to bfloat16, or makes six passes.)
 
 Shapes
-    name        dtype[dims]            memory space   Ref's shape
-    o_ref       o.dtype[B, N, T, H]    VMEM           (bt, H)
-    do_ref      o.dtype[B, N, T, H]    VMEM           (bt, H)
-    delta_ref   float32[B, N, 1, T]    VMEM           (1, bt)
+    name            dtype[dims]           memory space   Ref's shape   block
+    o_ref, do_ref   o.dtype[B, N, T, H]   VMEM           (bt, H)       (b, n, i, 0)
+    delta_ref       float32[B, N, 1, T]   VMEM           (1, bt)       (b, n, 0, i)
 
     The grid is (B, N, T / bt).
 

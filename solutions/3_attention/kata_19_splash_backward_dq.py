@@ -38,14 +38,14 @@ Concept
     of 64 blocks, takes 0.48 ms, JAX's splash attention 0.50 ms.
 
 Shapes
-    name                dtype[dims]            memory space   Ref's shape
-    the three tables    int32[I, steps]        SMEM           (I, steps)
-    q_ref, do_ref       q.dtype[B, N, T, H]    VMEM           (bq, H)
-    k_ref, v_ref        q.dtype[B, K, S, H]    VMEM           (bkv, H)
-    lse_ref, delta_ref  float32[B, N, 1, T]    VMEM           (1, bq)
-    mask_ref            int8[P, bq, bkv]       VMEM           (bq, bkv)
-    dq_ref              q.dtype[B, N, T, H]    VMEM           (bq, H)
-    acc_ref             float32                VMEM scratch   (bq, H)
+    name                           dtype[dims]           memory space   Ref's shape   block
+    block_mask_ref                 int32[I, steps]       SMEM           (I, steps)    whole
+    data_next_ref, mask_next_ref   int32[I, steps]       SMEM           (I, steps)    whole
+    q_ref, do_ref, dq_ref          q.dtype[B, N, T, H]   VMEM           (bq, H)       yours
+    k_ref, v_ref                   q.dtype[B, K, S, H]   VMEM           (bkv, H)      yours
+    lse_ref, delta_ref             float32[B, N, 1, T]   VMEM           (1, bq)       yours
+    mask_ref                       int8[P, bq, bkv]      VMEM           (bq, bkv)     yours
+    acc_ref                        float32[bq, H]        VMEM scratch   (bq, H)       -
 
     The grid is (B, N, I, steps), I = T / bq.
 
@@ -86,93 +86,6 @@ def splash_backward_dq_spec(
     p = jnp.exp(jnp.where(mask, s - lse.mT, -jnp.inf))
     ds = p * (jnp.einsum("bnth,bnsh->bnts", do, v) - delta.mT)
     return (jnp.einsum("bnts,bnsh->bnth", ds, k) * scale).astype(q.dtype)
-
-
-def dense_mask(partial_masks, block_mask, data_next, mask_next, columns):
-    """Return the bool[T, S] mask that the tables stand for, where S is `columns` blocks."""
-    kind = block_mask[..., None, None]
-    blocks = jnp.where(kind == 1, partial_masks[mask_next] != 0, kind == 2)
-    rows, _, bq, bkv = blocks.shape
-    mask = jnp.zeros((rows, columns, bq, bkv), bool)
-    mask = mask.at[jnp.arange(rows)[:, None], data_next].max(blocks)
-    return mask.swapaxes(1, 2).reshape(rows * bq, columns * bkv)
-
-
-def splash_backward_dq_inputs(key, *, B, N, K, T, S, H, bq, bkv, pattern, dtype):
-    """Make tables for a causal mask, a local window or random blocks; and arrays to match."""
-    mask_key, key = jax.random.split(key)
-    mask = random_blocks(mask_key, T, S, bq, bkv)
-    if pattern < 2:
-        distance = jnp.arange(T)[:, None] - jnp.arange(S)
-        mask = distance >= 0
-        if pattern == 1:
-            mask &= distance <= S // 4
-    q, k, v, do = jax.random.normal(key, (4, B, N, max(T, S), H))
-    sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40  # scores from small to above 100
-    # In sixteenths, so that every product and every sum is exact in float32.
-    q, k = jnp.round(16 * q[:, :, :T] * sharpness) / 16, jnp.round(16 * k[:, :K, :S]) / 16
-    q, do = q.astype(dtype), (do[:, :, :T] / sharpness**2).astype(dtype)
-    k, v = k.astype(dtype), v[:, :K, :S].astype(dtype)
-    of_head = (jnp.repeat(x.astype(jnp.float32), N // K, axis=1) for x in (k, v))
-    k_of_head, v_of_head = of_head
-    s = jnp.einsum("bnth,bnsh->bnts", q, k_of_head) * H**-0.5
-    s = jnp.where(mask, s, -jnp.inf)
-    # A query that sees no key has no log-sum-exp; any number will do.
-    sees = mask.any(1)[:, None]
-    lse = jnp.where(sees, jax.nn.logsumexp(s, axis=3, keepdims=True), 0)
-    o = jnp.einsum("bnts,bnsh->bnth", jnp.exp(s - lse), v_of_head)
-    delta = jnp.sum(o * do, axis=3, keepdims=True)
-    return q, k, v, do, lse.mT, delta.mT, *splash_tables(mask, bq, bkv)
-
-
-def random_blocks(key, T, S, bq, bkv):
-    """Make rows of blocks: all partial, one partial, none at all, a full one between partial ones.
-
-    Some rows of partial blocks are fully masked.
-    """
-    kind_key, row_key, element_key = jax.random.split(key, 3)
-    kind = jax.random.randint(kind_key, (T // bq, S // bkv), 0, 3)
-    kind = kind.at[0].set(1).at[1].set(0).at[1, -1].set(1)
-    kind = kind.at[2].set(0).at[3].set(1).at[3, 1].set(2)
-    kind = jnp.repeat(jnp.repeat(kind, bq, axis=0), bkv, axis=1)
-    rows = jax.random.bernoulli(row_key, 0.5, (T, 1))
-    elements = jax.random.bernoulli(element_key, 0.5, (T, S))
-    return (kind == 2) | ((kind == 1) & rows & elements)
-
-
-def splash_tables(mask, bq, bkv):
-    """Return partial_masks, block_mask, data_next and mask_next for a mask bool[T, S]."""
-    T, S = mask.shape
-    blocks = jax.device_get(mask).reshape(T // bq, bq, S // bkv, bkv).swapaxes(1, 2)
-    kinds = (blocks.any((2, 3)).astype(int) + blocks.all((2, 3))).tolist()
-    active = [[(j, kind) for j, kind in enumerate(row) if kind] for row in kinds]
-    width = max(1, *map(len, active))
-    block_mask, data_next, mask_next, partial = [], [], [], {}
-    for i, row in enumerate(active):
-        for j, kind in row + [(None, 0)] * (width - len(row)):
-            block_mask.append(kind)
-            data_next.append(j)
-            if kind == 1:  # equal blocks are stored once
-                partial.setdefault(blocks[i, j].tobytes(), (len(partial), blocks[i, j]))
-            mask_next.append(partial[blocks[i, j].tobytes()][0] if kind == 1 else None)
-    tables = (block_mask, upcoming(data_next), upcoming(mask_next))
-    masks = [block for _, block in partial.values()] or [jnp.ones((bq, bkv), bool)]
-    shape = (T // bq, width)
-    return jnp.stack(masks).astype(jnp.int8), *(jnp.int32(t).reshape(shape) for t in tables)
-
-
-def upcoming(entries):
-    """Replace each None with the next entry that isn't None, or at the end with the last one."""
-    known = [entry for entry in entries if entry is not None]
-    following, filled = (known or [0])[-1], []
-    for entry in reversed(entries):
-        following = following if entry is None else entry
-        filled.insert(0, following)
-    return filled
-
-
-def dot(a, b, dims=(((1,), (0,)), ((), ()))):
-    return jax.lax.dot_general(a, b, dims, preferred_element_type=jnp.float32)
 
 
 def splash_backward_dq_kernel(
@@ -273,6 +186,96 @@ def splash_backward_dq(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
     )(block_mask, data_next, mask_next, q, k, v, do, lse, delta, partial_masks)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def dense_mask(partial_masks, block_mask, data_next, mask_next, columns):
+    """Return the bool[T, S] mask that the tables stand for, where S is `columns` blocks."""
+    kind = block_mask[..., None, None]
+    blocks = jnp.where(kind == 1, partial_masks[mask_next] != 0, kind == 2)
+    rows, _, bq, bkv = blocks.shape
+    mask = jnp.zeros((rows, columns, bq, bkv), bool)
+    mask = mask.at[jnp.arange(rows)[:, None], data_next].max(blocks)
+    return mask.swapaxes(1, 2).reshape(rows * bq, columns * bkv)
+
+
+def splash_backward_dq_inputs(key, *, B, N, K, T, S, H, bq, bkv, pattern, dtype):
+    """Make tables for a causal mask, a local window or random blocks; and arrays to match."""
+    mask_key, key = jax.random.split(key)
+    mask = random_blocks(mask_key, T, S, bq, bkv)
+    if pattern < 2:
+        distance = jnp.arange(T)[:, None] - jnp.arange(S)
+        mask = distance >= 0
+        if pattern == 1:
+            mask &= distance <= S // 4
+    q, k, v, do = jax.random.normal(key, (4, B, N, max(T, S), H))
+    sharpness = 1.0 + jnp.arange(T)[:, None] * 7 % 40  # scores from small to above 100
+    # In sixteenths, so that every product and every sum is exact in float32.
+    q, k = jnp.round(16 * q[:, :, :T] * sharpness) / 16, jnp.round(16 * k[:, :K, :S]) / 16
+    q, do = q.astype(dtype), (do[:, :, :T] / sharpness**2).astype(dtype)
+    k, v = k.astype(dtype), v[:, :K, :S].astype(dtype)
+    of_head = (jnp.repeat(x.astype(jnp.float32), N // K, axis=1) for x in (k, v))
+    k_of_head, v_of_head = of_head
+    s = jnp.einsum("bnth,bnsh->bnts", q, k_of_head) * H**-0.5
+    s = jnp.where(mask, s, -jnp.inf)
+    # A query that sees no key has no log-sum-exp; any number will do.
+    sees = mask.any(1)[:, None]
+    lse = jnp.where(sees, jax.nn.logsumexp(s, axis=3, keepdims=True), 0)
+    o = jnp.einsum("bnts,bnsh->bnth", jnp.exp(s - lse), v_of_head)
+    delta = jnp.sum(o * do, axis=3, keepdims=True)
+    return q, k, v, do, lse.mT, delta.mT, *splash_tables(mask, bq, bkv)
+
+
+def random_blocks(key, T, S, bq, bkv):
+    """Make rows of blocks: all partial, one partial, none at all, a full one between partial ones.
+
+    Some rows of partial blocks are fully masked.
+    """
+    kind_key, row_key, element_key = jax.random.split(key, 3)
+    kind = jax.random.randint(kind_key, (T // bq, S // bkv), 0, 3)
+    kind = kind.at[0].set(1).at[1].set(0).at[1, -1].set(1)
+    kind = kind.at[2].set(0).at[3].set(1).at[3, 1].set(2)
+    kind = jnp.repeat(jnp.repeat(kind, bq, axis=0), bkv, axis=1)
+    rows = jax.random.bernoulli(row_key, 0.5, (T, 1))
+    elements = jax.random.bernoulli(element_key, 0.5, (T, S))
+    return (kind == 2) | ((kind == 1) & rows & elements)
+
+
+def splash_tables(mask, bq, bkv):
+    """Return partial_masks, block_mask, data_next and mask_next for a mask bool[T, S]."""
+    T, S = mask.shape
+    blocks = jax.device_get(mask).reshape(T // bq, bq, S // bkv, bkv).swapaxes(1, 2)
+    kinds = (blocks.any((2, 3)).astype(int) + blocks.all((2, 3))).tolist()
+    active = [[(j, kind) for j, kind in enumerate(row) if kind] for row in kinds]
+    width = max(1, *map(len, active))
+    block_mask, data_next, mask_next, partial = [], [], [], {}
+    for i, row in enumerate(active):
+        for j, kind in row + [(None, 0)] * (width - len(row)):
+            block_mask.append(kind)
+            data_next.append(j)
+            if kind == 1:  # equal blocks are stored once
+                partial.setdefault(blocks[i, j].tobytes(), (len(partial), blocks[i, j]))
+            mask_next.append(partial[blocks[i, j].tobytes()][0] if kind == 1 else None)
+    tables = (block_mask, upcoming(data_next), upcoming(mask_next))
+    masks = [block for _, block in partial.values()] or [jnp.ones((bq, bkv), bool)]
+    shape = (T // bq, width)
+    return jnp.stack(masks).astype(jnp.int8), *(jnp.int32(t).reshape(shape) for t in tables)
+
+
+def upcoming(entries):
+    """Replace each None with the next entry that isn't None, or at the end with the last one."""
+    known = [entry for entry in entries if entry is not None]
+    following, filled = (known or [0])[-1], []
+    for entry in reversed(entries):
+        following = following if entry is None else entry
+        filled.insert(0, following)
+    return filled
+
+
+def dot(a, b, dims=(((1,), (0,)), ((), ()))):
+    return jax.lax.dot_general(a, b, dims, preferred_element_type=jnp.float32)
 
 
 def test_splash_backward_dq(hidden_case):

@@ -40,9 +40,11 @@ Concept
     int32 array with a float32 array.
 
 Shapes
-    name           dtype[dims]
-    group_sizes    int32[G]        not negative; they sum to M
-    result         int32[G + 1]    the first is 0, the last is M
+    name          dtype[dims]    memory space   Ref's shape   block
+    group_sizes   int32[G]       HBM            -             -
+    result        int32[G + 1]   HBM            -             -
+
+    Sizes are not negative, and sum to M. The first offset is 0, the last is M.
 
 Try
     pytest -k group_offsets          stuck?  kata hint group_offsets
@@ -63,6 +65,16 @@ def group_offsets_spec(group_sizes: Int32[Array, "G"]) -> Int32[Array, "G+1"]:
     return jnp.sum(jnp.where(earlier, group_sizes, 0), axis=1, dtype=jnp.int32)
 
 
+def group_offsets(group_sizes: Int32[Array, "G"]) -> Int32[Array, "G+1"]:
+    """Return the first row of each group, followed by M."""
+    # BEGIN SOLUTION
+    return jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(group_sizes)])
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def group_offsets_inputs(key, *, G, M, tm, pattern, dtype):
     """G sizes that sum to M. `pattern` says where the cuts between the groups are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
@@ -76,13 +88,6 @@ def group_offsets_inputs(key, *, G, M, tm, pattern, dtype):
         4: [0 if g <= sum(cuts) % G else M for g in range(G)] + [M],  # one group has all rows
     }[pattern]
     return (jnp.diff(jnp.array(offsets, jnp.int32)),)
-
-
-def group_offsets(group_sizes: Int32[Array, "G"]) -> Int32[Array, "G+1"]:
-    """Return the first row of each group, followed by M."""
-    # BEGIN SOLUTION
-    return jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(group_sizes)])
-    # END SOLUTION
 
 
 def test_group_offsets(hidden_case):

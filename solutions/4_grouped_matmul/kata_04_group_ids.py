@@ -46,10 +46,11 @@ Concept
     if a kernel does read it.
 
 Shapes
-    name               dtype[dims]
-    tiles_per_group    int32[G]        0 for empty groups
-    M, tm              Python ints     rows in total, rows of a tile
-    result             int32[V]        V = M / tm + G - 1
+    name              dtype[dims]   memory space   Ref's shape   block
+    tiles_per_group   int32[G]      HBM            -             -
+    result            int32[V]      HBM            -             -
+
+    V = M / tm + G - 1. M and tm are Python ints. Empty groups have 0 tiles.
 
 Try
     pytest -k group_ids          stuck?  kata hint group_ids
@@ -71,6 +72,18 @@ def group_ids_spec(tiles_per_group: Int32[Array, "G"], *, M: int, tm: int) -> In
     return jnp.minimum(jnp.sum(done, axis=1), G - 1).astype(jnp.int32)
 
 
+def group_ids(tiles_per_group: Int32[Array, "G"], *, M: int, tm: int) -> Int32[Array, "V"]:
+    """Return the group of each visit, with room for the largest possible number of visits."""
+    # BEGIN SOLUTION
+    G = len(tiles_per_group)
+    groups = jnp.arange(G, dtype=jnp.int32)
+    return jnp.repeat(groups, tiles_per_group, total_repeat_length=M // tm + G - 1)
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
 def group_ids_inputs(key, *, G, M, tm, pattern, dtype):
     """Numbers of tiles of G groups. `pattern` says where the cuts between the groups are."""
     cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
@@ -88,15 +101,6 @@ def group_ids_inputs(key, *, G, M, tm, pattern, dtype):
         for g in range(G)
     ]
     return (jnp.sum(jnp.array(touches), axis=1, dtype=jnp.int32),)
-
-
-def group_ids(tiles_per_group: Int32[Array, "G"], *, M: int, tm: int) -> Int32[Array, "V"]:
-    """Return the group of each visit, with room for the largest possible number of visits."""
-    # BEGIN SOLUTION
-    G = len(tiles_per_group)
-    groups = jnp.arange(G, dtype=jnp.int32)
-    return jnp.repeat(groups, tiles_per_group, total_repeat_length=M // tm + G - 1)
-    # END SOLUTION
 
 
 def test_group_ids(hidden_case):

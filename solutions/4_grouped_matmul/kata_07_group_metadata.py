@@ -45,13 +45,13 @@ Concept
     one in the backward pass that computes the gradient of x.
 
 Shapes
-    name             dtype[dims]
-    group_sizes      int32[G]        not negative; they sum to M
-    M, tm            Python ints     rows in total, rows of a tile
-    group_offsets    int32[G + 1]    the first is 0, the last is M
-    group_ids        int32[V]        after the last visit: the last group
-    m_tile_ids       int32[V]        after the last visit: the last tile
-    num_visits       int32[]         a scalar
+    name                    dtype[dims]    memory space   Ref's shape   block
+    group_sizes             int32[G]       HBM            -             -
+    group_offsets           int32[G + 1]   HBM            -             -
+    group_ids, m_tile_ids   int32[V]       HBM            -             -
+    num_visits              int32[]        HBM            -             -
+
+    After the last visit: the last group, the last tile. M and tm are Python ints.
 
 Try
     pytest -k group_metadata          stuck?  kata hint group_metadata
@@ -80,21 +80,6 @@ def group_metadata_spec(
     return group_offsets, group_ids, m_tile_ids, jnp.sum(touches, dtype=jnp.int32)
 
 
-def group_metadata_inputs(key, *, G, M, tm, pattern, dtype):
-    """G sizes that sum to M. `pattern` says where the cuts between the groups are."""
-    cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
-    odd = [cut | 1 for cut in cuts]
-    offsets = {
-        0: [0, *cuts, M],  # anywhere
-        1: [0, *(cut // tm * tm for cut in cuts), M],  # on the edges of tiles
-        2: [0, *sorted(M // tm // 2 * tm + cut % tm for cut in cuts), M],  # all within one tile
-        # inside tiles; the first group, one in the middle, and the last are empty
-        3: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
-        4: [0 if g <= sum(cuts) % G else M for g in range(G)] + [M],  # one group has all rows
-    }[pattern]
-    return (jnp.diff(jnp.array(offsets, jnp.int32)),)
-
-
 def group_metadata(
     group_sizes: Int32[Array, "G"], *, M: int, tm: int
 ) -> tuple[Int32[Array, "G+1"], Int32[Array, "V"], Int32[Array, "V"], Int32[Array, ""]]:
@@ -112,6 +97,24 @@ def group_metadata(
     m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
     return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
     # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def group_metadata_inputs(key, *, G, M, tm, pattern, dtype):
+    """G sizes that sum to M. `pattern` says where the cuts between the groups are."""
+    cuts = sorted(jax.random.randint(key, (G - 1,), 0, M).tolist())
+    odd = [cut | 1 for cut in cuts]
+    offsets = {
+        0: [0, *cuts, M],  # anywhere
+        1: [0, *(cut // tm * tm for cut in cuts), M],  # on the edges of tiles
+        2: [0, *sorted(M // tm // 2 * tm + cut % tm for cut in cuts), M],  # all within one tile
+        # inside tiles; the first group, one in the middle, and the last are empty
+        3: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
+        4: [0 if g <= sum(cuts) % G else M for g in range(G)] + [M],  # one group has all rows
+    }[pattern]
+    return (jnp.diff(jnp.array(offsets, jnp.int32)),)
 
 
 def test_group_metadata(hidden_case):

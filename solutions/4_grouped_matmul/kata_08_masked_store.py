@@ -42,16 +42,14 @@ Concept
     takes less time than the copies of x and the result, which run at the same time.
 
 Shapes
-    name                dtype[dims]        memory space   block
-    group_offsets_ref   int32[G + 1]       SMEM           all of it
-    group_ids_ref       int32[V]           SMEM           all of it
-    m_tile_ids_ref      int32[V]           SMEM           all of it
-    x_ref               x.dtype[M, N]      VMEM           (tm, tn), a tile
-    bias_ref            x.dtype[G, 1, N]   VMEM           (1, tn), of one group
-    o_ref               x.dtype[M, N]      VMEM           (tm, tn), a tile
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[G + 1]       SMEM           (G + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    x_ref, o_ref                    x.dtype[M, N]      VMEM           (tm, tn)      (tile, j)
+    bias_ref                        x.dtype[G, 1, N]   VMEM           (1, tn)       (group, 0, j)
 
-    The grid is (N / tn, V), V = M / tm + G - 1. Unused visits come last. They
-    bring the last group to the last tile again, which does no harm.
+    The grid is (N / tn, V), V = M / tm + G - 1; tile and group are the visit's.
+    Unused visits come last: the last group in the last tile again, which is harmless.
 
 Try
     pytest -k masked_store          stuck?  kata hint masked_store
@@ -78,32 +76,6 @@ def masked_store_spec(
     row = jnp.arange(len(x))[:, None]
     group = jnp.sum(group_offsets[None, 1:] <= row, axis=1)
     return x + bias[group, 0]
-
-
-def masked_store_inputs(key, *, G, M, N, tm, pattern, dtype):
-    """Rows of G groups, and the tables of group_metadata for them."""
-    x_key, bias_key, cut_key = jax.random.split(key, 3)
-    x = jax.random.normal(x_key, (M, N)).astype(dtype)
-    bias = jax.random.normal(bias_key, (G, 1, N)).astype(dtype)
-    cuts = sorted(jax.random.randint(cut_key, (G - 1,), 0, M).tolist())
-    odd = [cut | 1 for cut in cuts]
-    offsets = {
-        0: [0, M // tm // 2 * tm, *odd[1:], M],  # inside tiles, except for one on an edge
-        1: [0, *(M // tm // 2 * tm + 1 + cut % (tm - 1) for cut in cuts), M],  # all in one tile
-        # inside tiles; the first group, one in the middle, and the last are empty
-        2: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
-    }[pattern]
-    offsets = sorted(offsets)
-    T = M // tm
-    visits = [
-        (g, t)
-        for g in range(G)
-        for t in range(T)
-        if max(offsets[g], t * tm) < min(offsets[g + 1], (t + 1) * tm)
-    ]
-    visits += [(G - 1, T - 1)] * (T + G - 1 - len(visits))
-    group_ids, m_tile_ids = jnp.array(visits, jnp.int32).T
-    return x, bias, jnp.array(offsets, jnp.int32), group_ids, m_tile_ids
 
 
 def masked_store_kernel(group_offsets_ref, group_ids_ref, m_tile_ids_ref, x_ref, bias_ref, o_ref):
@@ -149,6 +121,35 @@ def masked_store(
         out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
     )(group_offsets, group_ids, m_tile_ids, x, bias)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def masked_store_inputs(key, *, G, M, N, tm, pattern, dtype):
+    """Rows of G groups, and the tables of group_metadata for them."""
+    x_key, bias_key, cut_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, N)).astype(dtype)
+    bias = jax.random.normal(bias_key, (G, 1, N)).astype(dtype)
+    cuts = sorted(jax.random.randint(cut_key, (G - 1,), 0, M).tolist())
+    odd = [cut | 1 for cut in cuts]
+    offsets = {
+        0: [0, M // tm // 2 * tm, *odd[1:], M],  # inside tiles, except for one on an edge
+        1: [0, *(M // tm // 2 * tm + 1 + cut % (tm - 1) for cut in cuts), M],  # all in one tile
+        # inside tiles; the first group, one in the middle, and the last are empty
+        2: [0, 0, *odd[1 : G // 2], *odd[G // 2 - 1 : -2], M, M],
+    }[pattern]
+    offsets = sorted(offsets)
+    T = M // tm
+    visits = [
+        (g, t)
+        for g in range(G)
+        for t in range(T)
+        if max(offsets[g], t * tm) < min(offsets[g + 1], (t + 1) * tm)
+    ]
+    visits += [(G - 1, T - 1)] * (T + G - 1 - len(visits))
+    group_ids, m_tile_ids = jnp.array(visits, jnp.int32).T
+    return x, bias, jnp.array(offsets, jnp.int32), group_ids, m_tile_ids
 
 
 def test_masked_store(hidden_case):

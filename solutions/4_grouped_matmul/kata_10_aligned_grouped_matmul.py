@@ -45,11 +45,11 @@ Concept
     in the same branch. Here it stores some rows while it multiplies others.
 
 Shapes
-    name      dtype[dims]         memory space   Ref's shape
-    x_ref     x.dtype[M, K]       VMEM           (tm, tk)
-    w_ref     x.dtype[G, K, N]    VMEM           (tk, tn)
-    o_ref     x.dtype[M, N]       VMEM           (tm, tn)
-    acc_ref   float32             VMEM scratch   (tm, tn)
+    name      dtype[dims]        memory space   Ref's shape   block
+    x_ref     x.dtype[M, K]      VMEM           (tm, tk)      yours
+    w_ref     x.dtype[G, K, N]   VMEM           (tk, tn)      yours
+    o_ref     x.dtype[M, N]      VMEM           (tm, tn)      yours
+    acc_ref   float32[tm, tn]    VMEM scratch   (tm, tn)      -
 
     The grid is (N / tn, M / tm, K / tk), with indices j, i, k.
 

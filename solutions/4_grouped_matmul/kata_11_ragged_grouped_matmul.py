@@ -37,16 +37,16 @@ Concept
     480.0 µs with the mask and 479.9 µs without it.
 
 Shapes
-    name                dtype[dims]              memory space   Ref's shape
-    group_offsets_ref   int32[G + 1]             SMEM           all of it
-    group_ids_ref       int32[M / tm + G - 1]    SMEM           all of it
-    m_tile_ids_ref      int32[M / tm + G - 1]    SMEM           all of it
-    x_ref               x.dtype[M, K]            VMEM           (tm, tk)
-    w_ref               x.dtype[G, K, N]         VMEM           (tk, tn)
-    o_ref               x.dtype[M, N]            VMEM           (tm, tn)
-    acc_ref             float32                  VMEM scratch   (tm, tn)
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[G + 1]       SMEM           (G + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    x_ref                           x.dtype[M, K]      VMEM           (tm, tk)      (tile, k)
+    w_ref                           x.dtype[G, K, N]   VMEM           (tk, tn)      (group, k, j)
+    o_ref                           x.dtype[M, N]      VMEM           (tm, tn)      (tile, j)
+    acc_ref                         float32[tm, tn]    VMEM scratch   (tm, tn)      -
 
-    The grid is (N / tn, num_visits, K / tk).
+    The grid is (N / tn, num_visits, K / tk), V = M / tm + G - 1; tile and group are
+    the visit's.
 
 Try
     pytest -k ragged_grouped_matmul          stuck?  kata hint ragged_grouped_matmul
@@ -69,38 +69,6 @@ def ragged_grouped_matmul_spec(
     M, G = len(x), len(w)
     group_of_row = jnp.repeat(jnp.arange(G), group_sizes, total_repeat_length=M)
     return jnp.take_along_axis(x @ w, group_of_row[None, :, None], axis=0)[0]
-
-
-def ragged_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
-    """Group sizes like a router's: empty groups, several groups in one tile, one large group."""
-    x_key, w_key, cut_key = jax.random.split(key, 3)
-    x = jax.random.normal(x_key, (M, K))
-    w = jax.random.normal(w_key, (G, K, N))
-    lowest = (1, 2 * tm, M // 2)[pattern]
-    drawn = jax.random.randint(cut_key, (G - 1,), lowest, M).tolist()
-    cuts = [row | 1 for row in sorted(drawn)]  # odd: inside a tile
-    if pattern == 0:  # the first, the last, and one in between have no rows
-        cuts[0], cuts[G // 2], cuts[-1] = 0, cuts[G // 2 - 1], M
-    if pattern == 1:  # three groups end in the first tile, the fourth at the end of the second
-        cuts[:4] = tm // 8, tm // 2 + 3, tm - 1, 2 * tm
-    group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
-    return x.astype(dtype), w.astype(dtype), group_sizes
-
-
-def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
-    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
-    G, T = len(group_sizes), M // tm
-    group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
-    starts, ends = group_offsets[:-1], group_offsets[1:]
-    empty = group_sizes == 0
-    tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
-    # A tile is visited once, and once more for each group that starts after its first row.
-    inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
-    tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
-    V = T + G - 1
-    group_ids = jnp.repeat(jnp.arange(G), tiles_per_group, total_repeat_length=V)
-    m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
-    return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
 
 
 def ragged_grouped_matmul_kernel(
@@ -169,6 +137,41 @@ def ragged_grouped_matmul(
             dimension_semantics=("parallel", "arbitrary", "arbitrary")
         ),
     )(group_offsets, group_ids, m_tile_ids, x, w)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def ragged_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
+    """Group sizes like a router's: empty groups, several groups in one tile, one large group."""
+    x_key, w_key, cut_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, K))
+    w = jax.random.normal(w_key, (G, K, N))
+    lowest = (1, 2 * tm, M // 2)[pattern]
+    drawn = jax.random.randint(cut_key, (G - 1,), lowest, M).tolist()
+    cuts = [row | 1 for row in sorted(drawn)]  # odd: inside a tile
+    if pattern == 0:  # the first, the last, and one in between have no rows
+        cuts[0], cuts[G // 2], cuts[-1] = 0, cuts[G // 2 - 1], M
+    if pattern == 1:  # three groups end in the first tile, the fourth at the end of the second
+        cuts[:4] = tm // 8, tm // 2 + 3, tm - 1, 2 * tm
+    group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
+    return x.astype(dtype), w.astype(dtype), group_sizes
+
+
+def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
+    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
+    G, T = len(group_sizes), M // tm
+    group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
+    starts, ends = group_offsets[:-1], group_offsets[1:]
+    empty = group_sizes == 0
+    tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
+    # A tile is visited once, and once more for each group that starts after its first row.
+    inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
+    tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
+    V = T + G - 1
+    group_ids = jnp.repeat(jnp.arange(G), tiles_per_group, total_repeat_length=V)
+    m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
+    return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
 
 
 def test_ragged_grouped_matmul(hidden_case):

@@ -1,4 +1,4 @@
-"""Write a grouped matmul from scratch: kernel, grid, BlockSpecs and launch.
+"""Write a grouped matmul around its tables: kernel, grid, BlockSpecs and launch.
 
 Goal
     Write the kernel and the launch of a grouped matmul. The rows of x are
@@ -44,14 +44,13 @@ Concept
     they can ever need to be, and num_visits says how much of them is used.
 
 Shapes
-    name                dtype[dims]              memory space   Ref's shape
-    group_offsets_ref   int32[G + 1]             SMEM           all of it
-    group_ids_ref       int32[M / tm + G - 1]    SMEM           all of it
-    m_tile_ids_ref      int32[M / tm + G - 1]    SMEM           all of it
-    x_ref               x.dtype[M, K]            VMEM           (tm, tk)
-    w_ref               x.dtype[G, K, N]         VMEM           (tk, tn)
-    o_ref               x.dtype[M, N]            VMEM           (tm, tn)
-    acc_ref             float32                  VMEM scratch   (tm, tn)
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[G + 1]       SMEM           (G + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    x_ref                           x.dtype[M, K]      VMEM           (tm, tk)      yours
+    w_ref                           x.dtype[G, K, N]   VMEM           (tk, tn)      yours
+    o_ref                           x.dtype[M, N]      VMEM           (tm, tn)      yours
+    acc_ref                         float32[tm, tn]    VMEM scratch   (tm, tn)      -
 
 Try
     pytest -k launch_grouped_matmul          stuck?  kata hint launch_grouped_matmul
@@ -74,38 +73,6 @@ def launch_grouped_matmul_spec(
     M, G = len(x), len(w)
     group_of_row = jnp.repeat(jnp.arange(G), group_sizes, total_repeat_length=M)
     return jnp.take_along_axis(x @ w, group_of_row[None, :, None], axis=0)[0]
-
-
-def launch_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
-    """Group sizes like a router's: empty groups, several groups in one tile, one large group."""
-    x_key, w_key, cut_key = jax.random.split(key, 3)
-    x = jax.random.normal(x_key, (M, K))
-    w = jax.random.normal(w_key, (G, K, N))
-    lowest = (1, 2 * tm, M // 2)[pattern]
-    drawn = jax.random.randint(cut_key, (G - 1,), lowest, M).tolist()
-    cuts = [row | 1 for row in sorted(drawn)]  # odd: inside a tile
-    if pattern == 0:  # the first, the last, and one in between have no rows
-        cuts[0], cuts[G // 2], cuts[-1] = 0, cuts[G // 2 - 1], M
-    if pattern == 1:  # three groups end in the first tile, the fourth at the end of the second
-        cuts[:4] = tm // 8, tm // 2 + 3, tm - 1, 2 * tm
-    group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
-    return x.astype(dtype), w.astype(dtype), group_sizes
-
-
-def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
-    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
-    G, T = len(group_sizes), M // tm
-    group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
-    starts, ends = group_offsets[:-1], group_offsets[1:]
-    empty = group_sizes == 0
-    tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
-    # A tile is visited once, and once more for each group that starts after its first row.
-    inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
-    tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
-    V = T + G - 1
-    group_ids = jnp.repeat(jnp.arange(G), tiles_per_group, total_repeat_length=V)
-    m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
-    return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
 
 
 def launch_grouped_matmul_kernel(
@@ -176,6 +143,41 @@ def launch_grouped_matmul(
         ),
     )(group_offsets, group_ids, m_tile_ids, x, w)
     # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def launch_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
+    """Group sizes like a router's: empty groups, several groups in one tile, one large group."""
+    x_key, w_key, cut_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, K))
+    w = jax.random.normal(w_key, (G, K, N))
+    lowest = (1, 2 * tm, M // 2)[pattern]
+    drawn = jax.random.randint(cut_key, (G - 1,), lowest, M).tolist()
+    cuts = [row | 1 for row in sorted(drawn)]  # odd: inside a tile
+    if pattern == 0:  # the first, the last, and one in between have no rows
+        cuts[0], cuts[G // 2], cuts[-1] = 0, cuts[G // 2 - 1], M
+    if pattern == 1:  # three groups end in the first tile, the fourth at the end of the second
+        cuts[:4] = tm // 8, tm // 2 + 3, tm - 1, 2 * tm
+    group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
+    return x.astype(dtype), w.astype(dtype), group_sizes
+
+
+def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
+    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
+    G, T = len(group_sizes), M // tm
+    group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
+    starts, ends = group_offsets[:-1], group_offsets[1:]
+    empty = group_sizes == 0
+    tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
+    # A tile is visited once, and once more for each group that starts after its first row.
+    inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
+    tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
+    V = T + G - 1
+    group_ids = jnp.repeat(jnp.arange(G), tiles_per_group, total_repeat_length=V)
+    m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
+    return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
 
 
 def test_launch_grouped_matmul(hidden_case):

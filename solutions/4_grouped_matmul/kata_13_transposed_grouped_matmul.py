@@ -43,15 +43,15 @@ Concept
     visit's tile. If the first of the two is 0 or more, the group begins here.
 
 Shapes
-    name                dtype[dims]              memory space   Ref's shape
-    group_offsets_ref   int32[G + 1]             SMEM           all of it
-    group_ids_ref       int32[M / tm + G - 1]    SMEM           all of it
-    m_tile_ids_ref      int32[M / tm + G - 1]    SMEM           all of it
-    x_ref, dy_ref       x.dtype[M, K], [M, N]    VMEM           (tm, tk), (tm, tn)
-    dw_ref              x.dtype[G, K, N]         VMEM           (tk, tn)
-    acc_ref             float32                  VMEM scratch   (tk, tn)
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[G + 1]       SMEM           (G + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    x_ref                           x.dtype[M, K]      VMEM           (tm, tk)      (tile, i)
+    dy_ref                          x.dtype[M, N]      VMEM           (tm, tn)      (tile, j)
+    dw_ref                          x.dtype[G, K, N]   VMEM           (tk, tn)      (group, i, j)
+    acc_ref                         float32[tk, tn]    VMEM scratch   (tk, tn)      -
 
-    The grid is (K / tk, N / tn, num_visits).
+    The grid is (K / tk, N / tn, num_visits); tile and group are the visit's.
 
 Try
     pytest -k transposed_grouped_matmul          stuck?  kata hint transposed_grouped_matmul
@@ -76,41 +76,6 @@ def transposed_grouped_matmul_spec(
     mine = (row >= (ends - group_sizes)[:, None]) & (row < ends[:, None])
     x, dy = (jnp.where(mine[:, :, None], rows, 0) for rows in (x, dy))
     return jnp.swapaxes(x, 1, 2) @ dy
-
-
-def transposed_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
-    """Group sizes like a router's; in one pattern, NaN and inf next to another group's rows."""
-    x_key, dy_key, cut_key = jax.random.split(key, 3)
-    x = jax.random.normal(x_key, (M, K))
-    dy = jax.random.normal(dy_key, (M, N))
-    lowest = (1, 2 * tm, M // 2)[pattern]
-    drawn = jax.random.randint(cut_key, (G - 1,), lowest, M).tolist()
-    cuts = [row | 1 for row in sorted(drawn)]  # odd: inside a tile
-    if pattern == 0:  # the first, the last, and one in between have no rows
-        cuts[0], cuts[G // 2], cuts[-1] = 0, cuts[G // 2 - 1], M
-    if pattern == 1:  # three groups end in the first tile, the fourth at the end of the second
-        cuts[:4] = tm // 8, tm // 2 + 3, tm - 1, 2 * tm
-    group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
-    if pattern == 2:
-        x = x.at[cuts[1], 3].set(jnp.nan)
-        dy = dy.at[cuts[1] - 1, 5].set(jnp.inf)
-    return x.astype(dtype), dy.astype(dtype), group_sizes
-
-
-def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
-    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
-    G, T = len(group_sizes), M // tm
-    group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
-    starts, ends = group_offsets[:-1], group_offsets[1:]
-    empty = group_sizes == 0
-    tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
-    # A tile is visited once, and once more for each group that starts after its first row.
-    inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
-    tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
-    V = T + G - 1
-    group_ids = jnp.repeat(jnp.arange(G), tiles_per_group, total_repeat_length=V)
-    m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
-    return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
 
 
 def transposed_grouped_matmul_kernel(
@@ -184,6 +149,44 @@ def transposed_grouped_matmul(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
     )(group_offsets, group_ids, m_tile_ids, x, dy)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def transposed_grouped_matmul_inputs(key, *, M, K, N, G, tm, pattern, dtype):
+    """Group sizes like a router's; in one pattern, NaN and inf next to another group's rows."""
+    x_key, dy_key, cut_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, K))
+    dy = jax.random.normal(dy_key, (M, N))
+    lowest = (1, 2 * tm, M // 2)[pattern]
+    drawn = jax.random.randint(cut_key, (G - 1,), lowest, M).tolist()
+    cuts = [row | 1 for row in sorted(drawn)]  # odd: inside a tile
+    if pattern == 0:  # the first, the last, and one in between have no rows
+        cuts[0], cuts[G // 2], cuts[-1] = 0, cuts[G // 2 - 1], M
+    if pattern == 1:  # three groups end in the first tile, the fourth at the end of the second
+        cuts[:4] = tm // 8, tm // 2 + 3, tm - 1, 2 * tm
+    group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
+    if pattern == 2:
+        x = x.at[cuts[1], 3].set(jnp.nan)
+        dy = dy.at[cuts[1] - 1, 5].set(jnp.inf)
+    return x.astype(dtype), dy.astype(dtype), group_sizes
+
+
+def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
+    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
+    G, T = len(group_sizes), M // tm
+    group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
+    starts, ends = group_offsets[:-1], group_offsets[1:]
+    empty = group_sizes == 0
+    tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
+    # A tile is visited once, and once more for each group that starts after its first row.
+    inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
+    tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
+    V = T + G - 1
+    group_ids = jnp.repeat(jnp.arange(G), tiles_per_group, total_repeat_length=V)
+    m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
+    return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
 
 
 def test_transposed_grouped_matmul(hidden_case):

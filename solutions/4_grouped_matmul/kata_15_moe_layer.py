@@ -45,13 +45,12 @@ Concept
     for each multiplication.
 
 Shapes
-    name             dtype[dims]                         tile
-    x                x.dtype[T, D]                       (tm, td)
-    logits           float32[T, E]                       -
-    w_gate, w_up     x.dtype[E, D, F]                    (td, tf)
-    w_down           x.dtype[E, F, D]                    (tf, td)
-    sorted_x         x.dtype[T * top_k, D]               (tm, td)
-    sorted_y         x.dtype[T * top_k, D]               (tm, td)
+    name                 dtype[dims]             memory space   Ref's shape   block
+    x                    x.dtype[T, D]           HBM            -             -
+    logits               float32[T, E]           HBM            -             -
+    w_gate, w_up         x.dtype[E, D, F]        VMEM           (td, tf)      of its group
+    w_down               x.dtype[E, F, D]        VMEM           (tf, td)      of its group
+    sorted_x, sorted_y   x.dtype[T * top_k, D]   VMEM           (tm, td)      of its tile
 
 Try
     pytest -k moe_layer          stuck?  kata hint moe_layer
@@ -82,6 +81,42 @@ def moe_layer_spec(
     every_y = (jax.nn.silu(x @ w_gate) * (x @ w_up)) @ w_down
     y = jnp.take_along_axis(jnp.swapaxes(every_y, 0, 1), experts[:, :, None], axis=1)
     return jnp.sum(weights[:, :, None] * y, axis=1).astype(x.dtype)
+
+
+def moe_layer(
+    x: Float[Array, "T D"],
+    logits: Float32[Array, "T E"],
+    w_gate: Float[Array, "E D F"],
+    w_up: Float[Array, "E D F"],
+    w_down: Float[Array, "E F D"],
+    *,
+    top_k: int = 2,
+    tm: int = 256,
+    td: int = 2048,
+    tf: int = 512,
+) -> Float[Array, "T D"]:
+    """The whole layer. T * top_k is a multiple of tm."""
+    T, D = x.shape
+    E = len(w_gate)
+    # BEGIN SOLUTION
+    top_logits, experts = jax.lax.top_k(logits, top_k)
+    weights = jax.nn.softmax(top_logits, axis=1)
+    expert_of_choice = experts.reshape(T * top_k)
+    order = jnp.argsort(expert_of_choice)
+    group_sizes = jnp.bincount(expert_of_choice, length=E)
+    sorted_x = x[order // top_k]
+    # END SOLUTION
+    hidden = grouped(
+        gate_up_kernel, sorted_x, w_gate, w_up, group_sizes=group_sizes, tm=tm, tk=td, tn=tf
+    )
+    sorted_y = grouped(down_kernel, hidden, w_down, group_sizes=group_sizes, tm=tm, tk=tf, tn=td)
+    # BEGIN SOLUTION
+    y = sorted_y[jnp.argsort(order)].reshape(T, top_k, D)
+    return jnp.sum(weights[:, :, None] * y, axis=1).astype(x.dtype)
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
 
 
 def moe_layer_inputs(key, *, T, D, F, E, dtype):
@@ -212,39 +247,6 @@ def grouped(kernel, x, *ws, group_sizes, tm, tk, tn):
             dimension_semantics=("parallel", "arbitrary", "arbitrary")
         ),
     )(group_offsets, group_ids, m_tile_ids, x, *ws)
-
-
-def moe_layer(
-    x: Float[Array, "T D"],
-    logits: Float32[Array, "T E"],
-    w_gate: Float[Array, "E D F"],
-    w_up: Float[Array, "E D F"],
-    w_down: Float[Array, "E F D"],
-    *,
-    top_k: int = 2,
-    tm: int = 256,
-    td: int = 2048,
-    tf: int = 512,
-) -> Float[Array, "T D"]:
-    """The whole layer. T * top_k is a multiple of tm."""
-    T, D = x.shape
-    E = len(w_gate)
-    # BEGIN SOLUTION
-    top_logits, experts = jax.lax.top_k(logits, top_k)
-    weights = jax.nn.softmax(top_logits, axis=1)
-    expert_of_choice = experts.reshape(T * top_k)
-    order = jnp.argsort(expert_of_choice)
-    group_sizes = jnp.bincount(expert_of_choice, length=E)
-    sorted_x = x[order // top_k]
-    # END SOLUTION
-    hidden = grouped(
-        gate_up_kernel, sorted_x, w_gate, w_up, group_sizes=group_sizes, tm=tm, tk=td, tn=tf
-    )
-    sorted_y = grouped(down_kernel, hidden, w_down, group_sizes=group_sizes, tm=tm, tk=tf, tn=td)
-    # BEGIN SOLUTION
-    y = sorted_y[jnp.argsort(order)].reshape(T, top_k, D)
-    return jnp.sum(weights[:, :, None] * y, axis=1).astype(x.dtype)
-    # END SOLUTION
 
 
 def test_moe_layer(hidden_case):

@@ -36,6 +36,7 @@ from grader.checks.compare import Sum, coarsest, tolerance  # noqa: E402
 from grader.exercise import specs  # noqa: E402
 from grader.exercise.cases import draw  # noqa: E402
 from grader.exercise.catalog import Kata, katas  # noqa: E402
+from grader.exercise.keys import Kind  # noqa: E402
 from grader.kernels.retrace import Replacement, retraced  # noqa: E402
 from grader.model import Case, Reference  # noqa: E402
 from grader.tools.arrays import in_float64, to_numpy  # noqa: E402
@@ -256,6 +257,8 @@ def main() -> None:
     print(f"{'':32}{'right, at most':>16}  {'wrong, at least':>16}")
     for kata in katas(ROOT, "solutions"):
         if asked.names and kata.name not in asked.names.split(","):
+            continue
+        if kata.key.kind in (Kind.PREDICTIONS, Kind.TEST):
             continue
         right: dict[str, float] = {}
         wrong: dict[str, float] = {}

@@ -313,6 +313,12 @@ def test_blocks_that_no_step_leads_to_are_counted() -> None:
     assert never_visited(replace(shown, walk=None)) is None
 
 
+def test_a_right_block_may_be_left_alone() -> None:
+    """It holds what an aliased input held, so that is no reason why another is wrong."""
+    shown = suspect(with_part(LAST, 7.0), walk=walk((1, 0), (2, 0), (3, 0)), output=0)
+    assert never_visited(shown) is None
+
+
 def test_a_block_of_a_vector_is_a_plain_number() -> None:
     shown = suspect(np.full(32, np.nan), np.ones(32), (8,), walk=walk((0,), (1,), (2,)), output=0)
     assert "block 3 never written" in why(never_visited, shown)
@@ -416,6 +422,13 @@ def test_nan_that_is_expected_or_garbage_is_not_computed() -> None:
 
 
 # ---- numbers ----
+
+
+def test_an_integer_row_that_should_be_zero_is_not_attention() -> None:
+    row_of_zeros = with_part((0, 3), 1.5) * (X[:, :1] != X[0, 0])
+    wrong = with_part((0, 3), 1.5)
+    assert rows_of_nothing(suspect(wrong, row_of_zeros)) is not None
+    assert rows_of_nothing(suspect(wrong, row_of_zeros, dtype="int8")) is None
 
 
 def test_overflowed_elements_are_counted() -> None:

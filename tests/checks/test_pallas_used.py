@@ -76,6 +76,14 @@ def test_work_outside_is_counted() -> None:
     assert "through HBM" in said
 
 
+@pytest.mark.parametrize("loop", ["scan", "while"])
+def test_a_loop_around_the_kernel_is_told_of_the_grid(loop: str) -> None:
+    traced = trace(doubling(), outside=(loop,))
+    finding = check(evidence(attempt(traced=traced), outside=LAYOUT))
+    assert finding
+    assert "Let the grid be the loop." in finding.message
+
+
 def test_the_key_says_what_is_allowed() -> None:
     traced = trace(doubling(), outside=("reshape",))
     said = told(traced, outside=(), advice="let BlockSpecs cut it")

@@ -44,5 +44,19 @@ def test_a_right_kernel_has_to_pass(title: str) -> None:
     assert "forgets" not in words
 
 
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ("LaunchFailed: ValueError: K and N", "the launch raises"),
+        ("TypeError: no array", "TypeError with a right kernel"),
+    ],
+)
+def test_other_exceptions_are_told_as_such(error: str, says: str) -> None:
+    words = told(Trial("stands in the file", True, REJECTED, 1, error, 9))
+    assert says in words
+    assert error in words
+    assert "in any order" not in words
+
+
 def test_a_test_has_to_call_the_launch() -> None:
     assert "never calls the launch" in told(Trial("stands in the file", True, PASSED, 0), MISSED)

@@ -26,7 +26,7 @@ NUMBERS = {
 SHIPPED = Path(jax.__file__).parent / "experimental/pallas/ops/tpu"
 AT_LEAST_0_12 = tuple(map(int, jax.__version__.split(".")[:2])) >= (0, 12)
 
-each_page = pytest.mark.parametrize"page", [*PAGES, "reading-production-kernels"])
+each_page = pytest.mark.parametrize("page", [*PAGES, "reading-production-kernels"])
 
 
 def text_of(page: str) -> str:

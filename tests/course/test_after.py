@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from tests.support.repositories import ROOT
 
 COMMAND = re.compile(r"^ +(kata .*)$", re.MULTILINE)
 MENTIONED = re.compile(r"\bkata (?:cost|view|trace) ")
+FILE_OF_JAX = re.compile(r"(?<![\w/.])jax/[\w/]+\.py\b")
 EVERY = katas(ROOT, "solutions")
 
 each = pytest.mark.parametrize(
@@ -65,3 +68,19 @@ def test_every_word_counts() -> None:
     """The limits that the docs give are those of the reader."""
     assert (keys.AFTER_WORDS[0], keys.AFTER_WORDS[-1]) == (40, 160)
     assert "40 to 160 words" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+@each
+def test_the_files_of_jax_that_it_names_are_there(exercise: Kata) -> None:
+    """In the jax that is installed; other packages are looked up by whoever writes the text."""
+    package = find_spec("jax")
+    assert package
+    assert package.origin
+    installed = Path(package.origin).parent.parent
+    for name in FILE_OF_JAX.findall(exercise.key.after.replace("\n", " ")):
+        demand(
+            (installed / name).exists(),
+            exercise.key_path,
+            f"`after` names {name}, which is not in this jax",
+            "Look up where it is now",
+        )

@@ -108,7 +108,7 @@ def others() -> dict[str, Callable[[], Launch]]:
 def launches_by_name() -> dict[str, Callable[[], Launch]]:
     """Functions that make each launch: the first track's solutions, and what they don't show."""
     every = katas(ROOT, "solutions")
-    solved = [kata for kata in every if kata.track == every[0].track]
+    solved = [kata for kata in every if kata.track == every[0].track and kata.key.kernel]
     return {kata.name: functools.partial(solution, kata) for kata in solved} | others()
 
 

@@ -34,12 +34,12 @@ def test_blocks() -> None:
         mask = Mask(np.array([[c == "x" for c in row] for row in rows]), 3, 3)
         return {n for n, holds in enumerate(BLOCKS.values()) if holds(mask)}
 
-    hidden, seen, equal, differ, gap, after = range(len(BLOCKS))
+    hidden, seen, equal, differ, gap, whole, after = range(len(BLOCKS))
     assert holding("...", ".x.", "...") == {hidden}
     assert holding("xxx", "x.x", "xxx") == {seen}
     assert holding("x..x..", "......", "......") == {equal}
     assert holding("x..xx.", "......", "......") == {differ}
-    assert holding("...xxx", "...xxx", "...xxx") == {gap}
+    assert holding("...xxx", "...xxx", "...xxx") == {gap, whole}
     assert holding("xxxx..", "xxx...", "xxx...") == {after}
 
 

@@ -42,6 +42,9 @@ GROUPED: Mapping[str, frozenset[str]] = {
     ),
     # Its kernel is given: what decides is how many visits there are, and where.
     "launch_masked_store": frozenset(GROUPS) - {"three groups in one tile"},
+    "sharded_experts": frozenset(
+        {"a group without rows between others", "visits that are not used"}
+    ),
     "moe_layer": frozenset({"a group without rows between others", "visits that are not used"}),
 }
 #: Their inputs are numbers of tiles, counted from groups that are drawn as in the katas above.

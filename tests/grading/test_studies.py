@@ -8,7 +8,9 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.grading.studies import NoStudy, case_of, common, names_of, side_of
+from grader.exercise.keys import Kind
+from grader.exercise.repository import new
+from grader.grading.studies import NoStudy, any_case_of, case_of, common, names_of, side_of
 from grader.model import Accident, Place, Problem, Role, Stage
 from grader.tpu import OnChip
 from tests.support.making import FILE, call, operand
@@ -173,3 +175,26 @@ def test_kernels_come_with_what_the_compiler_says_of_each() -> None:
 def test_kernels_on_other_chips_are_left_out() -> None:
     other = dataclasses.replace(prediction(schedule()), chip="v6e")
     assert trouble(OnChip(None, (other,))) == trouble(OnChip())
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (Kind.TABLES, "plain jax.numpy, without a kernel"),
+        (Kind.PREDICTIONS, "asks for numbers, without a kernel: kata cost shows XLA's programs"),
+        (Kind.TEST, "asks for a test, without a kernel of yours"),
+    ],
+    ids=["tables", "predictions", "test"],
+)
+def test_there_is_no_launch_without_a_kernel(kind: Kind, says: str, repository: Repository) -> None:
+    kata = new(repository.root, "2_fusion/row_softmax", kind)
+    with pytest.raises(NoStudy, match=says):
+        case_of(kata, 0, 0, {})
+
+
+def test_the_case_of_predictions_takes_sizes(repository: Repository) -> None:
+    kata = new(repository.root, "2_fusion/row_softmax", Kind.PREDICTIONS)
+    case = any_case_of(kata, None, 0, {"M": "64"})
+    assert (case.sizes["M"], case.production) == (64, True)
+    with pytest.raises(NoStudy, match="has no size 'bm'"):
+        any_case_of(kata, None, 0, {"bm": "8"})

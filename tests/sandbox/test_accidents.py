@@ -37,3 +37,11 @@ def test_processes_killed_for_lack_of_memory_are_counted(tmp_path: Path) -> None
     assert memory.kills(counts) == 0
     counts.write_text("nr_free_pages 5\noom_kill 12\noom_kill_other 3\n")
     assert memory.kills(counts) == 12
+
+
+def test_what_never_ends_may_be_work_element_by_element() -> None:
+    accident = accidents.stopped(30, None, "")
+    assert accident.stuck
+    assert accident.phrase == "no answer after 30 s"
+    assert "a wait without a start" in accident.message
+    assert "Compute on whole blocks" in accident.message

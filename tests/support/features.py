@@ -92,6 +92,7 @@ BLOCKS: Mapping[str, Callable[[Mask], bool]] = {
     "an empty block before one with work": lambda mask: bool(
         (~mask.active[:, :-1] & mask.active[:, 1:]).any()
     ),
+    "no partial block": lambda mask: not mask.partial,
     "a partial block after a full one": lambda mask: bool(
         (mask.full[:, :-1] & (mask.active & ~mask.full)[:, 1:]).any()
     ),

@@ -30,12 +30,14 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A right kernel in another style. `stars` are those that it deserves."""
+    """A right kernel in another style. `stars` are those that it deserves at least; `depends`: one
+    version of libtpu makes it as fast as par, another does not."""
 
     kata: Kata
     style: str
     path: Path
     stars: int
+    depends: bool = False
 
     @property
     def id(self) -> str:
@@ -57,16 +59,16 @@ def variants() -> tuple[Variant, ...]:
         kata = by_name.get((path.parent.name, name))
         if kata is None or not style:
             raise Malformed(f"{path}: not called TRACK/NAME__STYLE.py after a kata")
-        found.append(Variant(kata, style, path, _stars(path)))
+        found.append(Variant(kata, style, path, *_stars(path)))
     return tuple(sorted(found, key=lambda variant: (order[variant.kata.name], variant.style)))
 
 
-def _stars(path: Path) -> int:
+def _stars(path: Path) -> tuple[int, bool]:
     words = ast.get_docstring(ast.parse(path.read_text())) or ""
-    said = re.search(r"^Stars: ([123])\b", words, re.MULTILINE)
+    said = re.search(r"^Stars: ([123])( or 3)?\b", words, re.MULTILINE)
     if not said:
         raise Malformed(f"{path}: its docstring has no line like 'Stars: 3'")
-    return int(said[1])
+    return int(said[1]), bool(said[2])
 
 
 def their_turn(every: Sequence[Variant]) -> list[Variant]:

@@ -37,6 +37,17 @@ def test_the_costliest_comes_first() -> None:
     assert len(found) > 1
 
 
+def test_a_core_that_rests_where_pars_works_is_told() -> None:
+    own, par = (prediction(QUIET, chip="v5p", sharing=cores) for cores in (1, 2))
+    first, *_ = bottlenecks([own], [par])
+    assert first.phrase == "runs on 1 of 2 TensorCores"
+    assert first.cycles == own.cycles / 2
+    assert '("parallel", …)' in first.remedy
+    for mine, pars in ((par, par), (own, own), (own, None)):
+        found = bottlenecks([mine], [pars] if pars else [])
+        assert not any("TensorCores" in each.phrase for each in found)
+
+
 # ---- what moves ----
 
 
@@ -62,6 +73,19 @@ def test_bytes_that_par_does_not_move_are_told_even_if_they_cost_no_time() -> No
     assert one.phrase == "reads x_ref 4.0× as much as par"
     assert one.size == 24 * SIZE
     assert "; par moves 256 KiB in 8." in one.why
+
+
+def test_a_stack_is_told_where_par_reads_one_of_its_arrays() -> None:
+    call = matmul()
+    y = call.operands[1]
+    stacked = dataclasses.replace(y, array=dataclasses.replace(y.array, shape=(8, *y.array.shape)))
+    copied = dataclasses.replace(call, operands=(call.operands[0], stacked, *call.operands[2:]))
+    own = prediction(QUIET, traffic=rows(copied, (8, 16, 4)))
+    (one,) = [each for each in bottlenecks([own], [moving(QUIET, (8, 2, 4))]) if each.size]
+    assert one.phrase == "reads y_ref 8.0× as much as par"
+    assert one.size == 14 * SIZE
+    assert "bfloat16[8, 256, 128], of which 512 KiB move; par's is bfloat16[256, 128]" in one.why
+    assert "in_axes=None" in one.remedy
 
 
 def test_a_block_that_par_keeps_longer() -> None:

@@ -162,20 +162,38 @@ def test_reads_through_a_jitted_function_and_beside_arithmetic() -> None:
     assert (read.first, read.cell) == ((0, 2), (0, 1))
 
 
-def test_reads_under_a_condition_are_not_guessed() -> None:
+def test_a_read_under_a_condition_is_one_where_it_holds() -> None:
     def index_map(i: Any, t: Any) -> Any:
-        return jax.lax.cond(i > 1, lambda: t[0], lambda: t[3]), 0
+        return jax.lax.cond(i > 1, lambda: t[t[0]], lambda: t[3]), 0
 
     motion = follow(chosen(index_map, TABLE))
-    assert motion.reads == ()
+    reads = [(read.first, read.cell) for read in motion.reads]
+    assert reads == [((0, 2), (3, -1)), ((0, 2), (-1, 0)), ((0, 2), (-1, 2))]
     assert motion.tables[0] == (2, 0, 1, 3)
     agrees_with_traffic(motion)
+
+
+def test_a_condition_within_a_condition_needs_both() -> None:
+    def index_map(i: Any, t: Any) -> Any:
+        inner = lambda: jax.lax.cond(i > 2, lambda: t[1], lambda: 0)  # noqa: E731
+        return jax.lax.cond(i > 1, inner, lambda: 3), 0
+
+    (read,) = follow(chosen(index_map, TABLE)).reads
+    assert (read.first, read.cell) == ((0, 3), (-1, 1))
+
+
+def test_reads_in_a_loop_are_not_guessed() -> None:
+    def index_map(i: Any, t: Any) -> Any:
+        return jax.lax.fori_loop(0, 2, lambda n, sum: sum + t[n], 0) % 4, 0
+
+    (read,) = follow(chosen(index_map, TABLE)).reads
+    assert (read.operand, read.table, read.first, read.cell) == (1, 0, (), ())
 
 
 def test_a_table_of_unknown_contents_is_none() -> None:
     motion = follow(chosen(lambda i, t: (t[i], 0), shape("int32", 4)))
     assert motion.tables[0] is None
-    assert motion.reads == ()
+    assert [read.first for read in motion.reads] == [()]
     assert motion.paths[1] is None
     assert motion.paths[2] is not None
 

@@ -85,9 +85,10 @@ def test_the_whole_screen() -> None:
     assert [line[:2] for line in heads] == ["1.", "2.", "3."]
     assert "The core waits for x_ref's block" in heads[0]
     assert sum("try: " in line for line in advised) == 3
-    assert advised[-4:] == [
+    assert advised[-5:] == [
         "",
         "v5e: predicted times are within about 10 % of measured ones",
+        "par: on the same chip, so most errors of a prediction are in both times",
         "XLA: its own estimate for the same in jax.numpy, without Pallas",
         "the end",
     ]

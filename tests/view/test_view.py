@@ -353,10 +353,21 @@ def test_results_that_are_no_output_stand_by_themselves() -> None:
     from grader.view.gather import _placed
 
     bare = result(np.ones((32, 128)), np.zeros((32, 128)), (8, 128))
-    on, other = _placed([bare], motion())
+    on, other = _placed([bare], motion(), (0,))
     assert on[0] is not None
     assert other == ()
-    reshaped = result(np.ones((4096,)), np.zeros((4096,)), (4096,))
-    on, other = _placed([reshaped], motion())
+    made_after = result(np.ones((4096,)), np.zeros((4096,)), (4096,))
+    on, other = _placed([made_after], motion(), (None,))
     assert (on, len(other)) == ((None,), 1)
     assert other[0].shape == (4096,)
+
+
+def test_a_result_that_was_reshaped_is_drawn_as_the_output_that_it_holds() -> None:
+    from grader.view.gather import _placed
+
+    actual = np.zeros(4096)
+    actual[8 * 128 : 9 * 128] = 1.0
+    (on,), other = _placed([result(actual, np.zeros(4096), (4096,))], motion(), (0,))
+    assert on is not None
+    assert (on.name, on.shape, on.block, other) == ("o_ref", (32, 128), (8, 128), ())
+    assert [(block.at, block.wrong) for block in on.blocks] == [((1, 0), 128)]

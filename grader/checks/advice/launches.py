@@ -36,6 +36,11 @@ LAUNCH_ADVICE: tuple[tuple[str, str], ...] = (
         "pl.pallas_call(kernel, ...)(x).",
     ),
     (
+        r"^NameError[\s\S]*\blambda [\w, ]+: [^(\n]*?, ",
+        "A lambda ends at the first comma: put the tuple that it returns in parentheses, "
+        "lambda i, j: (i, j).",
+    ),
+    (
         r"Grid must be a tuple of integers",
         "A number of grid steps is a whole number: n // bn where the blocks divide n, "
         "pl.cdiv(n, bn) to round up. A / makes a float.",

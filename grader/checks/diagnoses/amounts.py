@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from grader.checks.compare import ROUNDOFF
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rounding, wrong_values
 from grader.checks.prose import count, number
 from grader.model import Habit
@@ -28,7 +29,7 @@ def overflowed(suspect: Suspect) -> Diagnosis | None:
 def rows_of_nothing(suspect: Suspect) -> Diagnosis | None:
     """Every wrong row should be zero, because nothing contributes to it; others should not."""
     result = suspect.result
-    if result.actual.ndim < 2 or _unwritten(suspect):
+    if result.actual.ndim < 2 or result.dtype not in ROUNDOFF or _unwritten(suspect):
         return None
     rows = [v.reshape(-1, result.actual.shape[-1]) for v in (result.wrong, result.expected)]
     wrong, empty = rows[0].any(1), ~rows[1].any(1)

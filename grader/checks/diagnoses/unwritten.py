@@ -33,9 +33,12 @@ def shared_by_parallel_steps(suspect: Suspect) -> Diagnosis | None:
 
 
 def never_visited(suspect: Suspect) -> Diagnosis | None:
-    """Blocks that the output's index map returns on no grid step."""
+    """Wrong blocks that the output's index map returns on no grid step.
+
+    A right one may be left alone on purpose: it holds what an aliased input held.
+    """
     result = suspect.result
-    missed = [index for index in result.indices() if index not in suspect.written]
+    missed = [index for index in result.wrong_blocks if index not in suspect.written]
     if not missed:
         return None
     which = blocks_in_words(missed)

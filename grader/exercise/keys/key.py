@@ -22,6 +22,9 @@ LAYOUT = (
     "expand_dims",
     "slice",
     "concatenate",
+    "stack",
+    "unstack",
+    "split",
     "pad",
     "copy",
 )

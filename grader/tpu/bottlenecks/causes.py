@@ -28,7 +28,7 @@ def bottlenecks(
     found = [
         dataclasses.replace(each, why=f"{mine.call.name}: {each.why}") if len(own) > 1 else each
         for mine, pars in zip(own, paired, strict=True)
-        for each in (*_repeated(mine, pars), *_in_all_runs(mine, pars))
+        for each in (*_repeated(mine, pars), *_idle_cores(mine, pars), *_in_all_runs(mine, pars))
     ]
     return tuple(sorted(found, key=lambda each: -each.cycles))
 
@@ -47,6 +47,21 @@ def _repeated(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
         "Let the grid be the loop: one launch with one more grid axis.",
         more * _alone(own) if par is None else more * (own.cycles / own.runs.times),
         more * own.bytes // own.runs.times if par else 0,
+    )
+
+
+def _idle_cores(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """TensorCores of the chip that rest, where par's grid gives them a part of the work."""
+    if par is None or own.schedule is None or own.sharing >= par.sharing:
+        return
+    yield Bottleneck(
+        f"runs on {own.sharing} of {par.sharing} TensorCores",
+        f"{own.call.name} runs on {own.sharing} TensorCore of a {own.chip}, and {par.sharing} "
+        "share par's grid.",
+        "Give the launch a grid with an axis whose steps don't depend on each other, and mark it: "
+        'compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", …)). '
+        "A pipeline inside a kernel stays on one core.",
+        own.cycles * (1 - own.sharing / par.sharing),
     )
 
 

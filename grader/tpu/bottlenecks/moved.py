@@ -20,6 +20,9 @@ def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
         if not row.bytes or not row.least:
             continue
         at = _counterpart(own, par, position)
+        if par and at is None and (single := _single(own, par, position)):
+            yield _copies(own, position, single)
+            continue
         other = par.traffic.operands[at] if par and at is not None else None
         if par and other is None and (narrow := _narrower(par, row)):
             yield _wider(own, position, narrow)
@@ -56,6 +59,36 @@ def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
         else:
             remedy = _REFETCHED_SMALL if _smaller(own, par) else _REFETCHED
         yield Bottleneck(phrase, why + ".", remedy, cycles, size)
+
+
+def _single(own: Prediction, par: Prediction, position: int) -> OperandTraffic | None:
+    """An input of par's alone, of which this one may be a stack of copies, by its shape."""
+    row = own.traffic.operands[position]
+    arrays = [one.array for one in own.traffic.operands]
+    for other in par.traffic.operands:
+        shape = other.array.shape
+        inner = len(row.array.shape) > len(shape) > 0 and row.array.shape[-len(shape) :] == shape
+        alike = (other.role, other.array.dtype) == (row.role, row.array.dtype)
+        fewer = 0 < (other.bytes or 0) < (row.bytes or 0)
+        if inner and alike and fewer and other.array not in arrays:
+            return other
+    return None
+
+
+def _copies(own: Prediction, position: int, single: OperandTraffic) -> Bottleneck:
+    """What it costs to read a stack where par reads one of its arrays."""
+    chip, row, label = named(own.chip), own.traffic.operands[position], own.labels[position]
+    mine, pars = row.bytes or 0, single.bytes or 1
+    more = mine - pars
+    cycles = more / chip.bandwidth * chip.clock
+    return Bottleneck(
+        f"reads {label} {mine / pars:.1f}× as much as par",
+        f"{label} is {row.array}, of which {bytes_of(mine)} move; par's is {single.array}, of "
+        f"which {bytes_of(pars)} move.",
+        _STACKED,
+        min(cycles, own.schedule.stalled) if own.schedule else cycles,
+        more,
+    )
 
 
 _NUMBERS = ("bfloat", "float", "int", "uint")
@@ -96,6 +129,10 @@ def _wider(own: Prediction, position: int, narrow: OperandTraffic) -> Bottleneck
     )
 
 
+_STACKED = (
+    "Hand over the one array, without copies. A block stays in VMEM along each grid axis that its "
+    "index map does not look at; for jax.vmap, that is in_axes=None."
+)
 _REFETCHED = (
     "A block moves whenever its index differs from the step before's. Order the grid so that the "
     "innermost axis is one that this operand's index map does not look at."

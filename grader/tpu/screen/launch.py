@@ -210,6 +210,8 @@ def _notes(launch: Launch) -> Iterator[str]:
         yield not_checked(reason, "its time and spills")
     elif asked:
         yield f"{launch.chip}: {named(launch.chip).trust.value}"
+    if launch.own.seconds and launch.par and launch.par.seconds:
+        yield "par: on the same chip, so most errors of a prediction are in both times"
     if launch.par and launch.par.trouble:
         yield f"par: {launch.par.trouble}"
     if asked and launch.xla and launch.xla.cycles:

@@ -10,6 +10,23 @@ const stateOf = (operand, runs, step) => {
   return runs.first[r] === step ? "in" : "stays";
 };
 
+// For each cell of a result, the number of the block that it lies in; -1 where no step writes it.
+/** @type {(operand: View.Operand, runs: OperandRuns) => Int32Array | null} */
+const writtenBy = (operand, runs) => {
+  const { wrong, element } = operand;
+  if (element || wrong.cells.length !== runs.rank) return null;
+  const places = new Map(Array.from(runs.visited, (_, place) => [runs.start(place).join(), place]));
+  const found = new Int32Array(wrong.share.length);
+  for (let number = 0; number < found.length; number++) {
+    const start = indexOf(wrong.cells, number).map((cell, axis) => {
+      const each = Math.ceil(wrong.block[axis] / wrong.size[axis]);
+      return Math.floor(cell / each) * wrong.block[axis];
+    });
+    found[number] = places.get(start.join()) ?? -1;
+  }
+  return found;
+};
+
 class ArrayView {
   /** @param {View.Operand} operand @param {OperandRuns} runs */
   constructor(operand, runs) {
@@ -21,6 +38,7 @@ class ArrayView {
     this.showWrong = true;
     this.visits = -1;  // of those that the layer below shows; -1 where it is empty
     this.plane = 0;    // that it shows, of an array that has too many
+    this.written = operand.wrong && runs ? writtenBy(operand, runs) : null;
   }
 
   /** @param {number} room @param {number} scale @param {Look} look */
@@ -77,11 +95,8 @@ class ArrayView {
         }
       }
     }
+    if (operand.wrong && this.showWrong) this.wrong(c, plane, fresh ? -1 : this.visits, visits);
     if (fresh || visits !== this.visits) this.lines(c);
-    if (fresh && operand.wrong && this.showWrong) {
-      this.wrong(c, plane);
-      this.lines(c);
-    }
     this.visits = visits;
   }
 
@@ -136,10 +151,11 @@ class ArrayView {
     }
   }
 
-  // Cells of wrong elements, the redder the more; crossed where one is no number.
-  /** @param {Context} c @param {number} only */
-  wrong(c, only) {
-    const { layout, look, operand: { wrong } } = this;
+  // Cells of wrong elements, the redder the more; crossed where one is no number. Of blocks that
+  // no step writes, and of those that have gone out: numbers `from` to `to`.
+  /** @param {Context} c @param {number} only @param {number} from @param {number} to */
+  wrong(c, only, from, to) {
+    const { layout, look, written, operand: { wrong } } = this;
     const rank = wrong.cells.length;
     const rows = rank > 1 ? wrong.cells[rank - 2] : 1, columns = rank ? wrong.cells[rank - 1] : 1;
     const nan = new Set(wrong.nan);
@@ -149,7 +165,7 @@ class ArrayView {
     const ys = rank > 1 ? edges(rank - 2, rows) : [0, 1], xs = rank ? edges(rank - 1, columns) : [0, 1];
     for (let number = 0; number < wrong.share.length; number++) {
       const share = wrong.share[number];
-      if (!share) continue;
+      if (!share || (written && (written[number] < from || written[number] >= to))) continue;
       const column = number % columns, row = Math.floor(number / columns) % rows;
       const plane = Math.floor(number / columns / rows);
       if (layout.count > PLANES ? plane !== only : plane >= layout.planes) continue;

@@ -220,7 +220,8 @@ const scratchOf = (operand, scale) => {
   box.style.width = pixels(array.columns);
   box.style.height = pixels(array.rows);
   if (!operand.windows) box.className = "elsewhere";
-  const space = operand.windows ? "" : ` ${operand.space === "smem" ? "in SMEM" : operand.space.replace("_mem", "")}`;
+  const elsewhere = operand.note || (operand.space === "smem" ? "in SMEM" : operand.space.replace("_mem", ""));
+  const space = operand.windows ? "" : ` ${elsewhere}`;
   item.append(box, put("b", "code", operand.label), put("span", "soft small code", `${operand.dtype}[${operand.shape.join(", ")}]${space}`));
   return item;
 };

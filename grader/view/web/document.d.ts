@@ -65,6 +65,7 @@ declare namespace View {
   interface Table {
     operand: number;
     cells: number[] | null;
+    untold: number[];
   }
 
   interface Read {

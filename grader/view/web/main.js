@@ -39,7 +39,8 @@ const choose = (number, step) => {
   byId("refusal").hidden = !one.refusal;
   byId("refusal").querySelector("div").replaceChildren(...paragraphs(one.refusal));
   byId("slider").max = String(Math.max(one.shown - 1, 0));
-  write(byId("of"), one.shown < one.steps ? `of ${commas(one.shown)} (${commas(one.steps)} in all)` : `of ${commas(one.steps)}`);
+  const all = one.shown < one.steps ? ` (${commas(one.steps)} in all)` : "";
+  write(byId("of"), one.shown ? `of 0–${commas(one.shown - 1)}${all}` : "");
   for (const tag of /** @type {const} */ (["button", "input"])) {
     for (const element of byId("transport").querySelectorAll(tag)) element.disabled = one.shown < 2;
   }

@@ -29,7 +29,9 @@ class TableView {
     const { shape } = this.operand;
     this.columns = shape.length > 1 ? shape[shape.length - 1] : ROW;
     if (!this.cells) write(this.words, "its contents are not known before the run, or too many to be shown");
-    else if (!this.reads.length) write(this.words, `no index map reads it${this.copied}`);
+    else if (!this.reads.length && !table.untold.length) write(this.words, `no index map reads it${this.copied}`);
+    this.untold = table.untold.map((operand) => kernel.operands[operand].label).join(", ");
+    if (this.cells && this.untold && !this.reads.length) write(this.words, `${this.untold}: read in a way that is not followed here${this.copied}`);
   }
 
   // Row-major, from whole rows; more than a few columns wrap.
@@ -59,7 +61,8 @@ class TableView {
   /** @param {number} step */
   show(step) {
     if (!this.cells) return;
-    const now = this.reads.map((read) => ({ label: read.label, cell: read.cell[upTo(read.first, step) - 1] }));
+    const all = this.reads.map((read) => ({ label: read.label, cell: read.cell[upTo(read.first, step) - 1] }));
+    const now = all.filter(({ cell }) => cell >= 0);  // -1: its condition does not hold
     const count = this.cells.length;
     if (count <= WHOLE) {
       if (this.from < 0) this.build(0, count);
@@ -72,12 +75,14 @@ class TableView {
     for (const box of this.lit) box.classList.remove("read");
     this.lit = now.map(({ cell }) => this.boxes.get(cell)).filter(Boolean);
     for (const box of this.lit) box.classList.add("read");
+    if (all.length && !now.length) write(this.words, `not read for this step${this.copied}`);
     if (now.length) {
       const cells = new Map();
       now.forEach(({ cell, label }) => cells.set(cell, [...new Set([...(cells.get(cell) || []), label])]));
       const told = [...cells].map(([cell, labels]) => `${labels.join(", ")}: ${this.name(cell)} is ${this.cells[cell]}`);
       const cut = count > WHOLE ? ` (${commas(this.from)} to ${commas(this.from + this.boxes.size - 1)} of ${commas(count)} cells)` : "";
-      write(this.words, `read for ${told.join("; ")}${cut}${this.copied}`);
+      const rest = this.untold ? `; ${this.untold}: not followed here` : "";
+      write(this.words, `read for ${told.join("; ")}${rest}${cut}${this.copied}`);
     }
   }
 }

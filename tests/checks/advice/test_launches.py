@@ -71,6 +71,10 @@ def forgets_the_list() -> None:
     pl.pallas_call(copies, ARRAY, scratch_shapes=scratch)(jnp.ones((32, 128)))
 
 
+def forgets_the_parentheses() -> Any:
+    return pl.BlockSpec((8, 128), lambda i, j: i, j)  # noqa: F821  # pyright: ignore
+
+
 def launch_that_asks() -> Any:
     return pl.program_id(0)
 
@@ -90,6 +94,7 @@ def without_rules() -> None:
         (of_a_launch(in_specs=[lambda i: (i, 0)]), "hold BlockSpecs, not bare index maps"),
         (of_a_launch(scratch_shapes=[ARRAY]), "describes memory and holds no arrays"),
         (of_a_launch(scratch_shapes=[(8, 128)]), "describes memory and holds no arrays"),
+        (forgets_the_parentheses, "A lambda ends at the first comma"),
         (forgets_the_list, "is a list, also of one"),
         (lambda: TPU.VMEM((8, 128)), "give the dtype, too"),
         (of_a_launch(mosaic_params={}), "What a launch says"),

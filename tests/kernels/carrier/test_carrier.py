@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from grader.exercise.catalog import katas
+from grader.exercise.keys import Kind
 from grader.kernels.carrier import dumped
 from tests.support import launches, refused, schedule_kernels, tpu_kernels
 from tests.support.carried import (
@@ -33,7 +34,8 @@ from tests.support.repositories import ROOT
 from tests.support.solved import arguments
 
 CHUNKS = 6
-SOLUTIONS = katas(ROOT, "solutions")
+SPECLESS = (Kind.PREDICTIONS, Kind.TEST)
+SOLUTIONS = [kata for kata in katas(ROOT, "solutions") if kata.key.kind not in SPECLESS]
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -1,6 +1,6 @@
 """One grid step; the blocks are those of emit_pipeline.
 
-Stars: 3
+Stars: 2, since it keeps to blocks of bn, which are small at production size.
 """
 
 

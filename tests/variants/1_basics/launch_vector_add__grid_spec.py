@@ -1,4 +1,4 @@
-"""A GridSpec, and a cost estimate for XLA's scheduler.
+"""A GridSpec, blocks that grow in steps of four, and a cost estimate for XLA's scheduler.
 
 Stars: 3
 """
@@ -6,6 +6,8 @@ Stars: 3
 
 def launch_vector_add(x, y, z, *, bn):
     (n,) = x.shape
+    while bn <= 32768 and n % (4 * bn) == 0:
+        bn = 4 * bn
     blocks = [pl.BlockSpec((bn,), lambda i: (i,)) for _ in range(3)]
     grid_spec = pl.GridSpec(
         grid=(pl.cdiv(n, bn),), in_specs=blocks, out_specs=pl.BlockSpec((bn,), lambda i: (i,))

@@ -22,7 +22,7 @@ def predict_feed_forward(chip, *, T, D, F):
     return Prediction(moved, flops, roofline_us(moved, flops, chip.bandwidth, chip.bf16), 1)
 
 
-def predict_attention(chip, *, T, S, H):
+def predict_attention_head(chip, *, T, S, H):
     moved, flops = 4 * (T + S) * H, 4 * T * S * H
     best = roofline_us(moved, flops, chip.bandwidth, chip.bf16)
     return Prediction(moved, flops, best, max(1, 12e6 * T * S / chip.bandwidth / best))

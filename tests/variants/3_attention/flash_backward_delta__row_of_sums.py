@@ -1,6 +1,7 @@
 """Sums along the lanes and lets the compiler lay the column out as a row.
 
-Stars: 2, since laying sums over lanes out as a row takes more time than a transpose before the sum.
+Stars: 2 or 3: with libtpu 0.0.42, laying sums over lanes out as a row takes twice as long as a
+transpose before the sum; with 0.0.50 it does not.
 """
 
 

@@ -38,4 +38,4 @@ def splash_tables(first, last, *, S, bq, bkv, steps, P):
         jnp.zeros((3, rows, steps), jnp.int32),
     )
     masks, _, _, (kind, data, number) = jax.lax.fori_loop(0, rows * columns, add, start)
-    return masks, kind, read_next(data, kind > 0), read_next(number, kind == 1)
+    return kind, read_next(data, kind > 0), read_next(number, kind == 1), masks

@@ -41,4 +41,4 @@ def splash_tables(first, last, *, S, bq, bkv, steps, P):
 
     start = jnp.zeros((P, bq, bkv), bool), jnp.int32(0)
     (masks, _), (kinds, data, numbers) = jax.lax.scan(row, start, jnp.arange(len(first) // bq))
-    return masks.astype(jnp.int8), kinds, read_next(data, kinds > 0), read_next(numbers, kinds == 1)
+    return kinds, read_next(data, kinds > 0), read_next(numbers, kinds == 1), masks.astype(jnp.int8)
