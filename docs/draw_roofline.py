@@ -40,6 +40,7 @@ NAMED_ABOVE: Mapping[str, Point] = {
 NAMED_BELOW: Mapping[str, Point] = {
     "vmap_a_kernel": (8, 0),
     "tiled_matmul": (9, 8),
+    "launch_matmul": (-1, 16),
     "permuted_matmul": (9, 0),
     "flash_backward_dq": (9, 4),
     "flash_attention": (10, 7),
@@ -48,7 +49,7 @@ NAMED_BELOW: Mapping[str, Point] = {
     "flash_backward_dkv": (8, 5),
     "flash_custom_vjp": (8, 11),
     "segment_ids_and_soft_cap": (9, 5),
-    "splash_attention": (8, 14),
+    "splash_attention": (8, -5),
     "splash_backward_dkv": (9, 5),
     "sliding_window_and_sinks": (9, 8),
 }
