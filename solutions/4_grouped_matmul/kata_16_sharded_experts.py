@@ -168,13 +168,13 @@ def sharded_experts(
 # ---- Given: inputs and helpers. ----
 
 
-def sharded_experts_inputs(key, *, M, K, N, E, L, tm, pattern, dtype):
+def sharded_experts_inputs(key, *, M, K, N, E, L, pattern, dtype):
     """The first, the middle or the last experts are here; their rows begin and end inside tiles."""
     x_key, w_key, cut_key = jax.random.split(key, 3)
     x = jax.random.normal(x_key, (M, K))
     w = jax.random.normal(w_key, (L, K, N))
     group_offset = (0, (E - L) // 2, E - L)[pattern]
-    first, end = ((0, 2 * tm + 5), (tm + 3, M - tm - 5), (M - tm - 9, M))[pattern]
+    first, end = ((0, M // 3 + 5), (M // 3 + 3, M - M // 4 - 5), (M - M // 4 - 9, M))[pattern]
     cuts = jax.random.randint(cut_key, (L - 1,), first + 1, end).tolist()
     before = [first * (i + 1) // group_offset for i in range(group_offset)]
     after = [end + (M - end) * i // (E - L - group_offset) for i in range(E - L - group_offset)]

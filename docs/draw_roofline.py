@@ -1,0 +1,196 @@
+"""Draw the roofline of docs/why-write-a-kernel.md, with every solution on it.
+
+    python docs/draw_roofline.py             draws docs/roofline.svg from docs/roofline.json
+    python docs/draw_roofline.py --check     only compares; exits with 1 if it differs
+    python docs/draw_roofline.py --measure [NAME …]
+                                             predicts these solutions anew, or all, for the JSON
+
+Only --measure needs jax, libtpu and some minutes. It predicts the case of production size that
+`kata cost NAME` shows, in bfloat16 where the kata takes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from drawing import BOLD, SMALL, Picture, Point
+from roofline_data import ROOT, Measured, data, measure, points_of
+
+PICTURE = ROOT / "docs/roofline.svg"
+
+
+TRACKS = {
+    "1": ("blue", "1_basics"),
+    "3": ("gold", "3_attention"),
+    "4": ("green", "4_grouped_matmul"),
+}
+#: In the picture above: what is named there, with where the words begin, seen from the point.
+NAMED_ABOVE: Mapping[str, Point] = {
+    "tiled_vector_add": (9, 4),
+    "right_on_one_core": (9, 13),
+    "row_sum": (9, 12),
+    "two_memories": (10, 4),
+}
+#: The same in the picture below, of the upper right corner. Words at the left end there.
+NAMED_BELOW: Mapping[str, Point] = {
+    "vmap_a_kernel": (8, 0),
+    "tiled_matmul": (9, 8),
+    "launch_matmul": (-1, 16),
+    "permuted_matmul": (9, 0),
+    "flash_backward_dq": (9, 4),
+    "flash_attention": (10, 7),
+    "dot_product_attention": (8, 8),
+    "causal_flash": (8, -2),
+    "flash_backward_dkv": (8, 5),
+    "flash_custom_vjp": (8, 11),
+    "segment_ids_and_soft_cap": (9, 5),
+    "splash_attention": (8, -5),
+    "splash_backward_dkv": (9, 5),
+    "sliding_window_and_sinks": (9, 8),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Axes:
+    """Two logarithmic axes: where on the page which intensity and speed are."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    lowest: Point  # operations per byte, operations a second
+    highest: Point
+
+    def x(self, intensity: float) -> float:
+        low, high = math.log(self.lowest[0]), math.log(self.highest[0])
+        return self.left + self.width * (math.log(intensity) - low) / (high - low)
+
+    def y(self, speed: float) -> float:
+        low, high = math.log(self.lowest[1]), math.log(self.highest[1])
+        return self.top + self.height * (high - math.log(speed)) / (high - low)
+
+    def at(self, point: Measured) -> Point:
+        return self.x(point.intensity), self.y(point.speed)
+
+
+def roofline(told: dict[str, Any]) -> Picture:
+    """All solutions that compute something under the roof of the chip, and its corner enlarged."""
+    points = [point for point in points_of(told) if point.operations]
+    peak, bandwidth = told["peak"], told["bandwidth"]
+    shares = [point.speed / min(peak, point.intensity * bandwidth) for point in points]
+    assert max(shares) <= 1.005, "a solution above the roof: its operations are counted wrong"
+    p = Picture(
+        "roofline",
+        f"{len(points)} solutions on the roofline of a TPU {told['chip']}",
+        "Operations a second over operations per byte, both axes logarithmic. The roof rises with "
+        f"the bandwidth of HBM, {bandwidth / 1e9:.0f} GB/s, up to {peak / bandwidth:.0f} "
+        f"operations per byte, and is flat from there on at {peak / 1e12:.0f} T operations a "
+        "second. Sums and other elementwise kernels lie below 1 operation per byte, most of them "
+        "on the slope. "
+        "Matmuls and attention lie between 90 and 600.",
+        696,
+    )
+    whole = Axes(52, 60, 418, 250, (0.1, 2e10), (1500, 4e14))
+    corner = Axes(52, 378, 418, 266, (70, 2e13), (1400, 2.4e14))
+    p.text(
+        0, 16, f"{len(points)} solutions on the roofline of a TPU {told['chip']}", *BOLD, size=15
+    )
+    for x, (colour, track) in zip((7, 117, 247), TRACKS.values(), strict=True):
+        _circle(p, (x, 34), colour, track)
+        p.text(x + 10, 38, track, "ink halo", "start", 12)
+    _frame(p, whole, (0.1, 1, 10, 100, 1000), (1e11, 1e12, 1e13, 1e14))
+    left, top = whole.x(corner.lowest[0]), whole.y(corner.highest[1])
+    right, bottom = whole.x(corner.highest[0]), whole.y(corner.lowest[1])
+    p.box(left, top, right - left, bottom - top, "bare dash")
+    p.text(right, bottom + 16, "enlarged below", "soft halo", "end", 12)
+    _roof(p, whole, peak, bandwidth)
+    slope = f"HBM: {bandwidth / 1e9:.0f} GB/s"
+    p.text(whole.x(4.3), whole.y(4.6e12), slope, "soft halo", "end", 12)
+    p.text(whole.x(64), whole.y(peak) + 4, f"MXU: {peak / 1e12:.0f} T/s", "soft halo", "end", 12)
+    _frame(p, corner, (100, 200, 400, 800), (2e13, 5e13, 1e14, 2e14))
+    _roof(p, corner, peak, bandwidth)
+    ridge = peak / bandwidth
+    p.text(corner.x(ridge), corner.y(peak) - 8, f"ridge: {ridge:.0f}", "soft halo", size=12)
+    for axes, named in ((whole, NAMED_ABOVE), (corner, NAMED_BELOW)):
+        inside = [point for point in points if _inside(axes, point)]
+        for point in inside:
+            if point.kata in named:
+                dx, dy = named[point.kata]
+                x, y = axes.at(point)
+                p.text(x + dx, y + dy, point.kata, "ink halo", "start" if dx > 0 else "end", 11)
+        for point in inside:
+            _circle(p, axes.at(point), TRACKS[point.number[0]][0], _told(point))
+    for axes in (whole, corner):
+        p.text(axes.left, axes.top - 8, "operations a second", *SMALL)
+        bottom = axes.top + axes.height
+        p.text(
+            axes.left + axes.width, bottom + 32, "operations per byte moved", "soft halo", "end", 12
+        )
+    return p
+
+
+def _inside(axes: Axes, point: Measured) -> bool:
+    x = axes.lowest[0] <= point.intensity <= axes.highest[0]
+    return x and axes.lowest[1] <= point.speed <= axes.highest[1]
+
+
+def _told(point: Measured) -> str:
+    """What a browser says over a point."""
+    return (
+        f"{point.number} {point.kata}: {point.intensity:.3g} operations per byte, "
+        f"{point.speed / 1e12:.3g} T operations a second"
+    )
+
+
+def _circle(p: Picture, at: Point, colour: str, words: str) -> None:
+    p.parts.append(
+        f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="4" class="edge {colour}">'
+        f"<title>{words}</title></circle>"
+    )
+
+
+def _roof(p: Picture, axes: Axes, peak: float, bandwidth: float) -> None:
+    ridge = peak / bandwidth
+    left = max(axes.lowest[0], axes.lowest[1] / bandwidth)
+    corners = [(left, left * bandwidth), (ridge, peak), (axes.highest[0], peak)]
+    ends = [(axes.x(x), axes.y(y)) for x, y in corners]
+    p.line(ends[0], ends[1], "thick")
+    p.line(ends[1], ends[2], "thick")
+
+
+def _frame(p: Picture, axes: Axes, xs: Sequence[float], ys: Sequence[float]) -> None:
+    p.box(axes.left, axes.top, axes.width, axes.height)
+    bottom = axes.top + axes.height
+    for intensity in xs:
+        x = axes.x(intensity)
+        p.line((x, bottom), (x, bottom + 5))
+        p.text(x, bottom + 18, f"{intensity:g}", "soft halo", size=12)
+    for speed in ys:
+        y = axes.y(speed)
+        p.line((axes.left - 5, y), (axes.left, y))
+        p.text(axes.left - 8, y + 4, f"{speed / 1e12:g} T", "soft halo", "end", 12)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Draw the roofline with every solution on it.")
+    parser.add_argument("--check", action="store_true", help="only compare; exit 1 if it differs")
+    parser.add_argument("--measure", nargs="*", metavar="NAME", help="predict anew: these, or all")
+    options = parser.parse_args()
+    if options.measure is not None:
+        measure(options.measure)
+    text = roofline(data()).svg().encode()
+    if PICTURE.is_file() and PICTURE.read_bytes() == text:
+        return 0
+    print(f"{PICTURE.relative_to(ROOT)}: {'differs' if options.check else 'written'}")
+    if not options.check:
+        PICTURE.write_bytes(text)
+    return int(options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

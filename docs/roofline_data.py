@@ -1,0 +1,177 @@
+"""What is drawn on the roofline, in docs/roofline.json: each solution, predicted.
+
+`python docs/draw_roofline.py --measure` writes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from grader.exercise.catalog import Kata
+    from grader.model import Case
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT / "docs/roofline.json"
+CHIP = "v5e"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measured:
+    """One solution at production size: what its spec asks for, and what its launch takes."""
+
+    kata: str  # its name
+    number: str  # "1.10"
+    dtype: str
+    operations: float  # that the result needs: what a mask or a router leaves out is not counted
+    bytes: int  # between HBM and the chip
+    seconds: float
+
+    @property
+    def intensity(self) -> float:
+        """Operations per byte moved."""
+        return self.operations / self.bytes
+
+    @property
+    def speed(self) -> float:
+        """Operations a second."""
+        return self.operations / self.seconds
+
+
+def data() -> dict[str, Any]:
+    """What was measured: chip, versions, peak and bandwidth, and the points."""
+    return json.loads(DATA.read_text(encoding="utf-8"))
+
+
+def points_of(told: dict[str, Any]) -> list[Measured]:
+    """The solutions that were measured, in the order of their numbers."""
+    return [Measured(**point) for point in told["points"]]
+
+
+# ---- measuring ----
+
+
+def measure(names: Sequence[str]) -> None:
+    """Predict these solutions, or all; what is known of the others is kept."""
+    import jax
+
+    from grader.exercise.catalog import SOLUTIONS, katas
+    from grader.tools.versions import versions
+    from grader.tpu.chips import named
+
+    chip = named(CHIP)
+    every = [kata for kata in katas(ROOT, SOLUTIONS) if kata.key.kernel and kata.key.production]
+    known = {point.kata: point for point in points_of(data())} if DATA.is_file() else {}
+    for kata in every:
+        if not names or kata.name in names:
+            known[kata.name] = _measured(kata)
+            print(f"{kata.name}: {known[kata.name].seconds * 1e6:.0f} µs", flush=True)
+            points = [known[one.name] for one in every if one.name in known]
+            told = {
+                "chip": CHIP,
+                "jax": jax.__version__,
+                "libtpu": versions()["libtpu"],
+                "peak": chip.peak,
+                "bandwidth": chip.bandwidth,
+                "points": [dataclasses.asdict(point) for point in points],
+            }
+            DATA.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def _measured(kata: Kata) -> Measured:
+    from grader.exercise import specs
+    from grader.exercise.cases import draw
+    from grader.kernels import flops
+    from grader.tools.modules import load_module
+    from grader.tpu import predictions
+
+    case = draw(kata.id, kata.key, 0, {})[-1]
+    if kata.key.production and "bfloat16" in kata.key.production.dtypes:
+        case = dataclasses.replace(case, dtype="bfloat16")
+    solution = load_module(kata.solution)
+    reference = specs.reference(solution, kata.name, case, evaluated=False)
+    inputs = [specs.argument(array) for array in reference.inputs]
+    spec, keywords = specs.spec_of(solution, kata.name, case)
+    launch = functools.partial(getattr(solution, kata.name), **reference.keywords)
+    kernels = predictions(launch, *inputs, chip=CHIP)
+    operations = flops(functools.partial(spec, **keywords), inputs)
+    share = SHARES.get(kata.name, _whole)(solution, case, inputs)
+    return Measured(
+        kata=kata.name,
+        number=f"{kata.track[0]}.{kata.number}",
+        dtype=case.dtype,
+        operations=float(f"{operations * share:.4g}"),
+        bytes=sum(kernel.bytes for kernel in kernels),
+        seconds=float(f"{sum(kernel.seconds or math.nan for kernel in kernels):.4g}"),
+    )
+
+
+def _whole(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return 1.0
+
+
+def _causal(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return (case.sizes["T"] + 1) / (2 * case.sizes["T"])
+
+
+def _mask(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return float((inputs[3] != 0).mean())
+
+
+def _tables(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    partial, kind, *_ = inputs[-4:]
+    seen = ((kind == 1) * partial.mean((1, 2))[inputs[-1]]).sum() + (kind == 2).sum()
+    blocks = case.sizes["T"] * case.sizes["S"] / (case.sizes["bq"] * case.sizes["bkv"])
+    return float(seen / blocks)
+
+
+def _segments(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    q_ids, kv_ids = inputs[3:]
+    return float((q_ids[:, :, None] == kv_ids[:, None, :]).mean())
+
+
+def _window(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    tokens, window, sinks = (case.sizes[name] for name in ("T", "window", "sinks"))
+    pairs = sum(min(q + 1, window) + max(0, min(sinks, q + 1 - window)) for q in range(tokens))
+    return pairs / tokens**2
+
+
+def _one_group(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return 1 / case.sizes["G"]
+
+
+def _rows_here(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    sizes, (first,) = inputs[2:]
+    here = sizes[first : first + case.sizes["L"]].sum()
+    return float(here / (case.sizes["M"] * case.sizes["L"]))
+
+
+def _top_k(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return case.sizes["top_k"] / case.sizes["E"]
+
+
+#: How much of its spec's work a result needs, where a mask or a router leaves some out.
+SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
+    "causal_flash": _causal,
+    "flash_custom_vjp": _causal,
+    "block_sparse_attention": _mask,
+    "splash_attention": _tables,
+    "splash_backward_dkv": _tables,
+    "splash_backward_dq": _tables,
+    "segment_ids_and_soft_cap": _segments,
+    "sliding_window_and_sinks": _window,
+    "ragged_grouped_matmul": _one_group,
+    "launch_grouped_matmul": _one_group,
+    "transposed_grouped_matmul": _one_group,
+    "grouped_matmul_vjp": _one_group,
+    "moe_layer": _top_k,
+    "sharded_experts": _rows_here,
+}

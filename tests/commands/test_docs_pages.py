@@ -1,0 +1,184 @@
+"""The pages of prose about kernels: their code runs, and what they name is there."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import jax
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+from grader.checks.advice.older_spellings import OLDER_SPELLINGS
+from grader.exercise.catalog import SOLUTIONS, katas
+from tests.support.repositories import ROOT
+
+PAGES = ("why-write-a-kernel", "debugging-a-kernel", "profiling-on-a-tpu")
+READING = (ROOT / "docs/reading-production-kernels.md").read_text(encoding="utf-8")
+NUMBERS = {
+    kata.name: f"{kata.track.split('_')[0]}.{kata.number}" for kata in katas(ROOT, SOLUTIONS)
+}
+SHIPPED = Path(jax.__file__).parent / "experimental/pallas/ops/tpu"
+AT_LEAST_0_12 = tuple(map(int, jax.__version__.split(".")[:2])) >= (0, 12)
+
+each_page = pytest.mark.parametrize("page", [*PAGES, "reading-production-kernels"])
+
+
+def text_of(page: str) -> str:
+    return (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
+
+
+@each_page
+def test_the_readme_leads_to_it(page: str) -> None:
+    assert f"(docs/{page}.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+# ---- code ----
+
+
+@pytest.mark.parametrize(
+    ("page", "printed"),
+    [
+        ("why-write-a-kernel", "123 µs, 698 µs\n"),
+        ("debugging-a-kernel", "1111.0\n22.0\n"),
+        ("debugging-a-kernel", "sum [10. 10. 10.]\n"),
+        ("debugging-a-kernel", "1111.0\nRACE DETECTED\n"),
+        ("debugging-a-kernel", "[0.00097656        nan 0.00097656 0.00097656]\n"),
+        ("profiling-on-a-tpu", "called after "),
+    ],
+)
+def test_its_code_prints_what_it_says(
+    page: str, printed: str, outputs: dict[str, str], tmp_path: Path
+) -> None:
+    text = text_of(page)
+    assert printed in text
+    if page not in outputs:
+        code = "\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+        asked = [sys.executable, "-W", "ignore", "-c", code]
+        done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr[-2000:]
+        outputs[page] = done.stdout
+    assert [line for line in printed.splitlines() if line not in outputs[page]] == []
+
+
+@pytest.fixture(scope="module")
+def outputs() -> dict[str, str]:
+    """What each page's code has printed so far: it runs once."""
+    return {}
+
+
+# ---- names ----
+
+
+@each_page
+def test_the_katas_it_asks_for_are_there(page: str) -> None:
+    asked = re.findall(r"(?:kata (?:cost|view|trace|after)|pytest -k) (\w*_\w+)", text_of(page))
+    assert asked or page.startswith("reading")
+    assert set(asked) <= set(NUMBERS)
+
+
+@pytest.mark.parametrize("page", PAGES[:2])
+def test_names_of_solutions_are_names_of_solutions(page: str) -> None:
+    others = {"rms_norm", "sum_of_block", "debug_check", "debug_print", "int8_product"}
+    named = set(re.findall(r"`([a-z]+_[a-z_]+)`", text_of(page))) - others
+    assert len(named) > 3
+    assert named <= set(NUMBERS)
+
+
+def test_numbers_and_names_go_together() -> None:
+    pairs = re.findall(r"`(\w+)`,? \(?(\d\.\d\d)", READING)
+    assert len(pairs) > 30
+    assert [(name, NUMBERS.get(name)) for name, _ in pairs] == pairs
+    assert set(re.findall(r"\b\d\.\d\d\b", READING)) <= {*NUMBERS.values(), "0.10", "0.12"}
+
+
+@pytest.mark.parametrize(
+    ("section", "folder"),
+    [
+        ("Splash attention", "splash_attention"),
+        ("Megablox", "megablox"),
+        ("Ragged paged attention", "ragged_paged_attention"),
+    ],
+)
+def test_functions_are_named_as_jax_names_them(section: str, folder: str) -> None:
+    source = "".join(file.read_text(encoding="utf-8") for file in (SHIPPED / folder).glob("*.py"))
+    rows = READING.split(f"## {section}\n")[1].split("\n## ")[0]
+    cells = re.findall(r"^\| ([^|]*`[^|]*) \|", rows, re.MULTILINE)
+    named = [
+        word for cell in cells for code in re.findall(r"`(.+?)`", cell) for word in words(code)
+    ]
+    assert len(named) > 10
+    assert [word for word in named if word not in source] == []
+
+
+def words(code: str) -> list[str]:
+    """The names in a piece of code, without what is JAX's own module."""
+    return [word for word in re.findall(r"[A-Za-z_]\w+", code) if word not in ("pl", "lax", "ops")]
+
+
+# ---- the roofline ----
+
+
+def test_every_solution_with_a_kernel_of_production_size_is_on_the_roofline() -> None:
+    data = json.loads((ROOT / "docs/roofline.json").read_text(encoding="utf-8"))
+    drawn = {point["kata"]: point["number"] for point in data["points"]}
+    every = [kata for kata in katas(ROOT, SOLUTIONS) if kata.key.kernel and kata.key.production]
+    missing = {kata.name for kata in every} - set(drawn)
+    assert not missing, f"run: python docs/draw_roofline.py --measure {' '.join(sorted(missing))}"
+    assert drawn == {name: NUMBERS[name] for name in drawn}
+
+
+# ---- old spellings ----
+
+ROWS = re.findall(
+    r"^\| (`.+?) \| (.+) \| (.+) \|$", READING.split("## A dictionary")[1], re.MULTILINE
+)
+#: What the grader tells by an exception that names no attribute, as the dictionary has it.
+BY_USE = {
+    "unhashable type: 'dict'": "compiler_params=dict(",
+    "'function' object is not iterable": "BlockSpec(index_map, shape)",
+    r"If `grid_spec` is specified, then `\w+` must be": "grid_spec=",
+}
+
+
+@pytest.mark.parametrize("pattern", [pattern for pattern, _ in OLDER_SPELLINGS])
+def test_every_old_spelling_that_the_grader_tells_is_in_the_dictionary(pattern: str) -> None:
+    old = [row[0] for row in ROWS]
+    if attribute := re.search(r"no attribute '\(?([\w|]+)\)?'", pattern):
+        module = "pltpu" if "tpu'" in pattern else "pl"
+        wanted = [f"`{module}.{name}" for name in attribute[1].split("|")]
+    else:
+        wanted = [BY_USE[pattern]]
+    assert [name for name in wanted if not any(name in one for one in old)] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "state"),
+    [(name, state) for old, _, state in ROWS for name in re.findall(r"`((?:pl|pltpu)\.\w+)", old)],
+)
+def test_an_old_spelling_is_as_old_as_the_dictionary_says(old: str, state: str) -> None:
+    module, name = old.split(".")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        there = hasattr({"pl": pl, "pltpu": pltpu}[module], name)
+    if AT_LEAST_0_12 and state == "deprecated in 0.12":
+        assert there
+        assert told
+    else:
+        assert there == (state != "gone" and not AT_LEAST_0_12)
+
+
+@pytest.mark.parametrize(
+    "name", sorted({name for _, today, _ in ROWS for name in re.findall(r"`(p\w+\.\w+)", today)})
+)
+def test_todays_spelling_is_there(name: str) -> None:
+    row = next(today for _, today, _ in ROWS if f"`{name}" in today)
+    if AT_LEAST_0_12 or "0.10 doesn't have" not in row:
+        module, name = name.split(".")
+        with warnings.catch_warnings(action="ignore"):
+            assert hasattr({"pl": pl, "pltpu": pltpu}[module], name)
