@@ -25,9 +25,10 @@ Concept
     pass over o and do: 16 MiB for 8 heads of 4096 x 128 in bfloat16, which takes
     20.5 µs on a v5e.
 
-    Why a row? An array [T, 1] is stored in tiles of 128 lanes, of which only one
-    is used. That is 16 MiB for these heads, as much as the kernel reads. [1, T]
-    is dense and takes 128 KiB. But the numbers of one query lie along the lanes:
+    Why a row? A kernel writes an array [T, 1] in tiles of 128 lanes, of which only
+    one is used: 16 MiB for these heads, as much as it reads, and XLA then copies it
+    to where it is dense. It writes [1, T] as it is: 128 KiB. But the numbers of one
+    query lie along the lanes:
 
                lanes: h                  sum along      what you need
              +-----------+               the lanes

@@ -23,9 +23,9 @@ Concept
                     +----+----+----+----+----+----+
 
     A row of ids is right for the keys: one sublane, which is repeated for all
-    eight when it is loaded into a register. Queries need a column. In HBM, a
-    column [T, 1] would be padded to 128 lanes and would be as large as a head of
-    q in float32. JAX's own kernels take ids that are already repeated, 128 times
+    eight when it is loaded into a register. Queries need a column. XLA would pad
+    a column [T, 1] to 128 lanes for the kernel, which makes it as large as a head
+    of q in float32. JAX's own kernels take ids that are already repeated, 128 times
     for queries and 8 times for keys. For 8 heads of 4096 tokens in blocks of 512,
     that is 24 MiB of traffic, and only 1.1 MiB if both are rows. A transpose
     turns a row into a column, which is work for the cross-lane unit:
