@@ -68,7 +68,8 @@ def _left_out(followed: Followed) -> Iterator[str]:
             for axis, (end, size) in enumerate(_ends(motion, position, operand)):
                 block = operand.block[axis] or 1
                 # An input may well have blocks that a kernel has no use for, but not a part of one.
-                if end < size and (operand.role is Role.OUTPUT or size % block):
+                whole = operand.role is Role.OUTPUT and not operand.aliased
+                if end < size and (whole or size % block):
                     yield (
                         f"the solution's blocks of {block} reach only {end} of the {size} elements "
                         f"of {operand.name} along dimension {axis}: give a multiple of {block}"

@@ -62,7 +62,7 @@ def _pallas_call(equation: core.JaxprEqn) -> KernelCall:
     return KernelCall(
         name=_name(equation, kernel),
         grid=tuple(n if isinstance(n, int) else None for n in mapping.grid),
-        operands=_awaited(kernel, _operands(mapping, kernel)),
+        operands=_awaited(kernel, _aliased(equation, _operands(mapping, kernel))),
         parallel=_parallel(equation),
         callbacks=_callbacks(kernel),
         habits=habits_of(kernel),
@@ -149,6 +149,16 @@ def _operands(mapping: GridMapping, kernel: core.Jaxpr) -> Iterator[Operand]:
             yield _blocked(name, role, mapping.block_mappings[block], len(mapping.grid), touch)
         else:
             yield _whole(name, Role.SCRATCH, var.aval, touch)
+
+
+def _aliased(pallas_call: core.JaxprEqn, operands: Iterable[Operand]) -> Iterator[Operand]:
+    """The operands, with what is known of outputs that begin as an input's array."""
+    results = {result for _, result in pallas_call.params.get("input_output_aliases") or ()}
+    before = 0
+    for operand in operands:
+        output = operand.role is Role.OUTPUT
+        yield dataclasses.replace(operand, aliased=output and before in results)
+        before += output
 
 
 def _whole(name: str, role: Role, ref: AbstractValue, touch: Touch) -> Operand:

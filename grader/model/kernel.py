@@ -124,6 +124,7 @@ class Operand:
     element: bool = False  # its index map counts elements, not blocks (pl.Element)
     unawaited: bool = False  # the body starts copies from or to it and never waits for one
     kinds: tuple[str, ...] = ()  # Pallas' names of how each dimension is cut; () if all by size
+    aliased: bool = False  # an output that holds an input's array before the first step
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ Goal
     tiles_per_group, and M is a multiple of tm.
 
 Concept
-    This is the same staircase as before, but now the marks are counted column
-    by column. The counts say how often each tile of x, and of the result, is
-    visited:
+    This is the same staircase, counted column by column: how often is each tile
+    of x, and of the result, visited? The kernel keeps a tile of the result in VMEM
+    for all its visits. It goes to HBM once, after the last of them:
 
         group_sizes   = [3, 6, 0, 7, 4]               M = 20, tm = 4
         group_offsets = [0, 3, 9, 9, 16, 20]
@@ -24,6 +24,7 @@ Concept
                   4           .         .         .         .         x
 
         tile_visits           2         1         2         1         1
+        to HBM after visit    1         2         4         5         6
 
     Drawing the whole staircase takes G * M / tm marks: 16,384 for 64 experts
     and 256 tiles. But all that matters is where the groups begin. The first row
@@ -35,8 +36,7 @@ Concept
     What remains is a histogram: how many of these groups begin in tile 0, how
     many in tile 1, and so on? `jnp.bincount(i, length=T)` counts how often each
     number from 0 to T - 1 occurs in i: for each number in i, it adds 1 to the
-    counter at that place. Without length, it would need one counter for each
-    number up to the largest, and that is again a shape that depends on values.
+    counter at that place. Without length, the shape would depend on values.
 
     Under jit, you can't remove groups from i either: the list would become
     shorter, and nobody knows by how much. So i keeps its G entries. The usual

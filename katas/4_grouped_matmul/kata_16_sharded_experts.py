@@ -37,18 +37,18 @@ Concept
     o_ref is undefined, whatever the array in HBM holds.
 
 Shapes
-    name                dtype[dims]              memory space   Ref's shape
-    group_offsets_ref   int32[E + 1]             SMEM           all of it
-    group_ids_ref       int32[M / tm + E - 1]    SMEM           all of it
-    m_tile_ids_ref      int32[M / tm + E - 1]    SMEM           all of it
-    group_offset_ref    int32[1]                 SMEM           all of it
-    x_ref               x.dtype[M, K]            VMEM           (tm, tk)
-    w_ref               x.dtype[L, K, N]         VMEM           (tk, tn)
-    zeros_ref           x.dtype[M, N]            HBM            all of it
-    o_ref               x.dtype[M, N]            VMEM           (tm, tn)
-    acc_ref             float32                  VMEM scratch   (tm, tn)
+    name                            dtype[dims]        memory space   Ref's shape   block
+    group_offsets_ref               int32[E + 1]       SMEM           (E + 1,)      whole
+    group_ids_ref, m_tile_ids_ref   int32[V]           SMEM           (V,)          whole
+    group_offset_ref                int32[1]           SMEM           (1,)          whole
+    x_ref                           x.dtype[M, K]      VMEM           (tm, tk)      (tile, k)
+    w_ref                           x.dtype[L, K, N]   VMEM           (tk, tn)      yours
+    zeros_ref                       x.dtype[M, N]      HBM            (M, N)        whole
+    o_ref                           x.dtype[M, N]      VMEM           (tm, tn)      (tile, j)
+    acc_ref                         float32[tm, tn]    VMEM scratch   (tm, tn)      -
 
     The grid is (N / tn, the chip's visits, K / tk), with indices j, visit, k.
+    V = M / tm + E - 1; tile is the visit's.
 
 Try
     pytest -k sharded_experts          stuck?  kata hint sharded_experts
@@ -76,40 +76,6 @@ def sharded_experts_spec(
     here = group_of_row - group_offset
     picked = jnp.take_along_axis(x @ w, jnp.clip(here, 0, L - 1)[None, :, None], axis=0)[0]
     return jnp.where(((here >= 0) & (here < L))[:, None], picked, 0)
-
-
-def sharded_experts_inputs(key, *, M, K, N, E, L, tm, pattern, dtype):
-    """The first, the middle or the last experts are here; their rows begin and end inside tiles."""
-    x_key, w_key, cut_key = jax.random.split(key, 3)
-    x = jax.random.normal(x_key, (M, K))
-    w = jax.random.normal(w_key, (L, K, N))
-    group_offset = (0, (E - L) // 2, E - L)[pattern]
-    first, end = ((0, 2 * tm + 5), (tm + 3, M - tm - 5), (M - tm - 9, M))[pattern]
-    cuts = jax.random.randint(cut_key, (L - 1,), first + 1, end).tolist()
-    before = [first * (i + 1) // group_offset for i in range(group_offset)]
-    after = [end + (M - end) * i // (E - L - group_offset) for i in range(E - L - group_offset)]
-    cuts = sorted([*before, *cuts, *after])
-    if pattern == 1:  # the first expert that is here has no rows
-        cuts[group_offset] = first
-    group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
-    offset = jnp.array([group_offset], jnp.int32)
-    return x.astype(dtype), w.astype(dtype), group_sizes, offset
-
-
-def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
-    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
-    G, T = len(group_sizes), M // tm
-    group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
-    starts, ends = group_offsets[:-1], group_offsets[1:]
-    empty = group_sizes == 0
-    tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
-    # A tile is visited once, and once more for each group that starts after its first row.
-    inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
-    tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
-    V = T + G - 1
-    group_ids = jnp.repeat(jnp.arange(G), tiles_per_group, total_repeat_length=V)
-    m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
-    return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
 
 
 def sharded_experts_kernel(
@@ -167,6 +133,43 @@ def sharded_experts(
         "keep this chip's visits, and return pl.pallas_call(sharded_experts_kernel, ...)(...), onto zeros"
     )
     # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def sharded_experts_inputs(key, *, M, K, N, E, L, pattern, dtype):
+    """The first, the middle or the last experts are here; their rows begin and end inside tiles."""
+    x_key, w_key, cut_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, K))
+    w = jax.random.normal(w_key, (L, K, N))
+    group_offset = (0, (E - L) // 2, E - L)[pattern]
+    first, end = ((0, M // 3 + 5), (M // 3 + 3, M - M // 4 - 5), (M - M // 4 - 9, M))[pattern]
+    cuts = jax.random.randint(cut_key, (L - 1,), first + 1, end).tolist()
+    before = [first * (i + 1) // group_offset for i in range(group_offset)]
+    after = [end + (M - end) * i // (E - L - group_offset) for i in range(E - L - group_offset)]
+    cuts = sorted([*before, *cuts, *after])
+    if pattern == 1:  # the first expert that is here has no rows
+        cuts[group_offset] = first
+    group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
+    offset = jnp.array([group_offset], jnp.int32)
+    return x.astype(dtype), w.astype(dtype), group_sizes, offset
+
+
+def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
+    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
+    G, T = len(group_sizes), M // tm
+    group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
+    starts, ends = group_offsets[:-1], group_offsets[1:]
+    empty = group_sizes == 0
+    tiles_per_group = jnp.where(empty, visit_empty_groups, (ends + tm - 1) // tm - starts // tm)
+    # A tile is visited once, and once more for each group that starts after its first row.
+    inside = jnp.where(empty, visit_empty_groups, starts % tm != 0)
+    tile_visits = 1 + jnp.bincount(jnp.where(inside, starts // tm, T), length=T)
+    V = T + G - 1
+    group_ids = jnp.repeat(jnp.arange(G), tiles_per_group, total_repeat_length=V)
+    m_tile_ids = jnp.repeat(jnp.arange(T), tile_visits, total_repeat_length=V)
+    return group_offsets, group_ids, m_tile_ids, jnp.sum(tiles_per_group)
 
 
 def test_sharded_experts(hidden_case):

@@ -27,6 +27,12 @@ Concept
     empty group begins where it ends. The CSR format for sparse matrices uses
     the same kind of list and calls it the row pointers.
 
+    The body of the kernel reads two of them in each visit, to store a group's own
+    rows and no others (masked_store, kata 08). Group 1 comes to three tiles:
+
+        rows of the tile      0  1  2  3 |  4  5  6  7 |  8  9 10 11
+        3 <= row < 9                   x |  x  x  x  x |  x
+
     Why not use numpy, before the launch? Because the host doesn't know the
     sizes. The router has computed them on the device, in the same program. To
     read them, the host would have to wait for the device and copy them, and the

@@ -1,9 +1,8 @@
 """Count the tiles that each group of rows touches.
 
 Goal
-    Write tiles_per_group: for each group, count the tiles of tm rows in which
-    it has rows. The groups are given by their sizes and offsets. M is a
-    multiple of tm.
+    For each group, count the tiles of tm rows in which it has rows. The groups are
+    given by their sizes and offsets. M is a multiple of tm.
 
 Concept
     The kernel will copy x in tiles of tm rows. Groups ignore the tiles: they
@@ -26,19 +25,20 @@ Concept
                          3       .    .    x    x    .          2
                          4       .    .    .    .    x          1
 
-    The marks go down and to the right, like a staircase. This kata counts the
-    marks in each row of the staircase, and tile_visits will count the marks in
-    each column. The kernel's tables are simply a list of all marks.
+    The marks go down and to the right, like a staircase. This kata counts them row
+    by row, tile_visits column by column. The kernel's tables list all marks.
 
-    The size of a group alone doesn't tell how many tiles it touches. Group 1
-    has 6 rows, which would fit in two tiles, but they lie in three, because the
-    group begins and ends inside a tile. Group 3 is longer and touches two. Even
-    a group of two rows can touch two tiles. So look at where a group's first
-    tile begins and where its last tile ends, rather than at how long it is.
+    The size of a group doesn't tell how many tiles it touches. Group 1 has 6 rows,
+    which would fit in two tiles, but lies in three; group 3 is longer and touches
+    two. Look at where a group's first tile begins and where its last tile ends.
 
-    Check two cases before you are done. A group that ends on the edge of a tile
-    has no rows in the tile after that edge. And an empty group touches no tile,
-    even if its offset is in the middle of one, like the offset of group 2.
+    The kernel never reads these counts. Their sum is its number of grid steps, and
+    group_ids lists them. If group 1 counted 2, no step would store its last row:
+
+        visits of group 1     tile 0   tile 1    -       row 8: what was in memory
+
+    Check two cases. A group that ends on the edge of a tile has no rows in the tile
+    after it. An empty group touches no tile, even with its offset inside of one.
 
     In integer arithmetic, a // tm rounds down; no a is negative here. To round
     up, write (a + tm - 1) // tm. The operator / returns a float32, whose 24

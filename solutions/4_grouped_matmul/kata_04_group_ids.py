@@ -17,7 +17,9 @@ Concept
         group           0    1    1    1    3    3    4   |  4    4
         v               0    1    2    3    4    5    6   |  7    8
                        [-- 7 visits, one for each mark --] [ unused ]
+        w[group]       copy copy  -    -   copy  -   copy
 
+    The visits of a group follow each other, so its block of w is copied once.
     How long is the table? Here the numbers of tiles add up to 7; with other
     group sizes they add up to something else. But a program is compiled for
     arrays of fixed shapes, and the sizes aren't known until it runs: under jit,
@@ -35,15 +37,13 @@ Concept
     cut on the edge of a tile adds none. Neither does a second cut in the same
     place, since the group between the two cuts is empty. So there are at most
     M / tm + G - 1 visits, and that many only if all groups have rows and each
-    cut is inside a tile. The waste is small: at most G - 1 unused words of 4
-    bytes in SMEM.
+    cut is inside a tile. At most G - 1 words of SMEM are unused.
 
     `jnp.repeat(a, repeats)` writes a[0] repeats[0] times, then a[1] repeats[1]
     times, and so on. Its argument total_repeat_length fixes the length of the
     result under jit: a result that is too long is cut off, and one that is too
-    short is padded with the last element of a. The finished kernel never reads
-    this padding, but the padding holds legal block indices, so nothing breaks
-    if a kernel does read it.
+    short is padded with the last element of a. masked_store (08) visits this
+    padding too, which does no harm, since it holds legal block indices.
 
 Shapes
     name              dtype[dims]   memory space   Ref's shape   block

@@ -3,26 +3,25 @@
 Goal
     Write m_tile_ids: repeat each tile's number as often as the tile is visited, in
     T + G - 1 entries. Those after the last visit hold the last tile's number.
-    jnp.repeat would work again. Try to do without it.
+    jnp.repeat would work again. Do it in a way that works for one visit alone.
 
 Concept
-    This table completes the staircase. group_ids lists the group of each visit
-    and m_tile_ids its tile. Visit v reads entry v of both:
+    group_ids lists the group of each visit, m_tile_ids its tile:
 
         tile_visits  = [2, 1, 2, 1, 1]                T = 5, G = 5
 
         v              0    1    2    3    4    5    6   |  7    8
         group_ids      0    1    1    1    3    3    4   |  4    4
         m_tile_ids     0    0    1    2    2    3    4   |  4    4
+        tile of x     copy  -   copy copy  -   copy copy
+        of the result  .   out  out   .   out  out  out
 
-    group_ids was made from the row sums of the staircase, m_tile_ids from its
-    column sums. Why do they match? From one mark to the next, a staircase goes
-    right, down, or both, and never back. So its marks come in the same order by
-    rows as by columns, and neither the group nor the tile ever decreases. Each
-    list is sorted, so it can be made on its own, and the two still match.
+    One is made from row sums, the other from column sums. Why do they match? From
+    one mark to the next, a staircase goes right, down, or both, never back. So its
+    marks have the same order by rows as by columns, and both lists are sorted.
 
-    The visits never return to a tile that they have left (see kata revisit_bug):
-    this order is what lets two groups write to one tile.
+    The index maps of x and of the result read this table. No visit returns to a
+    tile that was left (see revisit_bug), so two groups can write to one tile.
 
     jnp.repeat works forward: this many entries for the first tile, then that
     many for the next. You can also ask the question backward, for one entry:
@@ -44,7 +43,8 @@ Concept
     Use v = 2 to find out which of them you need. A visit after the last one is
     beyond all ends. It gets the number T, which isn't a tile.
 
-    A search doesn't need the other entries. Use it where a table would be too large.
+    A search needs no other entry: an index map could do it with no table at all, in
+    log2(T) loads at each step. Where the table fits into SMEM, one load is better.
 
 Shapes
     name          dtype[dims]   memory space   Ref's shape   block

@@ -20,6 +20,7 @@ from grader.kernels import TracedLaunch, longest_sum, running
 from grader.kernels.faster_interpreter import FOR_GPUS, shuffled
 from grader.model import ArrayType, KernelCall, Mode, Operand, Role, Touch, Trace
 from grader.sandbox.problems import CALLBACK_LOGGER
+from tests.support.launches import on_v5e, shape
 
 Values = np.ndarray[Any, Any]
 Function = Callable[..., Any]
@@ -700,3 +701,15 @@ def test_what_a_function_of_jaxs_own_stands_for_is_read() -> None:
     assert "call_hi_primitive" not in names
     (loop,) = [operation for operation in traced.outside if operation.name == "scan"]
     assert loop.line == search.__code__.co_firstlineno + 1
+
+
+def test_an_output_that_begins_as_an_input_is_aliased() -> None:
+    def add(x_ref: Any, o_ref: Any, p_ref: Any) -> None:
+        o_ref[...] = p_ref[...] = x_ref[...] + 1
+
+    def launch(x: Any) -> Any:
+        results = [jax.ShapeDtypeStruct(x.shape, x.dtype)] * 2
+        return pl.pallas_call(add, out_shape=results, input_output_aliases={0: 1})(x)
+
+    call = on_v5e(launch, shape("float32", 8, 128)).call
+    assert [operand.aliased for operand in call.operands] == [False, False, True]

@@ -40,7 +40,10 @@ def loops(runs: Runs) -> Iterator[str]:
 
 def uncovered(kernel: Prediction) -> Iterator[str]:
     """Outputs of which the grid leaves a part unwritten, in words."""
-    for row, label in zip(kernel.traffic.operands, kernel.labels, strict=True):
-        if row.role is Role.OUTPUT and not row.by_hand and row.least and row.least < row.stored:
+    rows = zip(kernel.call.operands, kernel.traffic.operands, kernel.labels, strict=True)
+    for operand, row, label in rows:
+        if row.role is not Role.OUTPUT or operand.aliased or row.by_hand:
+            continue
+        if row.least and row.least < row.stored:
             part = row.least / row.stored
             yield f"the grid writes {part:.0%} of {label}: do the blocks divide its dimensions?"
