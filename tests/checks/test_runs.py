@@ -226,6 +226,7 @@ def mapped(index_map: Callable[..., Any]) -> Callable[[], Any]:
 NUMBERS = np.arange(128, dtype=np.float32)
 OLD_SPEC: Any = (lambda i: (i, 0), (8, 128))
 NEW: Any = pltpu
+OLD: Any = pl
 PALLAS: Any = pl
 
 
@@ -343,6 +344,10 @@ def uncalled() -> Any:
         (launching(reads_backwards), "cannot be read backwards"),
         (partitioned, "inside of jax.shard_map"),
         (lambda: NEW.TPUCompilerParams(dimension_semantics=()), "today it is pltpu.CompilerParams"),
+        (lambda: NEW.TPUInterpretParams(), "today it is pltpu.InterpretParams"),
+        (lambda: NEW.run_scoped(print), "pl.run_scoped(...)"),
+        (lambda: OLD.BlockSpec((8, 128), indexing_mode=None), "pl.Element(size)"),
+        (lambda: OLD.Unblocked(), "pl.Element(size)"),
         (lambda: NEW.TPUMemorySpace.ANY, "today write pltpu.VMEM"),
         (lambda: pl.BlockSpec(memory_space=NEW.ANY), "today it is pl.ANY"),
         (launching(loads_as_of_old), "today a Ref is indexed"),
