@@ -40,7 +40,7 @@ NAMED_ABOVE: Mapping[str, Point] = {
 NAMED_BELOW: Mapping[str, Point] = {
     "vmap_a_kernel": (8, 0),
     "tiled_matmul": (9, 8),
-    "launch_matmul": (-1, 16),
+    "launch_matmul": (4, -17),
     "permuted_matmul": (9, 0),
     "flash_backward_dq": (9, 4),
     "flash_attention": (10, 7),

@@ -81,6 +81,15 @@ def raised_finding(problem: Problem, file: str, known: AdviceTable = EXCEPTION_A
 
 def _not_carried(problem: Problem, file: str) -> Finding:
     """A launch whose trace holds what no other process can have."""
+    advice = (
+        "Build it from jax.numpy, jax.lax and jax.experimental.pallas. A function needs no "
+        "Primitive: call it, or give it derivatives with jax.custom_vjp."
+    )
+    if "pl.debug_check" in problem.message:
+        advice = (
+            "Take it out: it is checked on a TPU only. Here, print where something is wrong: "
+            "pl.debug_print under pl.when(wrong)."
+        )
     parts = [
         f"The launch cannot be judged: it holds {problem.message}.",
         *([paragraph("line", at(file, problem.place))] if problem.place else []),
@@ -89,11 +98,7 @@ def _not_carried(problem: Problem, file: str) -> Finding:
             "A launch is judged by its trace, in a process that knows JAX and nothing of this "
             "file: what the trace holds has to be JAX's own, or plain numbers.",
         ),
-        paragraph(
-            "try",
-            "Build it from jax.numpy, jax.lax and jax.experimental.pallas. A function needs no "
-            "Primitive: call it, or give it derivatives with jax.custom_vjp.",
-        ),
+        paragraph("try", advice),
     ]
     return Finding(
         Check.RUNS, f"cannot be judged: {problem.message}", "\n".join(parts), problem.traceback

@@ -84,6 +84,8 @@ def test_an_exception_without_text_or_line() -> None:
             "no terminal",
             ["opens a debugger", "no debugger can be opened: no terminal", "pl.debug_print"],
         ),
+        ("NotCarried", "a pl.debug_check, or another check", ["on a TPU only", "pl.debug_print"]),
+        ("NotCarried", "the operation reshape", ["Build it from jax.numpy"]),
     ],
 )
 def test_ways_out_are_no_ways_out(kind: str, message: str, says: list[str]) -> None:
@@ -224,6 +226,7 @@ def mapped(index_map: Callable[..., Any]) -> Callable[[], Any]:
 NUMBERS = np.arange(128, dtype=np.float32)
 OLD_SPEC: Any = (lambda i: (i, 0), (8, 128))
 NEW: Any = pltpu
+OLD: Any = pl
 PALLAS: Any = pl
 
 
@@ -341,6 +344,10 @@ def uncalled() -> Any:
         (launching(reads_backwards), "cannot be read backwards"),
         (partitioned, "inside of jax.shard_map"),
         (lambda: NEW.TPUCompilerParams(dimension_semantics=()), "today it is pltpu.CompilerParams"),
+        (lambda: NEW.TPUInterpretParams(), "today it is pltpu.InterpretParams"),
+        (lambda: NEW.run_scoped(print), "pl.run_scoped(...)"),
+        (lambda: OLD.BlockSpec((8, 128), indexing_mode=None), "pl.Element(size)"),
+        (lambda: OLD.Unblocked(), "pl.Element(size)"),
         (lambda: NEW.TPUMemorySpace.ANY, "today write pltpu.VMEM"),
         (lambda: pl.BlockSpec(memory_space=NEW.ANY), "today it is pl.ANY"),
         (launching(loads_as_of_old), "today a Ref is indexed"),

@@ -20,6 +20,20 @@ OLDER_SPELLINGS: tuple[tuple[str, str], ...] = (
         "An older spelling: today it is pl.ANY. For what stays in HBM, pltpu.HBM is clearer.",
     ),
     (
+        rf"{_OF_TPU}'TPUInterpretParams'",
+        "An older spelling: today it is pltpu.InterpretParams. A kata needs neither: the grader "
+        "says how a kernel is run.",
+    ),
+    (
+        rf"{_OF_TPU}'(run_scoped|delay|semaphore_signal|semaphore_wait)'",
+        "An older spelling: today it is of the same name in pl, as in pl.run_scoped(...).",
+    ),
+    (
+        rf"{_OF_PALLAS}'Unblocked'|unexpected keyword argument 'indexing_mode'",
+        "An older spelling: where an index map returns the index of an element, not of a block, "
+        "write pl.Element(size) for each size of the block shape.",
+    ),
+    (
         rf"{_OF_TPU}'repeat'",
         "An older spelling: today use jnp.tile(x, (1, n)) for n copies of x side by side, or "
         "jnp.broadcast_to(column, shape) for one column.",

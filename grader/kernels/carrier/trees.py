@@ -17,6 +17,7 @@ except ImportError:
     raise UnsupportedJax("jax._src.hijax, or jax._src.tree_util") from None
 
 _REGISTRIES = ("default_registry", "tracing_registry", "dispatch_registry", "none_leaf_registry")
+_ERRORS = tuple(found("jax._src.checkify", "Error"))
 _BUILTIN = {"tuple": tuple, "list": list, "dict": dict, "None": type(None)}
 
 
@@ -66,6 +67,8 @@ class _Trees:
         if data is None:
             return registry, None, None
         kind, more = data
+        if kind in _ERRORS:  # what a check returns if it fails
+            raise NotCarried("a pl.debug_check, or another check")
         if kind not in self._names:
             raise NotCarried(f"a tree with nodes of the class {kind.__qualname__}")
         return registry, self._names[kind], more, *tree.children()

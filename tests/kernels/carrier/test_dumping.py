@@ -35,6 +35,14 @@ def own_operation_in_a_kernel(x: Any) -> Any:
     return pl.pallas_call(kernel, out_shape=like(x))(x)
 
 
+def checked(x: Any) -> Any:
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        pl.debug_check(x_ref[0, 0] > 0, "not positive")  # here
+        o_ref[...] = x_ref[...]
+
+    return pl.pallas_call(kernel, out_shape=like(x))(x)
+
+
 def flags(x: Any) -> Any:
     params = pltpu.CompilerParams(flags={"xla_tpu_enable": True})
     return doubling(compiler_params=params)(x)
@@ -75,6 +83,7 @@ def metadata(x: Any) -> Any:
 REFUSED: tuple[tuple[Callable[..., Any], str], ...] = (
     (own_operation, "the operation reshape, which is not one of JAX's own"),
     (own_operation_in_a_kernel, "the operation reshape, which is not one of JAX's own"),
+    (checked, "a pl.debug_check"),
     (flags, "the flags of CompilerParams"),
     (large_constant, "a constant float32[5242880] of 20 MiB"),
     (large_literal, "a constant float32[5242880] of 20 MiB"),
