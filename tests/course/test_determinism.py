@@ -46,7 +46,6 @@ class All:
 def solution(kata: Kata) -> Launch:
     """A solution in the first of its hidden cases."""
     from grader.exercise import specs
-    from grader.tools import arrays
 
     spec = importlib.util.spec_from_file_location(kata.stem, kata.solution)
     assert spec is not None
@@ -56,8 +55,7 @@ def solution(kata: Kata) -> Launch:
     spec.loader.exec_module(module)
     case = draw(kata.id, kata.key, 0)[0]
     reference = specs.reference(module, kata.name, case, evaluated=False)
-    inputs = [arrays.to_numpy(array) for array in reference.inputs if array.data]
-    assert len(inputs) == len(reference.inputs)
+    inputs = list(map(specs.argument, reference.inputs))
     return getattr(module, kata.name), inputs, reference.keywords
 
 
