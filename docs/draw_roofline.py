@@ -1,7 +1,8 @@
 """Draw the roofline of docs/why-write-a-kernel.md, with every solution on it.
 
     python docs/draw_roofline.py             draws docs/roofline.svg from docs/roofline.json
-    python docs/draw_roofline.py --check     only compares; exits with 1 if it differs
+    python docs/draw_roofline.py --check     only compares; exits with 1 if it differs,
+                                             or if a key draws another case than was measured
     python docs/draw_roofline.py --measure [NAME …]
                                              predicts these solutions anew, or all, for the JSON
 
@@ -19,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drawing import BOLD, SMALL, Picture, Point
-from roofline_data import ROOT, Measured, data, measure, points_of
+from roofline_data import ROOT, Measured, data, measure, points_of, stale
 
 PICTURE = ROOT / "docs/roofline.svg"
 
@@ -183,9 +184,11 @@ def main() -> int:
     options = parser.parse_args()
     if options.measure is not None:
         measure(options.measure)
+    if old := stale(data()):
+        print(f"other sizes than measured: python docs/draw_roofline.py --measure {' '.join(old)}")
     text = roofline(data()).svg().encode()
     if PICTURE.is_file() and PICTURE.read_bytes() == text:
-        return 0
+        return int(options.check and bool(old))
     print(f"{PICTURE.relative_to(ROOT)}: {'differs' if options.check else 'written'}")
     if not options.check:
         PICTURE.write_bytes(text)

@@ -31,6 +31,7 @@ class Measured:
     kata: str  # its name
     number: str  # "1.10"
     dtype: str
+    case: str  # that was predicted, in words: "bm=256, …, dtype=bfloat16"
     operations: float  # that the result needs: what a mask or a router leaves out is not counted
     bytes: int  # between HBM and the chip
     seconds: float
@@ -56,6 +57,36 @@ def points_of(told: dict[str, Any]) -> list[Measured]:
     return [Measured(**point) for point in told["points"]]
 
 
+def stale(told: dict[str, Any]) -> list[str]:
+    """Names of the solutions of which today's key draws another case than the one measured.
+
+    A solution that is no longer there, or has no case of production size any more, is one of them.
+    """
+    today = {kata.name: _words(production_case(kata)) for kata in _every()}
+    return [point.kata for point in points_of(told) if today.get(point.kata) != point.case]
+
+
+def production_case(kata: Kata) -> Case:
+    """The case that `kata cost NAME` shows, in bfloat16 where the kata takes it."""
+    from grader.exercise.cases import draw
+
+    case = draw(kata.id, kata.key, 0, {})[-1]
+    if kata.key.production and "bfloat16" in kata.key.production.dtypes:
+        return dataclasses.replace(case, dtype="bfloat16")
+    return case
+
+
+def _every() -> list[Kata]:
+    """All katas whose solutions are drawn."""
+    from grader.exercise.catalog import SOLUTIONS, katas
+
+    return [kata for kata in katas(ROOT, SOLUTIONS) if kata.key.kernel and kata.key.production]
+
+
+def _words(case: Case) -> str:
+    return str(dataclasses.replace(case, production=False))
+
+
 # ---- measuring ----
 
 
@@ -63,12 +94,11 @@ def measure(names: Sequence[str]) -> None:
     """Predict these solutions, or all; what is known of the others is kept."""
     import jax
 
-    from grader.exercise.catalog import SOLUTIONS, katas
     from grader.tools.versions import versions
     from grader.tpu.chips import named
 
     chip = named(CHIP)
-    every = [kata for kata in katas(ROOT, SOLUTIONS) if kata.key.kernel and kata.key.production]
+    every = _every()
     known = {point.kata: point for point in points_of(data())} if DATA.is_file() else {}
     for kata in every:
         if not names or kata.name in names:
@@ -88,14 +118,11 @@ def measure(names: Sequence[str]) -> None:
 
 def _measured(kata: Kata) -> Measured:
     from grader.exercise import specs
-    from grader.exercise.cases import draw
     from grader.kernels import flops
     from grader.tools.modules import load_module
     from grader.tpu import predictions
 
-    case = draw(kata.id, kata.key, 0, {})[-1]
-    if kata.key.production and "bfloat16" in kata.key.production.dtypes:
-        case = dataclasses.replace(case, dtype="bfloat16")
+    case = production_case(kata)
     solution = load_module(kata.solution)
     reference = specs.reference(solution, kata.name, case, evaluated=False)
     inputs = [specs.argument(array) for array in reference.inputs]
@@ -108,6 +135,7 @@ def _measured(kata: Kata) -> Measured:
         kata=kata.name,
         number=f"{kata.track[0]}.{kata.number}",
         dtype=case.dtype,
+        case=_words(case),
         operations=float(f"{operations * share:.4g}"),
         bytes=sum(kernel.bytes for kernel in kernels),
         seconds=float(f"{sum(kernel.seconds or math.nan for kernel in kernels):.4g}"),

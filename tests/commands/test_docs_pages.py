@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -131,6 +132,22 @@ def test_every_solution_with_a_kernel_of_production_size_is_on_the_roofline() ->
     missing = {kata.name for kata in every} - set(drawn)
     assert not missing, f"run: python docs/draw_roofline.py --measure {' '.join(sorted(missing))}"
     assert drawn == {name: NUMBERS[name] for name in drawn}
+
+
+def test_the_roofline_is_drawn_as_measured_and_no_key_has_changed_since() -> None:
+    checked = [sys.executable, "docs/draw_roofline.py", "--check"]
+    done = subprocess.run(checked, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_changed_size_of_a_drawn_kernel_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    roofline_data = importlib.import_module("roofline_data")
+    told = roofline_data.data()
+    assert roofline_data.stale(told) == []
+    row_sum = next(point for point in told["points"] if point["kata"] == "row_sum")
+    row_sum["case"] = row_sum["case"].replace("=", "=1", 1)
+    assert roofline_data.stale(told) == ["row_sum"]
 
 
 # ---- old spellings ----
