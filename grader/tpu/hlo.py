@@ -12,8 +12,8 @@ _LIMIT = re.compile(
 )
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
-#: What stands for no estimate, the largest number that fits, and anything of its size.
-_NO_CYCLES = 1 << 62
+#: What stands for no estimate: the largest number that fits, half of it, or anything of this size.
+_NO_CYCLES = 1 << 60
 
 #: Instructions that name, group or reinterpret what is there already.
 _FREE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
