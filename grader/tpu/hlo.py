@@ -12,6 +12,9 @@ _LIMIT = re.compile(
 )
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
+#: What stands for no estimate: the largest number that fits, half of it, or anything of this size.
+_NO_CYCLES = 1 << 60
+
 #: Instructions that name, group or reinterpret what is there already.
 _FREE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
 
@@ -39,7 +42,8 @@ def estimated_cycles(hlo: str) -> tuple[int, tuple[str, ...]]:
     entry = hlo[hlo.index("\nENTRY ") :]
     cycles, missing = 0, set[str]()
     for _, operation, line in _instructions(entry):
-        if found := _CYCLES.search(line):
+        found = _CYCLES.search(line)
+        if found and int(found[1]) < _NO_CYCLES:
             cycles += int(found[1])
         elif operation not in _FREE:
             missing.add(operation)

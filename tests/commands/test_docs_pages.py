@@ -78,7 +78,7 @@ def outputs() -> dict[str, str]:
 
 
 @each_page
-def test_the_katas_it_asks_for_are_there(page: str) -> None:
+def test_the_exercises_it_asks_for_are_there(page: str) -> None:
     asked = re.findall(r"(?:kata (?:cost|view|trace|after)|pytest -k) (\w*_\w+)", text_of(page))
     assert asked or page.startswith("reading")
     assert set(asked) <= set(NUMBERS)

@@ -108,7 +108,7 @@ def test_what_is_known_is_not_recorded_again(repository: Repository) -> None:
     assert ledger.read_ledger(repository.root).passes == (ONE, better)
 
 
-def test_only_the_first_pass_of_a_kata_is_its_first(repository: Repository) -> None:
+def test_only_the_first_pass_is_the_first(repository: Repository) -> None:
     """Not the same content with more stars, and no other content."""
     better, other = (dataclasses.replace(ONE, **new) for new in ({"stars": 3}, {"blob": "0" * 40}))
     for new, expected in ((ONE, (ONE.kata,)), (better, ()), (other, ())):

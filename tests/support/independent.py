@@ -108,6 +108,25 @@ def _(q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, *tables: Any) -> An
     return jax.vjp(masked, k, v)[1](do)
 
 
+@independent("splash_backward_dq")
+def _(q: Any, k: Any, v: Any, do: Any, lse: Any, delta: Any, *tables: Any) -> Any:
+    mask = _dense(*tables, columns=k.shape[2])
+    k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))
+
+    def masked(q: Any) -> Any:
+        return _seen(mask, attention(q, k, v, mask=jnp.asarray(mask)))
+
+    return jax.vjp(masked, q)[1](do)[0]
+
+
+@independent("sliding_window_and_sinks")
+def _(q: Any, k: Any, v: Any, *, window: int, sinks: int) -> Any:
+    past = np.tri(q.shape[2], k.shape[2], dtype=bool)
+    near = past & ~np.tri(q.shape[2], k.shape[2], -window, dtype=bool)
+    near[:, :sinks] = past[:, :sinks]
+    return attention(q, k, v, mask=jnp.asarray(near))
+
+
 @independent("segment_ids_and_soft_cap")
 def _(q: Any, k: Any, v: Any, q_ids: Any, kv_ids: Any, *, cap: int) -> Any:
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))
@@ -172,6 +191,14 @@ def _(x: Any, w: Any) -> Any:
 @independent("ragged_grouped_matmul")
 def _(x: Any, w: Any, sizes: Any) -> Any:
     return jax.lax.ragged_dot(x, w, sizes)
+
+
+@independent("sharded_experts")
+def _(x: Any, w: Any, sizes: Any, offset: Any) -> Any:
+    """As if all experts were here, those of other chips with weights of zero."""
+    first = int(offset[0])
+    everywhere = jnp.zeros((len(sizes), *w.shape[1:])).at[first : first + len(w)].set(w)
+    return jax.lax.ragged_dot(x, everywhere, sizes)
 
 
 @independent("launch_grouped_matmul")

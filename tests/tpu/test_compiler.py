@@ -495,6 +495,8 @@ ENTRY %main (x: f32[8]) -> (f32[8], f32[8]) {
 def test_reading_hlo() -> None:
     assert kernel_instructions(HLO) == ["a_kernel.1"]
     assert estimated_cycles(HLO) == (123, ("custom-call", "sort"))
+    endless = HLO.replace('"estimated_cycles":"100"', f'"estimated_cycles":"{2**62 - 1}"')
+    assert estimated_cycles(endless) == (23, ("custom-call", "fusion", "sort"))
     assert scoped_vmem("no kernel") == 0
     config = (
         r"\22scoped_memory_configs\22: [{\22memory_space\22:1, \22offset\22: 0, \22size\22: 77}]"
