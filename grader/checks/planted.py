@@ -17,8 +17,8 @@ def check(evidence: Evidence) -> Finding | None:
     refused = [trial for trial in trials if trial.right and trial.verdict is Verdict.REJECTED]
     if refused:
         return _refused(refused[0], evidence.file)
-    if idle := [trial for trial in trials if not trial.calls]:
-        return _never_called(idle[0])
+    if not all(trial.calls for trial in trials):
+        return _never_called()
     survivors = [t for t in trials if not t.right and t.verdict is Verdict.PASSED]
     return _survived(survivors, trials) if survivors else None
 
@@ -44,7 +44,7 @@ def _refused(trial: Trial, file: str) -> Finding:
     return Finding(Check.PLANTED, phrase, "\n".join([*parts, paragraph("try", remedy)]))
 
 
-def _never_called(trial: Trial) -> Finding:
+def _never_called() -> Finding:
     return Finding(
         Check.PLANTED,
         "never calls the launch",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import time
+from functools import cache, partial
 
 from grader.checks import cost
 from grader.checks.evidence import Evidence
 from grader.exercise.catalog import Kata
 from grader.grading.ladder import verdict
-from grader.model import Accident, Case, Check, Clues, Grade, Measured, Observation, State
+from grader.model import Accident, Case, Check, Clues, Grade, Observation, State
 from grader.sandbox.asking import Asking
 from grader.tpu import OnChip
 
@@ -99,28 +99,16 @@ def evidence_of(
         asking.begin_par(kata, case, reference, events)
     attempt = asking.attempt(kata, case, reference, seconds)
 
-    @functools.cache
+    @cache
     def clues() -> Clues:
         assert isinstance(attempt, Observation)
         return asking.clues(kata, case, reference, attempt, seconds)
 
-    @functools.cache
+    @cache
     def own_on_chips() -> OnChip | Accident:
         if costs(kata, case):
             asking.begin_par(kata, case, reference, events)
         return asking.own(kata, case, reference, seconds, events)
-
-    @functools.cache
-    def par_on_chips() -> OnChip | Accident:
-        return asking.par(kata, case, reference, events)
-
-    @functools.cache
-    def measured() -> Measured:
-        return asking.measured(kata, case)
-
-    @functools.cache
-    def baselines() -> Measured | Accident:
-        return asking.baselines(kata, case)
 
     return Evidence(
         mode=asking.mode,
@@ -136,13 +124,13 @@ def evidence_of(
         par_required=kata.key.par_required,
         slack=kata.key.slack,
         own_on_chips=own_on_chips,
-        par_on_chips=par_on_chips,
+        par_on_chips=cache(partial(asking.par, kata, case, reference, events)),
         production=case.production,
         costs=costs(kata, case),
         block_by_block=kata.key.block_by_block,
         kind=kata.key.kind,
         predictions=kata.key.predictions,
-        measured=measured,
-        baselines=baselines,
-        resembles=functools.partial(asking.resembles, kata, case, reference),
+        measured=cache(partial(asking.measured, kata, case)),
+        baselines=cache(partial(asking.baselines, kata, case)),
+        resembles=partial(asking.resembles, kata, case, reference),
     )
