@@ -1,0 +1,24 @@
+"""Layers and optimisers of 2_fusion by code that is not ours: jax.lax, jax.nn, optax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from tests.support.independent import independent
+
+
+@independent("rms_norm")
+def _(x: Any, w: Any) -> Any:
+    """By the length of each row: sqrt(N) times the mean's root."""
+    length = jnp.linalg.norm(x, axis=1, keepdims=True)
+    return x * w / jnp.sqrt(length**2 / x.shape[1] + 1e-6)
+
+
+@independent("rope")
+def _(x: Any, cos: Any, sin: Any) -> Any:
+    """A complex number for each pair."""
+    half = cos.shape[1]
+    turned = (x[..., :half] + 1j * x[..., half:]) * (cos + 1j * sin)
+    return jnp.concatenate([turned.real, turned.imag], axis=-1)
