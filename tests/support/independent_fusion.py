@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from tests.support.independent import independent
@@ -14,6 +15,14 @@ def _(x: Any, w: Any) -> Any:
     """By the length of each row: sqrt(N) times the mean's root."""
     length = jnp.linalg.norm(x, axis=1, keepdims=True)
     return x * w / jnp.sqrt(length**2 / x.shape[1] + 1e-6)
+
+
+@independent("layer_norm_residual")
+def _(x: Any, r: Any, w: Any, b: Any) -> Any:
+    """By `jax.nn.standardize`, given the variance: its own is the shortcut that cancels."""
+    h = x + r
+    variance = jnp.var(h, axis=1, keepdims=True)
+    return h, jax.nn.standardize(h, axis=1, variance=variance, epsilon=1e-6) * w + b
 
 
 @independent("rope")
