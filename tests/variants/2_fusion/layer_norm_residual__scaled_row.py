@@ -1,4 +1,4 @@
-"""Divides by the deviation instead of multiplying by its inverse, and stores both results at the end.
+"""Divides by the deviation, and stores both results at the end.
 
 Stars: 3
 """
