@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tests.support.independent import independent
+from tests.support.independent import INDEPENDENT, independent
 
 
 @independent("rms_norm")
@@ -15,6 +15,14 @@ def _(x: Any, w: Any) -> Any:
     """By the length of each row: sqrt(N) times the mean's root."""
     length = jnp.linalg.norm(x, axis=1, keepdims=True)
     return x * w / jnp.sqrt(length**2 / x.shape[1] + 1e-6)
+
+
+@independent("rms_norm_backward")
+def _(x: Any, w: Any, dy: Any) -> Any:
+    """Forward mode: a direction in x and one in w at a time, by the length of each row."""
+    y, along = jax.linearize(INDEPENDENT["rms_norm"], x, w)
+    dx, dw = jax.linear_transpose(along, x, w)(dy)
+    return y, dx, dw
 
 
 @independent("layer_norm_residual")
