@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tests.support.independent import INDEPENDENT, independent
 
@@ -39,3 +40,10 @@ def _(x: Any, cos: Any, sin: Any) -> Any:
     half = cos.shape[1]
     turned = (x[..., :half] + 1j * x[..., half:]) * (cos + 1j * sin)
     return jnp.concatenate([turned.real, turned.imag], axis=-1)
+
+
+@independent("top_k_route")
+def _(logits: Any, *, K: int) -> Any:  # noqa: N803
+    """Sorted, stably, all of them."""
+    order = np.argsort(-np.asarray(logits, np.float64), axis=0, kind="stable")[:K]
+    return jax.nn.softmax(jnp.take_along_axis(logits, order, axis=0), axis=0), order
