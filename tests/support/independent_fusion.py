@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from tests.support.independent import independent
@@ -22,3 +23,10 @@ def _(x: Any, cos: Any, sin: Any) -> Any:
     half = cos.shape[1]
     turned = (x[..., :half] + 1j * x[..., half:]) * (cos + 1j * sin)
     return jnp.concatenate([turned.real, turned.imag], axis=-1)
+
+
+@independent("swiglu")
+def _(x: Any, gate: Any, up: Any) -> Any:
+    """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
+    z = x @ gate
+    return z * jax.nn.glu(jnp.concatenate([x @ up, z], axis=1))
