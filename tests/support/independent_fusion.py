@@ -47,3 +47,10 @@ def _(logits: Any, *, K: int) -> Any:  # noqa: N803
     """Sorted, stably, all of them."""
     order = np.argsort(-np.asarray(logits, np.float64), axis=0, kind="stable")[:K]
     return jax.nn.softmax(jnp.take_along_axis(logits, order, axis=0), axis=0), order
+
+
+@independent("swiglu")
+def _(x: Any, gate: Any, up: Any) -> Any:
+    """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
+    z = x @ gate
+    return z * jax.nn.glu(jnp.concatenate([x @ up, z], axis=1))
