@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tests.support.independent import independent
@@ -14,3 +15,14 @@ def _(x: Any, w: Any) -> Any:
     """numpy's own weighted mean, in float64."""
     x, w = np.asarray(x, np.float64), np.asarray(w, np.float64)
     return np.average(x, axis=0, weights=w)[None]
+
+
+@independent("f32_in_three")
+def _(x: Any, y: Any) -> Any:
+    """The float64 product, less that of the rests which ml_dtypes' rounding leaves."""
+    (x, x_rest), (y, y_rest) = (_with_rest(np.asarray(one, np.float64)) for one in (x, y))
+    return x @ y - x_rest @ y_rest
+
+
+def _with_rest(x: Any) -> tuple[Any, Any]:
+    return x, x - x.astype(ml_dtypes.bfloat16).astype(np.float64)
