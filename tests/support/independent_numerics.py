@@ -26,3 +26,10 @@ def _(x: Any, y: Any) -> Any:
 
 def _with_rest(x: Any) -> tuple[Any, Any]:
     return x, x - x.astype(ml_dtypes.bfloat16).astype(np.float64)
+
+
+@independent("int8_matmul")
+def _(x: Any, w: Any, zero: Any, w_sum: Any, x_scale: Any, w_scale: Any) -> Any:
+    """The arrays that were quantised, multiplied in float64."""
+    x, w, zero = (np.asarray(one, np.float64) for one in (x, w, zero))
+    return ((x - zero) * np.asarray(x_scale)) @ (w * np.asarray(w_scale))
