@@ -33,3 +33,11 @@ def _(x: Any, w: Any, zero: Any, w_sum: Any, x_scale: Any, w_scale: Any) -> Any:
     """The arrays that were quantised, multiplied in float64."""
     x, w, zero = (np.asarray(one, np.float64) for one in (x, w, zero))
     return ((x - zero) * np.asarray(x_scale)) @ (w * np.asarray(w_scale))
+
+
+@independent("fp8_matmul")
+def _(x: Any, w: Any, scales: Any) -> Any:
+    """ml_dtypes' rounding to e4m3, numpy's product in float64."""
+    x_scale, w_scale = np.asarray(scales, np.float64)
+    quantised = np.clip(x / x_scale, -448, 448).astype(ml_dtypes.float8_e4m3fn)
+    return quantised.astype(np.float64) * x_scale @ (np.asarray(w, np.float64) * w_scale)
