@@ -17,6 +17,7 @@ from grader.checks import (
     pallas_used,
     planted,
     predictions,
+    randomness,
     runs,
     values,
 )
@@ -42,6 +43,10 @@ def _of_a_kernel(evidence: Evidence) -> bool:
 
 def _of_values(evidence: Evidence) -> bool:
     return not evidence.production and evidence.kind not in (Kind.PREDICTIONS, Kind.TEST)
+
+
+def _of_chance(evidence: Evidence) -> bool:
+    return evidence.random is not None and not evidence.production
 
 
 def _of_predictions(evidence: Evidence) -> bool:
@@ -91,6 +96,7 @@ LADDER = (
     Rung(pallas_used.check, 0),
     Rung(predictions.check, 1, asked=_of_predictions),
     Rung(values.check, 1, asked=_of_values),
+    Rung(randomness.check, 1, asked=_of_chance),
     Rung(held_at_once.check, 1, granted=RIGHT, asked=_of_blocks),
     Rung(block_shapes.check, 1, granted=RIGHT),
     Rung(lowers.check, 1, granted=RIGHT),
