@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,7 @@ def bands(throws: Throws, budget: Budget) -> tuple[Band, ...]:
     """The elements by their chance, in bands of equal width; those that hold none are left out."""
     edges = np.linspace(0, 1, BANDS + 1)
     found = []
-    for first, last in zip(edges, edges[1:], strict=False):
+    for first, last in itertools.pairwise(edges):
         within = throws.open & (throws.chance >= first) & (throws.chance < last)
         if within.any():
             found.append(_band(throws, within, float(first), float(last), budget, BANDS))
