@@ -42,7 +42,8 @@ def _of_a_kernel(evidence: Evidence) -> bool:
 
 
 def _of_values(evidence: Evidence) -> bool:
-    return not evidence.production and evidence.kind not in (Kind.PREDICTIONS, Kind.TEST)
+    judged = evidence.kind not in (Kind.PREDICTIONS, Kind.TEST) and evidence.random is None
+    return judged and not evidence.production
 
 
 def _of_chance(evidence: Evidence) -> bool:
@@ -95,6 +96,7 @@ LADDER = (
     Rung(own_work.check, 0, asked=_not_of_a_test),
     Rung(pallas_used.check, 0),
     Rung(predictions.check, 1, asked=_of_predictions),
+    Rung(values.check, 0, asked=_of_chance),
     Rung(values.check, 1, asked=_of_values),
     Rung(randomness.check, 1, asked=_of_chance),
     Rung(held_at_once.check, 1, granted=RIGHT, asked=_of_blocks),

@@ -56,6 +56,8 @@ def share(throws: Throws, all_of_it: Band, words: Words) -> Finding:
     )
     if found in (0, 1):
         why = f"All elements are alike, so nothing is left to chance. {why}"
+    elif abs(found + wanted - 1) <= all_of_it.explained:
+        why = f"It is the other way round: these are as many as should not be {low}. {why}"
     return _finding(
         headline,
         f"{headline}.",
@@ -208,7 +210,13 @@ def _factor(throws: Throws, words: Words) -> str:
         return ""
     middle = float(np.median(ratios))
     alike = np.abs(ratios - middle) <= NEAR * abs(middle)
-    if alike.mean() < 0.9 or abs(middle - 1) <= NEAR:
+    if np.abs(ratios - 1).max() <= NEAR:
+        return (
+            f"They are at most {np.abs(ratios - 1).max():.2%} off from what they are "
+            f"{words.names[1]}, but that is more than rounding explains: compute in float32, and "
+            "round once, at the end."
+        )
+    if alike.mean() < 0.9:
         return ""
     return f"They are {number(round(middle, 3))} times what they are {words.names[1]}."
 
