@@ -63,14 +63,15 @@ class _Judging:
         for throws in self.thrown.values():
             if throws.neither.any():
                 yield told.neither(throws, self.words)
-            share = off_by_chance(throws, self.budget)
+            share, by_chance = off_by_chance(throws, self.budget), bands(throws, self.budget)
+            off = share.wrong or any(band.wrong for band in by_chance)
+            # Bits that are used often make the share wrong as well, and not the other way round.
+            if again := repeated_within(throws, self.budget, centred=off):
+                yield told.repetition(throws, again, self.words)
             if share.wrong:
                 yield told.share(throws, share, self.words)
-            by_chance = bands(throws, self.budget)
-            if any(band.wrong for band in by_chance):
+            if off:
                 yield told.odds(throws, by_chance, self.words)
-            if again := repeated_within(throws, self.budget):
-                yield told.repetition(throws, again, self.words)
         for first, *others in self.random.same:
             for other in others:
                 yield from self._drawn_alike(self.thrown[first], self.thrown[other])

@@ -94,8 +94,13 @@ def hardware_bits() -> Iterator[None]:
         generators.seed(memory(), (int(device), int(local_core)), list(map(int, words)))
         return token
 
-    def drawn(token: Any, device: Any, local_core: Any, *, shape: tuple[int, ...]) -> Any:
-        return token, generators.draw(memory(), (int(device), int(local_core)), shape)
+    def drawn(
+        token: Any, device: Any, local_core: Any, *, shape: tuple[int, ...], line: Any
+    ) -> Any:
+        try:
+            return token, generators.draw(memory(), (int(device), int(local_core)), shape)
+        except NotSeeded as error:
+            raise error.with_traceback(line and line.as_python_traceback()) from None
 
     def interpreted(jaxpr: core.Jaxpr, *args: Any, ctx: Any, token: Any) -> Any:
         """What jax's function does, and what stands for the two operations on a generator."""
@@ -106,7 +111,8 @@ def hardware_bits() -> Iterator[None]:
             return jax.experimental.io_callback(callback, token_type, token, *where, *args), []
         if marked and marked.primitive is _DRAW:
             shape = marked.params["shape"]
-            callback = functools.partial(failing(drawn), shape=shape)
+            line = marked.source_info.traceback
+            callback = functools.partial(failing(drawn), shape=shape, line=line)
             types = token_type, jax.ShapeDtypeStruct(shape, jnp.int32)
             token, bits = jax.experimental.io_callback(callback, types, token, *where)
             return token, [bits]

@@ -31,9 +31,15 @@ class Again:
     expected: float
 
 
-def repeated_within(throws: Throws, budget: Budget) -> Again | None:
-    """The distance at which a result repeats itself most; None where it doesn't."""
+def repeated_within(throws: Throws, budget: Budget, centred: bool = False) -> Again | None:
+    """The distance at which a result repeats itself most; None where it doesn't.
+
+    Of one with the wrong share of high elements, all pairs are alike more often than they should
+    be. `centred` takes that share as given.
+    """
     excess, variance = _flat(throws.excess), _flat(throws.variance)
+    if centred and throws.open.any():
+        excess = np.where(_flat(throws.open), excess - excess[_flat(throws.open)].mean(), 0.0)
     sums = _sums_of_products(excess, excess)
     rows, columns = excess.shape
     # Half of all distances, and not that of 0: the others are the same with the two swapped.

@@ -91,14 +91,14 @@ def odds(throws: Throws, by_chance: Sequence[Band], words: Words) -> Finding:
 def repetition(throws: Throws, again: Again, words: Words) -> Finding:
     """Of bits that are used twice in one result."""
     further = _further(again)
-    headline = f"{throws.name}: the same bits again, {further} further"
+    headline = f"{throws.name}: the same bits again, {further}"
     remedy = "Each element needs bits of its own, drawn in the shape of the block."
     if block := _of_blocks(again, words):
         remedy = (
             f"That is {block}. Steps that seed alike draw alike: let each block's seed depend on "
             "where the block is."
         )
-    return _finding(headline, f"{headline}.", why=_alike(again, further), remedy=remedy)
+    return _finding(headline, f"{headline}.", why=_alike(again), remedy=remedy)
 
 
 def other_bits(
@@ -110,7 +110,7 @@ def other_bits(
     what = f"{headline}: {part:.1%} of the elements are {low} in one and {high} in the other."
     why = "Bits follow from the seed, from how often was drawn since, and from the shape."
     if shifted and (shifted.rows or shifted.columns):
-        why = f"The bits of {first.name} are found in {other.name} {_further(shifted)} further."
+        why = f"The bits of {first.name} are found in {other.name}, {_further(shifted)}."
     elif shifted:
         why += (
             f" Some elements do agree: {shifted.agree:.1%}, and by chance {shifted.expected:.1%}."
@@ -156,29 +156,30 @@ def same_for_seeds(throws: Throws, again: Again, changed: str, words: Words) -> 
         remedy = "Let the generator's seed, or the key, depend on all of the seed that is given."
         return _finding(headline, what, remedy=remedy)
     further = _further(again)
-    headline = f"{throws.name}: the next seed draws the same bits, {further} further"
+    headline = f"{throws.name}: the next seed draws the same bits, {further}"
     return _finding(
         headline,
         f"{headline}: with {changed}.",
-        why=f"{_alike(again, further)} Training counts its seeds up from step to step: nearly all "
+        why=f"{_alike(again)} Training counts its seeds up from step to step: nearly all "
         "bits would come again, only elsewhere.",
         remedy="Do not add up the seed and the block's number: the sum of one pair is the sum of "
         "many. Give prng_seed both, as two words, or fold the number into a key.",
     )
 
 
-def _alike(again: Again, further: str) -> str:
+def _alike(again: Again) -> str:
     return (
-        f"{again.agree:.1%} of the elements are drawn like those that lie {further} before them; "
-        f"by chance it is {again.expected:.1%}."
+        f"{again.agree:.1%} of the elements are drawn like those at that distance; by chance it "
+        f"is {again.expected:.1%}."
     )
 
 
 def _further(again: Again) -> str:
-    parts = [
-        count(size, noun) for size, noun in ((again.rows, "row"), (again.columns, "column")) if size
-    ]
-    return listed(parts)
+    """A distance in words: "64 rows further down"."""
+    down = f"{count(abs(again.rows), 'row')} further {'down' if again.rows > 0 else 'up'}"
+    side = "right" if again.columns > 0 else "left"
+    across = f"{count(abs(again.columns), 'column')} further to the {side}"
+    return listed([down] * bool(again.rows) + [across] * bool(again.columns))
 
 
 def _of_blocks(again: Again, words: Words) -> str:
