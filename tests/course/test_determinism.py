@@ -1,7 +1,8 @@
 """Predictions are a function of kernel, case, chip and versions: of nothing else.
 
 Two processes with different hash seeds, one in the opposite order of the other, predict a dozen
-kernels. (That a solution's time is the same in two workers is seen with each of its verdicts.) Each writes what it found to a file:
+kernels. (That a solution's time is the same in two workers is seen with each of its verdicts.)
+Each writes what it found to a file:
 
     python -m tests.course.test_determinism FILE forward|backward
 """
