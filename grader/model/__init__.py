@@ -2,6 +2,7 @@
 
     verdict    checks, modes, hidden cases, findings, costs, grades
     kernel     arrays and kernels as data
+    copied     what goes wrong with copies that a kernel starts by hand
     observed   what workers report about a launch
     measured   what is known of programs and of tests, for katas without a kernel
 
@@ -9,6 +10,7 @@ All are frozen and built from builtins, enums and each other, so that `codec` ca
 another process (the sandbox, an xdist worker) or into a JSON file.
 """
 
+from grader.model.copied import CopyFault, HandCopy, Hazard, LastWait
 from grader.model.kernel import (
     Array,
     ArrayType,
@@ -41,7 +43,6 @@ from grader.model.observed import (
     LeftOver,
     Observation,
     Outcomes,
-    Place,
     Problem,
     Race,
     Reference,
@@ -50,6 +51,7 @@ from grader.model.observed import (
     Source,
     Stage,
 )
+from grader.model.places import Place
 from grader.model.verdict import (
     MOST_STARS,
     Case,
@@ -77,12 +79,16 @@ __all__ = [
     "Clues",
     "Conditions",
     "Constant",
+    "CopyFault",
     "Cost",
     "Device",
     "Finding",
     "Grade",
     "Habit",
+    "HandCopy",
+    "Hazard",
     "KernelCall",
+    "LastWait",
     "LeftOver",
     "Measured",
     "Mode",
