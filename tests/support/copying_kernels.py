@@ -234,16 +234,17 @@ def pipelines(x: jax.Array) -> jax.Array:
     """X + 1; a pipeline over pairs of blocks, and in each a pipeline over its two blocks."""
 
     def kernel(x_hbm: Any, o_hbm: Any) -> None:
-        def outer(indices: Any) -> None:
-            (i,) = indices
+        def outer() -> None:
+            i = pl.program_id(0)
 
             def inner(x_ref: Any, o_ref: Any) -> None:
                 o_ref[...] = x_ref[...] + 1
 
             block = pl.BlockSpec((ROWS, 128), lambda j: (2 * i + j, 0))
-            pltpu.emit_pipeline(inner, grid=(2,), in_specs=[block], out_specs=[block])(x_hbm, o_hbm)
+            pipeline = pltpu.emit_pipeline(inner, grid=(2,), in_specs=[block], out_specs=[block])
+            pipeline(x_hbm, o_hbm)
 
-        pltpu.emit_pipeline(outer, grid=(2,), _explicit_indices=True)()
+        pltpu.emit_pipeline(outer, grid=(2,))()
 
     return called(kernel, [])(x)
 
@@ -255,8 +256,8 @@ def over_a_mesh(x: jax.Array) -> jax.Array:
         o_ref[...] = x_ref[...] + 1
 
     def kernel(x_hbm: Any, o_hbm: Any) -> None:
-        blocks = {"in_specs": [BLOCK], "out_specs": [BLOCK]}
-        pltpu.emit_pipeline(body, grid=(STEPS,), **blocks)(x_hbm, o_hbm)
+        pipeline = pltpu.emit_pipeline(body, grid=(STEPS,), in_specs=[BLOCK], out_specs=[BLOCK])
+        pipeline(x_hbm, o_hbm)
 
     return launched(kernel, jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
 
