@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from tests.support.independent import independent
 
@@ -30,3 +31,11 @@ def _(x: Any, gate: Any, up: Any) -> Any:
     """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
     z = x @ gate
     return z * jax.nn.glu(jnp.concatenate([x @ up, z], axis=1))
+
+
+@independent("linear_cross_entropy")
+def _(x: Any, w: Any, labels: Any) -> Any:
+    """By optax, which knows nothing of labels to be ignored."""
+    logits = x @ w.T
+    loss = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.maximum(labels[0], 0))
+    return jnp.where(labels == -100, 0, loss), jax.nn.logsumexp(logits, axis=1)[None]
