@@ -20,11 +20,10 @@ Concept
         XLA            4590 MiB    4008 MiB        22.5 ms, by its own estimate
         this kernel    2273 MiB    none            13.3 ms
 
-    12.3 ms of each are the products.
-
-    log-sum-exp needs two numbers of what it has seen: the largest logit m, and l, the
-    sum of exp(logit - m). When a block of words brings a larger m, all exps so far
-    were taken relative to the old one, and one factor corrects their sum:
+    12.3 ms of each are the products. log-sum-exp needs two numbers of what it has
+    seen: the largest logit m, and l, the sum of exp(logit - m). When a block of words
+    brings a larger m, all exps so far were taken relative to the old one, and one
+    factor corrects their sum:
 
                       words ->                          for each token
         tokens   [ block 0 | block 1 | block 2 ]        m' = max(m, block's largest)
