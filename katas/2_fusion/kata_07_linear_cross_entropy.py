@@ -56,7 +56,7 @@ Shapes
 Try
     pytest -k linear_cross_entropy          stuck?  kata hint linear_cross_entropy
 
-Needs     rms_norm, ragged_tail, fused_matmul
+Needs     row_softmax, ragged_tail, fused_matmul
 Read on   Cut Your Losses in Large-Vocabulary Language Models, https://arxiv.org/abs/2411.09009
 """
 

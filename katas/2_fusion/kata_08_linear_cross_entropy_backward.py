@@ -28,28 +28,27 @@ Concept
     Why twice? The two sums go across d in different directions, and a sum has to be
     finished before its block leaves VMEM. With words innermost, dx's block stays, and
     each block of dw would come and go for each block of tokens; with tokens innermost
-    it is the other way round. Five products in all where XLA does three:
+    it is the other way round. That is five products in all, where XLA does three:
 
                        moved       of it d, logits   time
-        XLA            {XLA}
-        these          {OURS}
+        XLA            9.5 GiB     8.0 GiB           59.4 ms, by its own estimate
+        these          14.4 GiB    none              64.8 ms
 
-    A grid axis that a sum runs over must not be parallel. Two cores would share its
-    steps, and each would add its own half to a block that the other one adds to as
-    well: a race. dx sums over words, and dw over tokens, so the promise differs.
+    So this saves memory, not time. An axis of the grid that a sum runs over must not be
+    parallel: two cores would share its steps, and both would add to the same block,
+    which is a race. dx sums over words, and dw over tokens, so the promise differs.
 
-    At the edges ask, for each sum, what it runs over. What lies past the end of a
-    block of words is garbage in d *and* in w, and 0 times NaN is NaN: both have to be
-    replaced. The same holds for tokens in the other sum.
+    At the edges, past the last word, there is garbage in d *and* in w, and 0 times NaN
+    is NaN: a sum over words needs both replaced, and one over tokens d and x.
 
 Shapes
-    name                             dtype[dims]     memory space   Ref's shape   block
-    x_ref, dx_ref                    x.dtype[T, D]   VMEM           (bt, D)       (i, 0)
-    w_ref, dw_ref                    x.dtype[V, D]   VMEM           (bv, D)       (j, 0)
-    labels_ref                       int32[1, T]     VMEM           (1, bt)       (0, i)
-    lse_ref, dloss_ref               float32[1, T]   VMEM           (1, bt)       (0, i)
-    acc_ref in dx_kernel             float32[bt, D]  VMEM scratch   (bt, D)       -
-    acc_ref in dw_kernel             float32[bv, D]  VMEM scratch   (bv, D)       -
+    name                 dtype[dims]     memory space   Ref's shape   block
+    x_ref, dx_ref        x.dtype[T, D]   VMEM           (bt, D)       (i, 0)
+    w_ref, dw_ref        x.dtype[V, D]   VMEM           (bv, D)       (j, 0)
+    labels_ref           int32[1, T]     VMEM           (1, bt)       (0, i)
+    lse_ref, dloss_ref   float32[1, T]   VMEM           (1, bt)       (0, i)
+    dx_acc               float32[bt, D]  VMEM scratch   (bt, D)       -
+    dw_acc               float32[bv, D]  VMEM scratch   (bv, D)       -
 
     The grid of dx is (pl.cdiv(T, bt), pl.cdiv(V, bv)); that of dw is yours.
 
@@ -101,19 +100,19 @@ def dlogits(x_ref, w_ref, labels_ref, lse_ref, dloss_ref, i, j, *, T, V):
     # END SOLUTION
 
 
-def dx_kernel(x_ref, w_ref, labels_ref, lse_ref, dloss_ref, dx_ref, acc_ref, *, T, V):
+def dx_kernel(x_ref, w_ref, labels_ref, lse_ref, dloss_ref, dx_ref, dx_acc, *, T, V):
     i, j = pl.program_id(0), pl.program_id(1)
     d = dlogits(x_ref, w_ref, labels_ref, lse_ref, dloss_ref, i, j, T=T, V=V)
     first_of_both = (((0,), (0,)), ((), ()))
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "add d's product with w to acc_ref for each block of words; store the sum after the last"
+        "add d's product with w to dx_acc for each block of words; store the sum after the last"
     )
     # END SOLUTION
 
 
-def dw_kernel(x_ref, w_ref, labels_ref, lse_ref, dloss_ref, dw_ref, acc_ref, *, T, V):
+def dw_kernel(x_ref, w_ref, labels_ref, lse_ref, dloss_ref, dw_ref, dw_acc, *, T, V):
     # BEGIN SOLUTION
     raise NotImplementedError(
         "write the kernel for dw: the same over blocks of tokens, with x in place of w"

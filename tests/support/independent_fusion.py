@@ -39,3 +39,13 @@ def _(x: Any, w: Any, labels: Any) -> Any:
     logits = x @ w.T
     loss = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.maximum(labels[0], 0))
     return jnp.where(labels == -100, 0, loss), jax.nn.logsumexp(logits, axis=1)[None]
+
+
+@independent("linear_cross_entropy_backward")
+def _(x: Any, w: Any, labels: Any, dloss: Any) -> Any:
+    """By one-hot rows, which are all 0 for a label to be ignored."""
+    onehot = jax.nn.one_hot(labels[0], len(w))
+    logits = x @ w.T
+    loss = optax.safe_softmax_cross_entropy(logits, onehot)
+    d = (jax.nn.softmax(logits) * onehot.sum(axis=1, keepdims=True) - onehot) * dloss.T
+    return loss[None], d @ w, d.T @ x
