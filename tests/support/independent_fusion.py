@@ -8,6 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+
+import optax
+
 from tests.support.independent import INDEPENDENT, independent
 
 
@@ -67,3 +70,21 @@ def _(x: Any, gate: Any, up: Any) -> Any:
     """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
     z = x @ gate
     return z * jax.nn.glu(jnp.concatenate([x @ up, z], axis=1))
+
+
+@independent("linear_cross_entropy")
+def _(x: Any, w: Any, labels: Any) -> Any:
+    """By optax, which knows nothing of labels to be ignored."""
+    logits = x @ w.T
+    loss = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.maximum(labels[0], 0))
+    return jnp.where(labels == -100, 0, loss), jax.nn.logsumexp(logits, axis=1)[None]
+
+
+@independent("linear_cross_entropy_backward")
+def _(x: Any, w: Any, labels: Any, dloss: Any) -> Any:
+    """By one-hot rows, which are all 0 for a label to be ignored."""
+    onehot = jax.nn.one_hot(labels[0], len(w))
+    logits = x @ w.T
+    loss = optax.safe_softmax_cross_entropy(logits, onehot)
+    d = (jax.nn.softmax(logits) * onehot.sum(axis=1, keepdims=True) - onehot) * dloss.T
+    return loss[None], d @ w, d.T @ x
