@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from tests.support.independent import independent
 
@@ -24,3 +26,14 @@ def _(logits: Any, *, K: int) -> Any:  # noqa: N803
     """Sorted, stably, all of them."""
     order = np.argsort(-np.asarray(logits, np.float64), axis=0, kind="stable")[:K]
     return jax.nn.softmax(jnp.take_along_axis(logits, order, axis=0), axis=0), order
+
+
+@independent("fused_adam")
+def _(p: Any, g: Any, m: Any, v: Any, numbers: Any) -> Any:
+    """optax's Adam, in the step that the numbers are of."""
+    rate, m_weight, _ = numbers[0]
+    before = round(math.log(1 - float(m_weight), 0.9)) - 1
+    states = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8).init(p)
+    states = states._replace(count=jnp.int32(before), mu=m, nu=v)
+    change, states = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8).update(g, states)
+    return p - rate * change, states.mu, states.nu
