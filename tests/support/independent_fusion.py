@@ -46,3 +46,10 @@ def _(g: Any) -> Any:
     _, state = factored.update(g, factored.init(g), g)
     sums = {len(sum_): sum_ for sum_ in (state.v_row, state.v_col)}
     return sums[len(g)][:, None], sums[g.shape[1]][None]
+
+
+@independent("conv2d")
+def _(x: Any, w: Any) -> Any:
+    return jax.lax.conv_general_dilated(
+        x, w, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
