@@ -4,9 +4,7 @@ Stars: 3
 """
 
 
-def int8_matmul_kernel(
-    x_ref, w_ref, zero_ref, w_sum_ref, x_scale_ref, w_scale_ref, o_ref, acc_ref
-):
+def int8_matmul_kernel(x_ref, w_ref, zero_ref, w_sum_ref, x_scale_ref, w_scale_ref, o_ref, acc_ref):
     k, half = pl.program_id(2), max(x_ref.shape[1] // 2, 128)
 
     @pl.when(k == 0)
