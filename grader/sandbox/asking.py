@@ -124,7 +124,12 @@ class Asking:
 
     def reference(self, kata: Kata, case: Case) -> Reference:
         """Inputs and, of a case that is run, what must come back. Raises BrokenKata."""
-        return self._referred(_refer(kata, case, evaluated=not case.production))
+        reference = self._referred(_refer(kata, case, evaluated=not case.production))
+        if not case.production and bool(kata.key.random) != any(reference.outcomes):
+            has, lacks = "[random]", f"{kata.name}_outcomes"
+            has, lacks = (has, lacks) if kata.key.random else (lacks, has)
+            raise BrokenKata(f"{kata.name} has {has}, and no {lacks}: random results need both")
+        return reference
 
     def inputs(self, kata: Kata, case: Case) -> Reference:
         """The same without what must come back, for cases of any size. Raises BrokenKata."""
