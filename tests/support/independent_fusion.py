@@ -10,9 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-
-import optax
-
 from tests.support.independent import INDEPENDENT, independent
 
 
