@@ -199,6 +199,8 @@ class Trace:
     unused: tuple[int, ...] = ()  # the launch's inputs that nothing depends on, by position
     #: Per result, which output of the last kernel it is, unchanged or reshaped; None: none.
     held: tuple[int | None, ...] = ()
+    #: A line that draws random bits from the chip's generator, 0 if unknown; None: nothing does.
+    draws: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

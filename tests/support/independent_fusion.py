@@ -10,7 +10,30 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from tests.support.independent import independent
+from tests.support.independent import INDEPENDENT, independent
+
+
+@independent("rms_norm")
+def _(x: Any, w: Any) -> Any:
+    """By the length of each row: sqrt(N) times the mean's root."""
+    length = jnp.linalg.norm(x, axis=1, keepdims=True)
+    return x * w / jnp.sqrt(length**2 / x.shape[1] + 1e-6)
+
+
+@independent("rms_norm_backward")
+def _(x: Any, w: Any, dy: Any) -> Any:
+    """Forward mode: a direction in x and one in w at a time, by the length of each row."""
+    y, along = jax.linearize(INDEPENDENT["rms_norm"], x, w)
+    dx, dw = jax.linear_transpose(along, x, w)(dy)
+    return y, dx, dw
+
+
+@independent("layer_norm_residual")
+def _(x: Any, r: Any, w: Any, b: Any) -> Any:
+    """By `jax.nn.standardize`, given the variance: its own is the shortcut that cancels."""
+    h = x + r
+    variance = jnp.var(h, axis=1, keepdims=True)
+    return h, jax.nn.standardize(h, axis=1, variance=variance, epsilon=1e-6) * w + b
 
 
 @independent("rope")
@@ -53,3 +76,17 @@ def _(x: Any, w: Any) -> Any:
     return jax.lax.conv_general_dilated(
         x, w, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
+
+
+@independent("swiglu")
+def _(x: Any, gate: Any, up: Any) -> Any:
+    """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
+    z = x @ gate
+    return z * jax.nn.glu(jnp.concatenate([x @ up, z], axis=1))
+
+
+@independent("fused_outer_backward")
+def _(x: Any, y: Any, dz: Any) -> Any:
+    """By matmuls with the mask, where the product's sign is that of both factors."""
+    passed = dz * (jnp.sign(x) == jnp.sign(y))
+    return jnp.maximum(x * y, 0), passed @ y.T, x.T @ passed
