@@ -28,6 +28,19 @@ def _(x: Any, w: Any, dy: Any) -> Any:
     return y, dx, dw
 
 
+@independent("row_softmax")
+def _(x: Any) -> Any:
+    return jnp.exp(jax.nn.log_softmax(x, axis=1))
+
+
+@independent("softmax_backward")
+def _(x: Any, dp: Any) -> Any:
+    """With the square of derivatives of each row, in full."""
+    p = jnp.exp(jax.nn.log_softmax(x, axis=1))
+    square = jax.vmap(jnp.diag)(p) - p[:, :, None] * p[:, None, :]
+    return p, jnp.einsum("mnk,mk->mn", square, dp)
+
+
 @independent("layer_norm_residual")
 def _(x: Any, r: Any, w: Any, b: Any) -> Any:
     """By `jax.nn.standardize`, given the variance: its own is the shortcut that cancels."""
