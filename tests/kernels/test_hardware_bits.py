@@ -51,8 +51,8 @@ def launch(kernel: Callable[..., Any], semantics: str = "parallel", dtype: Any =
 
 def ran(launched: Any, seed: int, order: int = 1, cores: int = 2) -> np.ndarray:
     given = np.array([seed], np.int32)
-    traced = TracedLaunch.of(launched, (given,), {})
-    (result,) = traced.run((given,), Mode.STRICT, order, cores=cores)
+    carried = TracedLaunch.carried(TracedLaunch.of(launched, (given,), {}).dumped())
+    (result,) = carried.run((given,), Mode.STRICT, order, cores=cores)
     return result
 
 

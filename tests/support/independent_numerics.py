@@ -78,3 +78,24 @@ def _(x: Any, w: Any, scales: Any) -> Any:
     x_scale, w_scale = np.asarray(scales, np.float64)
     quantised = np.clip(x / x_scale, -448, 448).astype(ml_dtypes.float8_e4m3fn)
     return quantised.astype(np.float64) * x_scale @ (np.asarray(w, np.float64) * w_scale)
+
+
+@independent("block_scaled_matmul")
+def _(x: Any, w: Any, x_scales: Any, w_scales: Any) -> Any:
+    """Both sides dequantised in float64, their scales spread by Kronecker products."""
+    x, w, s, t = (np.asarray(a, np.float64) for a in (x, w, x_scales, w_scales))
+    return (x * np.kron(s.T, np.ones((1, 128)))) @ (w * np.kron(t, np.ones((128, 128))))
+
+
+@independent("dropout")
+def _(x: Any, dy: Any, seed: Any) -> Any:
+    """On average, nothing happens: numpy's mean over both outcomes."""
+    kept = np.array([3, 1]) / 4
+    return tuple(np.average([one / kept[0], 0 * one], axis=0, weights=kept) for one in (x, dy))
+
+
+@independent("stochastic_rounding")
+def _(w: Any, u: Any, seed: Any) -> Any:
+    """The sum of float32 numbers, by ml_dtypes' rounding to nearest."""
+    total = np.asarray(w, np.float32) + np.asarray(u, np.float32)
+    return total.astype(ml_dtypes.bfloat16)
