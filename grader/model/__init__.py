@@ -13,6 +13,7 @@ from grader.model.kernel import (
     Array,
     ArrayType,
     Constant,
+    CopyReason,
     Habit,
     KernelCall,
     Narrow,
@@ -24,6 +25,7 @@ from grader.model.kernel import (
     Touch,
     Trace,
     Walk,
+    XlaCopy,
 )
 from grader.model.measured import (
     QUANTITIES,
@@ -77,6 +79,7 @@ __all__ = [
     "Clues",
     "Conditions",
     "Constant",
+    "CopyReason",
     "Cost",
     "Device",
     "Finding",
@@ -111,4 +114,5 @@ __all__ = [
     "Trial",
     "Verdict",
     "Walk",
+    "XlaCopy",
 ]

@@ -165,6 +165,23 @@ class Runs:
     conditional: bool = False
 
 
+class CopyReason(enum.Enum):
+    """Why XLA copies an operand of a kernel that another one is to take the place of."""
+
+    KEPT = "an output takes the place of an input that the caller keeps"
+    READ_LATER = "an output takes the place of an input that is read again"
+    ELSEWHERE = "an output lies elsewhere than the donated array that it replaces"
+    EXCHANGED = "outputs lie in each other's places"
+
+
+@dataclass(frozen=True, slots=True)
+class XlaCopy:
+    """A copy that XLA makes around a kernel, of the whole array of the operand at this position."""
+
+    operand: int
+    reason: CopyReason
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """What a launch function does, from its jaxpr: kernels, operations around them, results.

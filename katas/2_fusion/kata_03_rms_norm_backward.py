@@ -35,9 +35,9 @@ Concept
     in x and in dy. Their dx is cut off. But dw is a sum over rows.
 
     For 8190 x 4096 in bfloat16, the backward kernel moves three arrays, 192 MiB,
-    which take 246 µs on a v5e; with the forward pass, 320 MiB and 410 µs. XLA's
-    program for both moves 448 MiB. A kernel for dx and another for dw, as JAX's
-    version for GPUs has them, would read x and dy twice: 448 MiB as well.
+    which take 246 µs of a v5e's HBM. With the forward pass, 320 MiB and 416 µs are
+    predicted. XLA's program for both moves 448 MiB. A kernel for dx and another for
+    dw, as JAX's version for GPUs has them, would read x and dy twice: 448 MiB, too.
 
 Shapes
     name      dtype[dims]     memory space   Ref's shape   block
