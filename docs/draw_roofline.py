@@ -27,8 +27,10 @@ PICTURE = ROOT / "docs/roofline.svg"
 
 TRACKS = {
     "1": ("blue", "1_basics"),
+    "2": ("red", "2_fusion"),
     "3": ("gold", "3_attention"),
     "4": ("green", "4_grouped_matmul"),
+    "7": ("grey", "7_numerics"),
 }
 #: In the picture above: what is named there, with where the words begin, seen from the point.
 NAMED_ABOVE: Mapping[str, Point] = {
@@ -101,7 +103,7 @@ def roofline(told: dict[str, Any]) -> Picture:
     p.text(
         0, 16, f"{len(points)} solutions on the roofline of a TPU {told['chip']}", *BOLD, size=15
     )
-    for x, (colour, track) in zip((7, 117, 247), TRACKS.values(), strict=True):
+    for x, (colour, track) in zip((7, 82, 157, 250, 380), TRACKS.values(), strict=True):
         _circle(p, (x, 34), colour, track)
         p.text(x + 10, 38, track, "ink halo", "start", 12)
     _frame(p, whole, (0.1, 1, 10, 100, 1000), (1e11, 1e12, 1e13, 1e14))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from tests.support.independent import independent
+from tests.support.independent import INDEPENDENT, independent
 
 
 @independent("rms_norm")
@@ -16,6 +16,35 @@ def _(x: Any, w: Any) -> Any:
     """By the length of each row: sqrt(N) times the mean's root."""
     length = jnp.linalg.norm(x, axis=1, keepdims=True)
     return x * w / jnp.sqrt(length**2 / x.shape[1] + 1e-6)
+
+
+@independent("rms_norm_backward")
+def _(x: Any, w: Any, dy: Any) -> Any:
+    """Forward mode: a direction in x and one in w at a time, by the length of each row."""
+    y, along = jax.linearize(INDEPENDENT["rms_norm"], x, w)
+    dx, dw = jax.linear_transpose(along, x, w)(dy)
+    return y, dx, dw
+
+
+@independent("row_softmax")
+def _(x: Any) -> Any:
+    return jnp.exp(jax.nn.log_softmax(x, axis=1))
+
+
+@independent("softmax_backward")
+def _(x: Any, dp: Any) -> Any:
+    """With the square of derivatives of each row, in full."""
+    p = jnp.exp(jax.nn.log_softmax(x, axis=1))
+    square = jax.vmap(jnp.diag)(p) - p[:, :, None] * p[:, None, :]
+    return p, jnp.einsum("mnk,mk->mn", square, dp)
+
+
+@independent("layer_norm_residual")
+def _(x: Any, r: Any, w: Any, b: Any) -> Any:
+    """By `jax.nn.standardize`, given the variance: its own is the shortcut that cancels."""
+    h = x + r
+    variance = jnp.var(h, axis=1, keepdims=True)
+    return h, jax.nn.standardize(h, axis=1, variance=variance, epsilon=1e-6) * w + b
 
 
 @independent("rope")

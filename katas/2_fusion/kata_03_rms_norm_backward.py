@@ -1,0 +1,157 @@
+"""Differentiate RMS norm: a gradient for each element of x, and one for w, summed over all rows.
+
+Goal
+    Write the backward pass of rms_norm, kernel and launch. From x, w and dy, the
+    gradient of the loss with respect to the result, compute dx and dw. The grade is
+    for what `jax.vjp` makes of the whole: y, dx and dw.
+
+Concept
+    With the letters of kata 01, s = 1 / sqrt(mean of x**2 + EPS) for each row, and
+    n = x * s, the normalized row. The result is n * w. Then, row by row,
+
+        dw = sum of dy * n       over all rows of x
+        dx = s * (g - n * mean of (g * n))         where g = dy * w
+
+    The second term of dx is there because every element of a row changes the s of
+    all others. Nothing of the forward pass has to be kept but x and w, which are
+    there anyway: x has to be read, so s costs no traffic.
+
+    Two results again, but of different kinds. dx has a block for each step. dw is a
+    single row, and each step adds to it what its bm rows have to add:
+
+        step        0       1       2       3          time ->
+        x_ref, dy | rows  | rows  | rows  | rows  |
+        dx_ref    | dx 0  | dx 1  | dx 2  | dx 3  |
+        dw_ref    | <-- clear, add, add, add ---> |  to HBM once, at the end
+
+    It is row_sum's pattern along the only axis of the grid, and it has a price. On
+    chips with two TensorCores, an axis that is "parallel" is split between them. Two
+    cores with a dw of their own in VMEM would write two different halves to the same
+    place. An axis along which something is summed is "arbitrary", even if the other
+    result would not mind. (Who wants both cores gives dw a row for each half of the
+    steps, on an axis of its own, and adds two rows later.)
+
+    And an edge matters that did not in kata 01. Rows past the end of x are garbage
+    in x and in dy. Their dx is cut off. But dw is a sum over rows.
+
+    For 8190 x 4096 in bfloat16, the backward kernel moves three arrays, 192 MiB,
+    which take 246 µs of a v5e's HBM. With the forward pass, 320 MiB and 416 µs are
+    predicted. XLA's program for both moves 448 MiB. A kernel for dx and another for
+    dw, as JAX's version for GPUs has them, would read x and dy twice: 448 MiB, too.
+
+Shapes
+    name      dtype[dims]     memory space   Ref's shape   block
+    x_ref     x.dtype[M, N]   VMEM           (bm, N)       yours
+    w_ref     float32[1, N]   VMEM           (1, N)        yours
+    dy_ref    x.dtype[M, N]   VMEM           (bm, N)       yours
+    dx_ref    x.dtype[M, N]   VMEM           (bm, N)       yours
+    dw_ref    float32[1, N]   VMEM           (1, N)        yours
+
+    m is M, a Python int, which your launch binds: functools.partial(kernel, m=M).
+
+Try
+    pytest -k rms_norm_backward     stuck?  kata hint rms_norm_backward
+
+Needs     layer_norm_residual, row_sum, right_on_one_core
+Read on   Root Mean Square Layer Normalization, https://arxiv.org/abs/1910.07467
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Float32
+
+EPS = 1e-6
+
+
+def rms_norm_backward_spec(
+    x: Float[Array, "M N"], w: Float32[Array, "1 N"], dy: Float[Array, "M N"]
+) -> tuple[Float[Array, "M N"], Float[Array, "M N"], Float32[Array, "1 N"]]:
+    """What must come back, in plain jax.numpy: y, dx and dw."""
+
+    def rms_norm(x, w):
+        mean = jnp.mean(x * x, axis=1, keepdims=True)
+        return (x * jax.lax.rsqrt(mean + EPS) * w).astype(x.dtype)
+
+    y, backward = jax.vjp(rms_norm, x, w)
+    return y, *backward(dy)
+
+
+def rms_norm_backward_kernel(x_ref, w_ref, dy_ref, dx_ref, dw_ref, *, m):
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "store dx of this block, and add to dw what its rows have to add; mind the first step and the last"
+    )
+    # END SOLUTION
+
+
+def gradients(x, w, dy, bm):
+    """Launch the backward kernel over blocks of bm rows. Return dx, and dw in float32."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "launch it over blocks of bm rows, with two results: dx, and dw as a row in float32"
+    )
+    # END SOLUTION
+
+
+def rms_norm_backward(
+    x: Float[Array, "M N"], w: Float32[Array, "1 N"], dy: Float[Array, "M N"], *, bm: int = 128
+) -> tuple[Float[Array, "M N"], Float[Array, "M N"], Float32[Array, "1 N"]]:
+    """Return y, and what jax.vjp returns for dy: dx and dw."""
+    differentiable = jax.custom_vjp(normalized, nondiff_argnums=(2,))
+    differentiable.defvjp(normalized_fwd, normalized_bwd)
+    y, backward = jax.vjp(lambda x, w: differentiable(x, w, bm), x, w)
+    return y, *backward(dy)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def normalized_fwd(x, w, bm):
+    """The forward rule: the result, and what the backward rule needs (kata 05 is about these)."""
+    return normalized(x, w, bm), (x, w)
+
+
+def normalized_bwd(bm, residuals, dy):
+    """The backward rule: a gradient for x and one for w."""
+    dx, dw = gradients(*residuals, dy, bm)
+    return dx, dw
+
+
+def rms_norm_kernel(x_ref, w_ref, o_ref):
+    """A solution of kata 01."""
+    x = x_ref[...].astype(jnp.float32)
+    mean = jnp.mean(x * x, axis=1, keepdims=True)
+    o_ref[...] = (x * jax.lax.rsqrt(mean + EPS) * w_ref[...]).astype(o_ref.dtype)
+
+
+def normalized(x, w, bm):
+    """The forward pass: the launch of kata 01."""
+    M, N = x.shape
+    rows = pl.BlockSpec((bm, N), lambda i: (i, 0))
+    return pl.pallas_call(
+        rms_norm_kernel,
+        grid=(pl.cdiv(M, bm),),
+        in_specs=[rows, pl.BlockSpec((1, N), lambda i: (0, 0))],
+        out_specs=rows,
+        out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        name="rms_norm",
+    )(x, w)
+
+
+def rms_norm_backward_inputs(key, *, M, N, dtype):
+    """Give each row its own size, some so small that EPS counts; dy leans towards x."""
+    x_key, size_key, w_key, dy_key = jax.random.split(key, 4)
+    size = 10 ** jax.random.uniform(size_key, (M, 1), minval=-2, maxval=0.5)
+    x = jax.random.normal(x_key, (M, N)) + jnp.linspace(-2, 1, N)
+    dy = jax.random.normal(dy_key, (M, N)) + x / 2
+    w = 1 + jax.random.normal(w_key, (1, N)) / 2
+    return (size * x).astype(dtype), w, dy.astype(dtype)
+
+
+def test_rms_norm_backward(hidden_case):
+    hidden_case.grade(rms_norm_backward)

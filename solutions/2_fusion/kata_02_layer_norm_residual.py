@@ -1,0 +1,134 @@
+"""Add a layer's result to the residual stream, and normalize the sum for the next layer.
+
+Goal
+    Write a kernel with two results, and its launch:
+
+        h = x + r                                     the residual stream goes on
+        y = (h - mean) / sqrt(variance + EPS) * w + b   what the next layer reads
+
+    mean and variance are those of each row of h: a layer norm. No size but N is a
+    multiple of anything.
+
+Concept
+    A transformer does this twice in every layer. As two kernels, one that adds and
+    one that normalizes, h goes to HBM and comes back at once:
+
+        two kernels   x, r -> h      h -> y       5 arrays of M x N
+        one kernel    x, r -> h, y                4 arrays of M x N
+
+    A kernel has as many results as you list. `out_shape` and `out_specs` become
+    lists of the same length, the kernel gets one Ref for each, after those of the
+    inputs, and `pallas_call` returns them in this order:
+
+        out_specs=[spec of h, spec of y]
+        kernel(x_ref, r_ref, w_ref, b_ref, h_ref, y_ref)
+                                           |      |
+                             h, y = pallas_call(...)(x, r, w, b)
+
+    For x[8190, 4096] in bfloat16, four arrays of 64 MiB take 328 µs on a v5e. XLA
+    moves 512 MiB, which are at least 655 µs. Its loops for the mean, for the
+    variance and for the result each read x and r again, so that h is not rounded
+    before it is normalized.
+
+    That is the first of two places where digits are lost. h_ref is bfloat16 if x is,
+    and a sum of two bfloat16 numbers has more digits than that. The norm takes off
+    the mean, which is most of h in some rows, and divides by what is left: so the
+    error that rounding has made grows, relative to the rest. You have the sum in
+    float32. Round what you store, and go on with what you have.
+
+    The other one is a well-known shortcut. The variance is mean(h**2) - mean(h)**2,
+    and needs only one loop over the row. But if the mean is 300 times the deviation,
+    both terms agree in their first five decimal digits of seven. Their difference has
+    two. In VMEM, a second loop over the row is cheap: subtract the mean first, then
+    square.
+
+Shapes
+    name           dtype[dims]     memory space   Ref's shape   block
+    x_ref, r_ref   x.dtype[M, N]   VMEM           (bm, N)       yours
+    w_ref, b_ref   float32[1, N]   VMEM           (1, N)        yours
+    h_ref, y_ref   x.dtype[M, N]   VMEM           (bm, N)       yours
+
+    The grid has one axis, over blocks of bm rows; the last one may be ragged.
+
+Try
+    pytest -k layer_norm_residual   stuck?  kata hint layer_norm_residual
+
+Needs     rms_norm, launch_vector_add
+Read on   Layer Normalization, https://arxiv.org/abs/1607.06450
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Float32
+
+EPS = 1e-6
+
+
+def layer_norm_residual_spec(
+    x: Float[Array, "M N"],
+    r: Float[Array, "M N"],
+    w: Float32[Array, "1 N"],
+    b: Float32[Array, "1 N"],
+) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
+    """What must come back, in plain jax.numpy: h and y."""
+    h = x + r
+    y = h - jnp.mean(h, axis=1, keepdims=True)
+    y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=1, keepdims=True) + EPS)
+    return h, (y * w + b).astype(x.dtype)
+
+
+def layer_norm_residual_kernel(x_ref, r_ref, w_ref, b_ref, h_ref, y_ref):
+    # BEGIN SOLUTION
+    h = x_ref[...].astype(jnp.float32) + r_ref[...].astype(jnp.float32)
+    h_ref[...] = h.astype(h_ref.dtype)
+    y = h - jnp.mean(h, axis=1, keepdims=True)
+    variance = jnp.mean(y * y, axis=1, keepdims=True)
+    y_ref[...] = (y * jax.lax.rsqrt(variance + EPS) * w_ref[...] + b_ref[...]).astype(y_ref.dtype)
+    # END SOLUTION
+
+
+def layer_norm_residual(
+    x: Float[Array, "M N"],
+    r: Float[Array, "M N"],
+    w: Float32[Array, "1 N"],
+    b: Float32[Array, "1 N"],
+    *,
+    bm: int = 128,
+) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
+    """Launch: blocks of bm whole rows, two inputs and two results of them. Return h and y."""
+    # BEGIN SOLUTION
+    M, N = x.shape
+    rows = pl.BlockSpec((bm, N), lambda i: (i, 0))
+    row = pl.BlockSpec((1, N), lambda i: (0, 0))
+    result = jax.ShapeDtypeStruct((M, N), x.dtype)
+    return pl.pallas_call(
+        layer_norm_residual_kernel,
+        grid=(pl.cdiv(M, bm),),
+        in_specs=[rows, rows, row, row],
+        out_specs=[rows, rows],
+        out_shape=[result, result],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        name="layer_norm_residual",
+    )(x, r, w, b)
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def layer_norm_residual_inputs(key, *, M, N, dtype):
+    """Give each row a mean of its own, in some rows 300 times the deviation; every 16th is flat."""
+    keys = jax.random.split(key, 6)
+    mean = 300 * jax.random.uniform(keys[0], (M, 1), minval=-1) ** 3
+    size = 10 ** jax.random.uniform(keys[1], (M, 1), minval=-1, maxval=0.5)
+    flat = jnp.arange(M)[:, None] % 16 == 5
+    x = jnp.where(flat, 0.5, size * jax.random.normal(keys[2], (M, N)) + mean)
+    r = jnp.where(flat, 0.25, size * jax.random.normal(keys[3], (M, N)) + mean / 3)
+    w = 1 + jax.random.normal(keys[4], (1, N)) / 2
+    return x.astype(dtype), r.astype(dtype), w, jax.random.normal(keys[5], (1, N))
+
+
+def test_layer_norm_residual(hidden_case):
+    hidden_case.grade(layer_norm_residual)
