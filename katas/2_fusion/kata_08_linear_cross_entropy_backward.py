@@ -47,8 +47,8 @@ Shapes
     w_ref, dw_ref        x.dtype[V, D]    VMEM           (bv, D)       (j, 0)
     labels_ref           int32[1, T]      VMEM           (1, bt)       (0, i)
     lse_ref, dloss_ref   float32[1, T]    VMEM           (1, bt)       (0, i)
-    dx_acc               float32[bt, D]  VMEM scratch   (bt, D)       -
-    dw_acc               float32[bv, D]  VMEM scratch   (bv, D)       -
+    dx_acc               float32[bt, D]   VMEM scratch   (bt, D)       -
+    dw_acc               float32[bv, D]   VMEM scratch   (bv, D)       -
 
     The grid of dx is (pl.cdiv(T, bt), pl.cdiv(V, bv)); that of dw is yours.
 
