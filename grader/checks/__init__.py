@@ -9,6 +9,7 @@ contract      does it return the shapes and dtypes that it is annotated with?
 own_work      is it the file's own work, made of JAX's operations?
 pallas_used   is the work inside a kernel?
 values        is every element right?
+randomness    do the results come about by the chances that they should?
 block_shapes  does a TPU take the blocks?
 lowers        does Mosaic lower the kernel?
 compiles      does the TPU's compiler take it, and does it fit into VMEM?

@@ -30,7 +30,9 @@ def cost_beside_par(evidence: Evidence) -> Cost | None:
     scheduled = all(map(_scheduled, (*own, *par)))
     by_index_maps = not any(p.traffic.unknown or p.runs.untold for p in (*own, *par))
     if by_index_maps and not scheduled:
-        own_bytes, par_bytes = (sum(p.traffic.bytes * p.runs.times for p in side) for side in both)
+        own_bytes, par_bytes = (
+            sum((p.traffic.bytes + p.copied_bytes) * p.runs.times for p in side) for side in both
+        )
     elif all(map(_bytes_known, (*own, *par))):
         own_bytes, par_bytes = (sum(p.bytes for p in side) for side in both)
     if scheduled and named(chip).trust in _TRUSTED:

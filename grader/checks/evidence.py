@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.exercise.keys import Kind, Predictions, Roundings, Slack
+from grader.exercise.keys import Kind, Predictions, Randomness, Roundings, Slack
 from grader.model import (
     Accident,
     Array,
@@ -15,6 +15,7 @@ from grader.model import (
     Observation,
     Problem,
     Reference,
+    Repeats,
 )
 from grader.tpu import OnChip
 
@@ -33,7 +34,8 @@ class Evidence:
     missing a star. Without a kernel, what goes `block_by_block` may hold no array of all blocks.
     At `production` size nothing has been run, and there are no values to judge. `kind` is the
     kata's. Where `predictions` are asked for, `measured` says what is right, and `baselines` the
-    same with what XLA makes of each program, asked where the case `costs`.
+    same with what XLA makes of each program, asked where the case `costs`. Where results are
+    `random`, `repeats` runs the launch again, once.
     """
 
     mode: Mode
@@ -58,6 +60,8 @@ class Evidence:
     measured: Callable[[], Measured] = lambda: Measured(())
     baselines: Callable[[], Measured | Accident] = lambda: Measured(())
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
+    random: Randomness | None = None
+    repeats: Callable[[], Repeats] = lambda: Repeats(Observation(), Observation(), "")
 
     @property
     def observed(self) -> Observation:

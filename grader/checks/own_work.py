@@ -22,6 +22,8 @@ def check(evidence: Evidence) -> Finding | None:
         return _foreign(foreign[0], evidence.file)
     if trace.constants:
         return _constants(trace.constants, evidence.file)
+    if trace.draws is not None and not evidence.random:
+        return _random(trace.draws, evidence.file)
     return None if evidence.kernel else _on_the_host(trace, evidence.file)
 
 
@@ -60,6 +62,17 @@ def _constants(constants: tuple[Constant, ...], file: str) -> Finding:
         "Compute it from the inputs inside of the launch, with jax.numpy instead of numpy; or in "
         "the kernel, where jax.lax.broadcasted_iota and a comparison make an index or a mask for "
         "nothing.",
+    )
+
+
+def _random(line: int, file: str) -> Finding:
+    return _finding(
+        "draws random bits",
+        "It draws random bits from the chip's generator, and nothing in this kata is random.",
+        (file, line),
+        "The bits of a TPU are not those of the interpreter, which has none and makes up others: "
+        "what depends on them would be one launch here and another on a TPU.",
+        "Compute the result from the inputs alone.",
     )
 
 

@@ -36,7 +36,8 @@ def check(evidence: Evidence) -> Finding | None:
         trace = evidence.observed.trace
         return interpreter_finding(problem, evidence.file, trace.calls if trace else ())
     results = comparisons(evidence)
-    wrong = [(position, result) for position, result in enumerate(results) if result.wrong.any()]
+    judged = zip(_judged(evidence), results, strict=True)
+    wrong = [(position, result) for position, result in judged if result.wrong.any()]
     complaints = evidence.observed.complaints
     if not wrong:
         return complaint_finding(complaints) if complaints else _lucky(evidence, results)
@@ -62,24 +63,29 @@ def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
 
 
 def comparisons(evidence: Evidence) -> list[Comparison]:
-    """Each result of a launch that has run, compared with its expected values."""
+    """Each result of a launch that has run, compared with its expected values; not random ones."""
     reference = evidence.reference
     coarse = coarsest(array.dtype for array in reference.inputs)
     sways = dict(enumerate(reference.sways))
     return [
         compare(
             f"result {position}" if len(evidence.outputs) > 1 else "the result",
-            actual,
-            expected,
+            evidence.outputs[position],
+            reference.expected[position],
             _output(evidence, position)[1],
             evidence.roundings,
             Sum(reference.contraction, coarse, sways.get(position, 0.0)),
             evidence.mode,
         )
-        for position, (actual, expected) in enumerate(
-            zip(evidence.outputs, reference.expected, strict=True)
-        )
+        for position in _judged(evidence)
     ]
+
+
+def _judged(evidence: Evidence) -> list[int]:
+    """The results that are no matter of chance, by position."""
+    outcomes = evidence.reference.outcomes or (None,) * len(evidence.outputs)
+    pairs = zip(evidence.outputs, outcomes, strict=True)
+    return [position for position, (_, may_be) in enumerate(pairs) if may_be is None]
 
 
 def _output(evidence: Evidence, position: int) -> tuple[KernelCall | None, Operand | None]:

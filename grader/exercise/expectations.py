@@ -43,13 +43,18 @@ def expectations(
         def results(arrays: Sequence[Values]) -> list[Values]:
             return [np.asarray(result) for result in jax.tree.leaves(compiled(*arrays))]
 
-        wide = [array.astype(np.float64) if _floating(array) else array for array in inputs]
+        wide = list(map(widened, inputs))
         expected = results(wide)
         drawn = np.random.default_rng(seed)
         moved = [results([_nudged(array, drawn) for array in wide]) for _ in range(DRAWS)]
     by_result = zip(expected, *moved, strict=True)
     sways = tuple(_sway(exact, others, terms) for exact, *others in by_result)
     return tuple(map(from_numpy, expected)), sways
+
+
+def widened(array: Values) -> Values:
+    """A floating array in float64; any other as it is."""
+    return array.astype(np.float64) if _floating(array) else array
 
 
 def _floating(array: Values) -> bool:

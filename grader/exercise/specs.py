@@ -17,10 +17,21 @@ import jax
 import numpy as np
 
 from grader.exercise.arithmetic import arithmetic_names, evaluate
+from grader.exercise.chances import outcomes_of
 from grader.exercise.expectations import expectations
 from grader.exercise.outlines import is_large, is_outline, outlined
 from grader.kernels import longest_sum
-from grader.model import Array, ArrayType, Case, KernelCall, Operand, Reference, Role, Share
+from grader.model import (
+    Array,
+    ArrayType,
+    Case,
+    KernelCall,
+    Operand,
+    Outcomes,
+    Reference,
+    Role,
+    Share,
+)
 from grader.tools.arrays import dtype_of, from_numpy, to_numpy
 
 
@@ -44,6 +55,8 @@ def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = Tru
     # Both ways of evaluating are the spec's own; no shape is stated twice.
     results = jax.tree.leaves(jax.eval_shape(lambda *xs: spec(*xs, **keywords), *inputs))
     expected, sways = expectations(spec, inputs, keywords, case.seed) if evaluated else ((), ())
+    chances = getattr(solution, f"{name}_outcomes", None) if evaluated else None
+    shapes = [result.shape for result in results]
     return Reference(
         names=tuple(arrays),
         inputs=tuple(map(_carried, inputs)),
@@ -53,7 +66,20 @@ def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = Tru
         annotations=tuple(_in_words(part) for part in _result_parts(result)),
         contraction=longest_sum(spec, inputs, keywords),
         sways=sways,
+        outcomes=_outcomes(chances, inputs, _keywords(chances, case), shapes) if chances else (),
     )
+
+
+def _outcomes(
+    chances: Callable[..., Any],
+    inputs: list[Any],
+    keywords: dict[str, int],
+    shapes: list[tuple[int, ...]],
+) -> tuple[Outcomes | None, ...]:
+    try:
+        return outcomes_of(chances, inputs, keywords, shapes)
+    except ValueError as error:
+        raise SpecProblem(f"{chances.__name__}: {error}") from None
 
 
 def argument(array: Array) -> Any:

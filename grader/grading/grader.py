@@ -133,4 +133,6 @@ def evidence_of(
         measured=cache(partial(asking.measured, kata, case)),
         baselines=cache(partial(asking.baselines, kata, case)),
         resembles=partial(asking.resembles, kata, case, reference),
+        random=kata.key.random,
+        repeats=cache(partial(asking.repeats, kata, case, reference, seconds)),
     )

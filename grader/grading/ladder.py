@@ -17,6 +17,7 @@ from grader.checks import (
     pallas_used,
     planted,
     predictions,
+    randomness,
     runs,
     values,
 )
@@ -41,7 +42,12 @@ def _of_a_kernel(evidence: Evidence) -> bool:
 
 
 def _of_values(evidence: Evidence) -> bool:
-    return not evidence.production and evidence.kind not in (Kind.PREDICTIONS, Kind.TEST)
+    judged = evidence.kind not in (Kind.PREDICTIONS, Kind.TEST) and evidence.random is None
+    return judged and not evidence.production
+
+
+def _of_chance(evidence: Evidence) -> bool:
+    return evidence.random is not None and not evidence.production
 
 
 def _of_predictions(evidence: Evidence) -> bool:
@@ -89,8 +95,10 @@ LADDER = (
     Rung(contract.check, 0, asked=_not_of_a_test),
     Rung(own_work.check, 0, asked=_not_of_a_test),
     Rung(pallas_used.check, 0),
+    Rung(values.check, 0, asked=_of_chance),  # what is certain, and how the run ended
     Rung(predictions.check, 1, asked=_of_predictions),
     Rung(values.check, 1, asked=_of_values),
+    Rung(randomness.check, 1, asked=_of_chance),
     Rung(held_at_once.check, 1, granted=RIGHT, asked=_of_blocks),
     Rung(block_shapes.check, 1, granted=RIGHT),
     Rung(lowers.check, 1, granted=RIGHT),

@@ -7,6 +7,7 @@
     races               races and leftover semaphores, as the interpreter finds them
     kept_promises       what a kernel promises to the compiler, taken at its word
     faster_interpreter  what the strict interpreter would compile more often than it has to
+    hardware_bits       the random bits that a core draws from its own generator
     parallel_dimensions in any place of a grid, not only before all others
     lowering            trace and lower for a TPU that need not be there
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came
@@ -18,6 +19,7 @@
     source_lines        from which file and line an equation comes
     calls               one kernel as data: operands, blocks, grid
     copies              what a kernel copies by itself, as far as its trace tells
+    alias_copies        what XLA copies so that outputs may lie in the place of inputs
     other_chips         whether it has to do with other chips
     pallas_params       what Pallas keeps in the equation of a kernel, with types
     runs                how often a launch runs each kernel; repeated, loops

@@ -31,6 +31,8 @@ from jax.typing import ArrayLike
 _Grid = tuple[int | jax.Array, ...]
 
 INTERPRETER = "jax._src.pallas.mosaic.interpret."
+#: What has callbacks that take arrays of the host.
+OF_THE_INTERPRETER = (INTERPRETER, "grader.kernels.hardware_bits")
 FOR_GPUS = "jax._src.pallas.mosaic_gpu.interpret.interpret_pallas_call"
 
 
@@ -100,7 +102,7 @@ def _called(
     function = callback.callback_func
     while isinstance(function, functools.partial):
         function = function.func
-    if not str(getattr(function, "__module__", "")).startswith(INTERPRETER):
+    if not str(getattr(function, "__module__", "")).startswith(OF_THE_INTERPRETER):
         return usual(*args, callback=callback, **params)
     try:
         return jax.tree.map(np.asarray, callback(*map(np.array, args)))

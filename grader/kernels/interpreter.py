@@ -9,6 +9,7 @@ from typing import Literal
 from jax.experimental.pallas import tpu as pltpu
 
 from grader.kernels.faster_interpreter import faster_interpreter
+from grader.kernels.hardware_bits import hardware_bits
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.kept_promises import keep_promises
 from grader.kernels.padding import nan_past_the_edge
@@ -30,13 +31,15 @@ def running(
     seed: int = 0,
     unwritten: Literal["nan", "zero"] = "nan",
     padded: int | None = None,
+    cores: int = 2,
 ) -> Iterator[Interpret]:
     """In which a launch is run in `mode`; yields what its kernels are to be told.
 
     Strict is the TPU interpreter at its least forgiving. `seed` shuffles the order in which the
     steps of "parallel" grid dimensions run; `unwritten` ("nan" or "zero") is what memory holds that
     nothing has written. `padded`: what lies past the edge of this input of the only kernel
-    is NaN in any case. Leaves no interpreter state behind, also after an exception.
+    is NaN in any case. So many `cores` share the steps. Leaves no interpreter state behind, also
+    after an exception.
     """
     keep_promises()
     if mode is not Mode.STRICT:
@@ -46,10 +49,11 @@ def running(
         with (
             faster_interpreter(seed) as remaining,
             in_any_order(),
+            hardware_bits(),
             nan_past_the_edge(padded),
         ):
             yield pltpu.InterpretParams(
-                num_cores_or_threads=2,
+                num_cores_or_threads=cores,
                 detect_races=True,
                 uninitialized_memory=unwritten,
                 out_of_bounds_reads="raise",

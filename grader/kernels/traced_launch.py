@@ -21,6 +21,7 @@ from grader.kernels.carrier import (
     loaded,
     with_interpret,
 )
+from grader.kernels.hardware_bits import drawing_line
 from grader.kernels.held_outputs import held_outputs
 from grader.kernels.interpreter import running
 from grader.kernels.known_values import known_values
@@ -95,6 +96,7 @@ class TracedLaunch:
             from_spec=line_within(closed.jaxpr, file, spec) if spec else 0,
             notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
             unused=_unused(closed),
+            draws=drawing_line(closed.jaxpr, file),
             held=held_outputs(closed, reader.kernels[-1] if reader.kernels else None),
         )
 
@@ -105,9 +107,10 @@ class TracedLaunch:
         seed: int = 0,
         unwritten: Literal["nan", "zero"] = "nan",
         padded: int | None = None,
+        cores: int = 2,
     ) -> list[np.ndarray]:
         """The results, flat, on the host: what `running` says of the rest."""
-        with running(mode, seed, unwritten, padded) as interpret:
+        with running(mode, seed, unwritten, padded, cores) as interpret:
             program = core.jaxpr_as_fun(with_interpret(self._as_traced, interpret))
             return [np.asarray(leaf) for leaf in jax.jit(program).lower(*args).compile()(*args)]
 

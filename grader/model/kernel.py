@@ -165,6 +165,23 @@ class Runs:
     conditional: bool = False
 
 
+class CopyReason(enum.Enum):
+    """Why XLA copies an operand of a kernel that another one is to take the place of."""
+
+    KEPT = "an output takes the place of an input that the caller keeps"
+    READ_LATER = "an output takes the place of an input that is read again"
+    ELSEWHERE = "an output lies elsewhere than the donated array that it replaces"
+    EXCHANGED = "outputs lie in each other's places"
+
+
+@dataclass(frozen=True, slots=True)
+class XlaCopy:
+    """A copy that XLA makes around a kernel, of the whole array of the operand at this position."""
+
+    operand: int
+    reason: CopyReason
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """What a launch function does, from its jaxpr: kernels, operations around them, results.
@@ -182,6 +199,8 @@ class Trace:
     unused: tuple[int, ...] = ()  # the launch's inputs that nothing depends on, by position
     #: Per result, which output of the last kernel it is, unchanged or reshaped; None: none.
     held: tuple[int | None, ...] = ()
+    #: A line that draws random bits from the chip's generator, 0 if unknown; None: nothing does.
+    draws: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,12 +146,33 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What each element of a random result may be, float64 of the result's shape: `low` or `high`,
+    and `chance` is how often it is `high`, from 0 to 1."""
+
+    low: Array
+    high: Array
+    chance: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """The same launch, run again: with its steps in another order on one core, and with another
+    seed, `changed` in words."""
+
+    again: Observation | Accident
+    other_seed: Observation | Accident
+    changed: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reference:
     """The trusted side of one case: inputs, and what must come back.
 
     `expected` is float64 for floating results; `results` holds the dtypes and shapes that the spec
     returns. `contraction` is the longest sum (in terms) that stands behind one result element.
     `sways` is how far each expected result moves, at most, if the inputs change as float32 rounds.
+    `outcomes` are those of each random result, None of one that is not; () where none is random.
     """
 
     names: tuple[str, ...]
@@ -162,6 +183,7 @@ class Reference:
     annotations: tuple[str, ...]  # of the results, as the solution's launch declares them
     contraction: int
     sways: tuple[float, ...] = ()
+    outcomes: tuple[Outcomes | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

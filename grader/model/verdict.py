@@ -20,6 +20,7 @@ class Check(enum.Enum):
     PREDICTIONS = "predictions"
     PLANTED = "planted"
     VALUES = "values"
+    RANDOM = "random"
     BLOCKS = "blocks"
     LOWERS = "lowers"
     COMPILES = "compiles"

@@ -1,7 +1,7 @@
 """What can be asked of a kata's launch and of its solution's, each a question to some worker.
 
     of the solution   reference, inputs, par, follow_par, xla
-    of the launch     attempt, clues, resembles, own, follow
+    of the launch     attempt, clues, repeats, resembles, own, follow
 
 A launch is traced by a process that knows nothing else, and judged by others: what goes from here
 to there is the trace. Nothing here judges. Wherever an answer is an `Accident`, the process did not
@@ -27,6 +27,7 @@ from grader.model import (
     Observation,
     Problem,
     Reference,
+    Repeats,
     Source,
 )
 from grader.sandbox.bench import Bench
@@ -51,6 +52,7 @@ from grader.sandbox.messages import (
 )
 from grader.sandbox.post import Post
 from grader.sandbox.recalling import Agrees, Recollection, Situation
+from grader.sandbox.reseeding import reseeded
 from grader.sandbox.trials import Subject, Trials
 from grader.tools.arrays import holds_nan
 from grader.tpu import OnChip
@@ -122,7 +124,12 @@ class Asking:
 
     def reference(self, kata: Kata, case: Case) -> Reference:
         """Inputs and, of a case that is run, what must come back. Raises BrokenKata."""
-        return self._referred(_refer(kata, case, evaluated=not case.production))
+        reference = self._referred(_refer(kata, case, evaluated=not case.production))
+        if not case.production and bool(kata.key.random) != any(reference.outcomes):
+            has, lacks = "[random]", f"{kata.name}_outcomes"
+            has, lacks = (has, lacks) if kata.key.random else (lacks, has)
+            raise BrokenKata(f"{kata.name} has {has}, and no {lacks}: random results need both")
+        return reference
 
     def inputs(self, kata: Kata, case: Case) -> Reference:
         """The same without what must come back, for cases of any size. Raises BrokenKata."""
@@ -149,7 +156,12 @@ class Asking:
         return self._followed(_answer(kata), traced, reference, SECONDS)
 
     def xla(self, kata: Kata, case: Case, reference: Reference) -> Estimate | None:
-        """XLA's estimate for the spec on the first chip; None where it can't be asked."""
+        """XLA's estimate for the spec on the first chip; None where it can't be asked.
+
+        Of random results the spec says less than the launch does: it is not the same program.
+        """
+        if kata.key.random:
+            return None
         source, chip = _answer(kata), self.chips[0]
         question = EstimateXla(source, kata.name, case, reference.inputs, chip)
         answer = self._lines.trusted.answer(question)
@@ -242,6 +254,35 @@ class Asking:
             taken.shares if isinstance(taken, Shares) else (),
             looked.padding,
         )
+
+    def repeats(
+        self, kata: Kata, case: Case, reference: Reference, seconds: float | None
+    ) -> Repeats:
+        """The learner's launch with its steps in another order on one core, and with another seed.
+
+        Raises BrokenKata where the key's [random] names no seed.
+        """
+        assert kata.key.random
+        try:
+            others, changed = reseeded(reference, kata.key.random.seed, case.seed)
+        except ValueError as error:
+            raise BrokenKata(str(error)) from None
+        traced = self._own_traced(kata, reference, seconds)
+        if isinstance(traced, Accident):
+            return Repeats(traced, traced, changed)
+        run = Run(
+            *(_attempt(kata), kata.name, traced.trace, reference.inputs),
+            *(self.mode, case.seed, self.chips[0]),
+        )
+        again = dataclasses.replace(run, seed=case.seed + 1, cores=1)
+        other_seed = dataclasses.replace(run, inputs=others)
+        return Repeats(self._run(again, seconds), self._run(other_seed, seconds), changed)
+
+    def _run(self, question: Run, seconds: float | None) -> Observation | Accident:
+        ran = _expected(Ran, self._lines.running.answer(question, seconds))
+        if isinstance(ran, Accident):
+            return ran
+        return Observation(ran.problem, ran.trace, outputs=ran.outputs, complaints=ran.complaints)
 
     def resembles(self, kata: Kata, case: Case, reference: Reference, agrees: Agrees) -> str:
         """The title of a known mistake whose results agree with those observed; else ""."""

@@ -100,7 +100,7 @@ def _ran(question: Run) -> Ran:
             return Ran(caught.problem)
         outputs = ()
         with watching() as watch, problems.caught(question.source, Stage.RUN) as caught:
-            results = launch.run(values, question.mode, question.seed)
+            results = launch.run(values, question.mode, question.seed, cores=question.cores)
             outputs = tuple(map(arrays.from_numpy, results))
         return Ran(caught.problem, trace, outputs, watch.complaints)
 

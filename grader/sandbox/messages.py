@@ -124,7 +124,7 @@ class TraceLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Read the trace, and run it in this mode."""
+    """Read the trace, and run it in this mode; the simulated `cores` share its steps."""
 
     source: Source
     name: str
@@ -133,6 +133,7 @@ class Run:
     mode: Mode
     seed: int
     chip: str
+    cores: int = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class Recollection:
     def _versions(self, situation: Situation) -> Sequence[tuple[Mistake, str]]:
         text = situation.solution.content.decode()
         # Others raise, or have the right values.
-        wrong = [m for m in situation.mistakes if m.caught is Check.VALUES]
+        wrong = [m for m in situation.mistakes if m.caught in (Check.VALUES, Check.RANDOM)]
         versions = likeliest(situation.written.content.decode(errors="replace"), text, wrong)
         # What it was on one hidden case, it is likely on the next.
         return sorted(versions, key=lambda pair: pair[0].title != self._agreed)

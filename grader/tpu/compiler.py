@@ -38,6 +38,7 @@ from grader.tpu.libtpu_errors import (
     windows_too_large,
 )
 from grader.tpu.vmem import Vmem, footprint, least_windows, read_report
+from grader.tpu.xla_traffic import has_loops, steps_of
 
 if TYPE_CHECKING:
     from grader.kernels.lowering import Kernel
@@ -73,10 +74,15 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """XLA's estimate for a program in cycles; 0 where it has none, and `missing` says why."""
+    """XLA's estimate for a program in cycles; 0 where it has none, and `missing` says why.
+
+    `moved` is what the program reads from HBM and writes there, in bytes; 0 where that can't be
+    read from it, since it has loops.
+    """
 
     cycles: int
     missing: str = ""
+    moved: int = 0
 
 
 def build(kernel: Kernel, chip: Chip) -> Build:
@@ -134,9 +140,10 @@ def estimated(lowered: Callable[[], Any]) -> Estimate:
         except Exception as error:
             return Estimate(0, f"XLA can't compile it: {str(error).partition(chr(10))[0]}")
     cycles, missing = estimated_cycles(hlo)
+    moved = 0 if has_loops(hlo) else sum(step.bytes for step in steps_of(hlo))
     if missing:
-        return Estimate(0, f"XLA has no estimate for {', '.join(missing)}")
-    return Estimate(cycles)
+        return Estimate(0, f"XLA has no estimate for {', '.join(missing)}", moved)
+    return Estimate(cycles, moved=moved)
 
 
 def not_estimated(error: Exception) -> Estimate:

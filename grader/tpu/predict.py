@@ -104,7 +104,15 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
 
     def prediction(**found: Any) -> Prediction:
         return Prediction(
-            chip.name, kernel.call, labels, moved, kept, runs=kernel.runs, outside=outside, **found
+            chip.name,
+            kernel.call,
+            labels,
+            moved,
+            kept,
+            runs=kernel.runs,
+            outside=outside,
+            copied=kernel.copied,
+            **found,
         )
 
     if kernel.call.unknown:

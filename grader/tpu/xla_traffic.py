@@ -20,14 +20,20 @@ _BITS = re.compile(r"\d+")
 #: Instructions that name, group or reinterpret what is there already, and the ends of those that
 #: were started before.
 _FREE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
+_LOOPS = ("while", "conditional", "call")
 _IN_VMEM = "S(1)"
+
+
+def has_loops(hlo: str) -> bool:
+    """Whether the entry computation runs others as often as only they know."""
+    return any(found[3] in _LOOPS for found in map(_INSTRUCTION.match, _entry(hlo)) if found)
 
 
 def steps_of(hlo: str) -> tuple[Moved, ...]:
     """The instructions of a compiled program's entry computation that move bytes, in order."""
     sizes: dict[str, int] = {}
     steps: list[Moved] = []
-    for line in hlo[hlo.index("\nENTRY ") + 1 :].split("\n}", 1)[0].splitlines():
+    for line in _entry(hlo):
         if not (found := _INSTRUCTION.match(line)):
             continue
         name, results, operation, rest = found.groups()
@@ -42,6 +48,11 @@ def steps_of(hlo: str) -> tuple[Moved, ...]:
             written = sizes[name]
         steps.append(Moved(name, read, written))
     return tuple(step for step in steps if step.bytes)
+
+
+def _entry(hlo: str) -> list[str]:
+    """The lines of the entry computation."""
+    return hlo[hlo.index("\nENTRY ") + 1 :].split("\n}", 1)[0].splitlines()
 
 
 def bytes_in_hbm(types: str) -> int:

@@ -4,9 +4,10 @@
 
 For each kata with floating results, the spec is evaluated in float32 with the inputs' rounding, in
 other orders and other forms that are as good: these must be accepted. And with one precision
-mistake at a time, in bfloat16: these must be rejected in at least one case of each session. Printed
-are the largest error of the first and the smallest of the second, as multiples of the tolerance, so
-that the first has to stay below 1 and the second above.
+mistake at a time, in bfloat16 or on the way to fp8: these must be rejected in at least one case of
+each session. What changes no bit of any result, such as fp8 numbers rounded to bfloat16, is left
+out. Printed are the largest error of the first and the smallest of the second, as multiples of the
+tolerance, so that the first has to stay below 1 and the second above.
 """
 
 from __future__ import annotations
@@ -163,6 +164,36 @@ def _coarse(name: str) -> Replacement:
     return replacement
 
 
+def _to_fp8(prepared: Callable[[Any], Any]) -> Replacement:
+    """A cast to fp8 of numbers that something else has been done to first."""
+
+    def replacement(eqn: core.JaxprEqn, inputs: Sequence[Any]) -> Sequence[Any]:
+        (x,) = inputs
+        wanted = eqn.params["new_dtype"]
+        narrow = jnp.issubdtype(wanted, jnp.floating) and jnp.dtype(wanted).itemsize == 1
+        return [(prepared(x) if narrow else x).astype(wanted)]
+
+    return replacement
+
+
+def _through_e5m2(x: Any) -> Any:
+    return x.astype(jnp.float8_e5m2).astype(x.dtype)
+
+
+def _tie_away_from_zero(x: Any) -> Any:
+    return x * (1 + 2.0**-20)
+
+
+def _towards_zero(x: Any) -> Any:
+    """A little below the next number of the grid where the nearest one is further from zero."""
+    near = x.astype(jnp.float8_e4m3fn).astype(x.dtype)
+    return jnp.where(jnp.abs(near) > jnp.abs(x), near * (1 - 2.0**-4), near)
+
+
+def _up_to_240(x: Any) -> Any:
+    return jnp.clip(x, -240, 240)
+
+
 RIGHT = (
     Variant("as the spec says", {}),
     Variant(
@@ -193,6 +224,16 @@ WRONG = (
     Variant("exp of bfloat16", {"exp": _coarse("exp")}),
     Variant("tanh of bfloat16", {"tanh": _coarse("tanh")}),
     Variant("logistic of bfloat16", {"logistic": _coarse("logistic")}),
+    *(
+        Variant(name, {"convert_element_type": _to_fp8(prepared)})
+        for name, prepared in {
+            "rounded to bfloat16, then to fp8": _bfloat16,
+            "rounded to e5m2": _through_e5m2,
+            "rounded to fp8, ties away from zero": _tie_away_from_zero,
+            "rounded to fp8 towards zero": _towards_zero,
+            "clipped to 240": _up_to_240,
+        }.items()
+    ),
 )
 
 
@@ -236,15 +277,25 @@ def errors(kata: Kata, case: Case, variants: Sequence[Variant]) -> dict[str, flo
         )
     closed = jax.make_jaxpr(lambda *xs: jax.tree.leaves(spec(*xs, **keywords)))(*arrays)
     names = primitives(closed.jaxpr)
+    plain = _results(core.jaxpr_as_fun(closed), arrays)
     found = {}
     for variant in variants:
         if variant.by and not names & set(variant.by):
             continue
-        program = core.jaxpr_as_fun(retraced(closed, variant.by) if variant.by else closed)
-        found[variant.name] = largest_error(
-            [np.asarray(r) for r in jax.jit(program)(*arrays)], reference, kata
-        )
+        changed = core.jaxpr_as_fun(retraced(closed, variant.by)) if variant.by else None
+        results = _results(changed, arrays) if changed else plain
+        if variant not in WRONG or not _equal(results, plain):
+            found[variant.name] = largest_error(results, reference, kata)
     return found
+
+
+def _results(program: Callable[..., Any], arrays: Sequence[Values]) -> list[Values]:
+    return [np.asarray(result) for result in jax.jit(program)(*arrays)]
+
+
+def _equal(some: Sequence[Values], others: Sequence[Values]) -> bool:
+    pairs = zip(some, others, strict=True)
+    return all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
 
 
 def main() -> None:

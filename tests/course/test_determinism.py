@@ -1,7 +1,8 @@
 """Predictions are a function of kernel, case, chip and versions: of nothing else.
 
-Two processes with different hash seeds, one in the opposite order of the other, predict twenty
-kernels. Each writes what it found to a file:
+Two processes with different hash seeds, one in the opposite order of the other, predict a dozen
+kernels. (That a solution's time is the same in two workers is seen with each of its verdicts.)
+Each writes what it found to a file:
 
     python -m tests.course.test_determinism FILE forward|backward
 """
@@ -104,9 +105,8 @@ def others() -> dict[str, Callable[[], Launch]]:
 
 
 def launches_by_name() -> dict[str, Callable[[], Launch]]:
-    """Functions that make each launch: the first track's solutions, and what they don't show."""
-    every = katas(ROOT, "solutions")
-    solved = [kata for kata in every if kata.track == every[0].track and kata.key.kernel]
+    """Functions that make each launch: every tenth solution, and what they don't show."""
+    solved = [kata for kata in katas(ROOT, "solutions") if kata.key.kernel][::10]
     return {kata.name: functools.partial(solution, kata) for kata in solved} | others()
 
 
@@ -156,9 +156,9 @@ def test_two_processes_predict_the_same_to_the_byte(results: tuple[bytes, bytes]
 
 
 @pytest.mark.timeout(280)
-def test_twenty_launches_have_a_predicted_time(results: tuple[bytes, bytes]) -> None:
+def test_each_launch_has_a_predicted_time(results: tuple[bytes, bytes]) -> None:
     found = codec.unpack(All, results[0]).found
-    assert len(found) >= 20
+    assert len(found) >= 10
     unknown = {one.name: k.unknown for one in found for k in one.kernels if k.seconds is None}
     assert not unknown
     assert all(one.kernels for one in found)

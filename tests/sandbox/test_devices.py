@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -125,6 +128,19 @@ def test_interpreted_cases_round_as_they_say(mode: Mode) -> None:
     flags = environment(Device("cpu", mode, ""), {})["XLA_FLAGS"].split()
     assert "--xla_allow_excess_precision=false" in flags
     assert "--xla_backend_optimization_level=0" in flags
+    assert "--xla_cpu_experimental_ynn_fusion_type=" in flags
+
+
+def test_a_rounding_within_a_sum_is_computed() -> None:
+    """YNNPACK, to which XLA hands such a sum on a CPU, would leave the rounding out: 256 + 1."""
+    code = (
+        "import jax, jax.numpy as jnp\n"
+        "x = jnp.full((64, 128), 1 + 2**-7, jnp.bfloat16)\n"
+        "total = jax.jit(lambda x: jnp.sum((x * x).astype(jnp.float32), axis=0))(x)\n"
+        "assert total[0] == 64 * (1 + 2**-6), total[0]\n"
+    )
+    told = environment(Device("cpu", Mode.STRICT, ""), os.environ)
+    subprocess.run([sys.executable, "-c", code], check=True, env=told)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,10 @@ class Share(enum.Enum):
         """Those of a solution's hidden cases that are graded."""
         return {Share.WHOLE: cases, Share.OLDEST: cases[::2], Share.NEWEST: cases[1::2]}[self]
 
+    def katas(self, every: Sequence[Kata]) -> Sequence[Kata]:
+        """Those of which one end of jax is enough: what they show is seen again in verdicts."""
+        return {Share.WHOLE: every, Share.OLDEST: every[::2], Share.NEWEST: every[1::2]}[self]
+
     def stubs(self, every: Sequence[Kata]) -> Sequence[Kata]:
         """The katas whose stubs are graded."""
         return () if self is Share.NEWEST else every

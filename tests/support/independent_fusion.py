@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from tests.support.independent import INDEPENDENT, independent
@@ -55,6 +57,13 @@ def _(x: Any, cos: Any, sin: Any) -> Any:
     return jnp.concatenate([turned.real, turned.imag], axis=-1)
 
 
+@independent("top_k_route")
+def _(logits: Any, *, K: int) -> Any:  # noqa: N803
+    """Sorted, stably, all of them."""
+    order = np.argsort(-np.asarray(logits, np.float64), axis=0, kind="stable")[:K]
+    return jax.nn.softmax(jnp.take_along_axis(logits, order, axis=0), axis=0), order
+
+
 @independent("swiglu")
 def _(x: Any, gate: Any, up: Any) -> Any:
     """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
@@ -78,3 +87,30 @@ def _(x: Any, w: Any, labels: Any, dloss: Any) -> Any:
     loss = optax.safe_softmax_cross_entropy(logits, onehot)
     d = (jax.nn.softmax(logits) * onehot.sum(axis=1, keepdims=True) - onehot) * dloss.T
     return loss[None], d @ w, d.T @ x
+
+
+@independent("fused_adam")
+def _(p: Any, g: Any, m: Any, v: Any, numbers: Any) -> Any:
+    """optax's Adam, in the step that the numbers are of."""
+    rate, m_weight, _ = numbers[0]
+    before = round(math.log(1 - float(m_weight), 0.9)) - 1
+    adam: Any = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
+    states = adam.init(p)._replace(count=jnp.int32(before), mu=m, nu=v)
+    change, states = adam.update(g, states)
+    return p - rate * change, states.mu, states.nu
+
+
+@independent("adafactor_factors")
+def _(g: Any) -> Any:
+    """What optax's Adafactor keeps after its first step, which forgets what it held before."""
+    factored: Any = optax.scale_by_factored_rms(min_dim_size_to_factor=1, epsilon=0)
+    _, state = factored.update(g, factored.init(g), g)
+    sums = {len(sum_): sum_ for sum_ in (state.v_row, state.v_col)}
+    return sums[len(g)][:, None], sums[g.shape[1]][None]
+
+
+@independent("conv2d")
+def _(x: Any, w: Any) -> Any:
+    return jax.lax.conv_general_dilated(
+        x, w, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from grader.model import CopyReason, XlaCopy
 from grader.tpu import Prediction
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.reuse import Reuse
@@ -239,3 +240,31 @@ def test_of_several_kernels_each_is_named() -> None:
 def test_launches_of_other_kernels_are_not_compared() -> None:
     found = bottlenecks([prediction(WAITING)], [prediction(WAITING), prediction(WAITING)])
     assert found == bottlenecks([prediction(WAITING)])
+
+
+@pytest.mark.parametrize(
+    ("reason", "phrase", "remedy"),
+    [
+        (CopyReason.KEPT, "XLA copies x_ref before the kernel", "donate_argnames"),
+        (CopyReason.READ_LATER, "XLA copies x_ref before the kernel", "the last kernel"),
+        (CopyReason.ELSEWHERE, "XLA copies x_ref after the kernel", "the input that the output"),
+    ],
+)
+def test_what_xla_copies_is_told(reason: CopyReason, phrase: str, remedy: str) -> None:
+    copied = moving(LOADED, (320, 200, 4), copied=(XlaCopy(0, reason),))
+    par = moving(LOADED, (320, 200, 4))
+    assert copied.bytes - par.bytes == copied.size_of(copied.copied[0]) > 0
+    assert copied.cycles > par.cycles
+    (found,) = [one for one in bottlenecks([copied], [par]) if "XLA" in one.phrase]
+    assert found.phrase == phrase
+    assert remedy in found.remedy
+    assert found.size == copied.bytes - par.bytes
+
+
+def test_results_that_have_changed_places_are_told_once() -> None:
+    reasons = (CopyReason.ELSEWHERE, CopyReason.ELSEWHERE, CopyReason.EXCHANGED)
+    copies = tuple(XlaCopy(0, reason) for reason in reasons)
+    copied = moving(LOADED, (320, 200, 4), copied=copies)
+    (found,) = [one for one in bottlenecks([copied]) if "XLA" in one.phrase]
+    assert "each other's places" in found.why
+    assert not [one for one in bottlenecks([copied], [copied]) if "XLA" in one.phrase]

@@ -149,6 +149,14 @@ def test_without_par_or_xla_there_is_one_column() -> None:
     assert "par" not in text
 
 
+def test_what_xla_moves_stands_beside_what_the_kernel_moves() -> None:
+    text = shown(screen(launch(SLOW, xla=Estimate(3000, moved=819 << 10))), 120)
+    assert re.search(r"HBM bytes +\S+ KiB +\S+ KiB +\S+× +819 KiB\n", text)
+    assert "without Pallas; its bytes alone take 1.02 µs" in text
+    unknown = shown(screen(launch(SLOW, xla=Estimate(0, "why", moved=819 << 10))), 120)
+    assert "XLA: no estimate (why); its bytes alone take 1.02 µs" in unknown
+
+
 def test_an_estimate_that_is_missing_is_said_to_be() -> None:
     text = shown(screen(launch(SLOW, xla=Estimate(0, "XLA has no estimate for while"))))
     assert "XLA: no estimate (XLA has no estimate for while)" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.model import Moved
-from grader.tpu.xla_traffic import bytes_in_hbm, steps_of
+from grader.tpu.xla_traffic import bytes_in_hbm, has_loops, steps_of
 
 HLO = """HloModule jit_f
 
@@ -32,6 +32,11 @@ def test_each_instruction_reads_its_operands_and_writes_its_results() -> None:
         Moved("copy-start", read=256, written=4),
         Moved("out", read=4096 + 32, written=2048),
     )
+
+
+def test_what_runs_as_often_as_only_it_knows() -> None:
+    assert not has_loops(HLO)
+    assert has_loops(HLO.replace("copy-start(%w)", "while(%w), body=%fused"))
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,12 @@ EXCEPTION_ADVICE: AdviceTable = (
         "it, import it inside of the region: the other lines stay as they are.",
     ),
     (
+        r"whose generator this kernel has not seeded",
+        "A kernel begins with generators that nobody has seeded, and each core has one of its own. "
+        "Call pltpu.prng_seed in every step that draws, before it draws: another step may run on "
+        "another core.",
+    ),
+    (
         r"dot_general requires contracting dimensions to have the same shape",
         "A product sums over one dimension of each side, and the two must be equally long: "
         "jnp.dot(x, y) takes the last of x and the last but one of y. For others: "

@@ -87,6 +87,12 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Use jnp.bfloat16, or float32, for the kernel's arrays.",
     ),
     (
+        r"Setting seed with more than 2 values",
+        "A core's generator takes one or two numbers as its seed.",
+        "Make one number of the block's place, such as i * pl.num_programs(1) + j for block "
+        "(i, j), and give it beside the seed: pltpu.prng_seed(seed, number).",
+    ),
+    (
         r"statically prove that index in dimension",
         "A load from VMEM begins at the edge of a tile of (8, 128), and the compiler must see that "
         "it does while it compiles.",

@@ -2,6 +2,7 @@
 
 key     the values: Key and its parts
 kinds   the kinds of kata, and what only one of them has
+randomness what only katas with random results have
 problem what is said of a key that can't be used
 table   one TOML table, and how it complains
 sizes   [cases] and [production]
@@ -21,6 +22,7 @@ from grader.exercise.keys.key import (
 )
 from grader.exercise.keys.kinds import Kind, Planted, Predictions, Tested
 from grader.exercise.keys.problem import KeyProblem
+from grader.exercise.keys.randomness import Randomness
 from grader.exercise.keys.reader import AFTER_WORDS, DEFAULT_CASES, MOST_CASES, load
 from grader.exercise.keys.sizes import cards
 
@@ -38,6 +40,7 @@ __all__ = [
     "Mistake",
     "Planted",
     "Predictions",
+    "Randomness",
     "Roundings",
     "Sizes",
     "Slack",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from grader.exercise.keys.kinds import Kind, Predictions, Tested
+from grader.exercise.keys.randomness import Randomness
 from grader.model import Check
 
 #: A kata's hints, from the first to the last: what each of them gives away.
@@ -89,7 +90,8 @@ class Key:
     cases are run; where there is a `production`, one more is compiled and predicted instead, and
     it alone decides about par.
     `par_required`: missing par fails the kata, instead of costing a star. Where numbers or a test
-    are asked for, `predictions` or `tested` say which, and there is no `kernel`.
+    are asked for, `predictions` or `tested` say which, and there is no `kernel`. `random` says how
+    results come about by chance, if they do.
     `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
@@ -117,6 +119,7 @@ class Key:
     after: str = ""
     predictions: Predictions | None = None
     tested: Tested | None = None
+    random: Randomness | None = None
 
     @property
     def kind(self) -> Kind:

@@ -23,6 +23,7 @@ from grader.exercise.keys.key import (
 )
 from grader.exercise.keys.kinds import predictions_of, tested_of
 from grader.exercise.keys.problem import KeyProblem
+from grader.exercise.keys.randomness import randomness_of
 from grader.exercise.keys.sizes import alike_of, cases_of, production_of
 from grader.exercise.keys.table import Table
 from grader.model import Check
@@ -37,7 +38,7 @@ _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
     *("outside_floats", "production", "alike", "after", "block_by_block"),
-    *("predictions", "tested", "planted"),
+    *("predictions", "tested", "planted", "random"),
 )
 
 
@@ -76,6 +77,7 @@ def load(file: Path) -> Key:
         block_by_block=_block_by_block(source),
         predictions=predictions,
         tested=tested,
+        random=randomness_of(source),
         after=_after(source),
     )
 

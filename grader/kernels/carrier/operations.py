@@ -13,12 +13,10 @@ from jax.extend import core
 
 Home = tuple[str, str]
 
-#: Operations of JAX's own that are not carried, by name, and what is wrong with each. Of some the
-#: interpreter makes something else than a TPU, so that a launch would be two in one; the last calls
-#: any code of the process.
+#: Operations of JAX's own that are not carried, by name, and what is wrong with each. With the
+#: first a launch would be two in one; the last calls any code of the process.
 REFUSED = {
     "platform_index": "which asks for what platform it is compiled: it is several launches in one",
-    "prng_random_bits": "whose random numbers on a TPU are not those of the interpreter",
     "ffi_call": "which calls code outside of JAX",
 }
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
-from grader.tpu.chips import named
+from grader.tpu.chips import Chip, named
 from grader.tpu.compiler import Estimate
 from grader.tpu.libtpu import not_checked
 from grader.tpu.prediction import Prediction
@@ -129,7 +129,8 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
         _time_of(launch.xla, launch.chip),
     )
     sizes = [side.bytes for side in sides]
-    yield "HBM bytes", [bytes_of(size) for size in sizes], _ratio(sizes), ""
+    moved = bytes_of(launch.xla.moved) if launch.xla and launch.xla.moved else ""
+    yield "HBM bytes", [bytes_of(size) for size in sizes], _ratio(sizes), moved
     vmem = [max(_vmem(k) for k in side.kernels) for side in sides]
     yield "VMEM", [bytes_of(size) for size in vmem], "", ""
     if any(times):
@@ -140,6 +141,15 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
 
 def _time_of(xla: Estimate | None, chip: str) -> str:
     return time_of(xla.cycles / named(chip).clock) if xla and xla.cycles else NONE
+
+
+def _of_xla(xla: Estimate, chip: Chip) -> str:
+    """What its column stands for, and what its bytes alone take."""
+    what = "its own estimate for the same in jax.numpy, without Pallas"
+    told = f"XLA: {what if xla.cycles else f'no estimate ({xla.missing})'}"
+    if not xla.moved:
+        return told
+    return f"{told}; its bytes alone take {time_of(xla.moved / chip.bandwidth_of_each(1))}"
 
 
 def _ratio(values: Sequence[float | None]) -> str:
@@ -214,8 +224,6 @@ def _notes(launch: Launch) -> Iterator[str]:
         yield "par: on the same chip, so most errors of a prediction are in both times"
     if launch.par and launch.par.trouble:
         yield f"par: {launch.par.trouble}"
-    if asked and launch.xla and launch.xla.cycles:
-        yield "XLA: its own estimate for the same in jax.numpy, without Pallas"
-    elif asked and launch.xla:
-        yield f"XLA: no estimate ({launch.xla.missing})"
+    if asked and launch.xla:
+        yield _of_xla(launch.xla, named(launch.chip))
     yield from launch.notes

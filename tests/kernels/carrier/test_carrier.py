@@ -40,8 +40,9 @@ SOLUTIONS = [kata for kata in katas(ROOT, "solutions") if kata.key.kind not in S
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_solutions(chunk: int, pytestconfig: pytest.Config) -> None:
-    for solution in SOLUTIONS[chunk::CHUNKS]:
-        for closed in solved(solution, Plan.of(pytestconfig)):
+    plan = Plan.of(pytestconfig)
+    for solution in plan.share.katas(SOLUTIONS)[chunk::CHUNKS]:
+        for closed in solved(solution, plan):
             again = carried(closed)
             assert str(again) == str(closed), solution.id
             assert same([closed, again]), solution.id

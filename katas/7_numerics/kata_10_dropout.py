@@ -1,0 +1,143 @@
+"""Drop elements at random, and drop the same ones again on the way back.
+
+Goal
+    Write dropout and its gradient. The forward kernel sets `percent` % of all elements
+    to zero, at random, and multiplies the others by 100 / (100 - percent), so that the
+    result is x on average. The gradient has to drop exactly the same elements.
+
+Concept
+    For the gradient, frameworks keep the mask: a byte for each element, written in the
+    forward pass, read in the backward pass. For 8192 x 4096 activations in bfloat16:
+
+        forward    read x, write y          128 MiB   +  write the mask   32 MiB
+        backward   read dy, write dx        128 MiB   +  read the mask    32 MiB
+
+    But random numbers of a computer are not random: the same seed gives the same bits.
+    So a backward pass can draw the mask again, and what is kept is one integer.
+
+    Every TensorCore has a generator in hardware:
+
+        pltpu.prng_seed(a)  or  (a, b)       set its state by one or two int32
+        pltpu.prng_random_bits(shape)        int32[shape], the next bits
+
+    It costs no time: each pass takes 175 µs on a v5e, of which moving the bytes takes
+    164. With jax.random, whose bits the vector unit computes out of a key, in 20 rounds
+    of shifts and adds for each pair of words, the same kernel takes 1707 µs. In return
+    these bits are the same on every machine. The hardware's need not be, and they also
+    depend on the shape in which they are drawn.
+
+    The state is the core's, not the block's. It stays from step to step:
+
+        one core      step 0 -> 1 -> 2 -> 3 -> 4 -> 5     draws, and draws on
+        two cores     step 0 -> 1 -> 2                    which block gets which bits
+                      step 3 -> 4 -> 5                    depends on who takes which step
+
+    In a parallel grid nothing may follow from the order of the steps. So every step sets
+    the state, by what makes its block different from all others.
+
+    A random result has no expected value to compare with. The grader reads in
+    `dropout_outcomes` what each element may be and how often, and runs the launch three
+    times: as it is; with its steps in another order, on one core; and with seed + 1.
+    Nobody should find a pattern: no block that repeats another one, in this run, in the
+    gradient, or in that of the next seed.
+
+Shapes
+    name       dtype[dims]     memory space   Ref's shape   block
+    seed_ref   int32[1]        SMEM           [1]           whole
+    x_ref      x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
+    o_ref      x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
+
+    On the way back, x_ref is a block of dy, and o_ref one of dx.
+
+Try
+    pytest -k dropout          stuck?  kata hint dropout
+
+Needs     scale_2d, flash_custom_vjp
+Read on   Dropout, https://jmlr.org/papers/v15/srivastava14a.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Int32
+
+
+def dropout_spec(
+    x: Float[Array, "M N"], dy: Float[Array, "M N"], seed: Int32[Array, "1"]
+) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
+    """What comes back on average, over all seeds: y and dx."""
+    return x, dy
+
+
+def dropout_outcomes(x, dy, seed, *, percent):
+    """Of y and dx: what a dropped element is, what a kept one, and how often one is kept."""
+    kept = 1 - percent / 100
+    return [(0.0, x / kept, kept), (0.0, dy / kept, kept)]
+
+
+def dropout_kernel(seed_ref, x_ref, o_ref, *, percent):
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "store the block of x with percent % of its elements dropped, and the others scaled"
+    )
+    # END SOLUTION
+
+
+def dropped(x, seed, *, percent, bm, bn):
+    """One launch of the kernel: a step for each block of bm x bn elements."""
+    M, N = x.shape
+    blocks = pl.BlockSpec((bm, bn), lambda i, j, seed_ref: (i, j))
+    return pl.pallas_call(
+        lambda *refs: dropout_kernel(*refs, percent=percent),
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            grid=(pl.cdiv(M, bm), pl.cdiv(N, bn)),
+            in_specs=[blocks],
+            out_specs=blocks,
+        ),
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
+        name="dropout",
+    )(seed, x)
+
+
+def dropout(
+    x: Float[Array, "M N"],
+    dy: Float[Array, "M N"],
+    seed: Int32[Array, "1"],
+    *,
+    percent: int = 10,
+    bm: int = 256,
+    bn: int = 512,
+) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
+    """Launch: dropout that can be differentiated, and its gradient for dy."""
+
+    @jax.custom_vjp
+    def drop(x, seed):
+        return dropped(x, seed, percent=percent, bm=bm, bn=bn)
+
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "define forward and backward: of the forward pass keep as little as the mask follows from"
+    )
+    # END SOLUTION
+    drop.defvjp(forward, backward)
+    y, pullback = jax.vjp(drop, x, seed)
+    dx, _ = pullback(dy)
+    return y, dx
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def dropout_inputs(key, *, dtype, M, N):
+    """Normally distributed arrays, and a seed."""
+    for_x, for_dy, for_seed = jax.random.split(key, 3)
+    x = jax.random.normal(for_x, (M, N)).astype(dtype)
+    dy = jax.random.normal(for_dy, (M, N)).astype(dtype)
+    return x, dy, jax.random.randint(for_seed, (1,), 0, 10_000)
+
+
+def test_dropout(hidden_case):
+    hidden_case.grade(dropout)
