@@ -114,3 +114,8 @@ def _(x: Any, w: Any) -> Any:
     return jax.lax.conv_general_dilated(
         x, w, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
+
+
+@independent("cumulative_sum")
+def _(x: Any) -> Any:
+    return jax.lax.cumsum(x, axis=1)
