@@ -119,3 +119,16 @@ def _(x: Any, w: Any) -> Any:
 @independent("cumulative_sum")
 def _(x: Any) -> Any:
     return jax.lax.cumsum(x, axis=1)
+
+
+@independent("causal_conv1d")
+def _(x: Any, w: Any) -> Any:
+    """By XLA's convolution, with a group for each channel."""
+    return jax.lax.conv_general_dilated(
+        x,
+        w[:, None],
+        window_strides=(1,),
+        padding=[(len(w) - 1, 0)],
+        dimension_numbers=("NWC", "WIO", "NWC"),
+        feature_group_count=x.shape[2],
+    )
