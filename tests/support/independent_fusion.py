@@ -116,6 +116,20 @@ def _(x: Any, w: Any) -> Any:
     )
 
 
+@independent("swiglu")
+def _(x: Any, gate: Any, up: Any) -> Any:
+    """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
+    z = x @ gate
+    return z * jax.nn.glu(jnp.concatenate([x @ up, z], axis=1))
+
+
+@independent("fused_outer_backward")
+def _(x: Any, y: Any, dz: Any) -> Any:
+    """By matmuls with the mask, where the product's sign is that of both factors."""
+    passed = dz * (jnp.sign(x) == jnp.sign(y))
+    return jnp.maximum(x * y, 0), passed @ y.T, x.T @ passed
+
+
 @independent("cumulative_sum")
 def _(x: Any) -> Any:
     return jax.lax.cumsum(x, axis=1)

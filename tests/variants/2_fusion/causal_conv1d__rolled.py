@@ -5,7 +5,7 @@ Stars: 3
 
 
 def causal_conv1d_kernel(x_ref, w_ref, o_ref):
-    K = w_ref.shape[0]
+    K, _bt = w_ref.shape[0], o_ref.shape[1]
     x = x_ref[0].astype(jnp.float32)
     row = jax.lax.broadcasted_iota(jnp.int32, x.shape, 0)
     first = pl.program_id(1) == 0
