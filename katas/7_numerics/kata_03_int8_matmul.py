@@ -81,7 +81,7 @@ def int8_matmul_spec(
 def int8_matmul_kernel(x_ref, w_ref, zero_ref, w_sum_ref, x_scale_ref, w_scale_ref, o_ref, acc_ref):
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "add int8 products to int32 sums; in the last k step, subtract the zero point's part, scale and store"
+        "add int8 products to int32 sums; in the last k step, subtract what the zero points added and scale"
     )
     # END SOLUTION
 

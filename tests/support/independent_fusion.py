@@ -64,6 +64,31 @@ def _(logits: Any, *, K: int) -> Any:  # noqa: N803
     return jax.nn.softmax(jnp.take_along_axis(logits, order, axis=0), axis=0), order
 
 
+@independent("swiglu")
+def _(x: Any, gate: Any, up: Any) -> Any:
+    """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
+    z = x @ gate
+    return z * jax.nn.glu(jnp.concatenate([x @ up, z], axis=1))
+
+
+@independent("linear_cross_entropy")
+def _(x: Any, w: Any, labels: Any) -> Any:
+    """By optax, which knows nothing of labels to be ignored."""
+    logits = x @ w.T
+    loss = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.maximum(labels[0], 0))
+    return jnp.where(labels == -100, 0, loss), jax.nn.logsumexp(logits, axis=1)[None]
+
+
+@independent("linear_cross_entropy_backward")
+def _(x: Any, w: Any, labels: Any, dloss: Any) -> Any:
+    """By one-hot rows, which are all 0 for a label to be ignored."""
+    onehot = jax.nn.one_hot(labels[0], len(w))
+    logits = x @ w.T
+    loss = optax.safe_softmax_cross_entropy(logits, onehot)
+    d = (jax.nn.softmax(logits) * onehot.sum(axis=1, keepdims=True) - onehot) * dloss.T
+    return loss[None], d @ w, d.T @ x
+
+
 @independent("fused_adam")
 def _(p: Any, g: Any, m: Any, v: Any, numbers: Any) -> Any:
     """optax's Adam, in the step that the numbers are of."""
@@ -103,3 +128,21 @@ def _(x: Any, y: Any, dz: Any) -> Any:
     """By matmuls with the mask, where the product's sign is that of both factors."""
     passed = dz * (jnp.sign(x) == jnp.sign(y))
     return jnp.maximum(x * y, 0), passed @ y.T, x.T @ passed
+
+
+@independent("cumulative_sum")
+def _(x: Any) -> Any:
+    return jax.lax.cumsum(x, axis=1)
+
+
+@independent("causal_conv1d")
+def _(x: Any, w: Any) -> Any:
+    """By XLA's convolution, with a group for each channel."""
+    return jax.lax.conv_general_dilated(
+        x,
+        w[:, None],
+        window_strides=(1,),
+        padding=[(len(w) - 1, 0)],
+        dimension_numbers=("NWC", "WIO", "NWC"),
+        feature_group_count=x.shape[2],
+    )
