@@ -114,3 +114,17 @@ def _(x: Any, w: Any) -> Any:
     return jax.lax.conv_general_dilated(
         x, w, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
+
+
+@independent("swiglu")
+def _(x: Any, gate: Any, up: Any) -> Any:
+    """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
+    z = x @ gate
+    return z * jax.nn.glu(jnp.concatenate([x @ up, z], axis=1))
+
+
+@independent("fused_outer_backward")
+def _(x: Any, y: Any, dz: Any) -> Any:
+    """By matmuls with the mask, where the product's sign is that of both factors."""
+    passed = dz * (jnp.sign(x) == jnp.sign(y))
+    return jnp.maximum(x * y, 0), passed @ y.T, x.T @ passed
