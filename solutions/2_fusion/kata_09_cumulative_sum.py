@@ -34,11 +34,12 @@ Concept
     does. precision="highest" splits both operands into three parts of 8 bits, hi + mid
     + lo, and adds up the six products that matter:
 
-        default      1 pass     x rounded to 8 bits       {T1}
-        "highest"    6 passes   all 24 bits               {T6}
-        only HBM                                          {TH}
+        default      1 pass     x rounded to 8 bits        340 µs
+        "highest"    6 passes   all 24 bits                442 µs
+        what HBM alone would take, 256 MiB                 328 µs
 
-    XLA {XLA}.
+    These are predictions for x[8192, 4090]. XLA makes ten loops of jnp.cumsum, moves
+    1925 MiB, and needs 2465 µs for these alone.
 
     Where N ends inside a block there is garbage, and 0 times NaN is NaN: in the product
     it reaches columns to its left, although their ones are zeros.

@@ -128,3 +128,21 @@ def _(x: Any, y: Any, dz: Any) -> Any:
     """By matmuls with the mask, where the product's sign is that of both factors."""
     passed = dz * (jnp.sign(x) == jnp.sign(y))
     return jnp.maximum(x * y, 0), passed @ y.T, x.T @ passed
+
+
+@independent("cumulative_sum")
+def _(x: Any) -> Any:
+    return jax.lax.cumsum(x, axis=1)
+
+
+@independent("causal_conv1d")
+def _(x: Any, w: Any) -> Any:
+    """By XLA's convolution, with a group for each channel."""
+    return jax.lax.conv_general_dilated(
+        x,
+        w[:, None],
+        window_strides=(1,),
+        padding=[(len(w) - 1, 0)],
+        dimension_numbers=("NWC", "WIO", "NWC"),
+        feature_group_count=x.shape[2],
+    )
