@@ -244,7 +244,7 @@ def linear_cross_entropy(
     labels: Int32[Array, "1 T"],
     *,
     bt: int = 1024,
-    bv: int = 256,
+    bv: int = 512,
 ) -> tuple[Float32[Array, "1 T"], Float32[Array, "1 T"]]:
     """Launch: every block of tokens meets all words of the vocabulary, block by block."""
     T, D = x.shape
