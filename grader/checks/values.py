@@ -10,6 +10,7 @@ from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, c
 from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
 from grader.checks.evidence import Evidence
+from grader.checks.hand_copies import copies_finding, nothing_there
 from grader.checks.known_mistakes import known_mistake
 from grader.checks.prose import WIDTH, listed, number, paragraph, times
 from grader.checks.runtime_errors import complaint_finding, interpreter_finding
@@ -31,7 +32,9 @@ _FEW = 64  # elements that one can read at a glance
 
 
 def check(evidence: Evidence) -> Finding | None:
-    """Judge what the interpreter raised, then what it complained of, then the values."""
+    """Judge copies started by hand, what the interpreter raised, its complaints, the values."""
+    if finding := copies_finding(evidence.observed.copy_faults, evidence.file):
+        return finding
     problem = evidence.problem
     if problem is not None and problem.stage is Stage.RUN:
         trace = evidence.observed.trace
@@ -46,7 +49,8 @@ def check(evidence: Evidence) -> Finding | None:
         return _lucky(evidence, results) or _rounded(evidence)
     position, result = wrong[0]
     others = tuple(other for other in results if other is not result)
-    diagnosis = diagnose(_suspect(evidence, position, result, others))
+    diagnosis = nothing_there(evidence.observed.copy_faults)
+    diagnosis = diagnosis or diagnose(_suspect(evidence, position, result, others))
     if complaints:
         return complaint_finding(complaints, diagnosis)
     if diagnosis is None or diagnosis.vague:

@@ -94,7 +94,8 @@ def _table(file: Path) -> Table:
 
 def _kernel(source: Table) -> bool:
     value = _true(source, "kernel", default=True)
-    for name in () if value else ("outside", "outside_floats", "par", "slack", "production"):
+    of_kernels = ("outside", "outside_floats", "full_precision", "par", "slack", "production")
+    for name in () if value else of_kernels:
         if name in source.data:
             raise source.fail(name, "means nothing where there is no kernel")
     return value
