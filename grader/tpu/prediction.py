@@ -21,10 +21,11 @@ _ONCE = Runs()
 class Prediction:
     """One kernel on one chip, as far as that is known without running it there.
 
-    `traffic` follows from the index maps alone, and so does `reuse`, which aligns with its
-    operands. `labels` name the operands, each differently; the schedule uses them too. `compiled`:
-    the compiler accepts the kernel. Where it refuses, `failure` says why; where it could not be
-    asked, or where there is no schedule, `unknown` does.
+    `traffic` follows from the index maps, and so does `reuse`, which aligns with its operands; what
+    the kernel copies by itself is the schedule's count, where there is one. `labels` name the
+    operands, each differently; the schedule uses them too. `compiled`: the compiler accepts the
+    kernel. Where it refuses, `failure` says why; where it could not be asked, or where there is no
+    schedule, `unknown` does.
 
     `schedule` and `traffic` are of one run, of which the launch makes as many as `runs` says:
     `seconds`, `cycles` and `bytes` are of all of them. `outside` has a sentence for each operand
@@ -64,6 +65,11 @@ class Prediction:
     def seconds(self) -> float | None:
         """Predicted time on the chip, without the launch; None where there is no schedule."""
         return self.cycles / named(self.chip).clock if self.schedule else None
+
+    @property
+    def least(self) -> str:
+        """Why `seconds` and `cycles` are no more than lower bounds; "" where they are the time."""
+        return self.schedule.least if self.schedule else ""
 
     @property
     def bandwidth(self) -> float:

@@ -54,7 +54,7 @@ Shapes
 Try
     pytest -k block_scaled_matmul          stuck?  kata hint block_scaled_matmul
 
-Needs     fp8_matmul
+Needs     int4_weights, fp8_matmul
 Read on   DeepSeek-V3 Technical Report, 3.3, https://arxiv.org/abs/2412.19437
 """
 

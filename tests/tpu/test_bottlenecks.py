@@ -12,6 +12,8 @@ from grader.tpu import Prediction
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.reuse import Reuse
 from grader.tpu.schedule import Moved
+from grader.tpu.screen.remarks import remarks
+from grader.tpu.traffic import BY_THE_KERNEL
 from tests.support.predicted import BYTES_PER_CYCLE, SIZE, matmul, prediction, rows, schedule
 
 #: A kernel that computes half of the time and waits for blocks for the other half.
@@ -224,6 +226,20 @@ def test_registers_that_do_not_suffice() -> None:
     assert bottlenecks([moving(own, (8, 2, 4))], [moving(own, (8, 2, 4))]) == ()
 
 
+@pytest.mark.parametrize(
+    ("inward", "why", "remedy"),
+    [
+        (True, "a copy of x_ref to arrive", "unless it is started early"),
+        (False, "a copy of x_ref to be written back", "unless it is waited for late"),
+    ],
+)
+def test_a_copy_by_hand_has_a_remedy_for_its_direction(inward: bool, why: str, remedy: str) -> None:
+    waits = dataclasses.replace(WAITING, moved=(Moved("x_ref", inward, SIZE, 40_000.0),))
+    by_hand = rows(matmul(), note=BY_THE_KERNEL)
+    found = about(bottlenecks([prediction(waits, traffic=by_hand)]), why)
+    assert remedy in found.remedy
+
+
 def test_what_is_hardly_worth_a_word_is_left_out() -> None:
     own = dataclasses.replace(QUIET, spills=2_000)
     assert bottlenecks([moving(own, (8, 2, 4))]) == ()
@@ -259,6 +275,8 @@ def test_what_xla_copies_is_told(reason: CopyReason, phrase: str, remedy: str) -
     assert found.phrase == phrase
     assert remedy in found.remedy
     assert found.size == copied.bytes - par.bytes
+    assert "XLA copies x_ref: " in " ".join(remarks(copied))
+    assert "XLA" not in " ".join(remarks(par))
 
 
 def test_results_that_have_changed_places_are_told_once() -> None:

@@ -14,6 +14,11 @@ def remarks(kernel: Prediction) -> Iterator[str]:
     yield from uncovered(kernel)
     yield from loops(kernel.runs)
     yield from copies(kernel)
+    if kernel.least:
+        yield (
+            f"its time is a lower bound ({kernel.least}): HBM's full bandwidth is counted for what "
+            "such a DMA reads and for what it writes"
+        )
     if kernel.sharing > 1:
         yield (
             f"{kernel.sharing} TensorCores share its grid: what follows is the part of the one "
