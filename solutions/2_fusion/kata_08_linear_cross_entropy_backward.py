@@ -42,13 +42,13 @@ Concept
     is NaN: a sum over words needs both replaced, and one over tokens d and x.
 
 Shapes
-    name                 dtype[dims]     memory space   Ref's shape   block
-    x_ref, dx_ref        x.dtype[T, D]   VMEM           (bt, D)       (i, 0)
-    w_ref, dw_ref        x.dtype[V, D]   VMEM           (bv, D)       (j, 0)
-    labels_ref           int32[1, T]     VMEM           (1, bt)       (0, i)
-    lse_ref, dloss_ref   float32[1, T]   VMEM           (1, bt)       (0, i)
-    dx_acc               float32[bt, D]  VMEM scratch   (bt, D)       -
-    dw_acc               float32[bv, D]  VMEM scratch   (bv, D)       -
+    name                 dtype[dims]      memory space   Ref's shape   block
+    x_ref, dx_ref        x.dtype[T, D]    VMEM           (bt, D)       (i, 0)
+    w_ref, dw_ref        x.dtype[V, D]    VMEM           (bv, D)       (j, 0)
+    labels_ref           int32[1, T]      VMEM           (1, bt)       (0, i)
+    lse_ref, dloss_ref   float32[1, T]    VMEM           (1, bt)       (0, i)
+    dx_acc               float32[bt, D]   VMEM scratch   (bt, D)       -
+    dw_acc               float32[bv, D]   VMEM scratch   (bv, D)       -
 
     The grid of dx is (pl.cdiv(T, bt), pl.cdiv(V, bv)); that of dw is yours.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,11 @@ def cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def launch(kernel: Callable[..., Any], semantics: str = "parallel", dtype: Any = jnp.int32) -> Any:
+def launch(
+    kernel: Callable[..., Any],
+    semantics: Literal["parallel", "arbitrary"] = "parallel",
+    dtype: Any = jnp.int32,
+) -> Any:
     """A launch of a kernel over five blocks of its result; it is given a seed."""
 
     def launched(seed: Any) -> Any:
@@ -119,7 +123,7 @@ def seeded_by_the_first_step(seed_ref: Any, o_ref: Any) -> None:
         (seeded_by_the_first_step, "parallel"),
     ],
 )
-def test_a_core_that_nobody_seeded_draws_nothing(kernel: Any, semantics: str) -> None:
+def test_a_core_that_nobody_seeded_draws_nothing(kernel: Any, semantics: Any) -> None:
     with pytest.raises(Exception, match="not seeded"):
         ran(launch(kernel, semantics), 7)
     assert ran(launch(seeded_by_step), 7).any()  # what has failed leaves nothing behind
