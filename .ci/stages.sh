@@ -86,7 +86,8 @@ lint() {
     .venv/bin/kata reset --all --yes
     git diff --exit-code --stat
     local script
-    for script in docs/draw_{basics,attention,grouped_matmul,roofline}.py docs/write_notebook.py; do
+    for script in docs/draw_{basics,fusion,attention,grouped_matmul,numerics,roofline}.py \
+        docs/write_notebook.py; do
         .venv/bin/python "$script" --check
     done
 }

@@ -1,11 +1,14 @@
 """★★★ Are HBM bytes and predicted cycles within the slack of par?
 
 Par is the solution, compiled in the same run for the same case. Nothing here is timed on this
-machine: the bytes and cycles are those of the compiler's schedule.
+machine: the bytes and cycles are those of the compiler's schedule. A DMA from HBM to HBM leaves a
+lower bound of the cycles. Where par has one, bytes alone are judged. Where only the learner's
+launch has one, it is rejected if the bound is over par's cycles, and else judged by its bytes.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from grader.checks.evidence import Evidence
@@ -20,7 +23,18 @@ _TRUSTED = (Trust.VALIDATED, Trust.TWO_CORES)
 
 
 def cost_beside_par(evidence: Evidence) -> Cost | None:
-    """The learner's launch and par in numbers; None where one of them was not compiled."""
+    """The learner's launch and par in numbers; None where one of them was not compiled.
+
+    Lower bounds of cycles are left out.
+    """
+    cost, own = _with_lower_bounds(evidence), evidence.own_on_chips()
+    if cost is None or not isinstance(own, OnChip) or not _bounded(own.on(cost.chip)):
+        return cost
+    return dataclasses.replace(cost, cycles=None, par_cycles=None)
+
+
+def _with_lower_bounds(evidence: Evidence) -> Cost | None:
+    """The same; the learner's cycles may be a lower bound."""
     both = _both(evidence)
     if both is None:
         return None
@@ -28,12 +42,15 @@ def cost_beside_par(evidence: Evidence) -> Cost | None:
     chip = evidence.chips[0]
     cycles = par_cycles = own_bytes = par_bytes = None
     scheduled = all(map(_scheduled, (*own, *par)))
+    timed = scheduled and not _bounded(par)
     by_index_maps = not any(p.traffic.unknown or p.runs.untold for p in (*own, *par))
     if by_index_maps and not scheduled:
-        own_bytes, par_bytes = (sum(p.traffic.bytes * p.runs.times for p in side) for side in both)
+        own_bytes, par_bytes = (
+            sum((p.traffic.bytes + p.copied_bytes) * p.runs.times for p in side) for side in both
+        )
     elif all(map(_bytes_known, (*own, *par))):
         own_bytes, par_bytes = (sum(p.bytes for p in side) for side in both)
-    if scheduled and named(chip).trust in _TRUSTED:
+    if timed and named(chip).trust in _TRUSTED:
         cycles, par_cycles = map(_cycles, both)
     return Cost(chip, own_bytes, par_bytes, cycles, par_cycles)
 
@@ -44,7 +61,7 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     Where only the bytes are known, they are judged. A launch without a time beside a par that has
     one gets no verdict: a branch on data can hide anything.
     """
-    cost = cost_beside_par(evidence)
+    cost = _with_lower_bounds(evidence)
     if cost is None:
         return NotJudged(Check.COST, _why_not(evidence))
     more_bytes = _over(cost.bytes, cost.par_bytes, evidence.slack.bytes)
@@ -96,6 +113,11 @@ def _scheduled(kernel: Prediction) -> bool:
     return kernel.schedule is not None and not kernel.runs.untold
 
 
+def _bounded(side: Sequence[Prediction]) -> bool:
+    """Whether the cycles of these kernels are no more than a lower bound."""
+    return any(p.least for p in side)
+
+
 def _cycles(side: Sequence[Prediction]) -> int:
     return round(sum(p.cycles for p in side))
 
@@ -117,7 +139,7 @@ def _timed(evidence: Evidence) -> bool:
     assert both is not None
     _, par = both
     chip = named(evidence.chips[0])
-    return chip.trust in _TRUSTED and all(map(_scheduled, par))
+    return chip.trust in _TRUSTED and all(map(_scheduled, par)) and not _bounded(par)
 
 
 def _bytes_unknown(evidence: Evidence) -> Finding | NotJudged:
@@ -186,7 +208,10 @@ def _numbers(cost: Cost, evidence: Evidence) -> list[str]:
         ratio = _allowed(cost.cycles / cost.par_cycles, evidence.slack.cycles)
         clock = named(cost.chip).clock
         own, par = (time_of(cycles / clock) for cycles in (cost.cycles, cost.par_cycles))
-        lines.append(paragraph("time", f"{own} predicted on a {cost.chip}; par {par} ({ratio})"))
+        both = _both(evidence)
+        least = "at least " if both and _bounded(both[0]) else ""
+        words = f"{least}{own} predicted on a {cost.chip}; par {par} ({ratio})"
+        lines.append(paragraph("time", words))
     return lines
 
 

@@ -18,6 +18,7 @@ from grader.model import (
     Check,
     Clues,
     Finding,
+    Habit,
     KernelCall,
     Mode,
     Operand,
@@ -44,7 +45,9 @@ def check(evidence: Evidence) -> Finding | None:
     wrong = [(position, result) for position, result in judged if result.wrong.any()]
     complaints = evidence.observed.complaints
     if not wrong:
-        return complaint_finding(complaints) if complaints else _lucky(evidence, results)
+        if complaints:
+            return complaint_finding(complaints)
+        return _lucky(evidence, results) or _rounded(evidence)
     position, result = wrong[0]
     others = tuple(other for other in results if other is not result)
     diagnosis = nothing_there(evidence.observed.copy_faults)
@@ -64,6 +67,30 @@ def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
             return Finding(
                 Check.VALUES, race.phrase, f"The values are right only by luck.\n{race.why}"
             )
+    return None
+
+
+def _rounded(evidence: Evidence) -> Finding | None:
+    """Right values that a TPU would have rounded, where the key asks for more than that."""
+    trace = evidence.observed.trace
+    for call in trace.calls if trace and evidence.full_precision else ():
+        if Habit.ROUNDED_PRODUCT in call.habits:
+            why = (
+                "The interpreter multiplies float32 as it is. A TPU's matrix unit rounds both "
+                "operands to bfloat16 first, at the default precision: 8 bits are left of 24."
+            )
+            remedy = (
+                'Ask for all bits: jnp.dot(…, precision="highest"). Or split the operands into '
+                "parts of bfloat16 yourself."
+            )
+            parts = [
+                f"The values are right here, and would not be on a TPU: {call.name} multiplies "
+                "float32 at the default precision.",
+                paragraph("why", why),
+                paragraph("try", remedy),
+            ]
+            phrase = "a product of float32 at the default precision"
+            return Finding(Check.VALUES, phrase, "\n".join(parts))
     return None
 
 

@@ -61,6 +61,6 @@ def _compared(kata: Kata) -> str:
     except ValueError:  # what can't be studied: kata cost says why
         return ""
     own, par = launch.own, launch.par
-    if par is None or own.trouble or par.trouble:
+    if par is None or own.trouble or par.trouble or own.least or par.least:
         return ""
     return compared((own.bytes, par.bytes), (own.seconds, par.seconds))

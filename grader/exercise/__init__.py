@@ -7,6 +7,7 @@ mistakes     the solution with a known mistake made
 arithmetic   arithmetic over names, as answer keys write it
 cases        from an answer key and a session's seed to hidden cases
 specs        from a solution's spec to inputs and expected values
+chances      what random results may be, and how often
 needs        what a kata builds on, and the shortest way to one
 regions      the lines of a kata's file that a learner writes
 repository   writing kata files: stubs, new katas

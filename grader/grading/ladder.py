@@ -95,8 +95,8 @@ LADDER = (
     Rung(contract.check, 0, asked=_not_of_a_test),
     Rung(own_work.check, 0, asked=_not_of_a_test),
     Rung(pallas_used.check, 0),
+    Rung(values.check, 0, asked=_of_chance),  # what is certain, and how the run ended
     Rung(predictions.check, 1, asked=_of_predictions),
-    Rung(values.check, 0, asked=_of_chance),
     Rung(values.check, 1, asked=_of_values),
     Rung(randomness.check, 1, asked=_of_chance),
     Rung(held_at_once.check, 1, granted=RIGHT, asked=_of_blocks),

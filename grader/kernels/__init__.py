@@ -21,6 +21,7 @@
     source_lines        from which file and line an equation comes
     calls               one kernel as data: operands, blocks, grid
     copies              what a kernel copies by itself, as far as its trace tells
+    alias_copies        what XLA copies so that outputs may lie in the place of inputs
     other_chips         whether it has to do with other chips
     pallas_params       what Pallas keeps in the equation of a kernel, with types
     runs                how often a launch runs each kernel; repeated, loops

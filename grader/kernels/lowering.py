@@ -12,6 +12,7 @@ from jax.extend import core
 from jax.sharding import AbstractDevice, AbstractMesh
 from jax.typing import ArrayLike
 
+from grader.kernels.alias_copies import alias_copies
 from grader.kernels.block_positions import BlockPositions, positions_of
 from grader.kernels.calls import kernel_call
 from grader.kernels.copies import Copies, copies_of
@@ -23,7 +24,7 @@ from grader.kernels.pallas_params import body
 from grader.kernels.prefetch_reads import PrefetchRead, prefetch_reads
 from grader.kernels.runs import runs_of
 from grader.kernels.without_refs import without_refs
-from grader.model import KernelCall, Role, Runs
+from grader.model import KernelCall, Role, Runs, XlaCopy
 
 
 @contextlib.contextmanager
@@ -44,7 +45,8 @@ class Kernel:
 
     `function` launches it with `arguments`: sizes of dynamic grid dimensions, scalar prefetch,
     inputs. `values` are those of grid sizes and scalar prefetch, where known before any kernel has
-    run; None for the others.
+    run; None for the others. `copied` is what XLA copies around it, since outputs are to lie where
+    other arrays do.
     """
 
     call: KernelCall
@@ -53,6 +55,7 @@ class Kernel:
     values: tuple[np.ndarray | None, ...]
     equation: core.JaxprEqn
     runs: Runs
+    copied: tuple[XlaCopy, ...] = ()
 
     def block_positions(self) -> BlockPositions:
         """The concrete grid, and where each operand's block starts on each of its steps."""
@@ -83,17 +86,23 @@ def kernels_in(
     """
     closed = without_refs(closed)
     kernels = OutsideReader(closed).kernels
-    found = map(_kernel, kernels, known_values(closed, jax.tree.leaves(args)), runs_of(closed))
+    values = known_values(closed, jax.tree.leaves(args))
+    found = map(_kernel, kernels, values, runs_of(closed), alias_copies(closed))
     return tuple(kernel for kernel in found if kernel.runs.times)
 
 
-def _kernel(equation: core.JaxprEqn, known: Sequence[np.ndarray | None], runs: Runs) -> Kernel:
+def _kernel(
+    equation: core.JaxprEqn,
+    known: Sequence[np.ndarray | None],
+    runs: Runs,
+    copied: tuple[XlaCopy, ...],
+) -> Kernel:
     def kernel(*arrays: jax.Array) -> Sequence[jax.Array]:
         return equation.primitive.bind(*arrays, **equation.params)
 
     arguments = tuple(map(array_struct, equation.invars))
     values = (*known, *[None] * (len(arguments) - len(known)))
-    return Kernel(kernel_call(equation), kernel, arguments, values, equation, runs)
+    return Kernel(kernel_call(equation), kernel, arguments, values, equation, runs, copied)
 
 
 def lower(kernel: Kernel) -> jax.stages.Lowered:

@@ -15,6 +15,7 @@ from grader.model.kernel import (
     Array,
     ArrayType,
     Constant,
+    CopyReason,
     Habit,
     KernelCall,
     Narrow,
@@ -26,6 +27,7 @@ from grader.model.kernel import (
     Touch,
     Trace,
     Walk,
+    XlaCopy,
 )
 from grader.model.measured import (
     QUANTITIES,
@@ -80,6 +82,7 @@ __all__ = [
     "Conditions",
     "Constant",
     "CopyFault",
+    "CopyReason",
     "Cost",
     "Device",
     "Finding",
@@ -117,4 +120,5 @@ __all__ = [
     "Trial",
     "Verdict",
     "Walk",
+    "XlaCopy",
 ]

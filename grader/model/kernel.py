@@ -94,6 +94,7 @@ class Habit(enum.Enum):
 
     NARROW_PRODUCT = "a matrix product with a dimension below 128"
     PRECISE_PRODUCT = "a matrix product with a precision of its own"
+    ROUNDED_PRODUCT = "a matrix product of float32 at the default precision"
     LANE_REDUCTION = "a reduction along the lanes"
     TURNED_COLUMN = "the result of one, turned into a row"
     TRANSPOSE = "a transpose"
@@ -163,6 +164,23 @@ class Runs:
     times: int = 1
     untold: bool = False
     conditional: bool = False
+
+
+class CopyReason(enum.Enum):
+    """Why XLA copies an operand of a kernel that another one is to take the place of."""
+
+    KEPT = "an output takes the place of an input that the caller keeps"
+    READ_LATER = "an output takes the place of an input that is read again"
+    ELSEWHERE = "an output lies elsewhere than the donated array that it replaces"
+    EXCHANGED = "outputs lie in each other's places"
+
+
+@dataclass(frozen=True, slots=True)
+class XlaCopy:
+    """A copy that XLA makes around a kernel, of the whole array of the operand at this position."""
+
+    operand: int
+    reason: CopyReason
 
 
 @dataclass(frozen=True, slots=True)

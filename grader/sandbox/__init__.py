@@ -2,6 +2,7 @@
 
 asking       the questions: a solution's side, a launch's side
 recalling    what comes out of a kata's known mistakes
+reseeding    the inputs of a launch with another seed in them
 line         questions to one post, asked ahead and answered in any order
 bench        in pytest's process: starts workers, sends questions, stops what hangs
 channel      the bench's end of a socket to a worker

@@ -125,7 +125,12 @@ class Asking:
 
     def reference(self, kata: Kata, case: Case) -> Reference:
         """Inputs and, of a case that is run, what must come back. Raises BrokenKata."""
-        return self._referred(_refer(kata, case, evaluated=not case.production))
+        reference = self._referred(_refer(kata, case, evaluated=not case.production))
+        if not case.production and bool(kata.key.random) != any(reference.outcomes):
+            has, lacks = "[random]", f"{kata.name}_outcomes"
+            has, lacks = (has, lacks) if kata.key.random else (lacks, has)
+            raise BrokenKata(f"{kata.name} has {has}, and no {lacks}: random results need both")
+        return reference
 
     def inputs(self, kata: Kata, case: Case) -> Reference:
         """The same without what must come back, for cases of any size. Raises BrokenKata."""
@@ -152,7 +157,12 @@ class Asking:
         return self._followed(_answer(kata), traced, reference, SECONDS)
 
     def xla(self, kata: Kata, case: Case, reference: Reference) -> Estimate | None:
-        """XLA's estimate for the spec on the first chip; None where it can't be asked."""
+        """XLA's estimate for the spec on the first chip; None where it can't be asked.
+
+        Of random results the spec says less than the launch does: it is not the same program.
+        """
+        if kata.key.random:
+            return None
         source, chip = _answer(kata), self.chips[0]
         question = EstimateXla(source, kata.name, case, reference.inputs, chip)
         answer = self._lines.trusted.answer(question)

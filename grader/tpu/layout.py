@@ -40,6 +40,19 @@ def stored_bytes(shape: Shape, bits: int) -> int:
     return math.prod(padded(shape, tile(shape, bits))) * bits // 8
 
 
+def copied_bytes(extent: Shape, shape: Shape, bits: int) -> int:
+    """What a DMA of a part of an array moves, `extent` elements along each of its dimensions.
+
+    Whole tiles along the last dimension; along the one before, the rows that it asks for, as far as
+    they do not share a 32-bit lane with others. Only where all rows are asked for, the padding
+    behind them comes too.
+    """
+    rows, *rest = tile(shape, bits)
+    if rest and extent[-2] < shape[-2]:
+        rows = native_tile(bits)[0] // SUBLANES
+    return math.prod(padded(extent, (rows, *rest))) * bits // 8
+
+
 def padding_words(shape: Shape, bits: int) -> str:
     """Which dimensions of an array are padded, for a reader; empty where none is.
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from grader.model import KernelCall, Operand, Role
 from grader.tpu import compile_apart, compiler, libtpu
 from grader.tpu.bounds import blocks_outside
+from grader.tpu.by_hand import as_scheduled
 from grader.tpu.chips import DEFAULT, Chip, named
 from grader.tpu.libtpu_errors import Failure, Kind
 from grader.tpu.prediction import Prediction
@@ -104,7 +105,15 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
 
     def prediction(**found: Any) -> Prediction:
         return Prediction(
-            chip.name, kernel.call, labels, moved, kept, runs=kernel.runs, outside=outside, **found
+            chip.name,
+            kernel.call,
+            labels,
+            moved,
+            kept,
+            runs=kernel.runs,
+            outside=outside,
+            copied=kernel.copied,
+            **found,
         )
 
     if kernel.call.unknown:
@@ -131,6 +140,7 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
         return prediction(compiled=True, schedule=schedule, vmem=made.vmem, sharing=shared)
     if doubt := _contradiction(moved, labels, schedule):
         return prediction(compiled=True, unknown=doubt, vmem=made.vmem)
+    moved = as_scheduled(moved, labels, schedule)
     return prediction(compiled=True, schedule=schedule, vmem=made.vmem)
 
 

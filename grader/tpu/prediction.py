@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.model import KernelCall, Problem, Runs
+from grader.model import KernelCall, Problem, Runs, XlaCopy
+from grader.tpu import layout
 from grader.tpu.chips import named
 from grader.tpu.libtpu_errors import Failure
 from grader.tpu.reuse import Reuse
 from grader.tpu.schedule import Schedule
+from grader.tpu.tiling import dtype_bits
 from grader.tpu.traffic import Traffic
 from grader.tpu.vmem import Vmem
 
@@ -19,10 +21,11 @@ _ONCE = Runs()
 class Prediction:
     """One kernel on one chip, as far as that is known without running it there.
 
-    `traffic` follows from the index maps alone, and so does `reuse`, which aligns with its
-    operands. `labels` name the operands, each differently; the schedule uses them too. `compiled`:
-    the compiler accepts the kernel. Where it refuses, `failure` says why; where it could not be
-    asked, or where there is no schedule, `unknown` does.
+    `traffic` follows from the index maps, and so does `reuse`, which aligns with its operands; what
+    the kernel copies by itself is the schedule's count, where there is one. `labels` name the
+    operands, each differently; the schedule uses them too. `compiled`: the compiler accepts the
+    kernel. Where it refuses, `failure` says why; where it could not be asked, or where there is no
+    schedule, `unknown` does.
 
     `schedule` and `traffic` are of one run, of which the launch makes as many as `runs` says:
     `seconds`, `cycles` and `bytes` are of all of them. `outside` has a sentence for each operand
@@ -31,6 +34,9 @@ class Prediction:
 
     `sharing` is how many cores share the grid, its parallel axes. The schedule is then that of the
     core that has most of it, at its part of HBM's bandwidth, and so its time is the kernel's.
+
+    `copied` is what XLA copies around each run, of operands that share an array: that is in
+    `seconds`, `cycles` and `bytes`, and in no schedule.
     """
 
     chip: str
@@ -46,16 +52,24 @@ class Prediction:
     runs: Runs = _ONCE
     outside: tuple[str, ...] = ()
     sharing: int = 1
+    copied: tuple[XlaCopy, ...] = ()
 
     @property
     def cycles(self) -> float:
         """Predicted cycles of all runs, without the launch; 0 where there is no schedule."""
-        return self.schedule.cycles * self.runs.times if self.schedule else 0.0
+        if self.schedule is None:
+            return 0.0
+        return (self.schedule.cycles + self._copying) * self.runs.times
 
     @property
     def seconds(self) -> float | None:
         """Predicted time on the chip, without the launch; None where there is no schedule."""
         return self.cycles / named(self.chip).clock if self.schedule else None
+
+    @property
+    def least(self) -> str:
+        """Why `seconds` and `cycles` are no more than lower bounds; "" where they are the time."""
+        return self.schedule.least if self.schedule else ""
 
     @property
     def bandwidth(self) -> float:
@@ -65,7 +79,26 @@ class Prediction:
     @property
     def bytes(self) -> int:
         """Bytes between HBM and the chip in all runs: as scheduled, else by the index maps."""
-        return self._bytes_of_a_run * self.runs.times
+        return (self._bytes_of_a_run + self.copied_bytes) * self.runs.times
+
+    @property
+    def copied_bytes(self) -> int:
+        """What XLA's copies around one run read and write."""
+        return sum(map(self.size_of, self.copied))
+
+    def size_of(self, copy: XlaCopy) -> int:
+        """The bytes that one of XLA's copies reads and writes."""
+        array = self.call.operands[copy.operand].array
+        return 2 * layout.stored_bytes(array.shape, dtype_bits(array.dtype))
+
+    def cycles_of(self, copy: XlaCopy) -> float:
+        """The cycles that one of XLA's copies takes, at HBM's bandwidth."""
+        chip = named(self.chip)
+        return self.size_of(copy) / chip.bandwidth * chip.clock
+
+    @property
+    def _copying(self) -> float:
+        return sum(map(self.cycles_of, self.copied))
 
     @property
     def _bytes_of_a_run(self) -> int:

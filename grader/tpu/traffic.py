@@ -4,8 +4,8 @@ Before each grid step the pipeline fetches the input blocks that lie elsewhere t
 before; after it, it writes back the output blocks that lie elsewhere on the next step, and all of
 them at the end. Blocks that stay cost nothing. Over an array's edge only the part inside is moved,
 in whole tiles (`layout`). Scalar prefetch is copied to SMEM once. What a kernel copies by itself is
-counted where its trace tells sizes and repetitions: each DMA in whole tiles, at each of its ends
-that is an operand in HBM.
+counted where its trace tells sizes and repetitions, at each end of a DMA that is an operand in HBM:
+in whole tiles, or in the rows of one where it asks for fewer than there are.
 
 Equal, operand by operand, to the DMAs in what libtpu compiles for v5e, in 112 cases of the basics'
 solutions and 130 drawn block specs (jax 0.10.2 and 0.12.0.1, libtpu 0.0.51 and 0.0.50.1).
@@ -183,8 +183,9 @@ def _row(call: KernelCall, operand: Operand, starts: Ints | None, reason: str) -
         return OperandTraffic(*identity, moves=None, bytes=None, least=None, vmem=vmem, note=why)
 
     if space not in (*_VMEM, Space.SMEM):
-        by_hand = blocked or space in _HBM
-        return unknown(BY_THE_KERNEL) if by_hand else OperandTraffic(*identity)
+        if not (blocked or space in _HBM):
+            return OperandTraffic(*identity)
+        return dataclasses.replace(unknown(BY_THE_KERNEL), stored=_stored(operand.array))
     try:
         bits = dtype_bits(operand.array.dtype)
         stored = layout.stored_bytes(operand.array.shape, bits)
@@ -226,10 +227,8 @@ def _copied(row: OperandTraffic, copies: Sequence[Copy], steps: int) -> OperandT
         bits = dtype_bits(row.array.dtype)
     except ValueError:
         return row
-    tile = layout.tile(row.array.shape, bits)
-    stored = layout.stored_bytes(row.array.shape, bits)
     sizes = [
-        (c, math.prod(layout.padded(c.extent, tile)) * bits // 8 * c.times * steps) for c in copies
+        (c, layout.copied_bytes(c.extent, row.array.shape, bits) * c.times * steps) for c in copies
     ]
     size = sum(taken for _, taken in sizes)
     elements = sum(math.prod(c.extent) * c.times for c in copies) * steps
@@ -239,9 +238,16 @@ def _copied(row: OperandTraffic, copies: Sequence[Copy], steps: int) -> OperandT
         bytes=size,
         written=sum(taken for c, taken in sizes if not c.inward),
         padding=size - elements * bits // 8,
-        least=min(size, stored),
-        stored=stored,
+        least=min(size, row.stored),
     )
+
+
+def _stored(array: ArrayType) -> int:
+    """Bytes of a whole array, padding included; 0 where its dtype's width is not known."""
+    try:
+        return layout.stored_bytes(array.shape, dtype_bits(array.dtype))
+    except ValueError:
+        return 0
 
 
 def _space(name: str) -> Space | None:

@@ -31,7 +31,7 @@ _UNRUN = Verdict(
     "unasked", "not run at these sizes", "Right or wrong is asked at the hidden cases' sizes."
 )
 _TODO = Verdict("todo", "still to do", "This is the solution's traffic; its code is not shown.")
-_BEFORE = (Check.RUNS, Check.CONTRACT, Check.PALLAS_USED, Check.VALUES)
+_BEFORE = (Check.RUNS, Check.CONTRACT, Check.PALLAS_USED, Check.VALUES, Check.RANDOM)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
-"""The solutions of two tracks at production size, beside the kernels that ship in JAX, and XLA.
+"""Solutions at production size, beside the kernels that ship in JAX, and XLA.
 
     python tests/benchmarks/tpu_tracks.py [--chip v5e] [--chip v6e] [--no-xla] [WORD …]
 
-Each solution of 3_attention and 4_grouped_matmul is compiled and simulated at the size that its
-key has under [production], the first where there are several, in bfloat16; WORDs choose some by
-name. "jax" is the kernel that ships for the same job, on the same inputs, with the same blocks;
-"XLA" its own estimate for the spec, or for `jax.lax.ragged_dot`, without Pallas. Tables of a mask
-and sizes of groups are real arrays, for they decide what is moved. Nothing is run, so no TPU is
-needed; it takes two minutes.
+Each solution after 1_basics is compiled and simulated at the size that its key has under
+[production], the first where there are several, in bfloat16 if it can be drawn; WORDs choose some
+by name or track. "jax" is the kernel that ships for the same job, on the same inputs, with the same
+blocks; "XLA" its own estimate for the spec, or for `jax.lax.ragged_dot`, without Pallas, and what
+its program moves. Tables of a mask and sizes of groups are real arrays, for they decide what is
+moved. Nothing is run, so no TPU is needed; it takes five minutes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def case_of(exercise: Kata) -> Case:
     assert production is not None
     first = {name: choices[0] for name, choices in production.choices.items()}
     given = {name: size for name, size in first.items() if isinstance(size, int)}
-    return dataclasses.replace(draw(exercise.id, exercise.key, 0, given)[-1], dtype="bfloat16")
+    case = draw(exercise.id, exercise.key, 0, given)[-1]
+    dtypes = production.choices.get("dtype", exercise.key.choices.get("dtype", ()))
+    return dataclasses.replace(case, dtype="bfloat16") if "bfloat16" in dtypes else case
 
 
 def side(function: Function, args: Sequence[Any], chip: str, kernels: str = "") -> Side:
@@ -97,10 +99,11 @@ def side(function: Function, args: Sequence[Any], chip: str, kernels: str = "") 
     return Side(tuple(kernel for kernel in found if kernels in kernel.call.name))
 
 
-def by_xla(function: Function, args: Sequence[Any], chip: str) -> str:
-    """XLA's estimate, or why there is none."""
+def by_xla(function: Function, args: Sequence[Any], chip: str) -> tuple[str, str]:
+    """XLA's estimate, or why there is none; and the bytes that its program moves."""
     found = compile_apart.xla_cycles(function, args, named(chip))
-    return time_of(found.cycles / named(chip).clock) if found.cycles else found.missing
+    told = time_of(found.cycles / named(chip).clock) if found.cycles else found.missing
+    return told, bytes_of(found.moved) if found.moved else "–"
 
 
 def row(
@@ -119,10 +122,10 @@ def row(
     if function:
         theirs = side(functools.partial(function, case.sizes), inputs, chip, kernels)
     ratio = f"{ours.seconds / theirs.seconds:.2f}" if ours.seconds and theirs.seconds else "–"
-    estimate = by_xla(BY_XLA.get(exercise.name, spec), inputs, chip) if spec else "–"
+    of_xla = by_xla(BY_XLA.get(exercise.name, spec), inputs, chip) if spec else ("–", "–")
     sizes = ", ".join(f"{name}={size}" for name, size in case.sizes.items() if name != "pattern")
     names = [exercise.number, exercise.name, sizes, chip]
-    cells = [*names, *ours.cells, *theirs.cells, ratio, estimate]
+    cells = [*names, *ours.cells, *theirs.cells, ratio, *of_xla]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -279,21 +282,20 @@ BY_XLA.update(ragged_grouped_matmul=_by_ragged_dot, launch_grouped_matmul=_by_ra
 
 def main() -> None:
     """Predict every solution on each chip, and print the table."""
-    parser = argparse.ArgumentParser(
-        description="Predict two tracks' solutions beside JAX's kernels."
-    )
+    parser = argparse.ArgumentParser(description="Predict solutions beside JAX's kernels and XLA.")
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("--no-xla", action="store_true", help="leave out XLA's estimates")
     parser.add_argument("--chip", action="append", choices=list(CHIPS))
     options = parser.parse_args()
     warnings.simplefilter("ignore", DeprecationWarning)
-    titles = "kata, , size, chip, ours, HBM, VMEM, jax, HBM, VMEM, ours / jax, XLA"
+    titles = "kata, , size, chip, ours, HBM, VMEM, jax, HBM, VMEM, ours / jax, XLA, HBM"
     print(f"jax {jax.__version__}\n\n| {titles.replace(', ', ' | ')} |")
     print("|" + "---|" * len(titles.split(", ")))
     started = time.perf_counter()
     for exercise in katas(ROOT, "solutions"):
-        asked = not options.words or any(word in exercise.name for word in options.words)
-        if exercise.track[0] in "34" and exercise.key.kernel and asked:
+        asked = not options.words or any(word in exercise.id for word in options.words)
+        shown = exercise.track != "1_basics" and exercise.key.kernel and exercise.key.production
+        if shown and asked:
             case = case_of(exercise)
             solution = load_module(exercise.solution)
             reference = specs.reference(solution, exercise.name, case, evaluated=False)

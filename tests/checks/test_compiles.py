@@ -253,6 +253,12 @@ def test_a_line_of_another_file() -> None:
             "Masks have registers",
             "jnp.where(mask, 1, 0)",
         ),
+        (
+            unsupported("Setting seed with more than 2 values is not supported", "tpu.prng"),
+            "prng",
+            "takes one or two numbers",
+            "pltpu.prng_seed(seed, number)",
+        ),
         (unsupported("it rains", "tpu.rain"), "rain", "", "outside the kernel"),
         (Failure(Kind.INTERNAL, "RuntimeError: float16", "…"), "", "", "outside the kernel"),
     ],

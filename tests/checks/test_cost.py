@@ -172,6 +172,35 @@ def test_a_star_is_not_given_on_trust() -> None:
     assert (judged.state, judged.stars) == (State.PASSED, MOST_STARS - 1)
 
 
+def bounded(cycles: float = 1000, size: int = 1_000_000) -> Prediction:
+    """One whose cycles are a lower bound."""
+    return prediction(schedule(cycles=cycles, size=size, issue=900, least="a DMA within HBM"))
+
+
+def test_a_lower_bound_of_the_cycles_passes_by_its_bytes_and_never_counts_as_a_time() -> None:
+    judged = beside(bounded())
+    assert cost.check(judged) is None
+    assert verdict(judged) == Judgement(State.PASSED, MOST_STARS)
+    assert cost.cost_beside_par(judged) == Cost("v5e", 1_000_000, 1_000_000, None, None)
+    much = finding(beside(bounded(size=2_000_000)))
+    assert much is not None
+    assert much.phrase.startswith("2.0× par's HBM bytes")
+
+
+def test_a_lower_bound_over_pars_cycles_is_too_slow() -> None:
+    """Else a useless copy within HBM would hide any time."""
+    found = finding(beside(bounded(cycles=3000)))
+    assert found is not None
+    assert found.phrase.startswith("3.0× par's time")
+    assert "at least 2 µs predicted on a v5e" in " ".join(found.message.split())
+
+
+def test_beside_a_par_whose_cycles_are_a_lower_bound_bytes_alone_are_judged() -> None:
+    assert cost.check(beside(own(cycles=3000), bounded())) is None
+    assert cost.check(beside(bounded(cycles=3000), bounded())) is None
+    assert finding(beside(own(size=2_000_000), bounded())) is not None
+
+
 def test_a_branch_on_data_hides_the_time_that_par_has() -> None:
     """Its bytes are known and are par's: that says nothing about its time."""
     branch = unscheduled("it branches on a value that the kernel has read", compiled=True)

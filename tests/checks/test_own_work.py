@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from grader.checks.own_work import CALLBACKS, check
+from grader.exercise.keys import Randomness
 from grader.model import ArrayType, Check, Constant, Observation, Operation, Trace
 from tests.support.making import FILE, attempt, doubling, evidence, trace
 
@@ -57,6 +58,16 @@ def test_without_a_kernel_nothing_may_be_done_on_the_host(name: str) -> None:
 def test_printing_is_no_work() -> None:
     asked = trace(outside=("cumsum", "debug_print"))
     assert check(evidence(attempt(traced=asked), kernel=False)) is None
+
+
+@pytest.mark.parametrize(("line", "shown"), [(7, True), (0, False)])
+def test_random_bits_are_for_what_is_random(line: int, shown: bool) -> None:
+    drawing = trace(doubling(), draws=line)
+    said = told(drawing)
+    assert said.startswith("draws random bits\n")
+    assert (f"{FILE}:7" in said) is shown
+    random = replace(evidence(attempt(traced=drawing)), random=Randomness("seed", ("a", "b")))
+    assert check(random) is None
 
 
 def test_where_no_line_is_known_none_is_named() -> None:

@@ -16,6 +16,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from grader.checks.runs import check, exception_advice, first_paragraph
 from grader.kernels import TracedLaunch
+from grader.kernels.hardware_bits import NotSeeded
 from grader.model import Accident, Check, Mode, Observation, Place, Problem, Source, Stage
 from grader.sandbox.problems import NotGraded, caught
 from tests.support.making import FILE, NOWHERE, attempt, evidence
@@ -472,3 +473,21 @@ def test_advice_where_there_is_no_kernel(plain: Callable[[Any], Any], words: str
 def test_a_long_text_is_cut_to_its_first_paragraph() -> None:
     assert first_paragraph("ValueError: no") == "ValueError: no"
     assert first_paragraph("first\nline\n\nsecond") == "first\nline\n(the whole text: pytest -vv)"
+
+
+def test_of_a_generator_that_nobody_has_seeded() -> None:
+    assert "Call pltpu.prng_seed in every step" in exception_advice(
+        problem("NotSeeded", str(NotSeeded()))
+    )
+
+
+def test_the_plain_interpreter_draws_no_bits() -> None:
+    def draws(o_ref: Any) -> None:
+        pltpu.prng_seed(1)
+        o_ref[...] = pltpu.prng_random_bits((8, 128))
+
+    launch = pl.pallas_call(draws, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.int32))
+    with caught(NOWHERE, Stage.RUN) as found:
+        TracedLaunch.of(launch, [], {}).run([], Mode.INTERPRET)
+    assert found.problem
+    assert "use --kata-mode strict" in exception_advice(found.problem)

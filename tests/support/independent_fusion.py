@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from tests.support.independent import INDEPENDENT, independent
 
@@ -24,6 +26,19 @@ def _(x: Any, w: Any, dy: Any) -> Any:
     y, along = jax.linearize(INDEPENDENT["rms_norm"], x, w)
     dx, dw = jax.linear_transpose(along, x, w)(dy)
     return y, dx, dw
+
+
+@independent("row_softmax")
+def _(x: Any) -> Any:
+    return jnp.exp(jax.nn.log_softmax(x, axis=1))
+
+
+@independent("softmax_backward")
+def _(x: Any, dp: Any) -> Any:
+    """With the square of derivatives of each row, in full."""
+    p = jnp.exp(jax.nn.log_softmax(x, axis=1))
+    square = jax.vmap(jnp.diag)(p) - p[:, :, None] * p[:, None, :]
+    return p, jnp.einsum("mnk,mk->mn", square, dp)
 
 
 @independent("layer_norm_residual")
@@ -54,3 +69,80 @@ def _(x: Any, gate: Any, up: Any) -> Any:
     """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
     z = x @ gate
     return z * jax.nn.glu(jnp.concatenate([x @ up, z], axis=1))
+
+
+@independent("linear_cross_entropy")
+def _(x: Any, w: Any, labels: Any) -> Any:
+    """By optax, which knows nothing of labels to be ignored."""
+    logits = x @ w.T
+    loss = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.maximum(labels[0], 0))
+    return jnp.where(labels == -100, 0, loss), jax.nn.logsumexp(logits, axis=1)[None]
+
+
+@independent("linear_cross_entropy_backward")
+def _(x: Any, w: Any, labels: Any, dloss: Any) -> Any:
+    """By one-hot rows, which are all 0 for a label to be ignored."""
+    onehot = jax.nn.one_hot(labels[0], len(w))
+    logits = x @ w.T
+    loss = optax.safe_softmax_cross_entropy(logits, onehot)
+    d = (jax.nn.softmax(logits) * onehot.sum(axis=1, keepdims=True) - onehot) * dloss.T
+    return loss[None], d @ w, d.T @ x
+
+
+@independent("fused_adam")
+def _(p: Any, g: Any, m: Any, v: Any, numbers: Any) -> Any:
+    """optax's Adam, in the step that the numbers are of."""
+    rate, m_weight, _ = numbers[0]
+    before = round(math.log(1 - float(m_weight), 0.9)) - 1
+    adam: Any = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
+    states = adam.init(p)._replace(count=jnp.int32(before), mu=m, nu=v)
+    change, states = adam.update(g, states)
+    return p - rate * change, states.mu, states.nu
+
+
+@independent("adafactor_factors")
+def _(g: Any) -> Any:
+    """What optax's Adafactor keeps after its first step, which forgets what it held before."""
+    factored: Any = optax.scale_by_factored_rms(min_dim_size_to_factor=1, epsilon=0)
+    _, state = factored.update(g, factored.init(g), g)
+    sums = {len(sum_): sum_ for sum_ in (state.v_row, state.v_col)}
+    return sums[len(g)][:, None], sums[g.shape[1]][None]
+
+
+@independent("conv2d")
+def _(x: Any, w: Any) -> Any:
+    return jax.lax.conv_general_dilated(
+        x, w, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
+@independent("swiglu")
+def _(x: Any, gate: Any, up: Any) -> Any:
+    """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
+    z = x @ gate
+    return z * jax.nn.glu(jnp.concatenate([x @ up, z], axis=1))
+
+
+@independent("fused_outer_backward")
+def _(x: Any, y: Any, dz: Any) -> Any:
+    """By matmuls with the mask, where the product's sign is that of both factors."""
+    passed = dz * (jnp.sign(x) == jnp.sign(y))
+    return jnp.maximum(x * y, 0), passed @ y.T, x.T @ passed
+
+
+@independent("cumulative_sum")
+def _(x: Any) -> Any:
+    return jax.lax.cumsum(x, axis=1)
+
+
+@independent("causal_conv1d")
+def _(x: Any, w: Any) -> Any:
+    """By XLA's convolution, with a group for each channel."""
+    return jax.lax.conv_general_dilated(
+        x,
+        w[:, None],
+        window_strides=(1,),
+        padding=[(len(w) - 1, 0)],
+        dimension_numbers=("NWC", "WIO", "NWC"),
+        feature_group_count=x.shape[2],
+    )

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from grader.model import CopyReason, XlaCopy
 from grader.tpu import Prediction
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.reuse import Reuse
 from grader.tpu.schedule import Moved
+from grader.tpu.screen.remarks import remarks
+from grader.tpu.traffic import BY_THE_KERNEL
 from tests.support.predicted import BYTES_PER_CYCLE, SIZE, matmul, prediction, rows, schedule
 
 #: A kernel that computes half of the time and waits for blocks for the other half.
@@ -223,6 +226,20 @@ def test_registers_that_do_not_suffice() -> None:
     assert bottlenecks([moving(own, (8, 2, 4))], [moving(own, (8, 2, 4))]) == ()
 
 
+@pytest.mark.parametrize(
+    ("inward", "why", "remedy"),
+    [
+        (True, "a copy of x_ref to arrive", "unless it is started early"),
+        (False, "a copy of x_ref to be written back", "unless it is waited for late"),
+    ],
+)
+def test_a_copy_by_hand_has_a_remedy_for_its_direction(inward: bool, why: str, remedy: str) -> None:
+    waits = dataclasses.replace(WAITING, moved=(Moved("x_ref", inward, SIZE, 40_000.0),))
+    by_hand = rows(matmul(), note=BY_THE_KERNEL)
+    found = about(bottlenecks([prediction(waits, traffic=by_hand)]), why)
+    assert remedy in found.remedy
+
+
 def test_what_is_hardly_worth_a_word_is_left_out() -> None:
     own = dataclasses.replace(QUIET, spills=2_000)
     assert bottlenecks([moving(own, (8, 2, 4))]) == ()
@@ -239,3 +256,33 @@ def test_of_several_kernels_each_is_named() -> None:
 def test_launches_of_other_kernels_are_not_compared() -> None:
     found = bottlenecks([prediction(WAITING)], [prediction(WAITING), prediction(WAITING)])
     assert found == bottlenecks([prediction(WAITING)])
+
+
+@pytest.mark.parametrize(
+    ("reason", "phrase", "remedy"),
+    [
+        (CopyReason.KEPT, "XLA copies x_ref before the kernel", "donate_argnames"),
+        (CopyReason.READ_LATER, "XLA copies x_ref before the kernel", "the last kernel"),
+        (CopyReason.ELSEWHERE, "XLA copies x_ref after the kernel", "the input that the output"),
+    ],
+)
+def test_what_xla_copies_is_told(reason: CopyReason, phrase: str, remedy: str) -> None:
+    copied = moving(LOADED, (320, 200, 4), copied=(XlaCopy(0, reason),))
+    par = moving(LOADED, (320, 200, 4))
+    assert copied.bytes - par.bytes == copied.size_of(copied.copied[0]) > 0
+    assert copied.cycles > par.cycles
+    (found,) = [one for one in bottlenecks([copied], [par]) if "XLA" in one.phrase]
+    assert found.phrase == phrase
+    assert remedy in found.remedy
+    assert found.size == copied.bytes - par.bytes
+    assert "XLA copies x_ref: " in " ".join(remarks(copied))
+    assert "XLA" not in " ".join(remarks(par))
+
+
+def test_results_that_have_changed_places_are_told_once() -> None:
+    reasons = (CopyReason.ELSEWHERE, CopyReason.ELSEWHERE, CopyReason.EXCHANGED)
+    copies = tuple(XlaCopy(0, reason) for reason in reasons)
+    copied = moving(LOADED, (320, 200, 4), copied=copies)
+    (found,) = [one for one in bottlenecks([copied]) if "XLA" in one.phrase]
+    assert "each other's places" in found.why
+    assert not [one for one in bottlenecks([copied], [copied]) if "XLA" in one.phrase]

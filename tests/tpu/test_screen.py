@@ -53,6 +53,7 @@ bm=128, M=512, dtype=bfloat16
 time              2 µs     1 µs  2.00×  800 ns
 HBM bytes      640 KiB  256 KiB  2.50×
 VMEM           128 KiB  128 KiB
+bandwidth          40%      32%
 waiting            60%      20%
 spills           1,234        0
 bound by   DMA latency      MXU
@@ -253,9 +254,19 @@ def test_without_the_compiler_it_says_what_is_not_checked() -> None:
 
 
 def test_a_kernel_without_a_time_says_why() -> None:
-    text = shown(screen(launch(prediction(compiled=True, unknown="a DMA from HBM to HBM"))))
-    assert "  no time can be told: a DMA from HBM to HBM\n" in text
-    assert "not checked" not in text
+    text = shown(screen(launch(prediction(compiled=True, unknown="a branch on data"))))
+    assert "  no time can be told: a branch on data\n" in text
+
+
+def test_a_lower_bound_is_told_as_such() -> None:
+    bounded = prediction(schedule(3000, 1200, size=8 * SIZE, least="a DMA from HBM to HBM"))
+    text = shown(screen(launch(bounded)))
+    assert re.search(r"^time +≥ 2 µs +1 µs +≥ 2\.00×", text, re.MULTILINE)
+    assert "its time is a lower bound (a DMA from HBM to HBM)" in text
+    text = shown(screen(launch(PAR, par=bounded)))
+    assert re.search(r"^time +1 µs +≥ 2 µs +800 ns", text, re.MULTILINE)
+    tried = shown(table([Tried({"bm": 8}, (bounded,))]))
+    assert "≥ 2 µs" in tried
 
 
 def test_an_output_that_is_not_covered_is_pointed_out() -> None:

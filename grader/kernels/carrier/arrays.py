@@ -24,6 +24,8 @@ try:
 except ImportError:
     raise UnsupportedJax("jax._src.literals, or jax._src.random.prng") from None
 
+_SCALAR_TYPE = type(jax.numpy.float32)
+
 
 def forms() -> Iterator[Form]:
     """The forms of numbers, arrays and dtypes. Those of NumPy stand for their subclasses too."""
@@ -32,11 +34,19 @@ def forms() -> Iterator[Form]:
     yield Form("TypedNdArray", TypedNdArray, _typed_parts, _typed)
     yield Form("array", np.ndarray, array_parts, array)
     yield Form("device array", ArrayImpl, _device_parts, _from_device)
+    yield Form("scalar type", _SCALAR_TYPE, lambda one: (one.dtype,), lambda of: _scalars()[of])
     yield Form("key array", prng.PRNGKeyArray, _key_parts, _keys)
     yield Form("number", np.generic, array_parts, lambda *parts: array(*parts)[()])
     yield Form("dtype", np.dtype, _dtype_name, lambda name: _dtypes()[name])
     yield Form("key kind", prng.PRNGImpl, lambda one: (_key_kind(one),), _kind)
     yield Form("key dtype", prng.KeyTy, lambda one: (_key_kind(one._impl),), _key_type)
+
+
+@functools.cache
+def _scalars() -> Mapping[np.dtype, Any]:
+    """jnp.bfloat16 and its like, which are no dtypes: some operations have one as a parameter."""
+    known = vars(jax.numpy).values()
+    return {one.dtype: one for one in known if isinstance(one, _SCALAR_TYPE)}
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from grader.tpu.bottlenecks.bottleneck import Bottleneck
+from grader.tpu.bottlenecks.copied import copied
 from grader.tpu.bottlenecks.moved import moved
 from grader.tpu.bottlenecks.waits import steps, waits
 from grader.tpu.bottlenecks.work import work
@@ -82,6 +83,7 @@ def _in_all_runs(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck
 
 
 def _causes(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    yield from copied(own, par)
     found = [*moved(own, par), *waits(own, par)]
     computed = [*steps(own, par), *work(own, par)]
     line = roofline(own)

@@ -73,17 +73,27 @@ def waits(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
     for one in own.schedule.moved:
         cycles = one.stalled - _stalled(par, one)
         waited = time_of(one.stalled / named(own.chip).clock)
-        what = f"{one.operand}'s block" if one.operand else "a semaphore"
+        what = _awaited(own, one.operand)
         way = "to arrive" if one.inward else "to be written back"
         yield Bottleneck(
             f"waits for {what}",
             f"The core waits for {what} {way}, {waited} in all.",
-            _remedy(own, one.operand),
+            _remedy(own, one.operand, one.inward),
             cycles,
         )
 
 
-def _remedy(own: Prediction, label: str) -> str:
+_STARTED_EARLY = (
+    "A copy that the kernel makes itself overlaps with nothing unless it is started early: start "
+    "that of the next part before computing with the present one, and wait for it only then."
+)
+_AWAITED_LATE = (
+    "A copy that the kernel makes itself overlaps with nothing unless it is waited for late: "
+    "compute the next part in another slot meanwhile, and wait only before a slot is written again."
+)
+
+
+def _remedy(own: Prediction, label: str, inward: bool) -> str:
     if label not in own.labels:  # no operand's
         return "Signal earlier, or wait later."
     position = own.labels.index(label)
@@ -94,11 +104,7 @@ def _remedy(own: Prediction, label: str) -> str:
             "out pipeline_mode=pl.Buffered(1)."
         )
     if own.traffic.operands[position].by_hand:
-        return (
-            "A copy that the kernel makes itself overlaps with nothing unless it is started early: "
-            "start that of the next part before computing with the present one, and wait for it "
-            "only then."
-        )
+        return _STARTED_EARLY if inward else _AWAITED_LATE
     if _count(own) == 1:
         return (
             "With a single grid step nothing is computed while its blocks move: cut the arrays "
@@ -110,6 +116,13 @@ def _remedy(own: Prediction, label: str) -> str:
         "The next block moves while the present one is computed with, so long as there is enough "
         "to compute: give each step more work for the bytes that it moves, or move fewer bytes."
     )
+
+
+def _awaited(own: Prediction, label: str) -> str:
+    pairs = zip(own.labels, own.traffic.operands, strict=True)
+    if any(name == label and row.by_hand for name, row in pairs):
+        return f"a copy of {label}"
+    return f"{label}'s block" if label else "a semaphore"
 
 
 def _for_hbm(schedule: Schedule, par: Prediction | None, line: Roofline) -> Bottleneck:

@@ -2,12 +2,14 @@
 
 The model of the DMA engine has three numbers of the chip's: every transfer waits its turn, moves at
 HBM's bandwidth, and arrives a fixed latency later. Transfers within the chip cost the latency only.
+How fast a DMA from HBM to HBM is, nobody has published. It reads its bytes and writes them, so it
+takes at least the time that HBM's bandwidth needs for both: that is counted, and told as `least`.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
@@ -20,6 +22,8 @@ from grader.tpu.schedule.registers import Address, Source, Unknown, divide
 #: number, on chips whose two cores share a kernel.
 ALLOCATION_SHIFT = 18
 _CORE = 1 << ALLOCATION_SHIFT
+
+WITHIN_HBM = "a DMA from HBM to HBM: its speed was never measured"
 
 #: Set in a semaphore's number where it is another chip's.
 _OTHER_CHIP = 1 << 14
@@ -34,6 +38,19 @@ class Transfer:
     start: float
     end: float
     size: int
+
+
+@dataclass(slots=True)
+class Landing:
+    """Where on the chip a transfer comes from or goes to, and what counts it.
+
+    `place` is an address in VMEM, in granules, None where it is none or not known; `flag` is the
+    semaphore's number, and `awaited` the cycle at which the core has waited for it, if it does.
+    """
+
+    place: int | None
+    flag: int
+    awaited: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +102,16 @@ class Machine:
     memory: dict[int, Any] = field(default_factory=lambda: {_CORE: 0})
     flags: dict[int, _Semaphore] = field(default_factory=lambda: defaultdict(_Semaphore))
     moved: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    counts: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    least: str = ""  # why the time is no more than a lower bound
     waited: defaultdict[tuple[str, bool], float] = field(default_factory=lambda: defaultdict(float))
     transfers: list[Transfer] = field(default_factory=list)
+    landings: list[Landing] = field(default_factory=list)
     stalls: list[Stall] = field(default_factory=list)
     queues: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    unawaited: dict[int, deque[tuple[int, Landing]]] = field(
+        default_factory=lambda: defaultdict(deque)
+    )
 
     def value(self, source: Source) -> Any:
         """A scalar operand, passed by value."""
@@ -127,23 +150,48 @@ class Machine:
             raise NotUnderstood("a DMA of less than nothing, as for a block outside of its array")
         size = granules * self.granule
         start, _, end = kind.partition("_to_")
-        if start == end == "hbm" or not {start, end} <= {"hbm", "vmem", "smem"}:
+        if not {start, end} <= {"hbm", "vmem", "smem"}:
             names = f"{start.upper()} to {end.upper()}"
             raise NotUnderstood(f"a DMA from {names}: its speed was never measured")
+        if start == end == "hbm":
+            self.least = WITHIN_HBM
         arrival = _Arrival(self.now + self.latency, granules)
-        if "hbm" in (start, end):
-            arrival.inward = start == "hbm"
-            arrival.operand = self._name(_whose(source if arrival.inward else target).source)
-            begins = max(self.now, self.free)
-            self.free = begins + size / self.bytes_per_cycle
-            arrival.time = self.free + self.latency
-            self.moved[arrival.operand, arrival.inward] += size
-            if len(self.transfers) < self.most_events:
-                moved = Transfer(arrival.operand, arrival.inward, begins, arrival.time, size)
-                self.transfers.append(moved)
+        for place, other, inward in ((source, target, True), (target, source, False)):
+            if (start if inward else end) == "hbm":
+                within = other if "vmem" in (start, end) and isinstance(other, int) else None
+                self._through_hbm(arrival, _whose(place), inward, size)
+                self._note_landing(Landing(within, index(flag)), granules)
         if end == "smem":
             self._fill(index(target), size // 4, source if dense else None)
         bisect.insort(self.flags[index(flag)].due, arrival, key=lambda one: one.time)
+
+    def _through_hbm(self, arrival: _Arrival, place: Address, inward: bool, size: int) -> None:
+        """Move bytes from or to HBM as soon as it has time for them."""
+        arrival.inward, arrival.operand = inward, self._name(place.source)
+        begins = max(self.now, self.free)
+        self.free = begins + size / self.bytes_per_cycle
+        arrival.time = self.free + self.latency
+        self.moved[arrival.operand, inward] += size
+        self.counts[arrival.operand, inward] += 1
+        if len(self.transfers) < self.most_events:
+            moved = Transfer(arrival.operand, inward, begins, arrival.time, size)
+            self.transfers.append(moved)
+
+    def _note_landing(self, landing: Landing, granules: int) -> None:
+        if len(self.landings) < self.most_events:
+            self.landings.append(landing)
+            self.unawaited[landing.flag].append((granules, landing))
+
+    def _note_waited(self, flag: int, granules: int) -> None:
+        """The core now knows of so many granules more; they are taken to be those sent first."""
+        waiting = self.unawaited[flag]
+        while waiting and granules > 0:
+            size, landing = waiting.popleft()
+            if size > granules:
+                waiting.appendleft((size - granules, landing))
+            else:
+                landing.awaited = self.now
+            granules -= size
 
     def _fill(self, target: int, count: int, source: Any) -> None:
         """Copy into SMEM what is known of an operand, a word at a time."""
@@ -158,8 +206,12 @@ class Machine:
 
     def wait(self, flag: Any, amount: Any) -> None:
         """Stall until a semaphore counts at least `amount`."""
+        self._wait(flag, index(amount))
+        self._note_waited(index(flag), index(amount))
+
+    def _wait(self, flag: Any, amount: int) -> None:
         semaphore = self._settled(flag)
-        missing = index(amount) - semaphore.count
+        missing = amount - semaphore.count
         if missing <= 0:
             return
         for arrival in semaphore.due:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from grader.tpu.chips import Chip
 from grader.tpu.schedule.bundles import parse
-from grader.tpu.schedule.machine import Machine, Stall, Transfer
+from grader.tpu.schedule.machine import Landing, Machine, Stall, Transfer
 from grader.tpu.schedule.mix import busy, spills
 from grader.tpu.schedule.program import Program
 from grader.tpu.schedule.registers import Source
@@ -17,13 +17,14 @@ from grader.tpu.schedule.registers import Source
 class Moved:
     """All DMAs of one operand in one direction: their bytes, and the cycles spent waiting for them.
 
-    Without a name: what was waited for was no DMA of an operand's.
+    Without a name: what was waited for was no DMA of an operand's. `count` is how many there are.
     """
 
     operand: str
     inward: bool
     size: int
     stalled: float
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,9 @@ class Schedule:
     the beginning. `turns` is when each turn of the outermost loop began: the grid's, if it has
     more than one step. If it has blocks to move, there are two turns more than steps, and step n
     computes in turn n + 1, while the next blocks move in.
+
+    `landings` align with `transfers`: where on the chip each of them begins or ends.
+    `least` is empty where `cycles` can be believed; else it says why they are a lower bound.
     """
 
     cycles: float
@@ -45,6 +49,8 @@ class Schedule:
     transfers: tuple[Transfer, ...]
     stalls: tuple[Stall, ...]
     turns: tuple[float, ...]
+    least: str = ""
+    landings: tuple[Landing, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -91,12 +97,13 @@ def simulate(
         transfers=tuple(machine.transfers),
         stalls=tuple(machine.stalls),
         turns=ran.turns[:most_events],
+        least=machine.least,
+        landings=tuple(machine.landings),
     )
 
 
 def _moved(machine: Machine) -> tuple[Moved, ...]:
     keys = dict.fromkeys((*machine.moved, *machine.waited))
     return tuple(
-        Moved(operand, inward, machine.moved[operand, inward], machine.waited[operand, inward])
-        for operand, inward in keys
+        Moved(*key, machine.moved[key], machine.waited[key], machine.counts[key]) for key in keys
     )

@@ -50,6 +50,11 @@ class Side:
         return sum(known) if self.kernels and len(known) == len(self.kernels) else None
 
     @property
+    def least(self) -> bool:
+        """Whether `seconds` are no more than a lower bound."""
+        return any(kernel.least for kernel in self.kernels)
+
+    @property
     def bytes(self) -> int:
         """To and from HBM, of all kernels together."""
         return sum(kernel.bytes for kernel in self.kernels)
@@ -124,8 +129,11 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
     times = [side.seconds for side in sides]
     yield (
         "time",
-        [NONE if one is None else time_of(one) for one in times],
-        _ratio(times),
+        [
+            NONE if one is None else _at_least(side) + time_of(one)
+            for side, one in zip(sides, times, strict=True)
+        ],
+        _ratio_of_times(sides),
         _time_of(launch.xla, launch.chip),
     )
     sizes = [side.bytes for side in sides]
@@ -134,6 +142,7 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
     vmem = [max(_vmem(k) for k in side.kernels) for side in sides]
     yield "VMEM", [bytes_of(size) for size in vmem], "", ""
     if any(times):
+        yield "bandwidth", [_bandwidth(side) for side in sides], "", ""
         yield "waiting", [_waiting(side) for side in sides], "", ""
         yield "spills", [_spills(side) for side in sides], "", ""
         yield "bound by", [_bounds(side) for side in sides], "", ""
@@ -158,8 +167,28 @@ def _ratio(values: Sequence[float | None]) -> str:
     return f"{values[0] / values[1]:.2f}×"
 
 
+def _ratio_of_times(sides: Sequence[Side]) -> str:
+    """Beside a lower bound there is none; a lower bound beside a time is one of the ratio."""
+    if any(side.least for side in sides[1:]):
+        return ""
+    ratio = _ratio([side.seconds for side in sides])
+    return _at_least(sides[0]) + ratio if ratio else ""
+
+
+def _at_least(side: Side) -> str:
+    return "≥ " if side.least else ""
+
+
 def _vmem(kernel: Prediction) -> int:
     return kernel.vmem.used if kernel.vmem else kernel.traffic.vmem
+
+
+def _bandwidth(side: Side) -> str:
+    """The share of HBM's bandwidth that the bytes of all kernels reach over their time."""
+    if not side.seconds:
+        return NONE
+    moving = sum(kernel.bytes / kernel.sharing / kernel.bandwidth for kernel in side.kernels)
+    return f"{moving / side.seconds:.0%}"
 
 
 def _waiting(side: Side) -> str:

@@ -6,16 +6,33 @@ from collections.abc import Iterator
 
 from grader.model import Role, Runs
 from grader.tpu.prediction import Prediction
+from grader.tpu.units import bytes_of
 
 
 def remarks(kernel: Prediction) -> Iterator[str]:
     """All of them, in words."""
     yield from uncovered(kernel)
     yield from loops(kernel.runs)
+    yield from copies(kernel)
+    if kernel.least:
+        yield (
+            f"its time is a lower bound ({kernel.least}): HBM's full bandwidth is counted for what "
+            "such a DMA reads and for what it writes"
+        )
     if kernel.sharing > 1:
         yield (
             f"{kernel.sharing} TensorCores share its grid: what follows is the part of the one "
             f"that has most of it, with 1/{kernel.sharing} of the chip's bandwidth"
+        )
+
+
+def copies(kernel: Prediction) -> Iterator[str]:
+    """What XLA copies around a kernel, in words."""
+    if kernel.copied:
+        names = ", ".join(dict.fromkeys(kernel.labels[each.operand] for each in kernel.copied))
+        yield (
+            f"XLA copies {names}: {bytes_of(kernel.copied_bytes)} are read and written around "
+            "the kernel, which are in the launch's time and bytes"
         )
 
 

@@ -85,7 +85,8 @@ def _row(one: Tried, wrong: str, best: str) -> _Row:
 def _numbers(one: Tried) -> tuple[str, ...]:
     if not one.kernels:
         return ("–",) * len(_TITLES)
-    time = "–" if one.seconds is None else time_of(one.seconds)
+    least = any(kernel.least for kernel in one.kernels)
+    time = "–" if one.seconds is None else f"{'≥ ' * least}{time_of(one.seconds)}"
     return time, bytes_of(one.bytes), bytes_of(one.vmem), _bound(one)
 
 

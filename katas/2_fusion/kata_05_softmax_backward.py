@@ -1,0 +1,161 @@
+"""Teach JAX the gradient of softmax: what to keep, and a kernel that needs nothing else.
+
+Goal
+    A softmax kernel is given. Make it differentiable: write a kernel for dx, the
+    forward rule, the backward rule, and what ties them together. The grade is for
+    what `jax.vjp` makes of it: p, and dx for dp, the gradient of the loss with
+    respect to p.
+
+Concept
+    JAX has no gradient for `pallas_call`. You give it one with `jax.custom_vjp`:
+
+        f = jax.custom_vjp(fun, nondiff_argnums=...)
+        f.defvjp(fwd, bwd)
+
+        fun(*args)                           what f(*args) is without a gradient
+        fwd(*args) -> result, residuals      the same, and a tuple that bwd gets
+        bwd(residuals, d_result) -> grads    a tuple, one for each array, in order
+
+    Arguments that aren't arrays, here bm, are listed by position in
+    nondiff_argnums. fwd gets all arguments in fun's order; bwd gets *these* first,
+    then the residuals and d_result, and returns nothing for them.
+
+    What should be kept? Every p[n] of a row depends on every x[k] of it, and the
+    derivatives of one row are a square: p[n] * (1 - p[n]) on its diagonal, and
+    -p[n] * p[k] elsewhere. For 32000 words it has 3.8 GiB in float32, for one row.
+    Nobody needs it. Its product with dp is, written out,
+
+        dx = p * (dp - sum of dp * p)        one sum for each row
+
+    There is no x in it. So p alone is enough, and p is there already: it is the
+    result, which whatever comes next in the model reads too.
+
+        keep x        bwd computes p again from x: the same bytes, more work
+        keep x and p  bwd reads one array more, and x stays in HBM until then
+        keep p        x can be freed as soon as p is there
+
+    Residuals stay in HBM until the backward pass, which comes after all later
+    layers. And whatever bwd reads, it pays for: for 4096 x 32000 in bfloat16, each
+    array has 250 MiB, 320 µs on a v5e. Your kernel moves three, p, dp and dx, in
+    960 µs. XLA's loops move five, since a sum has to be complete before it is used,
+    and you keep the row in VMEM. With the forward pass: 1250 MiB and 1.60 ms beside
+    2000 MiB.
+
+    p is rounded to x's dtype before you see it. Everything after that is float32.
+
+Shapes
+    name     dtype[dims]     memory space   Ref's shape   block
+    p_ref    x.dtype[M, N]   VMEM           (bm, N)       (i, 0)
+    dp_ref   x.dtype[M, N]   VMEM           (bm, N)       (i, 0)
+    dx_ref   x.dtype[M, N]   VMEM           (bm, N)       (i, 0)
+
+    The grid is (pl.cdiv(M, bm),). Rows past the edge are garbage, and cut off.
+
+Try
+    pytest -k softmax_backward      stuck?  kata hint softmax_backward
+
+Needs     row_softmax, rms_norm_backward
+Read on   Custom derivative rules,
+          https://docs.jax.dev/en/latest/notebooks/Custom_derivative_rules_for_Python_code.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float
+
+
+def softmax_backward_spec(
+    x: Float[Array, "M N"], dp: Float[Array, "M N"]
+) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
+    """What must come back, in plain jax.numpy: p and dx."""
+    p, backward = jax.vjp(lambda x: jax.nn.softmax(x, axis=1), x)
+    return p, *backward(dp)
+
+
+def softmax_backward_kernel(p_ref, dp_ref, dx_ref):
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "from p and dp, compute dx for the rows of the block, in float32"
+    )
+    # END SOLUTION
+
+
+def softmax_fwd(x, bm):
+    """The forward rule: what `softmax` returns, and the residuals."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return the softmax, and a tuple of what the backward rule needs"
+    )
+    # END SOLUTION
+
+
+def softmax_bwd(bm, residuals, dp):
+    """The backward rule: a tuple with the gradient for x, by softmax_gradient."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "take the residuals apart, and return a tuple with one gradient"
+    )
+    # END SOLUTION
+
+
+def softmax_backward(
+    x: Float[Array, "M N"], dp: Float[Array, "M N"], *, bm: int = 16
+) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
+    """Return p, and what jax.vjp returns for dp: dx."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "make `softmax` differentiable, as `differentiable`: custom_vjp, with bm as no array, and both rules"
+    )
+    # END SOLUTION
+    p, backward = jax.vjp(lambda x: differentiable(x, bm), x)
+    return p, *backward(dp)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def softmax(x, bm):
+    """The softmax of whole rows, in blocks of bm of them. JAX has no gradient for it."""
+    return by_rows(row_softmax_kernel, bm, x)
+
+
+def softmax_gradient(p, dp, bm):
+    """Launch softmax_backward_kernel over blocks of bm rows. Return dx."""
+    return by_rows(softmax_backward_kernel, bm, p, dp)
+
+
+def by_rows(kernel, bm, *arrays):
+    """Launch a kernel over blocks of bm whole rows of arrays of one shape, with one result."""
+    M, N = arrays[0].shape
+    rows = pl.BlockSpec((bm, N), lambda i: (i, 0))
+    return pl.pallas_call(
+        kernel,
+        grid=(pl.cdiv(M, bm),),
+        in_specs=[rows] * len(arrays),
+        out_specs=rows,
+        out_shape=jax.ShapeDtypeStruct((M, N), arrays[0].dtype),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+    )(*arrays)
+
+
+def row_softmax_kernel(x_ref, p_ref):
+    """A solution of kata 04."""
+    x = x_ref[...].astype(jnp.float32)
+    e = jnp.exp(x - jnp.max(x, axis=1, keepdims=True))
+    p_ref[...] = (e / jnp.sum(e, axis=1, keepdims=True)).astype(p_ref.dtype)
+
+
+def softmax_backward_inputs(key, *, M, N, dtype):
+    """Rows at levels of their own, as dp's are. They are flat where p is rounded to bfloat16."""
+    x_key, level_key, p_key, dp_key = jax.random.split(key, 4)
+    level, size = (150, 3) if dtype == jnp.float32 else (2, 0.3)
+    x = level * jax.random.uniform(level_key, (M, 1), minval=-1)
+    x += size * jax.random.normal(x_key, (M, N))
+    dp = 30 * jax.random.uniform(p_key, (M, 1), minval=-1) + jax.random.normal(dp_key, (M, N))
+    return x.astype(dtype), dp.astype(dtype)
+
+
+def test_softmax_backward(hidden_case):
+    hidden_case.grade(softmax_backward)

@@ -1,0 +1,137 @@
+"""Multiply by int4 weights that have one scale for each group of rows.
+
+Goal
+    Write the kernel of x @ w, where x is bfloat16 and w is int4 with a float32
+    scale for each group of rows and each column. Multiply integers, and apply each
+    group's scale to its sum. Accumulate in float32.
+
+Concept
+    Generating one token after another, a model reads all of its weights for a few
+    rows of x. The time is that of the weights' bytes, and int4 has a quarter of
+    bfloat16's. For 32 rows, K = N = 8192, on a v5e:
+
+        weights     bytes      at 819 GB/s
+        bfloat16    128 MiB    164 µs
+        int8         64 MiB     82 µs
+        int4         32 MiB     41 µs; this kernel, with its casts: 72 µs
+
+    jnp.int4 is a dtype like others. Its numbers go from -8 to 7, two to a byte in
+    HBM and in VMEM. No matrix unit of these chips takes int4 and bfloat16
+    together, so a block is cast to bfloat16, which is exact, after it has arrived.
+
+    With 16 values, one scale for a whole column is too coarse. So each G rows of
+    a column have one, 128 for example, and the scale now depends on k:
+
+            w [K, N]              scale [K / G, 1, N]
+
+        ┌─────────────┐  ─┐
+        │  group 0    │   ├─ G      s0      x[:, 0:G]  @ w[0:G]  *  s0
+        ├─────────────┤  ─┘                         +
+        │  group 1    │           s1      x[:, G:2G] @ w[G:2G] *  s1
+        ├─────────────┤                             +
+        │  group 2    │           s2              ...
+
+    It can't come out of the whole sum any more, only out of the sum over a group.
+    Or it could go to the weights, before the product. But there it would have to be
+    rounded: a bfloat16 times w needs up to 12 bits, a float32 scale many more, and
+    an operand of the matrix unit has 8. That is one rounding for each weight. It
+    costs more work too: K * N multiplications, and not M * N for each group.
+
+Shapes
+    name        dtype[dims]        memory space   Ref's shape       block
+    x_ref       bfloat16[M, K]     VMEM           (M, bk)           (0, k)
+    w_ref       int4[K, N]         VMEM           (bk, bn)          (k, j)
+    scale_ref   float32[S, 1, N]   VMEM           (bk / G, 1, bn)   (k, 0, j)
+    o_ref       float32[M, N]      VMEM           (M, bn)           (0, j)
+
+    The grid is (N / bn, K / bk). G is K / S, and divides bk. o_ref is the same
+    block in all steps of k, so it can hold the sums.
+
+Try
+    pytest -k int4_weights           stuck?  kata hint int4_weights
+
+Needs     int8_matmul, loop_in_the_body
+Read on   AWQ: Activation-aware Weight Quantization, https://arxiv.org/abs/2306.00978
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, BFloat16, Float32, Int4
+
+
+def int4_weights_spec(
+    x: BFloat16[Array, "M K"], w: Int4[Array, "K N"], scale: Float32[Array, "S 1 N"]
+) -> Float32[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    S, _, N = scale.shape
+    weights = w.reshape(S, -1, N).astype(scale.dtype) * scale
+    return x.astype(scale.dtype) @ weights.reshape(-1, N)
+
+
+def int4_weights_kernel(x_ref, w_ref, scale_ref, o_ref):
+    # BEGIN SOLUTION
+    @pl.when(pl.program_id(1) == 0)
+    def _():
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    groups = scale_ref.shape[0]
+    size = w_ref.shape[0] // groups
+    w = w_ref[...].astype(jnp.bfloat16)
+    for g in range(groups):
+        rows = slice(g * size, (g + 1) * size)
+        total = jnp.dot(x_ref[:, rows], w[rows], preferred_element_type=jnp.float32)
+        o_ref[...] += total * scale_ref[g]
+    # END SOLUTION
+
+
+def int4_weights(
+    x: BFloat16[Array, "M K"],
+    w: Int4[Array, "K N"],
+    scale: Float32[Array, "S 1 N"],
+    *,
+    bn: int = 512,
+    bk: int = 512,
+) -> Float32[Array, "M N"]:
+    """Launch: all rows of x at once; a step has as many groups of scales as of weights."""
+    M, K = x.shape
+    S, _, N = scale.shape
+    groups = bk * S // K
+    return pl.pallas_call(
+        int4_weights_kernel,
+        grid=(N // bn, K // bk),
+        in_specs=[
+            pl.BlockSpec((M, bk), lambda j, k: (0, k)),
+            pl.BlockSpec((bk, bn), lambda j, k: (k, j)),
+            pl.BlockSpec((groups, 1, bn), lambda j, k: (k, 0, j)),
+        ],
+        out_specs=pl.BlockSpec((M, bn), lambda j, k: (0, j)),
+        out_shape=jax.ShapeDtypeStruct((M, N), jnp.float32),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+    )(x, w, scale)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def any_bytes(key, rows, columns):
+    """Any of the 256 integers, made of few random ones: rows differ, and so do columns."""
+    keys = jax.random.split(key, 3)
+    row, column, factor = (
+        jax.random.bits(one, shape, "uint8")
+        for one, shape in zip(keys, ((rows, 1), (1, columns), (1, columns)), strict=True)
+    )
+    return jax.lax.bitcast_convert_type((row ^ column) * (factor | 1), jnp.int8)
+
+
+def int4_weights_inputs(key, *, M, N, K, S, dtype):
+    """All sixteen integers; scales that differ from group to group."""
+    keys = jax.random.split(key, 3)
+    x = jax.random.normal(keys[0], (M, K)).astype(dtype)
+    w = (any_bytes(keys[1], K, N) >> 4).astype(jnp.int4)
+    return x, w, jnp.exp(jax.random.normal(keys[2], (S, 1, N), jnp.float32)) / 8
+
+
+def test_int4_weights(hidden_case):
+    hidden_case.grade(int4_weights)
