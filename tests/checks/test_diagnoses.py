@@ -42,6 +42,7 @@ from grader.checks.diagnoses.unwritten import (
     never_awaited,
     never_stored,
     never_visited,
+    not_aliased,
     padding_likely,
     padding_used,
     read_before_written,
@@ -130,6 +131,15 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     never_visited: (
         suspect(with_part(LAST, np.nan), walk=walk((0, 0), (1, 0), (2, 0)), **kernel(output())),
         "block (3, 0) never written",
+    ),
+    not_aliased: (
+        suspect(
+            with_part(LAST, np.nan),
+            with_zeros=with_part(LAST, 0.0),
+            inputs={"cache": with_part((slice(0, 8), slice(None)), 7.0)},
+            **kernel(output()),
+        ),
+        "o_ref does not hold what cache held",
     ),
     never_stored: (
         suspect(
