@@ -123,8 +123,7 @@ def _early(fault: CopyFault) -> _WORDS:
             "Give copies that are waited for one by one a semaphore each, such as one for each "
             "slot; or wait for all of them before the first is used.",
         )
-    last = fault.last_wait
-    if last and last.semaphore != copy.semaphore and _base(last.semaphore) == _base(copy.semaphore):
+    if last := fault.last_wait:
         line = f" (line {last.line.line})" if last.line else ""
         return (
             f"{part} is {read} after a wait for another slot",
