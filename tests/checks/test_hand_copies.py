@@ -159,6 +159,12 @@ WRONG = {
         "rest.start()",
         "8 KiB are left on sems[0]",
     ),
+    "no start at all": (
+        kernels.through_vmem("starts nothing"),
+        "waits on sems[0], where no copy was started",
+        "into.wait()",
+        "on a TPU it would hang here",
+    ),
     "semaphore left": (
         kernels.through_vmem("leaves"),
         "a copy to o_hbm is never waited for",

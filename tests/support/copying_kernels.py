@@ -215,7 +215,8 @@ def through_vmem(bug: str = "") -> Launch:
     def kernel(x_hbm: Any, o_hbm: Any, buffer: Any, sems: Any) -> None:
         into = pltpu.make_async_copy(x_hbm, buffer, sems.at[0])
         out = pltpu.make_async_copy(buffer, o_hbm, sems.at[1])
-        into.start()
+        if bug != "starts nothing":
+            into.start()
         if bug == "stores before the wait":
             buffer[...] = jnp.zeros_like(buffer)
         if bug == "sends before the wait":
@@ -223,7 +224,8 @@ def through_vmem(bug: str = "") -> Launch:
             into.wait()
         else:
             into.wait()
-            out.start()
+            if bug != "starts nothing":
+                out.start()
         if bug != "leaves":
             out.wait()
 
