@@ -20,8 +20,8 @@ _ENDS = (
 #: Of kernels whose steps run in any order.
 _PARALLEL = (
     "The grid is marked parallel: steps run in any order, and two cores share them, each with "
-    "slots and semaphores of its own. A copy that one step starts for another needs dimensions marked "
-    "arbitrary."
+    "slots and semaphores of its own. A copy that one step starts for another needs dimensions "
+    "marked arbitrary."
 )
 
 
