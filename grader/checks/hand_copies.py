@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from grader.checks.diagnoses import Diagnosis
 from grader.checks.prose import at, paragraph
-from grader.model import Check, CopyFault, Finding, HandCopy, Hazard
+from grader.model import Check, CopyFault, Finding, HandCopy, Hazard, KernelCall
 from grader.tpu.units import bytes_of
 
 _WORDS = tuple[str, str, str, str]
@@ -17,8 +17,18 @@ _ENDS = (
 )
 
 
-def copies_finding(faults: Sequence[CopyFault], file: str) -> Finding | None:
-    """What is wrong with the copies that a kernel starts by hand; None where nothing is."""
+#: Of kernels whose steps run in any order.
+_PARALLEL = (
+    "The grid is marked parallel: steps run in any order, and two cores share them, each with "
+    "slots and semaphores of its own. A copy that one step starts for another needs dimensions marked "
+    "arbitrary."
+)
+
+
+def copies_finding(
+    faults: Sequence[CopyFault], file: str, calls: Sequence[KernelCall] = ()
+) -> Finding | None:
+    """What is wrong with the copies that these kernels start by hand; None where nothing is."""
     sure = [fault for fault in faults if fault.hazard is not Hazard.NOTHING_THERE]
     if not sure:
         return None
@@ -31,6 +41,8 @@ def copies_finding(faults: Sequence[CopyFault], file: str) -> Finding | None:
             parts.append(paragraph("when", when))
     if fault.copy:
         parts.append(paragraph("copy", _copy(fault.copy, file)))
+    if any(call.parallel for call in calls):
+        parts.append(paragraph("note", _PARALLEL))
     parts += [paragraph("why", why), paragraph("try", advice)]
     return Finding(Check.VALUES, phrase, "\n".join(parts))
 
@@ -93,6 +105,12 @@ def _early(fault: CopyFault) -> _WORDS:
     assert copy
     read = "read" if fault.hazard is Hazard.READ_EARLY else "copied on"
     happens = f"{part} is {read} while the copy into it may still be under way."
+    if fault.hazard is Hazard.READ_EARLY and fault.line is None:
+        read = "copied out"
+        happens = (
+            f"{part} is an output block: the pipeline copies it to HBM at the end of the step, and "
+            "then a copy into it may still be under way."
+        )
     if copy.sharing and fault.size:
         return (
             f"{part} is {read} before all copies on {copy.semaphore} have ended",
@@ -159,6 +177,8 @@ def _overwritten(fault: CopyFault) -> _WORDS:
             f"Wait on {copy.semaphore} before the store, or store elsewhere.",
         )
     by = "another copy into it" if fault.another else "a store"
+    if fault.line is None:
+        by = "the block of the next step"
     late = (
         f"The wait on {copy.semaphore} comes too late: after this."
         if copy.waits

@@ -33,12 +33,13 @@ _FEW = 64  # elements that one can read at a glance
 
 def check(evidence: Evidence) -> Finding | None:
     """Judge copies started by hand, what the interpreter raised, its complaints, the values."""
-    if finding := copies_finding(evidence.observed.copy_faults, evidence.file):
+    trace = evidence.observed.trace
+    calls = trace.calls if trace else ()
+    if finding := copies_finding(evidence.observed.copy_faults, evidence.file, calls):
         return finding
     problem = evidence.problem
     if problem is not None and problem.stage is Stage.RUN:
-        trace = evidence.observed.trace
-        return interpreter_finding(problem, evidence.file, trace.calls if trace else ())
+        return interpreter_finding(problem, evidence.file, calls)
     results = comparisons(evidence)
     judged = zip(_judged(evidence), results, strict=True)
     wrong = [(position, result) for position, result in judged if result.wrong.any()]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from grader.kernels.in_flight import Part
+from grader.kernels.flights import Part
 from grader.kernels.jaxprs import inner_jaxprs, memory_space
 
 #: The numbers with which the interpreter begins, on each core.

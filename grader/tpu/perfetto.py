@@ -3,7 +3,8 @@
 A process for each kernel; in it a lane for the grid's steps, one for the core, which computes or
 waits, one for the bytes on their way between HBM and the chip, and one or more for each operand and
 direction, where a slice is a DMA from its start to its arrival. Slices on one lane never overlap: a
-DMA that starts before an earlier one of its operand has arrived goes to a lane of its own.
+DMA that starts before an earlier one of its operand has arrived goes to a lane of its own. Of an
+operand that the kernel copies by itself, each slot of its buffer has a lane (`slot_lanes`).
 
 Format: the "Trace Event Format", JSON object form; complete events ("X") and metadata ("M") alone.
 Times in µs, from the launch's beginning, to three digits.
@@ -15,13 +16,15 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from grader.tpu.chips import named
 from grader.tpu.prediction import Prediction
 from grader.tpu.schedule import Schedule, Stall, Transfer
+from grader.tpu.slot_lanes import slot_lanes
+from grader.tpu.slots import copies_by_hand
 
 #: How many transfers, stalls and steps of a kernel a trace shows: about 8 MB of JSON.
 MOST_EVENTS = 20_000
@@ -109,14 +112,22 @@ def lanes(kernel: Prediction, most: int = MOST_EVENTS) -> Lanes:
     assert schedule is not None
     end = shown_until(schedule, most)
     transfers = [t for t in schedule.transfers if t.start < end]
+    by_hand = [one for one in copies_by_hand(kernel) if one.transfer.start < end]
+    slots = {(one.transfer.operand, one.transfer.end): one.slot for one in by_hand}
     found = {
         STEPS: list(_steps(kernel, schedule, end)),
-        CORE: list(_core(schedule.stalls, end)),
+        CORE: list(_core(schedule.stalls, end, slots)),
         BUS: list(_on_the_bus(transfers, kernel)),
     }
-    for lane, group in _by_lane(transfers).items():
+    own = {one.transfer.operand for one in by_hand}
+    for lane, group in _by_lane(t for t in transfers if t.operand not in own).items():
         for number, slices in enumerate(_apart(group), 1):
             found[f"{lane} ({number})" if number > 1 else lane] = slices
+    for lane, phases in slot_lanes(by_hand, end).items():
+        found[lane] = [
+            Slice(one.name, one.start, one.end, {"bytes": one.size} if one.size else {})
+            for one in phases
+        ]
     return {name: slices for name, slices in found.items() if slices}
 
 
@@ -189,15 +200,19 @@ def _names(kernel: Prediction, turns: int | None) -> Iterator[str]:
         yield from (f"turn {number}" for number in itertools.count())
 
 
-def _core(stalls: Iterable[Stall], end: float) -> Iterator[Slice]:
-    """The core computes wherever it does not wait."""
+def _core(
+    stalls: Iterable[Stall], end: float, slots: Mapping[tuple[str, float], str]
+) -> Iterator[Slice]:
+    """The core computes wherever it does not wait; `slots` by what arrives there, and when."""
     now = 0.0
     for stall in stalls:
         if stall.end > end:
             break
         if stall.start > now:
             yield Slice("computes", now, stall.start)
-        yield Slice(f"waits for {stall.operand or 'a semaphore'}", stall.start, stall.end)
+        slot = slots.get((stall.operand, stall.end), "")
+        what = f"{stall.operand or 'a semaphore'}{f' ({slot})' if slot else ''}"
+        yield Slice(f"waits for {what}", stall.start, stall.end)
         now = stall.end
     if end > now:
         yield Slice("computes", now, end)

@@ -15,13 +15,14 @@ NotUnderstood, with the reason in words.
 """
 
 from grader.tpu.schedule.bundles import NotUnderstood
-from grader.tpu.schedule.machine import Stall, Transfer
+from grader.tpu.schedule.machine import Landing, Stall, Transfer
 from grader.tpu.schedule.mix import Unit
 from grader.tpu.schedule.registers import Source
 from grader.tpu.schedule.simulate import Moved, Schedule, simulate
 from grader.tpu.schedule.smem_words import words
 
 __all__ = [
+    "Landing",
     "Moved",
     "NotUnderstood",
     "Schedule",

@@ -9,7 +9,7 @@ takes at least the time that HBM's bandwidth needs for both: that is counted, an
 from __future__ import annotations
 
 import bisect
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
@@ -38,6 +38,19 @@ class Transfer:
     start: float
     end: float
     size: int
+
+
+@dataclass(slots=True)
+class Landing:
+    """Where on the chip a transfer comes from or goes to, and what counts it.
+
+    `place` is an address in VMEM, in granules, None where it is none or not known; `flag` is the
+    semaphore's number, and `awaited` the cycle at which the core has waited for it, if it does.
+    """
+
+    place: int | None
+    flag: int
+    awaited: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +106,12 @@ class Machine:
     least: str = ""  # why the time is no more than a lower bound
     waited: defaultdict[tuple[str, bool], float] = field(default_factory=lambda: defaultdict(float))
     transfers: list[Transfer] = field(default_factory=list)
+    landings: list[Landing] = field(default_factory=list)
     stalls: list[Stall] = field(default_factory=list)
     queues: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    unawaited: dict[int, deque[tuple[int, Landing]]] = field(
+        default_factory=lambda: defaultdict(deque)
+    )
 
     def value(self, source: Source) -> Any:
         """A scalar operand, passed by value."""
@@ -139,9 +156,11 @@ class Machine:
         if start == end == "hbm":
             self.least = WITHIN_HBM
         arrival = _Arrival(self.now + self.latency, granules)
-        for place, inward in ((source, True), (target, False)):
+        for place, other, inward in ((source, target, True), (target, source, False)):
             if (start if inward else end) == "hbm":
+                within = other if "vmem" in (start, end) and isinstance(other, int) else None
                 self._through_hbm(arrival, _whose(place), inward, size)
+                self._note_landing(Landing(within, index(flag)), granules)
         if end == "smem":
             self._fill(index(target), size // 4, source if dense else None)
         bisect.insort(self.flags[index(flag)].due, arrival, key=lambda one: one.time)
@@ -158,6 +177,22 @@ class Machine:
             moved = Transfer(arrival.operand, inward, begins, arrival.time, size)
             self.transfers.append(moved)
 
+    def _note_landing(self, landing: Landing, granules: int) -> None:
+        if len(self.landings) < self.most_events:
+            self.landings.append(landing)
+            self.unawaited[landing.flag].append((granules, landing))
+
+    def _note_waited(self, flag: int, granules: int) -> None:
+        """The core now knows of so many granules more; they are taken to be those sent first."""
+        waiting = self.unawaited[flag]
+        while waiting and granules > 0:
+            size, landing = waiting.popleft()
+            if size > granules:
+                waiting.appendleft((size - granules, landing))
+            else:
+                landing.awaited = self.now
+            granules -= size
+
     def _fill(self, target: int, count: int, source: Any) -> None:
         """Copy into SMEM what is known of an operand, a word at a time."""
         words: Sequence[int] = ()
@@ -171,8 +206,12 @@ class Machine:
 
     def wait(self, flag: Any, amount: Any) -> None:
         """Stall until a semaphore counts at least `amount`."""
+        self._wait(flag, index(amount))
+        self._note_waited(index(flag), index(amount))
+
+    def _wait(self, flag: Any, amount: int) -> None:
         semaphore = self._settled(flag)
-        missing = index(amount) - semaphore.count
+        missing = amount - semaphore.count
         if missing <= 0:
             return
         for arrival in semaphore.due:

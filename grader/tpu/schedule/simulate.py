@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from grader.tpu.chips import Chip
 from grader.tpu.schedule.bundles import parse
-from grader.tpu.schedule.machine import Machine, Stall, Transfer
+from grader.tpu.schedule.machine import Landing, Machine, Stall, Transfer
 from grader.tpu.schedule.mix import busy, spills
 from grader.tpu.schedule.program import Program
 from grader.tpu.schedule.registers import Source
@@ -37,6 +37,7 @@ class Schedule:
     more than one step. If it has blocks to move, there are two turns more than steps, and step n
     computes in turn n + 1, while the next blocks move in.
 
+    `landings` align with `transfers`: where on the chip each of them begins or ends.
     `least` is empty where `cycles` can be believed; else it says why they are a lower bound.
     """
 
@@ -49,6 +50,7 @@ class Schedule:
     stalls: tuple[Stall, ...]
     turns: tuple[float, ...]
     least: str = ""
+    landings: tuple[Landing, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -96,6 +98,7 @@ def simulate(
         stalls=tuple(machine.stalls),
         turns=ran.turns[:most_events],
         least=machine.least,
+        landings=tuple(machine.landings),
     )
 
 
