@@ -165,8 +165,9 @@ def _overwritten(fault: CopyFault) -> _WORDS:
             f"A copy into {part} is started while another copy into it may still be under way.",
             f"Nothing has waited on {copy.semaphore} for the first. Which of the two ends last, "
             "and what the kernel reads then, is a matter of luck.",
-            "Copies that are under way at the same time need slots of their own, and a slot's copy "
-            "has to be waited for, and read, before the next one into it is started.",
+            "Copies that are under way at the same time need slots of their own: wait for a slot's "
+            "copy, and read it, before the next one into it is started. Where numbers say which "
+            "rows are written, no two copies may write the same row.",
         )
     if fault.hazard is Hazard.OVERWRITES_ARRIVING:
         return (
