@@ -353,6 +353,14 @@ def test_why_nothing_was_stored(first: Touch, reason: str) -> None:
     assert reason in why(never_stored, shown)
 
 
+def test_what_stays_in_hbm_is_written_by_copies() -> None:
+    in_hbm = operand("o_ref", (32, 128), role=Role.OUTPUT, first=Touch.GUARDED_WRITE, space="any")
+    shown = suspect(
+        with_part(LAST, np.nan), with_zeros=with_part(LAST, 0.0), **kernel(in_hbm, output())
+    )
+    assert "only copies that the kernel starts write to it" in why(never_stored, shown)
+
+
 def test_elements_that_were_not_stored_are_told_in_indices_of_the_array() -> None:
     part = (slice(26, 28), slice(64, 128))
     shown = suspect(with_part(part, np.nan), with_zeros=with_part(part, 0.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import textwrap
 from collections.abc import Sequence
 
 import jax
@@ -231,4 +230,6 @@ def test_garbage_in_a_slot_is_no_fault_until_a_value_is_wrong() -> None:
     wrong = check(evidence(attempt(np.full(X.shape, np.nan), copy_faults=(hint,))))
     assert wrong is not None
     assert "prologue" in wrong.message
-    assert textwrap.shorten(wrong.phrase, 80) == wrong.phrase
+    numbers = check(evidence(attempt(X + 100, copy_faults=(hint,))))
+    assert numbers is not None
+    assert "prologue" not in numbers.message

@@ -86,8 +86,14 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
     whole = all(nan[result.part(index)].all() for index in blocks)
     unwritten = blocks_in_words(blocks) if whole else f"{_elements(nan, blocks[0], result)}"
     reason = "The kernel stores nothing there."
-    touch = next((o.first for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
-    if touch is Touch.NOTHING:
+    mine = next((o for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
+    touch = mine.first if mine else None
+    if mine and mine.space in ("any", "hbm"):
+        reason = (
+            f"{result.name} stays in HBM: only copies that the kernel starts write to it, and none "
+            "goes there. The last steps' copies are easily forgotten."
+        )
+    elif touch is Touch.NOTHING:
         reason = (
             f"The kernel's body never stores to {result.name}. {result.name}[...] = value stores; "
             f"{result.name} = value only gives a name to a value."
