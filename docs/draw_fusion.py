@@ -85,7 +85,10 @@ def loops() -> Picture:
     """Which loop of a residual layer norm reads what, and writes what."""
     size = M * N * BF16
     ways = (
-        ("XLA", (("mean", "x r", ""), ("variance", "x r", ""), ("results", "x r", "h y"))),
+        (
+            "XLA, in float32",
+            (("mean", "x r", ""), ("variance", "x r", ""), ("results", "x r", "h y")),
+        ),
         ("two kernels", (("add", "x r", "h"), ("normalize", "h", "y"))),
         ("02 layer_norm_residual", (("both", "x r", "h y"),)),
     )

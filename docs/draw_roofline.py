@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drawing import BOLD, SMALL, Picture, Point
-from roofline_data import ROOT, Measured, data, measure, points_of, stale
+from roofline_data import INT8, ROOT, Measured, data, measure, points_of, stale
 
 PICTURE = ROOT / "docs/roofline.svg"
 
@@ -85,7 +85,11 @@ def roofline(told: dict[str, Any]) -> Picture:
     """All solutions that compute something under the roof of the chip, and its corner enlarged."""
     points = [point for point in points_of(told) if point.operations]
     peak, bandwidth = told["peak"], told["bandwidth"]
-    shares = [point.speed / min(peak, point.intensity * bandwidth) for point in points]
+    shares = [
+        point.speed
+        / min(peak * (INT8 if point.dtype == "int8" else 1), point.intensity * bandwidth)
+        for point in points
+    ]
     assert max(shares) <= 1.005, "a solution above the roof: its operations are counted wrong"
     p = Picture(
         "roofline",

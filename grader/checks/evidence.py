@@ -35,7 +35,8 @@ class Evidence:
     At `production` size nothing has been run, and there are no values to judge. `kind` is the
     kata's. Where `predictions` are asked for, `measured` says what is right, and `baselines` the
     same with what XLA makes of each program, asked where the case `costs`. Where results are
-    `random`, `repeats` runs the launch again, once.
+    `random`, `repeats` runs the launch again, once. With `full_precision`, no product of float32
+    may be left to the default precision.
     """
 
     mode: Mode
@@ -52,6 +53,7 @@ class Evidence:
     own_on_chips: Callable[[], OnChip | Accident]
     par_on_chips: Callable[[], OnChip | Accident]
     outside_floats: bool = False
+    full_precision: bool = False
     production: bool = False
     costs: bool = True
     block_by_block: bool = False

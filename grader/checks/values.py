@@ -10,6 +10,7 @@ from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, c
 from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
 from grader.checks.evidence import Evidence
+from grader.checks.hand_copies import copies_finding, nothing_there
 from grader.checks.known_mistakes import known_mistake
 from grader.checks.prose import WIDTH, listed, number, paragraph, times
 from grader.checks.runtime_errors import complaint_finding, interpreter_finding
@@ -17,6 +18,7 @@ from grader.model import (
     Check,
     Clues,
     Finding,
+    Habit,
     KernelCall,
     Mode,
     Operand,
@@ -30,20 +32,26 @@ _FEW = 64  # elements that one can read at a glance
 
 
 def check(evidence: Evidence) -> Finding | None:
-    """Judge what the interpreter raised, then what it complained of, then the values."""
+    """Judge copies started by hand, what the interpreter raised, its complaints, the values."""
+    trace = evidence.observed.trace
+    calls = trace.calls if trace else ()
+    if finding := copies_finding(evidence.observed.copy_faults, evidence.file, calls):
+        return finding
     problem = evidence.problem
     if problem is not None and problem.stage is Stage.RUN:
-        trace = evidence.observed.trace
-        return interpreter_finding(problem, evidence.file, trace.calls if trace else ())
+        return interpreter_finding(problem, evidence.file, calls)
     results = comparisons(evidence)
     judged = zip(_judged(evidence), results, strict=True)
     wrong = [(position, result) for position, result in judged if result.wrong.any()]
     complaints = evidence.observed.complaints
     if not wrong:
-        return complaint_finding(complaints) if complaints else _lucky(evidence, results)
+        if complaints:
+            return complaint_finding(complaints)
+        return _lucky(evidence, results) or _rounded(evidence)
     position, result = wrong[0]
     others = tuple(other for other in results if other is not result)
-    diagnosis = diagnose(_suspect(evidence, position, result, others))
+    diagnosis = nothing_there(evidence.observed.copy_faults)
+    diagnosis = diagnosis or diagnose(_suspect(evidence, position, result, others))
     if complaints:
         return complaint_finding(complaints, diagnosis)
     if diagnosis is None or diagnosis.vague:
@@ -59,6 +67,30 @@ def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
             return Finding(
                 Check.VALUES, race.phrase, f"The values are right only by luck.\n{race.why}"
             )
+    return None
+
+
+def _rounded(evidence: Evidence) -> Finding | None:
+    """Right values that a TPU would have rounded, where the key asks for more than that."""
+    trace = evidence.observed.trace
+    for call in trace.calls if trace and evidence.full_precision else ():
+        if Habit.ROUNDED_PRODUCT in call.habits:
+            why = (
+                "The interpreter multiplies float32 as it is. A TPU's matrix unit rounds both "
+                "operands to bfloat16 first, at the default precision: 8 bits are left of 24."
+            )
+            remedy = (
+                'Ask for all bits: jnp.dot(…, precision="highest"). Or split the operands into '
+                "parts of bfloat16 yourself."
+            )
+            parts = [
+                f"The values are right here, and would not be on a TPU: {call.name} multiplies "
+                "float32 at the default precision.",
+                paragraph("why", why),
+                paragraph("try", remedy),
+            ]
+            phrase = "a product of float32 at the default precision"
+            return Finding(Check.VALUES, phrase, "\n".join(parts))
     return None
 
 

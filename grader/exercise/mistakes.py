@@ -56,7 +56,10 @@ def likeliest(
 
 
 def _pieces(text: str) -> Counter[tuple[str, ...]]:
-    """All runs of three tokens in a text's solution regions; in all of it where it has none."""
+    """All runs of three tokens in a text's solution regions; in all of it where it has none.
+
+    And all lines: of two that exchange a few tokens, the runs stay what they were.
+    """
     try:
         bodies = [region.body for region in regions(text)] or [text]
     except RegionError:
@@ -65,4 +68,5 @@ def _pieces(text: str) -> Counter[tuple[str, ...]]:
     for body in bodies:
         tokens = ["", *_TOKEN.findall(body), ""]
         pieces.update(zip(tokens, tokens[1:], tokens[2:], strict=False))
+        pieces.update((line.strip(),) for line in body.splitlines())
     return pieces

@@ -118,6 +118,7 @@ def evidence_of(
         kernel=kata.key.kernel,
         outside=kata.key.outside,
         outside_floats=kata.key.outside_floats,
+        full_precision=kata.key.full_precision,
         roundings=kata.key.roundings,
         clues=clues,
         chips=asking.chips,

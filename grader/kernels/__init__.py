@@ -5,6 +5,8 @@
     interpreter         in which mode: the TPU interpreter, its parameters
     padding             which input's padding a kernel has used
     races               races and leftover semaphores, as the interpreter finds them
+    copy_faults         copies started by hand, while they run: what goes wrong;
+                        in_flight decides, copy_recorder hears, flights, ref_names
     kept_promises       what a kernel promises to the compiler, taken at its word
     faster_interpreter  what the strict interpreter would compile more often than it has to
     hardware_bits       the random bits that a core draws from its own generator
@@ -41,6 +43,8 @@ Written against jax 0.10.2 and 0.12.0.1. Where an internal has moved, Unsupporte
 from grader.kernels.block_positions import walk_of
 from grader.kernels.calls import kernel_call
 from grader.kernels.carrier import CarrierError, NotCarried
+from grader.kernels.copy_faults import watching_copies
+from grader.kernels.copy_recorder import CopyWatch
 from grader.kernels.first_touches import first_touches
 from grader.kernels.flops import flops
 from grader.kernels.interpreter import CALLBACK_LOGGER, running
@@ -55,6 +59,7 @@ from grader.kernels.traced_launch import TracedLaunch
 __all__ = [
     "CALLBACK_LOGGER",
     "CarrierError",
+    "CopyWatch",
     "NotCarried",
     "NotLowered",
     "TracedLaunch",
@@ -69,4 +74,5 @@ __all__ = [
     "running",
     "walk_of",
     "watching",
+    "watching_copies",
 ]

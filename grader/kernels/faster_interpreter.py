@@ -32,7 +32,7 @@ _Grid = tuple[int | jax.Array, ...]
 
 INTERPRETER = "jax._src.pallas.mosaic.interpret."
 #: What has callbacks that take arrays of the host.
-OF_THE_INTERPRETER = (INTERPRETER, "grader.kernels.hardware_bits")
+OF_THE_INTERPRETER = (INTERPRETER, "grader.kernels.hardware_bits", "grader.kernels.copy_recorder")
 FOR_GPUS = "jax._src.pallas.mosaic_gpu.interpret.interpret_pallas_call"
 
 

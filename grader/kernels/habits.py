@@ -56,7 +56,10 @@ def _of_product(eqn: core.JaxprEqn) -> list[Habit]:
     precision = eqn.params.get("precision")
     parts = precision if isinstance(precision, tuple) else (precision,)
     precise = any(part not in (None, lax.Precision.DEFAULT) for part in parts)
-    return [*found, *([Habit.PRECISE_PRODUCT] if precise else [])]
+    if precise:
+        return [*found, Habit.PRECISE_PRODUCT]
+    wide = any(array_struct(var).dtype == "float32" for var in eqn.invars)
+    return [*found, *([Habit.ROUNDED_PRODUCT] if wide else [])]
 
 
 #: Numbers that serve as a mask: below what one computes with, and far above the lowest float32.

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental import io_callback
 from jax.extend import core
 
 from grader.kernels.jaxprs import inner_jaxprs
@@ -108,13 +109,13 @@ def hardware_bits() -> Iterator[None]:
         where = ctx.device_id, ctx.local_core_id
         if marked and marked.primitive is _SEED:
             callback = failing(seeded)
-            return jax.experimental.io_callback(callback, token_type, token, *where, *args), []
+            return io_callback(callback, token_type, token, *where, *args), []
         if marked and marked.primitive is _DRAW:
             shape = marked.params["shape"]
             line = marked.source_info.traceback
             callback = functools.partial(failing(drawn), shape=shape, line=line)
             types = token_type, jax.ShapeDtypeStruct(shape, jnp.int32)
-            token, bits = jax.experimental.io_callback(callback, types, token, *where)
+            token, bits = io_callback(callback, types, token, *where)
             return token, [bits]
         return usual(jaxpr, *args, ctx=ctx, token=token)
 

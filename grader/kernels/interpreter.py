@@ -32,14 +32,16 @@ def running(
     unwritten: Literal["nan", "zero"] = "nan",
     padded: int | None = None,
     cores: int = 2,
+    eager: bool = False,
 ) -> Iterator[Interpret]:
     """In which a launch is run in `mode`; yields what its kernels are to be told.
 
     Strict is the TPU interpreter at its least forgiving. `seed` shuffles the order in which the
     steps of "parallel" grid dimensions run; `unwritten` ("nan" or "zero") is what memory holds that
     nothing has written. `padded`: what lies past the edge of this input of the only kernel
-    is NaN in any case. So many `cores` share the steps. Leaves no interpreter state behind, also
-    after an exception.
+    is NaN in any case. So many `cores` share the steps. Copies that a kernel starts by hand happen
+    when it waits for them, or, `eager`, when it starts them. Leaves no interpreter state behind,
+    also after an exception.
     """
     keep_promises()
     if mode is not Mode.STRICT:
@@ -57,7 +59,7 @@ def running(
                 detect_races=True,
                 uninitialized_memory=unwritten,
                 out_of_bounds_reads="raise",
-                dma_execution_mode="on_wait",
+                dma_execution_mode="eager" if eager else "on_wait",
                 random_seed=remaining,
             )
     except BaseException:

@@ -12,6 +12,7 @@ import os
 import sysconfig
 from collections.abc import Iterator
 from types import CodeType
+from typing import Any
 
 import jax
 from jax.extend import core
@@ -33,7 +34,12 @@ _JITTED = ("jit", "pjit")
 
 def line_in(eqn: core.JaxprEqn, file: str) -> int:
     """The innermost line of `file` that an equation was traced from; 0 where there is none."""
-    for code, instruction in _frames(eqn):
+    return line_of(eqn.source_info, file)
+
+
+def line_of(source_info: Any, file: str) -> int:
+    """The same of what an equation knows of its source."""
+    for code, instruction in _frames_of(source_info):
         if code.co_filename == file:
             return _line(code, instruction)
     return 0
@@ -115,6 +121,10 @@ def _short(file: str) -> str:
 
 def _frames(eqn: core.JaxprEqn) -> Iterator[tuple[CodeType, int]]:
     """Code and instruction of each frame that an equation was traced in, the innermost first."""
-    trace = eqn.source_info.traceback
+    yield from _frames_of(eqn.source_info)
+
+
+def _frames_of(source_info: Any) -> Iterator[tuple[CodeType, int]]:
+    trace = source_info.traceback
     if trace is not None:
         yield from zip(*trace.raw_frames(), strict=True)

@@ -108,9 +108,10 @@ class TracedLaunch:
         unwritten: Literal["nan", "zero"] = "nan",
         padded: int | None = None,
         cores: int = 2,
+        eager: bool = False,
     ) -> list[np.ndarray]:
         """The results, flat, on the host: what `running` says of the rest."""
-        with running(mode, seed, unwritten, padded, cores) as interpret:
+        with running(mode, seed, unwritten, padded, cores, eager) as interpret:
             program = core.jaxpr_as_fun(with_interpret(self._as_traced, interpret))
             return [np.asarray(leaf) for leaf in jax.jit(program).lower(*args).compile()(*args)]
 

@@ -2,6 +2,7 @@
 
     verdict    checks, modes, hidden cases, findings, costs, grades
     kernel     arrays and kernels as data
+    copied     what goes wrong with copies that a kernel starts by hand
     observed   what workers report about a launch
     measured   what is known of programs and of tests, for katas without a kernel
 
@@ -9,6 +10,7 @@ All are frozen and built from builtins, enums and each other, so that `codec` ca
 another process (the sandbox, an xdist worker) or into a JSON file.
 """
 
+from grader.model.copied import CopyFault, HandCopy, Hazard, LastWait
 from grader.model.kernel import (
     Array,
     ArrayType,
@@ -43,7 +45,6 @@ from grader.model.observed import (
     LeftOver,
     Observation,
     Outcomes,
-    Place,
     Problem,
     Race,
     Reference,
@@ -52,6 +53,7 @@ from grader.model.observed import (
     Source,
     Stage,
 )
+from grader.model.places import Place
 from grader.model.verdict import (
     MOST_STARS,
     Case,
@@ -79,13 +81,17 @@ __all__ = [
     "Clues",
     "Conditions",
     "Constant",
+    "CopyFault",
     "CopyReason",
     "Cost",
     "Device",
     "Finding",
     "Grade",
     "Habit",
+    "HandCopy",
+    "Hazard",
     "KernelCall",
+    "LastWait",
     "LeftOver",
     "Measured",
     "Mode",

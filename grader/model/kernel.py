@@ -94,6 +94,7 @@ class Habit(enum.Enum):
 
     NARROW_PRODUCT = "a matrix product with a dimension below 128"
     PRECISE_PRODUCT = "a matrix product with a precision of its own"
+    ROUNDED_PRODUCT = "a matrix product of float32 at the default precision"
     LANE_REDUCTION = "a reduction along the lanes"
     TURNED_COLUMN = "the result of one, turned into a row"
     TRANSPOSE = "a transpose"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from grader.model.copied import CopyFault
 from grader.model.kernel import Array, ArrayType, KernelCall, Operation, Trace, Walk
 from grader.model.measured import Trial
+from grader.model.places import Place
 
 LINE_LIMIT = 500  # characters of a line that are shown
 
@@ -27,14 +29,6 @@ class Source:
         lines = self.lines
         text = lines[number - 1].strip() if 0 < number <= len(lines) else ""
         return Place(number, text[:LINE_LIMIT])
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A line of the learner's file: 1-based number and text."""
-
-    line: int
-    text: str
 
 
 class Stage(enum.Enum):
@@ -118,6 +112,7 @@ class Observation:
     complaints: tuple[str, ...] = ()  # what the interpreter printed instead of raising
     printed: str = ""
     trials: tuple[Trial, ...] = ()  # of a test, what it says of each kernel
+    copy_faults: tuple[CopyFault, ...] = ()  # of copies started by hand, in the order of the run
 
 
 @dataclass(frozen=True, slots=True)

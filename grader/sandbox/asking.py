@@ -49,6 +49,7 @@ from grader.sandbox.messages import (
     Traced,
     TraceLaunch,
     Warm,
+    eager_copies,
 )
 from grader.sandbox.post import Post
 from grader.sandbox.recalling import Agrees, Recollection, Situation
@@ -244,6 +245,7 @@ class Asking:
             case.seed,
             self.chips[0],
             any(map(holds_nan, observed.outputs)),
+            eager_copies(case),
         )
         looked = self._lines.running.answer(question, seconds)
         taken = self._lines.trusted.answer(shares)
@@ -362,7 +364,8 @@ class Asking:
         if case.production and kata.key.kernel:
             question = Read(*launch, self.chips[0])
         else:
-            question = Run(*launch, self.mode, case.seed, self.chips[0])
+            how = (self.mode, case.seed, self.chips[0])
+            question = Run(*launch, *how, eager=eager_copies(case))
         ran = _expected(Ran, self._lines.running.answer(question, seconds))
         if isinstance(ran, Accident):
             return dataclasses.replace(ran, printed=traced.printed + ran.printed)
@@ -373,6 +376,7 @@ class Asking:
             ran.outputs,
             ran.complaints,
             traced.printed + ran.printed,
+            copy_faults=ran.copy_faults,
         )
 
     def _trials(self, kata: Kata, case: Case, seconds: float | None) -> Observation | Accident:

@@ -13,7 +13,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from grader.exercise.specs import argument
-from grader.kernels import TracedLaunch, for_chip, overhangs, watching
+from grader.kernels import (
+    CopyWatch,
+    TracedLaunch,
+    for_chip,
+    overhangs,
+    watching,
+    watching_copies,
+)
 from grader.model import Array, ArrayType, Mode, Problem, Role, Source, Stage, Trace
 from grader.sandbox import problems, warming
 from grader.sandbox.idle_lines import notes_on
@@ -99,10 +106,17 @@ def _ran(question: Run) -> Ran:
         if caught.problem:
             return Ran(caught.problem)
         outputs = ()
-        with watching() as watch, problems.caught(question.source, Stage.RUN) as caught:
-            results = launch.run(values, question.mode, question.seed, cores=question.cores)
+        copies = CopyWatch(question.source)
+        with (
+            watching() as watch,
+            problems.caught(question.source, Stage.RUN) as caught,
+            watching_copies(copies),
+        ):
+            how = {"cores": question.cores, "eager": question.eager}
+            results = launch.run(values, question.mode, question.seed, **how)
             outputs = tuple(map(arrays.from_numpy, results))
-        return Ran(caught.problem, trace, outputs, watch.complaints)
+        told = tuple(copies.faults)
+        return Ran(caught.problem, trace, outputs, watch.complaints, copy_faults=told)
 
 
 def _looked(question: LookCloser) -> Looked:
@@ -115,7 +129,9 @@ def _looked(question: LookCloser) -> Looked:
             walk = launch.walk(values)
         if question.with_zeros and question.mode is Mode.STRICT:
             with problems.caught(question.source, Stage.RUN):
-                results = launch.run(values, question.mode, question.seed, unwritten="zero")
+                results = launch.run(
+                    *(values, question.mode, question.seed, "zero"), eager=question.eager
+                )
                 with_zeros = tuple(map(arrays.from_numpy, results))
             with problems.caught(question.source, Stage.RUN):
                 padding = _padding(launch, question, with_zeros)
@@ -137,7 +153,9 @@ def _padding(
     for position, operand in enumerate(calls[0].role(Role.INPUT)):
         if not overhangs(operand):
             continue
-        results = launch.run(values, question.mode, question.seed, "zero", position)
+        results = launch.run(
+            values, question.mode, question.seed, "zero", position, eager=question.eager
+        )
         tried = map(arrays.from_numpy, results)
         if any(map(_more_nan, tried, with_zeros)):
             found.append(operand.name)

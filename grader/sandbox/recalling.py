@@ -16,7 +16,7 @@ from grader.exercise.keys import Mistake
 from grader.exercise.mistakes import likeliest
 from grader.model import Array, Case, Check, Mode, Source
 from grader.sandbox.line import Line
-from grader.sandbox.messages import Ran, Run, Traced, TraceLaunch
+from grader.sandbox.messages import Ran, Run, Traced, TraceLaunch, eager_copies
 
 #: For the known mistakes of one kata, in all hidden cases of one content of the learner's file.
 BUDGET = 1.0
@@ -96,6 +96,7 @@ class Recollection:
             return ()
         case, mode, inputs = situation.case, situation.mode, situation.inputs
         name, chip = question.name, question.chip
-        run = Run(source, name, traced.trace, inputs, mode, case.seed, chip)
+        launch = (source, name, traced.trace, inputs)
+        run = Run(*launch, mode, case.seed, chip, eager=eager_copies(case))
         ran = self._running.answer(run)
         return ran.outputs if isinstance(ran, Ran) and not ran.problem else ()

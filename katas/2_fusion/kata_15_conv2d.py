@@ -51,7 +51,7 @@ Shapes
 Try
     pytest -k conv2d          stuck?  kata hint conv2d
 
-Needs     tiled_matmul, fused_matmul
+Needs     fused_matmul, causal_conv1d
 Read on   A guide to convolution arithmetic, https://arxiv.org/abs/1603.07285
 """
 

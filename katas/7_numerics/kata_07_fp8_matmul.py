@@ -51,7 +51,7 @@ Shapes
 Try
     pytest -k fp8_matmul          stuck?  kata hint fp8_matmul
 
-Needs     two_memories, fused_matmul
+Needs     two_memories, row_quantiser
 Read on   FP8 Formats for Deep Learning, https://arxiv.org/abs/2209.05433
 """
 

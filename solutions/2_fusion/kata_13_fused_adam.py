@@ -24,7 +24,7 @@ Concept
         p, m, v in and out         6 * 128 MiB        one pass: 832 MiB,
         g in                            64 MiB        1.07 ms on a v5e
 
-        m, then v, then p               1.45 times    m, v and g are read again
+        m, then v, then p               1.38 times    m, v and g are read again
 
     XLA makes one fusion of the same update and is as fast; you write a kernel for
     what XLA has no operation for, such as rounding the new p at random. Then the

@@ -115,11 +115,21 @@ def int4_weights(
 # ---- Given: inputs and helpers. ----
 
 
+def any_bytes(key, rows, columns):
+    """Any of the 256 integers, made of few random ones: rows differ, and so do columns."""
+    keys = jax.random.split(key, 3)
+    row, column, factor = (
+        jax.random.bits(one, shape, "uint8")
+        for one, shape in zip(keys, ((rows, 1), (1, columns), (1, columns)), strict=True)
+    )
+    return jax.lax.bitcast_convert_type((row ^ column) * (factor | 1), jnp.int8)
+
+
 def int4_weights_inputs(key, *, M, N, K, S, dtype):
     """All sixteen integers; scales that differ from group to group."""
     keys = jax.random.split(key, 3)
     x = jax.random.normal(keys[0], (M, K)).astype(dtype)
-    w = jax.random.randint(keys[1], (K, N), -8, 8, jnp.int8).astype(jnp.int4)
+    w = (any_bytes(keys[1], K, N) >> 4).astype(jnp.int4)
     return x, w, jnp.exp(jax.random.normal(keys[2], (S, 1, N), jnp.float32)) / 8
 
 

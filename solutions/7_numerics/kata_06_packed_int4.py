@@ -124,11 +124,21 @@ def packed_int4(
 # ---- Given: inputs and helpers. ----
 
 
+def any_bytes(key, rows, columns):
+    """Any of the 256 integers, made of few random ones: rows differ, and so do columns."""
+    keys = jax.random.split(key, 3)
+    row, column, factor = (
+        jax.random.bits(one, shape, "uint8")
+        for one, shape in zip(keys, ((rows, 1), (1, columns), (1, columns)), strict=True)
+    )
+    return jax.lax.bitcast_convert_type((row ^ column) * (factor | 1), jnp.int8)
+
+
 def packed_int4_inputs(key, *, M, N, K, S, P, dtype):
     """All 256 bytes; scales that differ from group to group."""
     keys = jax.random.split(key, 3)
     x = jax.random.normal(keys[0], (M, K)).astype(dtype)
-    packed = jax.random.randint(keys[1], (P, N), -128, 128, jnp.int8)
+    packed = any_bytes(keys[1], P, N)
     return x, packed, jnp.exp(jax.random.normal(keys[2], (S, 1, N), jnp.float32)) / 8
 
 

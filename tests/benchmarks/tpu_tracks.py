@@ -282,9 +282,7 @@ BY_XLA.update(ragged_grouped_matmul=_by_ragged_dot, launch_grouped_matmul=_by_ra
 
 def main() -> None:
     """Predict every solution on each chip, and print the table."""
-    parser = argparse.ArgumentParser(
-        description="Predict solutions beside JAX's kernels and XLA."
-    )
+    parser = argparse.ArgumentParser(description="Predict solutions beside JAX's kernels and XLA.")
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("--no-xla", action="store_true", help="leave out XLA's estimates")
     parser.add_argument("--chip", action="append", choices=list(CHIPS))

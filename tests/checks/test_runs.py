@@ -479,3 +479,15 @@ def test_of_a_generator_that_nobody_has_seeded() -> None:
     assert "Call pltpu.prng_seed in every step" in exception_advice(
         problem("NotSeeded", str(NotSeeded()))
     )
+
+
+def test_the_plain_interpreter_draws_no_bits() -> None:
+    def draws(o_ref: Any) -> None:
+        pltpu.prng_seed(1)
+        o_ref[...] = pltpu.prng_random_bits((8, 128))
+
+    launch = pl.pallas_call(draws, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.int32))
+    with caught(NOWHERE, Stage.RUN) as found:
+        TracedLaunch.of(launch, [], {}).run([], Mode.INTERPRET)
+    assert found.problem
+    assert "use --kata-mode strict" in exception_advice(found.problem)

@@ -22,6 +22,7 @@ from grader.model import (
     Check,
     Clues,
     Finding,
+    Habit,
     Mode,
     Observation,
     Place,
@@ -368,3 +369,18 @@ def test_an_index_before_the_start_is_not_called_past_the_end(
     assert said.startswith(phrase)
     assert ("before the start" in said) is negative
     assert "past the end" not in said
+
+
+# ---- products that a TPU rounds ----
+
+
+def test_right_values_that_a_tpu_would_round() -> None:
+    """Only where the key asks for full precision, and nothing else is wrong."""
+    rounded = replace(doubling(), habits=(Habit.ROUNDED_PRODUCT,))
+    right = attempt(traced=trace(rounded))
+    assert check(evidence(right)) is None
+    said = told(evidence(right, full_precision=True))
+    assert said.startswith("a product of float32 at the default precision\n")
+    assert 'precision="highest"' in said
+    precise = replace(doubling(), habits=(Habit.PRECISE_PRODUCT,))
+    assert check(evidence(attempt(traced=trace(precise)), full_precision=True)) is None

@@ -38,6 +38,7 @@ KEY = Key(
     kernel=True,
     outside=(),
     outside_floats=False,
+    full_precision=False,
     roundings=Roundings(),
     timeout=None,
     par_required=False,

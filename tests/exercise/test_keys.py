@@ -199,6 +199,13 @@ BAD = {
         "outside_floats",
         "means nothing where there is no kernel",
     ),
+    "precision-text": ("[cases]", "full_precision = 1\n[cases]", "full_precision", "true or false"),
+    "precision-plain": (
+        "[cases]",
+        "kernel = false\nfull_precision = true\n[cases]",
+        "full_precision",
+        "means nothing where there is no kernel",
+    ),
     "blocks-text": ("[cases]", "block_by_block = 1\n[cases]", "block_by_block", "true or false"),
     "blocks-of-kernel": (
         "[cases]",

@@ -1,4 +1,4 @@
-"""What XLA copies for the sake of aliases: by the trace, and by the programs that XLA makes."""
+"""What XLA copies because of aliases: by the trace, and by the programs that XLA makes."""
 
 from __future__ import annotations
 
@@ -106,6 +106,7 @@ def test_copies_are_told(
     assert told(jax.jit(update(aliases), donate_argnums=donated), X, X, X) == [copied]
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
 @pytest.mark.skipif(bool(why_not()), reason="libtpu compiles")
 @each
 def test_xla_makes_as_many(

@@ -63,7 +63,7 @@ def call_of(kernel: Callable[..., None], **options: Any) -> KernelCall:
     [
         (turned, {Habit.LANE_REDUCTION, Habit.TURNED_COLUMN}),
         (column, {Habit.LANE_REDUCTION}),
-        (product, set()),
+        (product, {Habit.ROUNDED_PRODUCT}),
         (slices, {Habit.NARROW_PRODUCT, Habit.PRECISE_PRODUCT}),
         (transposed, {Habit.TRANSPOSE}),
         (masks_with(-1e9), {Habit.NEAR_MASK}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from grader.model import Mode
 from grader.tpu.chips import named
 from grader.tpu.compiler import CompilerUnavailable
 from grader.tpu.predict import predictions_of
+from tests.support.core_map_kernels import launched
 
 BLOCK, STEPS = (8, 128), 5
 SHAPE = BLOCK[0] * STEPS, BLOCK[1]
@@ -30,7 +31,11 @@ def cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def launch(kernel: Callable[..., Any], semantics: str = "parallel", dtype: Any = jnp.int32) -> Any:
+def launch(
+    kernel: Callable[..., Any],
+    semantics: Literal["parallel", "arbitrary"] = "parallel",
+    dtype: Any = jnp.int32,
+) -> Any:
     """A launch of a kernel over five blocks of its result; it is given a seed."""
 
     def launched(seed: Any) -> Any:
@@ -119,7 +124,7 @@ def seeded_by_the_first_step(seed_ref: Any, o_ref: Any) -> None:
         (seeded_by_the_first_step, "parallel"),
     ],
 )
-def test_a_core_that_nobody_seeded_draws_nothing(kernel: Any, semantics: str) -> None:
+def test_a_core_that_nobody_seeded_draws_nothing(kernel: Any, semantics: Any) -> None:
     with pytest.raises(Exception, match="not seeded"):
         ran(launch(kernel, semantics), 7)
     assert ran(launch(seeded_by_step), 7).any()  # what has failed leaves nothing behind
@@ -210,3 +215,22 @@ def test_a_chip_draws_its_own() -> None:
         except CompilerUnavailable:
             pytest.skip("libtpu is not installed")
     assert not prediction.failure
+
+
+def test_cores_of_a_mesh_have_generators_of_their_own() -> None:
+    def kernel(seed_ref: Any, o_ref: Any) -> None:
+        core = lax.axis_index("core")
+
+        def scoped(buffer: Any) -> None:
+            pltpu.prng_seed(7, core)
+            buffer[...] = pltpu.prng_random_bits(BLOCK)
+            pltpu.sync_copy(buffer, o_ref.at[core])
+
+        pl.run_scoped(scoped, pltpu.VMEM(BLOCK, jnp.int32))
+
+    chip = named("v5p")
+    with for_chip(chip.kind, chip.cores):
+        first, second = ran(launched(kernel, jax.ShapeDtypeStruct((2, *BLOCK), jnp.int32), 2), 7)
+    by_step = ran(launch(seeded_by_step), 7)
+    assert np.array_equal(first, by_step[: BLOCK[0]])
+    assert np.array_equal(second, by_step[BLOCK[0] : 2 * BLOCK[0]])

@@ -114,3 +114,35 @@ def _(x: Any, w: Any) -> Any:
     return jax.lax.conv_general_dilated(
         x, w, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
+
+
+@independent("swiglu")
+def _(x: Any, gate: Any, up: Any) -> Any:
+    """Both products at once, halved by `jax.nn.glu`, which gates with a sigmoid."""
+    z = x @ gate
+    return z * jax.nn.glu(jnp.concatenate([x @ up, z], axis=1))
+
+
+@independent("fused_outer_backward")
+def _(x: Any, y: Any, dz: Any) -> Any:
+    """By matmuls with the mask, where the product's sign is that of both factors."""
+    passed = dz * (jnp.sign(x) == jnp.sign(y))
+    return jnp.maximum(x * y, 0), passed @ y.T, x.T @ passed
+
+
+@independent("cumulative_sum")
+def _(x: Any) -> Any:
+    return jax.lax.cumsum(x, axis=1)
+
+
+@independent("causal_conv1d")
+def _(x: Any, w: Any) -> Any:
+    """By XLA's convolution, with a group for each channel."""
+    return jax.lax.conv_general_dilated(
+        x,
+        w[:, None],
+        window_strides=(1,),
+        padding=[(len(w) - 1, 0)],
+        dimension_numbers=("NWC", "WIO", "NWC"),
+        feature_group_count=x.shape[2],
+    )

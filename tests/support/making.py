@@ -144,6 +144,7 @@ def evidence(
     par_required: bool = False,
     slack: Slack = Slack(),  # noqa: B008
     outside_floats: bool = False,
+    full_precision: bool = False,
     production: bool = False,
     costs: bool = True,
     block_by_block: bool = False,
@@ -168,6 +169,7 @@ def evidence(
         costs=costs,
         block_by_block=block_by_block,
         outside_floats=outside_floats,
+        full_precision=full_precision,
     )
 
 

@@ -12,6 +12,7 @@ from grader.tpu import Prediction
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.reuse import Reuse
 from grader.tpu.schedule import Moved
+from grader.tpu.screen.remarks import remarks
 from grader.tpu.traffic import BY_THE_KERNEL
 from tests.support.predicted import BYTES_PER_CYCLE, SIZE, matmul, prediction, rows, schedule
 
@@ -274,6 +275,8 @@ def test_what_xla_copies_is_told(reason: CopyReason, phrase: str, remedy: str) -
     assert found.phrase == phrase
     assert remedy in found.remedy
     assert found.size == copied.bytes - par.bytes
+    assert "XLA copies x_ref: " in " ".join(remarks(copied))
+    assert "XLA" not in " ".join(remarks(par))
 
 
 def test_results_that_have_changed_places_are_told_once() -> None:

@@ -68,6 +68,11 @@ EXCEPTION_ADVICE: AdviceTable = (
         "it, import it inside of the region: the other lines stay as they are.",
     ),
     (
+        r"translation rule for primitive '(prng_|stochastic_round)",
+        "Random bits of a core's own generator are drawn in the strict interpreter and on a TPU, "
+        "not in the plain interpreter: use --kata-mode strict.",
+    ),
+    (
         r"whose generator this kernel has not seeded",
         "A kernel begins with generators that nobody has seeded, and each core has one of its own. "
         "Call pltpu.prng_seed in every step that draws, before it draws: another step may run on "

@@ -18,6 +18,16 @@ from grader.model import Check, Finding
 NEAR = 2.0**-6
 
 
+_LIKE_WITH_LIKE = (
+    "Compare like with like: pltpu.prng_random_bits returns int32, half of which are negative, and "
+    "pltpu.bitcast makes uint32 of them, 0 to 2**32 - 1, all equally likely."
+)
+_FAIR = (
+    "What decides has to be any number as likely as any other: as many random bits as are at "
+    "stake, no more and no fewer, and none of them a sign."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """What an element is called in its two outcomes, and the blocks of the kernels' outputs."""
@@ -62,8 +72,7 @@ def share(throws: Throws, all_of_it: Band, words: Words) -> Finding:
         headline,
         f"{headline}.",
         why=why,
-        remedy="Compare like with like: pltpu.prng_random_bits returns int32, half of which are "
-        "negative, and pltpu.bitcast makes uint32 of them, 0 to 2**32 - 1, all equally likely.",
+        remedy=_FAIR if np.ptp(throws.chance) else _LIKE_WITH_LIKE,
     )
 
 
@@ -151,7 +160,7 @@ def same_for_seeds(throws: Throws, again: Again, changed: str, words: Words) -> 
             headline = f"{throws.name}: another seed changes nothing"
         what = (
             f"{headline}. With {changed}, {again.agree:.1%} of the elements are drawn as before; "
-            f"by chance it were {again.expected:.1%}."
+            f"by chance it would be {again.expected:.1%}."
         )
         remedy = "Let the generator's seed, or the key, depend on all of the seed that is given."
         return _finding(headline, what, remedy=remedy)
@@ -204,7 +213,9 @@ def _worst(throws: Throws) -> tuple[int, ...]:
 
 
 def _factor(throws: Throws, words: Words) -> str:
-    """Whether those elements are all off by one factor from being high."""
+    """How far off those elements are: by one factor from being high, or by so many steps."""
+    if not (throws.allowed[0].any() or throws.allowed[1].any()):
+        return _steps(throws)
     wrong = throws.neither & (throws.high != 0)
     ratios = throws.actual[wrong] / throws.high[wrong]
     if not ratios.size:
@@ -220,6 +231,19 @@ def _factor(throws: Throws, words: Words) -> str:
     if alike.mean() < 0.9:
         return ""
     return f"They are {number(round(middle, 3))} times what they are {words.names[1]}."
+
+
+def _steps(throws: Throws) -> str:
+    """How far off elements are that should be one of two neighbours."""
+    wrong = throws.neither & (throws.high != throws.low)
+    low, high, actual = throws.low[wrong], throws.high[wrong], throws.actual[wrong]
+    off = np.minimum(abs(actual - low), abs(actual - high)) / abs(high - low)
+    if not off.size:
+        return ""
+    return (
+        f"Half of them are {number(round(float(np.median(off)), 3))} times the distance of their "
+        "two values, or more, away from the nearer one."
+    )
 
 
 def _finding(headline: str, what: str, phrase: str = "", remedy: str = "", **parts: str) -> Finding:

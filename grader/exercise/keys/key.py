@@ -86,9 +86,9 @@ class Key:
     `fillings` are the stubs' region bodies, as code. Without a `kernel` the launch is plain
     jax.numpy, traced by jit; if it is to go `block_by_block`, no array may be as large as all
     blocks together. `outside` are primitives; those that compute are for integers only,
-    unless there is `outside_floats`. `timeout` is in seconds, None for pytest's. `count` hidden
-    cases are run; where there is a `production`, one more is compiled and predicted instead, and
-    it alone decides about par.
+    unless there is `outside_floats`; products of float32 need `full_precision`. `timeout` is in
+    seconds, None for pytest's. `count` hidden cases are run; where there is a `production`, one
+    more is compiled and predicted instead, and it alone decides about par.
     `par_required`: missing par fails the kata, instead of costing a star. Where numbers or a test
     are asked for, `predictions` or `tested` say which, and there is no `kernel`. `random` says how
     results come about by chance, if they do.
@@ -108,6 +108,7 @@ class Key:
     kernel: bool
     outside: tuple[str, ...]
     outside_floats: bool
+    full_precision: bool
     roundings: Roundings
     timeout: float | None
     par_required: bool

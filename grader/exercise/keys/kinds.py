@@ -9,7 +9,7 @@ from typing import Any
 from grader.exercise.keys.table import Table
 
 #: What the key of a kata without a kernel to grade has no use for.
-OF_A_KERNEL = ("kernel", "outside", "outside_floats", "par", "slack", "roundings")
+OF_A_KERNEL = ("kernel", "outside", "outside_floats", "full_precision", "par", "slack", "roundings")
 
 
 class Kind(enum.Enum):

@@ -37,7 +37,7 @@ AFTER_WORDS, AFTER_COLUMNS = range(40, 161), 100
 _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
-    *("outside_floats", "production", "alike", "after", "block_by_block"),
+    *("outside_floats", "full_precision", "production", "alike", "after", "block_by_block"),
     *("predictions", "tested", "planted", "random"),
 )
 
@@ -65,6 +65,7 @@ def load(file: Path) -> Key:
         kernel=_kernel(source) and not (predictions or tested),
         outside=source.texts("outside", LAYOUT),
         outside_floats=_true(source, "outside_floats", default=False),
+        full_precision=_true(source, "full_precision", default=False),
         roundings=Roundings(
             source.number("roundings", 2, 1, 64), source.number("operand_roundings", 0, 0, 64)
         ),
@@ -93,7 +94,8 @@ def _table(file: Path) -> Table:
 
 def _kernel(source: Table) -> bool:
     value = _true(source, "kernel", default=True)
-    for name in () if value else ("outside", "outside_floats", "par", "slack", "production"):
+    of_kernels = ("outside", "outside_floats", "full_precision", "par", "slack", "production")
+    for name in () if value else of_kernels:
         if name in source.data:
             raise source.fail(name, "means nothing where there is no kernel")
     return value

@@ -5,8 +5,8 @@ Stars: 2, since products of one row leave the matrix units waiting for the next 
 
 
 def conv2d_kernel(x_ref, w_ref, o_ref):
-    _, bh, Q, F = o_ref.shape
-    KH, KW, C, _ = w_ref.shape
+    _, bh, Q, _ = o_ref.shape
+    KH, KW, _, _ = w_ref.shape
 
     @pl.loop(0, bh)
     def _(row):

@@ -4,7 +4,7 @@ Stars: 3
 """
 
 
-def gradients(x, w, dy, bm):
+def rms_norm_gradients(x, w, dy, bm):
     M, N = x.shape
     steps, rest = pl.cdiv(M, bm), M % bm
 

@@ -1,0 +1,251 @@
+"""What the strict interpreter's callbacks say of the copies that one kernel starts by hand."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from grader.kernels.flights import Fault, Flight, Moment, Part, Span
+from grader.kernels.in_flight import InFlight
+from grader.kernels.ref_names import RefNames
+from grader.kernels.source_lines import line_of
+from grader.model import CopyFault, HandCopy, LastWait, Place, Source
+
+_IN_HBM = ("any", "hbm")
+
+
+class CopyWatch:
+    """What has been found so far, in the order in which kernels ran."""
+
+    def __init__(self, source: Source | None = None) -> None:
+        self.source = source
+        self.faults: list[CopyFault] = []
+        self.unfinished: list[Recorder] = []
+
+
+class Recorder:
+    """What the interpreter's callbacks say of one kernel, each time that it runs."""
+
+    def __init__(
+        self,
+        watch: CopyWatch,
+        interpreter: Any,
+        names: RefNames,
+        scoped: dict[int, tuple[core.Jaxpr, tuple[str, ...]]],
+        grid: tuple[Any, ...],
+    ) -> None:
+        self._many_steps = any(size != 1 for size in grid)
+        self._watch = watch
+        self._interpreter = interpreter
+        self._static = names
+        self._scoped = scoped
+        self._lines: dict[int, tuple[Any, int]] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._names = self._static.copy()
+        self._cores: dict[tuple[int, int], InFlight] = {}
+        self._steps: dict[int, tuple[int, ...]] = {}
+        self._turns: dict[tuple[Any, ...], int] = {}
+
+    def step(self, token: Any, point: Any, core_index: Any) -> Any:
+        """A grid step begins."""
+        if self._many_steps:
+            self._steps[int(core_index)] = tuple(int(at) for at in np.ravel(point))
+        return token
+
+    def replacements(self) -> dict[str, Any]:
+        """What stands for the interpreter's functions while this kernel is traced."""
+        before = {
+            "dma_start": self._start,
+            "dma_wait": self._wait,
+            "get": functools.partial(self._access, InFlight.read),
+            "store": functools.partial(self._access, InFlight.write),
+            "swap": functools.partial(self._access, InFlight.write),
+            "_deallocate_buffer": self._ceases,
+            "_validate": self._end,
+        }
+        found: dict[str, Any] = {
+            name: self._preceded(getattr(self._interpreter, name), by)
+            for name, by in before.items()
+        }
+        found["_interpret_jaxpr"] = self._named(self._interpreter._interpret_jaxpr)
+        return found
+
+    def _preceded(self, usual: Callable[..., Any], by: Callable[..., None]) -> Callable[..., Any]:
+        def called(token: Any, *args: Any, **params: Any) -> Any:
+            by(*args, **params)
+            return usual(token, *args, **params)
+
+        return self._interpreter.fail_on_exception(functools.wraps(usual)(called))
+
+    def _named(self, usual: Callable[..., Any]) -> Callable[..., Any]:
+        """Has a run_scoped say what it calls its buffers, when it has them."""
+        from jax._src import callback
+
+        def interpreted(jaxpr: Any, *args: Any, ctx: Any, token: Any) -> Any:
+            if found := self._scoped.get(id(jaxpr)):
+                given = args[len(args) - len(found[1]) :]
+                names = functools.partial(self._exist, jaxpr.invars, found[1])
+                where = token, ctx.device_id, ctx.local_core_id
+                token = callback.io_callback(
+                    names, self._interpreter.TOKEN_SHAPE_DTYPE, *where, *given
+                )
+            return usual(jaxpr, *args, ctx=ctx, token=token)
+
+        return interpreted
+
+    def _exist(
+        self,
+        variables: Any,
+        names: tuple[str, ...],
+        token: Any,
+        device: Any,
+        local: Any,
+        *ids: Any,
+    ) -> Any:
+        core = self._core(device, local)
+        for variable, name, numbers in zip(variables, names, ids, strict=True):
+            if self._names.add(variable, name, np.asarray(numbers)):
+                core.holds_garbage(int(np.ravel(numbers)[0]), tuple(variable.aval.shape))
+        return token
+
+    def _core(self, device: Any, local: Any) -> InFlight:
+        key = int(device), int(local)
+        if key not in self._cores:
+            core = self._cores[key] = InFlight()
+            for buffer, shape in self._static.garbage.items():
+                core.holds_garbage(buffer, shape)
+        return self._cores[key]
+
+    def _moment(self, doing: str, device: Any, local: Any, source_info: Any) -> Moment:
+        line = self._line(source_info)
+        key = (doing, int(device), int(local), line)
+        self._turns[key] = self._turns.get(key, 0) + 1
+        return Moment(line, self._steps.get(int(local), ()), self._turns[key])
+
+    def _line(self, source_info: Any) -> int:
+        if source_info is None or self._watch.source is None:
+            return 0
+        if id(source_info) not in self._lines:
+            line = line_of(source_info, self._watch.source.file)
+            self._lines[id(source_info)] = source_info, line
+        return self._lines[id(source_info)][1]
+
+    def _part(self, device: Any, local: Any, space: Any, buffer: Any, transforms: Any) -> Part:
+        from jax._src.pallas.mosaic.interpret.utils import to_range
+
+        name = self._interpreter.TPU_MEMORY_SPACE_NAMES[int(space)]
+        key = name, int(buffer), int(device), 0 if name in _IN_HBM else int(local)
+        shape = tuple(self._interpreter._get_shared_memory().mem[key].logical_shape)
+        within = to_range(jax.tree.map(int, transforms))
+        return Part(int(buffer), _span(within, shape), shape)
+
+    def _start(
+        self, device: Any, local: Any, from_space: Any, from_id: Any, from_part: Any,
+        to_space: Any, to_id: Any, to_part: Any, semaphore: Any, sending: Any, other: Any,
+        *more: Any, source_info: Any = None, **_: Any,
+    ) -> None:  # fmt: skip
+        core = self._core(device, local)
+        if sending is not None or other is not None or any(one is not None for one in more):
+            core.leave_alone()
+        source = self._part(device, local, from_space, from_id, from_part)
+        target = self._part(device, local, to_space, to_id, to_part)
+        size = source.elements * self._item_size(device, local, from_space, from_id)
+        moment = self._moment("start", device, local, source_info)
+        core.start(Flight(source, target, int(semaphore), size, moment))
+
+    def _item_size(self, device: Any, local: Any, space: Any, buffer: Any) -> int:
+        name = self._interpreter.TPU_MEMORY_SPACE_NAMES[int(space)]
+        key = name, int(buffer), int(device), 0 if name in _IN_HBM else int(local)
+        return int(self._interpreter._get_shared_memory().mem[key].dtype.itemsize)
+
+    def _wait(
+        self, device: Any, local: Any, semaphore: Any, size: Any, source_info: Any = None
+    ) -> None:
+        moment = self._moment("wait", device, local, source_info)
+        self._core(device, local).wait(int(semaphore), int(size), moment)
+
+    def _access(
+        self, doing: Any, device: Any, local: Any, space: Any, buffer: Any, transforms: Any,
+        *_: Any, source_info: Any = None, **__: Any,
+    ) -> None:  # fmt: skip
+        if self._interpreter.TPU_MEMORY_SPACE_NAMES[int(space)] in _IN_HBM:
+            return
+        part = self._part(device, local, space, buffer, transforms)
+        moment = self._moment(doing.__name__, device, local, source_info)
+        doing(self._core(device, local), part, moment)
+
+    def _ceases(self, device: Any, local: Any, _space: Any, buffer: Any, **__: Any) -> None:
+        self._core(device, local).end(int(buffer))
+
+    def _end(self, *_: Any, **__: Any) -> None:
+        self.finish(ended=True)
+        self._begin()
+
+    def finish(self, *, ended: bool) -> None:
+        """Hand over what was found; at a kernel's end, also what was not waited for."""
+        cores = self._cores.values()
+        for one in cores if ended else ():
+            one.end()
+        found = [fault for one in cores for fault in one.seen()]
+        self._watch.faults.extend(map(self._told, found))
+
+    def _told(self, fault: Fault) -> CopyFault:
+        semaphore, last = fault.semaphore, fault.last_wait
+        return CopyFault(
+            fault.hazard,
+            self._names.part(fault.part) if fault.part else "",
+            self._place(fault.moment.line),
+            fault.moment.step,
+            fault.moment.turn,
+            self._copy(fault.flight, fault.sharing) if fault.flight else None,
+            self._copy(fault.another) if fault.another else None,
+            "" if semaphore is None else self._names.semaphore(semaphore),
+            fault.size,
+            fault.coming,
+            tuple(map(self._copy, fault.elsewhere[:4])),
+            fault.number,
+            fault.started,
+            bool(fault.flight and fault.flight.replaces),
+            self._last_wait(*last) if last else None,
+        )
+
+    def _last_wait(self, semaphore: int, moment: Moment) -> LastWait:
+        return LastWait(self._names.semaphore(semaphore), self._place(moment.line))
+
+    def _place(self, line: int) -> Place | None:
+        source = self._watch.source
+        return source.place(line) if source and line else None
+
+    def _copy(self, flight: Flight, sharing: int = 0) -> HandCopy:
+        return HandCopy(
+            self._place(flight.start.line),
+            self._names.part(flight.source),
+            self._names.part(flight.target),
+            self._names.semaphore(flight.semaphore),
+            flight.size,
+            flight.start.step,
+            flight.start.turn,
+            sharing,
+            flight.waits,
+        )
+
+
+def _span(within: tuple[Any, ...], shape: tuple[int, ...]) -> Span:
+    """A range of the interpreter's as start, end and step along each dimension."""
+    found = []
+    for axis, size in enumerate(shape):
+        one = within[axis] if axis < len(within) else slice(0, size)
+        if isinstance(one, slice):
+            start = 0 if one.start is None else int(one.start)
+            stop = size if one.stop is None else int(one.stop)
+            found.append((start, stop, int(one.step or 1)))
+        else:
+            found.append((int(one), int(one) + 1, 1))
+    return tuple(found)

@@ -1,0 +1,230 @@
+"""The copies that one core has under way, and what it does before they are known to have ended.
+
+A DMA semaphore counts bytes. Copies that share one may end in any order, so none of them is known
+to have ended before all of them have been waited for. What is found does not depend on when the
+interpreter carries a copy out: only on the order in which the core starts, waits, reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from grader.kernels.flights import Fault, Flight, Moment, Part
+from grader.model import Hazard
+
+MOST_FAULTS = 8
+
+
+@dataclass(slots=True)
+class _Counter:
+    """What counts on one semaphore since all of it had last been waited for."""
+
+    flights: list[Flight] = field(default_factory=list)
+    started: int = 0  # bytes
+    waited: int = 0
+    ever: list[Flight] = field(default_factory=list)
+
+
+class WaitsForever(RuntimeError):
+    """A wait for bytes that no copy under way brings."""
+
+
+class InFlight:
+    """What one core has under way; `faults` so far, the first MOST_FAULTS of them."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self.hints: list[Fault] = []
+        self.judged = True
+        self._counters: dict[int, _Counter] = defaultdict(_Counter)
+        self._arriving: dict[int, list[Flight]] = defaultdict(list)
+        self._leaving: dict[int, list[Flight]] = defaultdict(list)
+        self._unread: dict[int, list[Part]] = defaultdict(list)
+        self._written: dict[int, np.ndarray] = {}
+        self._filled: set[int] = set()
+        self._last_wait: tuple[int, Moment] | None = None
+
+    def leave_alone(self) -> None:
+        """Judge nothing of this core any more: others have a part in what it waits for."""
+        self.judged = False
+        self.faults.clear()
+        self.hints.clear()
+
+    def holds_garbage(self, buffer: int, shape: tuple[int, ...]) -> None:
+        """A buffer begins to exist, and nothing has been written to it."""
+        self._written[buffer] = np.zeros(shape, bool)
+
+    def start(self, flight: Flight) -> None:
+        """A copy starts."""
+        source, target = flight.source, flight.target
+        if early := self._meets(self._arriving, source):
+            self._found(Hazard.SENT_EARLY, flight.start, source, early, flight)
+        if other := self._meets(self._arriving, target):
+            self._found(Hazard.TWO_AT_ONCE, flight.start, target, other, flight)
+        if other := self._meets(self._leaving, target):
+            self._found(Hazard.OVERWRITES_LEAVING, flight.start, target, other, flight)
+        self._taken(source, flight.start)
+        flight.replaces = any(part.overlaps(target) for part in self._unread[target.buffer])
+        self._forget_unread(target)
+        self._filled.add(target.buffer)
+        counter = self._counters[flight.semaphore]
+        counter.flights.append(flight)
+        counter.ever.append(flight)
+        counter.started += flight.size
+        self._arriving[target.buffer].append(flight)
+        self._leaving[source.buffer].append(flight)
+        self._settle(counter)
+
+    def wait(self, semaphore: int, size: int, moment: Moment) -> None:
+        """The core waits for so many bytes. Raises WaitsForever."""
+        counter = self._counters[semaphore]
+        for flight in counter.flights:
+            flight.waits += 1
+        coming = counter.started - counter.waited
+        if size > coming and self.judged:
+            hazard = Hazard.TOO_MANY_BYTES if coming else Hazard.NO_START
+            others = [c.flights for s, c in self._counters.items() if s != semaphore]
+            self._note(
+                Fault(
+                    hazard,
+                    moment,
+                    flight=counter.flights[-1] if coming else None,
+                    semaphore=semaphore,
+                    size=size,
+                    coming=coming,
+                    elsewhere=tuple(flight for flights in others for flight in flights),
+                    started=len(counter.ever),
+                )
+            )
+            raise WaitsForever(f"waits for {size} bytes, and {coming} are on their way")
+        counter.waited += size
+        self._last_wait = semaphore, moment
+        self._settle(counter)
+
+    def read(self, part: Part, moment: Moment) -> None:
+        """The core reads."""
+        if early := self._meets(self._arriving, part):
+            self._found(Hazard.READ_EARLY, moment, part, early)
+        self._taken(part, moment)
+
+    def write(self, part: Part, moment: Moment) -> None:
+        """The core writes."""
+        if other := self._meets(self._arriving, part):
+            self._found(Hazard.OVERWRITES_ARRIVING, moment, part, other)
+        if other := self._meets(self._leaving, part):
+            self._found(Hazard.OVERWRITES_LEAVING, moment, part, other)
+        self._forget_unread(part)
+        self._fill(part)
+
+    def end(self, of: int | None = None) -> None:
+        """The kernel ends, or a buffer ceases to exist: what was not waited for until now?"""
+        for semaphore, counter in self._counters.items():
+            left = [f for f in counter.flights if of in (None, f.source.buffer, f.target.buffer)]
+            if not left:
+                continue
+            coming = counter.started - counter.waited
+            number = _last_of(counter.flights, coming)
+            last = counter.flights[-max(number, 1)]
+            self._note(
+                Fault(
+                    Hazard.NEVER_AWAITED if number else Hazard.BYTES_LEFT,
+                    last.start,
+                    last.target,
+                    last,
+                    sharing=len(counter.flights) - 1,
+                    semaphore=semaphore,
+                    coming=coming,
+                    size=counter.waited,
+                    number=self._count(last.start.line, pending=True),
+                    started=self._count(last.start.line, pending=False),
+                )
+            )
+            counter.waited = counter.started
+            self._settle(counter)
+
+    def _count(self, line: int, *, pending: bool) -> int:
+        """How many copies a line has started, or has under way."""
+        of = (c.flights if pending else c.ever for c in self._counters.values())
+        return sum(flight.start.line == line for flights in of for flight in flights)
+
+    def seen(self) -> Iterable[Fault]:
+        """The faults; what was read though nothing had been copied there comes last."""
+        hints = (h for h in self.hints if h.part and h.part.buffer in self._filled)
+        return (*self.faults, *hints)
+
+    def _meets(self, table: dict[int, list[Flight]], part: Part) -> Flight | None:
+        for flight in table.get(part.buffer, ()):
+            end = flight.target if table is self._arriving else flight.source
+            if end.overlaps(part):
+                return flight
+        return None
+
+    def _found(
+        self,
+        hazard: Hazard,
+        moment: Moment,
+        part: Part,
+        flight: Flight,
+        another: Flight | None = None,
+    ) -> None:
+        counter = self._counters[flight.semaphore]
+        fault = Fault(
+            hazard,
+            moment,
+            part,
+            flight,
+            another,
+            sharing=len(counter.flights) - 1,
+            semaphore=flight.semaphore,
+            size=counter.waited,
+            coming=counter.started - counter.waited,
+            last_wait=self._last_wait,
+        )
+        self._note(fault)
+
+    def _note(self, fault: Fault) -> None:
+        if self.judged and len(self.faults) < MOST_FAULTS:
+            self.faults.append(fault)
+
+    def _settle(self, counter: _Counter) -> None:
+        """Where all bytes that were started have been waited for, all copies have ended."""
+        if counter.waited != counter.started:
+            return
+        for flight in counter.flights:
+            self._arriving[flight.target.buffer].remove(flight)
+            self._leaving[flight.source.buffer].remove(flight)
+            self._unread[flight.target.buffer].append(flight.target)
+            self._fill(flight.target)
+        counter.flights.clear()
+        counter.started = counter.waited = 0
+
+    def _taken(self, part: Part, moment: Moment) -> None:
+        """Something reads a part: is there anything?"""
+        self._forget_unread(part)
+        written = self._written.get(part.buffer)
+        if written is None or self._meets(self._arriving, part):
+            return
+        if self.judged and len(self.hints) < MOST_FAULTS and not written[part.slices].all():
+            self.hints.append(Fault(Hazard.NOTHING_THERE, moment, part))
+
+    def _fill(self, part: Part) -> None:
+        if (written := self._written.get(part.buffer)) is not None:
+            written[part.slices] = True
+
+    def _forget_unread(self, part: Part) -> None:
+        unread = self._unread.get(part.buffer)
+        if unread:
+            self._unread[part.buffer] = [one for one in unread if not one.overlaps(part)]
+
+
+def _last_of(flights: list[Flight], size: int) -> int:
+    """How many of the last flights bring so many bytes; 0 where that does not come out even."""
+    for number, flight in enumerate(reversed(flights), 1):
+        size -= flight.size
+        if size <= 0:
+            return number if size == 0 else 0
+    return 0
