@@ -30,11 +30,11 @@ def moved(start: float, end: float, slot: str = "came[0]", awaited: float | None
     return ByHand(Transfer("x_ref", True, start, end, 100), slot, "sem[0]", awaited)
 
 
-def kernel(*places: int | None) -> Prediction:
+def kernel(*places: int | None, flag: int = FLAG, buffers: int = 1) -> Prediction:
     """One that copies x_ref to each of these places, every 100 cycles, for 150 cycles each."""
     made = call(
         operand("x_ref", (64, 128), space="any"),
-        operand("came", (2, 8, 128), role=Role.SCRATCH, space="vmem"),
+        *[operand("came", (2, 8, 128), role=Role.SCRATCH, space="vmem")] * buffers,
         operand("sem", (2,), role=Role.SCRATCH, dtype="dma_sem", space="semaphore_mem"),
         grid=(),
     )
@@ -43,10 +43,10 @@ def kernel(*places: int | None) -> Prediction:
         transfers=tuple(
             Transfer("x_ref", True, 100.0 * n, 100.0 * n + 150, 100) for n in range(len(places))
         ),
-        landings=tuple(Landing(place, FLAG + n % 2, 400.0) for n, place in enumerate(places)),
+        landings=tuple(Landing(place, flag + n % 2, 400.0) for n, place in enumerate(places)),
         stalls=(Stall("x_ref", True, 50, 150), Stall("x_ref", True, 200, 250)),
     )
-    return prediction(ran, call=made, traffic=traffic(made, (), (None, None, None)))
+    return prediction(ran, call=made, traffic=traffic(made, (), (None,) * len(made.operands)))
 
 
 def test_places_in_scratch_have_its_name_and_index() -> None:
@@ -61,6 +61,22 @@ def test_places_in_scratch_have_its_name_and_index() -> None:
 def test_other_places_are_numbered_as_they_come() -> None:
     found = copies_by_hand(kernel(ELSEWHERE + SLOT, ELSEWHERE, ELSEWHERE + SLOT, None))
     assert [one.slot for one in found] == ["slot 0", "slot 1", "slot 0", ""]
+
+
+@pytest.mark.parametrize("further", [0, 1])
+def test_scratch_follows_what_the_compiler_allocates_for_itself(further: int) -> None:
+    """How much that is differs between versions: what is a buffer, what a semaphore, tells it."""
+    more = further << 18
+    (one,) = copies_by_hand(kernel(BUFFER + SLOT + 16 * more, flag=FLAG + more))
+    assert (one.slot, one.semaphore) == ("came[1]", "sem[0]")
+
+
+def test_what_could_be_either_of_two_buffers_has_no_name() -> None:
+    """A second buffer where one libtpu has the first: nothing tells which it is."""
+    (one,) = copies_by_hand(kernel(BUFFER, flag=ELSEWHERE, buffers=2))
+    assert one.slot == "came[0]"
+    (one,) = copies_by_hand(kernel(BUFFER + (1 << 18 << 4), flag=ELSEWHERE, buffers=2))
+    assert one.slot == "slot 0"
 
 
 def test_what_index_maps_ask_for_is_not_copied_by_hand() -> None:
