@@ -32,7 +32,7 @@ Concept
 
         operands                    HBM          predicted
         int8                        452 MiB      0.85 ms
-        int8, cast to bfloat16      452 MiB      1.48 ms
+        int8, cast to bfloat16      452 MiB      1.51 ms
         bfloat16                    836 MiB      1.51 ms
 
     int8 numbers and their products are exact in bfloat16 and float32 too. So a
