@@ -19,9 +19,9 @@ _ENDS = (
 
 #: Of kernels whose steps run in any order.
 _PARALLEL = (
-    "The grid is marked parallel: steps run in any order, and two cores share them, each with slots "
-    "and semaphores of its own. A copy that one step starts for another needs dimensions marked "
-    "arbitrary."
+    "The grid is marked parallel: steps run in any order, and two cores share them, each with "
+    "slots and semaphores of its own. A copy that one step starts for another needs dimensions "
+    "marked arbitrary."
 )
 
 
@@ -123,8 +123,7 @@ def _early(fault: CopyFault) -> _WORDS:
             "Give copies that are waited for one by one a semaphore each, such as one for each "
             "slot; or wait for all of them before the first is used.",
         )
-    last = fault.last_wait
-    if last and last.semaphore != copy.semaphore and _base(last.semaphore) == _base(copy.semaphore):
+    if last := fault.last_wait:
         line = f" (line {last.line.line})" if last.line else ""
         return (
             f"{part} is {read} after a wait for another slot",
@@ -166,8 +165,9 @@ def _overwritten(fault: CopyFault) -> _WORDS:
             f"A copy into {part} is started while another copy into it may still be under way.",
             f"Nothing has waited on {copy.semaphore} for the first. Which of the two ends last, "
             "and what the kernel reads then, is a matter of luck.",
-            "Copies that are under way at the same time need slots of their own, and a slot's copy "
-            "has to be waited for, and read, before the next one into it is started.",
+            "Copies that are under way at the same time need slots of their own: wait for a slot's "
+            "copy, and read it, before the next one into it is started. Where numbers say which "
+            "rows are written, no two copies may write the same row.",
         )
     if fault.hazard is Hazard.OVERWRITES_ARRIVING:
         return (

@@ -50,7 +50,8 @@ def check(evidence: Evidence) -> Finding | None:
         return _lucky(evidence, results) or _rounded(evidence)
     position, result = wrong[0]
     others = tuple(other for other in results if other is not result)
-    diagnosis = nothing_there(evidence.observed.copy_faults)
+    garbage = np.isnan(result.actual[result.wrong]).any() or result.dtype not in ROUNDOFF
+    diagnosis = nothing_there(evidence.observed.copy_faults) if garbage else None
     diagnosis = diagnosis or diagnose(_suspect(evidence, position, result, others))
     if complaints:
         return complaint_finding(complaints, diagnosis)

@@ -70,6 +70,23 @@ def copies_of(kernel: core.Jaxpr) -> Copies:
     return Copies(tuple(reader.known), tuple(reader.unknown))
 
 
+def copied_into_smem(kernel: core.Jaxpr) -> frozenset[int]:
+    """The positions of inputs of a body that it copies into SMEM, where the scalar core reads."""
+    found = set[int]()
+
+    def read(jaxpr: core.Jaxpr, refs: dict[int, int]) -> None:
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name == _START:
+                source, target = map(ref_of, ends(eqn))
+                if memory_space(target.aval) == "smem" and id(source) in refs:
+                    found.add(refs[id(source)])
+            for inner in inner_jaxprs(eqn):
+                read(inner, inner_refs(eqn, inner, refs))
+
+    read(kernel, {id(var): at for at, var in enumerate(kernel.invars)})
+    return frozenset(found)
+
+
 def ends(dma_start: core.JaxprEqn) -> tuple[Any, Any]:
     """From where to where a DMA goes: Refs of the jaxpr, or TransformedRefs of them."""
     source, target, *_ = _parts(dma_start)

@@ -18,9 +18,9 @@ from grader.kernels.jaxprs import primitives
 from grader.kernels.ref_names import RefNames, scoped_names
 
 
-def starts_copies(kernel: core.Jaxpr) -> bool:
-    """Whether a kernel's body starts copies by hand, in JAX's own pipelines included."""
-    return "dma_start" in primitives(kernel)
+def copies_by_hand(kernel: core.Jaxpr) -> bool:
+    """Whether a kernel's body starts copies or waits for them, in JAX's own pipelines included."""
+    return not {"dma_start", "dma_wait"}.isdisjoint(primitives(kernel))
 
 
 @contextlib.contextmanager
@@ -44,7 +44,7 @@ def watching_copies(watch: CopyWatch) -> Iterator[None]:
         return
 
     def interpreted(*args: Any, jaxpr: core.Jaxpr, grid_mapping: Any, **others: Any) -> Any:
-        if not starts_copies(jaxpr):
+        if not copies_by_hand(jaxpr):
             return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **others)
         names = RefNames.of(jaxpr, grid_mapping, others.get("input_output_aliases", ()))
         recorder = Recorder(watch, interpreter, names, scoped_names(jaxpr), grid_mapping.grid)
@@ -67,7 +67,7 @@ def watching_copies(watch: CopyWatch) -> Iterator[None]:
             yield
         finally:
             for recorder in watch.unfinished:
-                recorder.finish(ended=False)
+                recorder.finish()
             watch.unfinished.clear()
 
 

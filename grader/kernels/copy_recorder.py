@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend import core
 
 from grader.kernels.flights import Fault, Flight, Moment, Part, Span
-from grader.kernels.in_flight import InFlight
+from grader.kernels.in_flight import MOST_FAULTS, InFlight
 from grader.kernels.ref_names import RefNames
 from grader.kernels.source_lines import line_of
 from grader.model import CopyFault, HandCopy, LastWait, Place, Source
@@ -125,7 +125,7 @@ class Recorder:
 
     def _moment(self, doing: str, device: Any, local: Any, source_info: Any) -> Moment:
         line = self._line(source_info)
-        key = (doing, int(device), int(local), line)
+        key = (doing, int(device), int(local), id(source_info))
         self._turns[key] = self._turns.get(key, 0) + 1
         return Moment(line, self._steps.get(int(local), ()), self._turns[key])
 
@@ -184,17 +184,22 @@ class Recorder:
     def _ceases(self, device: Any, local: Any, _space: Any, buffer: Any, **__: Any) -> None:
         self._core(device, local).end(int(buffer))
 
-    def _end(self, *_: Any, **__: Any) -> None:
-        self.finish(ended=True)
-        self._begin()
+    def _end(self, device: Any, *_: Any, **__: Any) -> None:
+        of = [key for key in self._cores if key[0] == int(device)]
+        for key in of:
+            self._cores[key].end()
+        self._hand_over(of)
 
-    def finish(self, *, ended: bool) -> None:
-        """Hand over what was found; at a kernel's end, also what was not waited for."""
-        cores = self._cores.values()
-        for one in cores if ended else ():
-            one.end()
-        found = [fault for one in cores for fault in one.seen()]
-        self._watch.faults.extend(map(self._told, found))
+    def finish(self) -> None:
+        """Hand over what was found in a kernel that did not come to its end."""
+        self._hand_over(list(self._cores))
+
+    def _hand_over(self, keys: Sequence[tuple[int, int]]) -> None:
+        found = [fault for key in keys for fault in self._cores.pop(key).seen()]
+        room = MOST_FAULTS - len(self._watch.faults)
+        self._watch.faults.extend(map(self._told, found[: max(room, 0)]))
+        if not self._cores:
+            self._begin()
 
     def _told(self, fault: Fault) -> CopyFault:
         semaphore, last = fault.semaphore, fault.last_wait

@@ -46,7 +46,7 @@ class InFlight:
         self._unread: dict[int, list[Part]] = defaultdict(list)
         self._written: dict[int, np.ndarray] = {}
         self._filled: set[int] = set()
-        self._last_wait: tuple[int, Moment] | None = None
+        self._last_wait: tuple[int, Moment, frozenset[int]] | None = None
 
     def leave_alone(self) -> None:
         """Judge nothing of this core any more: others have a part in what it waits for."""
@@ -102,7 +102,8 @@ class InFlight:
             )
             raise WaitsForever(f"waits for {size} bytes, and {coming} are on their way")
         counter.waited += size
-        self._last_wait = semaphore, moment
+        targets = frozenset(flight.target.buffer for flight in counter.flights)
+        self._last_wait = semaphore, moment, targets
         self._settle(counter)
 
     def read(self, part: Part, moment: Moment) -> None:
@@ -182,9 +183,16 @@ class InFlight:
             semaphore=flight.semaphore,
             size=counter.waited,
             coming=counter.started - counter.waited,
-            last_wait=self._last_wait,
+            last_wait=self._wait_for_another(flight),
         )
         self._note(fault)
+
+    def _wait_for_another(self, flight: Flight) -> tuple[int, Moment] | None:
+        """The last wait, if it was for a copy into the same buffer, but on another semaphore."""
+        if self._last_wait is None or self._last_wait[0] == flight.semaphore:
+            return None
+        semaphore, moment, targets = self._last_wait
+        return (semaphore, moment) if flight.target.buffer in targets else None
 
     def _note(self, fault: Fault) -> None:
         if self.judged and len(self.faults) < MOST_FAULTS:

@@ -16,6 +16,7 @@ from jax.extend import core
 from jax.sharding import AbstractMesh
 from jax.typing import ArrayLike
 
+from grader.kernels.copies import copied_into_smem
 from grader.kernels.jaxprs import Atom, inner_jaxprs, is_scalar, memory_space, primitives
 from grader.kernels.loops import loop_constants
 from grader.kernels.pallas_params import KERNELS, body, grid_mapping, is_pallas_call
@@ -89,7 +90,9 @@ _Source = _Result | _Given | None  # None: not known before the kernels run
 def known_values(
     closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]
 ) -> list[list[np.ndarray | None]]:
-    """For each kernel, its grid bounds, scalar prefetch, and inputs in SMEM, where known.
+    """For each kernel, its grid bounds, scalar prefetch, and inputs in SMEM or copied into it.
+
+    None for those that are not known.
 
     `closed` is the trace of a launch, `args` what its inputs are: arrays, or ShapeDtypeStructs
     where the contents are not known. In program order, as `OutsideReader` gathers the kernels.
@@ -148,15 +151,23 @@ class _SourceReader:
 
 
 def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[_Source]) -> list[_Source]:
-    """Sizes of the grid, scalar prefetch, and in place of each input that isn't in SMEM, None."""
+    """Sizes of the grid, scalar prefetch, and inputs in SMEM or that the kernel copies into it; in
+    place of each other input, None."""
+    copied = copied_into_smem(body(kernel))
     if not is_pallas_call(kernel):
         refs = body(kernel).invars[: len(inputs)]
-        in_smem = [memory_space(ref.aval) == "smem" or is_scalar(ref) for ref in refs]
+        in_smem = [
+            memory_space(ref.aval) == "smem" or is_scalar(ref) or position in copied
+            for position, ref in enumerate(refs)
+        ]
         return [source if smem else None for source, smem in zip(inputs, in_smem, strict=True)]
     mapping = grid_mapping(kernel)
     needed = sum(not isinstance(n, int) for n in mapping.grid) + mapping.num_index_operands
     specs = mapping.block_mappings[: mapping.num_inputs]
-    in_smem = [memory_space(spec.transformed_block_aval) == "smem" for spec in specs]
+    in_smem = [
+        memory_space(spec.transformed_block_aval) == "smem" or position in copied
+        for position, spec in enumerate(specs, mapping.num_index_operands)
+    ]
     tables = zip(inputs[needed:], in_smem, strict=False)
     return [*inputs[:needed], *(source if smem else None for source, smem in tables)]
 

@@ -59,7 +59,7 @@ class CopyFault:
     are waited for on `semaphore`, and those under way bring `coming`; `elsewhere` are the copies
     that are under way on others. At the kernel's end `number` of `started` copies have not been
     waited for. `unread`: what `copy` overwrites had arrived, and nothing had read it. `last_wait`
-    is the one that the kernel came from.
+    is the one that came last, if it was for a copy into the same Ref on another semaphore.
     """
 
     hazard: Hazard

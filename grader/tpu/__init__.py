@@ -13,6 +13,7 @@
     smaller_blocks   block sizes that would fit into VMEM
     schedule         the compiler's schedule, executed: cycles, stalls, spills, what moves when
     predict          these put together, for any function that holds a kernel: a `prediction`
+    by_hand          what a kernel copies by itself, as scheduled;  slots and slot_lanes, over time
     bounds           blocks outside of their arrays
     roofline         what bounds a kernel: HBM, a unit of the core, DMA latency
     bottlenecks      what makes it slow, and what to try

@@ -1,6 +1,9 @@
 """The slots of scratch buffers that a kernel copies to and from by itself, and their semaphores.
 
-The compiler numbers what it allocates: the scratch that a launch asks for comes first, in order.
+The compiler numbers what it allocates: the scratch that a launch asks for comes first, in order,
+after as many allocations of its own as the version of libtpu decides. Names are given where only
+one number fits: each buffer that is copied to has to be scratch in VMEM, each semaphore one.
+
 What a kernel allocates in its body (`run_scoped`, `emit_pipeline`) has no name by which the listing
 could be tied to it: its slots are numbered as they come.
 """
@@ -21,8 +24,9 @@ from grader.tpu.tiling import dtype_bits
 
 #: Addresses in VMEM count rows of 128 lanes of 32 bits.
 _ROW = 512
-#: The number of the first scratch operand's allocation; in an address it is one more.
-_FIRST = 2
+#: What the number of the first scratch operand's allocation may be: 2 with libtpu 0.0.42, 3 with
+#: 0.0.50.1. In an address it is one more.
+_FIRST = (2, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +51,41 @@ def copies_by_hand(kernel: Prediction) -> tuple[ByHand, ...]:
     own = {label for label, row in pairs if row.by_hand}
     if not own:
         return ()
-    names = _Names(kernel.call, named(kernel.chip).granule)
     both = zip(schedule.transfers, schedule.landings, strict=True)
+    found = [(transfer, landing) for transfer, landing in both if transfer.operand in own]
+    names = _Names(kernel.call, named(kernel.chip).granule, [landing for _, landing in found])
     return tuple(
         ByHand(transfer, names.slot(transfer, landing), names.flag(landing), landing.awaited)
-        for transfer, landing in both
-        if transfer.operand in own
+        for transfer, landing in found
     )
 
 
 class _Names:
     """Names for places: those of scratch operands, else numbers in the order of their first use."""
 
-    def __init__(self, call: KernelCall, granule: int) -> None:
+    def __init__(self, call: KernelCall, granule: int, landings: Sequence[Landing]) -> None:
         self._scratch = call.role(Role.SCRATCH)
         self._rows = _ROW // granule
         self._numbers: dict[tuple[str, bool], dict[int, int]] = {}
+        self._first = self._fitting(landings)
+
+    def _fitting(self, landings: Sequence[Landing]) -> int | None:
+        """The first scratch operand's number: the one that names most; None where several do."""
+        flags = {_allocation(each.flag)[0] for each in landings}
+        places = {
+            _allocation(each.place // self._rows)[0] for each in landings if each.place is not None
+        }
+        named_: list[tuple[int, int]] = []
+        for first in _FIRST:
+            spaces = {first + n: operand.space for n, operand in enumerate(self._scratch)}
+            fits = all(spaces.get(n, "vmem") == "vmem" for n in places) and all(
+                "semaphore" in spaces.get(n, "semaphore") for n in flags
+            )
+            if fits:
+                named_.append((sum(n in spaces for n in places | flags), first))
+        most = max((count for count, _ in named_), default=0)
+        best = [first for count, first in named_ if count == most]
+        return best[0] if most and len(best) == 1 else None
 
     def slot(self, transfer: Transfer, landing: Landing) -> str:
         if landing.place is None:
@@ -82,7 +105,9 @@ class _Names:
         return _indexed(operand.name, operand.array.shape, offset)
 
     def _operand(self, number: int) -> Operand | None:
-        position = number - _FIRST
+        if self._first is None:
+            return None
+        position = number - self._first
         return self._scratch[position] if 0 <= position < len(self._scratch) else None
 
 

@@ -59,18 +59,44 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """What a kernel copies by itself of one operand, in one direction, as far as events are known.
+
+    `most` is how many copies are on their way at a time, at most. `semaphores` count them.
+    """
+
+    operand: str
+    inward: bool
+    copies: int
+    size: int
+    slots: tuple[str, ...]
+    semaphores: tuple[str, ...]
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """One kernel's predicted run. Cycles; `clock` is in Hz.
 
     `steps` holds when each grid step begins, as differences, and the end of the last: empty where
-    the schedule's turns are not the grid's steps. Events are known up to `until`.
+    the schedule's turns are not the grid's steps. `turns` is when each turn of the kernel's own
+    outermost loop begins, where the grid has one step. Events are known up to `until`.
+
+    `by_hand` is empty where the kernel copies nothing by itself. Else `computing` are the cycles
+    in which the core does not wait, `hidden` those of them during which such a copy is on its way,
+    and `waiting` those in which the core waits for one.
     """
 
     cycles: int
     until: int
     clock: float
     steps: tuple[int, ...]
+    turns: tuple[int, ...]
     lanes: tuple[Lane, ...]
+    by_hand: tuple[Copied, ...]
+    computing: int
+    hidden: int
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True)

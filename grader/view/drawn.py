@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from grader import model
 from grader.model import KernelCall, Role
 from grader.tpu import Prediction
+from grader.tpu.by_hand import as_scheduled
 from grader.tpu.chips import named
 from grader.tpu.motion import Motion, Path, TableRead
-from grader.tpu.traffic import OperandTraffic
+from grader.tpu.traffic import OperandTraffic, Traffic
 from grader.tpu.vmem import Allocation, Use, footprint, in_vmem, is_fixed
 from grader.view.document import (
     Held,
@@ -38,7 +39,7 @@ def kernel_of(
     refusal: str = "",
 ) -> Kernel:
     """One kernel for the page. `wrong` is of its outputs, in their order."""
-    moved, call = motion.traffic, motion.call
+    moved, call = _traffic(motion, prediction), motion.call
     found = iter(wrong)
     rows = zip(motion.labels, moved.operands, motion.paths, call.operands, strict=True)
     drawn = None if prediction is None else timeline(prediction)
@@ -74,6 +75,13 @@ def kernel_of(
         untold="" if drawn else _untold(prediction),
         refusal=refusal,
     )
+
+
+def _traffic(motion: Motion, prediction: Prediction | None) -> Traffic:
+    """What moves; what the kernel copies by itself as scheduled, where there is a schedule."""
+    if prediction is None or prediction.schedule is None or prediction.sharing > 1:
+        return motion.traffic
+    return as_scheduled(motion.traffic, motion.labels, prediction.schedule)
 
 
 def _operand(

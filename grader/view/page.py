@@ -19,6 +19,7 @@ SCRIPTS = (
     "cards",
     "meters",
     "tables",
+    "moments",
     "timeline",
     "main",
 )

@@ -37,8 +37,8 @@ Concept
         of heads
 
     At 819 GB/s the first two lines take 169 µs on a v5e, and tables that come in
-    again 36 µs more. XLA makes several passes of the spec: it writes halves and
-    joins them, and moves 454 MiB. The angles are computed once, outside of all
+    again 36 µs more. XLA makes two passes of the spec: it writes the halves, then
+    joins them, and moves 262 MiB. The angles are computed once, outside of all
     layers: position times a frequency, which falls from 1 to 1/10000. In
     bfloat16, a cosine would have 8 bits; after rounding, neighbouring positions
     share their angle. Hence float32.

@@ -88,6 +88,7 @@ def async_copy(x: Float[Array, "M K"], w: Float[Array, "K N"]) -> Float32[Array,
             pltpu.VMEM((2, K // 2, N), w.dtype),
             pltpu.SemaphoreType.DMA((2,)),
         ],
+        compiler_params=pltpu.CompilerParams(vmem_limit_bytes=32 * 2**20),
     )(x, w)
 
 

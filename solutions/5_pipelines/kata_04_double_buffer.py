@@ -72,14 +72,10 @@ def double_buffer_kernel(x_hbm, w_ref, o_hbm, x_ref, o_ref, sems):
     steps = x_hbm.shape[0] // bm
 
     def bring(i, slot):
-        return pltpu.make_async_copy(
-            x_hbm.at[pl.ds(i * bm, bm)], x_ref.at[slot], sems.at[0, slot]
-        )
+        return pltpu.make_async_copy(x_hbm.at[pl.ds(i * bm, bm)], x_ref.at[slot], sems.at[0, slot])
 
     def send(i, slot):
-        return pltpu.make_async_copy(
-            o_ref.at[slot], o_hbm.at[pl.ds(i * bm, bm)], sems.at[1, slot]
-        )
+        return pltpu.make_async_copy(o_ref.at[slot], o_hbm.at[pl.ds(i * bm, bm)], sems.at[1, slot])
 
     # BEGIN SOLUTION
     bring(0, 0).start()

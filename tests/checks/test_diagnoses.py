@@ -42,6 +42,7 @@ from grader.checks.diagnoses.unwritten import (
     never_awaited,
     never_stored,
     never_visited,
+    not_aliased,
     padding_likely,
     padding_used,
     read_before_written,
@@ -130,6 +131,15 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     never_visited: (
         suspect(with_part(LAST, np.nan), walk=walk((0, 0), (1, 0), (2, 0)), **kernel(output())),
         "block (3, 0) never written",
+    ),
+    not_aliased: (
+        suspect(
+            with_part(LAST, np.nan),
+            with_zeros=with_part(LAST, 0.0),
+            inputs={"cache": with_part((slice(0, 8), slice(None)), 7.0)},
+            **kernel(output()),
+        ),
+        "o_ref does not hold what cache held",
     ),
     never_stored: (
         suspect(
@@ -341,6 +351,14 @@ def test_why_nothing_was_stored(first: Touch, reason: str) -> None:
         with_part(LAST, np.nan), with_zeros=with_part(LAST, 0.0), **kernel(output(first=first))
     )
     assert reason in why(never_stored, shown)
+
+
+def test_what_stays_in_hbm_is_written_by_copies() -> None:
+    in_hbm = operand("o_ref", (32, 128), role=Role.OUTPUT, first=Touch.GUARDED_WRITE, space="any")
+    shown = suspect(
+        with_part(LAST, np.nan), with_zeros=with_part(LAST, 0.0), **kernel(in_hbm, output())
+    )
+    assert "only copies that the kernel starts write to it" in why(never_stored, shown)
 
 
 def test_elements_that_were_not_stored_are_told_in_indices_of_the_array() -> None:

@@ -17,6 +17,7 @@ from jax.experimental.pallas.ops.tpu.megablox.gmm import gmm
 from grader.kernels import TracedLaunch, block_positions
 from grader.kernels.known_values import computed
 from grader.kernels.lowering import Kernel, for_chip
+from tests.support import hand_pipelines
 from tests.support.launches import copies, on_v5e, shape
 
 Function = Callable[..., Any]
@@ -366,3 +367,12 @@ def test_the_group_metadata_of_megablox() -> None:
     assert lhs.tolist() == [[128 * tiles[t], 128 * k] for n, t, k in steps]
     assert rhs.tolist() == [[groups[t], 128 * k, 128 * n] for n, t, k in steps]
     assert out.tolist() == [[128 * tiles[t], 128 * n] for n, t, k in steps]
+
+
+def test_what_a_kernel_copies_into_smem_is_known() -> None:
+    tables, x = np.array([[1, 0], [2, 3]], np.int32), shape("float32", 64, 128)
+    kernel = on_v5e(hand_pipelines.gather_over_a_mesh, tables, x)
+    known, floats = kernel.values
+    assert known is not None
+    assert (known == tables).all()
+    assert floats is None

@@ -215,7 +215,8 @@ def through_vmem(bug: str = "") -> Launch:
     def kernel(x_hbm: Any, o_hbm: Any, buffer: Any, sems: Any) -> None:
         into = pltpu.make_async_copy(x_hbm, buffer, sems.at[0])
         out = pltpu.make_async_copy(buffer, o_hbm, sems.at[1])
-        into.start()
+        if bug != "starts nothing":
+            into.start()
         if bug == "stores before the wait":
             buffer[...] = jnp.zeros_like(buffer)
         if bug == "sends before the wait":
@@ -223,7 +224,8 @@ def through_vmem(bug: str = "") -> Launch:
             into.wait()
         else:
             into.wait()
-            out.start()
+            if bug != "starts nothing":
+                out.start()
         if bug != "leaves":
             out.wait()
 
@@ -234,16 +236,17 @@ def pipelines(x: jax.Array) -> jax.Array:
     """X + 1; a pipeline over pairs of blocks, and in each a pipeline over its two blocks."""
 
     def kernel(x_hbm: Any, o_hbm: Any) -> None:
-        def outer(indices: Any) -> None:
-            (i,) = indices
+        def outer() -> None:
+            i = pl.program_id(0)
 
             def inner(x_ref: Any, o_ref: Any) -> None:
                 o_ref[...] = x_ref[...] + 1
 
             block = pl.BlockSpec((ROWS, 128), lambda j: (2 * i + j, 0))
-            pltpu.emit_pipeline(inner, grid=(2,), in_specs=[block], out_specs=[block])(x_hbm, o_hbm)
+            pipeline = pltpu.emit_pipeline(inner, grid=(2,), in_specs=[block], out_specs=[block])
+            pipeline(x_hbm, o_hbm)
 
-        pltpu.emit_pipeline(outer, grid=(2,), _explicit_indices=True)()
+        pltpu.emit_pipeline(outer, grid=(2,))()
 
     return called(kernel, [])(x)
 
@@ -255,8 +258,8 @@ def over_a_mesh(x: jax.Array) -> jax.Array:
         o_ref[...] = x_ref[...] + 1
 
     def kernel(x_hbm: Any, o_hbm: Any) -> None:
-        blocks = {"in_specs": [BLOCK], "out_specs": [BLOCK]}
-        pltpu.emit_pipeline(body, grid=(STEPS,), **blocks)(x_hbm, o_hbm)
+        pipeline = pltpu.emit_pipeline(body, grid=(STEPS,), in_specs=[BLOCK], out_specs=[BLOCK])
+        pipeline(x_hbm, o_hbm)
 
     return launched(kernel, jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
 

@@ -22,6 +22,7 @@ X = shape("float32", 512, 256)
 SIZE = 512 * 256 * 4
 #: As a paged kernel is given its tables: by value.
 LENGTHS = np.array([3, 0, 130, 256], np.int32)
+TABLES = np.array([[1, 1, 1, 1], [40, -1, 3, 7]], np.int32)
 IDS = np.array([5, 1, 1, 0, 7, 500, 3, 2], np.int32)
 
 needs_libtpu = pytest.mark.skipif(bool(compiler.why_not()), reason="libtpu")
@@ -74,6 +75,11 @@ def moved(kernel: Prediction) -> dict[str, tuple[int | None, int | None]]:
         # Three rows take one block of 128, and 130 take two.
         (launches.ragged, (LENGTHS, shape("float32", 4, 256, 128)), {"x_ref": (5, 5 * 65_536)}),
         (launches.gather, (IDS, X), {"x_ref": (8, 8 * 256 * 4)}),
+        (
+            launches.gather_over_a_mesh,
+            (TABLES, X),
+            {"tables": (1, 512), "x_ref": (3, 3 * 8192), "o_ref": (3, 3 * 8192)},
+        ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

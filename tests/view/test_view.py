@@ -20,16 +20,18 @@ from grader.tools import codec
 from grader.tpu.motion import Motion, motions
 from grader.tpu.motion import Path as Runs
 from grader.tpu.perfetto import step_spans
+from grader.tpu.schedule import Landing
 from grader.tpu.traffic import traffic
-from grader.view.document import SCHEMA, Document, Verdict, differences
+from grader.view.document import SCHEMA, Copied, Document, Verdict, differences
 from grader.view.drawn import kernel_of
 from grader.view.heat import MOST, MOST_BLOCKS, wrong_of
 from grader.view.page import page
 from grader.view.timeline import timeline
+from tests.support import making
 from tests.support.core_map_kernels import add_by_copies, add_by_pipeline, add_in_core_map
 from tests.support.launches import shape
 from tests.support.making import array, doubling, operand
-from tests.support.predicted import prediction, refused, schedule, transfers
+from tests.support.predicted import SIZE, prediction, refused, schedule, stalls, transfers
 from tests.support.repositories import Shop
 
 
@@ -142,6 +144,29 @@ def test_steps_compute_one_turn_after_their_blocks_were_asked_for() -> None:
     assert list(lanes) == ["core", "HBM", "x_ref in"]
     assert lanes["x_ref in"].slices == (7, 700, 0)
     assert lanes["x_ref in"].kinds == ("x_ref in",)
+
+
+def test_copies_by_hand_are_told_with_their_slots_and_what_they_hide_behind() -> None:
+    call = making.call(
+        operand("x_ref", (64, 128), space="any"),
+        operand("came", (2, 8, 128), role=Role.SCRATCH, space="vmem"),
+        grid=(),
+    )
+    slots = (3 << 18 << 4, (3 << 18 << 4) + 128)
+    ran = schedule(
+        cycles=1000,
+        turns=(0.0, 400.0),
+        transfers=transfers(0.0, 400.0, took=300),
+        stalls=stalls((100, 300), (600, 700)),
+        landings=tuple(Landing(place, 0, 700.0) for place in slots),
+    )
+    moved = traffic(call, (), (None, None))
+    found = timeline(prediction(ran, call=call, traffic=moved))
+    assert found is not None
+    assert found.by_hand == (Copied("x_ref", True, 2, 2 * SIZE, ("came[0]", "came[1]"), (), 1),)
+    assert (found.computing, found.hidden, found.waiting) == (700, 300, 300)
+    assert (found.steps, found.turns) == ((0, 1000), (0, 400))
+    assert [lane.name for lane in found.lanes][2:] == ["x_ref → came[0]", "x_ref → came[1]"]
 
 
 def test_turns_that_are_no_steps_are_not_taken_for_them() -> None:

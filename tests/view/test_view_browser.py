@@ -27,6 +27,7 @@ from grader.view.drawn import kernel_of
 from grader.view.heat import wrong_of
 from grader.view.page import page as page_of
 from grader.view.timeline import EVENTS
+from tests.support import hand_pipelines
 from tests.support.launches import on_v5e, shape
 from tests.support.making import array
 from tests.support.solved import GROUPS, TILE, arguments
@@ -248,6 +249,54 @@ def _until(page: Any, condition: str) -> None:
             return
         page.wait_for_timeout(25)
     pytest.fail(f"never: {condition}")
+
+
+# ---- copies by hand ----
+
+
+def by_hand(launch: Callable[..., Any]) -> Document:
+    """A kernel that moves four parts of an array through two slots, as predicted."""
+    jax.config.update("jax_platforms", "cpu")
+    x = shape("float32", 512, 256)
+    (motion,), (predicted,) = motions(launch, x), predictions(launch, x, events=EVENTS)
+    return document(kernel_of(motion, predicted, "v5e"))
+
+
+@pytest.mark.parametrize(
+    ("launch", "turns"),
+    [(hand_pipelines.double_buffer, False), (hand_pipelines.one_after_another, True)],
+)
+def test_a_double_buffer_that_does_not_overlap_is_seen(
+    view: Callable[..., View], launch: Callable[..., Any], turns: bool
+) -> None:
+    drawn = by_hand(launch)
+    if drawn.kernels[0].timeline is None:
+        pytest.skip("needs libtpu")
+    page = view(drawn).page
+    told = page.locator("#overlap").inner_text()
+    assert "x_ref in: 4 DMAs, 2 slots (came[0], came[1]), counted by came_sem[0]" in told
+    assert ("Copying and computing take turns" in told) == turns
+    assert (page.locator("#overlap").get_attribute("class") == "small turns") == turns
+    assert "4 DMAs" in page.locator('[data-operand="x_ref"] .counts').inner_text()
+    assert "a loop of its own" in page.locator("#sentence").inner_text()
+    assert "slots that it copies to" in page.locator("#scratch-words").inner_text()
+    assert page.locator("#hbm-steps").is_hidden()
+
+
+def test_a_moment_of_the_timeline_is_told_in_words(view: Callable[..., View]) -> None:
+    drawn = by_hand(hand_pipelines.double_buffer)
+    if drawn.kernels[0].timeline is None:
+        pytest.skip("needs libtpu")
+    page = view(drawn).page
+    assert page.locator("#moment").is_hidden()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")  # to the third turn of its loop
+    told = page.locator("#moment").inner_text()
+    assert "x_ref → came[0]: on its way until" in told
+    assert "x_ref → came[1]: x_ref in use" in told
+    assert "goes[0] → o_ref: on its way until" in told
+    page.locator("#timeline").hover(position={"x": 250, "y": 30})
+    assert "the core waits for x_ref (came[0])" in page.locator("#moment").inner_text()
 
 
 def test_the_timeline_goes_with_the_slider(view: Callable[..., View], matmul: Document) -> None:

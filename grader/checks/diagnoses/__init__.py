@@ -21,6 +21,7 @@ __all__ = ["DIAGNOSES", "Diagnosis", "Suspect", "diagnose", "headline", "map_of_
 
 DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     unwritten.shared_by_parallel_steps,
+    unwritten.not_aliased,
     unwritten.never_visited,
     unwritten.padding_used,
     unwritten.never_awaited,

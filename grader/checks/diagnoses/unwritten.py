@@ -32,6 +32,31 @@ def shared_by_parallel_steps(suspect: Suspect) -> Diagnosis | None:
     return None
 
 
+def not_aliased(suspect: Suspect) -> Diagnosis | None:
+    """Garbage where the result should hold what an input held, in an output that is another array.
+
+    Of a copy, all of the result is such, and nothing is to be kept.
+    """
+    result = suspect.result
+    nan = np.isnan(result.actual) & result.wrong
+    outputs = suspect.refs(Role.OUTPUT)
+    mine = outputs[suspect.output] if suspect.output is not None else None
+    if mine is None or mine.aliased or not _garbage(suspect):
+        return None
+    for name, value in (suspect.inputs or {}).items():
+        if value.shape != result.expected.shape or np.array_equal(value, result.expected):
+            continue
+        if np.array_equal(value[nan], result.expected[nan]):
+            return Diagnosis(
+                f"{mine.name} does not hold what {name} held",
+                f"What the kernel does not write has to be as it was in {name}, but {mine.name} is "
+                "another array, and it starts as garbage, here NaN. input_output_aliases={a: b} in "
+                "the launch makes input a and output b one array: a counts all arguments of the "
+                "launch, scalar prefetch included.",
+            )
+    return None
+
+
 def never_visited(suspect: Suspect) -> Diagnosis | None:
     """Wrong blocks that the output's index map returns on no grid step.
 
@@ -61,8 +86,14 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
     whole = all(nan[result.part(index)].all() for index in blocks)
     unwritten = blocks_in_words(blocks) if whole else f"{_elements(nan, blocks[0], result)}"
     reason = "The kernel stores nothing there."
-    touch = next((o.first for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
-    if touch is Touch.NOTHING:
+    mine = next((o for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
+    touch = mine.first if mine else None
+    if mine and mine.space in ("any", "hbm"):
+        reason = (
+            f"{result.name} stays in HBM: only copies that the kernel starts write to it, and none "
+            "goes there. The last steps' copies are easily forgotten."
+        )
+    elif touch is Touch.NOTHING:
         reason = (
             f"The kernel's body never stores to {result.name}. {result.name}[...] = value stores; "
             f"{result.name} = value only gives a name to a value."

@@ -28,12 +28,27 @@ declare namespace View {
     slices: number[];
   }
 
+  interface Copied {
+    operand: string;
+    inward: boolean;
+    copies: number;
+    size: number;
+    slots: string[];
+    semaphores: string[];
+    most: number;
+  }
+
   interface Timeline {
     cycles: number;
     until: number;
     clock: number;
     steps: number[];
+    turns: number[];
     lanes: Lane[];
+    by_hand: Copied[];
+    computing: number;
+    hidden: number;
+    waiting: number;
   }
 
   interface Runs {

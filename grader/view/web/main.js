@@ -34,6 +34,9 @@ const choose = (number, step) => {
   tables = one.tables.map((table) => new TableView(one, table));
   byId("tables").hidden = !tables.length;
   byId("table-list").replaceChildren(...tables.map((table) => table.element));
+  const byHand = Boolean(one.timeline?.by_hand.length);
+  const list = byId("scratch-words");
+  if (list && byHand) write(list, "the kernel's own: slots that it copies to and from, and semaphores that count its copies");
   meters = new Meters(one, cards);
   timeline = new TimelineView(one);
   byId("refusal").hidden = !one.refusal;
@@ -103,6 +106,9 @@ const where = () => {
   clauses.forEach((clause, n) => {
     parts.push(put("span", clause.state === "stays" ? "" : "moving", clause.words), n + 1 < clauses.length ? ", " : ".");
   });
+  if (!clauses.length && timeline.loops) {
+    parts.push("the whole grid. The kernel moves its operands in a loop of its own: ← and → go from turn to turn in the timeline.");
+  }
   byId("sentence").replaceChildren(...parts);
 };
 
@@ -161,11 +167,15 @@ const faster = (by) => {
 /** @param {number} step */
 const jump = (step) => { if (state.playing) play(false); goAndRemember(step); };
 
+// By so many steps of the grid; with one step, by as many turns of the kernel's own loop.
+/** @param {number} by */
+const along = (by) => { if (!timeline.turn(by)) jump(state.step + by); };
+
 /** @type {Record<string, (event: KeyboardEvent) => void>} */
 const KEYS = {
   " ": () => play(!state.playing),
-  ArrowLeft: (event) => jump(state.step - (event.shiftKey ? 10 : 1)),
-  ArrowRight: (event) => jump(state.step + (event.shiftKey ? 10 : 1)),
+  ArrowLeft: (event) => along(event.shiftKey ? -10 : -1),
+  ArrowRight: (event) => along(event.shiftKey ? 10 : 1),
   Home: () => jump(0),
   End: () => jump(kernel().shown - 1),
   "+": () => faster(1), "=": () => faster(1), "-": () => faster(-1), "−": () => faster(-1),
@@ -229,6 +239,7 @@ const hands = () => {
   };
   byId("timeline").addEventListener("pointerdown", pointed);
   byId("timeline").addEventListener("pointermove", (event) => {
+    timeline.point(timeline.cycleAt(event.clientX - timeline.canvas.getBoundingClientRect().left));
     if (event.buttons & 1 && timeline.zoom === "whole") pointed(event);
   });
   let waiting = 0;

@@ -7,6 +7,7 @@ class Meters {
     this.kernel = kernel;
     this.cards = cards.filter((card) => card.operand.counted && card.runs);
     this.total = kernel.read + kernel.written;
+    byId("hbm-steps").hidden = byId("curve").hidden = !this.cards.length;
     this.fixed();
     this.vmem();
   }

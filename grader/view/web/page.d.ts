@@ -32,6 +32,9 @@ type Clause = { state: Fate; words: string };
 /** What a browser's console, and the tests, can ask of the page. */
 declare var kataView: { go: (step: number) => void; state: { step: number } };
 
+/** One lane of the timeline: when each slice begins and ends, in cycles, and its kind's number. */
+type OneLane = { name: string; kinds: string[]; start: Int32Array; end: Int32Array; kind: Int32Array };
+
 // What some function returns.
 type OperandRuns = ReturnType<typeof unpackRuns>;
 type Layout = ReturnType<typeof layoutOf>;

@@ -21,6 +21,9 @@ class TimelineView {
     this.zoom = "near";
     if (!this.data) return;
     this.bounds = sums(this.data.steps);
+    this.turns = sums(this.data.turns);
+    /** @type {number | null} */
+    this.moment = null;
     this.lanes = this.data.lanes.map((lane) => {
       const count = lane.slices.length / 3;
       const start = new Int32Array(count), end = new Int32Array(count), kind = new Int32Array(count);
@@ -32,11 +35,17 @@ class TimelineView {
       }
       return { name: lane.name, kinds: lane.kinds, start, end, kind };
     });
-    if (this.bounds.length <= 20) this.zoom = "whole";
+    this.center = 0;  // the turn that is looked at closely
+    if ((this.loops ? this.turns : this.bounds).length <= 20) this.zoom = "whole";
   }
 
   get tied() {
     return this.bounds.length > 1;
+  }
+
+  // The grid has one step, and the kernel a loop of its own.
+  get loops() {
+    return Boolean(this.data) && this.turns.length > 1;
   }
 
   /** @param {Look} look */
@@ -45,7 +54,9 @@ class TimelineView {
     this.canvas.hidden = none;
     byId("zoom").hidden = none || !this.tied;
     const words = byId("timeline-words");
+    byId("overlap").hidden = none || !this.data.by_hand.length;
     if (none) {
+      this.point(null);
       write(words, `No timeline: ${this.kernel.untold}.`);
       return;
     }
@@ -61,13 +72,47 @@ class TimelineView {
     this.cache = null;
     const whole = timeOf(this.data.cycles / this.data.clock);
     const cut = this.data.until < this.data.cycles ? ` Only the first ${timeOf(this.data.until / this.data.clock)} are known in detail.` : "";
+    write(byId("overlap"), overlapWords(this.data));
+    byId("overlap").classList.toggle("turns", takesTurns(this.data));
     const loose = this.tied ? "" : " Its turns are not the grid's steps, so it does not follow the slider.";
+    this.point(this.moment);
     write(words, `${whole} in all, ${commas(this.data.cycles)} cycles.${cut}${loose}`);
+  }
+
+  // Mark a moment, and say what happens in it; null: none.
+  /** @param {number | null} cycle */
+  point(cycle) {
+    this.moment = cycle;
+    byId("moment").hidden = cycle === null;
+    if (cycle === null) return;
+    write(byId("moment"), momentWords(this.lanes, cycle, this.data.clock));
+    this.show(this.step || 0);
+  }
+
+  // Go to another turn of the kernel's loop; whether there is one to go from.
+  /** @param {number} by */
+  turn(by) {
+    if (!this.loops || this.bounds.length > 2) return false;
+    const now = this.moment === null ? -1 : upTo(this.turns, this.moment) - 1;
+    this.center = Math.max(0, Math.min(now + by, this.turns.length - 1));
+    this.point(this.turns[this.center]);
+    return true;
+  }
+
+  /** @param {number} x */
+  cycleAt(x) {
+    if (!this.data || x < this.left) return null;
+    return this.from + (x - this.left) / (this.width - this.left) * (this.to - this.from);
   }
 
   /** @param {number} step */
   span(step) {
     if (!this.tied || this.zoom === "whole") return [0, this.data.cycles];
+    if (this.loops) {
+      const { turns, center, nearby } = this;
+      const end = center + nearby + 1;
+      return [center <= nearby ? 0 : turns[center - nearby], end < turns.length ? turns[end] : this.data.cycles];
+    }
     const last = this.bounds.length - 2;
     const present = Math.min(step, last);
     const low = this.bounds[Math.max(0, present - this.nearby)];
@@ -96,6 +141,10 @@ class TimelineView {
       this.body(c);
     }
     this.outline(c, step);
+    if (this.moment !== null) {
+      c.fillStyle = this.look.ink;
+      c.fillRect(Math.round(this.x(this.moment)), AXIS - 6, 1.5, this.height - AXIS + 6);
+    }
   }
 
   /** @param {number} cycle */
@@ -108,7 +157,7 @@ class TimelineView {
     const { look } = this;
     c.font = "12px system-ui, sans-serif";
     this.axis(c);
-    this.label(c, "grid step", 0);
+    this.label(c, this.loops ? "loop turn" : "grid step", 0);
     this.steps(c);
     this.lanes.forEach((lane, row) => {
       this.label(c, lane.name === "HBM" ? "HBM bus" : lane.name, row + 1);
@@ -137,8 +186,8 @@ class TimelineView {
   // What tells slices apart without their colour: waiting is dashed, moves have a firm edge.
   /** @param {Context} c @param {string} kind @param {number} left @param {number} right @param {number} top */
   edge(c, kind, left, right, top) {
-    if (kind.startsWith("computes")) return;
-    const waits = kind.startsWith("waits");
+    if (kind.startsWith("computes") || kind.endsWith("in use")) return;
+    const waits = kind.startsWith("waits") || kind.endsWith("yet");
     c.strokeStyle = waits ? this.look.soft : this.look["gold-line"];
     c.lineWidth = 1;
     c.setLineDash(waits ? [3, 3] : []);
@@ -148,7 +197,7 @@ class TimelineView {
 
   /** @param {string} kind */
   fill(kind) {
-    if (kind.startsWith("waits")) return this.look.grey;
+    if (kind.startsWith("waits") || kind.endsWith("yet")) return this.look.grey;
     if (kind.endsWith(" in")) return this.look.gold;
     if (kind.endsWith(" out")) return this.outof;
     return this.look.blue;
@@ -173,8 +222,9 @@ class TimelineView {
 
   /** @param {Context} c */
   steps(c) {
-    if (!this.tied) return;
-    const { bounds, look } = this;
+    if (!this.tied && !this.loops) return;
+    const { look } = this;
+    const bounds = this.loops ? [...this.turns, this.data.cycles] : this.bounds;
     const top = this.top(0);
     let edge = -1;
     for (let n = Math.max(0, upTo(bounds, this.from) - 1); n + 1 < bounds.length && bounds[n] < this.to; n++) {
@@ -213,7 +263,7 @@ class TimelineView {
   // Where the present step computes, in pixels: left edge and width.
   /** @param {number} step @returns {Point} */
   present(step) {
-    if (!this.tied || step + 1 >= this.bounds.length) return null;
+    if (!this.tied || this.loops || step + 1 >= this.bounds.length) return null;
     const left = Math.max(this.x(this.bounds[step]), this.left);
     return [left, Math.max(this.x(this.bounds[step + 1]) - left, 2)];
   }
@@ -242,8 +292,8 @@ class TimelineView {
   // The step that computes at a place in the canvas.
   /** @param {number} x */
   stepAt(x) {
-    if (!this.data || !this.tied || x < this.left) return null;
-    const cycle = this.from + (x - this.left) / (this.width - this.left) * (this.to - this.from);
+    const cycle = this.cycleAt(x);
+    if (cycle === null || !this.tied) return null;
     return Math.max(0, Math.min(upTo(this.bounds, cycle) - 1, this.bounds.length - 2));
   }
 }

@@ -1,14 +1,9 @@
-"""The same results by code that is not ours: jax.nn, XLA's ragged_dot, the kernels JAX ships.
-
-Each function takes what the solution of that name takes, as float32 where it is floating, and
-returns what it must return.
-"""
+"""Attention and grouped matmuls by code that is not ours: jax.nn, ragged_dot, JAX's own kernels."""
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,21 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
+from tests.support.independent.registry import independent
+
 # The package has a function of the module's name.
 megablox: Any = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.gmm")
-
-Function = Callable[..., Any]
-INDEPENDENT: dict[str, Function] = {}
-
-
-def independent(*names: str) -> Callable[[Function], Function]:
-    """Register what the solutions of these names are compared with."""
-
-    def add(function: Function) -> Function:
-        INDEPENDENT.update(dict.fromkeys(names, function))
-        return function
-
-    return add
 
 
 def attention(q: Any, k: Any, v: Any, **options: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tests.support.independent import independent
+from tests.support.independent.registry import independent
 
 HIGH, LOW = slice(0, 4), slice(4, 8)  # of the bits of a byte, as numpy unpacks them
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from tests.support.independent import INDEPENDENT, independent
+from tests.support.independent.registry import INDEPENDENT, independent
 
 
 @independent("rms_norm")

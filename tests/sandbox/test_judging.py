@@ -1,0 +1,56 @@
+"""What the running worker says of copies that a kernel starts by hand."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from grader.kernels import TracedLaunch, for_chip
+from grader.model import Case, Hazard, Mode, Source
+from grader.sandbox.judging import answer
+from grader.sandbox.messages import Ran, Run, eager_copies
+from grader.tools import arrays, codec
+from tests.support import copying_kernels as kernels
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cpu() -> None:
+    jax.config.update("jax_platforms", "cpu")
+
+
+def ran(bug: str, eager: bool) -> Ran:
+    """The answer of a process that knows the trace alone."""
+    with for_chip("TPU v5 lite", 1):
+        trace = TracedLaunch.of(kernels.through_vmem(bug), (kernels.X,), {}).dumped()
+    with open(kernels.__file__, "rb") as file:
+        source = Source(kernels.__file__, file.read())
+    inputs = (arrays.from_numpy(kernels.X),)
+    question = Run(source, "copied", trace, inputs, Mode.STRICT, 1, "v5e", eager=eager)
+    found = answer(question)
+    assert isinstance(found, Ran)
+    return found
+
+
+def test_what_went_wrong_crosses_over_with_its_lines() -> None:
+    found = ran("leaves", eager=False)
+    (fault,) = found.copy_faults
+    assert fault.hazard is Hazard.NEVER_AWAITED
+    assert fault.line is not None
+    assert fault.line.text == "out.start()"
+    assert codec.from_builtins(Ran, codec.to_builtins(found)) == found
+
+
+def test_copies_happen_when_they_are_waited_for_or_when_they_start() -> None:
+    late, eager = (ran("leaves", eager) for eager in (False, True))
+    outputs = [arrays.to_numpy(one.outputs[0]) for one in (late, eager)]
+    assert np.isnan(outputs[0]).all()
+    np.testing.assert_array_equal(outputs[1], kernels.X)
+    assert late.copy_faults == eager.copy_faults
+
+
+def test_hidden_cases_take_turns() -> None:
+    turns = [
+        eager_copies(Case("1_first/kata_01_double", at, 1, 1, {}, "float32")) for at in range(4)
+    ]
+    assert turns == [False, True, False, True]
