@@ -133,6 +133,7 @@ def compiled(lowered: Any, **options: int) -> str:
 def dump() -> Iterator[Path]:
     """The folder that libtpu writes to, empty at first and gone afterwards."""
     folder = _folder()
+    shutil.rmtree(folder, ignore_errors=True)  # there if anything else was compiled in this process
     folder.mkdir(mode=0o700)
     try:
         yield folder

@@ -88,15 +88,21 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
     reason = "The kernel stores nothing there."
     mine = next((o for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
     touch = mine.first if mine else None
-    if mine and mine.space in ("any", "hbm"):
+    in_hbm = mine is not None and mine.space in ("any", "hbm")
+    if touch is Touch.NOTHING and in_hbm:
         reason = (
-            f"{result.name} stays in HBM: only copies that the kernel starts write to it, and none "
-            "goes there. The last steps' copies are easily forgotten."
+            f"The kernel's body never stores to {result.name}: it stays in HBM, and only copies "
+            "that the kernel starts write to it."
         )
     elif touch is Touch.NOTHING:
         reason = (
             f"The kernel's body never stores to {result.name}. {result.name}[...] = value stores; "
             f"{result.name} = value only gives a name to a value."
+        )
+    elif in_hbm:
+        reason = (
+            f"{result.name} stays in HBM: only copies that the kernel starts write to it, and none "
+            "goes there. The last steps' copies are easily forgotten."
         )
     elif touch is Touch.GUARDED_WRITE:
         reason = (
