@@ -23,8 +23,8 @@ Concept
                           256 + 1 = 257: half way, and ties go to the even one, 256
 
     An addition is rounded to the nearest of these numbers. Count in bfloat16,
-    and you stay at 256. Other sums stop as well, once the total is 256 times as
-    large as what a step adds. Before that, each addition loses up to 1/512.
+    and you stay at 256. Other sums stop as well, once the total is 256 to 512 times
+    as large as what a step adds. Before that, each addition loses up to 1/512.
 
     float32 has 24 bits: it counts up to 16,777,216. So inputs and results may be
     bfloat16, each is rounded once, but sums stay in float32, where thousands of
@@ -35,8 +35,7 @@ Concept
     and the result, ask: in which dtype is it made, and in which is it stored?
 
         what is read            x_ref[...]         the array's dtype
-        an operation            x * y              that of x and y, if they agree
-        jnp.sum(x)              sums in float32, and rounds the result to x.dtype
+        an operation            x * y, jnp.sum(x)  that of its operands, if they agree
         a store into a Ref      rounds to the Ref's dtype, at each step
 
     A tolerance of 1e-2 lets several roundings to bfloat16 pass. Here the results

@@ -20,18 +20,19 @@ Concept
                                 └─ matrix unit ┘          └ w_sum, known ahead
 
     Neither scale depends on k, so both come out of the sum. zero doesn't depend on
-    k either, but x - zero would need a ninth bit, and an int8 would wrap around.
+    k either, but x - zero would need a ninth bit, and int8 minus int8 wraps around.
     So it comes out as well, and what is left of it is the sum of each column of w.
     Weights are constants, and somebody has stored these sums with them.
 
-    What remains under the sum is int8 times int8, exact in int32. A product is at
-    most 2^14, so 2^17 of them fit. A matrix unit multiplies int8 twice as fast as
-    bfloat16, and each operand has half the bytes. Here is what that means for
-    4096 x 8192 times 8192 x 4096 with the blocks of production size, on a v5e:
+    What remains under the sum is int8 times int8, exact in int32. x - zero has
+    nine bits, so each k adds at most 2^15 to the result, and 2^16 of them fit. A
+    matrix unit multiplies int8 twice as fast as bfloat16, and each operand has
+    half the bytes. Here is what that means for 4096 x 8192 times 8192 x 4096 with
+    the blocks of production size, on a v5e:
 
         operands                    HBM          predicted
         int8                        452 MiB      0.85 ms
-        int8, cast to bfloat16      452 MiB      1.48 ms
+        int8, cast to bfloat16      452 MiB      1.51 ms
         bfloat16                    836 MiB      1.51 ms
 
     int8 numbers and their products are exact in bfloat16 and float32 too. So a

@@ -16,8 +16,8 @@ Concept
 
         row r of pair p     high │ low           row (2p) G + r       low
                             ─────┼─────          row (2p + 1) G + r   high
-                            1011 │ 0110
-                             -5  │  +6
+                            0110 │ 1011
+                             +6  │  -5
 
     So each half of the bits is a whole group, with x's columns and a scale of its
     own. Were neighbours in one byte, rows 2r and 2r + 1, you would have to
@@ -28,13 +28,13 @@ Concept
     shift to the right does that in a signed integer: it moves the top bit in from
     the left, and the others down. So first bring bit 3 to the top:
 
-        byte, as int32          ........ ........ ........ 10110110
-        shifted left by 28      0110.... ........ ........ ........
-        and right by 28         00000000 00000000 00000000 00000110      low  = 6
+        byte, as int32          00000000 00000000 00000000 01101011
+        shifted left by 28      10110000 00000000 00000000 00000000
+        and right by 28         11111111 11111111 11111111 11111011      low = -5
 
-    For the high four bits the byte's own sign is already that of the number. The
-    vector unit shifts 32-bit integers, so cast the bytes to int32 first. From
-    there, the way to bfloat16 is exact.
+    For the high four bits the byte's own sign is already that of the number, so
+    one shift to the right, by 4, is enough. The vector unit shifts 32-bit integers,
+    so cast the bytes to int32 first. From there, the way to bfloat16 is exact.
 
     For 32 rows and K = N = 8192, predicted for a v5e: 70 µs, and 72 µs for
     int4_weights. The bytes are the same, 39 MiB: 32 of weights, the rest is scales,
@@ -47,7 +47,8 @@ Shapes
     scale_ref    float32[S, 1, N]   VMEM           (bk / G, 1, bn)   (k, 0, j)
     o_ref        float32[M, N]      VMEM           (M, bn)           (0, j)
 
-    The grid is (N / bn, K / bk). P is K / 2. G is K / S, and 2 * G divides bk.
+    The grid is (N / bn, K / bk). P is K / 2. S counts the groups of all of K, so G
+    is K / S; scale_ref holds the bk / G groups of its block. 2 * G divides bk.
 
 Try
     pytest -k packed_int4           stuck?  kata hint packed_int4

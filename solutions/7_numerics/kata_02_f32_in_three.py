@@ -25,14 +25,15 @@ Concept
     `precision` means for float32 on a TPU, and what it costs. A matmul of 4096 x
     4096 x 4096 with the blocks of this kata, predicted for a v5e:
 
-        Precision   products                  passes   largest error    time
+        Precision   products                  passes   error / |x|·|y|  time
         DEFAULT     hi·hi                     1        2^-8             1.40 ms
         HIGH        and hi·lo, lo·hi          3        2^-16            2.24 ms
         HIGHEST     of three parts each       6        about float32's  4.32 ms
 
     Pallas refuses HIGH ("Unsupported dot precision"), so you write it. And the
     interpreter on your CPU multiplies float32 as it is, whatever `precision` says.
-    Operands that are bfloat16 are multiplied alike on both.
+    Operands that are bfloat16, or float32 that holds bfloat16 values, are
+    multiplied alike on both.
 
     In the hidden cases, nearly all of hi·hi cancels along K. Then the small
     products decide, and each that is missing, or too many, can be seen.

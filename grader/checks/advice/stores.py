@@ -26,6 +26,14 @@ STORE_ADVICE: tuple[tuple[str, str], ...] = (
         "jnp.full_like(o_ref, value), has the Ref's shape and dtype.",
     ),
     (
+        # Fewer bits in the Ref than in the value: scratch is the one Ref whose dtype is chosen.
+        r"Invalid dtype for `swap`.*Ref dtype: (bfloat16|float16|float8\w*|u?int8|u?int16)\. "
+        r"Value dtype: u?(float|int)32",
+        "A store must have the Ref's dtype: cast what you store with .astype(o_ref.dtype). Or, if "
+        "the Ref is scratch that keeps a sum, give the scratch the dtype of the sum: a cast would "
+        "round the sum in each step.",
+    ),
+    (
         r"Invalid dtype for `swap`",
         "A store must have the Ref's dtype: cast what you store with .astype(o_ref.dtype).",
     ),

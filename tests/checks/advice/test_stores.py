@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 from tests.checks.advice.raising import ROWS, launching, told
 
@@ -21,6 +22,7 @@ ROW = {
     "out_shape": jax.ShapeDtypeStruct((1, 128), jnp.float32),
 }
 WHOLE = {"out_specs": ROWS}
+SUM = {"scratch_shapes": [pltpu.VMEM((8, 128), jnp.bfloat16)]}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -48,6 +50,15 @@ def stores_another_part(x_ref: Any, o_ref: Any) -> None:
     o_ref[...] = x_ref[0:4]
 
 
+def stores_integers(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = x_ref[...].astype(jnp.int32)
+
+
+def keeps_a_rounded_sum(x_ref: Any, o_ref: Any, sum_ref: Any) -> None:
+    sum_ref[...] += x_ref[...]
+    o_ref[...] = sum_ref[...].astype(o_ref.dtype)
+
+
 def sets_an_element(x_ref: Any, o_ref: Any) -> None:
     x = x_ref[...]
     x[0, 0] = 1.0
@@ -72,6 +83,8 @@ def reads_its_block_of_the_whole(x_ref: Any, o_ref: Any) -> None:
         (stores_a_vector_as_a_row, ROW, "A vector (n,) is no row (1, n)"),
         (stores_a_number, WHOLE, "jnp.zeros_like(o_ref)"),
         (stores_another_part, WHOLE, "in_specs or out_specs is missing"),
+        (stores_integers, WHOLE, ".astype(o_ref.dtype)."),
+        (keeps_a_rounded_sum, SUM, "give the scratch the dtype of the sum"),
         (sets_an_element, WHOLE, "its elements cannot be set"),
         (names_its_ref, WHOLE, "To store, index the Ref"),
         (reads_its_block_of_the_whole, WHOLE, "its indices start at 0"),
