@@ -18,6 +18,6 @@ LITERALS: tuple[tuple[str, str], ...] = (
         r"\bPython integer -?\d+ out of bounds for u?int)",
         _WHY + "For bits as numbers from 0 to 2**32 - 1, make uint32 of both sides: "
         "pltpu.bitcast(bits, jnp.uint32), and jnp.uint32(number), whose largest is 2**32 - 1. "
-        "For a number without bits, make both float32.",
+        "For other numbers, make both sides float32.",
     ),
 )

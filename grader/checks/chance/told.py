@@ -244,14 +244,15 @@ def _steps(throws: Throws, words: Words) -> str:
     beyond &= np.sign(actual - low) != np.sign(high - low)
     if beyond.all():
         return (
-            f"All of them are too far on the side of {words.names[0]}, as if what was added were "
-            "negative: pltpu.prng_random_bits returns int32, half of which are negative, and >> "
-            "copies the sign. pltpu.bitcast makes uint32 of them."
+            f"All of them lie beyond what they are {words.names[0]}, away from what they are "
+            f"{words.names[1]}, as if what was added were negative: pltpu.prng_random_bits returns "
+            "int32, half of which are negative, and >> copies the sign. pltpu.bitcast makes uint32 "
+            "of them."
         )
     distances = number(round(float(np.median(off)), 3))
     return (
-        "The nearer of an element's two values is not what came back: half of these elements miss "
-        f"it by {distances} or more of the distance between the two."
+        f"Half of them miss the nearer of their two values by {distances} times the distance "
+        "between the two, or more."
     )
 
 
