@@ -30,6 +30,7 @@ TRACKS = {
     "2": ("red", "2_fusion"),
     "3": ("gold", "3_attention"),
     "4": ("green", "4_grouped_matmul"),
+    "5": ("bare", "5_pipelines"),
     "7": ("grey", "7_numerics"),
 }
 #: In the picture above: what is named there, with where the words begin, seen from the point.
@@ -107,9 +108,10 @@ def roofline(told: dict[str, Any]) -> Picture:
     p.text(
         0, 16, f"{len(points)} solutions on the roofline of a TPU {told['chip']}", *BOLD, size=15
     )
-    for x, (colour, track) in zip((7, 82, 157, 250, 380), TRACKS.values(), strict=True):
-        _circle(p, (x, 34), colour, track)
-        p.text(x + 10, 38, track, "ink halo", "start", 12)
+    places = ((7, 34), (82, 34), (157, 34), (250, 34), (380, 34), (380, 50))
+    for (x, y), (colour, track) in zip(places, TRACKS.values(), strict=True):
+        _circle(p, (x, y), colour, track)
+        p.text(x + 10, y + 4, track, "ink halo", "start", 12)
     _frame(p, whole, (0.1, 1, 10, 100, 1000), (1e11, 1e12, 1e13, 1e14))
     left, top = whole.x(corner.lowest[0]), whole.y(corner.highest[1])
     right, bottom = whole.x(corner.highest[0]), whole.y(corner.lowest[1])

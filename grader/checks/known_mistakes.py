@@ -29,10 +29,14 @@ def known_mistake(
     title = resembles(agree)
     if not title:
         return diagnosis
-    same = f"The same result comes out of code that {title}."
-    if diagnosis:
-        return dataclasses.replace(diagnosis, why=f"{diagnosis.why} {same}")
-    return Diagnosis(f"the result of code that {title}", same)
+    phrase, same = (
+        f"the result of code that {title}",
+        f"The same result comes out of code that {title}.",
+    )
+    if diagnosis is None:
+        return Diagnosis(phrase, same)
+    why = f"{same} What shows is: {diagnosis.phrase}. {diagnosis.why}"
+    return dataclasses.replace(diagnosis, phrase=phrase, why=why)
 
 
 def alike(result: Comparison, output: Array) -> bool:

@@ -6,8 +6,8 @@ Goal
         h = x + r                                     the residual stream goes on
         y = (h - mean) / sqrt(variance + EPS) * w + b   what the next layer reads
 
-    mean and variance are those of each row of h: a layer norm. No size but N is a
-    multiple of anything.
+    mean and variance are those of each row of h: a layer norm. M need not be
+    a multiple of bm. A block holds all of N.
 
 Concept
     A transformer does this twice in every layer. As two kernels, one that adds and
@@ -72,7 +72,7 @@ def layer_norm_residual_spec(
     w: Float32[Array, "1 N"],
     b: Float32[Array, "1 N"],
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
-    """What must come back, in plain jax.numpy: h and y."""
+    """What must come back, in plain jax.numpy: h and y. Graded in float64, with nothing rounded."""
     h = x + r
     y = h - jnp.mean(h, axis=1, keepdims=True)
     y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=1, keepdims=True) + EPS)

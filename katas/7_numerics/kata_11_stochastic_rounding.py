@@ -26,10 +26,12 @@ Concept
         bfloat16    s eeeeeeee mmmmmmm |<-- 16 bits -->|
 
     The lower half, as a number from 0 to 65535, says how far x has come on its way to the
-    next bfloat16 number, the one further from zero. Cutting it off rounds toward zero. A
-    carry out of the lower half, whatever it came from, moves x on by one.
+    next bfloat16 number, the one further from zero. Cutting it off rounds toward zero.
+    Read as one whole number, the bits of that next number are those of this one, plus one
+    in the upper half.
 
     `pltpu.bitcast(x, jnp.uint32)` gives the bits of x as a number, and gives them back.
+    Random bits come as int32: there, >> copies the sign; of a uint32 it does not.
     From v5e on, a chip also has an operation for it, `pltpu.stochastic_round(x, bits,
     target_dtype=jnp.bfloat16)`: write it by hand once, to see what is done with the bits.
 

@@ -28,8 +28,7 @@ Concept
     chips with two TensorCores, an axis that is "parallel" is split between them. Two
     cores with a dw of their own in VMEM would write two different halves to the same
     place. An axis along which something is summed is "arbitrary", even if the other
-    result would not mind. (Who wants both cores gives dw a row for each half of the
-    steps, on an axis of its own, and adds two rows later.)
+    result would not mind. Where nothing is said, every axis is.
 
     And an edge matters that did not in kata 01. Rows past the end of x are garbage
     in x and in dy. Their dx is cut off. But dw is a sum over rows.

@@ -4,7 +4,8 @@ Goal
     Write a kernel that quantises a block twice, by rows and by columns, from one
     read; and the rules of jax.custom_vjp that give each of three matmuls the
     operands that it can use. A scale is a power of two: the least with which the
-    group's largest |number| is at most 448.
+    group's largest |number| is at most 448 once divided by it. A group of zeros
+    stays one, with any scale.
 
 Concept
     A scale may leave a sum if it is the same for all of the terms, as in
@@ -28,16 +29,17 @@ Concept
            scales [K / 128, 1, M]             scales [M / 128, 1, K]
 
     With powers of two, scaling is exact, and rounding to e4m3 is all that is lost:
-    the float64 model that grades you has the very same fp8 numbers. A power of two
-    also moves no number to another place between two of e4m3's, so scales matter
-    at the edges alone: 448, and 2**-9 below which nothing is left. Here, some
-    groups are 16384 times as large as those next to them. And mind what is zero:
-    padding has rows of zeros, and 0 / 0 is NaN.
+    the float64 model that grades you has the very same fp8 numbers. Dividing by a
+    power of two changes no digits, so it can't change which way a number is
+    rounded: scales matter at the edges alone, at 448 and at 2**-9, below which
+    nothing is left. Here, some groups are 16384 times as large as those next to
+    them. And mind what is zero: padding has rows of zeros, and 0 / 0 is NaN.
 
-    What is gained? The residuals are x by columns and w by rows, 1 byte a number:
-    24 MiB instead of 48, for 4096 x 2048 by 2048 x 8192. A v5e takes 3.2 ms, of
-    them 0.5 for quantising, and XLA says 2.6 ms of the same in bfloat16: with no
-    fp8 in its matrix unit, memory is all one saves. GPUs with fp8 save time, too.
+    What is gained? What is kept of x and of w for the gradients has 1 byte a
+    number: 24 MiB instead of 48, for 4096 x 2048 by 2048 x 8192. A v5e takes
+    3.2 ms, of them 0.5 for quantising, and XLA says 2.6 ms of the same in bfloat16:
+    with no fp8 in its matrix unit, memory is all one saves. GPUs with fp8 save
+    time, too.
 
 Shapes
     name                dtype[dims]             memory space   Ref's shape       block

@@ -56,7 +56,7 @@ def test_rounding_errors_are_not_alike() -> None:
     assert not alike(comparison(one), array(other))
 
 
-def test_the_title_is_told_after_what_is_vague() -> None:
+def test_the_title_is_told_before_what_is_vague() -> None:
     results = [comparison(WRONG)]
     told = known_mistake(results, lambda agrees: "adds" if agrees((array(WRONG),)) else "", None)
     assert told == Diagnosis(
@@ -65,7 +65,7 @@ def test_the_title_is_told_after_what_is_vague() -> None:
     vague = Diagnosis("off", "It is off.", vague=True)
     told = known_mistake(results, lambda _: "adds", vague)
     assert told
-    assert told.phrase == "off"
-    assert told.why == "It is off. The same result comes out of code that adds."
+    assert told.phrase == "the result of code that adds"
+    assert told.why == "The same result comes out of code that adds. What shows is: off. It is off."
     assert known_mistake(results, lambda agrees: "x" * agrees((array(X),)), vague) == vague
     assert known_mistake(results, lambda agrees: "x" * agrees(()), None) is None

@@ -221,6 +221,14 @@ def test_rounding_by_the_odds_passes() -> None:
         (lambda thrown: thrown < (WAY + WAY.mean()) / 2, "the odds are not those of each element"),
         (lambda thrown: 2 * (thrown < WAY), "are neither rounded down nor rounded up"),
         (lambda thrown: (thrown < WAY) + 1e-6, "are neither rounded down nor rounded up"),
+        (
+            lambda thrown: 2 * (thrown < WAY),
+            "Half of them miss the nearer of their two values by 1 times",
+        ),
+        (
+            lambda thrown: (thrown < WAY) - 1.0 * (thrown > WAY),
+            "as if what was added were negative",
+        ),
     ],
 )
 def test_rounding_by_other_odds(up: Callable[[np.ndarray], np.ndarray], says: str) -> None:

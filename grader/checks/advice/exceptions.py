@@ -6,6 +6,7 @@ import re
 
 from grader.checks.advice.derivatives import DERIVATIVES
 from grader.checks.advice.launches import LAUNCH_ADVICE
+from grader.checks.advice.literals import LITERALS
 from grader.checks.advice.older_spellings import OLDER_SPELLINGS
 from grader.checks.advice.other_libraries import OTHER_LIBRARIES
 from grader.checks.advice.stores import STORE_ADVICE
@@ -112,6 +113,7 @@ EXCEPTION_ADVICE: AdviceTable = (
         "        o_ref[...] = value",
     ),
     *STORE_ADVICE,
+    *LITERALS,
     (
         r"should return None",
         "A kernel returns nothing: store the result, o_ref[...] = value.",

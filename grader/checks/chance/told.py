@@ -215,7 +215,7 @@ def _worst(throws: Throws) -> tuple[int, ...]:
 def _factor(throws: Throws, words: Words) -> str:
     """How far off those elements are: by one factor from being high, or by so many steps."""
     if not (throws.allowed[0].any() or throws.allowed[1].any()):
-        return _steps(throws)
+        return _steps(throws, words)
     wrong = throws.neither & (throws.high != 0)
     ratios = throws.actual[wrong] / throws.high[wrong]
     if not ratios.size:
@@ -233,16 +233,26 @@ def _factor(throws: Throws, words: Words) -> str:
     return f"They are {number(round(middle, 3))} times what they are {words.names[1]}."
 
 
-def _steps(throws: Throws) -> str:
+def _steps(throws: Throws, words: Words) -> str:
     """How far off elements are that should be one of two neighbours."""
     wrong = throws.neither & (throws.high != throws.low)
     low, high, actual = throws.low[wrong], throws.high[wrong], throws.actual[wrong]
     off = np.minimum(abs(actual - low), abs(actual - high)) / abs(high - low)
     if not off.size:
         return ""
+    beyond = abs(actual - low) < abs(actual - high)
+    beyond &= np.sign(actual - low) != np.sign(high - low)
+    if beyond.all():
+        return (
+            f"All of them lie beyond what they are {words.names[0]}, away from what they are "
+            f"{words.names[1]}, as if what was added were negative: pltpu.prng_random_bits returns "
+            "int32, half of which are negative, and >> copies the sign. pltpu.bitcast makes uint32 "
+            "of them."
+        )
+    distances = number(round(float(np.median(off)), 3))
     return (
-        f"Half of them are {number(round(float(np.median(off)), 3))} times the distance of their "
-        "two values, or more, away from the nearer one."
+        f"Half of them miss the nearer of their two values by {distances} times the distance "
+        "between the two, or more."
     )
 
 

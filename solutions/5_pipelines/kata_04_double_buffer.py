@@ -1,0 +1,129 @@
+"""Write the pipeline of copies yourself: two slots in, two slots out.
+
+Goal
+    x and o are in HBM. Write the loop of a kernel that scales the columns of x by
+    w, block by block of bm rows, and cuts off what is negative. While a block is
+    computed, the next one comes, and the one before goes. The launch and two
+    functions that describe the copies are given: `bring(i, slot)` is the copy of
+    block i of x to a slot of x_ref, `send(i, slot)` that of a slot of o_ref to
+    block i of o. The loop over M / bm blocks, at least two, is yours.
+
+Concept
+    This is what BlockSpecs and emit_pipeline have done for you so far. A
+    block waits for its copy, so the copy has to be started one step before; and
+    it can't go where the present block is still being read. So there are two
+    slots, and steps take turns: slot = i % 2. Four steps in time:
+
+        step            0       1       2       3
+        bring   0->s0   1->s1   2->s0   3->s1
+        compute         s0      s1      s0      s1
+        send                    s0->0   s1->1   s0->2   s1->3
+                |  prologue                     |  epilogue
+
+    Before the first step, nobody has brought its block: that is the *prologue*.
+    After the last one, results are still on their way: the *epilogue*. In
+    between, each step does the same things. In what order is up to you, but
+    three things have to be known when they happen:
+
+    -   A slot of x_ref is read: its block has come.
+    -   A slot of o_ref is stored to: what an earlier step has sent from it, has left.
+        Which step was that?
+    -   A copy is started: its block exists. `pl.when(condition)` is for steps at
+        either end that lack something.
+
+    A wait needs only a copy with the same semaphore and the same size as the one
+    that was started, so `send(i, slot).wait()` waits for a copy that another turn
+    of the loop has started. `sems[0, slot]` count what comes, `sems[1, slot]` what
+    goes.
+
+    8192 x 4096 numbers in bfloat16 come and go in 165 µs of a v5e, with blocks of
+    256 rows. With the same copies, one after another, it takes 213 µs.
+
+Shapes
+    name    dtype[dims]           memory space   Ref's shape    block
+    x_hbm   x.dtype[M, N]         HBM            (M, N)         whole
+    w_ref   float32[1, N]         VMEM           (1, N)         whole
+    o_hbm   x.dtype[M, N]         HBM            (M, N)         whole
+    x_ref   x.dtype[2, bm, N]     VMEM scratch   (2, bm, N)     -
+    o_ref   x.dtype[2, bm, N]     VMEM scratch   (2, bm, N)     -
+    sems    dma semaphore[2, 2]   SMEM scratch   (2, 2)         -
+
+Try
+    pytest -k double_buffer          stuck?  kata hint double_buffer
+
+Needs     async_copy, memory_spaces
+Read on   TPU Pipelining, https://docs.jax.dev/en/latest/pallas/tpu/pipelining.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Float32
+
+
+def double_buffer_spec(x: Float[Array, "M N"], w: Float32[Array, "1 N"]) -> Float[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    return jnp.maximum(x * w, 0).astype(x.dtype)
+
+
+def double_buffer_kernel(x_hbm, w_ref, o_hbm, x_ref, o_ref, sems):
+    bm = x_ref.shape[1]
+    steps = x_hbm.shape[0] // bm
+
+    def bring(i, slot):
+        return pltpu.make_async_copy(x_hbm.at[pl.ds(i * bm, bm)], x_ref.at[slot], sems.at[0, slot])
+
+    def send(i, slot):
+        return pltpu.make_async_copy(o_ref.at[slot], o_hbm.at[pl.ds(i * bm, bm)], sems.at[1, slot])
+
+    # BEGIN SOLUTION
+    bring(0, 0).start()
+
+    @pl.loop(0, steps)
+    def _(i):
+        slot = i % 2
+
+        @pl.when(i + 1 < steps)
+        def _():
+            bring(i + 1, 1 - slot).start()
+
+        bring(i, slot).wait()
+
+        @pl.when(i >= 2)
+        def _():
+            send(i - 2, slot).wait()
+
+        x = x_ref[slot].astype(jnp.float32)
+        o_ref[slot] = jnp.maximum(x * w_ref[...], 0).astype(o_ref.dtype)
+        send(i, slot).start()
+
+    for i in (steps - 2, steps - 1):
+        send(i, i % 2).wait()
+    # END SOLUTION
+
+
+def double_buffer(
+    x: Float[Array, "M N"], w: Float32[Array, "1 N"], *, bm: int = 256
+) -> Float[Array, "M N"]:
+    """Launch: one step; x and o stay in HBM, with two slots in VMEM for each."""
+    N = x.shape[1]
+    hbm = pl.BlockSpec(memory_space=pltpu.HBM)
+    return pl.pallas_call(
+        double_buffer_kernel,
+        in_specs=[hbm, pl.BlockSpec(memory_space=pltpu.VMEM)],
+        out_specs=hbm,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        scratch_shapes=[
+            pltpu.VMEM((2, bm, N), x.dtype),
+            pltpu.VMEM((2, bm, N), x.dtype),
+            pltpu.SemaphoreType.DMA((2, 2)),
+        ],
+    )(x, w)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def test_double_buffer(hidden_case):
+    hidden_case.grade(double_buffer)

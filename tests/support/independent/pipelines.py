@@ -1,0 +1,30 @@
+"""What the katas of 5_pipelines compute, by code that is not ours: jax.nn, numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from tests.support.independent.registry import independent
+
+
+@independent("two_spellings")
+def _(x: Any, y: Any, b: Any) -> Any:
+    return jax.nn.relu(x + b) * y
+
+
+@independent("memory_spaces")
+def _(x: Any) -> Any:
+    return jax.nn.glu(x, axis=1)
+
+
+@independent("async_copy")
+def _(x: Any, w: Any) -> Any:
+    return np.einsum("mk,kn->mn", np.asarray(x, np.float64), np.asarray(w, np.float64))
+
+
+@independent("double_buffer")
+def _(x: Any, w: Any) -> Any:
+    return jax.nn.relu(x @ np.diag(np.asarray(w)[0]))
