@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -43,6 +44,7 @@ def watching_copies(watch: CopyWatch) -> Iterator[None]:
         yield
         return
 
+    @functools.wraps(usual)  # jax names it where it fails
     def interpreted(*args: Any, jaxpr: core.Jaxpr, grid_mapping: Any, **others: Any) -> Any:
         if not copies_by_hand(jaxpr):
             return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **others)

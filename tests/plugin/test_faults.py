@@ -24,6 +24,11 @@ def body(buffer, semaphore):
     pltpu.make_async_copy(x_ref, buffer, semaphore).wait()
     o_ref[...] = buffer[...] * 2
 pl.run_scoped(body, pltpu.VMEM(x_ref.shape, x_ref.dtype), pltpu.SemaphoreType.DMA)"""
+LONE_SEMAPHORE = """from jax.experimental.pallas import tpu as pltpu
+def body(semaphore):
+    pltpu.semaphore_wait(semaphore, 1)
+    o_ref[...] = x_ref[...] * 2
+pl.run_scoped(body, pltpu.SemaphoreType.REGULAR)"""
 SEGFAULT = "import ctypes\nctypes.string_at(0)"
 ALLOCATION = "import numpy\nhoard = numpy.ones(30 * 2**30, numpy.uint8)"
 GROWTH = "hoard = []\nwhile True:\n    hoard.append(bytes(2**26))"
@@ -40,7 +45,8 @@ o_ref[...] = x_ref[...] * 3"""
 FAULTS = {
     "python_loop": (PYTHON_LOOP, "no answer after"),
     "compiled_loop": (COMPILED_LOOP, "no answer after"),
-    "lone_wait": (LONE_WAIT, "no answer after"),
+    "lone_wait": (LONE_WAIT, "where no copy was started"),
+    "lone_semaphore": (LONE_SEMAPHORE, "no answer after"),
     "segfault": (SEGFAULT, "SIGSEGV"),
     "allocation": (ALLOCATION, "Unable to allocate"),
     "growth": (GROWTH, "MemoryError"),
