@@ -22,7 +22,7 @@ ROWS = (
     ("exercise", "tpu"),
     ("checks", "sandbox", "record"),
     ("grading", "report", "updates"),
-    ("view", "watching"),
+    ("api", "view", "watching"),
     ("plugin", "commands"),
     ("cli",),
 )
