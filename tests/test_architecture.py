@@ -23,6 +23,7 @@ ROWS = (
     ("checks", "sandbox", "record"),
     ("grading", "report", "updates"),
     ("api", "view", "watching"),
+    ("batch",),
     ("plugin", "commands"),
     ("cli",),
 )
