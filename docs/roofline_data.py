@@ -188,6 +188,10 @@ def _top_k(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return case.sizes["top_k"] / case.sizes["E"]
 
 
+def _lengths(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return float(inputs[0].mean()) / case.sizes["K"]
+
+
 #: How much of its spec's work a result needs, where a mask or a router leaves some out.
 SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "causal_flash": _causal,
@@ -204,4 +208,5 @@ SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "grouped_matmul_vjp": _one_group,
     "moe_layer": _top_k,
     "sharded_experts": _rows_here,
+    "emit_pipeline": _lengths,
 }

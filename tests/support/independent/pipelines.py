@@ -40,3 +40,9 @@ def _(x: Any, p: Any) -> Any:
 def _(ids: Any, table: Any) -> Any:
     chosen = np.asarray(ids)[:, None] == np.arange(table.shape[0])
     return np.einsum("bv,vsl->bsl", chosen, np.asarray(table, np.float64))
+
+
+@independent("emit_pipeline")
+def _(lens: Any, x: Any, w: Any) -> Any:
+    x, w = np.asarray(x, np.float64), np.asarray(w, np.float64)
+    return np.stack([x[e, :, :n] @ w[e, :n] for e, n in enumerate(np.asarray(lens))])
