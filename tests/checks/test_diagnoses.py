@@ -334,6 +334,14 @@ def test_a_block_of_a_vector_is_a_plain_number() -> None:
     assert "block 3 never written" in why(never_visited, shown)
 
 
+def test_an_input_that_an_output_takes_the_place_of_need_not_be_read() -> None:
+    unread = operand("old_ref", (32, 128), ROWS)
+    shown = suspect(NOISE, **kernel(unread, output()))
+    assert why(never_used, shown).startswith("old_ref is never read by the kernel")
+    in_place = replace(unread, aliased=True)
+    assert never_used(suspect(NOISE, **kernel(in_place, output()))) is None
+
+
 # ---- NaN ----
 
 
