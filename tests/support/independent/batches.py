@@ -1,0 +1,41 @@
+# ruff: noqa: N803, N806
+"""Attention of several tokens to pages of a cache, by the reference that ships in JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
+
+from tests.support.independent.registry import independent
+
+
+def attention(q: Any, pages: Any, lengths: Any, tables: Any, ends: Any, R: int) -> Any:
+    """JAX's `ref_ragged_paged_attention`, with our order of axes.
+
+    q [G, T * R, D]; pages [P, 2, G, page, D]; of each sequence its length, its row of tables, and,
+    with one number more, where its queries end. Sequences without queries are left out, since the
+    reference has no softmax of nothing.
+    """
+    (G, N, D), ends = q.shape, np.asarray(ends)
+    some = np.flatnonzero(np.diff(ends))
+    queries = jnp.transpose(q.reshape(G, N // R, R, D), (1, 0, 2, 3)).reshape(-1, G * R, D)
+    cache = jnp.transpose(pages, (0, 3, 2, 1, 4)).reshape(len(pages), -1, 2 * G, D)
+    o = ragged.ref_ragged_paged_attention(
+        queries,
+        cache,
+        jnp.asarray(lengths)[some],
+        jnp.asarray(tables)[some],
+        jnp.asarray(ends[[0, *(some + 1)]]),
+        np.array([len(some)]),
+        sm_scale=D**-0.5,
+    )
+    return jnp.transpose(o.reshape(-1, G, R, D), (1, 0, 2, 3)).reshape(q.shape)
+
+
+@independent("chunked_prefill")
+def _(start: Any, table: Any, q: Any, kv_pages: Any, R: int) -> Any:
+    tokens = q.shape[1] // R
+    return attention(q, kv_pages, start + tokens, table[None], [0, tokens], R)
