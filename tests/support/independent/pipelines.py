@@ -28,3 +28,15 @@ def _(x: Any, w: Any) -> Any:
 @independent("double_buffer")
 def _(x: Any, w: Any) -> Any:
     return jax.nn.relu(x @ np.diag(np.asarray(w)[0]))
+
+
+@independent("ring_of_slots")
+def _(x: Any, p: Any) -> Any:
+    x, (shift, scale) = np.asarray(x, np.float64), np.asarray(p, np.float64)
+    return np.stack([(row - shift) * scale for row in x])
+
+
+@independent("row_gather")
+def _(ids: Any, table: Any) -> Any:
+    chosen = np.asarray(ids)[:, None] == np.arange(table.shape[0])
+    return np.einsum("bv,vsl->bsl", chosen, np.asarray(table, np.float64))
