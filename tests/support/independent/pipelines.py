@@ -28,3 +28,8 @@ def _(x: Any, w: Any) -> Any:
 @independent("double_buffer")
 def _(x: Any, w: Any) -> Any:
     return jax.nn.relu(x @ np.diag(np.asarray(w)[0]))
+
+
+@independent("nested_pipeline")
+def _(x: Any, y: Any) -> Any:
+    return np.tril(np.asarray(x, np.float64)) @ np.asarray(y, np.float64)
