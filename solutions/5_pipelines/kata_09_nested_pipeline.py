@@ -42,8 +42,8 @@ Concept
         512 x 1024               64       880 MiB    1.82 ms
         512 x 2048               32       744 MiB    1.74 ms
 
-    XLA, which doesn't know of the zeros, needs 3.2 ms. A grid with three axes can
-    skip steps, and is as fast. But it has to be as long as the longest row needs.
+    XLA, which doesn't know of the zeros, needs 3.2 ms. A grid with three axes that
+    skips steps is as fast, but as long as the longest row needs.
 
 Shapes
     name      dtype[dims]       memory space   Ref's shape   block
