@@ -152,6 +152,10 @@ def _causal(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return (case.sizes["T"] + 1) / (2 * case.sizes["T"])
 
 
+def _triangle(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return (case.sizes["M"] + 1) / (2 * case.sizes["M"])
+
+
 def _mask(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return float((inputs[3] != 0).mean())
 
@@ -204,4 +208,5 @@ SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "grouped_matmul_vjp": _one_group,
     "moe_layer": _top_k,
     "sharded_experts": _rows_here,
+    "nested_pipeline": _triangle,
 }
