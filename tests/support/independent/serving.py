@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tests.support.independent.registry import independent
@@ -15,3 +17,16 @@ def _(positions: Any, new: Any, cache: Any) -> Any:
     for b, position in enumerate(np.asarray(positions)):
         cache[b, :, position] = new[b]
     return cache
+
+
+@independent("decode_attention")
+def _(lengths: Any, q: Any, k: Any, v: Any) -> Any:
+    """jax.nn's attention of each sequence alone, with the keys that are there."""
+    attended = [
+        jax.nn.dot_product_attention(
+            q[b].reshape(1, 1, -1, q.shape[-1]),
+            *(x[b, :, :length].transpose(1, 0, 2)[None] for x in (k, v)),
+        )
+        for b, length in enumerate(np.asarray(lengths))
+    ]
+    return jnp.concatenate(attended).reshape(q.shape)
