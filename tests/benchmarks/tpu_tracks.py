@@ -25,6 +25,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental.pallas.ops.tpu import flash_attention as flash
+from jax.experimental.pallas.ops.tpu import paged_attention as paged
 from jax.experimental.pallas.ops.tpu import splash_attention as splash
 from jax.experimental.pallas.ops.tpu.splash_attention import (
     splash_attention_mask as splash_masks,
@@ -271,6 +272,17 @@ def _(sizes: Sizes, x: Any, logits: Any, gate: Any, up: Any, down: Any) -> Any:
     both = jax.numpy.repeat(x, len(experts) // len(x), axis=0)
     hidden = [megablox.gmm(both, w, rows, x.dtype, tiling=(tm, td, tf)) for w in (gate, up)]
     return megablox.gmm(hidden[0] * hidden[1], down, rows, x.dtype, tiling=(tm, tf, td))
+
+
+@shipped("paged_attention_index_map")
+@shipped("paged_attention_dma")
+def _(sizes: Sizes, lengths: Any, table: Any, q: Any, k: Any, v: Any) -> Any:
+    """Its pool has heads outermost; what XLA turns isn't counted. It copies 512 keys at a time."""
+    batch, groups, rows, width = q.shape
+    k, v = (pages.swapaxes(0, 1) for pages in (k, v))
+    together = min(table.shape[1], 512 // sizes["P"])
+    heads = q.reshape(batch, groups * rows, width)
+    return paged.paged_attention(heads, k, v, lengths, table, pages_per_compute_block=together)
 
 
 def _by_ragged_dot(x: Any, w: Any, sizes: Any, *_: Any) -> Any:

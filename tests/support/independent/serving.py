@@ -30,3 +30,25 @@ def _(lengths: Any, q: Any, k: Any, v: Any) -> Any:
         for b, length in enumerate(np.asarray(lengths))
     ]
     return jnp.concatenate(attended).reshape(q.shape)
+
+
+def _paged(lengths: Any, table: Any, q: Any, k: Any, v: Any) -> Any:
+    """jax.nn's attention of each sequence alone, to its pages one after another."""
+    attended = np.zeros(q.shape, np.float64)
+    for b, length in enumerate(np.asarray(lengths)):
+        keys, values = (
+            np.concatenate([np.asarray(x[page], np.float64) for page in np.asarray(table)[b]], 1)
+            for x in (k, v)
+        )
+        if length:
+            attended[b] = jax.nn.dot_product_attention(
+                jnp.asarray(q[b], jnp.float32).reshape(1, 1, -1, q.shape[-1]),
+                *(
+                    jnp.asarray(x[:, :length], jnp.float32).transpose(1, 0, 2)[None]
+                    for x in (keys, values)
+                ),
+            ).reshape(q.shape[1:])
+    return attended
+
+
+independent("paged_attention_index_map")(_paged)
