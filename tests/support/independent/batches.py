@@ -39,3 +39,9 @@ def attention(q: Any, pages: Any, lengths: Any, tables: Any, ends: Any, R: int) 
 def _(start: Any, table: Any, q: Any, kv_pages: Any, R: int) -> Any:
     tokens = q.shape[1] // R
     return attention(q, kv_pages, start + tokens, table[None], [0, tokens], R)
+
+
+@independent("ragged_paged_attention")
+def _(lengths: Any, tables: Any, cu_q_lens: Any, num_seqs: Any, q: Any, kv: Any, R: int) -> Any:
+    count = int(num_seqs[0])
+    return attention(q, kv, lengths[:count], tables[:count], cu_q_lens[: count + 1], R)
