@@ -40,3 +40,8 @@ def _(experts: Any, x: Any, w: Any) -> Any:
     ids = np.repeat(np.asarray(experts), len(x) // len(experts))
     rows = np.asarray(x, np.float64)
     return np.stack([row @ np.asarray(w[e], np.float64) for row, e in zip(rows, ids, strict=True)])
+
+
+@independent("tune_blocks")
+def _(x: Any, y: Any) -> Any:
+    return np.einsum("mk,kn->mn", np.asarray(x, np.float64), np.asarray(y, np.float64))
