@@ -188,6 +188,16 @@ def _top_k(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return case.sizes["top_k"] / case.sizes["E"]
 
 
+def _absorbed(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    R, C, D, P, V = (case.sizes[name] for name in ("R", "C", "D", "P", "V"))
+    unabsorbed = (D + V) * R + D + P + V
+    return float(inputs[0].mean() / case.sizes["S"]) * (C + R) / unabsorbed
+
+
+def _with_drafts(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return float((inputs[0] + case.sizes["T"]).mean() / case.sizes["S"])
+
+
 #: How much of its spec's work a result needs, where a mask or a router leaves some out.
 SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "causal_flash": _causal,
@@ -198,6 +208,8 @@ SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "splash_backward_dq": _tables,
     "segment_ids_and_soft_cap": _segments,
     "sliding_window_and_sinks": _window,
+    "mla_absorbed": _absorbed,
+    "speculative_tree_mask": _with_drafts,
     "ragged_grouped_matmul": _one_group,
     "launch_grouped_matmul": _one_group,
     "transposed_grouped_matmul": _one_group,

@@ -30,3 +30,17 @@ def _(lengths: Any, q: Any, q_rope: Any, rows: Any, w_k: Any, w_v: Any) -> Any:
             p = np.exp(s - s.max())
             o[b, h] = p @ (row[:, :R] @ w_v[h]) / p.sum()
     return o
+
+
+@independent("speculative_tree_mask")
+def _(lengths: Any, tree: Any, q: Any, k: Any, v: Any) -> Any:
+    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
+    o, T = np.zeros(q.shape), tree.shape[1]
+    for b, head, row in np.ndindex(q.shape[:3]):
+        length, bits = int(lengths[b]), int(tree[b, row % T])
+        drafts = [length + c for c in range(T) if bits >> c & 1]
+        seen = [*range(length), *drafts]
+        s = k[b, head, seen] @ q[b, head, row] / np.sqrt(q.shape[3])
+        p = np.exp(s - s.max())
+        o[b, head, row] = p @ v[b, head, seen] / p.sum()
+    return o
