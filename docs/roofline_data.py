@@ -189,9 +189,9 @@ def _top_k(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
 
 
 def _absorbed(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
-    R, C, D, P, V = (case.sizes[name] for name in ("R", "C", "D", "P", "V"))
-    unabsorbed = (D + V) * R + D + P + V
-    return float(inputs[0].mean() / case.sizes["S"]) * (C + R) / unabsorbed
+    latent, row, *of_a_head = (case.sizes[name] for name in ("R", "C", "D", "V", "P"))
+    unabsorbed = sum(of_a_head[:2]) * latent + sum(of_a_head)
+    return float(inputs[0].mean() / case.sizes["S"]) * (row + latent) / unabsorbed
 
 
 def _with_drafts(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:

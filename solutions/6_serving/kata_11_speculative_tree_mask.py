@@ -76,7 +76,7 @@ def speculative_tree_mask_spec(
     v: Float[Array, "B K S D"],
 ) -> Float[Array, "B K N D"]:
     """What the kernel must compute, in plain jax.numpy."""
-    (B, T), (N, D), S = tree.shape, q.shape[2:], k.shape[2]
+    T, (N, D), S = tree.shape[1], q.shape[2:], k.shape[2]
     bits = (tree[:, :, None] >> jnp.arange(T)) & 1 == 1
     draft = jnp.arange(S) - lengths[:, None]
     seen = jnp.take_along_axis(bits, jnp.clip(draft, 0, T - 1)[:, None], axis=2)
@@ -169,7 +169,7 @@ def speculative_tree_mask(
 
 
 def speculative_tree_mask_inputs(key, *, B, K, N, T, S, D, bs, dtype):
-    """Random trees that end within a block, straddle two, and begin one; NaN after the last draft."""
+    """Random trees that straddle two blocks, begin one, or end one; NaN after the last draft."""
     q_key, k_key, v_key, parent_key, turn_key = jax.random.split(key, 5)
     kinds = jnp.array([bs - T // 2, 2 * bs, S - T, bs + 3, 0, S - bs - 5, S // 2, S - T - 1])
     turn = jax.random.randint(turn_key, (), 0, 2)
