@@ -366,7 +366,15 @@ def test_what_stays_in_hbm_is_written_by_copies() -> None:
     shown = suspect(
         with_part(LAST, np.nan), with_zeros=with_part(LAST, 0.0), **kernel(in_hbm, output())
     )
-    assert "only copies that the kernel starts write to it" in why(never_stored, shown)
+    assert "only copies write to it, those of the kernel or of a pipeline" in why(
+        never_stored, shown
+    )
+
+
+def test_a_result_of_one_block_is_told_as_a_whole() -> None:
+    nothing = np.full(X.shape, np.nan)
+    shown = suspect(nothing, block=X.shape, with_zeros=np.zeros(X.shape))
+    assert why(never_stored, shown).startswith("o_ref never written\no_ref was never written. ")
 
 
 def test_elements_that_were_not_stored_are_told_in_indices_of_the_array() -> None:

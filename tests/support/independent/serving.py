@@ -32,3 +32,40 @@ def _(lengths: Any, q: Any, k: Any, v: Any) -> Any:
         for b, length in enumerate(np.asarray(lengths))
     ]
     return jnp.concatenate(attended).reshape(q.shape)
+
+
+def _paged(lengths: Any, table: Any, q: Any, k: Any, v: Any) -> Any:
+    """jax.nn's attention of each sequence alone, to its pages one after another."""
+    attended = np.zeros(q.shape, np.float64)
+    for b, length in enumerate(np.asarray(lengths)):
+        keys, values = (
+            np.concatenate([np.asarray(x[page], np.float64) for page in np.asarray(table)[b]], 1)
+            for x in (k, v)
+        )
+        if length:
+            attended[b] = jax.nn.dot_product_attention(
+                jnp.asarray(q[b], jnp.float32).reshape(1, 1, -1, q.shape[-1]),
+                *(
+                    jnp.asarray(x[:, :length], jnp.float32).transpose(1, 0, 2)[None]
+                    for x in (keys, values)
+                ),
+            ).reshape(q.shape[1:])
+    return attended
+
+
+independent("paged_attention_index_map")(_paged)
+
+
+@independent("mla_absorbed")
+def _(lengths: Any, q: Any, q_rope: Any, rows: Any, w_k: Any, w_v: Any) -> Any:
+    q, q_rope, rows, w_k, w_v = (np.asarray(x, np.float64) for x in (q, q_rope, rows, w_k, w_v))
+    R = w_v.shape[1]
+    o = np.zeros((*q.shape[:2], w_v.shape[2]))
+    for b, h in np.ndindex(o.shape[:2]):
+        row = rows[b, : int(lengths[b])]
+        if len(row):
+            k = np.concatenate([row[:, :R] @ w_k[h].T, row[:, R:]], axis=1)
+            s = k @ np.concatenate([q[b, h], q_rope[b, h]]) / np.sqrt(k.shape[1])
+            p = np.exp(s - s.max())
+            o[b, h] = p @ (row[:, :R] @ w_v[h]) / p.sum()
+    return o
