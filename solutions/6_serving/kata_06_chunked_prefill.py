@@ -59,6 +59,8 @@ Needs     paged_attention_index_map, ragged_sequence
 Read on   Sarathi: chunked prefills, https://arxiv.org/abs/2308.16369
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
@@ -160,6 +162,9 @@ def chunked_prefill(
 # ---- Given: inputs and helpers. ----
 
 
+@functools.partial(
+    jax.jit, static_argnames=("G", "N", "D", "P", "page", "n", "before", "R", "dtype")
+)
 def chunked_prefill_inputs(key, *, G, N, D, P, page, n, before, R, dtype):
     """A chunk of N / R tokens behind `before` others: scrambled pages, NaN wherever no token is."""
     q_key, size_key, kv_key, table_key = jax.random.split(key, 4)

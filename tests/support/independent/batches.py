@@ -39,3 +39,24 @@ def attention(q: Any, pages: Any, lengths: Any, tables: Any, ends: Any, R: int) 
 def _(start: Any, table: Any, q: Any, kv_pages: Any, R: int) -> Any:
     tokens = q.shape[1] // R
     return attention(q, kv_pages, start + tokens, table[None], [0, tokens], R)
+
+
+@independent("ragged_paged_attention")
+def _(lengths: Any, tables: Any, cu_q_lens: Any, num_seqs: Any, q: Any, kv: Any, R: int) -> Any:
+    count = int(num_seqs[0])
+    return attention(q, kv, lengths[:count], tables[:count], cu_q_lens[: count + 1], R)
+
+
+@independent("rpa_fused_write")
+def _(
+    lengths: Any, tables: Any, cu_q_lens: Any, num_seqs: Any, q: Any, new: Any, kv: Any, R: int
+) -> Any:
+    """Row by row: each token's key and value go to its slot; then the attention as above."""
+    cache, count = np.array(kv), int(num_seqs[0])
+    for seq in range(count):
+        end = int(cu_q_lens[seq + 1])
+        for token in range(int(cu_q_lens[seq]), end):
+            page, slot = divmod(int(lengths[seq]) - end + token, cache.shape[3])
+            cache[tables[seq, page], :, :, slot] = np.asarray(new)[:, :, token]
+    seqs = lengths[:count], tables[:count], cu_q_lens[: count + 1]
+    return attention(q, jnp.asarray(cache), *seqs, R), cache
