@@ -54,6 +54,7 @@ def _paged(lengths: Any, table: Any, q: Any, k: Any, v: Any) -> Any:
 
 
 independent("paged_attention_index_map")(_paged)
+independent("paged_attention_dma")(_paged)
 
 
 @independent("mla_absorbed")
