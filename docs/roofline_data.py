@@ -152,6 +152,10 @@ def _causal(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return (case.sizes["T"] + 1) / (2 * case.sizes["T"])
 
 
+def _triangle(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return (case.sizes["M"] + 1) / (2 * case.sizes["M"])
+
+
 def _mask(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return float((inputs[3] != 0).mean())
 
@@ -220,4 +224,5 @@ SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "chunked_prefill": _chunk,
     "ragged_paged_attention": _batch,
     "rpa_fused_write": _batch,
+    "nested_pipeline": _triangle,
 }

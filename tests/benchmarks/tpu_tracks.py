@@ -25,6 +25,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental.pallas.ops.tpu import flash_attention as flash
+from jax.experimental.pallas.ops.tpu import paged_attention as paged
 from jax.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
 from jax.experimental.pallas.ops.tpu import splash_attention as splash
 from jax.experimental.pallas.ops.tpu.splash_attention import (
@@ -285,6 +286,17 @@ def _(sizes: Sizes, lengths: Any, tables: Any, starts: Any, count: Any, q: Any, 
     return ragged.ragged_paged_attention(
         queries, cache, lengths, tables, starts, count, sm_scale=width**-0.5, **blocks
     )
+
+
+@shipped("paged_attention_index_map")
+@shipped("paged_attention_dma")
+def _(sizes: Sizes, lengths: Any, table: Any, q: Any, k: Any, v: Any) -> Any:
+    """Its pool has heads outermost; what XLA turns isn't counted. It copies 512 keys at a time."""
+    batch, groups, rows, width = q.shape
+    k, v = (pages.swapaxes(0, 1) for pages in (k, v))
+    together = min(table.shape[1], 512 // sizes["P"])
+    heads = q.reshape(batch, groups * rows, width)
+    return paged.paged_attention(heads, k, v, lengths, table, pages_per_compute_block=together)
 
 
 def _by_ragged_dot(x: Any, w: Any, sizes: Any, *_: Any) -> Any:

@@ -28,3 +28,27 @@ def _(x: Any, w: Any) -> Any:
 @independent("double_buffer")
 def _(x: Any, w: Any) -> Any:
     return jax.nn.relu(x @ np.diag(np.asarray(w)[0]))
+
+
+@independent("ring_of_slots")
+def _(x: Any, p: Any) -> Any:
+    x, (shift, scale) = np.asarray(x, np.float64), np.asarray(p, np.float64)
+    return np.stack([(row - shift) * scale for row in x])
+
+
+@independent("row_gather")
+def _(ids: Any, table: Any) -> Any:
+    chosen = np.asarray(ids)[:, None] == np.arange(table.shape[0])
+    return np.einsum("bv,vsl->bsl", chosen, np.asarray(table, np.float64))
+
+
+@independent("nested_pipeline")
+def _(x: Any, y: Any) -> Any:
+    return np.tril(np.asarray(x, np.float64)) @ np.asarray(y, np.float64)
+
+
+@independent("fit_vmem")
+def _(experts: Any, x: Any, w: Any) -> Any:
+    ids = np.repeat(np.asarray(experts), len(x) // len(experts))
+    rows = np.asarray(x, np.float64)
+    return np.stack([row @ np.asarray(w[e], np.float64) for row, e in zip(rows, ids, strict=True)])
