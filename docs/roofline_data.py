@@ -205,6 +205,10 @@ def _chunk(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return seen / (case.sizes["n"] * case.sizes["page"])
 
 
+def _lengths(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return float(inputs[0].mean()) / case.sizes["K"]
+
+
 #: How much of its spec's work a result needs, where a mask or a router leaves some out.
 SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "causal_flash": _causal,
@@ -221,8 +225,9 @@ SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "grouped_matmul_vjp": _one_group,
     "moe_layer": _top_k,
     "sharded_experts": _rows_here,
+    "nested_pipeline": _triangle,
     "chunked_prefill": _chunk,
     "ragged_paged_attention": _batch,
     "rpa_fused_write": _batch,
-    "nested_pipeline": _triangle,
+    "emit_pipeline": _lengths,
 }

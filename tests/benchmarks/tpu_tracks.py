@@ -275,6 +275,17 @@ def _(sizes: Sizes, x: Any, logits: Any, gate: Any, up: Any, down: Any) -> Any:
     return megablox.gmm(hidden[0] * hidden[1], down, rows, x.dtype, tiling=(tm, tf, td))
 
 
+@shipped("paged_attention_index_map")
+@shipped("paged_attention_dma")
+def _(sizes: Sizes, lengths: Any, table: Any, q: Any, k: Any, v: Any) -> Any:
+    """Its pool has heads outermost; what XLA turns isn't counted. It copies 512 keys at a time."""
+    batch, groups, rows, width = q.shape
+    k, v = (pages.swapaxes(0, 1) for pages in (k, v))
+    together = min(table.shape[1], 512 // sizes["P"])
+    heads = q.reshape(batch, groups * rows, width)
+    return paged.paged_attention(heads, k, v, lengths, table, pages_per_compute_block=together)
+
+
 @shipped("ragged_paged_attention", "ragged")
 def _(sizes: Sizes, lengths: Any, tables: Any, starts: Any, count: Any, q: Any, kv: Any) -> Any:
     """Its cache has the heads beside each other for each token; what XLA turns isn't counted."""
@@ -286,17 +297,6 @@ def _(sizes: Sizes, lengths: Any, tables: Any, starts: Any, count: Any, q: Any, 
     return ragged.ragged_paged_attention(
         queries, cache, lengths, tables, starts, count, sm_scale=width**-0.5, **blocks
     )
-
-
-@shipped("paged_attention_index_map")
-@shipped("paged_attention_dma")
-def _(sizes: Sizes, lengths: Any, table: Any, q: Any, k: Any, v: Any) -> Any:
-    """Its pool has heads outermost; what XLA turns isn't counted. It copies 512 keys at a time."""
-    batch, groups, rows, width = q.shape
-    k, v = (pages.swapaxes(0, 1) for pages in (k, v))
-    together = min(table.shape[1], 512 // sizes["P"])
-    heads = q.reshape(batch, groups * rows, width)
-    return paged.paged_attention(heads, k, v, lengths, table, pages_per_compute_block=together)
 
 
 def _by_ragged_dot(x: Any, w: Any, sizes: Any, *_: Any) -> Any:

@@ -52,3 +52,15 @@ def _(experts: Any, x: Any, w: Any) -> Any:
     ids = np.repeat(np.asarray(experts), len(x) // len(experts))
     rows = np.asarray(x, np.float64)
     return np.stack([row @ np.asarray(w[e], np.float64) for row, e in zip(rows, ids, strict=True)])
+
+
+@independent("emit_pipeline")
+def _(lens: Any, x: Any, w: Any) -> Any:
+    x, w = np.asarray(x, np.float64), np.asarray(w, np.float64)
+    return np.stack([x[e, :, :n] @ w[e, :n] for e, n in enumerate(np.asarray(lens))])
+
+
+@independent("find_the_wait")
+def _(g: Any, u: Any, s: Any) -> Any:
+    g, u, s = (np.asarray(array, np.float64) for array in (g, u, s))
+    return g / (1 + np.exp(-g)) * (u @ np.diag(s[0]))

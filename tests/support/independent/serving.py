@@ -52,3 +52,18 @@ def _paged(lengths: Any, table: Any, q: Any, k: Any, v: Any) -> Any:
 
 
 independent("paged_attention_index_map")(_paged)
+
+
+@independent("mla_absorbed")
+def _(lengths: Any, q: Any, q_rope: Any, rows: Any, w_k: Any, w_v: Any) -> Any:
+    q, q_rope, rows, w_k, w_v = (np.asarray(x, np.float64) for x in (q, q_rope, rows, w_k, w_v))
+    R = w_v.shape[1]
+    o = np.zeros((*q.shape[:2], w_v.shape[2]))
+    for b, h in np.ndindex(o.shape[:2]):
+        row = rows[b, : int(lengths[b])]
+        if len(row):
+            k = np.concatenate([row[:, :R] @ w_k[h].T, row[:, R:]], axis=1)
+            s = k @ np.concatenate([q[b, h], q_rope[b, h]]) / np.sqrt(k.shape[1])
+            p = np.exp(s - s.max())
+            o[b, h] = p @ (row[:, :R] @ w_v[h]) / p.sum()
+    return o
