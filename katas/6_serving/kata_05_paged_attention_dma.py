@@ -4,7 +4,7 @@ Goal
     The job is that of kata 04, with small pages: sequence b has lengths[b] keys, maybe
     none, and its pages are named by table[b]. k and v are in HBM. Write, for one
     sequence, the loop that brings its pages, c at a time, to two slots, and attends to
-    them. What a step does with c * P keys, `attend`, is given.
+    them. What a step does with c * P keys, `attend_up_to`, is given.
 
 Concept
     A page of 16 keys is 32 KiB. As a block, it would have a grid step of its own, and
@@ -27,7 +27,7 @@ Concept
     How many? The length decides, and it is in SMEM. A sequence has ceil(length / P)
     pages; the last block may hold fewer than c. Pages that are not started must not be
     waited for, either: the wait would not end. What lies in their place is an earlier
-    block. `attend` masks by what is left, so nothing more is needed.
+    block. `attend_up_to` masks by what is left, so nothing more is needed.
 
     64 sequences of up to 4096 keys in pages of 16, about half of them filled, 8 heads,
     D = 128: 686 µs of a v5e, with 78 % of HBM's bandwidth. The scalar core starts and
@@ -155,7 +155,7 @@ def paged_attention_dma(
 # ---- Given: inputs and helpers. ----
 
 
-def attend(q, k, v, left, m_ref, l_ref, acc_ref):
+def attend_up_to(q, k, v, left, m_ref, l_ref, acc_ref):
     """One step of the online softmax of all heads. Of k's and v's rows, the first `left` count."""
     s = jnp.einsum("grd,gsd->grs", q, k, preferred_element_type=jnp.float32)
     here = jax.lax.broadcasted_iota(jnp.int32, s.shape, 2) < left

@@ -25,7 +25,7 @@ Concept
 
     A visit goes through its sequence's pages, a block of `pages` pages in a turn. The
     turns of all visits are the steps of the grid, and while one is computed, the pages
-    of the next are on their way. That is double_buffer with pages, and it is given. It brings
+    of the next are on their way. That is paged_attention_dma, and it is given. It brings
     only pages up to the last token that the visit sees. Else, the slot holds garbage.
 
     `lengths` counts all tokens of a sequence, these included. So its last query here is
@@ -56,7 +56,7 @@ Shapes
 Try
     pytest -k ragged_paged_attention          stuck?  kata hint ragged_paged_attention
 
-Needs     chunked_prefill, double_buffer, group_metadata, masked_store
+Needs     chunked_prefill, paged_attention_dma, group_metadata, masked_store
 Read on   Ragged Paged Attention, https://arxiv.org/abs/2604.15464
 """
 

@@ -93,7 +93,7 @@ def paged_attention_index_map_kernel(
 
     @pl.when(left > 0)
     def _():
-        attend(q_ref[...], k_ref[...], v_ref[...], left, m_ref, l_ref, acc_ref)
+        attend_up_to(q_ref[...], k_ref[...], v_ref[...], left, m_ref, l_ref, acc_ref)
 
     # END SOLUTION
 
@@ -142,7 +142,7 @@ def paged_attention_index_map(
 # ---- Given: inputs and helpers. ----
 
 
-def attend(q, k, v, left, m_ref, l_ref, acc_ref):
+def attend_up_to(q, k, v, left, m_ref, l_ref, acc_ref):
     """One step of the online softmax of all heads. Of k's and v's rows, the first `left` count."""
     s = jnp.einsum("grd,gsd->grs", q, k, preferred_element_type=jnp.float32)
     here = jax.lax.broadcasted_iota(jnp.int32, s.shape, 2) < left

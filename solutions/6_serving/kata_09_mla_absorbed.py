@@ -104,16 +104,16 @@ def mla_absorbed_kernel(
     # BEGIN SOLUTION
     @pl.when(left >= bs)
     def _():
-        s = scores(queries_ref[...], rows_ref[...], scale)
-        attend(s, rows_ref[:, :R], m_ref, l_ref, acc_ref)
+        s = scaled_scores(queries_ref[...], rows_ref[...], scale)
+        attend_to(s, rows_ref[:, :R], m_ref, l_ref, acc_ref)
 
     @pl.when((left > 0) & (left < bs))
     def _():
         number = jax.lax.broadcasted_iota(jnp.int32, rows_ref.shape, 0)
         rows = jnp.where(number < left, rows_ref[...], 0)
-        s = scores(queries_ref[...], rows, scale)
+        s = scaled_scores(queries_ref[...], rows, scale)
         column = jax.lax.broadcasted_iota(jnp.int32, s.shape, 1)
-        attend(jnp.where(column < left, s, MASK_VALUE), rows[:, :R], m_ref, l_ref, acc_ref)
+        attend_to(jnp.where(column < left, s, MASK_VALUE), rows[:, :R], m_ref, l_ref, acc_ref)
 
     # END SOLUTION
 
@@ -192,7 +192,7 @@ def widened(x, width):
     return jnp.tile(x, (1, width // LANES))
 
 
-def scores(q, k, scale):
+def scaled_scores(q, k, scale):
     """Return the scaled scores of a block of queries and a block of keys: float32[bq, bkv]."""
     last_of_both = (((1,), (1,)), ((), ()))
     return scale * jax.lax.dot_general(q, k, last_of_both, preferred_element_type=jnp.float32)
@@ -205,7 +205,7 @@ def clear(m_ref, l_ref, acc_ref):
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
 
-def attend(s, v, m_ref, l_ref, acc_ref):
+def attend_to(s, v, m_ref, l_ref, acc_ref):
     """One step of online softmax: update the sums with a block's scores s and its values v."""
     m_prev = m_ref[...]
     m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))
@@ -218,10 +218,11 @@ def attend(s, v, m_ref, l_ref, acc_ref):
 
 
 def store(o_ref, m_ref, l_ref, acc_ref):
-    """After the last block: normalize. A sequence without rows has no maximum and gets 0."""
-    R = o_ref.shape[1]
-    seen = widened(m_ref[...], R) > MASK_VALUE
-    o_ref[...] = jnp.where(seen, acc_ref[...] / widened(l_ref[...], R), 0).astype(o_ref.dtype)
+    """After the last block: normalize. A query that saw no key has no maximum and gets 0."""
+    H = o_ref.shape[1]
+    seen = widened(m_ref[...], H) > MASK_VALUE
+    o = jnp.where(seen, acc_ref[...] / widened(l_ref[...], H), 0)
+    o_ref[...] = o.astype(o_ref.dtype)
 
 
 def test_mla_absorbed(hidden_case):

@@ -103,7 +103,7 @@ def speculative_tree_mask_kernel(
 
     @pl.when(left >= bs)
     def _():
-        attend(scores(q_ref, k_ref), v_ref[...], m_ref, l_ref, acc_ref)
+        attend_to(scores(q_ref, k_ref), v_ref[...], m_ref, l_ref, acc_ref)
 
     @pl.when((left < bs) & (left + T > 0))
     def _():
@@ -117,7 +117,7 @@ def speculative_tree_mask_kernel(
         sees = (draft < 0) | (seen & (draft < T))
         row = jax.lax.broadcasted_iota(jnp.int32, v_ref.shape, 0)
         v = jnp.where(row < left + T, v_ref[...], 0)
-        attend(jnp.where(sees, s, MASK_VALUE), v, m_ref, l_ref, acc_ref)
+        attend_to(jnp.where(sees, s, MASK_VALUE), v, m_ref, l_ref, acc_ref)
 
     # END SOLUTION
 
@@ -209,7 +209,7 @@ def clear(m_ref, l_ref, acc_ref):
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
 
-def attend(s, v, m_ref, l_ref, acc_ref):
+def attend_to(s, v, m_ref, l_ref, acc_ref):
     """One step of online softmax: update the sums with a block's scores s and its values v."""
     m_prev = m_ref[...]
     m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))

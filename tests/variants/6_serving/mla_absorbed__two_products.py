@@ -18,10 +18,10 @@ def mla_absorbed_kernel(
     @pl.when(left > 0)
     def _():
         rows = jnp.where(jnp.arange(bs)[:, None] < left, rows_ref[...], 0)
-        s = scores(queries_ref[:, :R], rows[:, :R], scale)
-        s += scores(queries_ref[:, R:], rows[:, R:], scale)
+        s = scaled_scores(queries_ref[:, :R], rows[:, :R], scale)
+        s += scaled_scores(queries_ref[:, R:], rows[:, R:], scale)
         s = jnp.where(jnp.arange(bs) < left, s, MASK_VALUE)
-        attend(s, rows[:, :R], m_ref, l_ref, acc_ref)
+        attend_to(s, rows[:, :R], m_ref, l_ref, acc_ref)
 
     @pl.when(j == pl.num_programs(1) - 1)
     def _():

@@ -22,9 +22,9 @@ def mla_absorbed_kernel(
 
     @pl.when(left > 0)
     def _():
-        s = scores(queries_ref[...], rows_ref[...], scale)
+        s = scaled_scores(queries_ref[...], rows_ref[...], scale)
         column = jax.lax.broadcasted_iota(jnp.int32, s.shape, 1)
-        attend(jnp.where(column < left, s, MASK_VALUE), rows_ref[:, :R], m_ref, l_ref, acc_ref)
+        attend_to(jnp.where(column < left, s, MASK_VALUE), rows_ref[:, :R], m_ref, l_ref, acc_ref)
 
     @pl.when(j == pl.num_programs(1) - 1)
     def _():

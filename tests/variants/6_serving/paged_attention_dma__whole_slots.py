@@ -69,7 +69,7 @@ def paged_attention_dma_kernel(
                     for copy in copies(i, n, slot):
                         copy.wait()
 
-        attend(q_ref[...], k_slots[slot], v_slots[slot], left, m_ref, l_ref, acc_ref)
+        attend_up_to(q_ref[...], k_slots[slot], v_slots[slot], left, m_ref, l_ref, acc_ref)
 
     total = l_ref[...]
     o_ref[...] = (acc_ref[...] / jnp.where(total == 0, 1, total)).astype(o_ref.dtype)

@@ -19,11 +19,11 @@ def paged_attention_index_map_kernel(
 
     @pl.when(left == P)
     def _():
-        attend(q_ref[...], k_ref[...], v_ref[...], P, m_ref, l_ref, acc_ref)
+        attend_up_to(q_ref[...], k_ref[...], v_ref[...], P, m_ref, l_ref, acc_ref)
 
     @pl.when((left > 0) & (left < P))
     def _():
-        attend(q_ref[...], k_ref[...], v_ref[...], left, m_ref, l_ref, acc_ref)
+        attend_up_to(q_ref[...], k_ref[...], v_ref[...], left, m_ref, l_ref, acc_ref)
 
     @pl.when(t == pl.num_programs(1) - 1)
     def _():

@@ -27,7 +27,7 @@ def speculative_tree_mask_kernel(
         sees = (draft < T) & ((draft < 0) | (bit == 1))
         row = jax.lax.broadcasted_iota(jnp.int32, v_ref.shape, 0)
         v = jnp.where(row + j * bs < end, v_ref[...], 0)
-        attend(jnp.where(sees, s, MASK_VALUE), v, m_ref, l_ref, acc_ref)
+        attend_to(jnp.where(sees, s, MASK_VALUE), v, m_ref, l_ref, acc_ref)
 
     @pl.when(j == pl.num_programs(2) - 1)
     def _():

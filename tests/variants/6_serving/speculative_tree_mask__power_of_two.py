@@ -17,7 +17,7 @@ def speculative_tree_mask_kernel(
 
     @pl.when(begin >= bs)
     def _():
-        attend(scores(q_ref, k_ref), v_ref[...], m_ref, l_ref, acc_ref)
+        attend_to(scores(q_ref, k_ref), v_ref[...], m_ref, l_ref, acc_ref)
 
     @pl.when((begin < bs) & (begin > -T))
     def _():
@@ -30,7 +30,7 @@ def speculative_tree_mask_kernel(
         v_ref[...] = jnp.where(
             jax.lax.broadcasted_iota(jnp.int32, v_ref.shape, 0) < begin + T, v_ref[...], 0
         )
-        attend(jnp.where(sees, s, MASK_VALUE), v_ref[...], m_ref, l_ref, acc_ref)
+        attend_to(jnp.where(sees, s, MASK_VALUE), v_ref[...], m_ref, l_ref, acc_ref)
 
     @pl.when(j == pl.num_programs(2) - 1)
     def _():
