@@ -152,6 +152,10 @@ def _causal(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return (case.sizes["T"] + 1) / (2 * case.sizes["T"])
 
 
+def _triangle(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return (case.sizes["M"] + 1) / (2 * case.sizes["M"])
+
+
 def _mask(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return float((inputs[3] != 0).mean())
 
@@ -188,6 +192,23 @@ def _top_k(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return case.sizes["top_k"] / case.sizes["E"]
 
 
+def _batch(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    lengths, tables, ends, (seqs,) = inputs[:4]
+    new, lengths = (ends[1:] - ends[:-1])[:seqs], lengths[:seqs]
+    pairs = (new * (lengths - new) + new * (new + 1) / 2).sum()
+    return float(pairs / (new.sum() * tables.size * case.sizes["page"]))
+
+
+def _chunk(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    tokens = case.sizes["N"] // case.sizes["R"]
+    seen = float(inputs[0][0]) + (tokens + 1) / 2
+    return seen / (case.sizes["n"] * case.sizes["page"])
+
+
+def _lengths(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return float(inputs[0].mean()) / case.sizes["K"]
+
+
 #: How much of its spec's work a result needs, where a mask or a router leaves some out.
 SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "causal_flash": _causal,
@@ -204,4 +225,9 @@ SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "grouped_matmul_vjp": _one_group,
     "moe_layer": _top_k,
     "sharded_experts": _rows_here,
+    "nested_pipeline": _triangle,
+    "chunked_prefill": _chunk,
+    "ragged_paged_attention": _batch,
+    "rpa_fused_write": _batch,
+    "emit_pipeline": _lengths,
 }

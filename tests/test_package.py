@@ -18,6 +18,7 @@ from tests.support.repositories import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+BENCHMARKS = ROOT / "tests" / "benchmarks"
 RELEASE = runpy.run_path(str(ROOT / ".ci" / "release_notes.py"))
 #: Asked for because pytest loads them: their options are in README.md and pyproject.toml.
 PLUGINS = {"pytest-timeout", "pytest-xdist"}
@@ -103,3 +104,17 @@ def test_no_record_of_anybody_is_shipped() -> None:
     """Whoever clones the repository begins with nothing solved."""
     tracked = git("ls-files", "--", "katas", ".kata").split()
     assert not [file for file in tracked if file == "katas/ledger.txt" or file.startswith(".kata")]
+
+
+@pytest.mark.parametrize("script", sorted(BENCHMARKS.glob("*.py")), ids=lambda script: script.stem)
+def test_a_benchmark_says_how_it_is_started(script: Path) -> None:
+    """One that imports from tests/ is a module of the root; CONTRIBUTING.md names them all."""
+    text = script.read_text(encoding="utf-8")
+    of_tests = "\nfrom tests" in text or "\nimport tests" in text
+    how = (
+        f"python -m tests.benchmarks.{script.stem}"
+        if of_tests
+        else f"python {script.relative_to(ROOT)}"
+    )
+    assert f"    {how}" in (ast.get_docstring(ast.parse(text), clean=False) or "")
+    assert f"`{script.name}`" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ def check(evidence: Evidence) -> Finding | None:
             )
         for position, (got, wanted) in enumerate(zip(results, reference.results, strict=True)):
             if got != wanted:
-                which = f"result {position}" if len(results) > 1 else "the result"
+                which = evidence.name_of(position)
                 return _finding(
                     _difference(got, wanted), f"{which} is {got}, not {wanted}.", evidence
                 )

@@ -36,7 +36,7 @@ class Evidence:
     kata's. Where `predictions` are asked for, `measured` says what is right, and `baselines` the
     same with what XLA makes of each program, asked where the case `costs`. Where results are
     `random`, `repeats` runs the launch again, once. With `full_precision`, no product of float32
-    may be left to the default precision.
+    may be left to the default precision. `results` names them, where the key does.
     """
 
     mode: Mode
@@ -54,6 +54,7 @@ class Evidence:
     par_on_chips: Callable[[], OnChip | Accident]
     outside_floats: bool = False
     full_precision: bool = False
+    results: tuple[str, ...] = ()
     production: bool = False
     costs: bool = True
     block_by_block: bool = False
@@ -64,6 +65,12 @@ class Evidence:
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
     random: Randomness | None = None
     repeats: Callable[[], Repeats] = lambda: Repeats(Observation(), Observation(), "")
+
+    def name_of(self, position: int) -> str:
+        """What messages call a result that is no output of a kernel."""
+        if position < len(self.results):
+            return self.results[position]
+        return f"result {position}" if len(self.reference.expected) > 1 else "the result"
 
     @property
     def observed(self) -> Observation:

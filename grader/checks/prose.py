@@ -26,6 +26,12 @@ def times(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape)) or "1"
 
 
+def ordinal(number: int) -> str:
+    """ "1st", "22nd", "13th"."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if 10 < number % 100 < 14 else ending}"
+
+
 def number(value: float) -> str:
     """A value with up to six digits: "0.333333", "12"."""
     return f"{value:.6g}"

@@ -121,8 +121,7 @@ class _Judging:
         }
 
     def _results(self) -> list[str]:
-        count = len(self.evidence.outputs)
-        return [f"result {n}" for n in range(count)] if count > 1 else ["the result"]
+        return [self.evidence.name_of(n) for n in range(len(self.evidence.outputs))]
 
 
 def _equal(one: tuple[Array, ...], other: tuple[Array, ...]) -> bool:

@@ -102,10 +102,10 @@ def comparisons(evidence: Evidence) -> list[Comparison]:
     sways = dict(enumerate(reference.sways))
     return [
         compare(
-            f"result {position}" if len(evidence.outputs) > 1 else "the result",
+            evidence.name_of(position),
             evidence.outputs[position],
             reference.expected[position],
-            _output(evidence, position)[1],
+            _operand(*_output(evidence, position)),
             evidence.roundings,
             Sum(reference.contraction, coarse, sways.get(position, 0.0)),
             evidence.mode,
@@ -121,30 +121,38 @@ def _judged(evidence: Evidence) -> list[int]:
     return [position for position, (_, may_be) in enumerate(pairs) if may_be is None]
 
 
-def _output(evidence: Evidence, position: int) -> tuple[KernelCall | None, Operand | None]:
-    """The kernel's output that result `position` is, if it is one unchanged."""
+def _output(evidence: Evidence, position: int) -> tuple[KernelCall | None, int | None]:
+    """The last kernel, and which of its outputs result `position` is, if it is one unchanged."""
     trace = evidence.observed.trace
     if trace is None or not trace.calls:
         return None, None
     call = trace.calls[-1]
     outputs = call.role(Role.OUTPUT)
-    if position < len(outputs) and outputs[position].array == trace.results[position]:
-        return call, outputs[position]
-    return None, None
+    # A kernel over a mesh stores through Refs, and its outputs are not followed: by their order.
+    followed = evidence.results or any(number is not None for number in trace.held)
+    numbers = trace.held if followed else range(len(outputs))
+    number = numbers[position] if position < len(numbers) else None
+    if number is None or outputs[number].array != trace.results[position]:
+        return None, None
+    return call, number
+
+
+def _operand(call: KernelCall | None, number: int | None) -> Operand | None:
+    return None if call is None or number is None else call.role(Role.OUTPUT)[number]
 
 
 def _suspect(
     evidence: Evidence, position: int, result: Comparison, others: tuple[Comparison, ...]
 ) -> Suspect:
-    call, operand = _output(evidence, position)
+    call, number = _output(evidence, position)
     clues: Clues = evidence.clues()
     zeros = clues.with_zeros[position] if position < len(clues.with_zeros) else None
     reference = evidence.reference
     return Suspect(
         result=result,
         call=call,
-        output=position if operand else None,
-        walk=clues.walk if operand else None,
+        output=number,
+        walk=clues.walk if call else None,
         with_zeros=in_float64(zeros) if zeros else None,
         padding=clues.padding,
         strict=evidence.mode is Mode.STRICT,
@@ -173,7 +181,7 @@ def _finding(evidence: Evidence, result: Comparison, diagnosis: Diagnosis | None
     block = f", in block {result.block_of(worst)}" if len(result.indices()) > 1 else ""
     got, wanted = result.actual[worst], result.expected[worst]
     shape = "×".join(map(str, result.actual.shape))
-    blocks = f", in blocks of {times(result.block)}" if evidence.kernel else ""
+    blocks = f", in blocks of {times(result.block)}" if len(result.indices()) > 1 else ""
     parts = [headline(result), paragraph("result", f"{result.dtype}, {shape or 'one'}{blocks}")]
     if picture := map_of_blocks(result):
         parts.append(paragraph("blocks", picture + "\n# has wrong elements"))

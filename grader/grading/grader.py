@@ -119,6 +119,7 @@ def evidence_of(
         outside=kata.key.outside,
         outside_floats=kata.key.outside_floats,
         full_precision=kata.key.full_precision,
+        results=kata.key.results,
         roundings=kata.key.roundings,
         clues=clues,
         chips=asking.chips,

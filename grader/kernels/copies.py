@@ -15,6 +15,7 @@ import jax
 from jax.extend import core
 
 from grader.kernels.jaxprs import (
+    IN_HBM,
     Atom,
     array_struct,
     inner_jaxprs,
@@ -31,7 +32,6 @@ UNTOLD_CALL = "in an operation whose copies are not counted"
 NO_OPERAND = "from or to a buffer in HBM that is no operand"
 
 _START = "dma_start"
-_IN_HBM = ("any", "hbm")
 #: Their inner jaxpr runs once each time they do.
 _ONCE = ("jit", "pjit", "closed_call", "core_call", "run_scoped", "custom_jvp_call", "remat2")
 
@@ -136,7 +136,7 @@ class _Reader:
         for end, inward in zip(ends(dma), (True, False), strict=True):
             operand = refs.get(id(ref_of(end)))
             if operand is None:
-                if memory_space(ref_of(end).aval) in _IN_HBM:
+                if memory_space(ref_of(end).aval) in IN_HBM:
                     self.unknown = [why or NO_OPERAND for why in self.unknown]
                 continue
             extent = _extent(end)

@@ -10,13 +10,12 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from grader.kernels.flights import Fault, Flight, Moment, Part, Span
+from grader.kernels.flights import Fault, Flight, Moment, Part, span_of
 from grader.kernels.in_flight import MOST_FAULTS, InFlight
+from grader.kernels.jaxprs import IN_HBM
 from grader.kernels.ref_names import RefNames
 from grader.kernels.source_lines import line_of
 from grader.model import CopyFault, HandCopy, LastWait, Place, Source
-
-_IN_HBM = ("any", "hbm")
 
 
 class CopyWatch:
@@ -123,9 +122,11 @@ class Recorder:
                 core.holds_garbage(buffer, shape)
         return self._cores[key]
 
-    def _moment(self, doing: str, device: Any, local: Any, source_info: Any) -> Moment:
+    def _moment(
+        self, doing: str, device: Any, local: Any, source_info: Any, buffer: int = 0
+    ) -> Moment:
         line = self._line(source_info)
-        key = (doing, int(device), int(local), id(source_info))
+        key = (doing, int(device), int(local), id(source_info), buffer)
         self._turns[key] = self._turns.get(key, 0) + 1
         return Moment(line, self._steps.get(int(local), ()), self._turns[key])
 
@@ -137,14 +138,21 @@ class Recorder:
             self._lines[id(source_info)] = source_info, line
         return self._lines[id(source_info)][1]
 
+    def _space(self, number: Any) -> str:
+        return self._interpreter.TPU_MEMORY_SPACE_NAMES[int(number)]
+
+    def _allocated(self, device: Any, local: Any, space: Any, buffer: Any) -> Any:
+        """What the interpreter keeps of a buffer."""
+        name = self._space(space)
+        key = name, int(buffer), int(device), 0 if name in IN_HBM else int(local)
+        return self._interpreter._get_shared_memory().mem[key]
+
     def _part(self, device: Any, local: Any, space: Any, buffer: Any, transforms: Any) -> Part:
         from jax._src.pallas.mosaic.interpret.utils import to_range
 
-        name = self._interpreter.TPU_MEMORY_SPACE_NAMES[int(space)]
-        key = name, int(buffer), int(device), 0 if name in _IN_HBM else int(local)
-        shape = tuple(self._interpreter._get_shared_memory().mem[key].logical_shape)
+        shape = tuple(self._allocated(device, local, space, buffer).logical_shape)
         within = to_range(jax.tree.map(int, transforms))
-        return Part(int(buffer), _span(within, shape), shape)
+        return Part(int(buffer), span_of(within, shape), shape)
 
     def _start(
         self, device: Any, local: Any, from_space: Any, from_id: Any, from_part: Any,
@@ -156,14 +164,10 @@ class Recorder:
             core.leave_alone()
         source = self._part(device, local, from_space, from_id, from_part)
         target = self._part(device, local, to_space, to_id, to_part)
-        size = source.elements * self._item_size(device, local, from_space, from_id)
+        item = self._allocated(device, local, from_space, from_id).dtype.itemsize
+        size = source.elements * int(item)
         moment = self._moment("start", device, local, source_info)
         core.start(Flight(source, target, int(semaphore), size, moment))
-
-    def _item_size(self, device: Any, local: Any, space: Any, buffer: Any) -> int:
-        name = self._interpreter.TPU_MEMORY_SPACE_NAMES[int(space)]
-        key = name, int(buffer), int(device), 0 if name in _IN_HBM else int(local)
-        return int(self._interpreter._get_shared_memory().mem[key].dtype.itemsize)
 
     def _wait(
         self, device: Any, local: Any, semaphore: Any, size: Any, source_info: Any = None
@@ -175,10 +179,10 @@ class Recorder:
         self, doing: Any, device: Any, local: Any, space: Any, buffer: Any, transforms: Any,
         *_: Any, source_info: Any = None, **__: Any,
     ) -> None:  # fmt: skip
-        if self._interpreter.TPU_MEMORY_SPACE_NAMES[int(space)] in _IN_HBM:
+        if self._space(space) in IN_HBM:
             return
         part = self._part(device, local, space, buffer, transforms)
-        moment = self._moment(doing.__name__, device, local, source_info)
+        moment = self._moment(doing.__name__, device, local, source_info, int(buffer))
         doing(self._core(device, local), part, moment)
 
     def _ceases(self, device: Any, local: Any, _space: Any, buffer: Any, **__: Any) -> None:
@@ -240,17 +244,3 @@ class Recorder:
             sharing,
             flight.waits,
         )
-
-
-def _span(within: tuple[Any, ...], shape: tuple[int, ...]) -> Span:
-    """A range of the interpreter's as start, end and step along each dimension."""
-    found = []
-    for axis, size in enumerate(shape):
-        one = within[axis] if axis < len(within) else slice(0, size)
-        if isinstance(one, slice):
-            start = 0 if one.start is None else int(one.start)
-            stop = size if one.stop is None else int(one.stop)
-            found.append((start, stop, int(one.step or 1)))
-        else:
-            found.append((int(one), int(one) + 1, 1))
-    return tuple(found)

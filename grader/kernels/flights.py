@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from grader.model import Hazard
 
@@ -36,6 +37,20 @@ def _meet(one: tuple[int, int, int], two: tuple[int, int, int]) -> bool:
     if max(one[0], two[0]) >= min(one[1], two[1]):
         return False
     return one[2] != two[2] or (one[0] - two[0]) % one[2] == 0
+
+
+def span_of(within: tuple[Any, ...], shape: tuple[int, ...]) -> Span:
+    """A range of the interpreter's as start, end and step along each dimension."""
+    found = []
+    for axis, size in enumerate(shape):
+        one = within[axis] if axis < len(within) else slice(0, size)
+        if isinstance(one, slice):
+            start = 0 if one.start is None else int(one.start)
+            stop = size if one.stop is None else int(one.stop)
+            found.append((start, stop, int(one.step or 1)))
+        else:
+            found.append((int(one), int(one) + 1, 1))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

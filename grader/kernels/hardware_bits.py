@@ -14,6 +14,8 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -67,6 +69,49 @@ class Generators:
         return self._states
 
 
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """What stands for the two operations on a generator while the `interpreter` runs a kernel."""
+
+    interpreter: ModuleType
+    usual: Callable[..., Any]
+    generators: Generators = field(default_factory=Generators)
+
+    def interpreted(self, jaxpr: core.Jaxpr, *args: Any, ctx: Any, token: Any) -> Any:
+        """What the interpreter does with a body, but for the markers of the two operations."""
+        marked = jaxpr.eqns[0] if len(jaxpr.eqns) == 1 else None
+        where = ctx.device_id, ctx.local_core_id
+        token_type = self.interpreter.TOKEN_SHAPE_DTYPE
+        if marked and marked.primitive is _SEED:
+            callback = self.interpreter.fail_on_exception(self._seeded)
+            return io_callback(callback, token_type, token, *where, *args), []
+        if marked and marked.primitive is _DRAW:
+            shape, line = marked.params["shape"], marked.source_info.traceback
+            failing = self.interpreter.fail_on_exception(self._drawn)
+            callback = functools.partial(failing, shape=shape, line=line)
+            types = token_type, jax.ShapeDtypeStruct(shape, jnp.int32)
+            token, bits = io_callback(callback, types, token, *where)
+            return token, [bits]
+        return self.usual(jaxpr, *args, ctx=ctx, token=token)
+
+    def _seeded(self, token: Any, device: Any, local: Any, *words: Any) -> Any:
+        self.generators.seed(self._kernel(), (int(device), int(local)), list(map(int, words)))
+        return token
+
+    def _drawn(
+        self, token: Any, device: Any, local: Any, *, shape: tuple[int, ...], line: Any
+    ) -> Any:
+        at = int(device), int(local)
+        try:
+            return token, self.generators.draw(self._kernel(), at, shape)
+        except NotSeeded as error:
+            raise error.with_traceback(line and line.as_python_traceback()) from None
+
+    def _kernel(self) -> object:
+        """What the interpreter makes anew for each kernel that it runs."""
+        return self.interpreter._get_shared_memory()
+
+
 @contextlib.contextmanager
 def hardware_bits() -> Iterator[None]:
     """Let kernels that the strict interpreter runs in this context draw random bits.
@@ -74,61 +119,41 @@ def hardware_bits() -> Iterator[None]:
     Where jax keeps what is replaced elsewhere, bits are zeros, as they were.
     """
     try:
-        from jax._src.pallas.mosaic import primitives
         from jax._src.pallas.mosaic.interpret import interpret_pallas_call as interpreter
-        from jax._src.random import prng
 
-        seed, draw = primitives.prng_seed_p, primitives.prng_random_bits_p
-        others = {
-            primitives.stochastic_round_p: stochastically_rounded,
-            prng.random_bits_p: _bits_of_keys,
-        }
-        usual, rules = interpreter._interpret_jaxpr, interpreter._interpret_impls
-        memory, failing = interpreter._get_shared_memory, interpreter.fail_on_exception
-        token_type = interpreter.TOKEN_SHAPE_DTYPE
+        rules = _rules()
+        drawing = _Drawing(interpreter, interpreter._interpret_jaxpr)
+        known = interpreter._interpret_impls
+        before = {rule: known.get(rule) for rule in rules}
+        _ = interpreter.fail_on_exception, interpreter._get_shared_memory
+        _ = interpreter.TOKEN_SHAPE_DTYPE
     except (ImportError, AttributeError):
         yield
         return
-    generators = Generators()
-
-    def seeded(token: Any, device: Any, local_core: Any, *words: Any) -> Any:
-        generators.seed(memory(), (int(device), int(local_core)), list(map(int, words)))
-        return token
-
-    def drawn(
-        token: Any, device: Any, local_core: Any, *, shape: tuple[int, ...], line: Any
-    ) -> Any:
-        try:
-            return token, generators.draw(memory(), (int(device), int(local_core)), shape)
-        except NotSeeded as error:
-            raise error.with_traceback(line and line.as_python_traceback()) from None
-
-    def interpreted(jaxpr: core.Jaxpr, *args: Any, ctx: Any, token: Any) -> Any:
-        """What jax's function does, and what stands for the two operations on a generator."""
-        marked = jaxpr.eqns[0] if len(jaxpr.eqns) == 1 else None
-        where = ctx.device_id, ctx.local_core_id
-        if marked and marked.primitive is _SEED:
-            callback = failing(seeded)
-            return io_callback(callback, token_type, token, *where, *args), []
-        if marked and marked.primitive is _DRAW:
-            shape = marked.params["shape"]
-            line = marked.source_info.traceback
-            callback = functools.partial(failing(drawn), shape=shape, line=line)
-            types = token_type, jax.ShapeDtypeStruct(shape, jnp.int32)
-            token, bits = io_callback(callback, types, token, *where)
-            return token, [bits]
-        return usual(jaxpr, *args, ctx=ctx, token=token)
-
-    more = {seed: _SEED.bind, draw: _DRAW.bind, **others}
-    before = {rule: rules.get(rule) for rule in more}
-    rules.update(more)
-    interpreter._interpret_jaxpr = interpreted
+    known.update(rules)
+    interpreter._interpret_jaxpr = drawing.interpreted
     try:
         yield
     finally:
-        interpreter._interpret_jaxpr = usual
+        interpreter._interpret_jaxpr = drawing.usual
         for rule, old in before.items():
-            rules.pop(rule) if old is None else rules.update({rule: old})
+            known.pop(rule) if old is None else known.update({rule: old})
+
+
+def _rules() -> dict[core.Primitive, Callable[..., Any]]:
+    """How the interpreter is to evaluate what has to do with random bits.
+
+    Raises ImportError or AttributeError where jax keeps one of them elsewhere.
+    """
+    from jax._src.pallas.mosaic import primitives
+    from jax._src.random import prng
+
+    return {
+        primitives.prng_seed_p: _SEED.bind,
+        primitives.prng_random_bits_p: _DRAW.bind,
+        primitives.stochastic_round_p: stochastically_rounded,
+        prng.random_bits_p: _bits_of_keys,
+    }
 
 
 def _marker(name: str, results: Callable[..., Any], *, multiple: bool) -> core.Primitive:

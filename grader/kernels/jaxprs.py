@@ -91,6 +91,10 @@ def is_scalar(atom: Atom) -> bool:
     return not hasattr(atom.aval, "inner_aval") and getattr(atom.aval, "shape", None) == ()
 
 
+#: How the memory spaces of Refs that stay in HBM are spelled.
+IN_HBM = ("any", "hbm")
+
+
 def memory_space(aval: AbstractValue) -> str:
     """The memory space that a Ref is declared to be in; "default" where none is named."""
     space = getattr(aval, "memory_space", None)

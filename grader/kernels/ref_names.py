@@ -10,11 +10,10 @@ import numpy as np
 from jax.extend import core
 
 from grader.kernels.flights import Part
-from grader.kernels.jaxprs import inner_jaxprs, memory_space
+from grader.kernels.jaxprs import IN_HBM, inner_jaxprs, memory_space
 
 #: The numbers with which the interpreter begins, on each core.
 FIRST_BUFFER, FIRST_SEMAPHORE = 100, 2000
-_IN_HBM = ("any", "hbm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class RefNames:
             if _is_semaphore(space):
                 self._semaphores(names[scalars + at], semaphore, shape)
                 semaphore += math.prod(shape)
-            elif space not in _IN_HBM:
+            elif space not in IN_HBM:
                 self.buffers[number] = names[scalars + at]
                 if at >= len(blocks):
                     self.garbage[number] = shape

@@ -334,6 +334,14 @@ def test_a_block_of_a_vector_is_a_plain_number() -> None:
     assert "block 3 never written" in why(never_visited, shown)
 
 
+def test_an_input_that_an_output_takes_the_place_of_need_not_be_read() -> None:
+    unread = operand("old_ref", (32, 128), ROWS)
+    shown = suspect(NOISE, **kernel(unread, output()))
+    assert why(never_used, shown).startswith("old_ref is never read by the kernel")
+    in_place = replace(unread, aliased=True)
+    assert never_used(suspect(NOISE, **kernel(in_place, output()))) is None
+
+
 # ---- NaN ----
 
 
@@ -358,7 +366,15 @@ def test_what_stays_in_hbm_is_written_by_copies() -> None:
     shown = suspect(
         with_part(LAST, np.nan), with_zeros=with_part(LAST, 0.0), **kernel(in_hbm, output())
     )
-    assert "only copies that the kernel starts write to it" in why(never_stored, shown)
+    assert "only copies write to it, those of the kernel or of a pipeline" in why(
+        never_stored, shown
+    )
+
+
+def test_a_result_of_one_block_is_told_as_a_whole() -> None:
+    nothing = np.full(X.shape, np.nan)
+    shown = suspect(nothing, block=X.shape, with_zeros=np.zeros(X.shape))
+    assert why(never_stored, shown).startswith("o_ref never written\no_ref was never written. ")
 
 
 def test_elements_that_were_not_stored_are_told_in_indices_of_the_array() -> None:

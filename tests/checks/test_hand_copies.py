@@ -56,6 +56,12 @@ WRONG = {
         "o_slots[slot] = x_slots[slot] + 1",
         "No wait on ins[0] comes after the copy was started",
     ),
+    "no wait for the second of two": (
+        kernels.halves("no second wait"),
+        "slots[1] is read, and nothing waits for its copy",
+        "slots[1] * 2",
+        "No wait on sems[1] comes after the copy was started",
+    ),
     "late wait": (
         kernels.double_buffer("late wait"),
         "x_slots[0] is read before its copy was waited for",
@@ -85,6 +91,18 @@ WRONG = {
         "the last copy to o_hbm is never waited for",
         "send(i, slot).start()",
         "Of the 4 copies that the line below starts, the last 2 are never waited for",
+    ),
+    "an epilogue without the last copy": (
+        kernels.double_buffer("waits for all but the last"),
+        "the last copy to o_hbm is never waited for",
+        "send(i, slot).start()",
+        "Of the 4 copies that the line below starts, the last is never waited for: outs[1]",
+    ),
+    "an epilogue with the last copy only": (
+        kernels.double_buffer("waits for the last only"),
+        "a copy to o_hbm is never waited for",
+        "send(i, slot).start()",
+        "Of the 4 copies that the line below starts, the 3rd is never waited for: outs[0]",
     ),
     "the same slot for two": (
         kernels.double_buffer("same slot"),

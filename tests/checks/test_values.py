@@ -27,6 +27,7 @@ from grader.model import (
     Observation,
     Place,
     Problem,
+    Role,
     Stage,
     Touch,
     Walk,
@@ -145,6 +146,19 @@ def test_of_two_results_the_wrong_one_is_named() -> None:
     traced = trace(doubling(), results=types)
     tried = replace(attempt(traced=traced), outputs=(array(Y), array(X[0] + 5)))
     assert "result 1: 128 of 128 elements are wrong" in told(evidence(tried, reference((Y, X[0]))))
+
+
+def test_a_result_that_no_kernel_stores_has_the_keys_name() -> None:
+    traced = trace(doubling(), held=(None,))
+    tried = attempt(np.full(X.shape, 7), traced)
+    given = replace(evidence(tried), results=("dx",))
+    assert told(given).startswith("dx: 4096 of 4096 elements are wrong\n")
+
+
+def test_a_result_has_the_name_of_the_output_that_it_holds() -> None:
+    outputs = (operand(name, (32, 128), (8, 128), Role.OUTPUT) for name in ("a_ref", "b_ref"))
+    traced = trace(call(operand("x_ref", (32, 128), (8, 128)), *outputs), held=(1,))
+    assert "b_ref: " in told(evidence(attempt(np.full(X.shape, 7), traced)))
 
 
 # ---- parallel steps, whatever the values ----

@@ -182,6 +182,30 @@ def test_docstring_says_where_to_read_on(exercise: Kata) -> None:
 
 
 @each
+def test_results_that_no_kernel_stores_have_names(exercise: Kata) -> None:
+    """Those of a gradient, and of what has no kernel."""
+    types = _types_of_results(exercise)
+    behind = exercise.key.kernel and "jax.vjp(" not in exercise.solution.read_text("utf-8")
+    wanted = 0 if behind else len(types)
+    demand(
+        len(exercise.key.results) == wanted or not types,
+        exercise.key_path,
+        f"names {len(exercise.key.results)} results of {len(types)}",
+        'Give all of them names: results = ["dx", "dw"]',
+    )
+
+
+def _types_of_results(exercise: Kata) -> list[ast.expr]:
+    """The types in the annotation of a spec that returns several arrays."""
+    for function in ast.parse(exercise.solution.read_bytes()).body:
+        if isinstance(function, ast.FunctionDef) and function.name == f"{exercise.name}_spec":
+            match function.returns:
+                case ast.Subscript(ast.Name("tuple"), ast.Tuple(types)):
+                    return types
+    return []
+
+
+@each
 def test_docstring_and_hints_do_not_spoil(exercise: Kata) -> None:
     """No line of the solution stands in the docstring."""
     text = exercise.solution.read_text()

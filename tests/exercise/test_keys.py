@@ -199,6 +199,7 @@ BAD = {
         "outside_floats",
         "means nothing where there is no kernel",
     ),
+    "results-text": ("[cases]", 'results = "dx"\n[cases]', "results", "a list of texts"),
     "precision-text": ("[cases]", "full_precision = 1\n[cases]", "full_precision", "true or false"),
     "precision-plain": (
         "[cases]",

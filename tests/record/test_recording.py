@@ -155,9 +155,12 @@ def test_many_passes_are_one_line(settled_git: None, tmp_path: Path) -> None:
 # ---- from pytest ----
 
 #: A kernel whose file is another one after each case.
-RESTLESS = """import pathlib
+# A file is exchanged as a whole: the other worker must never read half of one.
+RESTLESS = """import os, pathlib
 file = pathlib.Path(__file__)
-file.write_text(file.read_text() + "#")
+saved = file.with_suffix(f".{os.getpid()}")
+saved.write_text(file.read_text() + "#")
+saved.replace(file)
 o_ref[...] = x_ref[...] * 2"""
 
 

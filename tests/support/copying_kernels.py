@@ -96,8 +96,9 @@ def double_buffer(bug: str = "") -> Launch:
         if bug != "no prologue":
             fetch(0, 0).start()
         jax.lax.fori_loop(0, STEPS, step, None)
-        if bug not in ("no epilogue", "no wait for outputs"):
+        if bug not in ("no epilogue", "no wait for outputs", "waits for the last only"):
             send(2, 0).wait()
+        if bug not in ("no epilogue", "no wait for outputs", "waits for all but the last"):
             send(3, 1).wait()
         if bug == "one wait too many":
             send(3, 1).wait()
@@ -183,6 +184,26 @@ def row_gather(bug: str = "") -> Launch:
     )
     out = jax.ShapeDtypeStruct((8, 128), jnp.float32)
     return lambda x: pl.pallas_call(kernel, grid_spec=spec, out_shape=out)(IDS, x)
+
+
+def halves(bug: str = "") -> Launch:
+    """2 X; its halves come to two slots."""
+
+    def kernel(x_hbm: Any, o_ref: Any, slots: Any, sems: Any) -> None:
+        copies = [
+            pltpu.make_async_copy(x_hbm.at[pl.ds(16 * at, 16)], slots.at[at], sems.at[at])
+            for at in range(2)
+        ]
+        for copy in copies:
+            copy.start()
+        copies[0].wait()
+        o_ref[pl.ds(0, 16)] = slots[0] * 2
+        if bug != "no second wait":
+            copies[1].wait()
+        o_ref[pl.ds(16, 16)] = slots[1] * 2
+
+    scratch = [pltpu.VMEM((2, 16, 128), jnp.float32), PAIR]
+    return called(kernel, scratch, pl.BlockSpec((32, 128), lambda: (0, 0)))
 
 
 def two_sizes(bug: str = "") -> Launch:
@@ -284,6 +305,7 @@ RIGHT: dict[str, tuple[Launch, Any]] = {
     "prefetch over the grid": (prefetch_over_grid(), X + 1),
     "ring of slots": (ring(), X + 1),
     "row gather": (row_gather(), X[IDS]),
+    "halves": (halves(), 2 * X),
     "two sizes": (two_sizes(), 2 * X),
     "through vmem": (through_vmem(), X),
     "pipelines": (pipelines, X + 1),

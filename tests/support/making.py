@@ -94,7 +94,9 @@ def trace(
 ) -> Trace:
     flags = (bool(calls),) * len(results) if from_kernel is None else from_kernel
     around = tuple(Operation(one) if isinstance(one, str) else one for one in outside)
-    return Trace(calls, around, results, flags, **others)
+    outputs = range(len(calls[-1].role(Role.OUTPUT)) if calls else 0)
+    held = tuple(at if at in outputs else None for at in range(len(results)))
+    return Trace(calls, around, results, flags, **{"held": held, **others})
 
 
 def attempt(result: Any = 2 * X, traced: Trace | None = None, **others: Any) -> Observation:

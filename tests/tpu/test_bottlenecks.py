@@ -177,6 +177,9 @@ def test_where_hbm_has_no_time_left_only_fewer_bytes_help() -> None:
         "Moving its bytes keeps HBM busy for 97% of the time, and the core waits for 46.7 µs."
     )
     assert "fewer bytes" in one.remedy
+    par = schedule(99_000, 90_000, {"VPU": 90_000}, size=97_000 * BYTES_PER_CYCLE, spills=90_000)
+    (at_pars,) = bottlenecks([moving(busy, (8, 2, 4))], [moving(par, (8, 2, 4))])
+    assert at_pars.remedy == "It moves no more bytes than par does: this is the limit."
 
 
 def test_many_small_steps() -> None:

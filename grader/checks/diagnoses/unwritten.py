@@ -84,7 +84,9 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
         return None
     blocks = [index for index in result.indices() if nan[result.part(index)].any()]
     whole = all(nan[result.part(index)].all() for index in blocks)
-    unwritten = blocks_in_words(blocks) if whole else f"{_elements(nan, blocks[0], result)}"
+    unwritten = blocks_in_words(blocks) if whole else _elements(nan, blocks[0], result)
+    if alone := whole and len(result.indices()) == 1:
+        unwritten = result.name
     reason = "The kernel stores nothing there."
     mine = next((o for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
     touch = mine.first if mine else None
@@ -101,16 +103,20 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
         )
     elif in_hbm:
         reason = (
-            f"{result.name} stays in HBM: only copies that the kernel starts write to it, and none "
-            "goes there. The last steps' copies are easily forgotten."
+            f"{result.name} stays in HBM: only copies write to it, those of the kernel or of a "
+            "pipeline in it, and none goes there. Perhaps a pipeline's grid has too few steps, or "
+            "the copies of the last steps are missing."
         )
     elif touch is Touch.GUARDED_WRITE:
         reason = (
             f"The store to {result.name} is under a condition that is false on the steps that "
             "should write it."
         )
-    why = f"In {result.name}, {unwritten} {_were(unwritten)} never written. {reason}"
-    return Diagnosis(f"{unwritten} never written", why)
+    where = "" if alone else f"In {result.name}, "
+    were = "was" if alone else _were(unwritten)
+    return Diagnosis(
+        f"{unwritten} never written", f"{where}{unwritten} {were} never written. {reason}"
+    )
 
 
 def never_awaited(suspect: Suspect) -> Diagnosis | None:
@@ -181,8 +187,9 @@ def _of_padding(ragged: list[tuple[Operand, int]]) -> Diagnosis | None:
         f"padding of {names} was used",
         f"The padding of {names} was used. {whose} dimension {axis} has {size} elements in "
         f"blocks of {block}, so the last block holds only {size % block} of them: what is past the "
-        "edge is garbage. Replace it with jnp.where(mask, value, 0) before anything is computed "
-        "with it: a product with zero keeps NaN.",
+        "edge is garbage. Before anything is computed with it, replace it by what does not count: "
+        "jnp.where(mask, value, 0) for a sum or a product, -inf in place of 0 for a maximum or an "
+        "exponential. A product with zero keeps NaN.",
     )
 
 

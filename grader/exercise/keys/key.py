@@ -91,7 +91,8 @@ class Key:
     more is compiled and predicted instead, and it alone decides about par.
     `par_required`: missing par fails the kata, instead of costing a star. Where numbers or a test
     are asked for, `predictions` or `tested` say which, and there is no `kernel`. `random` says how
-    results come about by chance, if they do.
+    results come about by chance, if they do. `results` names what the launch returns, where not
+    all of it is a kernel's output.
     `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
@@ -121,6 +122,7 @@ class Key:
     predictions: Predictions | None = None
     tested: Tested | None = None
     random: Randomness | None = None
+    results: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:

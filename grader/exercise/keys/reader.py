@@ -38,7 +38,7 @@ _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
     *("outside_floats", "full_precision", "production", "alike", "after", "block_by_block"),
-    *("predictions", "tested", "planted", "random"),
+    *("predictions", "tested", "planted", "random", "results"),
 )
 
 
@@ -79,6 +79,7 @@ def load(file: Path) -> Key:
         predictions=predictions,
         tested=tested,
         random=randomness_of(source),
+        results=source.texts("results", ()),
         after=_after(source),
     )
 

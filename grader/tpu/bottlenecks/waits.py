@@ -68,7 +68,8 @@ def waits(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
     if own.schedule is None or line is None:
         return
     if line.bound is Bound.HBM and line.memory >= _NO_TIME_LEFT * line.total:
-        yield _for_hbm(own.schedule, par, line)
+        least = par is not None and own.bytes <= par.bytes
+        yield _for_hbm(own.schedule, par, line, _AT_PARS if least else _FEWER_BYTES)
         return
     for one in own.schedule.moved:
         cycles = one.stalled - _stalled(par, one)
@@ -125,15 +126,21 @@ def _awaited(own: Prediction, label: str) -> str:
     return f"{label}'s block" if label else "a semaphore"
 
 
-def _for_hbm(schedule: Schedule, par: Prediction | None, line: Roofline) -> Bottleneck:
+_FEWER_BYTES = (
+    "Only fewer bytes help: blocks that stay for more steps, a narrower dtype, or one kernel in "
+    "place of two, so that what passes between them stays in VMEM."
+)
+_AT_PARS = "It moves no more bytes than par does: this is the limit."
+
+
+def _for_hbm(schedule: Schedule, par: Prediction | None, line: Roofline, remedy: str) -> Bottleneck:
     """HBM has no time left: whose block the core happens to wait for does not matter."""
     less = par.schedule.stalled if par and par.schedule else 0.0
     busy = f"Moving its bytes keeps HBM busy for {line.memory / line.total:.0%} of the time"
     return Bottleneck(
         "waits for HBM",
         f"{busy}, and the core waits for {time_of(line.waiting)}.",
-        "Only fewer bytes help: blocks that stay for more steps, a narrower dtype, or one kernel "
-        "in place of two, so that what passes between them stays in VMEM.",
+        remedy,
         schedule.stalled - less,
     )
 

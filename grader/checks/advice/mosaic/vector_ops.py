@@ -42,11 +42,12 @@ VALUES: tuple[Workaround, ...] = (
         ("cumsum",),
         "",
         _ELEMENTWISE,
-        "Let the MXU add up the rows, with a triangle of ones:\n"
+        "Let the MXU add up, with a triangle of ones:\n"
         "    rows = lax.broadcasted_iota(jnp.int32, (n, n), 0)\n"
         "    columns = lax.broadcasted_iota(jnp.int32, (n, n), 1)\n"
         '    jnp.dot((rows >= columns).astype(x.dtype), x, precision="highest")\n'
-        "or carry the row above through a lax.fori_loop over x_ref[pl.ds(r, 1), :].",
+        "That is along axis 0, where you may also carry the row above through a lax.fori_loop over "
+        "x_ref[pl.ds(r, 1), :]. Along axis 1, multiply from the right, with rows <= columns.",
     ),
     Workaround(
         ("cumprod", "cummax", "cummin", "cumlogsumexp"),
