@@ -192,6 +192,16 @@ def _top_k(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return case.sizes["top_k"] / case.sizes["E"]
 
 
+def _absorbed(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    latent, row, *of_a_head = (case.sizes[name] for name in ("R", "C", "D", "V", "P"))
+    unabsorbed = sum(of_a_head[:2]) * latent + sum(of_a_head)
+    return float(inputs[0].mean() / case.sizes["S"]) * (row + latent) / unabsorbed
+
+
+def _with_drafts(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return float((inputs[0] + case.sizes["T"]).mean() / case.sizes["S"])
+
+
 def _batch(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     lengths, tables, ends, (seqs,) = inputs[:4]
     new, lengths = (ends[1:] - ends[:-1])[:seqs], lengths[:seqs]
@@ -219,6 +229,8 @@ SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "splash_backward_dq": _tables,
     "segment_ids_and_soft_cap": _segments,
     "sliding_window_and_sinks": _window,
+    "mla_absorbed": _absorbed,
+    "speculative_tree_mask": _with_drafts,
     "ragged_grouped_matmul": _one_group,
     "launch_grouped_matmul": _one_group,
     "transposed_grouped_matmul": _one_group,

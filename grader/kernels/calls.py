@@ -153,7 +153,7 @@ def _operands(mapping: GridMapping, kernel: core.Jaxpr) -> Iterator[Operand]:
 
 def _aliased(pallas_call: core.JaxprEqn, operands: Iterable[Operand]) -> Iterator[Operand]:
     """The operands, with what is known of outputs that begin as an input's array."""
-    pairs = tuple(pallas_call.params.get("input_output_aliases") or ())
+    pairs: Iterable[tuple[int, int]] = pallas_call.params.get("input_output_aliases") or ()
     inputs, results = {given for given, _ in pairs}, {result for _, result in pairs}
     before = 0
     for position, operand in enumerate(operands):

@@ -189,7 +189,7 @@ def clear(m_ref, l_ref, acc_ref):
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
 
-def attend(s, v, m_ref, l_ref, acc_ref):
+def attend_to(s, v, m_ref, l_ref, acc_ref):
     """One step of online softmax: update the sums with a block's scores s and its values v."""
     m_prev = m_ref[...]
     m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))

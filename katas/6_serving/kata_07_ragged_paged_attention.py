@@ -25,7 +25,7 @@ Concept
 
     A visit goes through its sequence's pages, a block of `pages` pages in a turn. The
     turns of all visits are the steps of the grid, and while one is computed, the pages
-    of the next are on their way. That is paged_attention_dma, and it is given. It brings
+    of the next are on their way. That is double_buffer with pages, and it is given. It brings
     only pages up to the last token that the visit sees. Else, the slot holds garbage.
 
     `lengths` counts all tokens of a sequence, these included. So its last query here is
@@ -56,7 +56,7 @@ Shapes
 Try
     pytest -k ragged_paged_attention          stuck?  kata hint ragged_paged_attention
 
-Needs     chunked_prefill, paged_attention_dma, group_metadata, masked_store
+Needs     chunked_prefill, double_buffer, group_metadata, masked_store
 Read on   Ragged Paged Attention, https://arxiv.org/abs/2604.15464
 """
 
@@ -243,7 +243,7 @@ def ragged_paged_attention_inputs(key, *, B, N, R, G, D, P, page, n, dtype):
     )
 
 
-def widened(x, width):
+def spread(x, width):
     """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
     return jnp.tile(x, (*[1] * (x.ndim - 1), width // LANES))
 
@@ -273,12 +273,12 @@ def attend_by_heads(s, v, m_ref, l_ref, acc_ref):
     m_prev = m_ref[...]
     m_next = jnp.maximum(m_prev, jnp.max(s, axis=2, keepdims=True))
     alpha = jnp.exp(m_prev - m_next)
-    p = jnp.exp(s - widened(m_next, s.shape[2]))
+    p = jnp.exp(s - spread(m_next, s.shape[2]))
     m_ref[...] = m_next
     l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=2, keepdims=True)
     of_both = (((2,), (1,)), ((0,), (0,)))
     pv = jax.lax.dot_general(p.astype(v.dtype), v, of_both, preferred_element_type=jnp.float32)
-    acc_ref[...] = widened(alpha, acc_ref.shape[2]) * acc_ref[...] + pv
+    acc_ref[...] = spread(alpha, acc_ref.shape[2]) * acc_ref[...] + pv
 
 
 def test_ragged_paged_attention(hidden_case):

@@ -215,7 +215,7 @@ def rpa_fused_write_kernel(
         @pl.when(end <= bkv)
         def _():
             own = (q_start <= token) & (token < q_end)
-            o = (acc_ref[...] / widened(l_ref[...], D)).astype(o_ref.dtype)
+            o = (acc_ref[...] / spread(l_ref[...], D)).astype(o_ref.dtype)
             o_ref[...] = jnp.where(own, o, o_ref[...])
 
     @pl.when(turn == 0)
@@ -328,7 +328,7 @@ def put(new_ref, page_ref, row_0, first, end):
     page_ref[...] = jnp.where((first <= slot) & (slot < end), rows, page_ref[...])
 
 
-def widened(x, width):
+def spread(x, width):
     """Repeat a statistic of 128 equal lanes until it is `width` lanes wide."""
     return jnp.tile(x, (*[1] * (x.ndim - 1), width // LANES))
 
@@ -358,12 +358,12 @@ def attend_by_heads(s, v, m_ref, l_ref, acc_ref):
     m_prev = m_ref[...]
     m_next = jnp.maximum(m_prev, jnp.max(s, axis=2, keepdims=True))
     alpha = jnp.exp(m_prev - m_next)
-    p = jnp.exp(s - widened(m_next, s.shape[2]))
+    p = jnp.exp(s - spread(m_next, s.shape[2]))
     m_ref[...] = m_next
     l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=2, keepdims=True)
     of_both = (((2,), (1,)), ((0,), (0,)))
     pv = jax.lax.dot_general(p.astype(v.dtype), v, of_both, preferred_element_type=jnp.float32)
-    acc_ref[...] = widened(alpha, acc_ref.shape[2]) * acc_ref[...] + pv
+    acc_ref[...] = spread(alpha, acc_ref.shape[2]) * acc_ref[...] + pv
 
 
 def test_rpa_fused_write(hidden_case):

@@ -29,9 +29,8 @@ Concept
 
     The inner grid may be a number that only the step knows. Its index maps may use
     what the outer body has computed, such as `i = pl.program_id(0)`; in the inner
-    body, program_id is that of the inner grid. Refs of the launch can be used at any
-    depth. And what took a `pl.when` on the first or the last k is now a line before
-    or after a call.
+    body, program_id is that of the inner grid. Refs of the launch can be used anywhere.
+    And what took a `pl.when` on the first or last k is a line before or after a call.
 
     There is a price. Each call of the inner pipeline begins with nothing in VMEM:
     its first two pieces are waited for, in each outer step. So outer blocks should be

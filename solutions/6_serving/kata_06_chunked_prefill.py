@@ -109,7 +109,7 @@ def chunked_prefill_kernel(start_ref, table_ref, q_ref, kv_ref, o_ref, m_ref, l_
         s = jnp.where(k_position <= q_position, s, MASK_VALUE)
         v_position = j * page + jax.lax.broadcasted_iota(jnp.int32, kv_ref.shape[1:], 0)
         v = jnp.where(v_position <= last, kv_ref[1], 0)
-        attend(s, v, m_ref, l_ref, acc_ref)
+        attend_to(s, v, m_ref, l_ref, acc_ref)
 
     # END SOLUTION
 
@@ -198,7 +198,7 @@ def clear(m_ref, l_ref, acc_ref):
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
 
-def attend(s, v, m_ref, l_ref, acc_ref):
+def attend_to(s, v, m_ref, l_ref, acc_ref):
     """One step of online softmax: update the sums with a block's scores s and its values v."""
     m_prev = m_ref[...]
     m_next = jnp.maximum(m_prev, jnp.max(s, axis=1, keepdims=True))

@@ -172,7 +172,7 @@ def mla_absorbed(
 
 
 def mla_absorbed_inputs(key, *, B, H, D, P, S, C, R, V, bs, dtype):
-    """Lengths of every kind, NaN past them, and queries whose absorbed form is exact in bfloat16."""
+    """Lengths of every kind, NaN past them, queries whose absorbed form is exact in bfloat16."""
     keys = jax.random.split(key, 7)
     kinds = jnp.array([bs + 1, 0, S, 1, bs, S - 3, S, S // 2], jnp.int32)
     lengths = jnp.resize(jnp.roll(kinds, jax.random.randint(keys[0], (), 0, 2)), B)

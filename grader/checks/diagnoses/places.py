@@ -133,10 +133,10 @@ def _leftover(result: Comparison, index: Index, every: list[Index]) -> Index | N
     excess = result.actual[part] - result.expected[part]
     for other in every:
         there = result.part(other)
-        slack = 4 * (result.allowed[part].max() + result.allowed[there].max())
-        if other != index and result.close(
-            excess, result.actual[there], np.full_like(excess, slack)
-        ):
+        slack = np.full_like(excess, 4 * (result.allowed[part].max() + result.allowed[there].max()))
+        if other == index or result.close(result.actual[there], 0 * excess, slack):
+            continue  # nothing was summed for a block of zeros
+        if result.close(excess, result.actual[there], slack):
             return other
     return None
 

@@ -29,7 +29,7 @@ def attention(q: Any, pages: Any, lengths: Any, tables: Any, ends: Any, R: int) 
         jnp.asarray(lengths)[some],
         jnp.asarray(tables)[some],
         jnp.asarray(ends[[0, *(some + 1)]]),
-        np.array([len(some)]),
+        jnp.array([len(some)]),
         sm_scale=D**-0.5,
     )
     return jnp.transpose(o.reshape(-1, G, R, D), (1, 0, 2, 3)).reshape(q.shape)

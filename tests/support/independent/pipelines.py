@@ -54,6 +54,11 @@ def _(experts: Any, x: Any, w: Any) -> Any:
     return np.stack([row @ np.asarray(w[e], np.float64) for row, e in zip(rows, ids, strict=True)])
 
 
+@independent("tune_blocks")
+def _(x: Any, y: Any) -> Any:
+    return np.einsum("mk,kn->mn", np.asarray(x, np.float64), np.asarray(y, np.float64))
+
+
 @independent("emit_pipeline")
 def _(lens: Any, x: Any, w: Any) -> Any:
     x, w = np.asarray(x, np.float64), np.asarray(w, np.float64)

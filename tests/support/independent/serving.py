@@ -19,14 +19,16 @@ def _(positions: Any, new: Any, cache: Any) -> Any:
     return cache
 
 
-@independent("decode_attention")
+@independent("decode_attention", "split_k_decode")
 def _(lengths: Any, q: Any, k: Any, v: Any) -> Any:
-    """jax.nn's attention of each sequence alone, with the keys that are there."""
+    """jax.nn's attention of each sequence alone, with the keys that are there; 0 without any."""
     attended = [
         jax.nn.dot_product_attention(
             q[b].reshape(1, 1, -1, q.shape[-1]),
             *(x[b, :, :length].transpose(1, 0, 2)[None] for x in (k, v)),
         )
+        if length
+        else jnp.zeros((1, 1, q.shape[1] * q.shape[2], q.shape[3]))
         for b, length in enumerate(np.asarray(lengths))
     ]
     return jnp.concatenate(attended).reshape(q.shape)
@@ -52,18 +54,33 @@ def _paged(lengths: Any, table: Any, q: Any, k: Any, v: Any) -> Any:
 
 
 independent("paged_attention_index_map")(_paged)
+independent("paged_attention_dma")(_paged)
 
 
 @independent("mla_absorbed")
 def _(lengths: Any, q: Any, q_rope: Any, rows: Any, w_k: Any, w_v: Any) -> Any:
     q, q_rope, rows, w_k, w_v = (np.asarray(x, np.float64) for x in (q, q_rope, rows, w_k, w_v))
-    R = w_v.shape[1]
+    latent = w_v.shape[1]
     o = np.zeros((*q.shape[:2], w_v.shape[2]))
     for b, h in np.ndindex(o.shape[:2]):
         row = rows[b, : int(lengths[b])]
         if len(row):
-            k = np.concatenate([row[:, :R] @ w_k[h].T, row[:, R:]], axis=1)
+            k = np.concatenate([row[:, :latent] @ w_k[h].T, row[:, latent:]], axis=1)
             s = k @ np.concatenate([q[b, h], q_rope[b, h]]) / np.sqrt(k.shape[1])
             p = np.exp(s - s.max())
-            o[b, h] = p @ (row[:, :R] @ w_v[h]) / p.sum()
+            o[b, h] = p @ (row[:, :latent] @ w_v[h]) / p.sum()
+    return o
+
+
+@independent("speculative_tree_mask")
+def _(lengths: Any, tree: Any, q: Any, k: Any, v: Any) -> Any:
+    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
+    o, count = np.zeros(q.shape), tree.shape[1]
+    for b, head, row in np.ndindex(q.shape[:3]):
+        length, bits = int(lengths[b]), int(tree[b, row % count])
+        drafts = [length + c for c in range(count) if bits >> c & 1]
+        seen = [*range(length), *drafts]
+        s = k[b, head, seen] @ q[b, head, row] / np.sqrt(q.shape[3])
+        p = np.exp(s - s.max())
+        o[b, head, row] = p @ v[b, head, seen] / p.sum()
     return o

@@ -15,7 +15,7 @@ def chunked_prefill_kernel(start_ref, table_ref, q_ref, kv_ref, o_ref, m_ref, l_
         clear(m_ref, l_ref, acc_ref)
 
     def whole():
-        attend(scores(q_ref, kv_ref.at[0]), kv_ref[1], m_ref, l_ref, acc_ref)
+        attend_to(scores(q_ref, kv_ref.at[0]), kv_ref[1], m_ref, l_ref, acc_ref)
 
     def part():
         s = scores(q_ref, kv_ref.at[0])
@@ -24,7 +24,7 @@ def chunked_prefill_kernel(start_ref, table_ref, q_ref, kv_ref, o_ref, m_ref, l_
         s = jnp.where(before + row // R >= column, s, MASK_VALUE)
         slot = jax.lax.broadcasted_iota(jnp.int32, kv_ref.shape[1:], 0)
         v = jnp.where(slot < before + queries, kv_ref[1], 0)
-        attend(s, v, m_ref, l_ref, acc_ref)
+        attend_to(s, v, m_ref, l_ref, acc_ref)
 
     @pl.when(before + queries > 0)
     def _():

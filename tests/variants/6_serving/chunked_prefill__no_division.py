@@ -20,7 +20,7 @@ def chunked_prefill_kernel(start_ref, table_ref, q_ref, kv_ref, o_ref, m_ref, l_
         key = R * (j * page + jax.lax.broadcasted_iota(jnp.int32, s.shape, 1))
         slot = R * (j * page + jax.lax.broadcasted_iota(jnp.int32, (page, 1), 0))
         v = jnp.where(slot >= first_row + rows, jnp.zeros_like(kv_ref[1]), kv_ref[1])
-        attend(jnp.where(key > row, MASK_VALUE, s), v, m_ref, l_ref, acc_ref)
+        attend_to(jnp.where(key > row, MASK_VALUE, s), v, m_ref, l_ref, acc_ref)
 
     @pl.when(j == pl.num_programs(2) - 1)
     def _():

@@ -64,5 +64,5 @@ def ragged_paged_attention_kernel(
     @pl.when(end <= bkv)
     def _():
         own = (new >= 0) & (new < tokens)
-        o = (acc_ref[...] / widened(l_ref[...], D)).astype(o_ref.dtype)
+        o = (acc_ref[...] / spread(l_ref[...], D)).astype(o_ref.dtype)
         o_ref[...] = jnp.where(own, o, o_ref[...])

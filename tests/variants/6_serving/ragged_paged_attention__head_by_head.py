@@ -55,5 +55,5 @@ def ragged_paged_attention_kernel(
     @pl.when(end <= bkv)
     def _():
         own = (cu_q_lens_ref[seq] <= token) & (token < cu_q_lens_ref[seq + 1])
-        o = (acc_ref[...] / widened(l_ref[...], D)).astype(o_ref.dtype)
+        o = (acc_ref[...] / spread(l_ref[...], D)).astype(o_ref.dtype)
         o_ref[...] = jnp.where(own, o, o_ref[...])
