@@ -87,7 +87,7 @@ lint() {
     git diff --exit-code --stat
     local script
     for script in docs/draw_{basics,fusion,attention,grouped_matmul,numerics,roofline}.py \
-        docs/write_notebook.py; do
+        docs/write_notebook.py docs/sweep_blocks.py; do
         .venv/bin/python "$script" --check
     done
 }

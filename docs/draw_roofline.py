@@ -31,6 +31,7 @@ TRACKS = {
     "3": ("gold", "3_attention"),
     "4": ("green", "4_grouped_matmul"),
     "5": ("bare", "5_pipelines"),
+    "6": ("head", "6_serving"),
     "7": ("grey", "7_numerics"),
 }
 #: In the picture above: what is named there, with where the words begin, seen from the point.
@@ -108,7 +109,7 @@ def roofline(told: dict[str, Any]) -> Picture:
     p.text(
         0, 16, f"{len(points)} solutions on the roofline of a TPU {told['chip']}", *BOLD, size=15
     )
-    places = ((7, 34), (82, 34), (157, 34), (250, 34), (380, 34), (380, 50))
+    places = ((7, 34), (82, 34), (157, 34), (250, 34), (380, 34), (7, 50), (380, 50))
     for (x, y), (colour, track) in zip(places, TRACKS.values(), strict=True):
         _circle(p, (x, y), colour, track)
         p.text(x + 10, y + 4, track, "ink halo", "start", 12)

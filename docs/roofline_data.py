@@ -152,6 +152,10 @@ def _causal(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return (case.sizes["T"] + 1) / (2 * case.sizes["T"])
 
 
+def _triangle(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return (case.sizes["M"] + 1) / (2 * case.sizes["M"])
+
+
 def _mask(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return float((inputs[3] != 0).mean())
 
@@ -188,6 +192,33 @@ def _top_k(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return case.sizes["top_k"] / case.sizes["E"]
 
 
+def _absorbed(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    latent, row, *of_a_head = (case.sizes[name] for name in ("R", "C", "D", "V", "P"))
+    unabsorbed = sum(of_a_head[:2]) * latent + sum(of_a_head)
+    return float(inputs[0].mean() / case.sizes["S"]) * (row + latent) / unabsorbed
+
+
+def _with_drafts(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return float((inputs[0] + case.sizes["T"]).mean() / case.sizes["S"])
+
+
+def _batch(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    lengths, tables, ends, (seqs,) = inputs[:4]
+    new, lengths = (ends[1:] - ends[:-1])[:seqs], lengths[:seqs]
+    pairs = (new * (lengths - new) + new * (new + 1) / 2).sum()
+    return float(pairs / (new.sum() * tables.size * case.sizes["page"]))
+
+
+def _chunk(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    tokens = case.sizes["N"] // case.sizes["R"]
+    seen = float(inputs[0][0]) + (tokens + 1) / 2
+    return seen / (case.sizes["n"] * case.sizes["page"])
+
+
+def _lengths(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
+    return float(inputs[0].mean()) / case.sizes["K"]
+
+
 #: How much of its spec's work a result needs, where a mask or a router leaves some out.
 SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "causal_flash": _causal,
@@ -198,10 +229,17 @@ SHARES: Mapping[str, Callable[[ModuleType, Case, Sequence[Any]], float]] = {
     "splash_backward_dq": _tables,
     "segment_ids_and_soft_cap": _segments,
     "sliding_window_and_sinks": _window,
+    "mla_absorbed": _absorbed,
+    "speculative_tree_mask": _with_drafts,
     "ragged_grouped_matmul": _one_group,
     "launch_grouped_matmul": _one_group,
     "transposed_grouped_matmul": _one_group,
     "grouped_matmul_vjp": _one_group,
     "moe_layer": _top_k,
     "sharded_experts": _rows_here,
+    "nested_pipeline": _triangle,
+    "chunked_prefill": _chunk,
+    "ragged_paged_attention": _batch,
+    "rpa_fused_write": _batch,
+    "emit_pipeline": _lengths,
 }

@@ -153,11 +153,13 @@ def _operands(mapping: GridMapping, kernel: core.Jaxpr) -> Iterator[Operand]:
 
 def _aliased(pallas_call: core.JaxprEqn, operands: Iterable[Operand]) -> Iterator[Operand]:
     """The operands, with what is known of outputs that begin as an input's array."""
-    results = {result for _, result in pallas_call.params.get("input_output_aliases") or ()}
+    pairs: Iterable[tuple[int, int]] = pallas_call.params.get("input_output_aliases") or ()
+    inputs, results = {given for given, _ in pairs}, {result for _, result in pairs}
     before = 0
-    for operand in operands:
+    for position, operand in enumerate(operands):
         output = operand.role is Role.OUTPUT
-        yield dataclasses.replace(operand, aliased=output and before in results)
+        aliased = before in results if output else position in inputs
+        yield dataclasses.replace(operand, aliased=aliased)
         before += output
 
 

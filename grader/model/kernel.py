@@ -125,7 +125,7 @@ class Operand:
     element: bool = False  # its index map counts elements, not blocks (pl.Element)
     unawaited: bool = False  # the body starts copies from or to it and never waits for one
     kinds: tuple[str, ...] = ()  # Pallas' names of how each dimension is cut; () if all by size
-    aliased: bool = False  # an output that holds an input's array before the first step
+    aliased: bool = False  # one array with another: an output begins as what the input holds
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental.pallas.ops.tpu import flash_attention as flash
+from jax.experimental.pallas.ops.tpu import paged_attention as paged
+from jax.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
 from jax.experimental.pallas.ops.tpu import splash_attention as splash
 from jax.experimental.pallas.ops.tpu.splash_attention import (
     splash_attention_mask as splash_masks,
@@ -271,6 +273,30 @@ def _(sizes: Sizes, x: Any, logits: Any, gate: Any, up: Any, down: Any) -> Any:
     both = jax.numpy.repeat(x, len(experts) // len(x), axis=0)
     hidden = [megablox.gmm(both, w, rows, x.dtype, tiling=(tm, td, tf)) for w in (gate, up)]
     return megablox.gmm(hidden[0] * hidden[1], down, rows, x.dtype, tiling=(tm, tf, td))
+
+
+@shipped("paged_attention_index_map")
+@shipped("paged_attention_dma")
+def _(sizes: Sizes, lengths: Any, table: Any, q: Any, k: Any, v: Any) -> Any:
+    """Its pool has heads outermost; what XLA turns isn't counted. It copies 512 keys at a time."""
+    batch, groups, rows, width = q.shape
+    k, v = (pages.swapaxes(0, 1) for pages in (k, v))
+    together = min(table.shape[1], 512 // sizes["P"])
+    heads = q.reshape(batch, groups * rows, width)
+    return paged.paged_attention(heads, k, v, lengths, table, pages_per_compute_block=together)
+
+
+@shipped("ragged_paged_attention", "ragged")
+def _(sizes: Sizes, lengths: Any, tables: Any, starts: Any, count: Any, q: Any, kv: Any) -> Any:
+    """Its cache has the heads beside each other for each token; what XLA turns isn't counted."""
+    (groups, rows, width), pages = q.shape, len(kv)
+    queries = q.reshape(groups, rows // sizes["R"], sizes["R"], width)
+    queries = queries.transpose(1, 0, 2, 3).reshape(len(queries[0]), -1, width)
+    cache = kv.transpose(0, 3, 2, 1, 4).reshape(pages, sizes["page"], -1, width)
+    blocks = {"num_kv_pages_per_block": sizes["pages"], "num_queries_per_block": sizes["bq"]}
+    return ragged.ragged_paged_attention(
+        queries, cache, lengths, tables, starts, count, sm_scale=width**-0.5, **blocks
+    )
 
 
 def _by_ragged_dot(x: Any, w: Any, sizes: Any, *_: Any) -> Any:

@@ -334,6 +334,14 @@ def test_a_block_of_a_vector_is_a_plain_number() -> None:
     assert "block 3 never written" in why(never_visited, shown)
 
 
+def test_an_input_that_an_output_takes_the_place_of_need_not_be_read() -> None:
+    unread = operand("old_ref", (32, 128), ROWS)
+    shown = suspect(NOISE, **kernel(unread, output()))
+    assert why(never_used, shown).startswith("old_ref is never read by the kernel")
+    in_place = replace(unread, aliased=True)
+    assert never_used(suspect(NOISE, **kernel(in_place, output()))) is None
+
+
 # ---- NaN ----
 
 
@@ -575,6 +583,14 @@ def test_stale_values_must_explain_every_wrong_block() -> None:
     assert left_over(suspect(with_part(LAST, NOISE[LAST], shown))) is None
     assert left_over(suspect(with_part((0, 0), np.nan, shown))) is None
     assert left_over(suspect(shown, block=X.shape)) is None
+
+
+def test_nothing_is_left_over_of_a_block_of_zeros() -> None:
+    """A block that is barely wrong was once taken for one with the zeros of another added."""
+    expected = with_part((slice(0, 8), slice(None)), 0.0, X)
+    allowed = tolerance(expected, "float32", Roundings(), Sum())
+    barely = with_part(LAST, expected[LAST] + 2 * allowed[LAST].max(), expected)
+    assert left_over(suspect(barely, expected)) is None
 
 
 def test_a_block_that_is_not_turned() -> None:

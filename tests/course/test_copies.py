@@ -18,6 +18,11 @@ ON_PURPOSE = {
         "attend",
         "ragged_sequence",
     ): "takes the values, not their Ref: those past the edge are zeroed",
+    ("Chip", "serve_bench"): "all of its programs multiply bfloat16",
+    (
+        "decode_attention",
+        "decode_attention",
+    ): "launches a kernel; elsewhere it is plain jax.numpy, for XLA",
     ("dense_mask", "splash_backward_dkv"): "its tables are those of the transposed mask",
     ("group_metadata", "group_metadata"): "visits no empty groups, which only later katas need",
     ("queries_keys_values", "block_sparse_attention"): "its heads of queries share no keys",

@@ -141,7 +141,7 @@ def test_mistake_is_rejected(
         pytest.skip(reason)
     wrong = with_text(exercise, tmp_path, mistaken(exercise, mistake))
     heard, shown = [], False
-    cases = draw(wrong.id, wrong.key, seed)
+    cases = plan.share.in_turn(draw(wrong.id, wrong.key, seed))
     if mistake.caught is Check.COST and wrong.key.kernel:
         cases = tuple(case for case in cases if costs(wrong, case))
     for case in cases:

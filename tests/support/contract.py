@@ -43,6 +43,15 @@ class Share(enum.Enum):
         """Those of a solution's hidden cases that are graded."""
         return {Share.WHOLE: cases, Share.OLDEST: cases[::2], Share.NEWEST: cases[1::2]}[self]
 
+    def in_turn(self, cases: Sequence[Case]) -> Sequence[Case]:
+        """All of them, in the order in which a mistake is tried on them.
+
+        What jax tells, it tells of most cases: first come those of which the solution's results
+        are known already. What we tell shows soonest in the order in which they were drawn.
+        """
+        first = self.cases(cases) if self is Share.NEWEST else ()
+        return (*first, *(case for case in cases if case not in first))
+
     def katas(self, every: Sequence[Kata]) -> Sequence[Kata]:
         """Those of which one end of jax is enough: what they show is seen again in verdicts."""
         return {Share.WHOLE: every, Share.OLDEST: every[::2], Share.NEWEST: every[1::2]}[self]

@@ -7,6 +7,7 @@ of a bench that others have used before.
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import subprocess
@@ -57,7 +58,7 @@ def here(
 ) -> tuple[int, str]:
     """A session in this process. `opened` gives it its bench."""
     text = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-    with pytest.MonkeyPatch.context() as patch, _imports_of(root):
+    with pytest.MonkeyPatch.context() as patch, _imports_of(root), _garbage_of_its_own():
         patch.chdir(root)
         for name, value in {"PYTEST_ADDOPTS": "", **environ}.items():
             patch.setenv(name, value)
@@ -80,6 +81,17 @@ def _imports_of(root: Path) -> Iterator[None]:
             file = getattr(sys.modules[name], "__file__", None)
             if file and Path(file).is_relative_to(root):
                 del sys.modules[name]
+
+
+@contextlib.contextmanager
+def _garbage_of_its_own() -> Iterator[None]:
+    """Look for garbage only among what is made meanwhile: pytest does so at each session's end,
+    and of all that this process holds by then that takes up to a second."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def apart(

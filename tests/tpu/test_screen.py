@@ -429,6 +429,16 @@ def test_without_times_the_fewest_bytes_are_marked() -> None:
     assert "not checked: times, and whether it fits into VMEM (pip install '.[tpu]')" in text
 
 
+def test_what_a_table_leaves_out_of_an_input_is_not_held_against_a_size() -> None:
+    tables = operand("t_ref", (8,), role=Role.PREFETCH)
+    halves = [
+        dataclasses.replace(one, call=dataclasses.replace(one.call, operands=(tables,)))
+        for one in (partly(0, 0.5), partly(0, 1.0))
+    ]
+    both = [Tried({"bm": size}, (one,)) for size, one in enumerate(halves, 1)]
+    assert "reads" not in shown(table(both))
+
+
 def test_a_sweep_of_nothing_good_marks_none() -> None:
     assert "fastest" not in shown(
         table([Tried({"bm": 8}, trouble="no"), Tried({"bm": 9}, (refused(),))])

@@ -72,6 +72,13 @@ LAUNCH_ADVICE: tuple[tuple[str, str], ...] = (
         "(y_dim,)), ((), ())).",
     ),
     (
+        r"(different lengths of tuple|safe_zip\(\) argument)[\s\S]*\bemit_pipeline\(",
+        "A pipeline has one spec for each Ref of the step's function, and each has as many "
+        "dimensions as its Ref: in_specs for inputs, out_specs for outputs, and the Refs in this "
+        "order where it is called, pltpu.emit_pipeline(step, ...)(x_hbm.at[e], o_hbm.at[e]). "
+        "Scratch has no spec.",
+    ),
+    (
         r"No VJP defined for custom_vjp function",
         "jax.custom_vjp has been told of no rules: call f.defvjp(forward, backward) on what it "
         "returned, before f is differentiated.",

@@ -15,8 +15,12 @@ MOST_PAIRS = 4096  # of blocks compared with blocks
 
 
 def never_used(suspect: Suspect) -> Diagnosis | None:
-    """An input on which nothing depends: not passed to the kernel, or never read by it."""
-    refs = [o.name for o in suspect.refs(Role.INPUT) if o.first is Touch.NOTHING]
+    """An input on which nothing depends: not passed to the kernel, or never read by it.
+
+    One that an output takes the place of is read there.
+    """
+    inputs = [operand for operand in suspect.refs(Role.INPUT) if not operand.aliased]
+    refs = [operand.name for operand in inputs if operand.first is Touch.NOTHING]
     names = suspect.unused or tuple(refs)
     if not names:
         return None
@@ -129,10 +133,10 @@ def _leftover(result: Comparison, index: Index, every: list[Index]) -> Index | N
     excess = result.actual[part] - result.expected[part]
     for other in every:
         there = result.part(other)
-        slack = 4 * (result.allowed[part].max() + result.allowed[there].max())
-        if other != index and result.close(
-            excess, result.actual[there], np.full_like(excess, slack)
-        ):
+        slack = np.full_like(excess, 4 * (result.allowed[part].max() + result.allowed[there].max()))
+        if other == index or result.close(result.actual[there], 0 * excess, slack):
+            continue  # nothing was summed for a block of zeros
+        if result.close(excess, result.actual[there], slack):
             return other
     return None
 

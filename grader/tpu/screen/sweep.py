@@ -154,10 +154,13 @@ def _reason(one: Tried, whole: Mapping[tuple[int, str], float]) -> str:
 
 
 def _parts(kernel: Prediction) -> dict[tuple[str, Role], float]:
-    """Which part of each operand is moved at least once."""
+    """Which part of each operand is moved at least once; of inputs that no table chooses from."""
+    chosen = bool(kernel.call.role(Role.PREFETCH))
     rows = zip(kernel.traffic.operands, kernel.labels, strict=True)
     return {
-        (label, r.role): min(r.least / r.stored, 1) for r, label in rows if r.least and r.stored
+        (label, r.role): min(r.least / r.stored, 1)
+        for r, label in rows
+        if r.least and r.stored and not (chosen and r.role is Role.INPUT)
     }
 
 

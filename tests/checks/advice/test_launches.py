@@ -66,6 +66,17 @@ def takes_one(x_ref: Any) -> None:
     x_ref[...] = x_ref[...]
 
 
+def pipes(view: Callable[[Any], Any] = lambda ref: ref, **specs: Any) -> Callable[[], None]:
+    """Runs a pipeline over views of an input and an output in HBM, with some specs changed."""
+    given = {"in_specs": [ROWS], "out_specs": [ROWS], **specs}
+
+    def kernel(x_hbm: Any, o_hbm: Any) -> None:
+        pltpu.emit_pipeline(copies, grid=(4,), **given)(view(x_hbm), view(o_hbm))
+
+    hbm = pl.BlockSpec(memory_space=pltpu.HBM)
+    return lambda: launching(kernel, grid=(1,), in_specs=[hbm], out_specs=hbm)
+
+
 def forgets_the_list() -> None:
     scratch: Any = pltpu.VMEM((8, 128), jnp.float32)
     pl.pallas_call(copies, ARRAY, scratch_shapes=scratch)(jnp.ones((32, 128)))
@@ -107,6 +118,9 @@ def without_rules() -> None:
         (launch_that_asks, "Only a kernel can ask for its grid step"),
         (of_a_kernel(returns_from_when), "The function under @pl.when returns nothing"),
         (of_a_kernel(nests_too_little), "The dimension numbers of dot_general are two pairs"),
+        (pipes(out_specs=[]), "one spec for each Ref of the step's function"),
+        (pipes(in_specs=[ROWS, ROWS]), "one spec for each Ref of the step's function"),
+        (pipes(lambda ref: ref.at[0]), "one spec for each Ref of the step's function"),
         (of_a_kernel(takes_one), "A kernel takes one Ref for each input"),
         (mapped(lambda i, j: (i, j)), "an index map after its indices"),
         (mapped(lambda i: (i,)), "one block index for each dimension"),

@@ -1,6 +1,21 @@
 """The same results by code that is not ours, one module for each field. All are registered here."""
 
-from tests.support.independent import attention_and_groups, fusion, numerics, pipelines
+from tests.support.independent import (
+    attention_and_groups,
+    batches,
+    fusion,
+    numerics,
+    pipelines,
+    serving,
+)
 from tests.support.independent.registry import INDEPENDENT
 
-__all__ = ["INDEPENDENT", "attention_and_groups", "fusion", "numerics", "pipelines"]
+__all__ = [
+    "INDEPENDENT",
+    "attention_and_groups",
+    "batches",
+    "fusion",
+    "numerics",
+    "pipelines",
+    "serving",
+]

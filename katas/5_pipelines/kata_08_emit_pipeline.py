@@ -1,0 +1,132 @@
+"""Call a pipeline inside a kernel, with a grid whose size is known only at run time.
+
+Goal
+    Each of E groups has a matrix x[e] and a matrix w[e]. Their product is wanted,
+    but it may only sum over the first lens[e] of the K columns of x and rows of
+    w. What lies beyond is left over from before and may be NaN. Write the body of a
+    kernel that runs once for each group: a function for one step of a pipeline,
+    and the call of `pltpu.emit_pipeline`. lens[e] is a multiple of bk, and not 0.
+    The launch is given.
+
+Concept
+    The grid of a `pallas_call` is fixed when the program is compiled. Groups of
+    different length would all take as many steps as the longest could need, and
+    bring blocks that nobody uses. A pipeline that a body calls gets its grid when it
+    is called, and a number in it may come from SMEM:
+
+        grid of the launch             grid of the pipeline, for each e
+                                         i        j       k
+        e = 0   - - - - - - - - - >   (M/bm,   N/bn,   lens[0]/bk)    ####
+        e = 1   - - - - - - - - - >   (M/bm,   N/bn,   lens[1]/bk)    #
+        e = 2   - - - - - - - - - >   (M/bm,   N/bn,   lens[2]/bk)    ######
+
+    So there are two grids now, one inside of the other. Whose indices does
+    `pl.program_id` give? Those of the innermost that is running: in the body, the
+    launch's, and in the function that the pipeline calls for each step, and in its
+    index maps, the pipeline's. `pl.num_programs` goes the same way. What a step
+    has to know of the outer grid, the body looks up before: a Python function
+    sees the names around it.
+
+    Likewise with memory. The blocks of a step belong to the pipeline, which has
+    two slots for each. An accumulator stays from step to step, so it belongs to
+    the launch, as a scratch, and a step sees it as it sees other names. Nobody
+    clears it at the start of a group, of a block, or of a sum. That is for
+    `pl.when` to do, in the right one of the three.
+
+    A pipeline works on Refs in HBM, whole ones or views: `x_hbm.at[e]` is a Ref of
+    shape (M, K). It ends with its last copy, so between two groups nothing
+    overlaps: that is the price, about a µs each.
+
+    With E = 8 groups of 1024 x 4096 by 4096 x 1024 numbers in bfloat16, whose
+    lengths go from 512 to 4096, this takes 254 µs of a v5e. With K / bk steps for
+    each sum, as in a grid known before, it takes 418 µs.
+
+Shapes
+    name      dtype[dims]         memory space   Ref's shape   block
+    lens      int32[E]            SMEM           (E,)          whole
+    x_hbm     x.dtype[E, M, K]    HBM            (E, M, K)     whole
+    w_hbm     x.dtype[E, K, N]    HBM            (E, K, N)     whole
+    o_hbm     x.dtype[E, M, N]    HBM            (E, M, N)     whole
+    acc_ref   float32[bm, bn]     VMEM scratch   (bm, bn)      -
+
+    The launch's grid is (E,).
+
+Try
+    pytest -k emit_pipeline          stuck?  kata hint emit_pipeline
+
+Needs     two_spellings, tiled_matmul
+Read on   TPU Pipelining, https://docs.jax.dev/en/latest/pallas/tpu/pipelining.html
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Int32
+
+
+def emit_pipeline_spec(
+    lens: Int32[Array, "E"], x: Float[Array, "E M K"], w: Float[Array, "E K N"]
+) -> Float[Array, "E M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    used = jnp.arange(x.shape[2]) < lens[:, None]
+    x, w = jnp.where(used[:, None, :], x, 0), jnp.where(used[:, :, None], w, 0)
+    f32 = jnp.promote_types(x.dtype, jnp.float32)
+    return jnp.einsum("emk,ekn->emn", x, w, preferred_element_type=f32).astype(x.dtype)
+
+
+def emit_pipeline_kernel(lens, x_hbm, w_hbm, o_hbm, acc_ref, *, bm, bn, bk):
+    e = pl.program_id(0)
+    M, N = o_hbm.shape[1:]
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "write the function for one step, and run a pipeline of such steps on this group's Refs"
+    )
+    # END SOLUTION
+
+
+def emit_pipeline(
+    lens: Int32[Array, "E"],
+    x: Float[Array, "E M K"],
+    w: Float[Array, "E K N"],
+    *,
+    bm: int = 512,
+    bn: int = 512,
+    bk: int = 512,
+) -> Float[Array, "E M N"]:
+    """Launch: one step for each group; lens in SMEM, everything else in HBM."""
+    E, M, _ = x.shape
+    hbm = pl.BlockSpec(memory_space=pltpu.HBM)
+    return pl.pallas_call(
+        functools.partial(emit_pipeline_kernel, bm=bm, bn=bn, bk=bk),
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            grid=(E,),
+            in_specs=[hbm, hbm],
+            out_specs=hbm,
+            scratch_shapes=[pltpu.VMEM((bm, bn), jnp.float32)],
+        ),
+        out_shape=jax.ShapeDtypeStruct((E, M, w.shape[2]), x.dtype),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        name="emit_pipeline",
+    )(lens, x, w)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def emit_pipeline_inputs(key, *, E, M, K, N, bk, dtype):
+    """Groups of one block to all of K, in any order; NaN in x and w past each length."""
+    order, x_key, w_key = jax.random.split(key, 3)
+    blocks = jnp.linspace(1, K // bk, E).astype(jnp.int32)
+    lens = bk * jax.random.permutation(order, blocks)
+    used = jnp.arange(K) < lens[:, None]
+    x = jnp.where(used[:, None, :], jax.random.normal(x_key, (E, M, K)), jnp.nan)
+    w = jnp.where(used[:, :, None], jax.random.normal(w_key, (E, K, N)), jnp.nan)
+    return lens, x.astype(dtype), w.astype(dtype)
+
+
+def test_emit_pipeline(hidden_case):
+    hidden_case.grade(emit_pipeline)

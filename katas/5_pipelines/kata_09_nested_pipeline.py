@@ -1,0 +1,105 @@
+"""Run a pipeline in every step of another pipeline.
+
+Goal
+    Multiply a lower triangular x by y. You write the body and the launch, given
+    `one_core()`. x has zeros above its diagonal, and the blocks that hold nothing
+    but zeros should neither be read nor multiplied. Blocks of x are bm x bk, those
+    of y bk x bn, and those of the result bm x bn. They divide the arrays; bk may be
+    larger than bm, or smaller.
+
+Concept
+    The strips of x and y that make one block of the result are too long for
+    VMEM, so they come in pieces, along k. In a grid with three axes, all blocks of
+    the result get the same number of pieces. Here each row of blocks needs another
+    number. With bm = bk, for example:
+
+                 x             pieces           o
+        i = 0   [#| | | ]        1           [ | | | ]
+        i = 1   [#|#| | ]        2           [ | | | ]
+        i = 2   [#|#|#| ]        3           [ | | | ]
+        i = 3   [#|#|#|#]        4           [ | | | ]
+
+    A pipeline is a function call in a body, and so it may stand in the body of
+    another pipeline. The outer one goes through blocks of the result and copies
+    them out. In each of its steps, the inner one goes through pieces of two strips
+    and copies them in:
+
+        outer, step (i, j):     before  |  inner: k = 0, 1, 2, ...  |  after
+        the next step:          before  |  inner: k = 0, 1, ...     |  after
+
+    The inner grid may be a number that only the step knows. Its index maps may use
+    what the outer body has computed, such as `i = pl.program_id(0)`; in the inner
+    body, program_id is that of the inner grid. Refs of the launch can be used anywhere.
+    And what took a `pl.when` on the first or last k is a line before or after a call.
+
+    There is a price. Each call of the inner pipeline begins with nothing in VMEM:
+    its first two pieces are waited for, in each outer step. So outer blocks should be
+    large. For M = 8192 and N = 4096 in bfloat16, with bk = 512, on a v5e:
+
+        bm x bn         outer steps     HBM bytes    time
+        512 x 512               128      1.12 GiB    2.04 ms
+        512 x 1024               64       880 MiB    1.82 ms
+        512 x 2048               32       744 MiB    1.74 ms
+
+    XLA, which doesn't know of the zeros, needs 3.2 ms. A grid with three axes that
+    skips steps is as fast, but as long as the longest row needs.
+
+Shapes
+    name      dtype[dims]       memory space   Ref's shape   block
+    x_hbm     x.dtype[M, M]     HBM            (M, M)        whole
+    y_hbm     x.dtype[M, N]     HBM            (M, N)        whole
+    o_hbm     x.dtype[M, N]     HBM            (M, N)        whole
+    o_ref     x.dtype[M, N]     VMEM           (bm, bn)      yours
+    x_ref     x.dtype[M, M]     VMEM           (bm, bk)      yours
+    y_ref     x.dtype[M, N]     VMEM           (bk, bn)      yours
+
+Try
+    pytest -k nested_pipeline        stuck?  kata hint nested_pipeline
+
+Needs     two_spellings, launch_matmul
+Read on   TPU Pipelining, https://docs.jax.dev/en/latest/pallas/tpu/pipelining.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float
+
+
+def nested_pipeline_spec(x: Float[Array, "M M"], y: Float[Array, "M N"]) -> Float[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    return x @ y
+
+
+def nested_pipeline(
+    x: Float[Array, "M M"], y: Float[Array, "M N"], *, bm: int = 512, bn: int = 2048, bk: int = 512
+) -> Float[Array, "M N"]:
+    """Launch: a pipeline over blocks of (bm, bn), and in each step one over pieces of bk."""
+    M, N = y.shape
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "run a pipeline over blocks of o, and in each step one over k; return pl.kernel(body, ...)(x, y)"
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def nested_pipeline_inputs(key, *, dtype, M, N):
+    """A lower triangular x, and y."""
+    of_x, of_y = jax.random.split(key)
+    x = jnp.tril(jax.random.normal(of_x, (M, M), dtype))
+    return x, jax.random.normal(of_y, (M, N), dtype)
+
+
+def one_core():
+    """Return a mesh of one TensorCore, by the name that the installed jax has for it."""
+    if hasattr(pltpu, "TensorCoreMesh"):
+        return pltpu.TensorCoreMesh(axis_name="core", num_cores=1)
+    return pltpu.create_tensorcore_mesh("core", num_cores=1)
+
+
+def test_nested_pipeline(hidden_case):
+    hidden_case.grade(nested_pipeline)

@@ -1,0 +1,117 @@
+"""Choose the blocks of a matmul for any size, as well as a sweep would.
+
+Goal
+    The matmul is given. Write `blocks(M, N, K, itemsize)`: the block sizes bm, bn and
+    bk for a product of (M, K) and (K, N), with numbers of `itemsize` bytes. Each has
+    to divide its size. You are judged on sizes that are not in the table of this
+    track's README, and there the kernel may take no longer than with our blocks.
+
+Concept
+    Three limits act on a block, and each pushes to another side. Before you sweep,
+    predict which of them binds:
+
+        HBM        x is read N / bn times, y M / bm times (y only once if bk = K, for
+                   then its block stays while i goes on), at 819 GB/s.
+        MXU        2 M N K operations, at 197 Tflop/s. And for each of the K / bk pieces,
+                   the sums, M N of them, are fetched and stored again. That takes about
+                   a cycle, at 1.5 GHz, for 1024 of them. A step takes 0.2 µs by itself.
+        VMEM       two blocks each of x, y and the result, and the sums in float32. Of
+                   16 MiB, leave 5 to the compiler, for what registers don't hold.
+
+    A wide block saves bytes, a long one saves additions, and both pay in VMEM:
+
+                  bk                        bn
+              +--------+               +-----------+
+           bm |   x    |            bk |     y     |       x again: N / bn times
+              +--------+               |           |       y again: M / bm times
+                                       +-----------+       sums:    K / bk times
+
+    And blocks have to fit their sizes. Powers of two are what comes to mind, but the
+    layers of models are 6912 or 11520 wide: 6912 is 2^8 * 27, and the largest power of
+    two that divides it is 256, which is too narrow. Multiples of 128 are all that a
+    block needs: 768 divides it as well.
+
+    The README's table is a sweep, with predicted times. A sweep takes seconds for each
+    row. A formula for the time takes nothing, so `blocks` can look at all legal
+    combinations, leave out those that don't fit, and take the best of the rest. The
+    formula need not be exact: it has to put good blocks before bad ones. XLA, which
+    chooses like that, is about as fast for a product; kernels that XLA doesn't have
+    need you to choose.
+
+Shapes
+    name      dtype[dims]       memory space   Ref's shape   block
+    x_ref     x.dtype[M, K]     VMEM           (bm, bk)      (i, k)
+    y_ref     x.dtype[K, N]     VMEM           (bk, bn)      (k, j)
+    o_ref     x.dtype[M, N]     VMEM           (bm, bn)      (i, j)
+    acc_ref   float32[bm, bn]   VMEM scratch   (bm, bn)      -
+
+Try
+    pytest -k tune_blocks            stuck?  kata hint tune_blocks
+
+Needs     launch_matmul, fit_vmem
+Read on   Anatomy of High-Performance Matrix Multiplication, https://doi.org/10.1145/1356052.1356053
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float
+
+
+def tune_blocks_spec(x: Float[Array, "M K"], y: Float[Array, "K N"]) -> Float[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    return x @ y
+
+
+def blocks(M: int, N: int, K: int, itemsize: int) -> tuple[int, int, int]:
+    """Return bm, bn and bk: multiples of 128 that divide M, N and K, or all of a small size."""
+
+    # BEGIN SOLUTION
+    raise NotImplementedError("return bm, bn and bk")
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def tune_blocks_kernel(x_ref, y_ref, o_ref, acc_ref):
+    @pl.when(pl.program_id(2) == 0)
+    def _():
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    acc_ref[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
+
+    @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+    def _():
+        o_ref[...] = acc_ref[...].astype(o_ref.dtype)
+
+
+def tune_blocks(
+    x: Float[Array, "M K"], y: Float[Array, "K N"], *, bm: int = 0, bn: int = 0, bk: int = 0
+) -> Float[Array, "M N"]:
+    """Launch with blocks that `blocks` chooses, or with those that a sweep names."""
+    (M, K), N = x.shape, y.shape[1]
+    if not bm:
+        bm, bn, bk = blocks(M, N, K, x.dtype.itemsize)
+    for name, size, block in (("M", M, bm), ("N", N, bn), ("K", K, bk)):
+        if size % block:
+            raise ValueError(f"a block of {block} does not divide {name} = {size}")
+    return pl.pallas_call(
+        tune_blocks_kernel,
+        grid=(N // bn, M // bm, K // bk),
+        in_specs=[
+            pl.BlockSpec((bm, bk), lambda j, i, k: (i, k)),
+            pl.BlockSpec((bk, bn), lambda j, i, k: (k, j)),
+        ],
+        out_specs=pl.BlockSpec((bm, bn), lambda j, i, k: (i, j)),
+        out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
+        scratch_shapes=[pltpu.VMEM((bm, bn), jnp.float32)],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "arbitrary")
+        ),
+    )(x, y)
+
+
+def test_tune_blocks(hidden_case):
+    hidden_case.grade(tune_blocks)

@@ -1,0 +1,43 @@
+"""Powers of two, batched dot_generals, a finite mask, and weights that are masked as well.
+
+Stars: 3
+"""
+
+
+def decode_attention_kernel(lengths_ref, q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref):
+    j = pl.program_id(1)
+    G, bs, D = k_ref.shape
+    left = lengths_ref[pl.program_id(0)] - j * bs
+
+    @pl.when(j == 0)
+    def _():
+        m_ref[...] = jnp.full_like(m_ref, -1e30)
+        l_ref[...] = jnp.zeros_like(l_ref)
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    @pl.when(left > 0)
+    def _():
+        s = jax.lax.dot_general(
+            q_ref[...],
+            k_ref[...],
+            (((2,), (2,)), ((0,), (0,))),
+            preferred_element_type=jnp.float32,
+        )
+        here = jax.lax.broadcasted_iota(jnp.int32, s.shape, 2) < left
+        s = jnp.where(here, s * (D**-0.5 * 1.4426950408889634), -1e30)
+        m = jnp.maximum(m_ref[...], jnp.max(s, axis=2, keepdims=True))
+        p = jnp.where(here, jnp.exp2(s - m), 0.0)
+        alpha = jnp.exp2(m_ref[...] - m)
+        v = jnp.where(jax.lax.broadcasted_iota(jnp.int32, v_ref.shape, 1) < left, v_ref[...], 0)
+        m_ref[...] = m
+        l_ref[...] = alpha * l_ref[...] + jnp.sum(p, axis=2, keepdims=True)
+        acc_ref[...] = alpha * acc_ref[...] + jax.lax.dot_general(
+            p.astype(v.dtype),
+            v,
+            (((2,), (1,)), ((0,), (0,))),
+            preferred_element_type=jnp.float32,
+        )
+
+    @pl.when(j == pl.num_programs(1) - 1)
+    def _():
+        o_ref[...] = (acc_ref[...] / l_ref[...]).astype(o_ref.dtype)
