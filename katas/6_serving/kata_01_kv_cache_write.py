@@ -12,8 +12,8 @@ Concept
     and needs those of all earlier tokens. They are kept in HBM, in a *cache* with room
     for S tokens of each sequence. Beside the weights it is the largest array of a
     server, so it is changed in place: the old cache is donated, `input_output_aliases`
-    gives its place to the new one, and as neither is cut into blocks, nothing moves but
-    what the kernel copies.
+    gives its place to the new one, and as old_hbm and cache_hbm stay in HBM as whole
+    arrays, nothing moves but what the kernel copies.
 
     One row of one head is 256 bytes, 128 numbers in bfloat16. But HBM holds arrays in
     tiles, of 16 rows in bfloat16 and 8 in float32, and a copy begins and ends at the
@@ -34,11 +34,13 @@ Concept
     But the compiler must know that a copy starts at a tile's edge, and a promise says so:
     `pl.multiple_of(start, T)`.
 
-    A copy waits about half a microsecond for HBM, and the sequences don't depend on each
-    other. For 128 sequences with 8 heads of 128 numbers, 256 KiB are new and 8 MiB
-    are copied, in and out. That takes 12.8 µs of a v5e, of which HBM's bandwidth explains
-    10.6. One sequence after the other, it takes 133 µs; with a tile as the block of a
-    BlockSpec and a step for each sequence, 47 µs.
+    A copy waits about half a microsecond for HBM, and the sequences don't depend on
+    each other. All reads share sems[0], all writes sems[1]: a semaphore counts bytes,
+    so no tile is there before all have been waited for. For 128 sequences with 8 heads
+    of 128 numbers, 256 KiB are new and 8 MiB are copied, in and out. That takes 12.8 µs
+    of a v5e, of which HBM's bandwidth explains 10.6. One sequence after the other, it
+    takes 133 µs; with a tile as the block of a BlockSpec and a step for each sequence,
+    47 µs.
 
 Shapes
     name            dtype[dims]                memory space   Ref's shape      block

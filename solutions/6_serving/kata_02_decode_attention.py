@@ -30,8 +30,8 @@ Concept
     it takes 1.16 ms. XLA reads all slots, and takes 2.5 ms.
 
     The launch's index map stops at the last block that holds keys: further steps name it
-    again, and nothing moves. They must not count it again, either. What they take, 0.35
-    µs each, is most of the missing 12 %.
+    again, and nothing moves. Such a step must not count the block again. An idle step
+    takes 0.35 µs, and all of them are most of the missing 12 %.
 
     The last block is ragged, and what lies past the length is garbage: keys of an
     earlier sequence, or NaN. Not even a weight of zero makes a NaN harmless.

@@ -27,8 +27,8 @@ Concept
     neighbouring blocks. An index map gets the grid's indices first and then both Refs.
 
     There is one step for each entry of the table. A step whose index map names the page
-    of the step before moves nothing. In production that is half of them: 64 sequences
-    of up to 32 pages of 128 keys, about half of them filled, with 8 heads of keys and D
+    of the step before moves nothing. In production, half of the steps are such: 64
+    sequences of up to 32 pages of 128 keys, about half of them filled, with 8 heads of keys and D
     = 128. The kernel moves 521 MiB in bfloat16 and takes 1.09 ms of a v5e, with 61 % of
     HBM's bandwidth. What is missing is the cost of 2048 steps, half of which do nothing.
     With pages of 32 keys there are 8192, and it takes 3.17 ms. XLA first puts the pages

@@ -20,9 +20,9 @@ Concept
             each row     that is new                    each row            that is new
 
     So the weights go to the other side: w_k is *absorbed* by the query, before the
-    kernel, and w_v is applied to what the kernel returns. In between, all heads attend to
-    the rows themselves. There is one head of keys, R + P wide, and its values are its own
-    first R columns:
+    kernel (summed in float32, and then in the rows' dtype), and w_v is applied to what
+    the kernel returns. In between, all heads attend to the rows themselves. There is
+    one head of keys, R + P wide, and its values are its own first R columns:
 
                            R columns         P columns
         a row of rows_ref  [ latent         | rope ]     copied once
@@ -32,11 +32,12 @@ Concept
     The scores are those of the heads before, number for number. So is their scale: it
     belongs to a head's D + P numbers, not to the R + P that are multiplied now.
 
-    Each row serves H queries twice, 2 H (2 R + P) operations for 2 (R + P) bytes. For
-    H = 16 that is 30 a byte, and HBM decides; for H = 128 it is 242, where a v5e's matrix
-    unit takes as long as its HBM. Predicted for eight sequences of 0 to 8192 rows: 63 µs with
-    16 heads, at 84 % of HBM's bandwidth, since steps past a short one's end copy nothing; 79
-    µs with 128 heads. XLA makes the keys and values: 524 MiB instead of 42, for 16 heads.
+    Each row meets H queries, as a key and as a value: 2 H (2 R + P) operations for 2 (R +
+    P) bytes. For H = 16 that is 30 a byte, and HBM decides; for H = 128 it is 242, where a
+    v5e's matrix unit takes as long as its HBM. Predicted for eight sequences of 0 to 8192
+    rows: 63 µs with 16 heads, at 84 % of HBM's bandwidth, since steps past a short one's
+    end copy nothing; 79 µs with 128 heads. XLA makes the keys and values: 524 MiB instead
+    of 42, for 16 heads.
 
     In HBM and VMEM, 576 columns take the room of 640. Rows past a length are NaN, and a
     sequence without rows gets zeros.

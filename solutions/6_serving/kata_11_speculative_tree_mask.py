@@ -3,9 +3,9 @@
 Goal
     A small model has drafted T tokens after a sequence: several ways to go on, as a tree.
     Their keys and values stand behind those of the sequence. A draft sees the whole
-    sequence, its own ancestors and itself, but no other draft. Write the middle of
-    the body: which scores count, when each draft's ancestors come as the bits of one
-    integer?
+    sequence, its own ancestors and itself, but no other draft: bit c of tree[b, t] is 1
+    if draft t sees draft c (itself included). Write the middle of the body: which scores
+    count, when what a draft sees comes as the bits of one integer?
 
 Concept
     Decoding is bound by the bytes of the cache, so the matrix unit idles. Speculative
@@ -23,15 +23,15 @@ Concept
 
     The mask is no triangle: drafts 1 and 2 are rivals for the same place. As an array it
     would be [T, S]. But all of the sequence is visible, and what differs is T bits for
-    each draft: tree[b, t], where bit c says whether draft t sees draft c. They are in
-    SMEM beside the lengths, and a kernel makes vectors of them with a shift.
+    each draft. They are in SMEM beside the lengths, and a kernel makes vectors of them with
+    a shift.
 
     Draft c of sequence b is row length + c of its keys. Blocks that end before
     `length` need no mask. Those with drafts do, and a tree may begin in one block and end
     in the next. Rows after the last draft are what earlier guesses left, here NaN.
 
-    Head g's query for draft t is row g * T + t of q_ref: the G heads that share keys, and
-    their T drafts, are rows of one matrix. For 8 sequences of up to 8192 keys, 8 heads of
+    Head g's query for draft t is row g * T + t of q_ref: the G = N // T heads that share
+    keys, and their T drafts, are rows of one matrix. For 8 sequences of up to 8192 keys, 8 heads of
     keys and G = 4, predicted for a v5e with blocks of 2048 keys:
 
         drafts          1         8        16        32

@@ -25,7 +25,8 @@ Concept
     decode_attention, M heads and drafts in verify_drafts, and R heads, twice, in
     latent_attention, where a model may reach the ridge.
 
-    For speedup, count what XLA writes to HBM between its instructions. Scores are float32.
+    For speedup, count what XLA writes between its instructions, each reading of it, and
+    inputs that two instructions read. Scores are float32.
     With few queries they are small beside the cache, and not with many. And a cache of
     pages has an order: XLA's program first collects a sequence's pages in one array. Look:
     `kata cost serve_bench B=16` lists the instructions and the bytes of each.
