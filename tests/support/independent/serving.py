@@ -57,6 +57,13 @@ independent("paged_attention_index_map")(_paged)
 independent("paged_attention_dma")(_paged)
 
 
+@independent("quantised_kv")
+def _(lengths: Any, table: Any, q: Any, k: Any, v: Any, scales: Any) -> Any:
+    k, v, scales = (np.asarray(x, np.float64) for x in (k, v, scales))
+    k, v = (x * scales[..., n, None, None] for n, x in enumerate((k, v)))
+    return _paged(lengths, table, q, k, v)
+
+
 @independent("mla_absorbed")
 def _(lengths: Any, q: Any, q_rope: Any, rows: Any, w_k: Any, w_v: Any) -> Any:
     q, q_rope, rows, w_k, w_v = (np.asarray(x, np.float64) for x in (q, q_rope, rows, w_k, w_v))
