@@ -32,6 +32,8 @@ COMMANDS = {
     "watch": "grade a kata whenever you save it",
     "view": "draw a launch step by step, in your browser",
     "update": "get new and changed katas from upstream; your code stays",
+    "tasks": "write the katas as tasks for models, as JSONL",
+    "grade": "judge many submissions, from JSONL to JSONL",
     "sync": "for authors: generate the katas from the solutions",
     "new": "for authors: write the three files of a new kata",
 }

@@ -22,7 +22,8 @@ ROWS = (
     ("exercise", "tpu"),
     ("checks", "sandbox", "record"),
     ("grading", "report", "updates"),
-    ("view", "watching"),
+    ("api", "view", "watching"),
+    ("batch",),
     ("plugin", "commands"),
     ("cli",),
 )

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from grader.exercise.arithmetic import settle
-from grader.exercise.keys import Choices, Key, Sizes, cards
+from grader.exercise.catalog import Kata
+from grader.exercise.keys import Choices, Key, KeyProblem, Sizes, cards
 from grader.model import Case
 
 T = TypeVar("T")
@@ -57,6 +58,16 @@ def draw(
         )
         for index, (sizes, dtype) in enumerate(drawn)
     )
+
+
+def hidden_cases(kata: Kata, session_seed: int) -> tuple[Case, ...]:
+    """The hidden cases of a kata of the catalogue. Raises keys.KeyProblem."""
+    try:
+        return draw(kata.id, kata.key, session_seed)
+    except KeyProblem:
+        raise
+    except ValueError as error:
+        raise KeyProblem(kata.key_path, "cases", str(error)) from None
 
 
 def _one_of(production: Sizes, deck: random.Random) -> tuple[dict[str, int | str], str]:

@@ -84,6 +84,14 @@ class Kata:
             raise keys.KeyProblem(self.key_path, name, f"{what}: needs one text for each region")
         return blank(text, fillings)
 
+    def content(self) -> bytes:
+        """What the learner has written, the whole file. Raises OSError where it is gone."""
+        return self.path.read_bytes()
+
+    def text(self) -> str:
+        """The same as text, lines ending in "\\n". Raises OSError, UnicodeDecodeError."""
+        return self.content().decode().replace("\r\n", "\n").replace("\r", "\n")
+
     def answer_digest(self) -> str:
         """A hash of what is graded against, the solution and its key, as they are on disk now."""
         found = hashlib.sha256()
@@ -98,7 +106,7 @@ class Kata:
         In a debugging kata, whose stub runs, it is enough that the regions still equal the stub's.
         """
         try:
-            text, shipped = self.path.read_text(encoding="utf-8"), self.shipped()
+            text, shipped = self.text(), self.shipped()
             if not self.key.debugging:
                 return text == shipped
             compile(text, self.path, "exec")  # what can't be read is graded, and fails
@@ -110,7 +118,7 @@ class Kata:
         """The file, relative to the root, and the line to start typing at."""
         file = self.path.relative_to(self.root).as_posix()
         try:
-            found = regions(self.path.read_text(encoding="utf-8"))
+            found = regions(self.text())
         except (OSError, ValueError):
             return file, 1
         return file, found[0].first if found else 1

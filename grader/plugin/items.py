@@ -7,7 +7,6 @@ key, so a file that does not even parse is collected like any other, and its fai
 from __future__ import annotations
 
 import bdb
-import dataclasses
 import re
 import sys
 from collections.abc import Iterator
@@ -19,25 +18,16 @@ import pytest
 from grader.exercise.catalog import Kata, selects
 from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
-from grader.model import Case, Check, Finding, Grade, State
+from grader.grading.counted import Counted
+from grader.model import Case, Grade, State
 from grader.plugin.session import SESSION, Session
 from grader.report.failures import explanation, kata_is_broken
 from grader.sandbox.asking import BrokenKata
 from grader.sandbox.launcher import SandboxError
-from grader.tools.git import blob_id
 
 SECONDS = pytest.StashKey[float | None]()
 GRADE = pytest.StashKey[Grade]()
 NEXT = pytest.StashKey["pytest.Item | None"]()
-
-REQUIRED = Finding(Check.RUNS, "still to do", "Still to do, and --kata-require asks for it.")
-
-
-GONE = Finding(
-    Check.RUNS,
-    "its file is gone",
-    "The file was there when this session began, and is there no more: something removed it.",
-)
 
 
 class KataFailed(bdb.BdbQuit):
@@ -96,24 +86,12 @@ class KataCase(pytest.Item):
 
     def runtest(self) -> None:
         """Grade the case: returns for a pass, skips for a todo, raises KataFailed otherwise."""
-        content = self._content()
         try:
-            self._require_same_answer()
             grade = self._grade()
-            self._require_same_answer()
-        except FileNotFoundError:
-            if self.path.exists():
-                raise
-            index = self.case.index if self.case else 0
-            grade = Grade(self.kata.id, index, State.FAILED, 0, GONE)
         except (KeyProblem, RegionError, BrokenKata) as error:
             raise KataFailed(kata_is_broken(error)) from error
         except SandboxError as error:
             raise KataFailed(f"Kernels cannot be run here.\n{error}") from error
-        if content is not None and content == self._content():
-            grade = dataclasses.replace(grade, blob=blob_id(content))
-        if grade.state is State.TODO and self.session_of_katas.requires(self.kata):
-            grade = dataclasses.replace(grade, state=State.FAILED, finding=REQUIRED)
         self.stash[GRADE] = grade
         self._show_prints(grade.printed)
         if grade.state is State.TODO:
@@ -124,33 +102,20 @@ class KataCase(pytest.Item):
             seed = self.session_of_katas.seed
             raise KataFailed(explanation(self.kata, grade, self.nodeid, seed))
 
-    def _require_same_answer(self) -> None:
-        if self.kata.answer_digest() != self.answer:
-            folder = self.kata.solution.parent.relative_to(self.kata.root).as_posix()
-            what = f"{self.kata.solution.name} or {self.kata.key_path.name}"
-            raise BrokenKata(
-                f"{what} in {folder} has changed since this session began, so nothing is graded "
-                f"against it.\nPut it back (git restore {folder}), or start the session again."
-            )
-
-    def _content(self) -> bytes | None:
-        try:
-            return self.path.read_bytes()
-        except OSError:
-            return None  # deleted since it was collected
-
     def _grade(self) -> Grade:
         session = self.session_of_katas
         if self.case is None:
             session.cases(self.kata)  # raises what is wrong with the key
         assert self.case is not None
-        if self.kata.untouched():
-            return Grade(self.kata.id, self.case.index, State.TODO, 0)
+        counted = Counted(self.kata, self.answer, session.requirements)
         following = self.stash.get(NEXT, None)
-        if isinstance(following, KataCase) and following.case and not following.kata.untouched():
-            session.grader.prepare(self.kata, self.case)
-            session.grader.prepare(following.kata, following.case)
-        return session.grader.grade(self.kata, self.case, self.stash.get(SECONDS, None))
+        ahead = following if isinstance(following, KataCase) else None
+        return counted.grade(
+            lambda: session.grader,
+            self.case,
+            self.stash.get(SECONDS, None),
+            (ahead.kata, ahead.case) if ahead and ahead.case else None,
+        )
 
     def _show_prints(self, printed: str) -> None:
         if not printed:

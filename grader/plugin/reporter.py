@@ -12,8 +12,8 @@ from rich.console import RenderableType
 
 from grader.exercise import catalog
 from grader.exercise.catalog import Kata
+from grader.grading.counted import GONE
 from grader.model import Grade, State
-from grader.plugin.items import GONE
 from grader.plugin.session import SESSION
 from grader.record.recording import NewPasses, record_session
 from grader.report import jsonfile, markdown, session_map

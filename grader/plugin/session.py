@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.cases import draw
-from grader.exercise.catalog import Kata, katas, named, unmatched
-from grader.exercise.keys import KeyProblem
+from grader.exercise.cases import hidden_cases
+from grader.exercise.catalog import Kata, katas
+from grader.grading.counted import Requirements
 from grader.grading.grader import Grader
 from grader.model import Case, Conditions, Device
 from grader.sandbox.asking import Asking, Lines
@@ -58,26 +58,12 @@ class Session:
 
     def cases(self, kata: Kata) -> tuple[Case, ...]:
         """The kata's hidden cases in this session. Raises keys.KeyProblem."""
-        try:
-            return draw(kata.id, kata.key, self.seed)
-        except KeyProblem:
-            raise
-        except ValueError as error:
-            raise KeyProblem(kata.key_path, "cases", str(error)) from None
+        return hidden_cases(kata, self.seed)
 
     @cached_property
-    def _required_ids(self) -> frozenset[str]:
-        every = katas(self.root)
-        return frozenset(kata.id for name in self._required for kata in named(every, name))
-
-    def requires(self, kata: Kata) -> bool:
-        """Whether --kata-require makes a todo of this kata a failure."""
-        return kata.id in self._required_ids
-
-    def unknown_requirements(self) -> tuple[str, ...]:
-        """Of each --kata-require that names no kata, what to say. Raises ValueError."""
-        every = katas(self.root)
-        return tuple(unmatched(every, name) for name in self._required if not named(every, name))
+    def requirements(self) -> Requirements:
+        """Which katas --kata-require names."""
+        return Requirements(self._required, katas(self.root))
 
     @cached_property
     def grader(self) -> Grader:

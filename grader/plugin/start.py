@@ -18,7 +18,7 @@ from grader.exercise.catalog import Kata, katas, selects
 from grader.plugin import options
 from grader.plugin.termination import end_orderly
 from grader.sandbox import devices
-from grader.sandbox.isolation import Isolation, level
+from grader.sandbox.isolation import Isolation, NotIsolated, demanded
 from grader.sandbox.launcher import Launcher
 
 
@@ -37,8 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if any(katas(config.rootpath)):
         config.add_cleanup(end_orderly())
     isolation = Isolation(given.kata_isolation)
-    if isolation is Isolation.REQUIRE and not (found := level()).isolated:
-        raise pytest.UsageError(f"--kata-isolation require: {found}")
+    try:
+        demanded(isolation)
+    except NotIsolated as error:
+        raise pytest.UsageError(f"--kata-isolation require: {error}") from None
     something = _something_to_grade(config)
     launcher = Launcher(device, isolation=isolation) if something else None
 
@@ -58,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.stash[SESSION] = session
     config.add_cleanup(session.close)
-    _require_known(session.unknown_requirements)
+    _require_known(session.requirements.unknown)
     config.pluginmanager.register(hooks, "kata-hooks")
     if not worker_input:
         config.pluginmanager.register(Reporter(config), "kata-reporter")

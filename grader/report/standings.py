@@ -68,14 +68,15 @@ def standings(katas: Sequence[Kata], grades: Iterable[Grade]) -> SessionStanding
     tracks = []
     for name, members in itertools.groupby(katas, key=lambda kata: kata.track):
         of_track = list(members)
-        ran = tuple(_standing(kata, by_kata[kata.id]) for kata in of_track if kata.id in by_kata)
+        ran = tuple(standing(kata, by_kata[kata.id]) for kata in of_track if kata.id in by_kata)
         if ran:
             tracks.append(TrackStandings(name, ran, len(of_track) - len(ran)))
-    everything = [standing for track in tracks for standing in track.standings]
+    everything = [one for track in tracks for one in track.standings]
     return SessionStandings(tuple(tracks), _next(everything))
 
 
-def _standing(kata: Kata, grades: list[Grade]) -> Standing:
+def standing(kata: Kata, grades: Sequence[Grade]) -> Standing:
+    """How far one kata is, by the grades of its hidden cases."""
     worst = min(grades, key=lambda grade: (_WORST.index(grade.state), grade.stars, grade.case))
     stars, so_far = min(grade.stars for grade in grades), _so_far(kata, grades)
     return Standing(
@@ -93,7 +94,7 @@ def _standing(kata: Kata, grades: list[Grade]) -> Standing:
     )
 
 
-def _so_far(kata: Kata, grades: list[Grade]) -> str:
+def _so_far(kata: Kata, grades: Sequence[Grade]) -> str:
     """How many of a kata's hidden cases ran; "" where all did."""
     ran = len({grade.case for grade in grades})
     try:

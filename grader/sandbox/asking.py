@@ -98,6 +98,17 @@ class Lines:
         ):
             line.warm(warm)
 
+    def part(self) -> None:
+        """Part with the present file: its process, and whatever that has answered.
+
+        What is known of solutions stays. The same file is imported anew when it comes again, and
+        processes that its launches have left large are replaced.
+        """
+        self.bench.dismiss()
+        self.bench.renew()
+        self.attempting = Line(lambda: self.bench.worker(Post.ATTEMPTING), TRACES)
+        self.trials = Trials(self.trusted, self.attempting, self.running)
+
 
 class Asking:
     """Asks the workers of one bench, about launches for chips of these names.
@@ -433,7 +444,7 @@ class Asking:
 
 def _attempt(kata: Kata) -> Source:
     """The learner's file as it is now."""
-    return Source(str(kata.path), kata.path.read_bytes())
+    return Source(str(kata.path), kata.content())
 
 
 def _answer(kata: Kata) -> Source:

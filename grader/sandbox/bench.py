@@ -38,6 +38,7 @@ from grader.tools import codec
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
 MOST_TOLD = 1 << 20  # bytes of what a worker says of a launch, beside its trace
 MOST_TRACED = MOST_TOLD + (64 << 20)  # and with it; see kernels.carrier.limits
+LARGEST = 3 << 29  # bytes of private memory with which a process may go on to the next file
 ENDING_SECONDS = 1.0  # for a process that crashes to be gone
 
 
@@ -62,6 +63,10 @@ class Worker:
     @property
     def alive(self) -> bool:
         return self._channel.open
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def busy(self) -> bool:
@@ -228,6 +233,15 @@ class Bench:
     def dismiss(self) -> None:
         """End the process of the present file, whatever it waits for."""
         self._drop(Post.ATTEMPTING)
+
+    def renew(self, most: int = LARGEST) -> None:
+        """End the idle processes that hold more than so many bytes of private memory.
+
+        New ones take their places when they are needed.
+        """
+        for post, worker in list(self._workers.items()):
+            if worker.alive and not worker.busy and memory.private(worker.pid) > most:
+                self._drop(post)
 
     def keep_spare(self, warm: Warm) -> None:
         """Have a fresh process warm up, until the next content needs one."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,9 @@ def test_what_never_ends_may_be_work_element_by_element() -> None:
     assert accident.phrase == "no answer after 30 s"
     assert "a wait without a start" in accident.message
     assert "Compute on whole blocks" in accident.message
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says")
+def test_private_memory_is_of_a_process_that_is_there() -> None:
+    assert memory.private(os.getpid()) > 1 << 20
+    assert memory.private(-1) == 0

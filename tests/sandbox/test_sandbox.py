@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from grader.sandbox.bench import Bench, Worker
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import Predict, Question, Refer, Run, TraceLaunch
+from grader.sandbox.post import Post
 from tests.support.repositories import Repository
 
 CPU = devices.choose("interpret", devices.Hardware(tpu=False, gpu=False, platforms="cpu"))
@@ -170,3 +172,16 @@ def test_closing_twice_or_unused_does_no_harm(solved: Kata) -> None:
     state(Grader(Asking(Lines(used))), solved)
     used.close()
     used.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process holds")
+def test_processes_grown_large_are_replaced(solved: Kata, bench: Bench) -> None:
+    lines = Lines(bench)
+    grader = Grader(Asking(lines))
+    assert state(grader, solved) is State.PASSED
+    running = bench.worker(Post.RUNNING)
+    lines.part()
+    assert bench.worker(Post.RUNNING) is running
+    bench.renew(most=1)
+    assert not running.alive
+    assert state(Grader(Asking(lines)), solved, 1) is State.PASSED

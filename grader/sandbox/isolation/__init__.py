@@ -23,6 +23,6 @@ libc         system calls by number, through ctypes
 """
 
 from grader.sandbox.isolation.confining import Confinement, confinement
-from grader.sandbox.isolation.levels import Isolation, Level, NotIsolated, level
+from grader.sandbox.isolation.levels import Isolation, Level, NotIsolated, demanded, level
 
-__all__ = ["Confinement", "Isolation", "Level", "NotIsolated", "confinement", "level"]
+__all__ = ["Confinement", "Isolation", "Level", "NotIsolated", "confinement", "demanded", "level"]

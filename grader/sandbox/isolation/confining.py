@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.sandbox.isolation import landlock, seccomp
-from grader.sandbox.isolation.levels import Isolation, Level, NotIsolated, level
+from grader.sandbox.isolation.levels import Isolation, Level, NotIsolated, demanded
 from grader.sandbox.isolation.libc import Libc, Machine, machine
 from grader.sandbox.isolation.readable import DEVICES, OWN_PROCESS, readable
 
@@ -72,8 +72,7 @@ def confinement(
     (the repository), except an interpreter that lies there and `also`. Raises NotIsolated where
     isolation is required and the kernel doesn't offer it.
     """
-    required, found = wanted is Isolation.REQUIRE, level(wanted)
-    _demand(required, found)
+    required, found = wanted is Isolation.REQUIRE, demanded(wanted)
     here = machine()
     if here is None or not found.landlock_abi:
         return Confinement(found, required, ())

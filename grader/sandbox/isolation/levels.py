@@ -44,6 +44,14 @@ class Level:
         return f"isolated: landlock {self.landlock_abi} + seccomp"
 
 
+def demanded(wanted: Isolation) -> Level:
+    """`level`; raises NotIsolated where isolation is required and can't be had."""
+    found = level(wanted)
+    if wanted is Isolation.REQUIRE and not found.isolated:
+        raise NotIsolated(f"isolation is required, and there is none: {found.reason}")
+    return found
+
+
 def level(wanted: Isolation = Isolation.AUTO) -> Level:
     """What a worker would be isolated by on this machine; binds nobody."""
     if wanted is Isolation.OFF:

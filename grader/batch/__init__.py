@@ -1,0 +1,11 @@
+"""Many submissions at once: JSON lines in, JSON lines out, and a store that remembers verdicts.
+
+tasks      what is asked of whoever writes submissions: one prompt for each kata
+samples    lines of a file -> submissions, and what is wrong with the others
+store      verdicts by submission, in SQLite: none is judged twice
+batch      samples on their way through store and crew
+crew       worker processes, each with an Examiner, and what they are to do next
+worker     what runs in each of them
+orders     what crosses between crew and worker
+scores     pass@k and fast_p, by track
+"""

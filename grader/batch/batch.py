@@ -1,0 +1,103 @@
+"""A set of samples on its way through a store and a crew."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grader.batch.crew import Crew
+from grader.batch.orders import Job, Outcome, Setup
+from grader.batch.samples import Sample
+from grader.batch.scores import Scored, Scores, by_track
+from grader.batch.store import Store, key_of
+from grader.exercise.cases import random_seed
+from grader.exercise.catalog import Kata
+from grader.model import Check, State
+from grader.tools.versions import versions
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How samples are judged. Without a `seed` it is the store's; `ks` are those of pass@k."""
+
+    chip: str
+    isolation: str
+    workers: int
+    seed: int | None = None
+    ks: tuple[int, ...] = (1,)
+
+
+class Batch:
+    """Samples, and the verdicts on them, in one store."""
+
+    def __init__(
+        self,
+        root: Path,
+        every: Mapping[str, Kata],
+        samples: Sequence[Sample],
+        store: Store,
+        how: How,
+    ) -> None:
+        self._every, self._samples, self._store, self._how = every, samples, store, how
+        own = int(store.setting("seed", str(random_seed())))
+        self.seed = own if how.seed is None else how.seed
+        self._setup = Setup(str(root), (how.chip,), how.isolation)
+        digests = {id: every[id].answer_digest() for id in {one.kata for one in samples}}
+        self._versions = versions()
+        self._keys = {
+            one.line: self._key(one.kata, one.source, digests[one.kata])
+            for one in samples
+            if one.source is not None
+        }
+        self.failed: dict[str, str] = {}  # by key: why there is no verdict
+
+    def _key(self, kata: str, source: str, answer: str) -> str:
+        return key_of(kata, source, answer, self.seed, self._setup.chips, self._versions)
+
+    def waiting(self) -> list[Job]:
+        """The submissions that the store has no verdict on, each once."""
+        jobs = {
+            self._keys[one.line]: Job(self._keys[one.line], one.kata, one.source, self.seed)
+            for one in self._samples
+            if one.source is not None and self._keys[one.line] not in self._store
+        }
+        return list(jobs.values())
+
+    def judge(self, jobs: Sequence[Job]) -> Generator[Outcome, None, None]:
+        """Have them judged, and keep each verdict before it is given out. Raises Hopeless."""
+        with Crew(self._setup, self._how.workers) as crew:
+            for outcome in crew.outcomes(jobs):
+                if outcome.error:
+                    self.failed[outcome.key] = outcome.error
+                else:
+                    self._store.put(outcome.key, outcome.kata, outcome.verdict)
+                yield outcome
+
+    @property
+    def known(self) -> int:
+        """How many different submissions the store has verdicts on."""
+        return sum(key in self._store for key in set(self._keys.values()))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each sample that there is a verdict on, in their order."""
+        verdicts = ((one, self._verdict(one)) for one in self._samples)
+        return [{**one.row, **verdict} for one, verdict in verdicts if verdict]
+
+    def _verdict(self, sample: Sample) -> dict[str, Any] | None:
+        if sample.source is not None:
+            return self._store.get(self._keys[sample.line])
+        finding = {"check": Check.RUNS.value, "phrase": sample.why, "message": sample.why}
+        return {"state": State.FAILED.value, "stars": 0, "reward": 0.0, "finding": finding}
+
+    def errors(self) -> Iterator[tuple[int, str]]:
+        """The lines that could not be graded, and why."""
+        for line, key in self._keys.items():
+            if key in self.failed:
+                yield line, self.failed[key]
+
+    def scores(self, rows: Sequence[dict[str, Any]]) -> list[Scores]:
+        scored = [Scored(row["task_id"], row["stars"], row.get("speed")) for row in rows]
+        kernels = {id for id in {one.task for one in scored} if self._every[id].key.kernel}
+        return by_track(scored, self._how.ks, kernels)

@@ -1,0 +1,38 @@
+"""What crosses between the crew and its workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The first message to a worker: how to grade. `root` is the repository's folder."""
+
+    root: str
+    chips: tuple[str, ...]
+    isolation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One submission. `key` is the store's name for it."""
+
+    key: str
+    kata: str
+    source: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a job: the verdict as JSON, or why there is none.
+
+    `hopeless`: no other submission can be graded here either.
+    """
+
+    key: str
+    kata: str
+    verdict: str = ""
+    error: str = ""
+    hopeless: bool = False

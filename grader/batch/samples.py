@@ -1,0 +1,155 @@
+"""A file of samples, one JSON object a line: which can be graded, and what is wrong with others."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from grader.exercise.catalog import Kata
+from grader.exercise.regions import BEGIN, RegionError, blank, regions
+from grader.grading.counted import MOST_BYTES
+from grader.tools.nearest import did_you_mean
+
+TASK, COMPLETION, ID = "task_id", "completion", "id"
+
+
+class NoSample(ValueError):
+    """A line can't be graded; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One line: its number from 1, what it held, whose kata it is for, and the whole file.
+
+    Of a line whose kata is known and whose completion can't be used, `source` is None and `why`
+    says what is wrong: it counts as a wrong answer.
+    """
+
+    line: int
+    row: dict[str, Any]
+    kata: str
+    source: str | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What is wrong with one line."""
+
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text}"
+
+
+def read(lines: Iterable[bytes], katas: Mapping[str, Kata]) -> Iterator[Sample | Complaint]:
+    """Each line that isn't blank, as what it is. `katas` are those that there are, by id."""
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = _row(line)
+            kata = _kata(row, katas)
+            _demand_new(row, number, seen)
+        except NoSample as error:
+            yield Complaint(number, str(error))
+            continue
+        try:
+            yield Sample(number, row, kata.id, source_of(kata, row))
+        except NoSample as error:
+            yield Sample(number, row, kata.id, None, str(error))
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise NoSample(f"is no UTF-8 ({error.reason} at byte {error.start})") from None
+    except json.JSONDecodeError as error:
+        raise NoSample(f"is no JSON ({error.msg} at character {error.pos + 1})") from None
+    except (RecursionError, ValueError) as error:
+        raise NoSample(f"is no JSON that can be read ({error})") from None
+    if not isinstance(row, dict):
+        raise NoSample(f"is no JSON object, but {_kind(row)}")
+    return row
+
+
+def _kata(row: Mapping[str, Any], katas: Mapping[str, Kata]) -> Kata:
+    if TASK not in row:
+        raise NoSample(f'has no "{TASK}"')
+    id = row[TASK]
+    if not isinstance(id, str):
+        raise NoSample(f'"{TASK}" is {_kind(id)}, and has to be a text')
+    if id in katas:
+        return katas[id]
+    hint = did_you_mean(id[:100], katas)
+    raise NoSample(f"unknown task {id[:100]!r}{f'; {hint}' if hint else ''}")
+
+
+def _demand_new(row: Mapping[str, Any], number: int, seen: dict[str, int]) -> None:
+    if ID not in row:
+        return
+    id = json.dumps(row[ID], sort_keys=True)
+    if id in seen:
+        raise NoSample(f'has the same "{ID}" as line {seen[id]}: {id[:100]}')
+    seen[id] = number
+
+
+def source_of(kata: Kata, row: Mapping[str, Any]) -> str:
+    """The whole file that a row's completion stands for. Raises NoSample.
+
+    A completion is a whole file, or what belongs into the kata's only region, or a list with a text
+    for each region, or a text in which each stands between its marker lines.
+    """
+    if COMPLETION not in row:
+        raise NoSample(f'has no "{COMPLETION}"')
+    completion = row[COMPLETION]
+    parts = completion if isinstance(completion, list) else [completion]
+    for part in parts:
+        if not isinstance(part, str):
+            raise NoSample(f'"{COMPLETION}" is {_kind(part)}, and has to be a text')
+    size = sum(len(part.encode("utf-8", "surrogatepass")) for part in parts)
+    if size > MOST_BYTES:
+        raise NoSample(f"the completion has {size:,} bytes, and at most {MOST_BYTES:,} are graded")
+    if not any(part.strip() for part in parts):
+        raise NoSample("the completion is empty")
+    if isinstance(completion, str) and _whole(kata, completion):
+        return completion
+    return _filled(kata, completion)
+
+
+def _whole(kata: Kata, text: str) -> bool:
+    """Whether a text is a file, by the functions that it has, and not what fills a region."""
+    names = "|".join((kata.name, kata.test, f"{kata.name}_spec"))
+    return bool(re.search(rf"^def (?:{names})\b", text, re.MULTILINE))
+
+
+def _filled(kata: Kata, completion: str | list[str]) -> str:
+    stub = kata.shipped()
+    count = len(regions(stub))
+    if isinstance(completion, list):
+        bodies = completion
+    elif BEGIN in completion:
+        try:
+            bodies = [region.body for region in regions(completion)]
+        except RegionError as error:
+            raise NoSample(f"the completion's markers do not pair up: {error}") from None
+    else:
+        bodies = [completion]
+    if len(bodies) != count:
+        raise NoSample(
+            f"the completion fills {len(bodies)} solution regions, and {kata.name} has {count}: "
+            "give the whole file, or a list with one text for each region"
+        )
+    return blank(stub, [textwrap.dedent(body.replace("\r\n", "\n")) for body in bodies])
+
+
+def _kind(value: object) -> str:
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
+    return "null" if value is None else kinds.get(type(value), "a number")

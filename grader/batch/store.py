@@ -1,0 +1,98 @@
+"""Verdicts by submission, in an SQLite file: what is there is never judged again."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+_TABLES = """
+create table if not exists verdicts(
+    key text primary key, kata text not null, verdict text not null, judged text not null
+) without rowid;
+create table if not exists settings(name text primary key, value text not null) without rowid;
+"""
+
+
+class StoreProblem(ValueError):
+    """The store can't be used; the text says why."""
+
+
+class Store:
+    """The verdicts in one file, which one process at a time writes to.
+
+    Each is on the disk when `put` returns, so whoever is killed loses what was under way, and no
+    more. Raises StoreProblem where another process has the store, or the file is none.
+    """
+
+    def __init__(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = open(f"{file}.lock", "a")  # noqa: SIM115 (held as long as the store)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._database = sqlite3.connect(file, isolation_level=None)
+            self._database.execute("pragma journal_mode = wal")
+            self._database.execute("pragma synchronous = full")
+            self._database.executescript(_TABLES)
+        except BlockingIOError:
+            self._lock.close()
+            raise StoreProblem(f"another process is grading into {file}") from None
+        except sqlite3.Error as error:
+            self._lock.close()
+            raise StoreProblem(f"{file} can't be used as a store: {error}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self._database.close()
+        self._lock.close()
+
+    def put(self, key: str, kata: str, verdict: str) -> bool:
+        """Keep a verdict (JSON); False where there is one already, which stays."""
+        done = self._database.execute(
+            "insert or ignore into verdicts values(?, ?, ?, datetime('now'))", (key, kata, verdict)
+        )
+        return bool(done.rowcount)
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The verdict on a submission, None where it was never judged."""
+        found = self._database.execute("select verdict from verdicts where key = ?", (key,))
+        row = found.fetchone()
+        return json.loads(row[0]) if row else None
+
+    def __contains__(self, key: str) -> bool:
+        found = self._database.execute("select 1 from verdicts where key = ?", (key,))
+        return found.fetchone() is not None
+
+    def __len__(self) -> int:
+        return self._database.execute("select count(*) from verdicts").fetchone()[0]
+
+    def setting(self, name: str, otherwise: str) -> str:
+        """What was once set; set to `otherwise` where nothing was."""
+        add = "insert or ignore into settings values(?, ?)"
+        self._database.execute(add, (name, otherwise))
+        found = self._database.execute("select value from settings where name = ?", (name,))
+        return found.fetchone()[0]
+
+
+def key_of(
+    kata: str,
+    source: str,
+    answer: str,
+    seed: int,
+    chips: tuple[str, ...],
+    versions: Mapping[str, str | None],
+) -> str:
+    """The name of a submission: whatever its verdict depends on, hashed.
+
+    `answer` is the digest of solution and key.
+    """
+    parts = [kata, source, answer, seed, list(chips), dict(versions)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

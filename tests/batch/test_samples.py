@@ -1,0 +1,109 @@
+"""Lines of JSON: submissions, or what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from grader.batch.samples import Complaint, NoSample, Sample, read, source_of
+from grader.batch.tasks import task
+from grader.exercise.catalog import Kata, katas
+from grader.exercise.regions import regions, written
+from tests.support.repositories import ROOT
+
+EVERY = {kata.id: kata for kata in katas(ROOT, "solutions")}
+ONE = next(kata for kata in EVERY.values() if kata.name == "constant_add")
+SEVERAL = next(kata for kata in EVERY.values() if len(kata.key.fillings) > 1)
+RIGHT = "o_ref[...] = x_ref[...] + 10"
+
+
+def line(**row: object) -> bytes:
+    return json.dumps(row).encode()
+
+
+def solution(kata: Kata = ONE) -> str:
+    return kata.solution.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        solution(),
+        RIGHT,
+        f"    {RIGHT}\n",
+        f"    # BEGIN SOLUTION\n    {RIGHT}\n    # END SOLUTION\n",
+        [RIGHT],
+        f"\r\n    {RIGHT}\r\n",
+    ],
+    ids=("whole", "body", "indented", "markers", "list", "carriage-returns"),
+)
+def test_a_completion_is_a_file_or_what_fills_its_regions(completion: object) -> None:
+    assert source_of(ONE, {"completion": completion}) == solution()
+
+
+def test_several_regions_are_filled_in_order() -> None:
+    whole = solution(SEVERAL)
+    bodies = [region.body for region in regions(whole)]
+    assert [r.body for r in regions(source_of(SEVERAL, {"completion": bodies}))] == bodies
+    with pytest.raises(NoSample, match="fills 1 solution regions"):
+        source_of(SEVERAL, {"completion": bodies[0]})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"{", "line 2: is no JSON (Expecting property name"),
+        (b"[" * 100_000, "line 2: is no JSON that can be read"),
+        (b"\xff", "line 2: is no UTF-8"),
+        (b"[]", "line 2: is no JSON object, but a list"),
+        (b"null", "line 2: is no JSON object, but null"),
+        (line(completion="x"), 'line 2: has no "task_id"'),
+        (line(task_id=3, completion="x"), 'line 2: "task_id" is a number'),
+        (line(task_id=ONE.id[:-1], completion="x"), f"did you mean {ONE.id}"),
+        (line(task_id=ONE.id, completion=RIGHT, id="a"), 'has the same "id" as line 1: "a"'),
+    ],
+    ids=range(9),
+)
+def test_a_bad_line_is_told_and_the_others_are_read(text: bytes, says: str) -> None:
+    good = line(task_id=ONE.id, completion=RIGHT, id="a"), line(task_id=ONE.id, completion=RIGHT)
+    found = list(read((good[0], text, b"\n", good[1]), EVERY))
+    assert [type(one) for one in found] == [Sample, Complaint, Sample]
+    _, bad, last = found
+    assert says in str(bad)
+    assert last.line == 4
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({}, 'has no "completion"'),
+        ({"completion": " \n"}, "the completion is empty"),
+        ({"completion": []}, "the completion is empty"),
+        ({"completion": None}, '"completion" is null'),
+        ({"completion": ["x", 1]}, '"completion" is a number'),
+        ({"completion": "x" * 10_000_000}, "the completion has 10,000,000 bytes"),
+        ({"completion": "# BEGIN SOLUTION\nx"}, "markers do not pair up"),
+        ({"completion": "# BEGIN SOLUTION\nx\n# END SOLUTION\n" * 2}, "fills 2 solution regions"),
+    ],
+    ids=range(8),
+)
+def test_a_bad_completion_counts_as_a_wrong_answer(row: dict[str, object], why: str) -> None:
+    (found,) = read([line(task_id=ONE.id, **row)], EVERY)
+    assert isinstance(found, Sample)
+    assert found.source is None
+    assert why in found.why
+
+
+@pytest.mark.parametrize("exercise", EVERY.values(), ids=lambda kata: kata.name)
+def test_a_task_gives_nothing_away(exercise: Kata) -> None:
+    kata, found = exercise, task(exercise, "v5e")
+    text = json.dumps(found)
+    assert kata.shipped() in found["prompt"]
+    assert found["regions"] == len(kata.key.fillings)
+    shipped = set(kata.shipped().split("\n"))
+    answers = [row for body in written(solution(kata)) for row in body if row not in shipped]
+    assert answers
+    assert not [row for row in answers if len(row.strip()) > 40 and row in found["prompt"]]
+    assert not [hint for hint in kata.key.hints if json.dumps(hint)[1:-1] in text]
+    assert not [mistake.title for mistake in kata.key.mistakes if mistake.title in text]
