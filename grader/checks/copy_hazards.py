@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.checks.prose import ordinal
+from grader.checks.prose import ordinal, times
 from grader.model import CopyFault, Hazard
 from grader.tpu.units import bytes_of
 
@@ -24,13 +24,15 @@ def words_of(fault: CopyFault) -> Words:
             return _overwritten(fault)
         case Hazard.NO_START:
             return _no_start(fault)
+        case Hazard.OUTSIDE:
+            return _outside(fault)
         case Hazard.TOO_MANY_BYTES:
             return (
                 f"waits for more bytes than {fault.semaphore} gets",
                 f"The kernel waits for {bytes_of(fault.size)} on {fault.semaphore}, and the "
                 f"copies under way on it bring {bytes_of(fault.coming)}. It would wait for "
                 "ever.",
-                "A DMA semaphore counts bytes. A wait takes as many as its descriptor's source "
+                "A DMA semaphore counts bytes. A wait takes as many as its descriptor's target "
                 "has, whichever copy brought them.",
                 "Wait with a descriptor of the same size as the one that was started, on the same "
                 "semaphore.",
@@ -43,7 +45,7 @@ def words_of(fault: CopyFault) -> Words:
                 f"{fault.semaphore} is left non-zero: waits for fewer bytes than were copied",
                 f"{left} are left on {fault.semaphore} when the kernel ends: its waits take fewer "
                 "bytes than its copies bring.",
-                "A DMA semaphore counts bytes, and a wait takes as many as its descriptor's source "
+                "A DMA semaphore counts bytes, and a wait takes as many as its descriptor's target "
                 "has. If a copy is larger than what is waited for, the wait returns before the "
                 "copy has ended, and what is left over breaks the next kernel.",
                 "Wait with descriptors of the same sizes as those that were started.",
@@ -131,7 +133,7 @@ def _overwritten(fault: CopyFault) -> Words:
     if fault.line is None:
         by = "the block of the next step"
     late = (
-        f"The wait on {copy.semaphore} comes too late: after this."
+        f"The next wait on {copy.semaphore} comes too late: after this."
         if copy.waits
         else f"No wait on {copy.semaphore} comes after the copy was started."
     )
@@ -140,8 +142,8 @@ def _overwritten(fault: CopyFault) -> Words:
         f"{part} is overwritten by {by} while the copy from it to {copy.target} may still be under "
         "way: what arrives there is partly the new value.",
         f"{late} {_ENDS}",
-        f"Before a step writes to {part}, wait for the copy that an earlier step started from it: "
-        "with two slots, the one of two steps ago.",
+        f"Before a step writes to {part}, wait for the copy that was last started from it: with "
+        "two slots, that of two steps ago.",
     )
 
 
@@ -156,17 +158,32 @@ def _no_start(fault: CopyFault) -> Words:
         why = f"No copy on {fault.semaphore} was ever started before. "
         advice = (
             "Start the first copy before the loop or on the first grid step (the prologue), with "
-            "the same slot and semaphore as the wait."
+            "the same slot and semaphore as the wait. If it is for a copy that is started only "
+            "later, wait later."
         )
     if fault.elsewhere:
         others = ", ".join(dict.fromkeys(copy.semaphore for copy in fault.elsewhere))
         why += f"Copies under way at that time count on {others}. "
+    again = " again" if fault.started else ""
     return (
-        f"waits on {fault.semaphore}, where no copy was started",
+        f"waits on {fault.semaphore}, where no copy was started{again}",
         f"The kernel waits for a copy on {fault.semaphore} that nothing has started: on a TPU it "
         "would hang here, for ever.",
         why + "A wait returns once the bytes of some copy that was started have arrived.",
         advice,
+    )
+
+
+def _outside(fault: CopyFault) -> Words:
+    part, base, shape = fault.part, _base(fault.part), times(fault.shape)
+    return (
+        f"a copy of {part} is out of bounds",
+        f"The kernel starts a copy of {part}, and {base} has {shape} elements: some of that does "
+        "not exist.",
+        "Pallas doesn't check this on a TPU by itself: the copy would bring whatever lies there, "
+        "or overwrite it.",
+        "Start a copy only for a block that exists. Where a step starts the copy of a later one, "
+        "that is a condition: pl.when(i + 1 < steps).",
     )
 
 

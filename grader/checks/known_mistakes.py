@@ -35,7 +35,9 @@ def known_mistake(
     )
     if diagnosis is None:
         return Diagnosis(phrase, same)
-    why = f"{same} What shows is: {diagnosis.phrase}. {diagnosis.why}"
+    why = f"{same} What shows is: {diagnosis.phrase}."
+    if not diagnosis.vague:
+        why = f"{why} {diagnosis.why}"
     return dataclasses.replace(diagnosis, phrase=phrase, why=why)
 
 

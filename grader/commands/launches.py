@@ -88,7 +88,7 @@ def size_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> dic
         key = repository.one(find_root(Path.cwd()), parsed_args.name).key
     except (ValueError, OSError):
         return {}
-    choices = {**key.choices, "dtype": key.dtypes}
+    choices = {**key.choices, "dtype": tuple(dict.fromkeys(key.dtypes))}
     name, given, _value = prefix.partition("=")
     if not given:
         return {f"{name}=": ", ".join(map(str, values)) for name, values in choices.items()}

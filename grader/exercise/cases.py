@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from grader.exercise.arithmetic import settle
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import Choices, Key, KeyProblem, Sizes, cards
+from grader.exercise.keys import DTYPE, Choices, Key, KeyProblem, Sizes, cards
 from grader.model import Case
 
 T = TypeVar("T")
@@ -38,10 +38,13 @@ def draw(
     Raises ValueError where arithmetic of the key gives no size.
     """
     deck = random.Random(_digest(f"{session_seed}/{kata}"))
-    hands = _hands(deck, key.choices, key.together, key.count)
-    dtypes = _deal(deck, key.dtypes, key.count)
+    in_rows = any(DTYPE in names for names in key.together)
+    columns = {**key.choices, DTYPE: key.dtypes} if in_rows else key.choices
+    hands = _hands(deck, columns, key.together, key.count)
+    dtypes = hands.get(DTYPE) or _deal(deck, key.dtypes, key.count)
     drawn = [
-        ({n: hands[n][index] for n in key.choices}, dtypes[index]) for index in range(key.count)
+        ({n: hands[n][index] for n in key.choices}, str(dtypes[index]))
+        for index in range(key.count)
     ]
     if key.production:
         own_deck = random.Random(_digest(f"{session_seed}/{kata}/production"))

@@ -223,6 +223,7 @@ class Recorder:
             fault.started,
             bool(fault.flight and fault.flight.replaces),
             self._last_wait(*last) if last else None,
+            fault.part.shape if fault.part else (),
         )
 
     def _last_wait(self, semaphore: int, moment: Moment) -> LastWait:

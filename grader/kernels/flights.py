@@ -29,6 +29,12 @@ class Part:
         return tuple(slice(*one) for one in self.span)
 
     @property
+    def outside(self) -> bool:
+        """Whether some of it lies beyond the buffer's ends."""
+        pairs = zip(self.span, self.shape, strict=True)
+        return any(start < 0 or stop > size for (start, stop, _), size in pairs)
+
+    @property
     def elements(self) -> int:
         return math.prod(len(range(*one)) for one in self.span)
 

@@ -61,6 +61,9 @@ class InFlight:
     def start(self, flight: Flight) -> None:
         """A copy starts."""
         source, target = flight.source, flight.target
+        if beyond := next((part for part in (source, target) if part.outside), None):
+            self._note(Fault(Hazard.OUTSIDE, flight.start, beyond, flight))
+            return
         if early := self._meets(self._arriving, source):
             self._found(Hazard.SENT_EARLY, flight.start, source, early, flight)
         if other := self._meets(self._arriving, target):

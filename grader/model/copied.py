@@ -20,6 +20,7 @@ class Hazard(enum.Enum):
     TOO_MANY_BYTES = "waits for more bytes than the copies under way bring"
     NEVER_AWAITED = "ends before its copies have"
     BYTES_LEFT = "waits for fewer bytes than its copies have brought"
+    OUTSIDE = "copies what lies outside of a Ref"
     NOTHING_THERE = "reads what nothing has written"
 
 
@@ -59,7 +60,8 @@ class CopyFault:
     are waited for on `semaphore`, and those under way bring `coming`; `elsewhere` are the copies
     that are under way on others. At the kernel's end `number` of `started` copies have not been
     waited for. `unread`: what `copy` overwrites had arrived, and nothing had read it. `last_wait`
-    is the one that came last, if it was for a copy into the same Ref on another semaphore.
+    is the one that came last, if it was for a copy into the same Ref on another semaphore. `shape`
+    is that of the Ref.
     """
 
     hazard: Hazard
@@ -77,3 +79,4 @@ class CopyFault:
     started: int = 0
     unread: bool = False
     last_wait: LastWait | None = None
+    shape: tuple[int, ...] = ()

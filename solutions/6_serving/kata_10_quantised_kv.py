@@ -34,10 +34,10 @@ Concept
     may be NaN. 0 * NaN is NaN. Its scores are masked by softmax_step, and its
     values are 0 already: past the length, `clear` has overwritten them.
 
-    64 sequences of up to 4096 keys in pages of 128, 8 heads, D = 128, in int8: 550 µs of a
-    v5e. Kata 05 with such pages takes 1.49 µs for each MiB of bfloat16, so 760 µs for the
-    same keys. Half the bytes don't halve the time: HBM is busy for 60 % of it. 8-bit
-    numbers become bfloat16 in the vector units, and that now takes longest.
+    16 sequences of up to 4096 keys in pages of 128, 8 heads, D = 128, in int8: 110 µs of a
+    v5e. Kata 05 with such pages takes 1.6 µs for each MiB of bfloat16, so 155 µs for the
+    same keys. Half the bytes don't halve the time: they keep HBM busy for 57 % of it.
+    8-bit numbers become bfloat16 in the vector units, and that now takes longest.
 
 Shapes
     name            dtype[dims]             memory space    Ref's shape       block

@@ -104,6 +104,12 @@ WRONG = {
         "send(i, slot).start()",
         "Of the 4 copies that the line below starts, the 3rd is never waited for: outs[0]",
     ),
+    "a copy of a block that does not exist": (
+        kernels.double_buffer("one block too many"),
+        "a copy of x_hbm[32:40] is out of bounds",
+        "fetch(i + 1, after).start()",
+        "x_hbm has 32×128 elements",
+    ),
     "the same slot for two": (
         kernels.double_buffer("same slot"),
         "two copies into x_slots[0] are under way at once",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Sequence
+
 import pytest
 
 from grader.exercise.cases import draw
@@ -47,3 +50,46 @@ def everything_alike(exercise: Kata) -> dict[str, tuple[Alike, int]]:
         for alike in found_alike(exercise.key, extents, cases):
             found.setdefault(alike.what, (alike, seed))
     return found
+
+
+@each
+def test_every_session_sums_over_blocks_in_a_narrow_dtype(exercise: Kata) -> None:
+    """An accumulator that rounds is as good as any other where one block is all of the sum."""
+    narrow = set(exercise.key.dtypes) - {"float32"}
+    for total, block in summed_over(exercise) if "float32" in exercise.key.dtypes else ():
+        for seed in SESSIONS if narrow else ():
+            cases = [c for c in draw(exercise.id, exercise.key, seed) if not c.production]
+            demand(
+                any(c.dtype in narrow and c.sizes[total] > c.sizes[block] for c in cases),
+                exercise.key_path,
+                f"with seed {seed}, no case in {' or '.join(sorted(narrow))} has more than one "
+                f"block of {total}, over which it sums",
+                f'Have [cases] deal dtype in rows with {total}: "{total}, dtype" = …',
+            )
+
+
+def summed_over(exercise: Kata) -> list[tuple[str, str]]:
+    """Sizes that are cut into blocks, with these: dimensions of arguments, and of no result."""
+    given, returned = dimensions(exercise)
+    pairs = (extent.split("//") for extent in extents_of(exercise))
+    sizes = (given - returned) & set(exercise.key.choices)
+    return [
+        (pair[0], pair[1])
+        for pair in pairs
+        if len(pair) == 2 and pair[0] in sizes and pair[1] in exercise.key.choices
+    ]
+
+
+def dimensions(exercise: Kata) -> tuple[set[str], set[str]]:
+    """The names in the annotations of what a spec takes, and of what it returns."""
+    for function in ast.parse(exercise.solution.read_bytes()).body:
+        if isinstance(function, ast.FunctionDef) and function.name == f"{exercise.name}_spec":
+            returned = [function.returns] if function.returns else []
+            return _names([function.args]), _names(returned)
+    return set(), set()
+
+
+def _names(annotations: Sequence[ast.AST]) -> set[str]:
+    parts = (part for annotation in annotations for part in ast.walk(annotation))
+    texts = (str(part.value) for part in parts if isinstance(part, ast.Constant))
+    return set(" ".join(texts).split())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.exercise.cases import draw
 from grader.exercise.keys import (
     DEFAULT_CASES,
     HINTS,
@@ -109,6 +110,22 @@ def test_a_range_has_both_its_ends(tmp_path: Path) -> None:
     key = read(tmp_path, edited("N = 128", "N = {min = 0, max = 6, step = 3}\nK = {min=2, max=4}"))
     assert key.choices["N"] == (0, 3, 6)
     assert key.choices["K"] == (2, 3, 4)
+
+
+def test_a_dtype_may_be_dealt_with_sizes(tmp_path: Path) -> None:
+    rows = '"N, dtype" = [[128, "float32"], [256, "bfloat16"], [384, "bfloat16"]]\n'
+    text = KEY.replace("N = 128\n", rows)
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("dtype"))
+    text = text.replace("[[mistakes]]", "[production]\nN = 4096\n\n[[mistakes]]", 1)
+    key = read(tmp_path, text)
+    assert key.together == (("N", "dtype"),)
+    assert "dtype" not in key.choices
+    for seed in range(20):
+        cases = draw("rows", key, seed)
+        assert all((c.dtype == "float32") == (c.sizes["N"] == 128) for c in cases[:-1])
+        assert {c.sizes["N"] for c in cases[:-1]} == {128, 256, 384}
+    assert key.production
+    assert not key.production.together
 
 
 def test_names_in_rows_are_told_with_their_columns(tmp_path: Path) -> None:
@@ -286,7 +303,7 @@ BAD = {
     "rows-none": ("N = 128", '"N, K" = []', "cases.N, K", "a list of rows"),
     "rows-short": ("N = 128", '"N, K" = [[1, 2], [3]]', "cases.N, K", "each with 2 values"),
     "rows-twice": ("N = 128", '"N, bm" = [[1, 2]]', "cases.N, bm", "'bm' is no name, or stands"),
-    "rows-dtype": ("N = 128", '"N, dtype" = [[1, 2]]', "cases.N, dtype", "'dtype' is no name"),
+    "rows-dtype": ("N = 128", '"N, dtype" = [[1, 2]]', "cases.dtype", "needs a list from"),
     "rows-nameless": ("N = 128", '"N," = [[1, 2]]', "cases.N,", "'' is no name"),
     "rows-negative": ("N = 128", '"N, K" = [[9, 1], [8, "N - 9"]]', "cases", "'N - 9' is -1"),
     "alike-list": ("[cases]", 'alike = ["N"]\n[cases]', "alike", "needs a table"),

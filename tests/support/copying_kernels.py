@@ -66,7 +66,7 @@ def double_buffer(bug: str = "") -> Launch:
                 fetch(i, 0).wait()
                 slot = after = 0
 
-            @pl.when(i + 1 < STEPS)
+            @pl.when((i + 1 < STEPS) | (bug == "one block too many"))
             def _() -> None:
                 fetch(i + 1, after).start()
 

@@ -210,7 +210,9 @@ def nan_of_an_input(suspect: Suspect) -> Diagnosis | None:
         f"NaN from what {names} {'holds' if len(given) == 1 else 'hold'}",
         f"In this case {held} in places that must not count, and some of it got into the result. "
         "Such elements have to be replaced before anything is computed with them, by "
-        "jnp.where(mask, value, 0): zero times NaN is NaN, and so is zero times infinity.",
+        "jnp.where(mask, value, 0): zero times NaN is NaN, and so is zero times infinity. Where "
+        "that is done, look at the mask, and at rows without any element that counts: -inf minus "
+        "-inf is NaN, too.",
         vague=True,
     )
 

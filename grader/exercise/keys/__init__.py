@@ -24,11 +24,12 @@ from grader.exercise.keys.kinds import Kind, Planted, Predictions, Tested
 from grader.exercise.keys.problem import KeyProblem
 from grader.exercise.keys.randomness import Randomness
 from grader.exercise.keys.reader import AFTER_WORDS, DEFAULT_CASES, MOST_CASES, load
-from grader.exercise.keys.sizes import cards
+from grader.exercise.keys.sizes import DTYPE, cards
 
 __all__ = [
     "AFTER_WORDS",
     "DEFAULT_CASES",
+    "DTYPE",
     "DTYPES",
     "HINTS",
     "LAYOUT",

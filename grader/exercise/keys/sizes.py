@@ -9,6 +9,9 @@ from grader.exercise.arithmetic import arithmetic_names, settle
 from grader.exercise.keys.key import DTYPES, Choices, Sizes
 from grader.exercise.keys.table import Table
 
+#: What stands in [cases] beside the sizes, alone or in rows with some of them.
+DTYPE = "dtype"
+
 
 def cases_of(source: Table) -> Sizes:
     """What each name of [cases] may be. Raises KeyProblem."""
@@ -35,14 +38,15 @@ def production_of(source: Table, cases: Sizes) -> Sizes | None:
 
 def _sizes(source: Table, where: str, table: dict[str, Any], others: Sizes) -> Sizes:
     """What a table gives, and of the others what it doesn't."""
-    dtypes = table.get("dtype", list(others.dtypes))
+    given, together = _columns(source, where, table)
+    dtypes = given.pop(DTYPE, list(others.dtypes))
     if not isinstance(dtypes, list) or not dtypes or any(d not in DTYPES for d in dtypes):
-        raise source.fail(f"{where}.dtype", f"needs a list from {', '.join(DTYPES)}")
-    given, together = _columns(source, where, {n: v for n, v in table.items() if n != "dtype"})
+        raise source.fail(f"{where}.{DTYPE}", f"needs a list from {', '.join(DTYPES)}")
     names = list({**others.choices, **given})
     own = {name: _choices(source, where, name, value, names) for name, value in given.items()}
     choices = {**others.choices, **own}
-    left = (tuple(name for name in row if name not in own) for row in others.together)
+    apart = {*own, DTYPE}
+    left = (tuple(name for name in row if name not in apart) for row in others.together)
     together = (*together, *(names for names in left if len(names) > 1))
     _no_cycle(source, where, choices)
     _all_sizes(source, where, choices, together)
@@ -83,7 +87,7 @@ def _columns(
         if len(names) > 1:
             together.append(names)
         for name, column in zip(names, _rows(source, where, heading, names, value), strict=True):
-            if name in columns or name == "dtype" or not name.isidentifier():
+            if name in columns or not name.isidentifier():
                 raise source.fail(f"{where}.{heading}", f"{name!r} is no name, or stands twice")
             columns[name] = column
     return columns, tuple(together)
@@ -155,7 +159,8 @@ def _all_sizes(
 ) -> None:
     """Try each choice, or row of choices, once, beside the others' first."""
     first = {name: items[0] for name, items in choices.items()}
-    for names in cards(choices, together):
+    sized = [tuple(name for name in names if name != DTYPE) for names in together]
+    for names in cards(choices, sized):
         for row in zip(*(choices[name] for name in names), strict=True):
             beside = {**first, **dict(zip(names, row, strict=True))}
             try:

@@ -47,7 +47,7 @@ def _(x: Any, y: Any) -> Any:
     return np.tril(np.asarray(x, np.float64)) @ np.asarray(y, np.float64)
 
 
-@independent("fit_vmem")
+@independent("fit_vmem", "lookahead")
 def _(experts: Any, x: Any, w: Any) -> Any:
     ids = np.repeat(np.asarray(experts), len(x) // len(experts))
     rows = np.asarray(x, np.float64)
