@@ -62,10 +62,9 @@ def _near(given: float, right: float, within: float) -> bool:
 
 def _finding(program: Program, column: int, given: float, right: float, within: float) -> Finding:
     quantity = QUANTITIES[column]
-    off = f"{given / right:.3g} times" if right and math.isfinite(given) else "not a number, beside"
-    phrase = f"{program.name}: {quantity} is {off} what is measured"
+    phrase = f"{program.name}: {quantity} is {_off(given, right, within)}"
     parts = [
-        f"{phrase}, and may be off by {within:.0%}.",
+        f"{phrase}.",
         paragraph("yours", _in_words(given, column)),
     ]
     why = next((why for number, why in _usual(program, column) if _same(given, number)), "")
@@ -73,6 +72,13 @@ def _finding(program: Program, column: int, given: float, right: float, within: 
         parts.append(paragraph("why", f"It is {why}"))
     parts.append(paragraph("try", _ADVICE[column]))
     return Finding(Check.PREDICTIONS, f"{phrase}: {why}" if why else phrase, "\n".join(parts))
+
+
+def _off(given: float, right: float, within: float) -> str:
+    """Too much or too little, and never by how much: that would tell the answer."""
+    if not math.isfinite(given):
+        return "not a finite number"
+    return f"too {'large' if given > right else 'small'} by more than {within:.0%}"
 
 
 def _same(given: float, number: float) -> bool:

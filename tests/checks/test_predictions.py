@@ -67,8 +67,9 @@ def test_what_is_near_is_right(off: float) -> None:
         (1, 2, 2000, "at the peak of another dtype"),
         (0, 2, 1, "in milliseconds"),
         (0, 2, 0.001, "in seconds"),
-        (0, 2, float("nan"), "not a number"),
-        (1, 0, 3e6, "product: bytes is 3 times what is measured"),
+        (0, 2, float("nan"), "not a finite number"),
+        (1, 0, 3e6, "product: bytes is too large by more than"),
+        (1, 0, 3e5, "product: bytes is too small by more than"),
     ],
 )
 def test_a_wrong_number_is_recognised(row: int, column: int, value: float, says: str) -> None:
@@ -77,6 +78,7 @@ def test_a_wrong_number_is_recognised(row: int, column: int, value: float, says:
     assert finding.check is Check.PREDICTIONS
     assert says in " ".join(f"{finding.phrase} {finding.message}".split())
     assert "1,000,000" not in finding.message, "the answer itself is not told"
+    assert "times what" not in finding.message, "nor can it be divided out"
 
 
 @pytest.mark.parametrize(
