@@ -28,7 +28,7 @@ Concept
     -   A slot of x_ref is read: its block has come.
     -   A slot of o_ref is stored to: what an earlier step has sent from it, has left.
         Which step was that?
-    -   A copy is started: its block exists. `pl.when(condition)` is for steps at
+    -   A copy is started: does its block exist? `pl.when(condition)` is for steps at
         either end that lack something.
 
     A wait needs only a copy with the same semaphore and the same size as the one

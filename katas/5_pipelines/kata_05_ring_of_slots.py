@@ -34,10 +34,9 @@ Concept
 
     A slot that is to be filled has to be free: what was sent from it must have
     left. The further ahead you bring, the more copies are coming, but the less
-    time has the last result in that slot had to leave. Think of both ends of the
-    range: what happens if you bring one block ahead, and what if you bring as
-    many as there are other slots? And one more is too many. Results need
-    as long as blocks do.
+    time the result before it in that slot has to leave. Think of both ends of the
+    range: what happens if you bring one block ahead, and what if you bring
+    slots - 1? (To bring `slots` ahead is impossible: that slot is in use.)
 
     8192 x 2048 numbers in bfloat16, in blocks of 16 rows (64 KiB), take 83 µs of
     a v5e with a ring of 16 slots. At a distance of one, they take 165 µs.

@@ -30,8 +30,8 @@ Concept
     Likewise with memory. The blocks of a step belong to the pipeline, which has
     two slots for each. An accumulator stays from step to step, so it belongs to
     the launch, as a scratch, and a step sees it as it sees other names. Nobody
-    clears it at the start of a group, of a block, or of a sum. That is for
-    `pl.when` to do, in the right one of the three.
+    clears it by itself. Clear it with `pl.when`, at the start of a group, of a
+    block, or of a sum: which of the three?
 
     A pipeline works on Refs in HBM, whole ones or views: `x_hbm.at[e]` is a Ref of
     shape (M, K). It ends with its last copy, so between two groups nothing

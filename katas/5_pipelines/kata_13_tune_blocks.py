@@ -18,7 +18,7 @@ Concept
         VMEM       two blocks each of x, y and the result, and the sums in float32. Of
                    16 MiB, leave 5 to the compiler, for what registers don't hold.
 
-    A wide block saves bytes, a long one saves additions, and both pay in VMEM:
+    A large bn saves bytes, a large bk saves additions, and both take VMEM:
 
                   bk                        bn
               +--------+               +-----------+

@@ -26,8 +26,8 @@ Concept
     as late as the wait allows, and in all of them it follows each copy from its
     start to its wait. What touches either end in between is told, one fault at a
     time. Before you read that, make a list. For each Ref, in the order of the
-    program, what is done to it in step i? If you change no more than a comment,
-    `pytest --kata-mode interpret` shows what your colleague saw: all stars.
+    program, what is done to it in step i? Change no more than a comment, so that the
+    file counts as begun: `pytest --kata-mode interpret` shows what your colleague saw.
 
         event                      what has to be known before
         read a slot                its copy has come
