@@ -35,9 +35,7 @@ def known_mistake(
     )
     if diagnosis is None:
         return Diagnosis(phrase, same)
-    why = f"{same} What shows is: {diagnosis.phrase}."
-    if not diagnosis.vague:
-        why = f"{why} {diagnosis.why}"
+    why = f"{same} What shows is: {diagnosis.phrase}. {diagnosis.why}"
     return dataclasses.replace(diagnosis, phrase=phrase, why=why)
 
 

@@ -61,7 +61,8 @@ class InFlight:
     def start(self, flight: Flight) -> None:
         """A copy starts."""
         source, target = flight.source, flight.target
-        if beyond := next((part for part in (source, target) if part.outside), None):
+        beyond = next((part for part in (source, target) if part.outside), None)
+        if beyond and flight.start.line:  # in a pipeline of JAX's, its blocks are at fault
             self._note(Fault(Hazard.OUTSIDE, flight.start, beyond, flight))
             return
         if early := self._meets(self._arriving, source):

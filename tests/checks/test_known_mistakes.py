@@ -66,6 +66,6 @@ def test_the_title_is_told_before_what_is_vague() -> None:
     told = known_mistake(results, lambda _: "adds", vague)
     assert told
     assert told.phrase == "the result of code that adds"
-    assert told.why == "The same result comes out of code that adds. What shows is: off."
+    assert told.why == "The same result comes out of code that adds. What shows is: off. It is off."
     assert known_mistake(results, lambda agrees: "x" * agrees((array(X),)), vague) == vague
     assert known_mistake(results, lambda agrees: "x" * agrees(()), None) is None
