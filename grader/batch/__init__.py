@@ -8,5 +8,6 @@ batch      samples on their way through store and crew
 crew       worker processes, each with an Examiner, and what they are to do next
 worker     what runs in each of them
 orders     what crosses between crew and worker
+evaluation tasks and marks for programs that evaluate models
 scores     pass@k and fast_p, by track
 """
