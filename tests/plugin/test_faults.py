@@ -244,7 +244,7 @@ o_ref[...] = x_ref[...] * 2"""
     # A process with threads may hang as it forks: then this is how long.
     key = "timeout = 5\n" + repository.KEY
     repository.solve(repository.add("daemon", key=key), daemon)
-    repository.process()
+    repository.process("--kata-isolation=off")
     assert mark not in _running()
 
 
