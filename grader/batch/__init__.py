@@ -4,8 +4,10 @@ tasks      what is asked of whoever writes submissions: one prompt for each kata
 samples    lines of a file -> submissions, and what is wrong with the others
 store      verdicts by submission, in SQLite: none is judged twice
 batch      samples on their way through store and crew
-crew       worker processes, each with an Examiner, and what they are to do next
-worker     what runs in each of them
+crew       what a batch asks of those who judge
+local_crew worker processes on this machine, each with an Examiner
+waiting    jobs that nobody has begun, and which is best for whom
+worker     what runs in each process
 orders     what crosses between crew and worker
 scores     pass@k and fast_p, by track
 """

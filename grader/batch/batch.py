@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.batch.crew import Crew
+from grader.batch.crew import Hire
 from grader.batch.orders import Job, Outcome, Setup
 from grader.batch.samples import Sample
 from grader.batch.scores import Scored, Scores, by_track
@@ -24,7 +24,6 @@ class How:
 
     chip: str
     isolation: str
-    workers: int
     seed: int | None = None
     ks: tuple[int, ...] = (1,)
 
@@ -39,8 +38,10 @@ class Batch:
         samples: Sequence[Sample],
         store: Store,
         how: How,
+        hire: Hire,
     ) -> None:
         self._every, self._samples, self._store, self._how = every, samples, store, how
+        self._hire = hire
         own = int(store.setting("seed", str(random_seed())))
         self.seed = own if how.seed is None else how.seed
         self._setup = Setup(str(root), (how.chip,), how.isolation)
@@ -67,7 +68,7 @@ class Batch:
 
     def judge(self, jobs: Sequence[Job]) -> Generator[Outcome, None, None]:
         """Have them judged, and keep each verdict before it is given out. Raises Hopeless."""
-        with Crew(self._setup, self._how.workers) as crew:
+        with self._hire(self._setup) as crew:
             for outcome in crew.outcomes(jobs):
                 if outcome.error:
                     self.failed[outcome.key] = outcome.error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -17,7 +18,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from grader.batch.batch import Batch, How
-from grader.batch.crew import Hopeless, cores
+from grader.batch.crew import Hire, Hopeless
+from grader.batch.local_crew import LocalCrew, cores
 from grader.batch.samples import Complaint, Sample, read
 from grader.batch.scores import SPEEDS, Scores
 from grader.batch.store import Store
@@ -98,9 +100,9 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
             _tell(options.samples, str(one))
         elif one.source is None:
             _tell(options.samples, f"line {one.line}: {one.why}")
-    how = How(options.chip, options.isolation, options.workers, options.seed, options.k)
+    how = How(options.chip, options.isolation, options.seed, options.k)
     with Store(_store(options)) as store, _terminated_as_interrupted():
-        batch = Batch(root, every, samples, store, how)
+        batch = Batch(root, every, samples, store, how, _hire(options))
         try:
             _judge(batch, console)
         except Hopeless as error:
@@ -116,6 +118,10 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
         _tell(options.samples, f"line {line}: not graded: {why}")
     bad = any(isinstance(one, Complaint) or one.source is None for one in found)
     return int(bad or bool(batch.failed))
+
+
+def _hire(options: argparse.Namespace) -> Hire:
+    return functools.partial(LocalCrew, count=options.workers)
 
 
 def _judge(batch: Batch, console: Console) -> None:
