@@ -9,5 +9,8 @@ local_crew worker processes on this machine, each with an Examiner
 waiting    jobs that nobody has begun, and which is best for whom
 worker     what runs in each process
 orders     what crosses between crew and worker
+shards     which of several runs judges a sample
+terms      what a run judges by
+merging    the stores of several runs into one
 scores     pass@k and fast_p, by track
 """

@@ -230,6 +230,11 @@ class Bench:
                     self._drop(Post.ATTEMPTING)
         self.worker(Post.ATTEMPTING)
 
+    @property
+    def pids(self) -> dict[Post, int]:
+        """The processes that there are now."""
+        return {post: worker.pid for post, worker in self._workers.items() if worker.alive}
+
     def dismiss(self) -> None:
         """End the process of the present file, whatever it waits for."""
         self._drop(Post.ATTEMPTING)
