@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import json
 import os
 import signal
@@ -18,11 +17,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 from grader.batch.batch import Batch, How
-from grader.batch.crew import Hire, Hopeless
-from grader.batch.local_crew import LocalCrew, cores
+from grader.batch.crew import Hopeless
 from grader.batch.samples import Complaint, Sample, read
 from grader.batch.scores import SPEEDS, Scores
 from grader.batch.store import Store
+from grader.commands import crews
 from grader.exercise.catalog import SOLUTIONS, katas
 from grader.model import MOST_STARS
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
@@ -41,13 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the SQLite file that keeps verdicts (default: that of --out with .sqlite added)",
     )
-    parser.add_argument(
-        "--workers",
-        type=_positive,
-        default=cores(),
-        metavar="N",
-        help="how many samples to grade at a time (default: one for each core)",
-    )
+    crews.arguments(parser)
     parser.add_argument(
         "--seed", type=int, help="draw the hidden cases with it (default: the store's own)"
     )
@@ -73,15 +66,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("has to be at least 1")
-    return number
-
-
 def _ks(text: str) -> tuple[int, ...]:
-    return tuple(map(_positive, text.split(",")))
+    return tuple(map(crews.positive, text.split(",")))
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
@@ -89,7 +75,8 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     every = {kata.id: kata for kata in katas(root, SOLUTIONS)}
     _demand_other_files(options)
     try:
-        demanded(Isolation(options.isolation))
+        if options.ray is None:  # there the nodes decide
+            demanded(Isolation(options.isolation))
     except NotIsolated as error:
         raise ValueError(f"{error}; --isolation auto grades all the same") from None
     with open(options.samples, "rb") as lines:
@@ -102,7 +89,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
             _tell(options.samples, f"line {one.line}: {one.why}")
     how = How(options.chip, options.isolation, options.seed, options.k)
     with Store(_store(options)) as store, _terminated_as_interrupted():
-        batch = Batch(root, every, samples, store, how, _hire(options))
+        batch = Batch(root, every, samples, store, how, crews.hire(options))
         try:
             _judge(batch, console)
         except Hopeless as error:
@@ -118,10 +105,6 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
         _tell(options.samples, f"line {line}: not graded: {why}")
     bad = any(isinstance(one, Complaint) or one.source is None for one in found)
     return int(bad or bool(batch.failed))
-
-
-def _hire(options: argparse.Namespace) -> Hire:
-    return functools.partial(LocalCrew, count=options.workers)
 
 
 def _judge(batch: Batch, console: Console) -> None:
