@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import json
 import os
 import signal
@@ -18,13 +17,12 @@ from rich.progress import Progress
 from rich.table import Table
 
 from grader.batch.batch import Batch
-from grader.batch.crew import Hire, Hopeless
-from grader.batch.local_crew import LocalCrew, cores
+from grader.batch.crew import Hopeless
 from grader.batch.samples import Complaint, Sample, read
 from grader.batch.scores import SPEEDS, Scores
 from grader.batch.store import Store
 from grader.batch.terms import Terms
-from grader.commands import parts
+from grader.commands import crews, parts
 from grader.exercise.catalog import SOLUTIONS, katas
 from grader.model import MOST_STARS
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
@@ -43,13 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the SQLite file that keeps verdicts (default: that of --out with .sqlite added)",
     )
-    parser.add_argument(
-        "--workers",
-        type=_positive,
-        default=cores(),
-        metavar="N",
-        help="how many samples to grade at a time (default: one for each core)",
-    )
+    crews.arguments(parser)
     parser.add_argument(
         "--seed", type=int, help="draw the hidden cases with it (default: the store's own)"
     )
@@ -76,23 +68,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parts.arguments(parser)
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("has to be at least 1")
-    return number
-
-
 def _ks(text: str) -> tuple[int, ...]:
-    return tuple(map(_positive, text.split(",")))
+    return tuple(map(crews.positive, text.split(",")))
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     """Returns 1 where a line could not be graded, or was not."""
     every = {kata.id: kata for kata in katas(root, SOLUTIONS)}
     parts.demand_sense(options)
+    crews.demand_sense(options)
     _demand_other_files(options)
-    if not options.merge:
+    if not options.merge and options.ray is None:  # the nodes of a cluster decide for themselves
         _demand_isolation(options)
     with open(options.samples, "rb") as lines:
         found = parts.of_shard(list(read(lines, every)), options.shard)
@@ -104,7 +90,8 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
             _tell(options.samples, f"line {one.line}: {one.why}")
     with Store(_store(options)) as store, _terminated_as_interrupted():
         merged = parts.merged(options, store)
-        batch = Batch(root, every, samples, store, parts.how(options, merged), _hire(options))
+        how, hire = parts.how(options, merged), crews.hire(options)
+        batch = Batch(root, every, samples, store, how, hire)
         try:
             if merged:
                 _say_merged(batch, merged, console)
@@ -137,10 +124,6 @@ def _demand_isolation(options: argparse.Namespace) -> None:
 def _say_merged(batch: Batch, merged: Sequence[Terms], console: Console) -> None:
     stores = f"{len(merged)} stores" if len(merged) > 1 else "a store"
     say(console, f"seed {batch.seed}: merged {stores}, with verdicts on {batch.known} submissions")
-
-
-def _hire(options: argparse.Namespace) -> Hire:
-    return functools.partial(LocalCrew, count=options.workers)
 
 
 def _judge(batch: Batch, console: Console) -> None:
