@@ -80,6 +80,11 @@ class Examiner:
         """The ids of all katas, in the order of the course."""
         return tuple(self._katas)
 
+    @property
+    def root(self) -> Path:
+        """The folder that holds katas/ and solutions/."""
+        return self._root
+
     def grade(self, kata: str, source: str, seed: int | None = None) -> Report:
         """Grade a whole file as this kata's, on the hidden cases of a seed (None: a random one).
 
