@@ -7,6 +7,7 @@
         print(report.state, report.stars, report.reward())
 
 examiner   grades one text after another in processes that stay warm
+limits     how long one may take
 reports    what comes back: state, stars, findings, cost, reward
 
 What is named here is stable: changes are told in CHANGELOG.md. See docs/grading-many.md.

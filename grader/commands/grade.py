@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import functools
 import json
+import math
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from rich.console import Console, Group
 from rich.progress import Progress
 from rich.table import Table
 
+from grader.api.examiner import LIMIT
 from grader.batch.batch import Batch
 from grader.batch.crew import Hire, Hopeless
 from grader.batch.local_crew import LocalCrew, cores
@@ -67,6 +69,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "default), as far as the kernel can (auto), not at all (off)",
     )
     parser.add_argument(
+        "--limit",
+        type=_seconds,
+        default=LIMIT,
+        metavar="SECONDS",
+        help="how long all hidden cases of one sample may take together (default: %(default)g)",
+    )
+    parser.add_argument(
         "--k",
         type=_ks,
         default=(1, 5, 10),
@@ -81,6 +90,13 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError("has to be at least 1")
     return number
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise argparse.ArgumentTypeError("has to be above 0")
+    return seconds
 
 
 def _ks(text: str) -> tuple[int, ...]:
