@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from rich.console import Console, Group
 from rich.progress import Progress
 from rich.table import Table
 
+from grader.api.examiner import LIMIT
 from grader.batch.batch import Batch
 from grader.batch.crew import Hopeless
 from grader.batch.samples import Complaint, Sample, read
@@ -59,6 +61,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "default), as far as the kernel can (auto), not at all (off)",
     )
     parser.add_argument(
+        "--limit",
+        type=_seconds,
+        default=LIMIT,
+        metavar="SECONDS",
+        help="how long all hidden cases of one sample may take together (default: %(default)g)",
+    )
+    parser.add_argument(
         "--k",
         type=_ks,
         default=(1, 5, 10),
@@ -66,6 +75,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="which pass@k to print (default: 1,5,10)",
     )
     parts.arguments(parser)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise argparse.ArgumentTypeError("has to be above 0")
+    return seconds
 
 
 def _ks(text: str) -> tuple[int, ...]:
