@@ -122,6 +122,11 @@ class Examiner:
             beside_par=worst.beside_par,
         )
 
+    @property
+    def bench(self) -> Bench | None:
+        """The processes that there are, None before the first grade. For measuring them alone."""
+        return self._lines.bench if self._lines else None
+
     def close(self) -> None:
         """End all processes and remove their files. A later grade starts new ones."""
         lines, self._lines = self._lines, None

@@ -119,12 +119,12 @@ def source_of(kata: Kata, row: Mapping[str, Any]) -> str:
         raise NoSample(f"the completion has {size:,} bytes, and at most {MOST_BYTES:,} are graded")
     if not any(part.strip() for part in parts):
         raise NoSample("the completion is empty")
-    if isinstance(completion, str) and _whole(kata, completion):
+    if isinstance(completion, str) and is_whole(kata, completion):
         return completion
     return _filled(kata, completion)
 
 
-def _whole(kata: Kata, text: str) -> bool:
+def is_whole(kata: Kata, text: str) -> bool:
     """Whether a text is a file, by the functions that it has, and not what fills a region."""
     names = "|".join((kata.name, kata.test, f"{kata.name}_spec"))
     return bool(re.search(rf"^def (?:{names})\b", text, re.MULTILINE))

@@ -16,12 +16,13 @@ from rich.console import Console, Group
 from rich.progress import Progress
 from rich.table import Table
 
-from grader.batch.batch import Batch, How
+from grader.batch.batch import Batch
 from grader.batch.crew import Hopeless
 from grader.batch.samples import Complaint, Sample, read
 from grader.batch.scores import SPEEDS, Scores
 from grader.batch.store import Store
-from grader.commands import crews
+from grader.batch.terms import Terms
+from grader.commands import crews, parts
 from grader.exercise.catalog import SOLUTIONS, katas
 from grader.model import MOST_STARS
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
@@ -64,6 +65,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K,K",
         help="which pass@k to print (default: 1,5,10)",
     )
+    parts.arguments(parser)
 
 
 def _ks(text: str) -> tuple[int, ...]:
@@ -71,40 +73,57 @@ def _ks(text: str) -> tuple[int, ...]:
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
-    """Returns 1 where a line could not be graded."""
+    """Returns 1 where a line could not be graded, or was not."""
     every = {kata.id: kata for kata in katas(root, SOLUTIONS)}
+    parts.demand_sense(options)
+    crews.demand_sense(options)
     _demand_other_files(options)
-    try:
-        if options.ray is None:  # there the nodes decide
-            demanded(Isolation(options.isolation))
-    except NotIsolated as error:
-        raise ValueError(f"{error}; --isolation auto grades all the same") from None
+    if not options.merge and options.ray is None:  # there the nodes decide
+        _demand_isolation(options)
     with open(options.samples, "rb") as lines:
-        found = list(read(lines, every))
+        found = parts.of_shard(list(read(lines, every)), options.shard)
     samples = [one for one in found if isinstance(one, Sample)]
     for one in found:
         if isinstance(one, Complaint):
             _tell(options.samples, str(one))
         elif one.source is None:
             _tell(options.samples, f"line {one.line}: {one.why}")
-    how = How(options.chip, options.isolation, options.seed, options.k)
     with Store(_store(options)) as store, _terminated_as_interrupted():
-        batch = Batch(root, every, samples, store, how, crews.hire(options))
+        merged = parts.merged(options, store)
+        how, hire = parts.how(options, merged), crews.hire(options)
+        batch = Batch(root, every, samples, store, how, hire)
         try:
-            _judge(batch, console)
+            if merged:
+                _say_merged(batch, merged, console)
+            else:
+                _judge(batch, console)
         except Hopeless as error:
             raise ValueError(f"kernels cannot be graded here: {error}") from None
         finally:
             rows = batch.rows()
             _write(options.out, rows)
+        untold = list(parts.untold(batch.missing(), merged)) if merged else []
     say(console, f"wrote {len(rows)} results to {options.out}")
     if rows:
         told = batch.scores(rows)
         show(Group(_passes(told, options.k), "", _fast(told)), console)
-    for line, why in batch.errors():
-        _tell(options.samples, f"line {line}: not graded: {why}")
+    untold += [f"line {line}: not graded: {why}" for line, why in batch.errors()]
+    for each in untold:
+        _tell(options.samples, each)
     bad = any(isinstance(one, Complaint) or one.source is None for one in found)
-    return int(bad or bool(batch.failed))
+    return int(bad or bool(untold))
+
+
+def _demand_isolation(options: argparse.Namespace) -> None:
+    try:
+        demanded(Isolation(options.isolation))
+    except NotIsolated as error:
+        raise ValueError(f"{error}; --isolation auto grades all the same") from None
+
+
+def _say_merged(batch: Batch, merged: Sequence[Terms], console: Console) -> None:
+    stores = f"{len(merged)} stores" if len(merged) > 1 else "a store"
+    say(console, f"seed {batch.seed}: merged {stores}, with verdicts on {batch.known} submissions")
 
 
 def _judge(batch: Batch, console: Console) -> None:
