@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from grader.batch.luggage import pack
 from grader.batch.node import Node, difference, without_cluster
 from grader.batch.orders import Job, Setup
 from grader.exercise.catalog import Kata
@@ -18,10 +20,18 @@ from tests.support.repositories import Repository
 
 
 @pytest.fixture
-def kata(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Kata:
-    """In the repository that the node is in; the driver's lies elsewhere."""
-    monkeypatch.chdir(repository.root)
-    return repository.add("double")
+def kata(
+    repository: Repository,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Kata:
+    """Of a repository that was sent to the node, which is in the current folder."""
+    kata = repository.add("double")
+    sent = tmp_path_factory.mktemp("sent")
+    pack(repository.root, sent)
+    monkeypatch.chdir(sent)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+    return kata
 
 
 SETUP = Setup("/where/the/driver/has/it", ("v5e",), "off")
@@ -41,6 +51,17 @@ def test_it_grades_replaces_its_worker_and_ends_it(kata: Kata) -> None:
     node.close()
     assert gone(first)
     assert gone(second)
+    assert os.listdir(tempfile.gettempdir()) == []
+
+
+def test_a_worker_whose_node_is_gone_removes_its_own_folder(kata: Kata) -> None:
+    node = Node(SETUP, versions(), 60)
+    assert node.grade(Job("key", kata.id, kata.shipped(), 7)).verdict
+    assert node._worker
+    assert len(os.listdir(tempfile.gettempdir())) == 1
+    node._worker.channel.close()  # as the end of the node's process would
+    node._worker.process.wait(60)
+    assert os.listdir(tempfile.gettempdir()) == []
 
 
 def test_a_submission_has_a_limit(kata: Kata) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
 import shutil
@@ -39,6 +40,7 @@ class Nodes:
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
         }
         self.address = f"127.0.0.1:{_free_port()}"
+        self._numbers = itertools.count()
         self._nodes: list[subprocess.Popen[bytes]] = []
         self._head: subprocess.Popen[bytes] | None = None
 
@@ -90,7 +92,7 @@ class Nodes:
                 "--disable-usage-stats",
                 f"--object-store-memory={SMALL}",
                 *options,
-                *([f"--temp-dir={self._folder}"] if "--head" in options else []),
+                f"--temp-dir={self._folder / str(next(self._numbers))}",  # as if on its own machine
             ],
             self.environ,
             self._log,
