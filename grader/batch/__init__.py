@@ -7,6 +7,10 @@ store      verdicts by submission, in SQLite: none is judged twice
 batch      samples on their way through store and crew
 crew       what a batch asks of those who judge
 local_crew worker processes on this machine, each with an Examiner
+cluster_crew hands on the nodes of a cluster, which come, go and die
+ray_cluster  Ray as that cluster
+luggage    what is sent to its nodes
+node       what runs on one of them, around a worker process
 waiting    jobs that nobody has begun, and which is best for whom
 worker     what runs in each process
 orders     what crosses between crew and worker

@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Self
 
 from grader.batch.crew import TRIES, Hopeless
@@ -27,13 +28,25 @@ ENDING_SECONDS = 10.0
 
 
 class WorkerProcess:
-    """A process with an Examiner, from this side; its variables are ours, or `environ`."""
+    """A process with an Examiner, from this side; its variables are ours, or `environ`.
 
-    def __init__(self, setup: Setup, environ: Mapping[str, str] | None = None) -> None:
+    It runs in the folder `own`, if there is one, and removes that at its end.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        environ: Mapping[str, str] | None = None,
+        own: Path | None = None,
+    ) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "grader.batch.worker", str(theirs.fileno())],
+                [
+                    *(sys.executable, "-m", "grader.batch.worker", str(theirs.fileno())),
+                    *([str(own)] if own else []),
+                ],
+                cwd=own,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=environ,

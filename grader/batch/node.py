@@ -10,12 +10,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from grader.batch.crew import TRIES
 from grader.batch.local_crew import WorkerProcess
+from grader.batch.luggage import unpack
 from grader.batch.orders import Job, Outcome, Setup
+from grader.sandbox.folders import removed
 from grader.sandbox.messages import Closed
 from grader.tools.versions import versions
 
@@ -26,13 +29,14 @@ HIDDEN = ("RAY_", "PYTHONBREAKPOINT")
 class Node:
     """Grades one submission after another, in a worker process that it replaces where it must.
 
-    The repository is the current folder. `wanted` are the driver's versions of what judges: with
-    others nothing is graded, since verdicts are stored under the driver's. A submission may take
-    `seconds`.
+    The current folder is what `luggage.pack` has packed; each worker process gets a copy, since
+    the cluster may write or remove it at any time. `wanted` are the driver's versions of what
+    judges: with others nothing is graded, since verdicts are stored under the driver's. A
+    submission may take `seconds`.
     """
 
     def __init__(self, setup: Setup, wanted: Mapping[str, str | None], seconds: float) -> None:
-        self._setup = dataclasses.replace(setup, root=str(Path.cwd()))
+        self._setup, self._sent, self._own = setup, Path.cwd(), Path()
         self._wanted, self._seconds = wanted, seconds
         self._worker: WorkerProcess | None = None
 
@@ -46,10 +50,10 @@ class Node:
         if reason := self.ready():
             return Outcome(job.key, job.kata, error=reason, hopeless=True)
         for _ in range(TRIES):
-            self._worker = self._worker or WorkerProcess(self._setup, without_cluster(os.environ))
-            self._worker.begin(job)
+            worker = self._worker = self._worker or self._started()
+            worker.begin(job)
             try:
-                return self._worker.outcome(self._seconds)
+                return worker.outcome(self._seconds)
             except TimeoutError:
                 self.close()
                 return Outcome(job.key, job.kata, error=f"no verdict after {self._seconds:g} s")
@@ -63,6 +67,19 @@ class Node:
         if worker:
             worker.end()
             worker.wait()
+            removed(self._own)
+
+    def _started(self) -> WorkerProcess:
+        self._own = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
+        try:
+            unpack(self._sent, self._own)
+            environ = without_cluster(os.environ)
+            environ["PYTHONPATH"] = f"{self._own}{os.pathsep}{environ.get('PYTHONPATH', '')}"
+            setup = dataclasses.replace(self._setup, root=str(self._own))
+            return WorkerProcess(setup, environ, self._own)
+        except BaseException:
+            removed(self._own)
+            raise
 
 
 def difference(wanted: Mapping[str, str | None], own: Mapping[str, str | None]) -> str:

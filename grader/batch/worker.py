@@ -1,6 +1,8 @@
 """One worker process of a crew: an Examiner that grades what comes over its socket.
 
-python -m grader.batch.worker FD
+python -m grader.batch.worker FD [FOLDER]
+
+FOLDER is its own, and is removed at its end, however its driver has ended.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from grader.api import BrokenKata, Examiner, KeyProblem, NotIsolated, Report, Sa
 from grader.batch.orders import Job, Outcome, Setup
 from grader.exercise.regions import RegionError
 from grader.sandbox.channel import Channel
+from grader.sandbox.folders import removed
 from grader.sandbox.messages import Closed
 from grader.tools import codec
 
@@ -93,3 +96,6 @@ if __name__ == "__main__":
         serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
     except Closed:
         sys.exit(0)
+    finally:
+        for own in sys.argv[2:]:
+            removed(Path(own))
