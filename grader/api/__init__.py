@@ -8,6 +8,7 @@
 
 examiner   grades one text after another in processes that stay warm
 pool       several of them, for many threads or an event loop
+limits     how long one may take
 reports    what comes back: state, stars, findings, cost, reward
 
 What is named here is stable: changes are told in CHANGELOG.md. See docs/grading-many.md.

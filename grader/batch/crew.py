@@ -1,155 +1,30 @@
-"""Worker processes, and which submission each gets next.
-
-A worker has one submission at a time. One that dies costs only what it was at, which another tries
-once more. Where the driver dies, its workers end by themselves.
-"""
+"""Who judges submissions: what a batch asks of a crew, be it of local processes or of others."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import socket
-import subprocess
-import sys
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator
-from multiprocessing.connection import wait
-from typing import Self
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from grader.batch.orders import Job, Outcome, Setup
-from grader.sandbox.channel import Channel
-from grader.sandbox.messages import Closed
-from grader.tools import codec
 
 TRIES = 2  # for one submission, where the worker itself dies
-ENDING_SECONDS = 10.0
 
 
 class Hopeless(RuntimeError):
     """Nothing can be graded here: says why."""
 
 
-class _Worker:
-    def __init__(self, setup: Setup) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "grader.batch.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the driver
-            )
-        self.socket, self.channel = ours, Channel(ours)
-        self.job: Job | None = None
-        self.kata = ""  # of its latest job
-        with contextlib.suppress(Closed):
-            self.channel.send(codec.pack(setup))
-
-    def begin(self, job: Job) -> None:
-        self.job, self.kata = job, job.kata
-        with contextlib.suppress(Closed):  # `outcome` will notice
-            self.channel.send(codec.pack(job))
-
-    def outcome(self) -> Outcome:
-        """Raises Closed where the process has died."""
-        found = codec.unpack(Outcome, self.channel.receive(None))
-        self.job = None
-        return found
-
-    def end(self) -> None:
-        self.channel.close()
-        self.process.terminate()
-
-    def wait(self) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(ENDING_SECONDS)
-        self.process.kill()
-        self.process.wait()
-
-
-class Crew:
-    """So many workers, which start when there is something to do and end with the `with`."""
-
-    def __init__(self, setup: Setup, count: int) -> None:
-        self._setup, self._count = setup, count
-        self._workers: list[_Worker] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for worker in self._workers:
-            worker.end()
-        for worker in self._workers:
-            worker.wait()
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Of the workers that are there now."""
-        return tuple(worker.process.pid for worker in self._workers)
+class Crew(Protocol):
+    """Workers that grade one submission each at a time."""
 
     def outcomes(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """What comes of each job, in the order in which they are done. Raises Hopeless."""
-        waiting, tries = _Waiting(jobs), Counter[str]()
-        while len(self._workers) < min(self._count, len(waiting)):
-            self._workers.append(_Worker(self._setup))
-        while waiting or any(worker.job for worker in self._workers):
-            for worker in self._workers:
-                if not worker.job and waiting:
-                    worker.begin(waiting.next_for(worker.kata))
-            busy = {worker.socket: worker for worker in self._workers if worker.job}
-            for ready in wait(list(busy)):
-                worker = busy[ready]  # type: ignore[index]
-                job = worker.job
-                assert job
-                try:
-                    found = worker.outcome()
-                except Closed:
-                    self._replace(worker)
-                    tries[job.key] += 1
-                    if tries[job.key] < TRIES:
-                        waiting.add(job)
-                    else:
-                        why = f"{TRIES} processes died over it"
-                        yield Outcome(job.key, job.kata, error=why)
-                    continue
-                if found.hopeless:
-                    raise Hopeless(found.error)
-                yield found
+        """What comes of each job, once, in the order in which they are done.
 
-    def _replace(self, worker: _Worker) -> None:
-        worker.end()
-        worker.wait()
-        self._workers[self._workers.index(worker)] = _Worker(self._setup)
+        A job whose worker dies is tried `TRIES` times in all. Raises Hopeless.
+        """
+        ...
 
 
-class _Waiting:
-    """Jobs by kata: a worker stays with one as long as it can, since it keeps that one's par."""
-
-    def __init__(self, jobs: Iterable[Job]) -> None:
-        self._by_kata: dict[str, deque[Job]] = {}
-        for job in jobs:
-            self.add(job)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._by_kata.values()))
-
-    def add(self, job: Job) -> None:
-        self._by_kata.setdefault(job.kata, deque()).append(job)
-
-    def next_for(self, kata: str) -> Job:
-        chosen = kata if kata in self._by_kata else max(self._by_kata, key=self._left)
-        job = self._by_kata[chosen].popleft()
-        if not self._by_kata[chosen]:
-            del self._by_kata[chosen]
-        return job
-
-    def _left(self, kata: str) -> int:
-        return len(self._by_kata[kata])
-
-
-def cores() -> int:
-    """How many workers this process has the cores for."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+#: Starts a crew, which ends with the `with`, however that is left.
+Hire = Callable[[Setup], AbstractContextManager[Crew]]

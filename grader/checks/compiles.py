@@ -153,8 +153,12 @@ def _vmem(group: Sequence[Prediction], failure: Failure) -> Iterator[str]:
     fits = fitting(call, failure.limit, failure.wanted)
     if fits:
         yield paragraph("fits", f"blocks {_blocks(fits)} would fit.")
-    advice = f"{_ways(failure, fits)} {_higher_limit(failure, chip.vmem, chip.name)}"
-    yield paragraph("try", advice.strip())
+    advice = [
+        _ways(failure, fits),
+        _one_buffer(failure, chip.vmem),
+        _higher_limit(failure, chip.vmem, chip.name),
+    ]
+    yield paragraph("try", " ".join(filter(None, advice)))
 
 
 def _table(failure: Failure) -> str:
@@ -201,6 +205,22 @@ def _ways(failure: Failure, fits: Sequence[Fit]) -> str:
     if spilled > failure.wanted / 10:
         ways += " A value as large as a whole block does not fit into registers: loop over parts."
     return ways.strip()
+
+
+def _one_buffer(failure: Failure, vmem: int) -> str:
+    """Where most of it is the buffers of one operand, what giving up all but one would bring."""
+    windows = [a for a in failure.allocations if a.use is Use.WINDOW and a.buffers > 1 and a.name]
+    largest = max(windows, key=lambda a: a.size, default=None)
+    if largest is None or largest.size <= failure.wanted / 2:
+        return ""
+    saved = largest.size - largest.size // largest.buffers
+    if failure.wanted - saved > vmem:
+        return ""
+    return (
+        f"If the block of {largest.name} seldom changes, pipeline_mode=pl.Buffered(1) in its "
+        f"BlockSpec saves {bytes_of(saved)}: it has one buffer then, and each new block is waited "
+        "for."
+    )
 
 
 def _higher_limit(failure: Failure, vmem: int, chip: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import signal
 import sys
@@ -16,11 +17,14 @@ from rich.console import Console, Group
 from rich.progress import Progress
 from rich.table import Table
 
-from grader.batch.batch import Batch, How
-from grader.batch.crew import Hopeless, cores
+from grader.api.examiner import LIMIT
+from grader.batch.batch import Batch
+from grader.batch.crew import Hopeless
 from grader.batch.samples import Complaint, Sample, read
 from grader.batch.scores import SPEEDS, Scores
 from grader.batch.store import Store
+from grader.batch.terms import Terms
+from grader.commands import crews, parts
 from grader.exercise.catalog import SOLUTIONS, katas
 from grader.model import MOST_STARS
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
@@ -39,13 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the SQLite file that keeps verdicts (default: that of --out with .sqlite added)",
     )
-    parser.add_argument(
-        "--workers",
-        type=_positive,
-        default=cores(),
-        metavar="N",
-        help="how many samples to grade at a time (default: one for each core)",
-    )
+    crews.arguments(parser)
     parser.add_argument(
         "--seed", type=int, help="draw the hidden cases with it (default: the store's own)"
     )
@@ -63,59 +61,85 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "default), as far as the kernel can (auto), not at all (off)",
     )
     parser.add_argument(
+        "--limit",
+        type=_seconds,
+        default=LIMIT,
+        metavar="SECONDS",
+        help="how long all hidden cases of one sample may take together (default: %(default)g)",
+    )
+    parser.add_argument(
         "--k",
         type=_ks,
         default=(1, 5, 10),
         metavar="K,K",
         help="which pass@k to print (default: 1,5,10)",
     )
+    parts.arguments(parser)
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("has to be at least 1")
-    return number
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise argparse.ArgumentTypeError("has to be above 0")
+    return seconds
 
 
 def _ks(text: str) -> tuple[int, ...]:
-    return tuple(map(_positive, text.split(",")))
+    return tuple(map(crews.positive, text.split(",")))
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
-    """Returns 1 where a line could not be graded."""
+    """Returns 1 where a line could not be graded, or was not."""
     every = {kata.id: kata for kata in katas(root, SOLUTIONS)}
+    parts.demand_sense(options)
+    crews.demand_sense(options)
     _demand_other_files(options)
-    try:
-        demanded(Isolation(options.isolation))
-    except NotIsolated as error:
-        raise ValueError(f"{error}; --isolation auto grades all the same") from None
+    if not options.merge and options.ray is None:  # the nodes of a cluster decide for themselves
+        _demand_isolation(options)
     with open(options.samples, "rb") as lines:
-        found = list(read(lines, every))
+        found = parts.of_shard(list(read(lines, every)), options.shard)
     samples = [one for one in found if isinstance(one, Sample)]
     for one in found:
         if isinstance(one, Complaint):
             _tell(options.samples, str(one))
         elif one.source is None:
             _tell(options.samples, f"line {one.line}: {one.why}")
-    how = How(options.chip, options.isolation, options.workers, options.seed, options.k)
     with Store(_store(options)) as store, _terminated_as_interrupted():
-        batch = Batch(root, every, samples, store, how)
+        merged = parts.merged(options, store)
+        how, hire = parts.how(options, merged), crews.hire(options)
+        batch = Batch(root, every, samples, store, how, hire)
         try:
-            _judge(batch, console)
+            if merged:
+                _say_merged(batch, merged, console)
+            else:
+                _judge(batch, console)
         except Hopeless as error:
             raise ValueError(f"kernels cannot be graded here: {error}") from None
         finally:
             rows = batch.rows()
             _write(options.out, rows)
+        untold = list(parts.untold(batch.missing(), merged)) if merged else []
     say(console, f"wrote {len(rows)} results to {options.out}")
     if rows:
         told = batch.scores(rows)
         show(Group(_passes(told, options.k), "", _fast(told)), console)
-    for line, why in batch.errors():
-        _tell(options.samples, f"line {line}: not graded: {why}")
+    untold += [f"line {line}: not graded: {why}" for line, why in batch.errors()]
+    for each in untold:
+        _tell(options.samples, each)
     bad = any(isinstance(one, Complaint) or one.source is None for one in found)
-    return int(bad or bool(batch.failed))
+    return int(bad or bool(untold))
+
+
+def _demand_isolation(options: argparse.Namespace) -> None:
+    try:
+        demanded(Isolation(options.isolation))
+    except NotIsolated as error:
+        raise ValueError(f"{error}; --isolation auto grades all the same") from None
+
+
+def _say_merged(batch: Batch, merged: Sequence[Terms], console: Console) -> None:
+    stores = f"{len(merged)} stores" if len(merged) > 1 else "a store"
+    say(console, f"seed {batch.seed}: merged {stores}, with verdicts on {batch.known} submissions")
 
 
 def _judge(batch: Batch, console: Console) -> None:

@@ -22,8 +22,9 @@ from grader.watching.keyboard import keyboard
 from grader.watching.lanes import Lanes, lanes_here
 from grader.watching.saves import Saves
 from grader.watching.screen import KEYS, Screen
+from grader.watching.settings import Settings
 from grader.watching.side_commands import Commands
-from grader.watching.watch import Settings, Watch
+from grader.watching.watch import Watch
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

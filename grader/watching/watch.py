@@ -13,18 +13,15 @@ from grader.exercise.catalog import KATAS, Kata
 from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.model import Case, Grade, State
-from grader.record.ledger import read_ledger
 from grader.report.failures import explanation, kata_is_broken
-from grader.report.solved import compared_in, solved_text
 from grader.report.standings import same_failure, standings
 from grader.tools.editor import NoEditor
+from grader.watching.confirming import Confirming, Running
 from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
 from grader.watching.screen import Screen
+from grader.watching.settings import Settings
 from grader.watching.side_commands import words
 from grader.watching.watched import Watched
-
-#: What pytest's summary says of the record, and the watch repeats.
-RECORD = ("recorded", "not recorded")
 
 
 class Grading(Protocol):
@@ -33,27 +30,6 @@ class Grading(Protocol):
     def grade(self, kata: Kata, cases: Sequence[Case], seconds: float | None) -> int: ...
     def prepare(self, kata: Kata, cases: Sequence[Case]) -> None: ...
     def drop(self) -> None: ...
-
-
-class Running(Protocol):
-    """Runs one command at a time in the background; its end comes as an event."""
-
-    def start(self, module: str, *arguments: str) -> int: ...
-    def drop(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What holds for the whole watch. `only` is as for pytest's -k, "" for all katas.
-
-    `seconds` is how long a hidden case may take, None for ever.
-    """
-
-    root: Path
-    only: str
-    seed: int
-    chip: str
-    seconds: float | None
 
 
 @dataclass(slots=True)
@@ -85,7 +61,7 @@ class Watch:
         self._watched = Watched(settings.root, settings.only)
         self._grading = grading
         self._running = running
-        self._recorder = recorder
+        self._confirming = Confirming(settings, recorder, screen)
         self._screen = screen
         self._open_at = open_at  # opens an editor, and returns its name; raises NoEditor
         self._clock = clock
@@ -93,9 +69,6 @@ class Watch:
         self._case = 0  # its hidden case to look at: the first that failed, else the first
         self._run: Run | None = None
         self._waiting: list[Kata] = []  # saved while another was graded
-        self._recording = 0  # the command that confirms a pass, 0 if none runs
-        self._passed: list[Kata] = []  # passes to confirm, the first of them now
-        self._first: dict[str, str] = {}  # of katas never solved before: how their cost compares
         self._asked = 0  # the command that a key has started
 
     def begin(self) -> None:
@@ -132,7 +105,7 @@ class Watch:
             self._waiting.append(self._run.kata)
         self._running.drop()
         self._screen.clear()
-        self._forget_pass(kata)
+        self._confirming.forget(kata)
         self._grade(kata)
 
     def _grade(self, kata: Kata) -> None:
@@ -190,7 +163,7 @@ class Watch:
             self._still_to_do(run.kata)
         self._case = standing.case
         if standing.state is State.PASSED:
-            self._record(run)
+            self._confirming.add(run.kata, run.grades)
         if self._waiting:
             return self._next_in_line()
         self._bar()
@@ -212,66 +185,15 @@ class Watch:
         else:
             self._bar()
 
-    # ---- the record ----
-
-    def _record(self, run: Run) -> None:
-        """pytest alone writes down that a kata is solved, on hidden cases that it draws anew."""
-        kata = run.kata
-        self._forget_pass(kata)
-        self._passed.append(kata)
-        if read_ledger(kata.root).last(kata.id) is None:
-            self._first[kata.id] = compared_in(run.grades)
-        self._screen.note("pytest confirms it, on hidden cases drawn anew …")
-        if not self._recording:
-            self._confirm(kata)
-
-    def _confirm(self, kata: Kata) -> None:
-        chip, seconds = self._settings.chip, self._settings.seconds
-        file = f"{KATAS}/{kata.id}.py"
-        limit = () if seconds is None else (f"--timeout={seconds:g}",)
-        arguments = (file, "-q", "--no-header", f"--kata-chip={chip}", *limit)
-        self._recording = self._recorder.start("pytest", *arguments)
-
-    def _forget_pass(self, kata: Kata) -> None:
-        """Confirm no earlier content of this kata; passes of others are confirmed all the same."""
-        ids = [one.id for one in self._passed]
-        if kata.id not in ids:
-            return
-        del self._passed[ids.index(kata.id)]
-        if ids[0] == kata.id:
-            self._recorder.drop()
-            self._recording = 0
-            if self._passed:
-                self._confirm(self._passed[0])
+    # ---- commands ----
 
     def _ended(self, event: Ended) -> None:
-        if event.command == self._recording:
-            self._recording = 0
-            self._recorded(self._passed.pop(0), event)
-            if self._passed:
-                self._confirm(self._passed[0])
+        if self._confirming.ended(event):
+            self._bar()
         elif event.command == self._asked:
             self._asked = 0
             self._screen.text(event.said)
             self._bar()
-
-    def _recorded(self, kata: Kata, event: Ended) -> None:
-        if event.code:
-            self._screen.note(f"{kata.name} is not confirmed; on other hidden cases:", "red")
-            self._screen.text(event.said)
-        else:
-            said = [line for line in event.said.splitlines() if line.startswith(RECORD)]
-            self._screen.note(f"{kata.name} is confirmed", "green")
-            self._screen.text("\n".join(said))
-            self._tell_of_solved(kata)
-        self._bar()
-
-    def _tell_of_solved(self, kata: Kata) -> None:
-        """What its key has for afterwards, once, and once the ledger knows of the pass."""
-        if kata.id in self._first and read_ledger(kata.root).last(kata.id):
-            text = solved_text(kata, self._first.pop(kata.id))
-            if text is not None:
-                self._screen.show(text)
 
     # ---- keys ----
 

@@ -32,9 +32,8 @@ Concept
     body, program_id is that of the inner grid. Refs of the launch can be used anywhere.
     And what took a `pl.when` on the first or last k is a line before or after a call.
 
-    There is a price. Each call of the inner pipeline begins with nothing in VMEM:
-    its first two pieces are waited for, in each outer step. So outer blocks should be
-    large. For M = 8192 and N = 4096 in bfloat16, with bk = 512, on a v5e:
+    The price: each call of the inner pipeline waits for its first two pieces. So outer
+    blocks should be large. For M = 8192, N = 4096, bk = 512 in bfloat16, on a v5e:
 
         bm x bn         outer steps     HBM bytes    time
         512 x 512               128      1.12 GiB    2.04 ms
@@ -52,6 +51,7 @@ Shapes
     o_ref     x.dtype[M, N]     VMEM           (bm, bn)      yours
     x_ref     x.dtype[M, M]     VMEM           (bm, bk)      yours
     y_ref     x.dtype[M, N]     VMEM           (bk, bn)      yours
+    acc_ref   float32[bm, bn]   VMEM scratch   (bm, bn)      yours
 
 Try
     pytest -k nested_pipeline        stuck?  kata hint nested_pipeline

@@ -115,6 +115,19 @@ def test_more_than_there_is() -> None:
     assert "Or ask for more" not in words(refused(too_large(kernel, 150 * MIB), kernel))
 
 
+def test_buffers_of_one_operand_that_take_most() -> None:
+    kernel = call(
+        operand("x_ref", (256, 1024)),
+        operand("w_ref", (16384, 1024), (4096, 1024), moves=True, axes=(0,)),
+        operand("o_ref", (256, 1024), role=Role.OUTPUT),
+        grid=(4,),
+    )
+    said = words(refused(too_large(kernel), kernel))
+    assert "If the block of w_ref seldom changes, pipeline_mode=pl.Buffered(1)" in said
+    assert "saves 16 MiB" in said
+    assert "Buffered" not in words(refused(too_large(kernel, 200 * MIB), kernel))
+
+
 def test_one_buffer_needs_no_explanation() -> None:
     kernel = call(
         operand("x_ref", (4096, 1024)), operand("o_ref", (4096, 1024), role=Role.OUTPUT), grid=()

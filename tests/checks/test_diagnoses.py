@@ -22,6 +22,13 @@ from grader.checks.diagnoses.amounts import (
     same_amount,
     same_factor,
 )
+from grader.checks.diagnoses.nans import (
+    computed_nan,
+    nan_of_an_input,
+    nan_of_some_kind,
+    padding_likely,
+    padding_used,
+)
 from grader.checks.diagnoses.places import (
     another_block,
     another_result,
@@ -36,15 +43,10 @@ from grader.checks.diagnoses.places import (
 )
 from grader.checks.diagnoses.small_errors import another_formula, rounded_too_early
 from grader.checks.diagnoses.unwritten import (
-    computed_nan,
-    nan_of_an_input,
-    nan_of_some_kind,
     never_awaited,
     never_stored,
     never_visited,
     not_aliased,
-    padding_likely,
-    padding_used,
     read_before_written,
     shared_by_parallel_steps,
 )

@@ -29,8 +29,9 @@ from grader.watching.keyboard import keyboard
 from grader.watching.lanes import Lanes
 from grader.watching.saves import Saves, changed
 from grader.watching.screen import Screen
+from grader.watching.settings import Settings
 from grader.watching.side_commands import Commands
-from grader.watching.watch import Settings, Watch
+from grader.watching.watch import Watch
 from tests.support.repositories import ROOT, Repository, Shop
 
 SEED = 5

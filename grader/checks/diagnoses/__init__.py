@@ -4,6 +4,7 @@ Each takes a Suspect and returns a Diagnosis, or None where it does not see its 
 lists them in the order in which they are tried: the most specific and most certain first.
 
     unwritten     blocks that nothing wrote, memory read before it was written, races
+    nans          NaN from past an edge, from an input, from the arithmetic
     amounts       wrong numbers: too large, off by a constant, of rows that should be zero
     small_errors  nearly right: another formula, rounded too early
     places        the right numbers in the wrong place, or only some of them
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grader.checks.diagnoses import amounts, places, small_errors, unwritten
+from grader.checks.diagnoses import amounts, nans, places, small_errors, unwritten
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, headline, map_of_blocks
 
 __all__ = ["DIAGNOSES", "Diagnosis", "Suspect", "diagnose", "headline", "map_of_blocks"]
@@ -23,15 +24,15 @@ DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     unwritten.shared_by_parallel_steps,
     unwritten.not_aliased,
     unwritten.never_visited,
-    unwritten.padding_used,
+    nans.padding_used,
     unwritten.never_awaited,
     unwritten.never_stored,
     unwritten.read_before_written,
-    unwritten.padding_likely,
-    unwritten.nan_of_an_input,
-    unwritten.nan_of_some_kind,
+    nans.padding_likely,
+    nans.nan_of_an_input,
+    nans.nan_of_some_kind,
     amounts.rows_of_nothing,
-    unwritten.computed_nan,
+    nans.computed_nan,
     places.never_used,
     places.another_result,
     amounts.overflowed,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.checks.compare import ROUNDOFF, Comparison, Floats, Index
+from grader.checks.compare import ROUNDOFF, Comparison, Floats, Index, Mask
 from grader.checks.prose import listed, times
 from grader.model import KernelCall, Operand, Role, Share, Walk
 
@@ -56,6 +56,26 @@ class Suspect:
         if self.walk is None or self.output is None:
             return set(self.result.indices())
         return set(self.walk.outputs[self.output])
+
+    @property
+    def wrong_nan(self) -> Mask:
+        """Where the result is NaN and should not be."""
+        return np.isnan(self.result.actual) & self.result.wrong
+
+    @property
+    def garbage(self) -> bool:
+        """Whether the NaN in the result come from memory that nothing had written."""
+        nan = self.wrong_nan
+        if self.with_zeros is None or not nan.any():
+            return False
+        return not np.isnan(self.with_zeros[nan]).any()
+
+    @property
+    def computed_nan(self) -> bool:
+        """Whether NaN comes out also where all unwritten memory holds zeros."""
+        nan = self.wrong_nan
+        zeros = self.with_zeros
+        return bool(nan.any() and zeros is not None and np.isnan(zeros[nan]).any())
 
 
 def wrong_values(result: Comparison) -> tuple[Floats, Floats, Floats]:

@@ -68,7 +68,7 @@ REFUSED = (
     Call("migrate_pages", 256, 238),
     Call("move_pages", 279, 239),
     Call("get_robust_list", 274, 100),
-    # other programs, and processes of its own; for clone see below
+    # other programs, and processes of its own: see clone
     Call("fork", 57, None),
     Call("vfork", 58, None),
     Call("execve", 59, 221),
@@ -206,7 +206,8 @@ _ITSELF = (0,)
 
 CONDITIONAL = (
     (
-        Call("clone", 56, 220),  # threads alone: a process of its own could stay, or be many
+        # Threads alone: a process that a file forks would live on with the worker's socket.
+        Call("clone", 56, 220),
         Condition(0, Compare.ONE_OF, (_THREAD,), mask=_THREAD | _NAMESPACES),
     ),
     (

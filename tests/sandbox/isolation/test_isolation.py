@@ -70,6 +70,7 @@ HOSTILE = {
     "shares-memory": "call('shmctl', call('shmget', 0, 4096, 0o600), 0, None)",
     "sends-messages": "call('msgctl', call('msgget', 0, 0o600), 0, None)",
     "makes-a-pipe-with-a-name": "os.mkfifo(f'pipe{os.getpid()}')",
+    "starts-a-program": "import subprocess; subprocess.run(['true'])",
     "sets-signals-for-others": "import fcntl; fcntl.fcntl(os.pipe()[0], 8, bystander)",
 }
 

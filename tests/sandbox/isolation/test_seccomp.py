@@ -75,6 +75,7 @@ def test_calls_of_another_machine_are_refused(machine: Machine) -> None:
         ("clone", (0x3D0F00,), ALLOWED),
         ("clone", (0x3D0F00 | 0x10000000,), REFUSED),
         ("clone", (0x10000000 | 17,), REFUSED),
+        ("clone", (17,), REFUSED),
         ("clone", (0x1200011,), REFUSED),
         ("mmap", (0, 4096, 3, 0x22), ALLOWED),
         ("mmap", (0, 4096, 3, 0x4022), ALLOWED),

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch.crew import Crew, Hopeless
+from grader.batch.crew import Hopeless
+from grader.batch.local_crew import LocalCrew
 from grader.batch.orders import Job, Setup
 from grader.exercise.catalog import Kata
 from tests.support.repositories import Repository
@@ -42,7 +43,7 @@ def test_each_is_judged_once_and_nobody_stays(kata: Kata, repository: Repository
     """One whose answer key is broken has no verdict; the others do."""
     other = repository.add("row_sum", number=2)
     other.key_path.write_text("broken")
-    with Crew(setup(kata), 2) as crew:
+    with LocalCrew(setup(kata), 2) as crew:
         found = list(crew.outcomes([Job("broken", other.id, "text", 1), *jobs(kata, 4)]))
         pids = crew.pids
         assert len(pids) == 2
@@ -57,7 +58,7 @@ def test_each_is_judged_once_and_nobody_stays(kata: Kata, repository: Repository
 
 
 def test_a_worker_that_dies_is_replaced_and_its_job_tried_again(kata: Kata) -> None:
-    with Crew(setup(kata), 1) as crew:
+    with LocalCrew(setup(kata), 1) as crew:
         found = []
         for outcome in crew.outcomes(jobs(kata, 3)):
             found.append(outcome)
@@ -71,19 +72,19 @@ def test_a_worker_that_dies_is_replaced_and_its_job_tried_again(kata: Kata) -> N
 def test_what_kills_every_worker_is_told(kata: Kata) -> None:
     """Seeds are whole numbers: of another a worker makes nothing."""
     bad = Job("bad", kata.id, kata.shipped(), "seed")  # type: ignore[arg-type]
-    with Crew(setup(kata), 1) as crew:
+    with LocalCrew(setup(kata), 1) as crew:
         found = {outcome.key: outcome.error for outcome in crew.outcomes([bad, *jobs(kata, 1)])}
     assert found == {"bad": "2 processes died over it", "0": ""}
 
 
 def test_where_nothing_can_be_graded_it_ends_at_once(kata: Kata, tmp_path: Path) -> None:
     nowhere = Setup(str(tmp_path / "nowhere"), ("v5e",), "off")
-    with pytest.raises(Hopeless, match="there are no katas"), Crew(nowhere, 1) as crew:
+    with pytest.raises(Hopeless, match="there are no katas"), LocalCrew(nowhere, 1) as crew:
         list(crew.outcomes(jobs(kata, 1)))
 
 
 def test_workers_end_with_their_driver(kata: Kata) -> None:
-    with Crew(setup(kata), 1) as crew:
+    with LocalCrew(setup(kata), 1) as crew:
         list(crew.outcomes(jobs(kata, 1)))
         (pid,) = crew.pids
         crew._workers[0].channel.close()  # as the end of the driver's process would
