@@ -34,6 +34,7 @@ COMMANDS = {
     "update": "get new and changed katas from upstream; your code stays",
     "tasks": "write the katas as tasks for models, as JSONL",
     "grade": "judge many submissions, from JSONL to JSONL",
+    "baseline": "write samples whose verdicts are known, or compare results with them",
     "sync": "for authors: generate the katas from the solutions",
     "new": "for authors: write the three files of a new kata",
 }
