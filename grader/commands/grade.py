@@ -9,7 +9,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from grader.batch.scores import SPEEDS, Scores
 from grader.batch.store import Store
 from grader.batch.terms import Terms
 from grader.commands import crews, parts
-from grader.exercise.catalog import SOLUTIONS, katas
+from grader.exercise.catalog import SOLUTIONS, Kata, katas
 from grader.model import MOST_STARS
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
 from grader.tools.rendering import say, show
@@ -96,8 +96,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     _demand_other_files(options)
     if not options.merge and options.ray is None:  # the nodes of a cluster decide for themselves
         _demand_isolation(options)
-    with open(options.samples, "rb") as lines:
-        found = parts.of_shard(list(read(lines, every)), options.shard)
+    found = parts.of_shard(_read(options.samples, every), options.shard)
     samples = [one for one in found if isinstance(one, Sample)]
     for one in found:
         if isinstance(one, Complaint):
@@ -130,6 +129,14 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     return int(bad or bool(untold))
 
 
+def _read(file: Path, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
+    with open(file, "rb") as lines:
+        found = list(read(lines, every))
+    if not found:
+        raise ValueError(f"{file} is empty: give it a JSON object a line")
+    return found
+
+
 def _demand_isolation(options: argparse.Namespace) -> None:
     try:
         demanded(Isolation(options.isolation))
@@ -160,6 +167,9 @@ def _demand_other_files(options: argparse.Namespace) -> None:
     files = [options.samples.resolve(), options.out.resolve(), _store(options).resolve()]
     if len(set(files)) < len(files):
         raise ValueError("samples, results and store have to be three files")
+    for file in files:
+        if file.is_dir():
+            raise ValueError(f"{file} is a folder, and has to be a file")
 
 
 def _write(file: Path, rows: Sequence[dict[str, Any]]) -> None:
