@@ -76,11 +76,11 @@ def test_what_keeps_it_from_joining_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A cluster of one node with one core on this machine."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install '.[scale]'")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_MODE", "token")  # Ray reads it as it is imported
         patch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+        pytest.importorskip("ray", reason="Ray is not installed: pip install '.[scale]'")
         from ray.cluster_utils import Cluster
 
         arguments = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 100 << 20}
