@@ -106,8 +106,8 @@ def _show_calm(account: Account) -> None:
         return
     more = spent["ray"] + spent["driver"]
     print(
-        f"  from the first verdict to the first kill, {spent['judged']:.0f} submissions: driver and "
-        f"Ray {more / spent['judged']:.3f} CPU s each, {100 * more / spent['grader']:.1f} %"
+        f"  from the first verdict to the first kill, {spent['judged']:.0f} submissions: "
+        f"driver and Ray {more / spent['judged']:.3f} CPU s each, {100 * more / spent['grader']:.1f} %"
     )
 
 
