@@ -104,10 +104,11 @@ def _show_calm(account: Account) -> None:
     spent = {name: last[name] - first[name] for name in last}
     if not spent["judged"]:
         return
-    more = spent["ray"] + spent["driver"]
+    each = (spent["ray"] + spent["driver"]) / spent["judged"]
+    share = each * spent["judged"] / max(spent["grader"], 1e-9)
     print(
         f"  from the first verdict to the first kill, {spent['judged']:.0f} submissions: "
-        f"driver and Ray {more / spent['judged']:.3f} CPU s each, {100 * more / spent['grader']:.1f} %"
+        f"driver and Ray {each:.3f} CPU s each, {share:.1%}"
     )
 
 
