@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import jax
 
+from grader.exercise.keys import MOST_DEVICES
 from grader.sandbox import judging, solving, tracing
 from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.isolation import Confinement
@@ -37,6 +38,7 @@ from grader.tools import codec
 from grader.tools.shortening import shortened
 
 STDERR = 2
+THREADS = 16
 MEMORY_LIMIT = 8 << 30  # bytes of private memory; grading a matmul takes about 5 % of it
 
 
@@ -50,6 +52,8 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
     if post is not Post.RUNNING:
         # Only what is run needs the accelerator, and a TPU belongs to one process alone.
         jax.config.update("jax_platforms", "cpu")
+    if post is Post.MESHED:
+        _simulate_devices()
     if post is not Post.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
         _limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
@@ -80,8 +84,18 @@ def _answering(post: Post, ask: Ask) -> Callable[[Question], Answer]:
             return solving.answer
         case Post.ATTEMPTING | Post.SPARE:
             return tracing.Tracer(ask).answer
-        case Post.RUNNING | Post.COMPILING:
+        case Post.RUNNING | Post.MESHED | Post.COMPILING:
             return judging.answer
+
+
+def _simulate_devices() -> None:
+    """Have jax show several devices, before its backend starts.
+
+    The interpreter keeps a thread of XLA waiting for each core of each, and XLA takes its number of
+    threads from NPROC: with fewer, they would wait for each other without end.
+    """
+    os.environ["NPROC"] = str(THREADS)
+    jax.config.update("jax_num_cpu_devices", MOST_DEVICES)
 
 
 def _limit_memory() -> None:
