@@ -28,6 +28,8 @@ from grader.tools.versions import versions
 LIMIT_SECONDS = 900.0  # for one submission; each step of a hidden case has a limit of its own
 REACH_SECONDS = 5.0
 PROBE_SECONDS = 30.0
+#: Ray would kill an actor's children as it ends; ours end by themselves, and tidy up first.
+WITH_LEAVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
 PROBE = """
 import sys, ray
 try:
@@ -64,7 +66,7 @@ def ray_crew(
             address,
             log_to_driver=False,
             logging_level=logging.ERROR,
-            runtime_env={"working_dir": folder},
+            runtime_env={"working_dir": folder, "env_vars": WITH_LEAVE},
         )
     try:
         yield ClusterCrew(RayCluster(ray, setup, seconds), count, tell)

@@ -76,15 +76,14 @@ def test_what_keeps_it_from_joining_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A cluster of one node with one core on this machine."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install '.[scale]'")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_MODE", "token")  # Ray reads it as it is imported
         patch.setenv("RAY_AUTH_TOKEN", "0" * 64)
-        from ray.cluster_utils import Cluster
-
+        ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[scale]'")
+        utilities = importlib.import_module(f"{ray.__name__}.cluster_utils")
         arguments = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 100 << 20}
-        cluster = Cluster(initialize_head=True, head_node_args=arguments)
+        cluster = utilities.Cluster(initialize_head=True, head_node_args=arguments)
         yield cluster.address
         cluster.shutdown()
 
@@ -109,8 +108,6 @@ def test_a_node_grades_with_what_is_sent_along(address: str, kata: Kata) -> None
 
 
 def test_an_actor_that_dies_is_started_again(address: str, kata: Kata) -> None:
-    import ray
-
     setup = Setup(str(kata.root), ("v5e",), "off")
     with ray_crew(setup, address, 1, print) as crew:
         found = []
@@ -118,7 +115,7 @@ def test_an_actor_that_dies_is_started_again(address: str, kata: Kata) -> None:
             found.append(outcome)
             if len(found) == 1:
                 (hand,) = crew._hands
-                ray.kill(hand.actor, no_restart=False)
+                imported().kill(hand.actor, no_restart=False)
     assert sorted((one.key, one.error) for one in found) == [("0", ""), ("1", ""), ("2", "")]
 
 

@@ -60,6 +60,7 @@ class Account:
     events: list[str] = field(default_factory=list)
     cpu: dict[str, float] = field(default_factory=dict)
     wall: float = 0.0
+    calm: list[dict[str, float]] = field(default_factory=list)  # first and last look before a kill
     memory: list[tuple[int, float, float, float]] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
     pytest: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -113,8 +114,11 @@ class Run:
         else:
             with Nodes(WORKERS, self.mark, self.temporary) as nodes:
                 self._drive(nodes.environ, nodes)
-        self._note_leftovers("the end", [one.command for one in running(self.mark)])
-        self._note_leftovers("the end", [file.name for file in self.temporary.iterdir()])
+        self._gone("the end", list(running(self.mark)))
+        until = time.monotonic() + GONE_SECONDS
+        while (files := os.listdir(self.temporary)) and time.monotonic() < until:
+            time.sleep(0.2)
+        self._note_leftovers("the end", files)
         kill_all(self.mark)
         self.save()
 
@@ -137,6 +141,7 @@ class Run:
                 self.account.cpu = {
                     role: spent.get(role, 0.0) + self._clock.seconds(role) for role in ROLES
                 }
+                self._note_calm(count)
                 self.save()
                 if nodes:
                     nodes.replace()
@@ -157,6 +162,12 @@ class Run:
             driver.kill()
             driver.wait()
         self._gone("the driver at last", [s for s in running(self.mark) if s.role == "grader"])
+
+    def _note_calm(self, count: int) -> None:
+        """What was spent between the first verdict and the first kill: nothing starts then."""
+        if count and not self.account.events:
+            look = {**self.account.cpu, "judged": float(count)}
+            self.account.calm = [*self.account.calm[:1], look]
 
     def _due(self, count: int) -> str | None:
         """What is to be killed now."""

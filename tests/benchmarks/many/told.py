@@ -78,6 +78,7 @@ def show(folder: Path, made: list[Made], account: Account, wrong: list[str]) -> 
         spent = account.cpu.get(role, 0.0)
         share = 100 * spent / max(grader, 1e-9)
         print(f"  {role:8}{spent:10.1f} CPU s {spent / judged:8.3f} each {share:7.1f} %")
+    _show_calm(account)
     _show_memory(account)
     agreed = sum(
         (results[int(id)]["state"], results[int(id)]["stars"]) == tuple(found)
@@ -93,6 +94,22 @@ def show(folder: Path, made: list[Made], account: Account, wrong: list[str]) -> 
     for each_problem in wrong:
         print(f"WRONG: {each_problem}")
     print("all checks hold" if not wrong else f"{len(wrong)} problems")
+
+
+def _show_calm(account: Account) -> None:
+    """What Ray takes where no node starts and none dies: its overhead."""
+    if len(account.calm) < 2:
+        return
+    first, last = account.calm
+    spent = {name: last[name] - first[name] for name in last}
+    if not spent["judged"]:
+        return
+    each = (spent["ray"] + spent["driver"]) / spent["judged"]
+    share = each * spent["judged"] / max(spent["grader"], 1e-9)
+    print(
+        f"  from the first verdict to the first kill, {spent['judged']:.0f} submissions: "
+        f"driver and Ray {each:.3f} CPU s each, {share:.1%}"
+    )
 
 
 def _show_memory(account: Account) -> None:
