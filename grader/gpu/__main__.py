@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _compiled(options, Console(highlight=False))
     except NotInstalled as error:
         print(
-            f"grader.gpu: jax lowers it for a {options.chip}; not checked: whether it compiles "
+            f"grader.gpu: jax lowers it for the {options.chip}; not checked: whether it compiles "
             f"and what it takes there. {error}",
             file=sys.stderr,
         )

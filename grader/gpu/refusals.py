@@ -129,6 +129,11 @@ _ROWS: tuple[tuple[Kind, str, str], ...] = (
         "{chip} has no such instruction ({op})",
     ),
     (
+        Kind.CHIP,
+        r"Instruction '(?P<op>[\w.]+)' not supported on \.target '(?P<chip>sm_\w+)'",
+        "{chip} has no such instruction ({op})",
+    ),
+    (
         Kind.TRITON,
         r"xla\.gpu\.triton",
         "pallas_call goes to Pallas' Triton backend here: launch the kernel with plgpu.kernel",

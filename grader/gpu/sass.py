@@ -10,14 +10,15 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-#: What is counted as what; each instruction belongs to one family at most.
+#: What is counted as what; each instruction belongs to one family at most. A bulk copy says where
+#: it goes in its first modifier: UBLKCP.S.G into shared memory, UBLKCP.G.S out of it.
 FAMILIES: dict[str, tuple[str, ...]] = {
     "wgmma": ("HGMMA", "QGMMA", "IGMMA", "BGMMA"),
     "tcgen05": ("UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA", "UTCMXQMMA"),
     "mma": ("HMMA", "QMMA", "IMMA", "DMMA", "BMMA", "OMMA"),
     "tensor memory": ("LDTM", "LDT", "STTM", "STT", "UTCCP", "UTCSHIFT"),
-    "TMA loads": ("UTMALDG", "UBLKCP"),
-    "TMA stores": ("UTMASTG", "UTMAREDG", "UBLKRED"),
+    "TMA loads": ("UTMALDG", "UBLKCP.S"),
+    "TMA stores": ("UTMASTG", "UTMAREDG", "UBLKCP.G", "UBLKRED"),
     "cp.async": ("LDGSTS",),
     "mbarrier": ("SYNCS", "UTCBAR"),
     "bar.sync": ("BAR", "UCGABAR_ARV", "UCGABAR_WAIT"),
@@ -30,7 +31,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "setmaxnreg": ("USETMAXREG",),
 }
 _FAMILY = {name: family for family, names in FAMILIES.items() for name in names}
-_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P[T\d]+\s+)?([A-Z][A-Z0-9_]*)")
+_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P[T\d]+\s+)?([A-Z][A-Z0-9_]*)(\.\w+)?")
 #: They fill up the last line of the program.
 _PADDING = ("NOP",)
 
@@ -49,13 +50,9 @@ class Mix:
 
 def read_mix(listing: str) -> Mix | None:
     """None where the text lists no instruction."""
-    names = Counter(found[1] for found in _INSTRUCTION.finditer(listing))
-    for padding in _PADDING:
-        names.pop(padding, None)
+    found = [each.groups() for each in _INSTRUCTION.finditer(listing)]
+    names = [(name, f"{name}{modifier or ''}") for name, modifier in found if name not in _PADDING]
     if not names:
         return None
-    counted: Counter[str] = Counter()
-    for name, count in names.items():
-        if family := _FAMILY.get(name):
-            counted[family] += count
-    return Mix(names.total(), tuple((f, counted[f]) for f in FAMILIES if counted[f]))
+    counted = Counter(_FAMILY.get(name) or _FAMILY.get(longer) for name, longer in names)
+    return Mix(len(names), tuple((f, counted[f]) for f in FAMILIES if counted[f]))
