@@ -35,7 +35,11 @@ def loaded() -> ModuleType:
 
 def test_inspect_itself(tmp_path: Path) -> None:
     inspect_ai = pytest.importorskip("inspect_ai", reason="pip install inspect-ai to run this")
-    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+    from inspect_ai.model import (  # type: ignore[import-not-found]
+        ModelOutput,
+        ModelUsage,
+        get_model,
+    )
 
     answers = [ModelOutput.from_content("mockllm/model", each) for each in ANSWERS]
     for each in answers:  # else it counts tokens with a file from the network

@@ -39,14 +39,14 @@ class Model(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 
 async def rolled_out(environment: Any, url: str) -> list[Any]:
     """A trace for each of the known answers."""
-    import verifiers.v1 as vf
-    from verifiers.v1.env import RunSlot
+    import verifiers.v1 as vf  # type: ignore[import-not-found]
+    from verifiers.v1.env import RunSlot  # type: ignore[import-not-found]
 
     client = vf.EvalClientConfig(base_url=url, api_key_var="KEY_OF_A_STUB")
     context = vf.ModelContext(client=client, model="m", sampling=vf.SamplingConfig())
@@ -64,7 +64,7 @@ def test_verifiers_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.setenv("KEY_OF_A_STUB", "none")
     Model.answers = iter(ANSWERS)
-    from pallas_katas_env import load_environment
+    from pallas_katas_env import load_environment  # type: ignore[import-not-found]
 
     knobs = {("match" if name == "name" else name): value for name, value in KNOBS.items()}
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model) as server:
