@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grader.api.examiner import LIMIT
 from grader.batch.crew import Hire
 from grader.batch.orders import Job, Outcome, Setup
 from grader.batch.samples import Sample
 from grader.batch.scores import Scored, Scores, by_track
 from grader.batch.store import Store, key_of
+from grader.batch.terms import Terms
 from grader.exercise.cases import random_seed
 from grader.exercise.catalog import Kata
 from grader.model import Check, State
@@ -20,12 +22,20 @@ from grader.tools.versions import versions
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How samples are judged. Without a `seed` it is the store's; `ks` are those of pass@k."""
+    """How samples are judged. Without a `seed` it is the store's; `ks` are those of pass@k,
+    and `limit` is how many seconds all hidden cases of one may take.
+
+    `versions` are those that judge, the installed ones unless something else is said. `shard`
+    ("2/4") tells which part of the samples these are.
+    """
 
     chip: str
     isolation: str
     seed: int | None = None
     ks: tuple[int, ...] = (1,)
+    limit: float = LIMIT
+    versions: Mapping[str, str | None] | None = None
+    shard: str = ""
 
 
 class Batch:
@@ -42,11 +52,13 @@ class Batch:
     ) -> None:
         self._every, self._samples, self._store, self._how = every, samples, store, how
         self._hire = hire
-        own = int(store.setting("seed", str(random_seed())))
+        given = random_seed() if how.seed is None else how.seed
+        own = int(store.setting("seed", str(given)))
         self.seed = own if how.seed is None else how.seed
-        self._setup = Setup(str(root), (how.chip,), how.isolation)
+        self._setup = Setup(str(root), (how.chip,), how.isolation, how.limit)
         digests = {id: every[id].answer_digest() for id in {one.kata for one in samples}}
-        self._versions = versions()
+        self._versions = dict(versions() if how.versions is None else how.versions)
+        store.judge_by(Terms(self.seed, self._setup.chips, self._versions, how.shard))
         self._keys = {
             one.line: self._key(one.kata, one.source, digests[one.kata])
             for one in samples
@@ -75,6 +87,11 @@ class Batch:
                 else:
                     self._store.put(outcome.key, outcome.kata, outcome.verdict)
                 yield outcome
+
+    def missing(self) -> list[Sample]:
+        """The samples that could be judged and that the store has no verdict on."""
+        asked = [one for one in self._samples if one.source is not None]
+        return [one for one in asked if self._keys[one.line] not in self._store]
 
     @property
     def known(self) -> int:

@@ -7,9 +7,13 @@ import fcntl
 import hashlib
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+
+from grader.batch.terms import Terms
+from grader.tools import codec
 
 _TABLES = """
 create table if not exists verdicts(
@@ -19,8 +23,22 @@ create table if not exists settings(name text primary key, value text not null) 
 """
 
 
+#: The setting that holds the terms of the latest run.
+TERMS = "terms"
+
+
 class StoreProblem(ValueError):
     """The store can't be used; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A row of the store. `verdict` is JSON, `judged` the UTC time."""
+
+    key: str
+    kata: str
+    verdict: str
+    judged: str
 
 
 class Store:
@@ -31,6 +49,7 @@ class Store:
     """
 
     def __init__(self, file: Path) -> None:
+        self.file = file
         file.parent.mkdir(parents=True, exist_ok=True)
         self._lock = open(f"{file}.lock", "a")  # noqa: SIM115 (held as long as the store)
         try:
@@ -73,6 +92,28 @@ class Store:
 
     def __len__(self) -> int:
         return self._database.execute("select count(*) from verdicts").fetchone()[0]
+
+    def put_all(self, verdicts: Iterable[Verdict]) -> None:
+        """Keep many, all of them or, where that fails, none; those that are there already stay."""
+        rows = ((one.key, one.kata, one.verdict, one.judged) for one in verdicts)
+        self._database.execute("begin")
+        try:
+            self._database.executemany("insert or ignore into verdicts values(?, ?, ?, ?)", rows)
+        except BaseException:
+            self._database.execute("rollback")
+            raise
+        self._database.execute("commit")
+
+    def terms(self) -> Terms | None:
+        """By what the latest run judged; None before the first."""
+        find = "select value from settings where name = ?"
+        found = self._database.execute(find, (TERMS,)).fetchone()
+        return codec.from_builtins(Terms, json.loads(found[0])) if found else None
+
+    def judge_by(self, terms: Terms) -> None:
+        """Note by what this run judges."""
+        text = json.dumps(codec.to_builtins(terms))
+        self._database.execute("insert or replace into settings values(?, ?)", (TERMS, text))
 
     def setting(self, name: str, otherwise: str) -> str:
         """What was once set; set to `otherwise` where nothing was."""

@@ -38,7 +38,10 @@ from grader.tools import codec
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
 MOST_TOLD = 1 << 20  # bytes of what a worker says of a launch, beside its trace
 MOST_TRACED = MOST_TOLD + (64 << 20)  # and with it; see kernels.carrier.limits
-LARGEST = 3 << 29  # bytes of private memory with which a process may go on to the next file
+# A process may go on to the next file with so many bytes of memory filled. A new one has 90 to 190
+# MB, and grows by up to 10 MB with each file that asks jax for something new.
+MOST_USED = 384 << 20
+MOST_ASKED = 3 << 29  # and with so many asked for: its limit is for the next file alone
 ENDING_SECONDS = 1.0  # for a process that crashes to be gone
 
 
@@ -230,17 +233,24 @@ class Bench:
                     self._drop(Post.ATTEMPTING)
         self.worker(Post.ATTEMPTING)
 
+    @property
+    def pids(self) -> dict[Post, int]:
+        """The processes that there are now."""
+        return {post: worker.pid for post, worker in self._workers.items() if worker.alive}
+
     def dismiss(self) -> None:
         """End the process of the present file, whatever it waits for."""
         self._drop(Post.ATTEMPTING)
 
-    def renew(self, most: int = LARGEST) -> None:
-        """End the idle processes that hold more than so many bytes of private memory.
+    def renew(self, most: int = MOST_USED) -> None:
+        """End the idle processes that have more than so many bytes of memory filled.
 
         New ones take their places when they are needed.
         """
         for post, worker in list(self._workers.items()):
-            if worker.alive and not worker.busy and memory.private(worker.pid) > most:
+            if not worker.alive or worker.busy:
+                continue
+            if memory.used(worker.pid) > most or memory.asked(worker.pid) > MOST_ASKED:
                 self._drop(post)
 
     def keep_spare(self, warm: Warm) -> None:

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from grader.model import Accident
 from grader.sandbox.bench import Stopped, Worker
 from grader.sandbox.messages import Answer, Question, Warm
+from grader.tools import codec
 
 #: For what is asked of a solution.
 SECONDS = 60.0
+#: Bytes of answers that one line keeps. Of a large kata and seed, a reference has 10 MB.
+MOST_KEPT = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,20 +23,27 @@ class _Pending:
     wanted: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    question: Question
+    answer: Answer | Accident
+    size: int = 0  # in bytes, once it has been taken and is kept
+
+
 class Line:
     """Has a worker begin ahead of time, and keeps what it answers until that is taken.
 
     `worker` gives the process that is there now, or raises Stopped. Where it dies over a question,
     the others go to its successor. `kept` is how many of the latest answers stay for whoever asks
-    the same again.
+    the same again, and `most` how many bytes they may have together.
     """
 
-    def __init__(self, worker: Callable[[], Worker], kept: int = 0) -> None:
+    def __init__(self, worker: Callable[[], Worker], kept: int = 0, most: int = MOST_KEPT) -> None:
         self._worker = worker
-        self._kept = kept
+        self._kept, self._most = kept, most
         self._asking: Worker | None = None  # of whom the pending questions were asked
         self._pending: list[_Pending] = []
-        self._answered: list[tuple[Question, Answer | Accident]] = []
+        self._answered: list[_Answered] = []
 
     def ask(self, question: Question, seconds: float | None = SECONDS) -> None:
         """Have the worker begin, unless it was asked the same before.
@@ -56,10 +66,18 @@ class Line:
         self.ask(question, seconds)
         while (place := self._place(question)) is None:
             self._receive()
-        asked, answer = self._answered.pop(place)
-        if keep and self._kept and not isinstance(answer, Accident):
-            self._answered = [*self._answered, (asked, answer)][-self._kept :]
-        return answer
+        found = self._answered.pop(place)
+        if keep and self._kept and not isinstance(found.answer, Accident):
+            size = found.size or len(codec.pack(found.answer))
+            self._answered.append(_Answered(found.question, found.answer, size))
+            self._forget()
+        return found.answer
+
+    def _forget(self) -> None:
+        """Let go of the oldest of those that were taken, until the others may be kept."""
+        kept = [each for each in self._answered if each.size]
+        while len(kept) > self._kept or sum(each.size for each in kept) > self._most:
+            self._answered.remove(kept.pop(0))
 
     def warm(self, question: Warm) -> None:
         """Have a process begin with this that has not been asked anything; nobody asks for more."""
@@ -68,7 +86,7 @@ class Line:
             self._send(_Pending(question, SECONDS, wanted=False))
 
     def _place(self, question: Question) -> int | None:
-        places = (n for n, (asked, _) in enumerate(self._answered) if asked == question)
+        places = (n for n, one in enumerate(self._answered) if one.question == question)
         return next(places, None)
 
     def _send(self, pending: _Pending) -> None:
@@ -95,4 +113,4 @@ class Line:
         first = self._pending.pop(0)
         answer = self._asking.answer(first.seconds)
         if first.wanted:
-            self._answered.append((first.question, answer))
+            self._answered.append(_Answered(first.question, answer))

@@ -51,5 +51,6 @@ def test_what_never_ends_may_be_work_element_by_element() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says")
 def test_private_memory_is_of_a_process_that_is_there() -> None:
-    assert memory.private(os.getpid()) > 1 << 20
-    assert memory.private(-1) == 0
+    assert memory.asked(os.getpid()) > 1 << 20
+    assert memory.used(os.getpid()) > 1 << 20
+    assert memory.asked(-1) == memory.used(-1) == 0

@@ -11,6 +11,7 @@ from grader.model import Accident
 from grader.sandbox.bench import Stopped, Worker
 from grader.sandbox.line import Line
 from grader.sandbox.messages import Answer, Question, Shares, Warm, Warmed
+from grader.tools import codec
 
 DIED = Accident("crashed", "it crashed", crashed=True)
 
@@ -91,6 +92,18 @@ def test_kept_answers_stay_for_whoever_asks_again() -> None:
     line.answer(question("b"))
     line.answer(question("a"))
     assert post.asked == [["a", "b", "a"]]
+
+
+def test_kept_answers_have_so_many_bytes_together() -> None:
+    """The oldest goes, and one that nobody has taken stays."""
+    size = len(codec.pack(Warmed()))
+    post = Post(named)
+    line = Line(post, kept=9, most=2 * size)
+    line.ask(question("ahead"))
+    for name in "abcbca":
+        line.answer(question(name))
+    line.answer(question("ahead"))
+    assert post.asked == [["ahead", *"abca"]]
 
 
 def test_a_death_is_that_of_the_question_that_was_asked_first() -> None:

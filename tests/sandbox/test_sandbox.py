@@ -13,9 +13,9 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.grading.grader import Grader
 from grader.model import Device, Mode, State
-from grader.sandbox import devices, launcher
+from grader.sandbox import devices, launcher, memory
 from grader.sandbox.asking import Asking, BrokenKata, Lines
-from grader.sandbox.bench import Bench, Worker
+from grader.sandbox.bench import MOST_ASKED, MOST_USED, Bench, Worker
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import Predict, Question, Refer, Run, TraceLaunch
@@ -165,6 +165,23 @@ def test_another_backend_than_the_one_announced_is_an_error(solved: Kata) -> Non
     bench.close()
 
 
+def test_a_fork_does_not_answer_in_its_parents_place(solved: Kata) -> None:
+    """Where no filter of system calls refuses it."""
+    text = solved.path.read_text()
+    bench = Bench(CPU, isolation=Isolation.OFF)
+    for first in ("import os\nos.fork()\n", "import os\nif os.fork(): os._exit(5)\n"):
+        solved.path.write_text(first + text)
+        grader = Grader(Asking(Lines(bench)))
+        found = [grader.grade(solved, case, 60) for case in draw(solved.id, solved.key, 1)[:2]]
+        if "_exit" in first:
+            assert [each.finding and each.finding.phrase for each in found] == [
+                "left the process (exit code 5)"
+            ] * 2
+        else:
+            assert [each.state for each in found] == [State.PASSED] * 2
+    bench.close()
+
+
 def test_closing_twice_or_unused_does_no_harm(solved: Kata) -> None:
     unused = Bench(CPU)
     unused.close()
@@ -175,13 +192,21 @@ def test_closing_twice_or_unused_does_no_harm(solved: Kata) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process holds")
-def test_processes_grown_large_are_replaced(solved: Kata, bench: Bench) -> None:
+def test_processes_grown_large_are_replaced(
+    solved: Kata, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those alone, when a file is done with; a new process is far from large."""
     lines = Lines(bench)
-    grader = Grader(Asking(lines))
-    assert state(grader, solved) is State.PASSED
-    running = bench.worker(Post.RUNNING)
+    assert state(Grader(Asking(lines)), solved) is State.PASSED
+    running, trusted = bench.worker(Post.RUNNING), bench.worker(Post.TRUSTED)
     lines.part()
     assert bench.worker(Post.RUNNING) is running
-    bench.renew(most=1)
+    large = {running.pid}
+    monkeypatch.setattr(memory, "used", lambda pid: MOST_USED + (pid in large))
+    lines.part()
     assert not running.alive
+    assert trusted.alive
     assert state(Grader(Asking(lines)), solved, 1) is State.PASSED
+    monkeypatch.setattr(memory, "asked", lambda _pid: MOST_ASKED + 1)
+    lines.part()
+    assert not trusted.alive
