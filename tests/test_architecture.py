@@ -24,6 +24,7 @@ ROWS = (
     ("grading", "report", "updates"),
     ("api", "view", "watching"),
     ("batch",),
+    ("classroom",),
     ("plugin", "commands"),
     ("cli",),
 )
