@@ -17,5 +17,6 @@ orders     what crosses between crew and worker
 shards     which of several runs judges a sample
 terms      what a run judges by
 merging    the stores of several runs into one
+evaluation tasks and marks for programs that evaluate models
 scores     pass@k and fast_p, by track
 """

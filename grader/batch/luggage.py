@@ -21,7 +21,7 @@ def pack(root: Path, folder: Path) -> None:
     So a node grades with the driver's code against the driver's answers, whatever version of this
     package it has installed, or none. It has to have the packages that this one depends on.
     """
-    own = Path(__file__).parents[1]
+    own = Path(__file__).resolve().parents[1]
     for source, name in ((own, own.name), (root / SOLUTIONS, SOLUTIONS)):
         shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns(*LEFT_OUT))
     if version := versions()[PACKAGE]:

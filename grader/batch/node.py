@@ -22,6 +22,7 @@ from grader.sandbox.folders import removed
 from grader.sandbox.messages import Closed
 from grader.tools.versions import versions
 
+SPARE_SECONDS = 240.0  # for starting processes on a machine that is busy
 #: The cluster's own variables, its password among them, are nothing for a worker.
 HIDDEN = ("RAY_", "PYTHONBREAKPOINT")
 
@@ -31,13 +32,15 @@ class Node:
 
     The current folder is what `luggage.pack` has packed; each worker process gets a copy, since
     the cluster may write or remove it at any time. `wanted` are the driver's versions of what
-    judges: with others nothing is graded, since verdicts are stored under the driver's. A
-    submission may take `seconds`.
+    judges: with others nothing is graded, since verdicts are stored under the driver's. A worker
+    process that says nothing for `spare` seconds beyond a submission's limit is ended.
     """
 
-    def __init__(self, setup: Setup, wanted: Mapping[str, str | None], seconds: float) -> None:
+    def __init__(
+        self, setup: Setup, wanted: Mapping[str, str | None], spare: float = SPARE_SECONDS
+    ) -> None:
         self._setup, self._sent, self._own = setup, Path.cwd(), Path()
-        self._wanted, self._seconds = wanted, seconds
+        self._wanted, self._seconds = wanted, setup.limit + spare
         self._worker: WorkerProcess | None = None
 
     def ready(self) -> str:
@@ -56,7 +59,7 @@ class Node:
                 return worker.outcome(self._seconds)
             except TimeoutError:
                 self.close()
-                return Outcome(job.key, job.kata, error=f"no verdict after {self._seconds:g} s")
+                return Outcome(job.key, job.kata, error=f"no answer after {self._seconds:g} s")
             except Closed:
                 self.close()
         return Outcome(job.key, job.kata, error=f"{TRIES} processes died over it")

@@ -25,7 +25,6 @@ from grader.batch.node import Node
 from grader.batch.orders import Job, Setup
 from grader.tools.versions import versions
 
-LIMIT_SECONDS = 900.0  # for one submission; each step of a hidden case has a limit of its own
 REACH_SECONDS = 5.0
 PROBE_SECONDS = 30.0
 #: Ray would kill an actor's children as it ends; ours end by themselves, and tidy up first.
@@ -50,7 +49,6 @@ def ray_crew(
     address: str,
     count: int | None,
     tell: Callable[[str], None],
-    seconds: float = LIMIT_SECONDS,
 ) -> Iterator[ClusterCrew]:
     """A crew on the cluster at `address`, "auto" or HOST:PORT. Raises NoCluster.
 
@@ -69,7 +67,7 @@ def ray_crew(
             runtime_env={"working_dir": folder, "env_vars": WITH_LEAVE},
         )
     try:
-        yield ClusterCrew(RayCluster(ray, setup, seconds), count, tell)
+        yield ClusterCrew(RayCluster(ray, setup), count, tell)
     finally:
         ray.shutdown()  # the job's actors end with it
 
@@ -136,9 +134,9 @@ class RayCluster:
     submission to whoever is free.
     """
 
-    def __init__(self, ray: Any, setup: Setup, seconds: float) -> None:
+    def __init__(self, ray: Any, setup: Setup) -> None:
         self._ray = ray
-        self._arguments = (setup, versions(), seconds)
+        self._arguments = (setup, versions())
         self._actors = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(Node)
 
     def cores(self) -> int:

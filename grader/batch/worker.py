@@ -64,11 +64,15 @@ def serve(channel: Channel) -> None:
     jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, jobs), daemon=True).start()
     try:
-        with Examiner(setup.chips, setup.isolation, Path(setup.root)) as examiner:
+        with _examiner(setup) as examiner:
             while True:
                 channel.send(codec.pack(outcome_of(examiner, jobs.get())))
     except (NotIsolated, ValueError) as error:
         channel.send(codec.pack(Outcome("", "", error=str(error), hopeless=True)))
+
+
+def _examiner(setup: Setup) -> Examiner:
+    return Examiner(setup.chips, setup.isolation, Path(setup.root), limit=setup.limit)
 
 
 def _listen(channel: Channel, jobs: queue.SimpleQueue[Job]) -> None:

@@ -53,15 +53,21 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
     if post is not Post.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
         _limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
-    pack = codec.pack  # before a kata's file could put its own there
+    # before a kata's file could put its own there
+    pack, number, ours, end = codec.pack, os.getpid(), os.getpid, os._exit
+
+    def tell(answer: Answer | Hello) -> None:
+        if ours() != number:
+            end(0)  # a fork that the file left behind: it would read and answer in our place
+        send(bench, pack(answer))
 
     def ask(called: Called) -> Returned:
-        send(bench, pack(called))
+        tell(called)
         return codec.unpack(Returned, receive(bench))
 
     answer = _answering(post, ask)
     try:
-        send(bench, codec.pack(Hello(jax.default_backend(), jax.__version__)))
+        tell(Hello(jax.default_backend(), jax.__version__))
         while True:
             given = answer(codec.unpack(Question, receive(bench)))
             printed = shortened(files.take_printed())
@@ -69,7 +75,7 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
                 given, Traced | Ran | Tried
             ):  # of the others, what a trace prints is known
                 given = dataclasses.replace(given, printed=printed)
-            send(bench, pack(given))
+            tell(given)
     except Closed:
         return
 

@@ -64,6 +64,8 @@ HOSTILE = {
     "shares-memory": "call('shmctl', call('shmget', 0, 4096, 0o600), 0, None)",
     "sends-messages": "call('msgctl', call('msgget', 0, 0o600), 0, None)",
     "makes-a-pipe-with-a-name": "os.mkfifo(f'pipe{os.getpid()}')",
+    "forks": "child = os.fork()\nif not child: os._exit(7)\nos.waitpid(child, 0)",
+    "starts-a-program": "import subprocess; subprocess.run(['true'])",
     "sets-signals-for-others": "import fcntl; fcntl.fcntl(os.pipe()[0], 8, bystander)",
 }
 
@@ -100,8 +102,6 @@ HARMLESS = {
     "with tempfile.TemporaryDirectory() as folder: open(f'{folder}/x', 'w').write('x')",
     "imports": "import wave, sqlite3, numpy.fft",
     "starts-threads": "t = threading.Thread(target=print, args=('',)); t.start(); t.join()",
-    "forks": "child = os.fork()\nif not child: os._exit(7)\n"
-    "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7",
     "signals-itself": "import signal; signal.signal(signal.SIGUSR1, lambda *_: None)\n"
     "os.kill(os.getpid(), signal.SIGUSR1)",
     "raises-a-signal": "import signal; signal.signal(signal.SIGUSR1, lambda *_: None)\n"
