@@ -36,6 +36,7 @@ COMMANDS = {
     "tasks": "write the katas as tasks for models, as JSONL",
     "grade": "judge many submissions, from JSONL to JSONL",
     "class": "for teachers: report what a class has solved, and where it is stuck",
+    "baseline": "write samples whose verdicts are known, or compare results with them",
     "sync": "for authors: generate the katas from the solutions",
     "new": "for authors: write the three files of a new kata",
 }

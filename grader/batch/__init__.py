@@ -3,6 +3,7 @@
 tasks      what is asked of whoever writes submissions: one prompt for each kata
 samples    lines of a file -> submissions, and what is wrong with the others
 answers    what a model says -> the submission in it
+baseline   solutions and known mistakes as samples, and whether they came out as expected
 store      verdicts by submission, in SQLite: none is judged twice
 batch      samples on their way through store and crew
 crew       what a batch asks of those who judge

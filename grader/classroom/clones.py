@@ -48,13 +48,16 @@ class Clone:
             return None
         except OSError as error:
             raise Unreadable(f"{path} can't be read: {error.strerror}") from None
-        with open(file, "rb") as opened:
+        try:
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
                 raise Unreadable(f"{path} is no file")
             if found.st_size > LARGEST:
                 raise Unreadable(f"{path} has {found.st_size:,} bytes: too many to be read")
-            return opened.read(LARGEST)
+            with open(file, "rb", closefd=False) as opened:
+                return opened.read(LARGEST)
+        finally:
+            os.close(file)
 
     def _demand_no_links(self, path: str) -> None:
         place = self.root

@@ -14,6 +14,7 @@ from grader.exercise.catalog import Kata
 from grader.record.status import FileState
 
 STUDENT, CLAIMED = "student", "claimed"
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _GRADED = (FileState.SOLVED, FileState.CHANGED, FileState.EDITED)
 
 
@@ -101,7 +102,7 @@ def troubles(found: Sequence[Earned]) -> list[Trouble]:
     groups: dict[tuple[str, str, str], list[Earned]] = {}
     for one in found:
         if one.check:
-            key = one.kata, one.check, re.sub(r"\d+", "#", one.phrase)
+            key = one.kata, one.check, _NUMBER.sub("#", one.phrase)
             groups.setdefault(key, []).append(one)
     told = [
         Trouble(kata, check, group[0].phrase, tuple(one.student for one in group))

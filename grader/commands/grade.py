@@ -112,11 +112,18 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 def _found(options: argparse.Namespace, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
     if options.repositories is None:
-        with open(options.samples, "rb") as lines:
-            return list(read(lines, every))
+        return _read(options.samples, every)
     course = Course(every.values())
     standings = [course.standing(clone) for clone in class_in(options.repositories).clones]
     return list(verified.samples(standings, every))
+
+
+def _read(file: Path, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
+    with open(file, "rb") as lines:
+        found = list(read(lines, every))
+    if not found:
+        raise ValueError(f"{file} is empty: give it a JSON object a line")
+    return found
 
 
 def _name(sample: Sample) -> str:

@@ -10,12 +10,11 @@ import faulthandler
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
 
 import jax
 
-from grader.sandbox import judging, solving, tracing
+from grader.sandbox import judging, limits, solving, tracing
 from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.isolation import Confinement
 from grader.sandbox.messages import (
@@ -37,7 +36,6 @@ from grader.tools import codec
 from grader.tools.shortening import shortened
 
 STDERR = 2
-MEMORY_LIMIT = 8 << 30  # bytes of private memory; grading a matmul takes about 5 % of it
 
 
 def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confinement) -> None:
@@ -45,13 +43,14 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
     files.move_in()
     if post in (Post.ATTEMPTING, Post.SPARE):
         prepared.enforce(files.writable)
+        limits.limit_strangers()
     faulthandler.enable(STDERR)
     faulthandler.register(signal.SIGUSR1, STDERR, all_threads=True)
     if post is not Post.RUNNING:
         # Only what is run needs the accelerator, and a TPU belongs to one process alone.
         jax.config.update("jax_platforms", "cpu")
     if post is not Post.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
-        _limit_memory()
+        limits.limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
     # before a kata's file could put its own there
     pack, number, ours, end = codec.pack, os.getpid(), os.getpid, os._exit
@@ -88,14 +87,3 @@ def _answering(post: Post, ask: Ask) -> Callable[[Question], Answer]:
             return tracing.Tracer(ask).answer
         case Post.RUNNING | Post.COMPILING:
             return judging.answer
-
-
-def _limit_memory() -> None:
-    """Let growth without end fail in this process instead of on the learner's machine.
-
-    On Linux, and on the CPU: drivers of accelerators map far more than they use.
-    """
-    if sys.platform == "linux":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
