@@ -54,6 +54,9 @@ def _unexpected(one: Made, row: dict[str, Any]) -> str:
         return f"{row['state']}, {row['stars']} stars, {row['finding']}"
     if one.kind in ("mistake", "crash", "hang") and right:
         return "three stars"
+    finding = row["finding"] or {"phrase": "", "message": ""}
+    if one.says not in f"{finding['phrase']}\n{finding['message']}":
+        return f"{finding['phrase']!r}, where {one.says!r} has to be said"
     return ""
 
 
