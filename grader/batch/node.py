@@ -16,7 +16,7 @@ from pathlib import Path
 
 from grader.batch.crew import TRIES
 from grader.batch.local_crew import WorkerProcess
-from grader.batch.luggage import unpack
+from grader.batch.luggage import is_whole, unpack
 from grader.batch.orders import Job, Outcome, Setup
 from grader.sandbox.folders import removed
 from grader.sandbox.messages import Closed
@@ -39,7 +39,8 @@ class Node:
     def __init__(
         self, setup: Setup, wanted: Mapping[str, str | None], spare: float = SPARE_SECONDS
     ) -> None:
-        self._setup, self._sent, self._own = setup, Path.cwd(), Path()
+        self._setup, self._sent = setup, Path.cwd()
+        self._own: Path | None = None
         self._wanted, self._seconds = wanted, setup.limit + spare
         self._worker: WorkerProcess | None = None
 
@@ -61,28 +62,37 @@ class Node:
                 self.close()
                 return Outcome(job.key, job.kata, error=f"no answer after {self._seconds:g} s")
             except Closed:
-                self.close()
+                self._part()  # its folder stays: what it has started may still be reading there
         return Outcome(job.key, job.kata, error=f"{TRIES} processes died over it")
 
     def close(self) -> None:
         """End the worker process. The next submission gets another."""
+        self._part()
+        own, self._own = self._own, None
+        if own:
+            removed(own)
+
+    def _part(self) -> None:
         worker, self._worker = self._worker, None
         if worker:
             worker.end()
             worker.wait()
-            removed(self._own)
 
     def _started(self) -> WorkerProcess:
+        own = self._own if self._own and is_whole(self._own) else self._unpacked()
+        environ = without_cluster(os.environ)
+        environ["PYTHONPATH"] = f"{own}{os.pathsep}{environ.get('PYTHONPATH', '')}"
+        return WorkerProcess(dataclasses.replace(self._setup, root=str(own)), environ, own)
+
+    def _unpacked(self) -> Path:
+        self.close()
         self._own = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
         try:
             unpack(self._sent, self._own)
-            environ = without_cluster(os.environ)
-            environ["PYTHONPATH"] = f"{self._own}{os.pathsep}{environ.get('PYTHONPATH', '')}"
-            setup = dataclasses.replace(self._setup, root=str(self._own))
-            return WorkerProcess(setup, environ, self._own)
         except BaseException:
-            removed(self._own)
+            self.close()
             raise
+        return self._own
 
 
 def difference(wanted: Mapping[str, str | None], own: Mapping[str, str | None]) -> str:

@@ -50,13 +50,12 @@ def ray_crew(
     count: int | None,
     tell: Callable[[str], None],
 ) -> Iterator[ClusterCrew]:
-    """A crew on the cluster at `address`, "auto" or HOST:PORT. Raises NoCluster.
+    """A crew on the cluster at `address`, of which `demand` has found that it is there.
 
     `count` actors, of one core each; with None as many as the cluster has cores. `tell` is for what
     a person should know who waits.
     """
     ray = imported()
-    demand_cluster(address)
     with tempfile.TemporaryDirectory(prefix="pallas-katas-") as folder:
         pack(Path(setup.root), Path(folder))
         os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # within `ray job submit`
@@ -70,6 +69,15 @@ def ray_crew(
         yield ClusterCrew(RayCluster(ray, setup), count, tell)
     finally:
         ray.shutdown()  # the job's actors end with it
+
+
+def demand(address: str) -> None:
+    """Raise NoCluster unless Ray is installed and its cluster at `address` answers.
+
+    "auto" is the cluster that this machine is a node of, HOST:PORT the one with this head.
+    """
+    imported()
+    demand_cluster(address)
 
 
 def imported() -> Any:
