@@ -20,6 +20,7 @@ ROWS = (
     ("tools",),
     ("kernels",),
     ("exercise", "tpu"),
+    ("gpu",),
     ("checks", "sandbox", "record"),
     ("grading", "report", "updates"),
     ("api", "view", "watching"),

@@ -22,6 +22,7 @@ The bounds come from the case alone, so no key has to give numbers. All solution
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -69,6 +70,17 @@ _INSTEAD: tuple[tuple[tuple[str, ...], str], ...] = (
         "Cast in the kernel's body, after the load and before the store: x_ref[...].astype(dtype).",
     ),
 )
+
+SHARD_MAP = "shard_map"
+#: What says how arrays lie on devices, where a launch is for several: it moves nothing by itself.
+SHARDING = (SHARD_MAP, "axis_index", "pvary", "pcast", "sharding_constraint")
+#: Operations of devices with each other, by what jax.lax calls them; and other names in a trace.
+COLLECTIVES = ("psum", "pmax", "pmin", "ppermute", "all_gather", "all_to_all", "psum_scatter")
+_SPELLINGS = {
+    "psum_invariant": "psum",
+    "all_gather_invariant": "all_gather",
+    "reduce_scatter": "psum_scatter",
+}
 
 TABLES = "tables"
 CHEAP = "cheap"
@@ -118,12 +130,23 @@ _WITHOUT = (
 def too_much(
     operations: Sequence[Operation], allowed: Sequence[str], floats: bool, reference: Reference
 ) -> TooMuch | None:
-    """What of the operations around a kernel is not allowed, if anything is."""
+    """What of the operations around a kernel is not allowed, if anything is.
+
+    Where `allowed` names shard_map, what belongs to it is no work.
+    """
+    if SHARD_MAP in allowed:
+        operations = [_as_called(o) for o in operations if o.name not in SHARDING]
     return (
         _by_name(operations, allowed)
         or (None if floats else _by_dtype(operations))
         or _by_size(operations, allowed, reference)
     )
+
+
+def _as_called(operation: Operation) -> Operation:
+    """An operation by the name that jax.lax has for it."""
+    name = _SPELLINGS.get(operation.name, operation.name)
+    return dataclasses.replace(operation, name=name)
 
 
 def _by_name(operations: Iterable[Operation], allowed: Sequence[str]) -> TooMuch | None:
@@ -176,7 +199,7 @@ def _allowed(operation: Operation, allowed: Sequence[str]) -> bool:
 
 def _by_dtype(operations: Iterable[Operation]) -> TooMuch | None:
     """What computes with floating numbers, where only tables of integers are to be made."""
-    extra = [o for o in operations if o.name not in LAYOUT and not _exact(o)]
+    extra = [o for o in operations if o.name not in (*LAYOUT, *COLLECTIVES) and not _exact(o)]
     if not extra:
         return None
     names = _counted(operation.name for operation in extra)

@@ -12,6 +12,12 @@ from grader.model import Check, Finding, KernelCall, Problem, Role
 _BLOCK_INDEX = re.compile(
     r'Out-of-bounds block index (\(.*?\)) for (\w+) "(.*?)" in iteration (\(.*?\))'
 )
+_CREDIT = (
+    "A device may write to another's memory only once that has said so. Use another slot for each "
+    "hop, or have the neighbour signal a semaphore of yours when it has read its slot, and wait "
+    "for that signal before the slot is written again. Read what a copy brings only after "
+    "wait_recv, and write to what it takes away only after wait_send."
+)
 _REVISITED = re.compile(
     r"Revisited block .* of output (\d+) in iteration (\(.*?\))\. .* in iterations (\(.*?\)) "
     r"through (\(.*?\))"
@@ -114,6 +120,13 @@ def _of_a_whole_array(message: str, calls: tuple[KernelCall, ...]) -> tuple[int,
 def _race(text: str) -> tuple[str, str, str]:
     # The vector clocks by which the interpreter knows are of no use to a reader.
     text = "\n".join(line for line in text.splitlines() if "clock:" not in line)
+    if len(_devices(text)) > 1:
+        return (
+            "race between devices",
+            "A race: a copy from one device, and another device or copy, access the same memory, "
+            f"at least one of them writes, and nothing orders the accesses.\n{_error(text)}",
+            _CREDIT,
+        )
     return (
         "race between two cores",
         "A race: two cores access the same memory, at least one of them writes, and nothing orders "
@@ -121,6 +134,17 @@ def _race(text: str) -> tuple[str, str, str]:
         "A grid dimension is marked parallel although its steps share an output block or scratch: "
         "mark it arbitrary in dimension_semantics.",
     )
+
+
+def _devices(text: str) -> list[str]:
+    """The devices that the interpreter names in a race: who accesses what, and whose it is."""
+    return sorted(
+        {*re.findall(r"from \(?(\d+), ", text), *re.findall(r" of \(\S+ \d+, (\d+), ", text)}
+    )
+
+
+def _error(text: str) -> str:
+    return paragraph("error", text)
 
 
 def complaint_finding(complaints: tuple[str, ...], diagnosis: Diagnosis | None = None) -> Finding:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from grader.checks.between_devices import copies_differ, devices_finding
 from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, compare
 from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
@@ -35,10 +36,14 @@ def check(evidence: Evidence) -> Finding | None:
     """Judge copies started by hand, what the interpreter raised, its complaints, the values."""
     trace = evidence.observed.trace
     calls = trace.calls if trace else ()
+    if finding := devices_finding(evidence.observed.device_faults, evidence.file):
+        return finding
     if finding := copies_finding(evidence.observed.copy_faults, evidence.file, calls):
         return finding
     problem = evidence.problem
     if problem is not None and problem.stage is Stage.RUN:
+        if finding := copies_differ(problem):
+            return finding
         return interpreter_finding(problem, evidence.file, calls)
     results = comparisons(evidence)
     judged = zip(_judged(evidence), results, strict=True)

@@ -7,6 +7,9 @@
     races               races and leftover semaphores, as the interpreter finds them
     copy_faults         copies started by hand, while they run: what goes wrong;
                         in_flight decides, copy_recorder hears, flights, ref_names
+    meetings            what several devices do to each other, while they run
+    several_devices     a launch for several, on as many that jax simulates
+    sharding            over which axes a shard_map splits
     kept_promises       what a kernel promises to the compiler, taken at its word
     faster_interpreter  what the strict interpreter would compile more often than it has to
     hardware_bits       the random bits that a core draws from its own generator
@@ -51,6 +54,7 @@ from grader.kernels.interpreter import CALLBACK_LOGGER, running
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_product, longest_sum
 from grader.kernels.lowering import for_chip
+from grader.kernels.meetings import Meetings, watching_devices
 from grader.kernels.mosaic_errors import NotLowered
 from grader.kernels.padding import overhangs
 from grader.kernels.races import watching
@@ -60,6 +64,7 @@ __all__ = [
     "CALLBACK_LOGGER",
     "CarrierError",
     "CopyWatch",
+    "Meetings",
     "NotCarried",
     "NotLowered",
     "TracedLaunch",
@@ -75,4 +80,5 @@ __all__ = [
     "walk_of",
     "watching",
     "watching_copies",
+    "watching_devices",
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 from jax.extend import core
-from jax.sharding import AbstractDevice, AbstractMesh
+from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 from jax.typing import ArrayLike
 
 from grader.kernels.alias_copies import alias_copies
@@ -24,18 +24,27 @@ from grader.kernels.pallas_params import body
 from grader.kernels.prefetch_reads import PrefetchRead, prefetch_reads
 from grader.kernels.runs import runs_of
 from grader.kernels.without_refs import without_refs
-from grader.model import KernelCall, Role, Runs, XlaCopy
+from grader.model import Axes, KernelCall, Role, Runs, XlaCopy
+
+
+def abstract_mesh(axes: Axes, device: AbstractDevice) -> AbstractMesh:
+    """A mesh of so many devices of a kind. What lies where is left to XLA."""
+    names, sizes = tuple(name for name, _ in axes), tuple(size for _, size in axes)
+    kinds = (AxisType.Auto,) * len(axes)
+    return AbstractMesh(sizes, names, axis_types=kinds, abstract_device=device)
 
 
 @contextlib.contextmanager
-def for_chip(kind: str, cores: int) -> Iterator[None]:
+def for_chip(kind: str, cores: int, axes: Axes = ()) -> Iterator[None]:
     """Trace and lower as on a TPU with this `device_kind` and number of TensorCores.
+
+    With `axes`, as on a mesh of such TPUs.
 
     Without it, kernels that ask for the TPU's info (`emit_pipeline`, integer `//`, blocks of rank
     1) die on a CPU.
     """
     device = AbstractDevice(device_kind=kind, num_cores=cores, platform="tpu")
-    with jax.sharding.use_abstract_mesh(AbstractMesh((), (), abstract_device=device)):
+    with jax.sharding.use_abstract_mesh(abstract_mesh(axes, device)):
         yield
 
 

@@ -28,9 +28,10 @@ from grader.kernels.known_values import known_values
 from grader.kernels.large_constants import large_constants
 from grader.kernels.lowering import Kernel, kernels_in
 from grader.kernels.outside_kernels import OutsideReader
+from grader.kernels.several_devices import spread, whole
 from grader.kernels.source_lines import line_within
 from grader.kernels.without_refs import without_refs
-from grader.model import ArrayType, Mode, Note, Trace, Walk
+from grader.model import ArrayType, Axes, Mode, Note, Trace, Walk
 
 INTERPRETED = "interpret mode is the grader's choice, and what the launch asks for is ignored"
 
@@ -109,11 +110,18 @@ class TracedLaunch:
         padded: int | None = None,
         cores: int = 2,
         eager: bool = False,
+        axes: Axes = (),
     ) -> list[np.ndarray]:
-        """The results, flat, on the host: what `running` says of the rest."""
+        """The results, flat, on the host: what `running` says of the rest.
+
+        Of a launch for a mesh of these `axes`, on as many devices of this process. Raises
+        CopiesDiffer where devices that should hold the same result do not.
+        """
         with running(mode, seed, unwritten, padded, cores, eager) as interpret:
             program = core.jaxpr_as_fun(with_interpret(self._as_traced, interpret))
-            return [np.asarray(leaf) for leaf in jax.jit(program).lower(*args).compile()(*args)]
+            placed = spread(args, axes)
+            results = jax.jit(program).lower(*placed).compile()(*placed)
+            return [whole(leaf, axes) for leaf in results]
 
     def kernels(self, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]) -> tuple[Kernel, ...]:
         """The kernels, in program order, with what is known of them where `args` are passed."""

@@ -4,6 +4,8 @@
     kernel     arrays and kernels as data
     copied     what goes wrong with copies that a kernel starts by hand
     observed   what workers report about a launch
+    devices    what goes wrong between several devices
+    meshes     the devices that a launch is for
     measured   what is known of programs and of tests, for katas without a kernel
 
 All are frozen and built from builtins, enums and each other, so that `codec` can carry them to
@@ -11,6 +13,7 @@ another process (the sandbox, an xdist worker) or into a JSON file.
 """
 
 from grader.model.copied import CopyFault, HandCopy, Hazard, LastWait
+from grader.model.devices import Between, DeviceFault
 from grader.model.kernel import (
     Array,
     ArrayType,
@@ -38,6 +41,7 @@ from grader.model.measured import (
     Trial,
     Verdict,
 )
+from grader.model.meshes import Axes, devices_of
 from grader.model.observed import (
     Access,
     Accident,
@@ -75,7 +79,9 @@ __all__ = [
     "Accident",
     "Array",
     "ArrayType",
+    "Axes",
     "Baseline",
+    "Between",
     "Case",
     "Check",
     "Clues",
@@ -85,6 +91,7 @@ __all__ = [
     "CopyReason",
     "Cost",
     "Device",
+    "DeviceFault",
     "Finding",
     "Grade",
     "Habit",
@@ -121,4 +128,5 @@ __all__ = [
     "Verdict",
     "Walk",
     "XlaCopy",
+    "devices_of",
 ]

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from grader.model.copied import CopyFault
+from grader.model.devices import DeviceFault
 from grader.model.kernel import Array, ArrayType, KernelCall, Operation, Trace, Walk
 from grader.model.measured import Trial
 from grader.model.places import Place
@@ -113,6 +114,7 @@ class Observation:
     printed: str = ""
     trials: tuple[Trial, ...] = ()  # of a test, what it says of each kernel
     copy_faults: tuple[CopyFault, ...] = ()  # of copies started by hand, in the order of the run
+    device_faults: tuple[DeviceFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

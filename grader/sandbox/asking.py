@@ -21,6 +21,7 @@ from grader.model import (
     QUANTITIES,
     Accident,
     ArrayType,
+    Axes,
     Case,
     Clues,
     Measured,
@@ -85,9 +86,14 @@ class Lines:
         self.trusted = Line(lambda: bench.worker(Post.TRUSTED), max(kept, TRACES))
         self.attempting = Line(lambda: bench.worker(Post.ATTEMPTING), TRACES)
         self.running = Line(lambda: bench.worker(Post.RUNNING))
+        self.meshed = Line(lambda: bench.worker(Post.MESHED))
         self.compiling = Line(lambda: bench.worker(Post.COMPILING), kept)
-        self.recollection = Recollection(self.trusted, self.running)
+        self.recollection = Recollection(self.trusted, self.runs)
         self.trials = Trials(self.trusted, self.attempting, self.running)
+
+    def runs(self, mesh: Axes) -> Line:
+        """The questions to the process that runs launches for such a mesh."""
+        return self.meshed if mesh else self.running
 
     def warm(self, chips: tuple[str, ...]) -> None:
         """Have processes ready, and warm, for the next attempt. Raises SandboxError, Stopped."""
@@ -152,7 +158,7 @@ class Asking:
         traced = self._par_traced(kata, reference)
         for chip in self.chips:
             if isinstance(traced, Traced) and not traced.problem:
-                question = _predict(_answer(kata), traced, reference, chip, events)
+                question = _predict(kata, _answer(kata), traced, reference, chip, events)
                 self._lines.compiling.ask(question)
 
     def par(
@@ -160,12 +166,12 @@ class Asking:
     ) -> OnChip | Accident:
         """The solution's launch on its way to the chips."""
         traced = self._par_traced(kata, reference)
-        return self._on_all_chips(_answer(kata), traced, reference, SECONDS, events)
+        return self._on_all_chips(kata, _answer(kata), traced, reference, SECONDS, events)
 
     def follow_par(self, kata: Kata, case: Case, reference: Reference) -> Followed | Accident:
         """The blocks of the solution's launch, step by step."""
         traced = self._par_traced(kata, reference)
-        return self._followed(_answer(kata), traced, reference, SECONDS)
+        return self._followed(kata, _answer(kata), traced, reference, SECONDS)
 
     def xla(self, kata: Kata, case: Case, reference: Reference) -> Estimate | None:
         """XLA's estimate for the spec on the first chip; None where it can't be asked.
@@ -257,8 +263,9 @@ class Asking:
             self.chips[0],
             any(map(holds_nan, observed.outputs)),
             eager_copies(case),
+            kata.key.mesh,
         )
-        looked = self._lines.running.answer(question, seconds)
+        looked = self._lines.runs(kata.key.mesh).answer(question, seconds)
         taken = self._lines.trusted.answer(shares)
         looked = looked if isinstance(looked, Looked) else Looked()
         return Clues(
@@ -323,14 +330,14 @@ class Asking:
         `events` is how many single transfers and stalls its predicted schedule keeps.
         """
         traced = self._own_traced(kata, reference, seconds)
-        return self._on_all_chips(_attempt(kata), traced, reference, seconds, events)
+        return self._on_all_chips(kata, _attempt(kata), traced, reference, seconds, events)
 
     def follow(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
     ) -> Followed | Accident:
         """The blocks of the learner's launch, step by step."""
         traced = self._own_traced(kata, reference, seconds)
-        return self._followed(_attempt(kata), traced, reference, seconds)
+        return self._followed(kata, _attempt(kata), traced, reference, seconds)
 
     # ---- questions and answers ----
 
@@ -373,11 +380,11 @@ class Asking:
             return Observation(traced.problem, printed=traced.printed)
         launch = (_attempt(kata), kata.name, traced.trace, reference.inputs)
         if case.production and kata.key.kernel:
-            question = Read(*launch, self.chips[0])
+            question = Read(*launch, self.chips[0], kata.key.mesh)
         else:
             how = (self.mode, case.seed, self.chips[0])
-            question = Run(*launch, *how, eager=eager_copies(case))
-        ran = _expected(Ran, self._lines.running.answer(question, seconds))
+            question = Run(*launch, *how, eager=eager_copies(case), mesh=kata.key.mesh)
+        ran = _expected(Ran, self._lines.runs(kata.key.mesh).answer(question, seconds))
         if isinstance(ran, Accident):
             return dataclasses.replace(ran, printed=traced.printed + ran.printed)
         return Observation(
@@ -388,6 +395,7 @@ class Asking:
             ran.complaints,
             traced.printed + ran.printed,
             copy_faults=ran.copy_faults,
+            device_faults=ran.device_faults,
         )
 
     def _trials(self, kata: Kata, case: Case, seconds: float | None) -> Observation | Accident:
@@ -407,6 +415,7 @@ class Asking:
 
     def _on_all_chips(
         self,
+        kata: Kata,
         source: Source,
         traced: Traced | Accident,
         reference: Reference,
@@ -420,7 +429,7 @@ class Asking:
             return OnChip(traced.problem)
         predictions = []
         for chip in self.chips:
-            question = _predict(source, traced, reference, chip, events)
+            question = _predict(kata, source, traced, reference, chip, events)
             on_chip = _expected(OnChip, self._lines.compiling.answer(question, seconds))
             if isinstance(on_chip, Accident) or on_chip.problem:
                 return on_chip
@@ -429,6 +438,7 @@ class Asking:
 
     def _followed(
         self,
+        kata: Kata,
         source: Source,
         traced: Traced | Accident,
         reference: Reference,
@@ -438,7 +448,7 @@ class Asking:
             return traced
         if traced.problem:
             return Followed(traced.problem)
-        question = Follow(source, traced.trace, reference.inputs, self.chips[0])
+        question = Follow(source, traced.trace, reference.inputs, self.chips[0], kata.key.mesh)
         return _expected(Followed, self._lines.compiling.answer(question, seconds))
 
 
@@ -464,13 +474,14 @@ def _refer(kata: Kata, case: Case, evaluated: bool) -> Refer:
 
 def _trace(source: Source, kata: Kata, reference: Reference, chip: str) -> TraceLaunch:
     types = tuple(ArrayType(array.dtype, array.shape) for array in reference.inputs)
-    return TraceLaunch(source, kata.name, types, reference.keywords, chip)
+    mesh = kata.key.mesh
+    return TraceLaunch(source, kata.name, types, reference.keywords, chip, mesh=mesh)
 
 
 def _predict(
-    source: Source, traced: Traced, reference: Reference, chip: str, events: int
+    kata: Kata, source: Source, traced: Traced, reference: Reference, chip: str, events: int
 ) -> Predict:
-    return Predict(source, traced.trace, reference.inputs, chip, events)
+    return Predict(source, traced.trace, reference.inputs, chip, events, kata.key.mesh)
 
 
 def _expected(kind: type[T], answer: Answer | Accident) -> T | Accident:

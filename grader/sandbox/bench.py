@@ -264,7 +264,7 @@ class Bench:
         Of the processes that judge, those go on that have nothing to do.
         """
         self._stopped.set()
-        for post in (Post.ATTEMPTING, Post.RUNNING, Post.COMPILING):
+        for post in (Post.ATTEMPTING, Post.RUNNING, Post.MESHED, Post.COMPILING):
             if (worker := self._workers.get(post)) and (worker.busy or post is Post.ATTEMPTING):
                 worker.kill()
 

@@ -15,13 +15,15 @@ import numpy as np
 from grader.exercise.specs import argument
 from grader.kernels import (
     CopyWatch,
+    Meetings,
     TracedLaunch,
     for_chip,
     overhangs,
     watching,
     watching_copies,
+    watching_devices,
 )
-from grader.model import Array, ArrayType, Mode, Problem, Role, Source, Stage, Trace
+from grader.model import Array, ArrayType, Mode, Problem, Role, Source, Stage, Trace, devices_of
 from grader.sandbox import problems, warming
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import (
@@ -68,12 +70,18 @@ Asked = Read | Run | LookCloser | Predict | Follow
 @contextlib.contextmanager
 def _surroundings(question: Asked) -> Iterator[None]:
     """The chip for which the launch was traced, unless it is run on one that is there."""
-    if isinstance(question, Run | LookCloser) and question.mode is Mode.COMPILED:
+    if isinstance(question, Run | LookCloser) and _mode(question) is Mode.COMPILED:
         yield
         return
     chip = named(question.chip)
-    with for_chip(chip.kind, chip.cores):
+    with for_chip(chip.kind, chip.cores, question.mesh):
         yield
+
+
+def _mode(question: Run | LookCloser) -> Mode:
+    """How a launch is run: on several devices, those are simulated, whatever is there."""
+    simulated = question.mesh and question.mode is Mode.COMPILED
+    return Mode.STRICT if simulated else question.mode
 
 
 def _launch(question: Asked) -> TracedLaunch:
@@ -107,16 +115,27 @@ def _ran(question: Run) -> Ran:
             return Ran(caught.problem)
         outputs = ()
         copies = CopyWatch(question.source)
+        meetings = Meetings(question.source, devices_of(question.mesh))
         with (
             watching() as watch,
+            watching_devices(meetings) if question.mesh else contextlib.nullcontext(),
             problems.caught(question.source, Stage.RUN) as caught,
             watching_copies(copies),
         ):
-            how = {"cores": question.cores, "eager": question.eager}
-            results = launch.run(values, question.mode, question.seed, **how)
+            mode, axes = _mode(question), question.mesh
+            how = {"cores": question.cores, "eager": question.eager, "axes": axes}
+            results = launch.run(values, mode, question.seed, **how)
             outputs = tuple(map(arrays.from_numpy, results))
-        told = tuple(copies.faults)
-        return Ran(caught.problem, trace, outputs, watch.complaints, copy_faults=told)
+        for over in watch.left_over if question.mesh else ():
+            meetings.left(over)
+        return Ran(
+            caught.problem,
+            trace,
+            outputs,
+            watch.complaints,
+            copy_faults=tuple(copies.faults),
+            device_faults=tuple(meetings.faults),
+        )
 
 
 def _looked(question: LookCloser) -> Looked:
@@ -127,10 +146,12 @@ def _looked(question: LookCloser) -> Looked:
         launch = _launch(question)
         with problems.caught(question.source, Stage.RUN):
             walk = launch.walk(values)
-        if question.with_zeros and question.mode is Mode.STRICT:
+        if question.with_zeros and _mode(question) is Mode.STRICT:
             with problems.caught(question.source, Stage.RUN):
                 results = launch.run(
-                    *(values, question.mode, question.seed, "zero"), eager=question.eager
+                    *(values, _mode(question), question.seed, "zero"),
+                    eager=question.eager,
+                    axes=question.mesh,
                 )
                 with_zeros = tuple(map(arrays.from_numpy, results))
             with problems.caught(question.source, Stage.RUN):
@@ -154,7 +175,9 @@ def _padding(
         if not overhangs(operand):
             continue
         results = launch.run(
-            values, question.mode, question.seed, "zero", position, eager=question.eager
+            *(values, _mode(question), question.seed, "zero", position),
+            eager=question.eager,
+            axes=question.mesh,
         )
         tried = map(arrays.from_numpy, results)
         if any(map(_more_nan, tried, with_zeros)):

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from grader.model import (
     Array,
     ArrayType,
+    Axes,
     Case,
     CopyFault,
+    DeviceFault,
     KernelCall,
     Measured,
     Mode,
@@ -107,7 +109,9 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class TraceLaunch:
-    """Import the file and trace its launch for a chip. Nothing tells what the inputs hold.
+    """Import the file and trace its launch for a chip, or a `mesh` of such chips.
+
+    Nothing tells what the inputs hold.
 
     The launch is the one that the file's test hands over; `by_name`, the function of that name.
     """
@@ -118,6 +122,7 @@ class TraceLaunch:
     keywords: dict[str, int]
     chip: str
     by_name: bool = False
+    mesh: Axes = ()
 
 
 # ---- to the judging workers, of a trace ----
@@ -148,6 +153,7 @@ class Run:
     chip: str
     cores: int = 2
     eager: bool = False
+    mesh: Axes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +165,7 @@ class Read:
     trace: bytes
     inputs: tuple[Array, ...]
     chip: str
+    mesh: Axes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +180,7 @@ class LookCloser:
     chip: str
     with_zeros: bool
     eager: bool = False
+    mesh: Axes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +192,7 @@ class Predict:
     inputs: tuple[Array, ...]
     chip: str
     events: int = 0
+    mesh: Axes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +203,7 @@ class Follow:
     trace: bytes
     inputs: tuple[Array, ...]
     chip: str
+    mesh: Axes = ()
 
 
 # ---- to any ----
@@ -266,6 +276,7 @@ class Ran:
     complaints: tuple[str, ...] = ()
     printed: str = ""
     copy_faults: tuple[CopyFault, ...] = ()
+    device_faults: tuple[DeviceFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,4 +12,5 @@ class Post(enum.Enum):
     ATTEMPTING = "attempting"  # imports the learner's present kata, and traces it
     SPARE = "spare"  # will attempt; it is warm, and has imported no kata yet
     RUNNING = "running"  # runs traces
+    MESHED = "meshed"  # runs traces of launches that are for several devices
     COMPILING = "compiling"  # lowers and compiles traces for TPUs

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from grader.exercise.keys import Mistake
 from grader.exercise.mistakes import likeliest
-from grader.model import Array, Case, Check, Mode, Source
+from grader.model import Array, Axes, Case, Check, Mode, Source
 from grader.sandbox.line import Line
 from grader.sandbox.messages import Ran, Run, Traced, TraceLaunch, eager_copies
 
@@ -43,9 +43,9 @@ class Situation:
 class Recollection:
     """Runs known mistakes; remembers what came out, which one it was, and how long it took."""
 
-    def __init__(self, trusted: Line, running: Line) -> None:
+    def __init__(self, trusted: Line, runs: Callable[[Axes], Line]) -> None:
         self._trusted = trusted
-        self._running = running
+        self._runs = runs
         self._results: dict[tuple[object, ...], tuple[Array, ...]] = {}
         self._written: Source | None = None
         self._spent = 0.0
@@ -97,6 +97,6 @@ class Recollection:
         case, mode, inputs = situation.case, situation.mode, situation.inputs
         name, chip = question.name, question.chip
         launch = (source, name, traced.trace, inputs)
-        run = Run(*launch, mode, case.seed, chip, eager=eager_copies(case))
-        ran = self._running.answer(run)
+        run = Run(*launch, mode, case.seed, chip, eager=eager_copies(case), mesh=question.mesh)
+        ran = self._runs(question.mesh).answer(run)
         return ran.outputs if isinstance(ran, Ran) and not ran.problem else ()

@@ -15,6 +15,7 @@ import jax
 from beartype import beartype
 from jaxtyping import TypeCheckError, jaxtyped
 
+from grader.exercise.keys import MESH
 from grader.exercise.unspoken import without_spec
 from grader.kernels import TracedLaunch, for_chip
 from grader.model import Source, Stage
@@ -94,8 +95,11 @@ def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
     """The trace of a launch, as bytes. Raises what tracing raises, NotCarried."""
     chip = named(question.chip)
     inputs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in question.inputs]
-    with for_chip(chip.kind, chip.cores):
-        return TracedLaunch.of(function, inputs, question.keywords).dumped()
+    with for_chip(chip.kind, chip.cores, question.mesh):
+        keywords = dict[str, object](question.keywords)
+        if question.mesh:
+            keywords[MESH] = jax.sharding.get_abstract_mesh()
+        return TracedLaunch.of(function, inputs, keywords).dumped()
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:

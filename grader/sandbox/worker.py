@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import jax
 
+from grader.exercise.keys import MOST_DEVICES
 from grader.sandbox import judging, limits, solving, tracing
 from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.isolation import Confinement
@@ -36,6 +37,7 @@ from grader.tools import codec
 from grader.tools.shortening import shortened
 
 STDERR = 2
+THREADS = 16  # for XLA, where several devices are simulated
 
 
 def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confinement) -> None:
@@ -49,6 +51,8 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
     if post is not Post.RUNNING:
         # Only what is run needs the accelerator, and a TPU belongs to one process alone.
         jax.config.update("jax_platforms", "cpu")
+    if post is Post.MESHED:
+        _simulate_devices()
     if post is not Post.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
         limits.limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
@@ -85,5 +89,15 @@ def _answering(post: Post, ask: Ask) -> Callable[[Question], Answer]:
             return solving.answer
         case Post.ATTEMPTING | Post.SPARE:
             return tracing.Tracer(ask).answer
-        case Post.RUNNING | Post.COMPILING:
+        case Post.RUNNING | Post.MESHED | Post.COMPILING:
             return judging.answer
+
+
+def _simulate_devices() -> None:
+    """Have jax show several devices, before its backend starts.
+
+    The interpreter keeps a thread of XLA waiting for each core of each, and XLA takes its number of
+    threads from NPROC: with fewer, they would wait for each other without end.
+    """
+    os.environ["NPROC"] = str(THREADS)
+    jax.config.update("jax_num_cpu_devices", MOST_DEVICES)

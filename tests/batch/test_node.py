@@ -31,6 +31,7 @@ def kata(
     pack(repository.root, sent)
     monkeypatch.chdir(sent)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("workers")))
     return kata
 
 

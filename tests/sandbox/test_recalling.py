@@ -58,7 +58,7 @@ def worker() -> Worker:
 @pytest.fixture
 def recollection(worker: Worker) -> Recollection:
     line: Any = worker
-    return Recollection(line, line)
+    return Recollection(line, lambda _: line)
 
 
 def test_the_likeliest_is_tried_first_and_the_first_that_agrees_is_told(

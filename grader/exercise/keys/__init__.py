@@ -6,6 +6,7 @@ randomness what only katas with random results have
 problem what is said of a key that can't be used
 table   one TOML table, and how it complains
 sizes   [cases] and [production]
+mesh    the devices that a launch is for
 reader  the whole file
 """
 
@@ -21,6 +22,7 @@ from grader.exercise.keys.key import (
     Slack,
 )
 from grader.exercise.keys.kinds import Kind, Planted, Predictions, Tested
+from grader.exercise.keys.mesh import MESH, MOST_DEVICES
 from grader.exercise.keys.problem import KeyProblem
 from grader.exercise.keys.randomness import Randomness
 from grader.exercise.keys.reader import AFTER_WORDS, DEFAULT_CASES, MOST_CASES, load
@@ -33,7 +35,9 @@ __all__ = [
     "DTYPES",
     "HINTS",
     "LAYOUT",
+    "MESH",
     "MOST_CASES",
+    "MOST_DEVICES",
     "Choices",
     "Key",
     "KeyProblem",

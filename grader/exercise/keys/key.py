@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from grader.exercise.keys.kinds import Kind, Predictions, Tested
 from grader.exercise.keys.randomness import Randomness
-from grader.model import Check
+from grader.model import Axes, Check
 
 #: A kata's hints, from the first to the last: what each of them gives away.
 HINTS = ("a nudge", "the pattern", "nearly all of it")
@@ -93,6 +93,7 @@ class Key:
     are asked for, `predictions` or `tested` say which, and there is no `kernel`. `random` says how
     results come about by chance, if they do. `results` names what the launch returns, where not
     all of it is a kernel's output.
+    `mesh` are the axes of the devices that the launch is for; () for a single device.
     `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
@@ -123,6 +124,7 @@ class Key:
     tested: Tested | None = None
     random: Randomness | None = None
     results: tuple[str, ...] = ()
+    mesh: Axes = ()
 
     @property
     def kind(self) -> Kind:

@@ -22,6 +22,7 @@ from grader.exercise.keys.key import (
     Slack,
 )
 from grader.exercise.keys.kinds import predictions_of, tested_of
+from grader.exercise.keys.mesh import MESH, mesh_of
 from grader.exercise.keys.problem import KeyProblem
 from grader.exercise.keys.randomness import randomness_of
 from grader.exercise.keys.sizes import alike_of, cases_of, production_of
@@ -38,7 +39,7 @@ _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
     *("outside_floats", "full_precision", "production", "alike", "after", "block_by_block"),
-    *("predictions", "tested", "planted", "random", "results"),
+    *("predictions", "tested", "planted", "random", "results", "mesh"),
 )
 
 
@@ -63,7 +64,7 @@ def load(file: Path) -> Key:
         count=source.number("count", DEFAULT_CASES, FEWEST_CASES, MOST_CASES),
         production=production_of(source, cases),
         kernel=_kernel(source) and not (predictions or tested),
-        outside=source.texts("outside", LAYOUT),
+        outside=_outside(source),
         outside_floats=_true(source, "outside_floats", default=False),
         full_precision=_true(source, "full_precision", default=False),
         roundings=Roundings(
@@ -80,6 +81,7 @@ def load(file: Path) -> Key:
         tested=tested,
         random=randomness_of(source),
         results=source.texts("results", ()),
+        mesh=mesh_of(source, cases.choices),
         after=_after(source),
     )
 
@@ -91,6 +93,12 @@ def _table(file: Path) -> Table:
         raise KeyProblem(file, "(file)", "there is no such file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise KeyProblem(file, "(file)", f"not valid TOML: {error}") from None
+
+
+def _outside(source: Table) -> tuple[str, ...]:
+    """What may stand around the kernel; of a launch for several devices, what splits arrays."""
+    given = source.texts("outside", LAYOUT)
+    return (*given, "shard_map") if MESH in source.data else given
 
 
 def _kernel(source: Table) -> bool:

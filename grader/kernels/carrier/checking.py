@@ -6,7 +6,7 @@ by hand could say one thing to each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -15,9 +15,10 @@ from jax.extend import core
 from grader.kernels.carrier.errors import CarrierError
 from grader.kernels.jaxprs import UnsupportedJax, inner_jaxprs
 from grader.kernels.pallas_params import block_size
+from grader.kernels.sharding import axes_of
 
 try:
-    from jax._src.core import JaxprTypeError, check_jaxpr
+    from jax._src.core import JaxprTypeError, check_jaxpr, extend_axis_env_nd
 except ImportError:
     raise UnsupportedJax("jax._src.core.check_jaxpr") from None
 
@@ -31,12 +32,13 @@ def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     try:
         check_jaxpr(closed.jaxpr)
         _check_constants(closed)
-        for eqn in _pallas_calls(closed.jaxpr):
+        for eqn, axes in _pallas_calls(closed.jaxpr, {}):
             mapping = eqn.params["grid_mapping"]
-            with mapping.trace_env():
-                check_jaxpr(eqn.params["jaxpr"])
-            for block in mapping.block_mappings:
-                check_jaxpr(block.index_map_jaxpr.jaxpr)
+            with extend_axis_env_nd(list(axes.items())):
+                with mapping.trace_env():
+                    check_jaxpr(eqn.params["jaxpr"])
+                for block in mapping.block_mappings:
+                    check_jaxpr(block.index_map_jaxpr.jaxpr)
             _check_blocks(eqn, mapping)
         return closed
     except JaxprTypeError as error:
@@ -93,10 +95,14 @@ def _demand(holds: bool, what: str) -> None:
         raise JaxprTypeError(f"{what} has another type in the kernel")
 
 
-def _pallas_calls(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
+def _pallas_calls(
+    jaxpr: core.Jaxpr, axes: Mapping[str, int]
+) -> Iterator[tuple[core.JaxprEqn, Mapping[str, int]]]:
+    """Each with the axes of devices that have a name where it stands, and their sizes."""
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "pallas_call":
-            yield eqn
+            yield eqn, axes
         else:
+            within = {**axes, **axes_of(eqn)}
             for inner in inner_jaxprs(eqn):
-                yield from _pallas_calls(inner)
+                yield from _pallas_calls(inner, within)

@@ -1,0 +1,73 @@
+"""What a learner is told whose kernel is wrong between devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from grader.exercise.cases import draw
+from grader.grading.grader import Grader
+from grader.model import Check, Grade, State
+from tests.support.meshed import SPLIT_SUM, SPLIT_SUM_KEY, TO_RIGHT, TO_RIGHT_KEY
+from tests.support.repositories import Repository
+
+_SIGNALS = """    for other in (left, right):
+        pl.semaphore_signal(barrier, 1, device_id=(other,))
+    pl.semaphore_wait(barrier, 2)
+"""
+Graded = Callable[[str, str, str, str], Grade]
+
+
+@pytest.fixture
+def graded(repository: Repository, grader: Grader) -> Graded:
+    """The grade of a file in which one text is replaced, on the first hidden case."""
+
+    def grade(text: str, key: str, old: str, new: str) -> Grade:
+        kata = repository.add("meshed", key=key)
+        kata.solution.write_text(text.replace("NAME", "meshed"))
+        written = kata.solution.read_text()
+        assert written.count(old) == 1
+        kata.path.write_text(written.replace(old, new))
+        return grader.grade(kata, draw(kata.id, kata.key, 1)[0], 60)
+
+    return grade
+
+
+def test_devices_that_split_a_sum_are_right(graded: Graded) -> None:
+    grade = graded(SPLIT_SUM, SPLIT_SUM_KEY, "return split(", "return split(")
+    assert grade.state is State.PASSED, grade.finding
+
+
+def test_devices_that_hand_on_are_right(graded: Graded) -> None:
+    grade = graded(TO_RIGHT, TO_RIGHT_KEY, "copy.wait()", "copy.wait()")
+    assert grade.state is State.PASSED, grade.finding
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (_SIGNALS, "", "writes to another device before it is known to have begun"),
+        ("barrier, 2)", "barrier, 3)", "all devices wait: one of them on the barrier semaphore"),
+        ("rem(me + 1, count)", "rem(me + 1, 8)", "there is no device 4"),
+        ("rem(me + count - 1, count)", "rem(me - 1, count)", "there is no device -1"),
+        ("copy.wait()", "copy.wait_send()", "never waited for on recv_sem"),
+        ("copy.wait()", "copy.wait_recv()", "send_sem"),
+    ],
+)
+def test_what_is_wrong_between_devices_is_named(
+    graded: Graded, old: str, new: str, says: str
+) -> None:
+    grade = graded(TO_RIGHT, TO_RIGHT_KEY, old, new)
+    assert grade.state is State.FAILED
+    assert grade.finding
+    assert grade.finding.check is Check.VALUES
+    assert says in grade.finding.phrase
+
+
+def test_a_sum_that_is_not_added_up_leaves_copies_that_differ(graded: Graded) -> None:
+    old = 'jax.lax.psum(_matmul(x, y, bm), "x")'
+    grade = graded(SPLIT_SUM, SPLIT_SUM_KEY, old, "_matmul(x, y, bm)")
+    assert grade.finding
+    assert grade.finding.phrase == "the copies of the result differ"
+    assert "holds other values than device 0" in grade.finding.message
