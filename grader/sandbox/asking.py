@@ -176,9 +176,10 @@ class Asking:
     def xla(self, kata: Kata, case: Case, reference: Reference) -> Estimate | None:
         """XLA's estimate for the spec on the first chip; None where it can't be asked.
 
-        Of random results the spec says less than the launch does: it is not the same program.
+        Of random results the spec says less than the launch does: it is not the same program. Nor is
+        it where the launch is for several devices.
         """
-        if kata.key.random:
+        if kata.key.random or kata.key.mesh:
             return None
         source, chip = _answer(kata), self.chips[0]
         question = EstimateXla(source, kata.name, case, reference.inputs, chip)

@@ -194,8 +194,8 @@ def _predicted(question: Predict) -> OnChip:
     """The way to a TPU, as far as it leads."""
     values = list(map(argument, question.inputs))
     with problems.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
-        launch = _launch(question)
-        return OnChip(None, predictions_of(launch, values, question.chip, question.events))
+        what = _launch(question), values, question.chip, question.events
+        return OnChip(None, predictions_of(*what, question.mesh))
     return OnChip(caught.problem)
 
 
