@@ -52,6 +52,8 @@ Try
     pytest -k reduce_scatter         stuck?  kata hint reduce_scatter
 
 Needs     ring_all_gather
+Read on   Distributed Computing in Pallas for TPUs,
+          https://docs.jax.dev/en/latest/pallas/tpu/distributed.html
 """
 
 import jax
@@ -81,7 +83,7 @@ def reduce_scatter_kernel(
     pl.semaphore_wait(begun, 2)
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "pass quarters around the ring, add your part to each, and give credits for slots that are used again"
+        "pass quarters around the ring, add your part to each, and give credits where slots are used again"
     )
     # END SOLUTION
 

@@ -52,6 +52,8 @@ Try
     pytest -k reduce_scatter         stuck?  kata hint reduce_scatter
 
 Needs     ring_all_gather
+Read on   Distributed Computing in Pallas for TPUs,
+          https://docs.jax.dev/en/latest/pallas/tpu/distributed.html
 """
 
 import jax

@@ -1,4 +1,7 @@
-"""A credit for each slot before its first use as well, so that every hop begins alike."""
+"""A credit for each slot before its first use as well, so that every hop begins alike.
+
+Stars: 3
+"""
 
 
 def reduce_scatter_kernel(

@@ -1,4 +1,7 @@
-"""Only the chip that is written to has to have begun, so each chip tells the one on its left."""
+"""Only the chip that is written to has to have begun, so each chip tells the one on its left.
+
+Stars: 3
+"""
 
 
 def right_permute_kernel(x_ref, o_ref, send_sem, recv_sem):

@@ -1,4 +1,7 @@
-"""A loop of the device, and every hop sends from o_ref, so its own block has to be there first."""
+"""A loop of the device, and every hop sends from o_ref, so its own block has to be there first.
+
+Stars: 3
+"""
 
 
 def ring_all_gather_kernel(x_ref, o_ref, local_sem, send_sems, recv_sems):
