@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import keyword
 import os
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ COMMANDS = {
     "update": "get new and changed katas from upstream; your code stays",
     "tasks": "write the katas as tasks for models, as JSONL",
     "grade": "judge many submissions, from JSONL to JSONL",
+    "class": "for teachers: report what a class has solved, and where it is stuck",
+    "baseline": "write samples whose verdicts are known, or compare results with them",
     "sync": "for authors: generate the katas from the solutions",
     "new": "for authors: write the three files of a new kata",
 }
@@ -110,7 +113,8 @@ def mistyped(words: Sequence[str]) -> str:
 
 def command(name: str) -> ModuleType:
     """The module of one command."""
-    return importlib.import_module(f"grader.commands.{name}")
+    module = f"{name}_" if keyword.iskeyword(name) else name
+    return importlib.import_module(f"grader.commands.{module}")
 
 
 if __name__ == "__main__":

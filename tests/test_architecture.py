@@ -20,10 +20,12 @@ ROWS = (
     ("tools",),
     ("kernels",),
     ("exercise", "tpu"),
+    ("gpu",),
     ("checks", "sandbox", "record"),
     ("grading", "report", "updates"),
     ("api", "view", "watching"),
     ("batch",),
+    ("classroom",),
     ("plugin", "commands"),
     ("cli",),
 )
@@ -80,6 +82,14 @@ def test_grading_knows_no_exercise() -> None:
     strange = {"katas", "solutions", "tests", "conftest"}
     for module in FILES:
         assert not strange & {name.split(".")[0] for name, _ in imports(module)}, module
+
+
+def test_integrations_come_in_through_one_door() -> None:
+    """What other programs load of ours is what is made for them."""
+    for file in sorted((ROOT / "integrations").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("grader"):
+                assert node.module in ("grader.api", "grader.batch.evaluation"), file
 
 
 def test_pytests_own_process_imports_no_jax() -> None:

@@ -7,12 +7,15 @@
         print(report.state, report.stars, report.reward())
 
 examiner   grades one text after another in processes that stay warm
+pool       several of them, for many threads or an event loop
+limits     how long one may take
 reports    what comes back: state, stars, findings, cost, reward
 
 What is named here is stable: changes are told in CHANGELOG.md. See docs/grading-many.md.
 """
 
 from grader.api.examiner import Examiner, UnknownKata
+from grader.api.pool import ExaminerPool
 from grader.api.reports import Report
 from grader.exercise.keys import KeyProblem
 from grader.model import Cost, Finding, Grade, NotJudged, State
@@ -24,6 +27,7 @@ __all__ = [
     "BrokenKata",
     "Cost",
     "Examiner",
+    "ExaminerPool",
     "Finding",
     "Grade",
     "Isolation",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from grader.api.limits import Alarm, too_slow
 from grader.api.reports import Report
 from grader.exercise.cases import hidden_cases, random_seed
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
@@ -15,18 +16,21 @@ from grader.exercise.repository import RepositoryError, find_root
 from grader.exercise.submission import Submission
 from grader.grading.counted import Counted
 from grader.grading.grader import Grader
-from grader.model import Conditions, Mode
+from grader.model import Case, Conditions, Grade, Mode, State
 from grader.report.standings import standing
 from grader.sandbox import devices
 from grader.sandbox.asking import Asking, Lines
-from grader.sandbox.bench import Bench
+from grader.sandbox.bench import Bench, Stopped
 from grader.sandbox.isolation import Isolation, demanded
+from grader.tools.git import blob_id
 from grader.tools.nearest import did_you_mean
 from grader.tools.versions import versions
 from grader.tpu.chips import CHIPS, DEFAULT
 
 #: Seconds for each step of a hidden case, unless the kata's key says otherwise: as pytest's.
 SECONDS = 30.0
+#: Seconds for all hidden cases of a submission together.
+LIMIT = 300.0
 #: Answers about solutions that stay, some ten for each kata and seed.
 KEPT = 256
 
@@ -42,7 +46,8 @@ class Examiner:
     is graded where the kernel can't isolate what imports a submission), "auto" (as far as it can)
     or "off". `root` is the folder that holds katas/ and solutions/; without it, the one that the
     current folder lies in, else the clone that this package was imported from. `seconds` is how
-    long one step of a hidden case may take, where the kata's key says nothing else.
+    long one step of a hidden case may take, where the kata's key says nothing else, and `limit` how
+    long all hidden cases may take together.
 
     Processes start with the first grade and end with `close`. One Examiner serves one thread; make
     several for several cores. Raises NotIsolated, RepositoryError, ValueError for an unknown chip.
@@ -54,11 +59,13 @@ class Examiner:
         isolation: Isolation | str = Isolation.REQUIRE,
         root: Path | None = None,
         seconds: float = SECONDS,
+        limit: float = LIMIT,
     ) -> None:
         self._chips = _known(chips)
-        if not (math.isfinite(seconds) and seconds > 0):
-            raise ValueError(f"seconds={seconds}: a submission needs a limit above 0")
-        self._seconds = seconds
+        for name, given in (("seconds", seconds), ("limit", limit)):
+            if not (math.isfinite(given) and given > 0):
+                raise ValueError(f"{name}={given}: a submission needs a limit above 0")
+        self._seconds, self._limit = seconds, limit
         self._isolation = Isolation(isolation)
         self._level = demanded(self._isolation)
         self._device = devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False))
@@ -80,6 +87,11 @@ class Examiner:
         """The ids of all katas, in the order of the course."""
         return tuple(self._katas)
 
+    @property
+    def root(self) -> Path:
+        """The folder that holds katas/ and solutions/."""
+        return self._root
+
     def grade(self, kata: str, source: str, seed: int | None = None) -> Report:
         """Grade a whole file as this kata's, on the hidden cases of a seed (None: a random one).
 
@@ -96,12 +108,7 @@ class Examiner:
         answer = self._answers.setdefault(kata, submission.answer_digest())
         counted, limit = Counted(submission, answer), submission.key.timeout or self._seconds
         try:
-            grader = Grader(Asking(self._warm(), self._chips))  # a new one: it remembers hangs
-            grades = tuple(
-                counted.grade(lambda: grader, case, limit)
-                for case in hidden_cases(submission, seed)
-            )
-            self._warm().part()
+            grades = self._graded(counted, hidden_cases(submission, seed), limit)
         except BaseException:
             self.close()  # who knows what is under way; the next grade begins anew
             raise
@@ -121,6 +128,28 @@ class Examiner:
             not_judged=worst.not_judged,
             beside_par=worst.beside_par,
         )
+
+    def _graded(self, counted: Counted, cases: Sequence[Case], seconds: float) -> tuple[Grade, ...]:
+        """A grade for each case; from when the submission's limit is over, one that says so."""
+        grader = Grader(Asking(self._warm(), self._chips))  # a new one: it remembers hangs
+        grades: list[Grade] = []
+        with Alarm(self._warm().bench, self._limit) as alarm:
+            for case in cases:
+                found = None
+                if not alarm.rang:
+                    with contextlib.suppress(Stopped):
+                        found = counted.grade(lambda: grader, case, seconds)
+                grades.append(found if found and not alarm.rang else self._late(counted, case))
+        if alarm.rang:
+            self.close()  # some of its processes are ended, others still at work
+        else:
+            self._warm().part()
+        return tuple(grades)
+
+    def _late(self, counted: Counted, case: Case) -> Grade:
+        blob = blob_id(counted.kata.content())
+        told = too_slow(self._limit)
+        return Grade(counted.kata.id, case.index, State.FAILED, 0, told, blob=blob)
 
     @property
     def bench(self) -> Bench | None:

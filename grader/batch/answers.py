@@ -6,14 +6,19 @@ at least as many of the same, or to the end of the answer, where a model was cut
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from grader.batch.samples import COMPLETION, NoSample, is_whole, source_of
 from grader.exercise.catalog import Kata
 from grader.exercise.regions import BEGIN, regions
 
+#: Characters of bare code that are parsed here: a region's body. Some longer texts take Python's
+#: parser gigabytes, and a process that is not confined has no limit of its own.
+MOST_PARSED = 8 << 10
 _OPENING = re.compile(r"([ \t>]*)(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*")
 _THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
 _A_FILE = re.compile(r"\s*(?:\"{3}|'{3}|import\s|from\s+[\w.]+\s+import\s)")
@@ -57,6 +62,19 @@ def completion_in(kata: Kata, answer: str) -> str | list[str]:
     return codes if 1 < len(codes) == len(regions(kata.shipped())) else codes[-1]
 
 
+def is_code(answer: str) -> bool:
+    """Whether an answer has a code block, or is code: not whether it is any good."""
+    answer = _THOUGHTS.sub("", answer)
+    if _A_FILE.match(answer) or next(blocks(answer), None):
+        return True
+    if len(answer) > MOST_PARSED:
+        return False
+    try:
+        return bool(ast.parse(textwrap.dedent(answer)).body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
 def blocks(text: str) -> Iterator[Block]:
     """The fenced blocks of a text, in order."""
     lines = iter(text.split("\n"))  # splitlines would also split at form feeds
@@ -77,7 +95,7 @@ def _until(fence: str, lines: Iterator[str]) -> Iterator[str]:
         yield line
 
 
-def _outdented(lines: Sequence[str], indent: str) -> Iterator[str]:
+def _outdented(lines: Iterable[str], indent: str) -> Iterator[str]:
     """The lines without what stands before their fence: a list's indent, or a quote's mark."""
     for line in lines:
         if line.startswith(indent):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grader.api.examiner import LIMIT
 from grader.batch.crew import Hire
 from grader.batch.orders import Job, Outcome, Setup
 from grader.batch.samples import Sample
@@ -21,7 +22,8 @@ from grader.tools.versions import versions
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How samples are judged. Without a `seed` it is the store's; `ks` are those of pass@k.
+    """How samples are judged. Without a `seed` it is the store's; `ks` are those of pass@k,
+    and `limit` is how many seconds all hidden cases of one may take.
 
     `versions` are those that judge, the installed ones unless something else is said. `shard`
     ("2/4") tells which part of the samples these are.
@@ -31,6 +33,7 @@ class How:
     isolation: str
     seed: int | None = None
     ks: tuple[int, ...] = (1,)
+    limit: float = LIMIT
     versions: Mapping[str, str | None] | None = None
     shard: str = ""
 
@@ -52,7 +55,7 @@ class Batch:
         given = random_seed() if how.seed is None else how.seed
         own = int(store.setting("seed", str(given)))
         self.seed = own if how.seed is None else how.seed
-        self._setup = Setup(str(root), (how.chip,), how.isolation)
+        self._setup = Setup(str(root), (how.chip,), how.isolation, how.limit)
         digests = {id: every[id].answer_digest() for id in {one.kata for one in samples}}
         self._versions = dict(versions() if how.versions is None else how.versions)
         store.judge_by(Terms(self.seed, self._setup.chips, self._versions, how.shard))

@@ -12,8 +12,9 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Self
 
 from grader.batch.crew import TRIES, Hopeless
@@ -26,14 +27,29 @@ from grader.tools import codec
 ENDING_SECONDS = 10.0
 
 
-class _Worker:
-    def __init__(self, setup: Setup) -> None:
+class WorkerProcess:
+    """A process with an Examiner, from this side; its variables are ours, or `environ`.
+
+    It runs in the folder `own`, if there is one, and removes that at its end.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        environ: Mapping[str, str] | None = None,
+        own: Path | None = None,
+    ) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "grader.batch.worker", str(theirs.fileno())],
+                [
+                    *(sys.executable, "-m", "grader.batch.worker", str(theirs.fileno())),
+                    *([str(own)] if own else []),
+                ],
+                cwd=own,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                env=environ,
                 start_new_session=True,  # Ctrl-C is for the driver
             )
         self.socket, self.channel = ours, Channel(ours)
@@ -47,9 +63,9 @@ class _Worker:
         with contextlib.suppress(Closed):  # `outcome` will notice
             self.channel.send(codec.pack(job))
 
-    def outcome(self) -> Outcome:
-        """Raises Closed where the process has died."""
-        found = codec.unpack(Outcome, self.channel.receive(None))
+    def outcome(self, seconds: float | None = None) -> Outcome:
+        """Raises Closed where the process has died; TimeoutError where it took too long."""
+        found = codec.unpack(Outcome, self.channel.receive(seconds))
         self.job = None
         return found
 
@@ -69,7 +85,7 @@ class LocalCrew:
 
     def __init__(self, setup: Setup, count: int) -> None:
         self._setup, self._count = setup, count
-        self._workers: list[_Worker] = []
+        self._workers: list[WorkerProcess] = []
 
     def __enter__(self) -> Self:
         return self
@@ -89,7 +105,7 @@ class LocalCrew:
         """What comes of each job, in the order in which they are done. Raises Hopeless."""
         waiting, tries = Waiting(jobs), Counter[str]()
         while len(self._workers) < min(self._count, len(waiting)):
-            self._workers.append(_Worker(self._setup))
+            self._workers.append(WorkerProcess(self._setup))
         while waiting or any(worker.job for worker in self._workers):
             for worker in self._workers:
                 if not worker.job and waiting:
@@ -114,10 +130,10 @@ class LocalCrew:
                     raise Hopeless(found.error)
                 yield found
 
-    def _replace(self, worker: _Worker) -> None:
+    def _replace(self, worker: WorkerProcess) -> None:
         worker.end()
         worker.wait()
-        self._workers[self._workers.index(worker)] = _Worker(self._setup)
+        self._workers[self._workers.index(worker)] = WorkerProcess(self._setup)
 
 
 def cores() -> int:

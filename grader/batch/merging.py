@@ -61,8 +61,17 @@ def _reading(file: Path) -> Iterator[sqlite3.Connection]:
     if file.is_dir():
         raise StoreProblem(f"{file} is a folder, and no store")
     try:
-        uri = f"file:{urllib.parse.quote(str(file.resolve()))}?mode=ro"
-        with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
+        name = urllib.parse.quote(str(file.resolve()))
+        how = "mode=rw" if _under_way(file) else "mode=ro&immutable=1"
+        with contextlib.closing(sqlite3.connect(f"file:{name}?{how}", uri=True)) as database:
             yield database
     except sqlite3.Error as error:
         raise StoreProblem(f"{file} is no store of kata grade: {error}") from None
+
+
+def _under_way(file: Path) -> bool:
+    """Whether a run writes to it, or was killed: then the latest verdicts are in a file beside it.
+
+    Else nothing is written, not even the files that SQLite keeps beside one that is only read.
+    """
+    return Path(f"{file.resolve()}-wal").exists()

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from grader.api.examiner import LIMIT
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The first message to a worker: how to grade. `root` is the repository's folder."""
+    """The first message to a worker: how to grade.
+
+    `root` is the repository's folder, `limit` the seconds that a submission may take in all.
+    """
 
     root: str
     chips: tuple[str, ...]
     isolation: str
+    limit: float = LIMIT
 
 
 @dataclass(frozen=True, slots=True)

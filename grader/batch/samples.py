@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import textwrap
@@ -51,6 +52,8 @@ def read(lines: Iterable[bytes], katas: Mapping[str, Kata]) -> Iterator[Sample |
     """Each line that isn't blank, as what it is. `katas` are those that there are, by id."""
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)  # some editors begin a file with it
         if not line.strip():
             continue
         try:
@@ -69,11 +72,14 @@ def read(lines: Iterable[bytes], katas: Mapping[str, Kata]) -> Iterator[Sample |
 def _row(line: bytes) -> dict[str, Any]:
     try:
         row = json.loads(line.decode("utf-8"))
+        json.dumps(row, allow_nan=False)  # as it will be written among the results
     except UnicodeDecodeError as error:
         raise NoSample(f"is no UTF-8 ({error.reason} at byte {error.start})") from None
     except json.JSONDecodeError as error:
         raise NoSample(f"is no JSON ({error.msg} at character {error.pos + 1})") from None
-    except (RecursionError, ValueError) as error:
+    except RecursionError:
+        raise NoSample("is no JSON that can be read (brackets are nested too deeply)") from None
+    except ValueError as error:
         raise NoSample(f"is no JSON that can be read ({error})") from None
     if not isinstance(row, dict):
         raise NoSample(f"is no JSON object, but {_kind(row)}")

@@ -1,6 +1,8 @@
 """One worker process of a crew: an Examiner that grades what comes over its socket.
 
-python -m grader.batch.worker FD
+python -m grader.batch.worker FD [FOLDER]
+
+FOLDER is its own, and is removed at its end, however its driver has ended.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from grader.api import BrokenKata, Examiner, KeyProblem, NotIsolated, Report, Sa
 from grader.batch.orders import Job, Outcome, Setup
 from grader.exercise.regions import RegionError
 from grader.sandbox.channel import Channel
+from grader.sandbox.folders import removed
 from grader.sandbox.messages import Closed
 from grader.tools import codec
 
@@ -61,11 +64,15 @@ def serve(channel: Channel) -> None:
     jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, jobs), daemon=True).start()
     try:
-        with Examiner(setup.chips, setup.isolation, Path(setup.root)) as examiner:
+        with _examiner(setup) as examiner:
             while True:
                 channel.send(codec.pack(outcome_of(examiner, jobs.get())))
     except (NotIsolated, ValueError) as error:
         channel.send(codec.pack(Outcome("", "", error=str(error), hopeless=True)))
+
+
+def _examiner(setup: Setup) -> Examiner:
+    return Examiner(setup.chips, setup.isolation, Path(setup.root), limit=setup.limit)
 
 
 def _listen(channel: Channel, jobs: queue.SimpleQueue[Job]) -> None:
@@ -89,3 +96,6 @@ if __name__ == "__main__":
         serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
     except Closed:
         sys.exit(0)
+    finally:
+        for own in sys.argv[2:]:
+            removed(Path(own))

@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import functools
 import json
-import os
-import signal
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group
-from rich.progress import Progress
 from rich.table import Table
 
 from grader.batch.batch import Batch
-from grader.batch.crew import Hire, Hopeless
-from grader.batch.local_crew import LocalCrew, cores
+from grader.batch.page import results_page
 from grader.batch.samples import Complaint, Sample, read
 from grader.batch.scores import SPEEDS, Scores
 from grader.batch.store import Store
 from grader.batch.terms import Terms
-from grader.commands import parts
-from grader.exercise.catalog import SOLUTIONS, katas
+from grader.classroom import verified
+from grader.classroom.clones import class_in
+from grader.classroom.places import Course
+from grader.commands import crews, judging, parts
+from grader.exercise.catalog import SOLUTIONS, Kata, katas
 from grader.model import MOST_STARS
-from grader.sandbox.isolation import Isolation, NotIsolated, demanded
+from grader.tools.files import replace_text
 from grader.tools.rendering import say, show
-from grader.tpu.chips import CHIPS, DEFAULT
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("samples", type=Path, help='JSONL: {"task_id": …, "completion": …} a line')
+    parser.add_argument(
+        "samples", type=Path, nargs="?", help='JSONL: {"task_id": …, "completion": …} a line'
+    )
+    parser.add_argument(
+        "--repositories",
+        type=Path,
+        metavar="FOLDER",
+        help="in place of samples: a folder with a clone of the course for each student",
+    )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="write the results there, as JSONL"
     )
@@ -44,28 +46,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the SQLite file that keeps verdicts (default: that of --out with .sqlite added)",
     )
     parser.add_argument(
-        "--workers",
-        type=_positive,
-        default=cores(),
-        metavar="N",
-        help="how many samples to grade at a time (default: one for each core)",
+        "--html", type=Path, metavar="FILE", help="write scores and findings as a page, too"
     )
-    parser.add_argument(
-        "--seed", type=int, help="draw the hidden cases with it (default: the store's own)"
-    )
-    parser.add_argument(
-        "--chip",
-        choices=CHIPS,
-        default=DEFAULT,
-        help="the TPU to compile for and to predict on (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--isolation",
-        choices=[isolation.value for isolation in Isolation],
-        default=Isolation.REQUIRE.value,
-        help="keep samples from files, network and processes: or grade nothing (require, the "
-        "default), as far as the kernel can (auto), not at all (off)",
-    )
+    crews.arguments(parser)
+    judging.arguments(parser)
     parser.add_argument(
         "--k",
         type=_ks,
@@ -76,62 +60,77 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parts.arguments(parser)
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("has to be at least 1")
-    return number
-
-
 def _ks(text: str) -> tuple[int, ...]:
-    return tuple(map(_positive, text.split(",")))
+    return tuple(map(crews.positive, text.split(",")))
 
 
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     """Returns 1 where a line could not be graded, or was not."""
     every = {kata.id: kata for kata in katas(root, SOLUTIONS)}
+    if (options.samples is None) == (options.repositories is None):
+        raise ValueError("give a file of samples, or --repositories FOLDER")
     parts.demand_sense(options)
+    crews.demand_sense(options)
     _demand_other_files(options)
     if not options.merge:
-        _demand_isolation(options)
-    with open(options.samples, "rb") as lines:
-        found = parts.of_shard(list(read(lines, every)), options.shard)
+        judging.demand_isolation(options)
+    source = options.samples or options.repositories
+    found = parts.of_shard(_found(options, every), options.shard)
     samples = [one for one in found if isinstance(one, Sample)]
     for one in found:
         if isinstance(one, Complaint):
-            _tell(options.samples, str(one))
+            judging.tell(source, str(one))
         elif one.source is None:
-            _tell(options.samples, f"line {one.line}: {one.why}")
-    with Store(_store(options)) as store, _terminated_as_interrupted():
+            judging.tell(source, f"{_name(one)}: {one.why}")
+    with Store(_store(options)) as store, judging.terminated_as_interrupted():
         merged = parts.merged(options, store)
-        batch = Batch(root, every, samples, store, parts.how(options, merged), _hire(options))
+        how, hire = parts.how(options, merged), crews.hire(options)
+        batch = Batch(root, every, samples, store, how, hire)
         try:
             if merged:
                 _say_merged(batch, merged, console)
             else:
-                _judge(batch, console)
-        except Hopeless as error:
-            raise ValueError(f"kernels cannot be graded here: {error}") from None
+                judging.judge(batch, console)
         finally:
             rows = batch.rows()
-            _write(options.out, rows)
+            replace_text(options.out, "".join(f"{json.dumps(row)}\n" for row in rows))
         untold = list(parts.untold(batch.missing(), merged)) if merged else []
     say(console, f"wrote {len(rows)} results to {options.out}")
     if rows:
         told = batch.scores(rows)
         show(Group(_passes(told, options.k), "", _fast(told)), console)
-    untold += [f"line {line}: not graded: {why}" for line, why in batch.errors()]
+        if options.html:
+            replace_text(options.html, results_page(rows, told, options.k))
+            say(console, f"wrote {options.html}")
+    names = {one.line: _name(one) for one in samples}
+    untold += [f"{names[line]}: not graded: {why}" for line, why in batch.errors()]
     for each in untold:
-        _tell(options.samples, each)
+        judging.tell(source, each)
     bad = any(isinstance(one, Complaint) or one.source is None for one in found)
     return int(bad or bool(untold))
 
 
-def _demand_isolation(options: argparse.Namespace) -> None:
-    try:
-        demanded(Isolation(options.isolation))
-    except NotIsolated as error:
-        raise ValueError(f"{error}; --isolation auto grades all the same") from None
+def _found(options: argparse.Namespace, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
+    if options.repositories is None:
+        return _read(options.samples, every)
+    course = Course(every.values())
+    standings = [course.standing(clone) for clone in class_in(options.repositories).clones]
+    return list(verified.samples(standings, every))
+
+
+def _read(file: Path, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
+    with open(file, "rb") as lines:
+        found = list(read(lines, every))
+    if not found:
+        raise ValueError(f"{file} is empty: give it a JSON object a line")
+    return found
+
+
+def _name(sample: Sample) -> str:
+    """What a sample is called where something is wrong with it."""
+    if student := sample.row.get(verified.STUDENT):
+        return f"{student}: {sample.kata}"
+    return f"line {sample.line}"
 
 
 def _say_merged(batch: Batch, merged: Sequence[Terms], console: Console) -> None:
@@ -139,40 +138,15 @@ def _say_merged(batch: Batch, merged: Sequence[Terms], console: Console) -> None
     say(console, f"seed {batch.seed}: merged {stores}, with verdicts on {batch.known} submissions")
 
 
-def _hire(options: argparse.Namespace) -> Hire:
-    return functools.partial(LocalCrew, count=options.workers)
-
-
-def _judge(batch: Batch, console: Console) -> None:
-    jobs, known = batch.waiting(), batch.known
-    say(console, f"seed {batch.seed}: {len(jobs)} submissions to judge, {known} in the store")
-    with Progress(console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("grading", total=len(jobs))
-        with contextlib.closing(batch.judge(jobs)) as judged:
-            for _ in judged:
-                progress.advance(bar)
-
-
 def _store(options: argparse.Namespace) -> Path:
     return options.store or options.out.with_name(f"{options.out.name}.sqlite")
 
 
 def _demand_other_files(options: argparse.Namespace) -> None:
-    files = [options.samples.resolve(), options.out.resolve(), _store(options).resolve()]
+    given = (options.samples, options.out, _store(options), options.html)
+    files = [file.resolve() for file in given if file]
     if len(set(files)) < len(files):
-        raise ValueError("samples, results and store have to be three files")
-
-
-def _write(file: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """All of it, or what was there before: whoever reads never sees half."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f"{file.name}.part")
-    beside.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    os.replace(beside, file)
-
-
-def _tell(file: Path, text: str) -> None:
-    print(f"{file}: {text}", file=sys.stderr)
+        raise ValueError("samples, results, store and page have to be different files")
 
 
 def _passes(found: Sequence[Scores], ks: Sequence[int]) -> Table:
@@ -204,13 +178,3 @@ def _headed(first: str, *headings: str) -> Table:
 
 def _cell(number: float | None) -> str:
     return "-" if number is None else f"{number:.3f}"
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends as Ctrl-C does: what is judged is written, and no process stays."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

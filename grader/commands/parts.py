@@ -70,9 +70,10 @@ def how(options: argparse.Namespace, merged: Sequence[Terms]) -> How:
     """How samples are judged, or were where stores are merged."""
     if merged:
         (chip,), seed = merged[0].chips, merged[0].seed
-        return How(chip, options.isolation, seed, options.k, merged[0].versions)
+        return How(chip, options.isolation, seed, options.k, versions=merged[0].versions)
     shard = str(options.shard or "")
-    return How(options.chip, options.isolation, options.seed, options.k, shard=shard)
+    given = (options.chip, options.isolation, options.seed, options.k, options.limit)
+    return How(*given, shard=shard)
 
 
 def untold(samples: Sequence[Sample], terms: Iterable[Terms]) -> Iterator[str]:

@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise import template
-from grader.exercise.catalog import FILE, KATAS, SOLUTIONS, TRACK, Kata, katas, named, unmatched
+from grader.exercise.catalog import (
+    FILE,
+    KATAS,
+    MOST_ADDED,
+    SOLUTIONS,
+    TRACK,
+    Kata,
+    katas,
+    named,
+    unmatched,
+)
 from grader.exercise.keys import Kind
 from grader.exercise.regions import RegionError, regions
 from grader.tools.git import blob_id
@@ -99,7 +109,7 @@ def synced(kata: Kata, check: bool) -> Synced:
     present = kata.path.read_bytes() if kata.path.exists() else None
     if present == shipped.encode():
         return Synced.SAME
-    if present is not None and not _is_stub(present, kata):
+    if present is not None and not is_stub(present, kata):
         return Synced.HELD
     if check:
         return Synced.DIFFERS
@@ -107,8 +117,11 @@ def synced(kata: Kata, check: bool) -> Synced:
     return Synced.WRITTEN
 
 
-def _is_stub(content: bytes, kata: Kata) -> bool:
-    """Whether every region holds what a stub holds: the key's text, or a lone raise."""
+def is_stub(content: bytes, kata: Kata) -> bool:
+    """Whether every region holds what a stub holds: the key's text, or a lone raise.
+
+    So it is also of a stub of another version of the course.
+    """
     try:
         bodies = [region.body for region in regions(content.decode())]
     except (RegionError, UnicodeDecodeError):
@@ -118,9 +131,11 @@ def _is_stub(content: bytes, kata: Kata) -> bool:
 
 
 def _lone_raise(body: str) -> bool:
+    if len(body) > MOST_ADDED:  # no stub, and perhaps what crashes Python's compiler
+        return False
     try:
         statements = ast.parse(body).body
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     if any(line.lstrip().startswith("#") for line in body.splitlines()):
         return False  # a note, perhaps an attempt that was put aside

@@ -10,13 +10,12 @@ import faulthandler
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
 
 import jax
 
 from grader.exercise.keys import MOST_DEVICES
-from grader.sandbox import judging, solving, tracing
+from grader.sandbox import judging, limits, solving, tracing
 from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.isolation import Confinement
 from grader.sandbox.messages import (
@@ -38,8 +37,7 @@ from grader.tools import codec
 from grader.tools.shortening import shortened
 
 STDERR = 2
-THREADS = 16
-MEMORY_LIMIT = 8 << 30  # bytes of private memory; grading a matmul takes about 5 % of it
+THREADS = 16  # for XLA, where several devices are simulated
 
 
 def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confinement) -> None:
@@ -47,6 +45,7 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
     files.move_in()
     if post in (Post.ATTEMPTING, Post.SPARE):
         prepared.enforce(files.writable)
+        limits.limit_strangers()
     faulthandler.enable(STDERR)
     faulthandler.register(signal.SIGUSR1, STDERR, all_threads=True)
     if post is not Post.RUNNING:
@@ -55,17 +54,23 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
     if post is Post.MESHED:
         _simulate_devices()
     if post is not Post.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
-        _limit_memory()
+        limits.limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
-    pack = codec.pack  # before a kata's file could put its own there
+    # before a kata's file could put its own there
+    pack, number, ours, end = codec.pack, os.getpid(), os.getpid, os._exit
+
+    def tell(answer: Answer | Hello) -> None:
+        if ours() != number:
+            end(0)  # a fork that the file left behind: it would read and answer in our place
+        send(bench, pack(answer))
 
     def ask(called: Called) -> Returned:
-        send(bench, pack(called))
+        tell(called)
         return codec.unpack(Returned, receive(bench))
 
     answer = _answering(post, ask)
     try:
-        send(bench, codec.pack(Hello(jax.default_backend(), jax.__version__)))
+        tell(Hello(jax.default_backend(), jax.__version__))
         while True:
             given = answer(codec.unpack(Question, receive(bench)))
             printed = shortened(files.take_printed())
@@ -73,7 +78,7 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
                 given, Traced | Ran | Tried
             ):  # of the others, what a trace prints is known
                 given = dataclasses.replace(given, printed=printed)
-            send(bench, pack(given))
+            tell(given)
     except Closed:
         return
 
@@ -96,14 +101,3 @@ def _simulate_devices() -> None:
     """
     os.environ["NPROC"] = str(THREADS)
     jax.config.update("jax_num_cpu_devices", MOST_DEVICES)
-
-
-def _limit_memory() -> None:
-    """Let growth without end fail in this process instead of on the learner's machine.
-
-    On Linux, and on the CPU: drivers of accelerators map far more than they use.
-    """
-    if sys.platform == "linux":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))

@@ -8,12 +8,10 @@ The function's file is imported into this process and traced; nothing is run on 
 from __future__ import annotations
 
 import argparse
-import importlib
 import inspect
 import os
 import sys
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from rich.console import Console, Group
 from rich.progress import track
 from rich.text import Text
 
-from grader.tools.modules import load_module
+from grader.tools.functions import Function, function_at, own_line
 from grader.tools.rendering import show
 from grader.tpu import compile_apart, compiler
 from grader.tpu.arguments import Called, call_of, choices, combinations
@@ -32,8 +30,6 @@ from grader.tpu.predict import predictions
 from grader.tpu.prediction import Prediction
 from grader.tpu.refused_blocks import block_paragraphs, refused_blocks, refused_blocks_phrase
 from grader.tpu.screen import Launch, Side, Tried, screen, table
-
-Function = Callable[..., Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,12 +87,12 @@ def _parser() -> argparse.ArgumentParser:
 def _one(options: argparse.Namespace, console: Console) -> int:
     case = call_of(options.case)
     events = MOST_EVENTS if options.trace else 0
-    function = _function(options.function)
+    function = function_at(options.function)
     _demand_known(function, case)
     own = _side("yours", function, case, options.chip, events)
     par, xla = None, None
     if options.against:
-        other = _function(options.against)
+        other = function_at(options.against)
         par = _side("other", other, case, options.chip, events)
         if not par.kernels and not par.trouble:
             par, xla = None, _xla(other, case, options.chip)
@@ -117,7 +113,7 @@ def _one(options: argparse.Namespace, console: Console) -> int:
 
 
 def _swept(options: argparse.Namespace, console: Console) -> int:
-    case, function = call_of(options.case), _function(options.function)
+    case, function = call_of(options.case), function_at(options.function)
     tries = combinations(choices(options.sweep))
     _demand_known(function, case.with_keywords(tries[0]))
     err = Console(stderr=True)
@@ -139,7 +135,7 @@ def _side(title: str, function: Function, case: Called, chip: str, events: int) 
     try:
         return Side(title, _predicted(function, case, chip, events))
     except Exception as error:
-        return Side(title, trouble=f"{_phrase(error)}{_rules(error)}{_line(error)}")
+        return Side(title, trouble=f"{_phrase(error)}{_rules(error)}{own_line(error)}")
 
 
 def _predicted(
@@ -174,28 +170,7 @@ def _demand_known(function: Function, case: Called) -> None:
         raise ValueError(f"{name} has no argument {unknown[0]}: it takes {takes or 'none'}")
 
 
-# ---- the function, and what it raises ----
-
-
-def _function(place: str) -> Function:
-    """FILE.py:NAME or MODULE:NAME. Raises ValueError; what importing raises is told as such."""
-    where, _, name = place.rpartition(":")
-    if not where:
-        raise ValueError(f"{place!r} is not of the form FILE.py:NAME or MODULE:NAME")
-    try:
-        module = _imported(Path(where)) if where.endswith(".py") else importlib.import_module(where)
-    except Exception as error:
-        raise ValueError(f"{where} can't be imported: {_phrase(error)}{_line(error)}") from error
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise ValueError(f"{where} has no function {name}")
-    return function
-
-
-def _imported(file: Path) -> Any:
-    """A file as a module; what lies beside it can be imported, as when it is run."""
-    sys.path.insert(0, str(file.resolve().parent))
-    return load_module(file.resolve())
+# ---- what the function raises ----
 
 
 def _phrase(error: Exception) -> str:
@@ -213,16 +188,6 @@ def _rules(error: Exception) -> str:
     refused = refused_blocks(call) if call else ()
     parts = [part for each in refused for part in block_paragraphs(*each)]
     return "".join(f"\n  {label:<6} {text}" for label, text in parts)
-
-
-def _line(error: Exception) -> str:
-    """The innermost line of the user's own, where there is one."""
-    ours = str(Path(__file__).parent.parent)
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        library = "site-packages" in frame.filename or frame.filename.startswith(("<", ours))
-        if not library:
-            return f"\n  line   {frame.filename}:{frame.lineno}\n             {frame.line}"
-    return ""
 
 
 if __name__ == "__main__":

@@ -34,7 +34,11 @@ def program_of(function: Callable[..., Any], args: Sequence[Any], chip: Chip) ->
     with for_chip(chip.kind, chip.cores):
         # A new function each time: jax remembers what it has made of one that it knows.
         traced = jax.jit(lambda *arrays: function(*arrays))
-        exported = jax.export.export(traced, platforms=["tpu"])(*args)
+        return as_data(jax.export.export(traced, platforms=["tpu"])(*args))
+
+
+def as_data(exported: Any) -> Program:
+    """A jax.export.Exported without the trees of its inputs and outputs."""
     return Program(
         bytes(exported.mlir_module_serialized),
         tuple(exported.module_kept_var_idx),
@@ -46,25 +50,31 @@ def program_of(function: Callable[..., Any], args: Sequence[Any], chip: Chip) ->
 def lowered_again(program: Program, chip: Chip) -> Any:
     """The program, lowered for a device of the chip's topology. Raises CompilerUnavailable."""
     import jax
-    import jax.numpy as jnp
 
     from grader.tpu.libtpu import device
 
-    sharding = jax.sharding.SingleDeviceSharding(device(chip))
+    return lowered_for(program, jax.sharding.SingleDeviceSharding(device(chip)), "tpu")
+
+
+def lowered_for(program: Program, sharding: Any, platform: str) -> Any:
+    """The same for the device of a sharding, on the platform that it was lowered for."""
+    import jax
+    import jax.numpy as jnp
+
     inputs = [jax.ShapeDtypeStruct(t.shape, _dtype(t)) for t in program.inputs]
 
     def stand_in(*_: Any) -> list[Any]:
         return [jnp.zeros(t.shape, _dtype(t)) for t in program.outputs]
 
     # What jax can call again has more fields than a module; they follow from the types alone.
-    same_types = jax.export.export(jax.jit(stand_in), platforms=["tpu"])(*inputs)
+    same_types = jax.export.export(jax.jit(stand_in), platforms=[platform])(*inputs)
     exported = dataclasses.replace(
         same_types, mlir_module_serialized=program.module, module_kept_var_idx=program.kept
     )
     placed = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=sharding) for t in inputs]
     # Without inputs, only the outputs say for which device it is compiled.
     launched = jax.jit(exported.call, out_shardings=sharding)
-    return launched.trace(*placed).lower(lowering_platforms=("tpu",))
+    return launched.trace(*placed).lower(lowering_platforms=(platform,))
 
 
 def _type(aval: Any) -> ArrayType:

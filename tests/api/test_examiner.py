@@ -138,6 +138,17 @@ def test_what_some_do_leaves_the_next_alone(slow: Kata, examiner: Examiner) -> N
     assert examiner.grade(ADD.id, WHOLE, seed=SEED).state is State.PASSED
 
 
+def test_all_cases_together_have_a_limit(slow: Kata) -> None:
+    """Each stays below its own here."""
+    late = f"import time; time.sleep(600)\n{WHOLE}"
+    with Examiner(isolation="auto", root=slow.root, limit=0.5) as examiner:
+        report = examiner.grade(ADD.id, late, seed=SEED)
+        assert examiner.bench is None
+    assert report.finding
+    assert report.finding.phrase == "no verdict after 0.5 s"
+    assert [grade.blob for grade in report.grades] == [report.blob] * ADD.key.total
+
+
 def test_the_same_text_again_gets_a_process_of_its_own(examiner: Examiner) -> None:
     once = f"""{WHOLE}
 import os
@@ -182,6 +193,8 @@ def test_wrong_arguments_are_told(slow: Kata, tmp_path: Path) -> None:
         Examiner("v5e", "auto", slow.root)
     with pytest.raises(ValueError, match="a limit above 0"):
         Examiner(isolation="auto", root=slow.root, seconds=0)
+    with pytest.raises(ValueError, match="limit=-1: a submission needs a limit above 0"):
+        Examiner(isolation="auto", root=slow.root, limit=-1)
     with pytest.raises(ValueError, match="there are no katas"):
         Examiner(isolation="auto", root=tmp_path)
 

@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from grader.batch.answers import blocks, completion_in, source_in
+from grader.batch.answers import blocks, completion_in, is_code, source_in
 from grader.batch.samples import NoSample
 from grader.exercise.catalog import katas
 from grader.exercise.regions import regions
@@ -114,8 +114,21 @@ def test_prose_alone_is_taken_for_code() -> None:
     assert completion_in(ONE, "I can't do that.") == "I can't do that."
 
 
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_what_has_code_is_told_from_what_has_none(answer: str) -> None:
+    assert is_code(answer)
+
+
+@pytest.mark.parametrize(
+    "answer", ["", " I can't do that.", "No idea", "# none", "a" + ".a" * 400_000]
+)
+def test_what_has_no_code(answer: str) -> None:
+    assert not is_code(answer)
+
+
 def test_a_long_answer_takes_no_longer_for_its_size() -> None:
     """Patterns that try again and again would take hours."""
     for piece in ("```", "` ", "</think", ">", " \t", "~~~\n"):
         with contextlib.suppress(NoSample):
             completion_in(ONE, piece * 200_000 + "x")
+        is_code(piece * 200_000 + "x")

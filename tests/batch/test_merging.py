@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -46,6 +47,23 @@ def test_verdicts_come_together_and_the_first_stays(folder: Folder) -> None:
     two = folder.store("two", "b", "c", terms=dataclasses.replace(TERMS, shard="2/2"))
     assert folder.merge(one, two) == {"a": '"one"', "b": '"one"', "c": '"two"'}
     assert folder.merge(two) == {"a": '"one"', "b": '"one"', "c": '"two"'}
+
+
+def test_a_store_that_is_read_stays_alone(folder: Folder) -> None:
+    (folder.root / "parts").mkdir()
+    folder.merge(folder.store("parts/one", "a"))
+    assert {file.name for file in (folder.root / "parts").iterdir()} == {"one", "one.lock"}
+
+
+def test_of_a_run_that_was_killed_every_verdict_is_there(folder: Folder) -> None:
+    with Store(folder.root / "running") as store:
+        store.judge_by(TERMS)
+        store.put("a", "x", '"late"')
+        for name in ("running", "running-wal"):
+            shutil.copy(folder.root / name, folder.root / f"killed{name[7:]}")
+        assert folder.merge(folder.root / "running") == {"a": '"late"'}
+    (folder.root / "all").unlink()
+    assert folder.merge(folder.root / "killed") == {"a": '"late"'}
 
 
 @pytest.mark.parametrize(

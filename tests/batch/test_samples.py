@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 
 import pytest
@@ -55,6 +56,9 @@ def test_several_regions_are_filled_in_order() -> None:
     [
         (b"{", "line 2: is no JSON (Expecting property name"),
         (b"[" * 100_000, "line 2: is no JSON that can be read"),
+        (b"[" * 10_000 + b"]" * 10_000, "line 2: is no JSON that can be read (brackets are nested"),
+        (b'{"x": NaN}', "line 2: is no JSON that can be read (Out of range float values"),
+        (b"\0\0", "line 2: is no JSON (Expecting value at character 1)"),
         (b"\xff", "line 2: is no UTF-8"),
         (b"[]", "line 2: is no JSON object, but a list"),
         (b"null", "line 2: is no JSON object, but null"),
@@ -63,7 +67,7 @@ def test_several_regions_are_filled_in_order() -> None:
         (line(task_id=ONE.id[:-1], completion="x"), f"did you mean {ONE.id}"),
         (line(task_id=ONE.id, completion=RIGHT, id="a"), 'has the same "id" as line 1: "a"'),
     ],
-    ids=range(9),
+    ids=range(12),
 )
 def test_a_bad_line_is_told_and_the_others_are_read(text: bytes, says: str) -> None:
     good = line(task_id=ONE.id, completion=RIGHT, id="a"), line(task_id=ONE.id, completion=RIGHT)
@@ -72,6 +76,15 @@ def test_a_bad_line_is_told_and_the_others_are_read(text: bytes, says: str) -> N
     _, bad, last = found
     assert says in str(bad)
     assert last.line == 4
+
+
+def test_what_editors_add_to_a_file_does_no_harm() -> None:
+    """A byte order mark, carriage returns, blank lines, no end of the last line."""
+    good = line(task_id=ONE.id, completion=RIGHT)
+    text = codecs.BOM_UTF8 + good + b"\r\n\r\n  \n" + good
+    found = list(read(text.splitlines(keepends=True), EVERY))
+    assert [one.source is not None for one in found if isinstance(one, Sample)] == [True, True]
+    assert [one.line for one in found] == [1, 4]
 
 
 @pytest.mark.parametrize(

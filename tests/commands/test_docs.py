@@ -38,8 +38,11 @@ def code(text: str) -> list[str]:
 
 
 def option_names(parser: argparse.ArgumentParser) -> set[str]:
-    """Every long option of a parser, without --help."""
+    """Every long option of a parser and of its subcommands, without --help."""
     names = {name for action in parser._actions for name in action.option_strings}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            names.update(*map(option_names, action.choices.values()))
     return {name for name in names if name.startswith("--")} - {"--help"}
 
 

@@ -89,11 +89,15 @@ def test_a_store_keeps_its_seed(shop: Shop) -> None:
         (("samples.jsonl", "--out", "samples.jsonl"), "have to be three files"),
         (("samples.jsonl", "--out", "r.jsonl", "--store", "./r.jsonl"), "three files"),
         (("nothing.jsonl", "--out", "r.jsonl", "--isolation=auto"), "No such file"),
+        (("empty.jsonl", "--out", "r.jsonl", "--isolation=auto"), "empty.jsonl is empty"),
+        ((".", "--out", "r.jsonl", "--isolation=auto"), "is a folder"),
+        (("samples.jsonl", "--out", "katas", "--isolation=auto"), "is a folder"),
     ],
-    ids=("over-the-samples", "over-the-results", "no-samples"),
+    ids=("over-the-samples", "over-the-results", "no-file", "no-samples", "folder", "to-folder"),
 )
 def test_wrong_files_are_told(shop: Shop, words: tuple[str, ...], says: str) -> None:
     sampled(shop, RIGHT)
+    Path("empty.jsonl").write_text("\n \n")
     assert says in shop.run("grade", *words, code=2)
 
 

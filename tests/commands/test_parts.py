@@ -12,7 +12,7 @@ import pytest
 
 from grader.batch.orders import Job, Outcome, Setup
 from grader.cli import main
-from grader.commands import grade
+from grader.commands import crews
 from tests.support.repositories import Shop
 
 LENGTHS = range(1, 8)
@@ -33,7 +33,7 @@ def judged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def hire(_setup: Setup) -> contextlib.nullcontext[Judges]:
         return contextlib.nullcontext(Judges())
 
-    monkeypatch.setattr(grade, "_hire", lambda _options: hire)
+    monkeypatch.setattr(crews, "hire", lambda _options: hire)
 
 
 @pytest.fixture

@@ -202,6 +202,13 @@ def test_given_code_that_no_longer_parses_is_graded(repository: Repository, line
     assert not kata.untouched()
 
 
+def test_what_crashes_a_compiler_is_left_to_a_worker(repository: Repository) -> None:
+    """Loops within loops take the C stack, and Python says nothing of it: it is gone."""
+    kata = repository.add("mend", key=DEBUGGING)
+    kata.path.write_text(f"{kata.shipped()}[x {'for x in y ' * 80_000}]\n")
+    assert not kata.untouched()
+
+
 def test_typing_starts_in_the_first_region(repository: Repository) -> None:
     kata = repository.add("double")
     file, line = kata.where()

@@ -13,7 +13,7 @@ import pytest
 from grader.model import Device, Mode
 from grader.sandbox import environment as workers_environment
 from grader.sandbox.devices import AUTO, GOOGLE, MODES, Hardware, ModeError, choose, in_words, probe
-from grader.sandbox.environment import QUICK_TO_COMPILE, environment
+from grader.sandbox.environment import QUICK_TO_COMPILE, environment, passed_on
 
 NOTHING = Hardware(tpu=False, gpu=False)
 GPU = Hardware(tpu=False, gpu=True)
@@ -114,6 +114,17 @@ def test_jax_is_told_to_stay_on_the_cpu() -> None:
     assert told["JAX_PLATFORMS"] == "cpu"
     assert told["HOME"] == "/home/me"
     assert told["TPU_SKIP_MDS_QUERY"] == "1"
+
+
+def test_what_nobody_needs_is_not_passed_on() -> None:
+    """A kata's code may print what it finds, and whoever grades has keys."""
+    secrets = {"OPENAI_API_KEY": "s", "HF_TOKEN": "s", "NVIDIA_API_KEY": "s", "MY_OWN": "s"}
+    secrets |= {"PYTHON_KEYRING_TOKEN": "s", "TPU_PASSWORD": "s", "AWS_SECRET_ACCESS_KEY": "s"}
+    needed = {"PATH": "p", "LD_LIBRARY_PATH": "l", "PYTHONPATH": "y", "TPU_LIBRARY_PATH": "t"}
+    needed |= {"LC_ALL": "c", "JAX_ENABLE_X64": "0", "CUDA_VISIBLE_DEVICES": "0"}
+    assert passed_on({**secrets, **needed}) == needed
+    told = environment(Device("cpu", Mode.STRICT, ""), {**secrets, **needed})
+    assert not set(secrets) & set(told)
 
 
 def test_accelerators_are_left_to_jax() -> None:

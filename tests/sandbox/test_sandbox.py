@@ -165,6 +165,23 @@ def test_another_backend_than_the_one_announced_is_an_error(solved: Kata) -> Non
     bench.close()
 
 
+def test_a_fork_does_not_answer_in_its_parents_place(solved: Kata) -> None:
+    """Where no filter of system calls refuses it."""
+    text = solved.path.read_text()
+    bench = Bench(CPU, isolation=Isolation.OFF)
+    for first in ("import os\nos.fork()\n", "import os\nif os.fork(): os._exit(5)\n"):
+        solved.path.write_text(first + text)
+        grader = Grader(Asking(Lines(bench)))
+        found = [grader.grade(solved, case, 60) for case in draw(solved.id, solved.key, 1)[:2]]
+        if "_exit" in first:
+            assert [each.finding and each.finding.phrase for each in found] == [
+                "left the process (exit code 5)"
+            ] * 2
+        else:
+            assert [each.state for each in found] == [State.PASSED] * 2
+    bench.close()
+
+
 def test_closing_twice_or_unused_does_no_harm(solved: Kata) -> None:
     unused = Bench(CPU)
     unused.close()

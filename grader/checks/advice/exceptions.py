@@ -216,7 +216,7 @@ pltpu.force_tpu_interpret_mode(), and run that with python -m pdb.""",
     (
         r"^PermissionError|Operation not permitted|\[Errno (1|13)\]",
         "The process that imports a kata is isolated: it reads what Python and jax need and writes "
-        "to a folder of its own, without files of yours, network or other programs. No kata needs "
+        "to a folder of its own, without files of yours, network or other processes. No kata needs "
         "them. For an experiment of your own: pytest --kata-isolation off.",
     ),
     (

@@ -26,7 +26,6 @@ class Compare(enum.Enum):
 
     ONE_OF = "one of"  # after `mask`, if there is one
     NONE_OF = "none of"
-    NO_BIT_OF = "no bit of"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,9 @@ REFUSED = (
     Call("migrate_pages", 256, 238),
     Call("move_pages", 279, 239),
     Call("get_robust_list", 274, 100),
-    # other programs
+    # other programs, and processes of its own: see clone
+    Call("fork", 57, None),
+    Call("vfork", 58, None),
     Call("execve", 59, 221),
     Call("execveat", 322, 281),
     # how the machine divides its time
@@ -131,6 +132,7 @@ REFUSED = (
     Call("open_by_handle_at", 304, 265),
     Call("name_to_handle_at", 303, 264),
     Call("memfd_secret", 447, 447),
+    Call("memfd_create", 319, 279),  # memory that no limit counts
     # what Landlock doesn't cover: modes, owners, times and attributes of files; watching files
     Call("chmod", 90, None),
     Call("fchmod", 91, 52),
@@ -193,7 +195,9 @@ UNKNOWN = (Call("clone3", 435, 435),)
 #: Refused where Landlock is too old to see to it.
 TRUNCATE = Call("truncate", 76, 45)
 
-_NAMESPACES = 0x7E020000  # clone's flags CLONE_NEW*
+_NAMESPACES, _THREAD = 0x7E020000, 0x10000  # clone's flags CLONE_NEW* and CLONE_THREAD
+#: mmap's flags. What is shared and has no file is memory that no limit counts.
+_SHARED, _PRIVATE, _SHARED_CHECKED, _WITHOUT_FILE = 0x1, 0x2, 0x3, 0x20
 _OWNERS_AND_LEASES = (8, 15, 1024, 1026)  # fcntl: F_SETOWN, F_SETOWN_EX, F_SETLEASE, F_NOTIFY
 #: ioctl: TIOCSTI and TIOCLINUX type into a terminal, FIOSETOWN and SIOCSPGRP make signals come,
 #: FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR make files that can't be removed.
@@ -201,7 +205,20 @@ _REQUESTS = (0x5412, 0x541C, 0x8901, 0x8902, 0x40086602, 0x401C5820)
 _ITSELF = (0,)
 
 CONDITIONAL = (
-    (Call("clone", 56, 220), Condition(0, Compare.NO_BIT_OF, (_NAMESPACES,))),
+    (
+        # Threads alone: a process that a file forks would live on with the worker's socket.
+        Call("clone", 56, 220),
+        Condition(0, Compare.ONE_OF, (_THREAD,), mask=_THREAD | _NAMESPACES),
+    ),
+    (
+        Call("mmap", 9, 222),
+        Condition(
+            3,
+            Compare.ONE_OF,
+            (_PRIVATE | _WITHOUT_FILE, _PRIVATE, _SHARED, _SHARED_CHECKED),
+            mask=_SHARED_CHECKED | _WITHOUT_FILE,
+        ),
+    ),
     (Call("fcntl", 72, 25), Condition(1, Compare.NONE_OF, _OWNERS_AND_LEASES)),
     (Call("ioctl", 16, 29), Condition(1, Compare.NONE_OF, _REQUESTS)),
     (Call("prlimit64", 302, 261), Condition(0, Compare.ONE_OF, _ITSELF)),

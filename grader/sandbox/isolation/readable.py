@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 OWN_PROCESS = Path("/proc/self")  # means another folder after each fork
-DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom"))
+DEVICES = tuple(Path("/dev", name) for name in ("null", "random", "urandom"))
 
 #: Of the machine: the libraries, how the loader finds them, the time zone, how many cores.
 _SYSTEM = (

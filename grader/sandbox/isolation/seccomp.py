@@ -21,7 +21,7 @@ _ALL_THREADS = 1
 
 # Instructions of the classic Berkeley packet filter, and what the program returns.
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
-_EQUAL, _AT_LEAST, _ANY_BIT = 0x15, 0x35, 0x45
+_EQUAL, _AT_LEAST = 0x15, 0x35
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 _NUMBER, _MACHINE, _ARGUMENTS = 0, 4, 16  # places in what the kernel hands over, in bytes
 _X32 = 0x40000000  # added to the numbers of x86-64's calls with 32-bit pointers
@@ -89,8 +89,6 @@ def _judged(condition: calls.Condition) -> Iterator[Instruction]:
         yield from [(_LOAD, 0, 0, place + 4), (_EQUAL, 1, 0, 0), _NO]
     yield (_LOAD, 0, 0, place)
     match condition.test:
-        case calls.Compare.NO_BIT_OF:
-            yield from [(_ANY_BIT, 0, 1, condition.values[0]), _NO, _YES]
         case calls.Compare.NONE_OF:
             for value in condition.values:
                 yield from [(_EQUAL, 0, 1, value), _NO]

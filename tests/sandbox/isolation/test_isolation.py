@@ -47,6 +47,12 @@ HOSTILE = {
     "runs-a-program": "import subprocess; subprocess.run(['true'], check=True)",
     "runs-a-shell": "assert os.system('true') == 0",
     "spawns-a-program": "os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)",
+    "forks": "if not os.fork(): os._exit(0)",
+    "makes-a-process": "import multiprocessing as m\n"
+    "p = m.get_context('fork').Process(target=print); p.start(); p.join()",
+    "leaves-for-good": "if not os.fork(): os.setsid(); os._exit(0)",
+    "holds-memory-in-a-file-of-no-name": "os.memfd_create('m')",
+    "holds-memory-to-be-shared": "import mmap; mmap.mmap(-1, 4096)",
     "signals-a-bystander": "os.kill(bystander, 0)",
     "signals-its-parent": "os.kill(os.getppid(), 0)",
     "signals-a-thread-of-others": "call('tgkill', bystander, bystander, 0)",
@@ -64,6 +70,7 @@ HOSTILE = {
     "shares-memory": "call('shmctl', call('shmget', 0, 4096, 0o600), 0, None)",
     "sends-messages": "call('msgctl', call('msgget', 0, 0o600), 0, None)",
     "makes-a-pipe-with-a-name": "os.mkfifo(f'pipe{os.getpid()}')",
+    "starts-a-program": "import subprocess; subprocess.run(['true'])",
     "sets-signals-for-others": "import fcntl; fcntl.fcntl(os.pipe()[0], 8, bystander)",
 }
 
@@ -100,8 +107,11 @@ HARMLESS = {
     "with tempfile.TemporaryDirectory() as folder: open(f'{folder}/x', 'w').write('x')",
     "imports": "import wave, sqlite3, numpy.fft",
     "starts-threads": "t = threading.Thread(target=print, args=('',)); t.start(); t.join()",
-    "forks": "child = os.fork()\nif not child: os._exit(7)\n"
-    "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7",
+    "starts-many-threads": "many = [threading.Thread(target=print, args=('',)) for _ in '1' * 50]\n"
+    "[t.start() for t in many]; [t.join() for t in many]",
+    "maps-memory-and-files": "import mmap; open('m', 'wb').write(b'x' * 4096)\n"
+    "mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)[0]\n"
+    "with open('m', 'r+b') as m: mmap.mmap(m.fileno(), 0)[0] = 7",
     "signals-itself": "import signal; signal.signal(signal.SIGUSR1, lambda *_: None)\n"
     "os.kill(os.getpid(), signal.SIGUSR1)",
     "raises-a-signal": "import signal; signal.signal(signal.SIGUSR1, lambda *_: None)\n"

@@ -37,7 +37,7 @@ def judged(program: bytes, machine: int, number: int, arguments: tuple[int, ...]
         elif code == 0x06:
             return 0 if value == 0x7FFF0000 else value & 0xFFFF
         else:
-            true = {0x15: held == value, 0x35: held >= value, 0x45: bool(held & value)}[code]
+            true = {0x15: held == value, 0x35: held >= value}[code]
             place += if_true if true else if_false
 
 
@@ -73,7 +73,16 @@ def test_calls_of_another_machine_are_refused(machine: Machine) -> None:
     ("name", "arguments", "answer"),
     [
         ("clone", (0x3D0F00,), ALLOWED),
+        ("clone", (0x3D0F00 | 0x10000000,), REFUSED),
         ("clone", (0x10000000 | 17,), REFUSED),
+        ("clone", (17,), REFUSED),
+        ("clone", (0x1200011,), REFUSED),
+        ("mmap", (0, 4096, 3, 0x22), ALLOWED),
+        ("mmap", (0, 4096, 3, 0x4022), ALLOWED),
+        ("mmap", (0, 4096, 3, 0x802), ALLOWED),
+        ("mmap", (0, 4096, 3, 0x1), ALLOWED),
+        ("mmap", (0, 4096, 3, 0x21), REFUSED),
+        ("mmap", (0, 4096, 3, 0x23), REFUSED),
         ("prlimit64", (0,), ALLOWED),
         ("prlimit64", (7,), REFUSED),
         ("socketpair", (1, 1 | 0o2000000), ALLOWED),

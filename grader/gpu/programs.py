@@ -1,0 +1,40 @@
+"""A function with Mosaic GPU kernels, traced and lowered for a GPU that need not be there.
+
+jax alone does this, without the CUDA plugin. Another process can compile what comes of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from grader.gpu.chips import Chip
+from grader.tpu.programs import Program, as_data, lowered_for
+
+__all__ = ["Program", "lowered_for", "program_of", "traced_for"]
+
+
+def program_of(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Program:
+    """Trace and lower `function(*args)` for a chip. Raises what jax raises."""
+    import jax
+
+    with traced_for(chip):
+        # A new function each time: jax remembers what it has made of one that it knows.
+        traced = jax.jit(lambda *arrays: jax.tree.leaves(function(*arrays)))
+        return as_data(jax.export.export(traced, platforms=["cuda"])(*args))
+
+
+@contextlib.contextmanager
+def traced_for(chip: Chip) -> Iterator[None]:
+    """Trace and lower as on this GPU: Mosaic GPU asks the device for its compute capability."""
+    from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
+
+    class Device(AbstractDevice):
+        @property
+        def compute_capability(self) -> str:
+            return ".".join(map(str, chip.capability))
+
+    device = Device(device_kind=chip.title, num_cores=chip.multiprocessors, platform="cuda")
+    with use_abstract_mesh(AbstractMesh((), (), abstract_device=device)):
+        yield

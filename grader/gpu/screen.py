@@ -1,0 +1,108 @@
+"""What the compiler makes of a function's kernels, on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from grader.gpu.chips import Chip, named
+from grader.gpu.compiler import Compiled, Kernel
+from grader.gpu.launches import Extent
+from grader.gpu.refusals import Failure, Kind
+from grader.gpu.scratch import Buffer
+
+_KIB = 1 << 10
+
+
+def screen(
+    name: str, case: str, answer: Compiled, buffers: Sequence[Buffer] = ()
+) -> RenderableType:
+    """All of an answer; `buffers` are told where shared memory is too small."""
+    chip = named(answer.chip)
+    head = [Text(f"{name} for a GPU {chip.name}, compiled", "bold"), Text(f"{case}\n", "dim")]
+    body: list[RenderableType] = [_kernel(kernel, chip) for kernel in answer.kernels]
+    if answer.failure:
+        body.append(_failure(answer.failure, buffers))
+    elif not body:
+        body.append(Text("It launches no plgpu.kernel, or none whose results it uses."))
+    return Group(*head, *body)
+
+
+def _failure(failure: Failure, buffers: Sequence[Buffer]) -> Text:
+    text = Text.assemble(("✘ ", "red"), failure.message, failure.line)
+    if failure.kind is Kind.SHARED_MEMORY and buffers:
+        width = max(len(str(each)) for each in buffers)
+        text.append("\n  what takes it")
+        for each in buffers:
+            text.append(f"\n    {each!s:<{width}}  {_size(each.size)}")
+    return text
+
+
+def _kernel(kernel: Kernel, chip: Chip) -> Table:
+    table = Table(title=f"kernel {kernel.name}", title_justify="left", show_header=False, box=None)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for label, text in (*_launched(kernel, chip), *_used(kernel), *_held(kernel), *_mix(kernel)):
+        table.add_row(label, text)
+    return table
+
+
+def _launched(kernel: Kernel, chip: Chip) -> Iterable[tuple[str, str]]:
+    if not (launch := kernel.launch):
+        yield "launch", "not known: Mosaic GPU wrote no module that could be read"
+        return
+    threads = launch.threads_of_block
+    yield "grid", f"{_extent(launch.grid)} blocks, for {chip.multiprocessors} multiprocessors"
+    if launch.cluster != (1, 1, 1):
+        yield "cluster", f"{_extent(launch.cluster)} blocks"
+    yield "threads", f"{threads:,} of a block: {_count(threads // 128, 'warpgroup')}"
+    limit = chip.shared_of_block
+    yield (
+        "shared memory",
+        f"{_size(kernel.shared)} of a block's {_size(limit)} ({kernel.shared / limit:.0%})",
+    )
+
+
+def _used(kernel: Kernel) -> Iterable[tuple[str, str]]:
+    if not (used := kernel.resources):
+        yield "registers", "not known: ptxas said nothing that could be read"
+        return
+    yield "registers", f"{used.registers} of a thread"
+    if used.spills:
+        spilled = f"{used.spill_stores:,} bytes stored and {used.spill_loads:,} bytes loaded"
+        yield "spills", f"{spilled} by each thread: they go through local memory"
+    else:
+        yield "spills", "none"
+    yield from (("ptxas says", remark) for remark in used.told)
+
+
+def _held(kernel: Kernel) -> Iterable[tuple[str, str]]:
+    if held := kernel.occupancy:
+        what = f"{_count(held.blocks, 'block')} on a multiprocessor, {held.share:.0%} of its warps"
+        yield "occupancy", f"{what}; bound by {held.bound}"
+
+
+def _mix(kernel: Kernel) -> Iterable[tuple[str, str]]:
+    if not (mix := kernel.mix):
+        yield "instructions", "not known: nvdisasm is missing, or its listing could not be read"
+        return
+    families = ", ".join(f"{count:,} {family}" for family, count in mix.families)
+    yield "instructions", f"{mix.instructions:,}, among them {families or 'none of those counted'}"
+
+
+def _extent(extent: Extent) -> str:
+    sizes = list(extent)
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes.pop()
+    return " × ".join(f"{size:,}" for size in sizes)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _size(size: int) -> str:
+    return f"{size:,} bytes" if size < _KIB else f"{size / _KIB:,.4g} KiB"

@@ -1,0 +1,36 @@
+"""What ends a submission that takes too long."""
+
+from __future__ import annotations
+
+import threading
+from typing import cast
+
+from grader.api.limits import Alarm, too_slow
+from grader.sandbox.bench import Bench
+
+
+class FakeBench:
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+def test_it_rings_once_the_seconds_are_over() -> None:
+    bench = FakeBench()
+    with Alarm(cast(Bench, bench), 0.01) as alarm:
+        assert bench.stopped.wait(60)
+    assert alarm.rang
+
+
+def test_who_is_done_in_time_is_not_stopped() -> None:
+    bench = FakeBench()
+    with Alarm(cast(Bench, bench), 600) as alarm:
+        pass
+    assert not alarm.rang
+    assert not bench.stopped.is_set()
+
+
+def test_the_finding_names_the_limit() -> None:
+    assert too_slow(300.0).phrase == "no verdict after 300 s"

@@ -1,0 +1,81 @@
+"""A folder with a clone for each student, and what is read of a clone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from grader.classroom.clones import LARGEST, Clone, NoClass, Unreadable, class_in
+
+FILE = "katas/1_first/kata_01_double.py"
+
+
+def clone(folder: Path, content: bytes = b"x") -> Clone:
+    file = folder / FILE
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    return Clone(folder.name, folder)
+
+
+def test_students_are_folders_at_any_of_three_levels(tmp_path: Path) -> None:
+    clone(tmp_path / "ada")
+    clone(tmp_path / "homework 1" / "bob")
+    clone(tmp_path / "homework 1" / "group" / "cleo")
+    clone(tmp_path / "a" / "b" / "c" / "too deep")
+    clone(tmp_path / ".hidden" / "dave")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "list.txt").write_text("ada")
+    found = class_in(tmp_path)
+    assert [one.student for one in found.clones] == [
+        "ada",
+        "homework 1/bob",
+        "homework 1/group/cleo",
+    ]
+    assert found.others == ("a", "notes")
+
+
+def test_a_link_to_a_clone_is_no_student(tmp_path: Path) -> None:
+    clone(tmp_path / "ada")
+    (tmp_path / "bob").symlink_to(tmp_path / "ada")
+    (tmp_path / "round").symlink_to(tmp_path)
+    assert [one.student for one in class_in(tmp_path).clones] == ["ada"]
+
+
+def test_folders_that_are_no_class(tmp_path: Path) -> None:
+    with pytest.raises(NoClass, match=r"there is no .*nowhere"):
+        class_in(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(NoClass, match="is no folder"):
+        class_in(tmp_path / "file")
+    with pytest.raises(NoClass, match="none holds katas/"):
+        class_in(tmp_path)
+    clone(tmp_path / "ada")
+    with pytest.raises(NoClass, match="is a clone of the course"):
+        class_in(tmp_path / "ada")
+
+
+def test_what_a_file_holds(tmp_path: Path) -> None:
+    ada = clone(tmp_path / "ada", b"\xff")
+    assert ada.read(FILE) == b"\xff"
+    assert ada.read("katas/none.py") is None
+    assert ada.read(f"{FILE}/inside") is None
+
+
+def test_what_is_not_read(tmp_path: Path) -> None:
+    ada, bob = clone(tmp_path / "ada"), clone(tmp_path / "bob", b"secret")
+    (ada.root / "link.py").symlink_to(bob.root / FILE)
+    (ada.root / "folder").symlink_to(bob.root / "katas")
+    os.mkfifo(ada.root / "pipe")
+    with open(ada.root / "large", "wb") as large:
+        large.truncate(LARGEST + 1)
+    for path, why in {
+        "link.py": "link.py is a symbolic link",
+        "folder/1_first/kata_01_double.py": "folder is a symbolic link",
+        "pipe": "pipe is no file",
+        "katas": "katas is no file",
+        "large": "large has 8,388,609 bytes",
+    }.items():
+        with pytest.raises(Unreadable, match=why):
+            ada.read(path)

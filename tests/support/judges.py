@@ -1,0 +1,33 @@
+"""A crew that gives verdicts at once, and starts no process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from grader.batch.orders import Job, Outcome, Setup
+from grader.commands import crews
+
+
+class Judges:
+    """Gives each job the verdict that a function makes of it."""
+
+    def __init__(self, verdict: Callable[[Job], dict[str, Any]]) -> None:
+        self._verdict = verdict
+
+    def outcomes(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+        for job in jobs:
+            yield Outcome(job.key, job.kata, json.dumps(self._verdict(job)))
+
+
+def judging(monkeypatch: pytest.MonkeyPatch, verdict: Callable[[Job], dict[str, Any]]) -> None:
+    """Have every command's jobs judged by this function."""
+
+    def hire(_setup: Setup) -> contextlib.nullcontext[Judges]:
+        return contextlib.nullcontext(Judges(verdict))
+
+    monkeypatch.setattr(crews, "hire", lambda _options: hire)
