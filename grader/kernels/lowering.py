@@ -76,7 +76,7 @@ class Kernel:
 
     def copies(self) -> Copies:
         """What the kernel copies by itself on one step of its grid."""
-        return copies_of(body(self.equation))
+        return copies_of(body(self.equation), alike=bool(self.axes))
 
     @property
     def tables(self) -> tuple[np.ndarray | None, ...]:

@@ -176,8 +176,8 @@ class Asking:
     def xla(self, kata: Kata, case: Case, reference: Reference) -> Estimate | None:
         """XLA's estimate for the spec on the first chip; None where it can't be asked.
 
-        Of random results the spec says less than the launch does: it is not the same program. Nor is
-        it where the launch is for several devices.
+        Of random results the spec says less than the launch does: it is not the same program.
+        Neither is it where the launch is for several devices.
         """
         if kata.key.random or kata.key.mesh:
             return None

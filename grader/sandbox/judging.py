@@ -79,9 +79,11 @@ def _surroundings(question: Asked) -> Iterator[None]:
 
 
 def _mode(question: Run | LookCloser) -> Mode:
-    """How a launch is run: on several devices, those are simulated, whatever is there."""
-    simulated = question.mesh and question.mode is Mode.COMPILED
-    return Mode.STRICT if simulated else question.mode
+    """How a launch is run: several devices are simulated whatever is asked for.
+
+    The plain interpreter has no copies between them.
+    """
+    return Mode.STRICT if question.mesh else question.mode
 
 
 def _launch(question: Asked) -> TracedLaunch:

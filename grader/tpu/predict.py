@@ -103,7 +103,8 @@ def _loaded_before_jax_does(chip: Chip) -> None:
 def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Prediction:
     """Predict one kernel, which has been traced for this chip; `build` asks the compiler."""
     blocks = kernel.block_positions()
-    moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies())
+    copies = kernel.copies()
+    moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, copies)
     labels = distinct_names(kernel.call.operands)
     # Where the grid is not known whole, no operand has starts.
     grid = [size or 0 for size in blocks.grid]
@@ -124,6 +125,7 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
             runs=kernel.runs,
             outside=outside,
             copied=kernel.copied,
+            sent=copies.sent,
             **found,
         )
 
