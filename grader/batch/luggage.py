@@ -43,14 +43,28 @@ def unpack(sent: Path, folder: Path) -> None:
         time.sleep(PAUSE)
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether all that was packed is there."""
+    try:
+        return _count(folder) == int((folder / COUNT).read_text())
+    except (OSError, ValueError):
+        return False
+
+
 def _copied(sent: Path, folder: Path) -> bool:
     shutil.rmtree(folder, ignore_errors=True)
     try:
         shutil.copytree(sent, folder, ignore=shutil.ignore_patterns(*LEFT_OUT))
-        return _count(folder) == int((folder / COUNT).read_text())
-    except (OSError, ValueError):  # shutil.Error is an OSError
+    except OSError:  # as shutil.Error is
         return False
+    return is_whole(folder)
 
 
 def _count(folder: Path) -> int:
-    return sum(name != COUNT for _, _, names in os.walk(folder) for name in names)
+    """How many files it has, without what Python writes there."""
+    return sum(
+        name != COUNT
+        for place, _, names in os.walk(folder)
+        if Path(place).name != "__pycache__"
+        for name in names
+    )

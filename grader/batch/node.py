@@ -16,12 +16,13 @@ from pathlib import Path
 
 from grader.batch.crew import TRIES
 from grader.batch.local_crew import WorkerProcess
-from grader.batch.luggage import unpack
+from grader.batch.luggage import is_whole, unpack
 from grader.batch.orders import Job, Outcome, Setup
 from grader.sandbox.folders import removed
 from grader.sandbox.messages import Closed
 from grader.tools.versions import versions
 
+SPARE_SECONDS = 240.0  # for starting processes on a machine that is busy
 #: The cluster's own variables, its password among them, are nothing for a worker.
 HIDDEN = ("RAY_", "PYTHONBREAKPOINT")
 
@@ -31,13 +32,16 @@ class Node:
 
     The current folder is what `luggage.pack` has packed; each worker process gets a copy, since
     the cluster may write or remove it at any time. `wanted` are the driver's versions of what
-    judges: with others nothing is graded, since verdicts are stored under the driver's. A
-    submission may take `seconds`.
+    judges: with others nothing is graded, since verdicts are stored under the driver's. A worker
+    process that says nothing for `spare` seconds beyond a submission's limit is ended.
     """
 
-    def __init__(self, setup: Setup, wanted: Mapping[str, str | None], seconds: float) -> None:
-        self._setup, self._sent, self._own = setup, Path.cwd(), Path()
-        self._wanted, self._seconds = wanted, seconds
+    def __init__(
+        self, setup: Setup, wanted: Mapping[str, str | None], spare: float = SPARE_SECONDS
+    ) -> None:
+        self._setup, self._sent = setup, Path.cwd()
+        self._own: Path | None = None
+        self._wanted, self._seconds = wanted, setup.limit + spare
         self._worker: WorkerProcess | None = None
 
     def ready(self) -> str:
@@ -56,30 +60,39 @@ class Node:
                 return worker.outcome(self._seconds)
             except TimeoutError:
                 self.close()
-                return Outcome(job.key, job.kata, error=f"no verdict after {self._seconds:g} s")
+                return Outcome(job.key, job.kata, error=f"no answer after {self._seconds:g} s")
             except Closed:
-                self.close()
+                self._part()  # its folder stays: what it has started may still be reading there
         return Outcome(job.key, job.kata, error=f"{TRIES} processes died over it")
 
     def close(self) -> None:
         """End the worker process. The next submission gets another."""
+        self._part()
+        own, self._own = self._own, None
+        if own:
+            removed(own)
+
+    def _part(self) -> None:
         worker, self._worker = self._worker, None
         if worker:
             worker.end()
             worker.wait()
-            removed(self._own)
 
     def _started(self) -> WorkerProcess:
+        own = self._own if self._own and is_whole(self._own) else self._unpacked()
+        environ = without_cluster(os.environ)
+        environ["PYTHONPATH"] = f"{own}{os.pathsep}{environ.get('PYTHONPATH', '')}"
+        return WorkerProcess(dataclasses.replace(self._setup, root=str(own)), environ, own)
+
+    def _unpacked(self) -> Path:
+        self.close()
         self._own = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
         try:
             unpack(self._sent, self._own)
-            environ = without_cluster(os.environ)
-            environ["PYTHONPATH"] = f"{self._own}{os.pathsep}{environ.get('PYTHONPATH', '')}"
-            setup = dataclasses.replace(self._setup, root=str(self._own))
-            return WorkerProcess(setup, environ, self._own)
         except BaseException:
-            removed(self._own)
+            self.close()
             raise
+        return self._own
 
 
 def difference(wanted: Mapping[str, str | None], own: Mapping[str, str | None]) -> str:

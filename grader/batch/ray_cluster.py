@@ -25,7 +25,6 @@ from grader.batch.node import Node
 from grader.batch.orders import Job, Setup
 from grader.tools.versions import versions
 
-LIMIT_SECONDS = 900.0  # for one submission; each step of a hidden case has a limit of its own
 REACH_SECONDS = 5.0
 PROBE_SECONDS = 30.0
 #: Ray would kill an actor's children as it ends; ours end by themselves, and tidy up first.
@@ -50,15 +49,13 @@ def ray_crew(
     address: str,
     count: int | None,
     tell: Callable[[str], None],
-    seconds: float = LIMIT_SECONDS,
 ) -> Iterator[ClusterCrew]:
-    """A crew on the cluster at `address`, "auto" or HOST:PORT. Raises NoCluster.
+    """A crew on the cluster at `address`, of which `demand` has found that it is there.
 
     `count` actors, of one core each; with None as many as the cluster has cores. `tell` is for what
     a person should know who waits.
     """
     ray = imported()
-    demand_cluster(address)
     with tempfile.TemporaryDirectory(prefix="pallas-katas-") as folder:
         pack(Path(setup.root), Path(folder))
         os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # within `ray job submit`
@@ -69,9 +66,18 @@ def ray_crew(
             runtime_env={"working_dir": folder, "env_vars": WITH_LEAVE},
         )
     try:
-        yield ClusterCrew(RayCluster(ray, setup, seconds), count, tell)
+        yield ClusterCrew(RayCluster(ray, setup), count, tell)
     finally:
         ray.shutdown()  # the job's actors end with it
+
+
+def demand(address: str) -> None:
+    """Raise NoCluster unless Ray is installed and its cluster at `address` answers.
+
+    "auto" is the cluster that this machine is a node of, HOST:PORT the one with this head.
+    """
+    imported()
+    demand_cluster(address)
 
 
 def imported() -> Any:
@@ -136,9 +142,9 @@ class RayCluster:
     submission to whoever is free.
     """
 
-    def __init__(self, ray: Any, setup: Setup, seconds: float) -> None:
+    def __init__(self, ray: Any, setup: Setup) -> None:
         self._ray = ray
-        self._arguments = (setup, versions(), seconds)
+        self._arguments = (setup, versions())
         self._actors = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(Node)
 
     def cores(self) -> int:

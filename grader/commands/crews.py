@@ -37,13 +37,16 @@ def positive(text: str) -> int:
 
 
 def demand_sense(options: argparse.Namespace) -> None:
-    """Raises ValueError where --ray is given with what it replaces."""
+    """Raises ValueError where --ray is given with what it replaces, or there is no cluster."""
     if options.ray is None:
         return
     if options.shard:
         raise ValueError("--ray and --shard: a cluster shares the samples out itself; give one")
     if options.merge:
         raise ValueError("--ray judges and --merge doesn't: give one of them")
+    from grader.batch import ray_cluster
+
+    ray_cluster.demand(options.ray)
 
 
 def hire(options: argparse.Namespace) -> Hire:

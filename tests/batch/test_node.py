@@ -31,6 +31,7 @@ def kata(
     pack(repository.root, sent)
     monkeypatch.chdir(sent)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("workers")))
     return kata
 
 
@@ -38,7 +39,7 @@ SETUP = Setup("/where/the/driver/has/it", ("v5e",), "off")
 
 
 def test_it_grades_replaces_its_worker_and_ends_it(kata: Kata) -> None:
-    node = Node(SETUP, versions(), 60)
+    node = Node(SETUP, versions())
     assert node.ready() == ""
     job = Job("key", kata.id, kata.shipped(), 7)
     assert json.loads(node.grade(job).verdict)["state"] == "todo"
@@ -55,7 +56,7 @@ def test_it_grades_replaces_its_worker_and_ends_it(kata: Kata) -> None:
 
 
 def test_a_worker_whose_node_is_gone_removes_its_own_folder(kata: Kata) -> None:
-    node = Node(SETUP, versions(), 60)
+    node = Node(SETUP, versions())
     assert node.grade(Job("key", kata.id, kata.shipped(), 7)).verdict
     assert node._worker
     assert len(os.listdir(tempfile.gettempdir())) == 1
@@ -64,15 +65,16 @@ def test_a_worker_whose_node_is_gone_removes_its_own_folder(kata: Kata) -> None:
     assert os.listdir(tempfile.gettempdir()) == []
 
 
-def test_a_submission_has_a_limit(kata: Kata) -> None:
-    node = Node(SETUP, versions(), 0.01)
+def test_a_worker_that_says_nothing_is_ended(kata: Kata) -> None:
+    setup = Setup("/where/the/driver/has/it", ("v5e",), "off", limit=0.01)
+    node = Node(setup, versions(), spare=0)
     outcome = node.grade(Job("key", kata.id, kata.shipped(), 7))
-    assert (outcome.error, outcome.hopeless) == ("no verdict after 0.01 s", False)
+    assert (outcome.error, outcome.hopeless) == ("no answer after 0.01 s", False)
     assert node._worker is None
 
 
 def test_with_other_versions_nothing_is_graded(tmp_path: Path) -> None:
-    node = Node(SETUP, {**versions(), "jax": "0.1"}, 60)
+    node = Node(SETUP, {**versions(), "jax": "0.1"})
     outcome = node.grade(Job("key", "any", "", 7))
     assert outcome.hopeless
     assert f"has jax {versions()['jax']} (here: 0.1)" in outcome.error

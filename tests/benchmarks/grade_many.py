@@ -166,7 +166,7 @@ class Run:
     def _note_calm(self, count: int) -> None:
         """What was spent between the first verdict and the first kill: nothing starts then."""
         if count and not self.account.events:
-            look = {**self.account.cpu, "judged": float(count)}
+            look = {**self.account.cpu, "judged": float(count), "wall": self.account.wall}
             self.account.calm = [*self.account.calm[:1], look]
 
     def _due(self, count: int) -> str | None:

@@ -42,6 +42,7 @@ def test_without_ray_it_is_told_in_a_line(
     monkeypatch.setattr(ray_cluster, "imported", missing)
     assert main([*words, "--ray=auto"]) == 2
     assert shop.capture.readouterr().err == "kata: --ray needs Ray\n"
+    assert not (shop.root / "r.jsonl").exists()
 
 
 class Recording:
@@ -64,6 +65,7 @@ def test_the_crew_is_of_the_address_and_as_large_as_asked_for(
         yield Recording()
 
     monkeypatch.setattr(ray_cluster, "ray_crew", hired)
+    monkeypatch.setattr(ray_cluster, "demand", lambda address: None)
     assert main([*words, "--ray=head:6379", *more]) == 1
     assert asked == [(shop.root, "head:6379", count)]
     assert "samples.jsonl: line 1: not graded: as agreed" in shop.capture.readouterr().err

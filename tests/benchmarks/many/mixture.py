@@ -37,14 +37,21 @@ CRASHES = (
 HANGS = ("while True: pass", "import time; time.sleep(600)")
 
 
+Text = tuple[str, str, str]  # a kata's id, a whole file, and what its finding has to hold
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One line of the samples. `kata grade` leaves `kind` alone, and gives it back."""
+    """One line of the samples. `kata grade` leaves `kind` and `says` alone, and gives them back.
+
+    `says` is what the finding of a hostile file has to hold.
+    """
 
     id: int
     kind: str
     task_id: str
     completion: str
+    says: str = ""
 
     def row(self) -> dict[str, Any]:
         return asdict(self)
@@ -72,8 +79,8 @@ def mixture(count: int, words: Sequence[str], folder: Path) -> list[Made]:
     kinds = itertools.islice(itertools.cycle(_spread()), count)
     made = []
     for number, kind in enumerate(kinds):
-        kata, text = next(texts[kind])
-        made.append(Made(number, kind, kata, f"{text.rstrip()}\n# submission {number}\n"))
+        kata, text, says = next(texts[kind])
+        made.append(Made(number, kind, kata, f"{text.rstrip()}\n# submission {number}\n", says))
     return made
 
 
@@ -83,9 +90,10 @@ def _spread() -> list[str]:
     return [kind for _, kind in sorted(places)]
 
 
-def _endless(every: Sequence[Kata], texts: Any) -> Iterator[tuple[str, str]]:
+def _endless(every: Sequence[Kata], texts: Any) -> Iterator[Text]:
     """One text of each kata, then the next of each, and from the beginning."""
-    columns = itertools.zip_longest(*([(kata.id, text) for text in texts(kata)] for kata in every))
+    rows = ([(kata.id, text, "") for text in texts(kata)] for kata in every)
+    columns = itertools.zip_longest(*rows)
     return itertools.cycle([item for column in columns for item in column if item])
 
 
@@ -115,7 +123,7 @@ def _begun(kata: Kata, statements: Sequence[str]) -> Iterator[str]:
         )
 
 
-def _hostile(folder: Path) -> Iterator[tuple[str, str]]:
+def _hostile(folder: Path) -> Iterator[Text]:
     target = next(kata for kata in katas(ROOT, "solutions") if kata.name == "constant_add")
     source = target.solution.read_text(encoding="utf-8")
     own = re.search(r"def constant_add_kernel[\s\S]*?(?=\n\n\ndef test_)", source)
@@ -128,7 +136,12 @@ def _hostile(folder: Path) -> Iterator[tuple[str, str]]:
         *hostile.PATCHES,
         *hostile_launches.LAUNCHES,
     ]
-    return itertools.cycle([(target.id, source.replace(own[0], one.source)) for one in every])
+    return itertools.cycle(
+        [
+            (target.id, source.replace(own[0], one.source), one.says if one.check else "")
+            for one in every
+        ]
+    )
 
 
 def _reaches_of_a_node(folder: Path) -> Iterator[Hostile]:

@@ -90,6 +90,7 @@ class Nodes:
                 "start",
                 "--block",
                 "--disable-usage-stats",
+                "--include-log-monitor=false",
                 f"--object-store-memory={SMALL}",
                 *options,
                 f"--temp-dir={self._folder / str(next(self._numbers))}",  # as if on its own machine

@@ -54,6 +54,9 @@ def _unexpected(one: Made, row: dict[str, Any]) -> str:
         return f"{row['state']}, {row['stars']} stars, {row['finding']}"
     if one.kind in ("mistake", "crash", "hang") and right:
         return "three stars"
+    finding = row["finding"] or {"phrase": "", "message": ""}
+    if one.says not in f"{finding['phrase']}\n{finding['message']}":
+        return f"{finding['phrase']!r}, where {one.says!r} has to be said"
     return ""
 
 
@@ -104,11 +107,12 @@ def _show_calm(account: Account) -> None:
     spent = {name: last[name] - first[name] for name in last}
     if not spent["judged"]:
         return
-    each = (spent["ray"] + spent["driver"]) / spent["judged"]
-    share = each * spent["judged"] / max(spent["grader"], 1e-9)
+    more = spent["ray"] + spent["driver"]
+    each, share = more / spent["judged"], more / max(spent["grader"], 1e-9)
     print(
         f"  from the first verdict to the first kill, {spent['judged']:.0f} submissions: "
-        f"driver and Ray {each:.3f} CPU s each, {share:.1%}"
+        f"driver and Ray {each:.3f} CPU s each, {share:.1%}, "
+        f"{more / max(spent['wall'], 1e-9):.3f} a second"
     )
 
 
