@@ -24,9 +24,14 @@ _REVISITED = re.compile(
 )
 
 
-def interpreter_finding(problem: Problem, file: str, calls: tuple[KernelCall, ...] = ()) -> Finding:
+def interpreter_finding(
+    problem: Problem, file: str, calls: tuple[KernelCall, ...] = (), devices: int = 1
+) -> Finding:
     """What the interpreter raised while it ran these kernels, in the learner's terms."""
-    phrase, explanation, advice = _translated(problem, calls)
+    if "RACE DETECTED" in problem.message:
+        phrase, explanation, advice = _race(problem.message, devices)
+    else:
+        phrase, explanation, advice = _translated(problem, calls)
     parts = [explanation]
     if problem.place:
         parts.append(paragraph("line", at(file, problem.place)))
@@ -57,8 +62,6 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
             "All steps that add to one output block must follow each other: sum over the last grid "
             "dimension.",
         )
-    if "RACE DETECTED" in message:
-        return _race(message)
     stored = re.search(r"Out-of-bounds (masked swap|swap|write)", message)
     if stored or (problem.kind == "AssertionError" and "swap" in problem.traceback):
         explanation = "The kernel stores out of bounds: not all of it lies within its Ref."
@@ -117,10 +120,10 @@ def _of_a_whole_array(message: str, calls: tuple[KernelCall, ...]) -> tuple[int,
     return shape if alike and all(o.array.shape == shape for o in alike) else ()
 
 
-def _race(text: str) -> tuple[str, str, str]:
+def _race(text: str, devices: int) -> tuple[str, str, str]:
     # The vector clocks by which the interpreter knows are of no use to a reader.
     text = "\n".join(line for line in text.splitlines() if "clock:" not in line)
-    if len(_devices(text)) > 1:
+    if devices > 1:
         return (
             "race between devices",
             "A race: a copy from one device, and another device or copy, access the same memory, "
@@ -136,22 +139,17 @@ def _race(text: str) -> tuple[str, str, str]:
     )
 
 
-def _devices(text: str) -> list[str]:
-    """The devices that the interpreter names in a race: who accesses what, and whose it is."""
-    return sorted(
-        {*re.findall(r"from \(?(\d+), ", text), *re.findall(r" of \(\S+ \d+, (\d+), ", text)}
-    )
-
-
 def _error(text: str) -> str:
     return paragraph("error", text)
 
 
-def complaint_finding(complaints: tuple[str, ...], diagnosis: Diagnosis | None = None) -> Finding:
+def complaint_finding(
+    complaints: tuple[str, ...], diagnosis: Diagnosis | None = None, devices: int = 1
+) -> Finding:
     """What the interpreter printed instead of raising, and what is wrong with the values."""
     races = [text for text in complaints if text.startswith("RACE")]
     if races:
-        phrase, explanation, advice = _race(races[0])
+        phrase, explanation, advice = _race(races[0], devices)
     else:
         phrase = "a semaphore is left non-zero"
         explanation = "A semaphore is left non-zero at the end of the kernel."

@@ -44,14 +44,14 @@ def check(evidence: Evidence) -> Finding | None:
     if problem is not None and problem.stage is Stage.RUN:
         if finding := copies_differ(problem):
             return finding
-        return interpreter_finding(problem, evidence.file, calls)
+        return interpreter_finding(problem, evidence.file, calls, evidence.observed.devices)
     results = comparisons(evidence)
     judged = zip(_judged(evidence), results, strict=True)
     wrong = [(position, result) for position, result in judged if result.wrong.any()]
     complaints = evidence.observed.complaints
     if not wrong:
         if complaints:
-            return complaint_finding(complaints)
+            return complaint_finding(complaints, devices=evidence.observed.devices)
         return _lucky(evidence, results) or _rounded(evidence)
     position, result = wrong[0]
     others = tuple(other for other in results if other is not result)
@@ -59,7 +59,7 @@ def check(evidence: Evidence) -> Finding | None:
     diagnosis = nothing_there(evidence.observed.copy_faults) if garbage else None
     diagnosis = diagnosis or diagnose(_suspect(evidence, position, result, others))
     if complaints:
-        return complaint_finding(complaints, diagnosis)
+        return complaint_finding(complaints, diagnosis, evidence.observed.devices)
     if diagnosis is None or diagnosis.vague:
         diagnosis = known_mistake(results, evidence.resembles, diagnosis)
     return _finding(evidence, result, diagnosis)

@@ -115,6 +115,7 @@ class Observation:
     trials: tuple[Trial, ...] = ()  # of a test, what it says of each kernel
     copy_faults: tuple[CopyFault, ...] = ()  # of copies started by hand, in the order of the run
     device_faults: tuple[DeviceFault, ...] = ()
+    devices: int = 1  # that it ran on
 
 
 @dataclass(frozen=True, slots=True)

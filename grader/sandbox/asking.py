@@ -30,6 +30,7 @@ from grader.model import (
     Reference,
     Repeats,
     Source,
+    devices_of,
 )
 from grader.sandbox.bench import Bench
 from grader.sandbox.line import SECONDS, Line
@@ -397,6 +398,7 @@ class Asking:
             traced.printed + ran.printed,
             copy_faults=ran.copy_faults,
             device_faults=ran.device_faults,
+            devices=devices_of(kata.key.mesh),
         )
 
     def _trials(self, kata: Kata, case: Case, seconds: float | None) -> Observation | Accident:
