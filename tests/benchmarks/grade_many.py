@@ -82,9 +82,9 @@ class Run:
         self.folder: Path = options.folder
         self.made, self._options = made, options
         self.account = Account.of(self.folder / "account.json")
-        self.mark = f"{os.getpid()}-{time.time_ns()}"
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir(exist_ok=True)
+        self.mark = str(self.temporary.resolve())
         self._ends = time.monotonic() + 60 * options.minutes
         self._clock = Clock()
 

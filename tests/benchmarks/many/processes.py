@@ -1,4 +1,8 @@
-"""The processes of one run, known by a variable that all of them inherit; from /proc."""
+"""The processes of one run, known by its folder; from /proc.
+
+Ray's processes and the driver inherit a variable. The grader hides all variables from the katas'
+processes, but the command line of each names its folder, which lies in the run's.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +39,16 @@ class Seen:
 
 
 def running(mark: str) -> Iterator[Seen]:
-    """Every process of the run, but for this one."""
+    """Every process of the run whose folder this is, but for this one."""
     variable = f"{MARK}={mark}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         if folder.name == str(os.getpid()):
             continue
         try:
-            if variable not in (folder / "environ").read_bytes().split(b"\0"):
-                continue
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            inherited = (folder / "environ").read_bytes().split(b"\0")
+            if variable not in inherited and mark not in command:
+                continue
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
