@@ -10,7 +10,7 @@ def job(kata: str, key: str) -> Job:
     return Job(key, kata, "source", 1)
 
 
-def test_a_worker_stays_with_its_kata_and_then_takes_the_longest() -> None:
+def test_a_worker_stays_with_its_exercise_and_then_takes_the_longest() -> None:
     waiting = Waiting([job("a", "1"), job("b", "2"), job("b", "3"), job("c", "4"), job("c", "5")])
     waiting.add(job("c", "6"))
     given = []

@@ -73,7 +73,7 @@ def test_a_narrow_terminal_has_counts(pupils: ClassOf, monkeypatch: pytest.Monke
     assert "solved in each track" in said
 
 
-def test_some_katas_only(pupils: ClassOf) -> None:
+def test_only_those_that_are_asked_for(pupils: ClassOf) -> None:
     said = told(pupils.shop.run("class", "report", str(pupils.folder), "row_sum"))
     assert said[0].startswith("5 students, 1 katas")
     assert "ada 0 0 2026-11-18 ~" in said

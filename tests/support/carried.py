@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,8 +17,10 @@ from jax.extend import core
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
+from grader.exercise.keys import MESH
 from grader.kernels.carrier import dumped, loaded
 from grader.kernels.lowering import for_chip
+from grader.model import Axes
 from grader.tools.modules import load_module
 from tests.support.contract import Plan, Share
 
@@ -26,34 +29,39 @@ HBM = pl.BlockSpec(memory_space=pl.ANY)
 ROWS = pl.BlockSpec((64, 128), lambda i: (i, 0))
 
 
-def traced(function: Callable[..., Any], *args: Any) -> core.ClosedJaxpr:
-    """A launch function's trace, as on a TPU v5e."""
-    with for_chip("TPU v5 lite", 1):
+def traced(function: Callable[..., Any], *args: Any, axes: Axes = ()) -> core.ClosedJaxpr:
+    """A launch function's trace, as on a TPU v5e, or on a mesh of such."""
+    with for_chip("TPU v5 lite", 1, axes):
         return jax.jit(function).trace(*args).jaxpr
 
 
 def solved(kata: Kata, plan: Plan) -> Iterator[core.ClosedJaxpr]:
     """Traces of a solution on two of its hidden cases, or on one of a share of them."""
     most = 2 if plan.share is Share.WHOLE else 1
-    solution = load_module(kata.solution)
+    solution, axes = load_module(kata.solution), kata.key.mesh
     for seed in plan.seeds:
         for case in plan.share.cases(draw(kata.id, kata.key, seed))[:most]:
             reference = specs.reference(solution, kata.name, case, evaluated=False)
             args = list(map(specs.argument, reference.inputs))
-            launch, keywords = getattr(solution, kata.name), reference.keywords
-            yield traced(lambda *a, launch=launch, keywords=keywords: launch(*a, **keywords), *args)
+            launch = functools.partial(getattr(solution, kata.name), **reference.keywords)
+            yield traced(_meshed(launch) if axes else launch, *args, axes=axes)
 
 
-def carried(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+def _meshed(launch: Callable[..., Any]) -> Callable[..., Any]:
+    """With the mesh that it is traced for."""
+    return lambda *args: launch(*args, **{MESH: jax.sharding.get_abstract_mesh()})
+
+
+def carried(closed: core.ClosedJaxpr, axes: Axes = ()) -> core.ClosedJaxpr:
     """The trace as another process has it, which reads it for the same chip."""
-    with for_chip("TPU v5 lite", 1):
+    with for_chip("TPU v5 lite", 1, axes):
         return loaded(dumped(closed))
 
 
-def lowered(closed: core.ClosedJaxpr) -> str:
+def lowered(closed: core.ClosedJaxpr, axes: Axes = ()) -> str:
     """What a trace becomes for a TPU: the Mosaic modules, with their debug locations, and all."""
     args = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals]
-    with for_chip("TPU v5 lite", 1):
+    with for_chip("TPU v5 lite", 1, axes):
         try:
             program = jax.jit(core.jaxpr_as_fun(closed)).trace(*args)
             return program.lower(lowering_platforms=("tpu",)).as_text(debug_info=True)
@@ -61,9 +69,9 @@ def lowered(closed: core.ClosedJaxpr) -> str:
             return f"{type(error).__name__}: {error}"
 
 
-def same(traces: Sequence[core.ClosedJaxpr]) -> bool:
+def same(traces: Sequence[core.ClosedJaxpr], axes: Axes = ()) -> bool:
     """Whether all become the same, byte for byte. One line calls, as locations hold it too."""
-    return len({lowered(closed) for closed in traces}) == 1
+    return len({lowered(closed, axes) for closed in traces}) == 1
 
 
 def mosaic(text: str) -> list[str]:

@@ -43,9 +43,9 @@ def test_solutions(chunk: int, pytestconfig: pytest.Config) -> None:
     plan = Plan.of(pytestconfig)
     for solution in plan.share.katas(SOLUTIONS)[chunk::CHUNKS]:
         for closed in solved(solution, plan):
-            again = carried(closed)
+            again = carried(closed, solution.key.mesh)
             assert str(again) == str(closed), solution.id
-            assert same([closed, again]), solution.id
+            assert same([closed, again], solution.key.mesh), solution.id
 
 
 FOREIGN: dict[str, Callable[[], Any]] = {
