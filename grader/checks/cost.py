@@ -105,12 +105,8 @@ def _over_the_links(evidence: Evidence) -> Finding | None:
 
 def _sent(side: Sequence[Prediction]) -> int | None:
     """What these kernels send to other chips, in bytes; None where nobody can tell."""
-    total = 0
-    for kernel in side:
-        if kernel.sent is None or kernel.runs.untold:
-            return None
-        total += kernel.sent * kernel.runs.times
-    return total
+    sent = [kernel.sent_bytes for kernel in side]
+    return None if None in sent else sum(filter(None, sent))
 
 
 def _over_par(evidence: Evidence, cost: Cost, more_bytes: float, more_cycles: float) -> Finding:

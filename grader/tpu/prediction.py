@@ -84,6 +84,11 @@ class Prediction:
         return (self._bytes_of_a_run + self.copied_bytes) * self.runs.times
 
     @property
+    def sent_bytes(self) -> int | None:
+        """What a chip sends to others in all runs; None where nobody can tell."""
+        return None if self.sent is None or self.runs.untold else self.sent * self.runs.times
+
+    @property
     def copied_bytes(self) -> int:
         """What XLA's copies around one run read and write."""
         return sum(map(self.size_of, self.copied))

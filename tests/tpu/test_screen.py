@@ -78,6 +78,16 @@ what costs most, and what to try
 """
 
 
+def test_what_goes_over_the_links() -> None:
+    own, par = (dataclasses.replace(PAR, sent=blocks << 10) for blocks in (48, 36))
+    text = shown(screen(launch(own, par=par)))
+    assert re.search(r"^link bytes +48 KiB +36 KiB +1.33×$", text, re.MULTILINE)
+    unknown = dataclasses.replace(PAR, sent=None)
+    text = shown(screen(launch(unknown, par=par)))
+    assert re.search(r"^link bytes +– +36 KiB$", text, re.MULTILINE)
+    assert "link bytes" not in shown(screen(launch(PAR)))
+
+
 def test_the_whole_screen() -> None:
     text = shown(screen(launch(SLOW)))
     assert text.startswith(WHOLE)

@@ -139,6 +139,11 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
     sizes = [side.bytes for side in sides]
     moved = bytes_of(launch.xla.moved) if launch.xla and launch.xla.moved else ""
     yield "HBM bytes", [bytes_of(size) for size in sizes], _ratio(sizes), moved
+    sent = [[kernel.sent_bytes for kernel in side.kernels] for side in sides]
+    if any(map(any, sent)) or any(None in side for side in sent):
+        links = [None if None in side else sum(filter(None, side)) for side in sent]
+        told = [NONE if size is None else bytes_of(size) for size in links]
+        yield "link bytes", told, _ratio(links), ""
     vmem = [max(_vmem(k) for k in side.kernels) for side in sides]
     yield "VMEM", [bytes_of(size) for size in vmem], "", ""
     if any(times):
