@@ -36,6 +36,7 @@ from tests.benchmarks.many import agreement, told
 from tests.benchmarks.many.mixture import Made, mixture
 from tests.benchmarks.many.nodes import Nodes, started
 from tests.benchmarks.many.processes import (
+    FOLDER,
     GRADES,
     MARK,
     Clock,
@@ -83,7 +84,7 @@ class Run:
         self.made, self._options = made, options
         self.account = Account.of(self.folder / "account.json")
         self.mark = f"{os.getpid()}-{time.time_ns()}"
-        self.temporary = self.folder / "tmp"
+        self.temporary = self.folder / f"{FOLDER}{self.mark}"
         self.temporary.mkdir(exist_ok=True)
         self._ends = time.monotonic() + 60 * options.minutes
         self._clock = Clock()
@@ -247,6 +248,8 @@ def main() -> int:
     if run.judged < len(made):
         run.grade()
     run.compare(options.check)
+    with contextlib.suppress(OSError):
+        run.temporary.rmdir()
     problems = told.problems(run.folder, made, run.account)
     told.show(run.folder, made, run.account, problems)
     return int(bool(problems))
