@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+import os
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 from grader.api.limits import Alarm, too_slow
 from grader.api.reports import Report
@@ -49,8 +51,10 @@ class Examiner:
     long one step of a hidden case may take, where the kata's key says nothing else, and `limit` how
     long all hidden cases may take together.
 
-    Processes start with the first grade and end with `close`. One Examiner serves one thread; make
-    several for several cores. Raises NotIsolated, RepositoryError, ValueError for an unknown chip.
+    Processes start with the first grade and end with `close`. One Examiner serves one thread at a
+    time; for several cores make several, or an ExaminerPool. A process that was forked from the one
+    that made it starts processes of its own. Raises NotIsolated, RepositoryError, ValueError for an
+    unknown chip.
     """
 
     def __init__(
@@ -75,6 +79,10 @@ class Examiner:
             raise RepositoryError(f"there are no katas in {self._root}")
         self._answers: dict[str, str] = {}  # by kata: the digest of what is graded against
         self._lines: Lines | None = None
+        self._pid, self._busy, self._by = os.getpid(), threading.Lock(), 0
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an Examiner has processes of its own: make one where it is to grade")
 
     def __enter__(self) -> Self:
         return self
@@ -97,12 +105,38 @@ class Examiner:
 
         Whatever is wrong with the text is in the Report: what doesn't parse, is empty, or has more
         than 1 MiB, fails; the unchanged stub is `todo`. What it does to its processes ends with
-        it. Raises UnknownKata; TypeError where `source` is no text; BrokenKata and KeyProblem
-        where the solution or its key is at fault, or has changed since it was first used;
-        SandboxError where no process can be started.
+        it. Raises UnknownKata; TypeError where `source` is no text or `seed` no integer; BrokenKata
+        and KeyProblem where the solution or its key is at fault, or has changed since it was first
+        used; SandboxError where no process can be started; RuntimeError where another thread is
+        being served.
         """
         if not isinstance(source, str):
             raise TypeError(f"the source of {kata} is {type(source).__name__}, and has to be str")
+        if not isinstance(seed, int | None):
+            raise TypeError(f"the seed is {type(seed).__name__}, and has to be int")
+        with self._alone():
+            return self._report(kata, source, seed)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While the thread is served that calls."""
+        self._forget_if_forked()
+        if not self._busy.acquire(blocking=False):
+            raise RuntimeError(
+                "this Examiner is grading for another thread: make one for each, or an ExaminerPool"
+            )
+        self._by = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    def _forget_if_forked(self) -> None:
+        """In a process that was forked: what this object holds is its parent's."""
+        if self._pid != os.getpid():
+            self._pid, self._lines, self._busy = os.getpid(), None, threading.Lock()
+
+    def _report(self, kata: str, source: str, seed: int | None) -> Report:
         seed = random_seed() if seed is None else seed
         submission = Submission.of(self._kata(kata), source)
         answer = self._answers.setdefault(kata, submission.answer_digest())
@@ -157,7 +191,14 @@ class Examiner:
         return self._lines.bench if self._lines else None
 
     def close(self) -> None:
-        """End all processes and remove their files. A later grade starts new ones."""
+        """End all processes and remove their files. A later grade starts new ones.
+
+        Raises RuntimeError while another thread is served: its submission would be told to have
+        ended them.
+        """
+        self._forget_if_forked()
+        if self._busy.locked() and self._by != threading.get_ident():
+            raise RuntimeError("this Examiner is grading for another thread")
         lines, self._lines = self._lines, None
         if lines:
             lines.bench.close()

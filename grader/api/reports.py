@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from grader.model import MOST_STARS, Conditions, Cost, Finding, Grade, NotJudged, State
+from grader.tools import codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ class Report:
     def speed(self) -> float | None:
         """How many times as fast as par it is predicted to be; None where that isn't known."""
         return 1 / self.beside_par if self.beside_par else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in values that JSON has, and `reward`, `speed` and `cost` beside them."""
+        more = {"reward": self.reward(), "speed": self.speed, "cost": self.cost}
+        return codec.to_builtins(self) | {name: codec.to_builtins(of) for name, of in more.items()}
 
     def reward(self) -> float:
         """One number from 0 to 1.

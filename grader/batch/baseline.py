@@ -72,10 +72,12 @@ class Comparison:
 
 
 def compared(results: Sequence[Mapping[str, Any]]) -> Comparison:
-    """What became of a baseline. Raises ValueError where no row says what was expected."""
+    """What became of a baseline. Raises ValueError where no row says what was expected and came."""
     rows = [dict(row) for row in results if isinstance(row.get(EXPECTED), dict)]
     if not rows:
         raise ValueError('none of the results has "expected": grade what `kata baseline` wrote')
+    if any("stars" not in row for row in rows):
+        raise ValueError("these are samples: compare what `kata grade` made of them")
     judged = [row for row in rows if not (row.get("not_judged") and _too_late(row))]
     found = {
         _check(row): [each for each in judged if _check(each) == _check(row)] for row in judged

@@ -4,6 +4,7 @@ Par is the solution, compiled in the same run for the same case. Nothing here is
 machine: the bytes and cycles are those of the compiler's schedule. A DMA from HBM to HBM leaves a
 lower bound of the cycles. Where par has one, bytes alone are judged. Where only the learner's
 launch has one, it is rejected if the bound is over par's cycles, and else judged by its bytes.
+A kernel that communicates with other chips has no time, and what it sends to them counts as well.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     cost = _with_lower_bounds(evidence)
     if cost is None:
         return NotJudged(Check.COST, _why_not(evidence))
+    if found := _over_the_links(evidence):
+        return found
     more_bytes = _over(cost.bytes, cost.par_bytes, evidence.slack.bytes)
     more_cycles = _over(cost.cycles, cost.par_cycles, evidence.slack.cycles)
     if more_bytes or more_cycles:
@@ -73,6 +76,41 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     if cost.bytes is None:
         return _bytes_unknown(evidence)
     return None
+
+
+def _over_the_links(evidence: Evidence) -> Finding | None:
+    """Reject a launch that sends more to other chips than the slack of par allows.
+
+    The time of this is not predicted, so bytes alone are judged, as they are to and from HBM.
+    """
+    both = _both(evidence)
+    assert both is not None
+    own, par = map(_sent, both)
+    if not (ratio := _over(own, par, evidence.slack.bytes)) or own is None or par is None:
+        return None
+    allowed = _allowed(ratio, evidence.slack.bytes)
+    sends = f"each chip sends {bytes_of(own)} to others; par sends {bytes_of(par)} ({allowed})"
+    lines = [
+        "It would keep the links between chips busy for longer than it needs to.",
+        paragraph("links", sends),
+        paragraph(
+            "try",
+            "Count the hops: in a ring of n chips, what starts on one has reached all others after "
+            "n - 1. A last hop that brings a block back to where it began is not needed. Send what "
+            "the neighbour lacks, and nothing twice.",
+        ),
+    ]
+    return Finding(Check.COST, f"{_times(ratio)} par's bytes over the links", "\n".join(lines))
+
+
+def _sent(side: Sequence[Prediction]) -> int | None:
+    """What these kernels send to other chips, in bytes; None where nobody can tell."""
+    total = 0
+    for kernel in side:
+        if kernel.sent is None or kernel.runs.untold:
+            return None
+        total += kernel.sent * kernel.runs.times
+    return total
 
 
 def _over_par(evidence: Evidence, cost: Cost, more_bytes: float, more_cycles: float) -> Finding:

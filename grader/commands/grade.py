@@ -147,6 +147,9 @@ def _demand_other_files(options: argparse.Namespace) -> None:
     files = [file.resolve() for file in given if file]
     if len(set(files)) < len(files):
         raise ValueError("samples, results, store and page have to be different files")
+    for file in files:
+        if file.is_dir():
+            raise ValueError(f"{file} is a folder, and has to be a file")
 
 
 def _passes(found: Sequence[Scores], ks: Sequence[int]) -> Table:

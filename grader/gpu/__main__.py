@@ -111,13 +111,13 @@ def _bound(function: Function, case: Called) -> Function:
 
 
 def _load_jax() -> None:
-    """The CUDA plugin says that there is no driver, whatever one sets, when it is loaded."""
-    import jax
-
+    """With the CUDA plugin, jax says that there is no driver, whatever one sets, when loaded."""
     with open(os.devnull, "wb") as nowhere:
         before = os.dup(2)
         os.dup2(nowhere.fileno(), 2)
         try:
+            import jax
+
             jax.devices()
         finally:
             os.dup2(before, 2)

@@ -176,7 +176,7 @@ def too_many_threads(chip: Chip, threads: int) -> Failure:
 
 
 def timed_out(seconds: float) -> Failure:
-    message = f"the compiler has not finished after {seconds:g} seconds"
+    message = f"the compiler has not finished after {seconds:g} s"
     return Failure(Kind.TIMEOUT, message, message)
 
 

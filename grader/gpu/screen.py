@@ -22,7 +22,7 @@ def screen(
 ) -> RenderableType:
     """All of an answer; `buffers` are told where shared memory is too small."""
     chip = named(answer.chip)
-    head = [Text(f"{name} for a GPU {chip.name}, compiled", "bold"), Text(f"{case}\n", "dim")]
+    head = [Text(f"{name} compiled for a GPU {chip.name}", "bold"), Text(f"{case}\n", "dim")]
     body: list[RenderableType] = [_kernel(kernel, chip) for kernel in answer.kernels]
     if answer.failure:
         body.append(_failure(answer.failure, buffers))

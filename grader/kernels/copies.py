@@ -51,10 +51,14 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """All that are known of one run of a body, and for each operand why more is not; else ""."""
+    """All that are known of one run of a body, and for each operand why more is not; else "".
+
+    `sent` are the bytes that go to other chips; None where that is known only at run time.
+    """
 
     known: tuple[Copy, ...]
     unknown: tuple[str, ...]
+    sent: int | None = 0
 
     def of(self, operand: int) -> tuple[Copy, ...] | None:
         """The copies of one operand; None where not all are known."""
@@ -63,11 +67,14 @@ class Copies:
         return tuple(copy for copy in self.known if copy.operand == operand)
 
 
-def copies_of(kernel: core.Jaxpr) -> Copies:
-    """What one run of a kernel's body copies by itself."""
-    reader = _Reader(len(kernel.invars))
+def copies_of(kernel: core.Jaxpr, *, alike: bool = False) -> Copies:
+    """What one run of a kernel's body copies by itself.
+
+    Where chips do all `alike`, each gets from others as much as it sends.
+    """
+    reader = _Reader(len(kernel.invars), alike)
     reader.read(kernel, {id(var): at for at, var in enumerate(kernel.invars)}, times=1)
-    return Copies(tuple(reader.known), tuple(reader.unknown))
+    return Copies(tuple(reader.known), tuple(reader.unknown), reader.sent)
 
 
 def copied_into_smem(kernel: core.Jaxpr) -> frozenset[int]:
@@ -112,7 +119,9 @@ def _parts(dma: core.JaxprEqn) -> Sequence[Any]:
 class _Reader:
     """Walks a body; `times` is how often the jaxpr runs, or in words why that is not known."""
 
-    def __init__(self, operands: int) -> None:
+    def __init__(self, operands: int, alike: bool) -> None:
+        self._alike = alike
+        self.sent: int | None = 0
         self.known: list[Copy] = []
         self.unknown = [""] * operands
 
@@ -132,7 +141,9 @@ class _Reader:
                     self.unknown[operand] = UNTOLD_CALL
 
     def _copy(self, dma: core.JaxprEqn, refs: dict[int, int], times: int | str) -> None:
-        remote = is_remote(dma)
+        remote = is_remote(dma) and not self._alike
+        if is_remote(dma):
+            self._send(ends(dma)[0], times)
         for end, inward in zip(ends(dma), (True, False), strict=True):
             operand = refs.get(id(ref_of(end)))
             if operand is None:
@@ -145,6 +156,14 @@ class _Reader:
                 self.unknown[operand] = self.unknown[operand] or why
             else:
                 self.known.append(Copy(operand, inward, extent, times))
+
+    def _send(self, source: Any, times: int | str) -> None:
+        extent = _extent(source)
+        if isinstance(times, str) or extent is None or self.sent is None:
+            self.sent = None
+        else:
+            item = array_struct(ref_of(source)).dtype.itemsize
+            self.sent += math.prod(extent) * item * times
 
 
 def _often(eqn: core.JaxprEqn, times: int | str) -> int | str:

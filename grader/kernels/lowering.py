@@ -19,10 +19,12 @@ from grader.kernels.copies import Copies, copies_of
 from grader.kernels.jaxprs import array_struct
 from grader.kernels.known_values import known_values
 from grader.kernels.mosaic_errors import not_lowered
+from grader.kernels.other_chips import OTHER_CHIPS
 from grader.kernels.outside_kernels import OutsideReader
 from grader.kernels.pallas_params import body
 from grader.kernels.prefetch_reads import PrefetchRead, prefetch_reads
 from grader.kernels.runs import runs_of
+from grader.kernels.sharding import spread_over
 from grader.kernels.without_refs import without_refs
 from grader.model import Axes, KernelCall, Role, Runs, XlaCopy
 
@@ -55,7 +57,8 @@ class Kernel:
     `function` launches it with `arguments`: sizes of dynamic grid dimensions, scalar prefetch,
     inputs. `values` are those of grid sizes and scalar prefetch, where known before any kernel has
     run; None for the others. `copied` is what XLA copies around it, since outputs are to lie where
-    other arrays do.
+    other arrays do. `axes` are those of the mesh of devices that it communicates with: () where it
+    doesn't, or where nobody has said what they are.
     """
 
     call: KernelCall
@@ -65,6 +68,7 @@ class Kernel:
     equation: core.JaxprEqn
     runs: Runs
     copied: tuple[XlaCopy, ...] = ()
+    axes: Axes = ()
 
     def block_positions(self) -> BlockPositions:
         """The concrete grid, and where each operand's block starts on each of its steps."""
@@ -72,7 +76,7 @@ class Kernel:
 
     def copies(self) -> Copies:
         """What the kernel copies by itself on one step of its grid."""
-        return copies_of(body(self.equation))
+        return copies_of(body(self.equation), alike=bool(self.axes))
 
     @property
     def tables(self) -> tuple[np.ndarray | None, ...]:
@@ -111,13 +115,19 @@ def _kernel(
 
     arguments = tuple(map(array_struct, equation.invars))
     values = (*known, *[None] * (len(arguments) - len(known)))
-    return Kernel(kernel_call(equation), kernel, arguments, values, equation, runs, copied)
+    call = kernel_call(equation)
+    axes = tuple(jax.sharding.get_abstract_mesh().shape.items())
+    axes = axes if call.unknown == OTHER_CHIPS else ()
+    return Kernel(call, kernel, arguments, values, equation, runs, copied, axes)
 
 
 def lower(kernel: Kernel) -> jax.stages.Lowered:
     """Lower one kernel through Mosaic, within `for_chip`. Raises NotLowered."""
+    function, arguments = kernel.function, kernel.arguments
     try:
-        return jax.jit(kernel.function).trace(*kernel.arguments).lower(lowering_platforms=("tpu",))
+        if kernel.axes:
+            function, arguments = spread_over(kernel.axes, function, arguments)
+        return jax.jit(function).trace(*arguments).lower(lowering_platforms=("tpu",))
     except Exception as error:
         refused = not_lowered(error, kernel.equation)
         refused.call = kernel.call

@@ -177,8 +177,9 @@ class Asking:
         """XLA's estimate for the spec on the first chip; None where it can't be asked.
 
         Of random results the spec says less than the launch does: it is not the same program.
+        Neither is it where the launch is for several devices.
         """
-        if kata.key.random:
+        if kata.key.random or kata.key.mesh:
             return None
         source, chip = _answer(kata), self.chips[0]
         question = EstimateXla(source, kata.name, case, reference.inputs, chip)

@@ -79,9 +79,11 @@ def _surroundings(question: Asked) -> Iterator[None]:
 
 
 def _mode(question: Run | LookCloser) -> Mode:
-    """How a launch is run: on several devices, those are simulated, whatever is there."""
-    simulated = question.mesh and question.mode is Mode.COMPILED
-    return Mode.STRICT if simulated else question.mode
+    """How a launch is run: several devices are simulated whatever is asked for.
+
+    The plain interpreter has no copies between them.
+    """
+    return Mode.STRICT if question.mesh else question.mode
 
 
 def _launch(question: Asked) -> TracedLaunch:
@@ -194,8 +196,8 @@ def _predicted(question: Predict) -> OnChip:
     """The way to a TPU, as far as it leads."""
     values = list(map(argument, question.inputs))
     with problems.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
-        launch = _launch(question)
-        return OnChip(None, predictions_of(launch, values, question.chip, question.events))
+        what = _launch(question), values, question.chip, question.events
+        return OnChip(None, predictions_of(*what, question.mesh))
     return OnChip(caught.problem)
 
 

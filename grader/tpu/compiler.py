@@ -27,6 +27,7 @@ from grader.tpu.libtpu import (
     compiled,
     dump,
     lower,
+    lower_together,
     other_version,
     why_not,
 )
@@ -86,11 +87,17 @@ class Estimate:
 
 
 def build(kernel: Kernel, chip: Chip) -> Build:
-    """Compile one kernel, alone, for one TensorCore of a chip.
+    """Compile one kernel, alone, for one TensorCore of a chip; one that communicates, for several.
 
     Raises CompilerUnavailable; what is wrong with the kernel is in the Build.
     """
-    return built(lambda: lower(kernel.function, kernel.arguments, chip), kernel.call, chip)
+
+    def lowered() -> Any:
+        if kernel.axes:
+            return lower_together(kernel.function, kernel.arguments, chip, kernel.axes)
+        return lower(kernel.function, kernel.arguments, chip)
+
+    return built(lowered, kernel.call, chip)
 
 
 def built(lowered: Callable[[], Any], call: KernelCall, chip: Chip) -> Build:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from grader.model import Axes, devices_of
 from grader.tpu.chips import Chip
 
 INSTALL = "pip install '.[tpu]'"
@@ -93,6 +94,35 @@ def _versions() -> tuple[str, str]:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def lower_together(
+    function: Callable[..., Any], args: Sequence[Any], chip: Chip, axes: Axes
+) -> Any:
+    """Trace and lower what one kernel does on each device of a mesh of the chip's topology.
+
+    Raises CompilerUnavailable, and what jax raises.
+    """
+    import jax
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    from grader.kernels.lowering import for_chip
+    from grader.kernels.sharding import split_rows, spread_over
+
+    sizes, names = tuple(size for _, size in axes), tuple(name for name, _ in axes)
+    devices = np.array(_devices(chip)[: devices_of(axes)]).reshape(sizes)
+    with for_chip(chip.kind, chip.cores, axes):
+        spread, whole = spread_over(axes, function, args)
+        mesh = Mesh(devices, names, axis_types=jax.sharding.get_abstract_mesh().axis_types)
+        split = NamedSharding(mesh, split_rows(axes))
+        given = [split if a.shape else NamedSharding(mesh, PartitionSpec()) for a in whole]
+        placed = [
+            jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding)
+            for a, sharding in zip(whole, given, strict=True)
+        ]
+        launched = jax.jit(lambda *arrays: spread(*arrays), out_shardings=split)
+        return launched.trace(*placed).lower(lowering_platforms=("tpu",))
 
 
 def lower(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Any:
@@ -169,11 +199,16 @@ def _topology(name: str) -> Any:
 
 def device(chip: Chip) -> Any:
     """A device of the kind, to compile for. Raises CompilerUnavailable."""
+    return _devices(chip)[0]
+
+
+def _devices(chip: Chip) -> Sequence[Any]:
+    """All devices of the chip's topology. Raises CompilerUnavailable."""
     if reason := why_not():
         raise CompilerUnavailable(reason)
     if _loader() != os.getpid():
         raise CompilerUnavailable("libtpu was loaded before this process was forked")
-    return _topology(chip.topology).devices[0]
+    return _topology(chip.topology).devices
 
 
 @contextlib.contextmanager

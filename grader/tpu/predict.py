@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from grader.model import KernelCall, Operand, Role
+from grader.model import Axes, KernelCall, Operand, Role
 from grader.tpu import compile_apart, compiler, libtpu
 from grader.tpu.bounds import blocks_outside
 from grader.tpu.by_hand import as_scheduled
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from grader.kernels.lowering import Kernel
 
     Builder = Callable[[Kernel, Chip], compiler.Build]
+
+
+#: Of a kernel that communicates: its schedule waits for what others do.
+TOGETHER = "it communicates with other chips, and how long that takes is not predicted"
 
 
 def predictions(
@@ -58,27 +62,34 @@ def predictions(
 
 
 def predictions_of(
-    launch: TracedLaunch, args: Sequence[Any], chip: str, events: int = 0
+    launch: TracedLaunch, args: Sequence[Any], chip: str, events: int = 0, axes: Axes = ()
 ) -> tuple[Prediction, ...]:
     """The same of a launch that was traced for this chip, by its name. Raises NotLowered.
+
+    One for several devices was traced for a mesh of these `axes`.
 
     Compiled in this process, which has to be one that jax has done nothing in: libtpu is loaded
     here, and where it aborts, so does the process.
     """
     target = named(chip)
     _loaded_before_jax_does(target)
-    return _predicted(launch, args, target, events, compiler.build)
+    return _predicted(launch, args, target, events, compiler.build, axes)
 
 
 def _predicted(
-    launch: TracedLaunch, args: Sequence[Any], target: Chip, events: int, build: Builder
+    launch: TracedLaunch,
+    args: Sequence[Any],
+    target: Chip,
+    events: int,
+    build: Builder,
+    axes: Axes = (),
 ) -> tuple[Prediction, ...]:
     from grader.kernels.lowering import for_chip, lower
 
-    with for_chip(target.kind, target.cores):
+    with for_chip(target.kind, target.cores, axes):
         kernels = launch.kernels(args)
         for kernel in kernels:
-            if not kernel.call.unknown:
+            if kernel.axes or not kernel.call.unknown:
                 lower(kernel)
     return tuple(predict(kernel, target, events, build) for kernel in kernels)
 
@@ -92,7 +103,8 @@ def _loaded_before_jax_does(chip: Chip) -> None:
 def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Prediction:
     """Predict one kernel, which has been traced for this chip; `build` asks the compiler."""
     blocks = kernel.block_positions()
-    moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies())
+    copies = kernel.copies()
+    moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, copies)
     labels = distinct_names(kernel.call.operands)
     # Where the grid is not known whole, no operand has starts.
     grid = [size or 0 for size in blocks.grid]
@@ -113,10 +125,11 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
             runs=kernel.runs,
             outside=outside,
             copied=kernel.copied,
+            sent=copies.sent,
             **found,
         )
 
-    if kernel.call.unknown:
+    if kernel.call.unknown and not kernel.axes:
         return prediction(unknown=kernel.call.unknown)
     if failure := _too_many_cores(kernel.call, chip):
         return prediction(failure=failure)
@@ -128,6 +141,8 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
         return prediction(failure=made.failure)
     if made.missing:
         return prediction(compiled=True, unknown=made.missing)
+    if kernel.axes:
+        return prediction(compiled=True, unknown=TOGETHER, vmem=made.vmem)
     shared = chip.cores if _is_split(kernel.call) else 1
     core = dataclasses.replace(chip, bandwidth=chip.bandwidth_of_each(shared))
     try:

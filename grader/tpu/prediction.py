@@ -36,7 +36,8 @@ class Prediction:
     core that has most of it, at its part of HBM's bandwidth, and so its time is the kernel's.
 
     `copied` is what XLA copies around each run, of operands that share an array: that is in
-    `seconds`, `cycles` and `bytes`, and in no schedule.
+    `seconds`, `cycles` and `bytes`, and in no schedule. `sent` are the bytes of one run that a chip
+    sends over its links to others; None where that is known only at run time.
     """
 
     chip: str
@@ -53,6 +54,7 @@ class Prediction:
     outside: tuple[str, ...] = ()
     sharing: int = 1
     copied: tuple[XlaCopy, ...] = ()
+    sent: int | None = 0
 
     @property
     def cycles(self) -> float:

@@ -8,7 +8,8 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.grading.grader import Grader
-from grader.model import Check, Grade, State
+from grader.model import MOST_STARS, Check, Grade, State
+from grader.tpu import compiler
 from tests.support.meshed import SPLIT_SUM, SPLIT_SUM_KEY, TO_RIGHT, TO_RIGHT_KEY
 from tests.support.repositories import Repository
 
@@ -16,6 +17,13 @@ _SIGNALS = """    for other in (left, right):
         pl.semaphore_signal(barrier, 1, device_id=(other,))
     pl.semaphore_wait(barrier, 2)
 """
+needs_libtpu = pytest.mark.skipif(bool(compiler.why_not()), reason="libtpu is not installed")
+_CREDIT = """
+    pl.semaphore_signal(barrier, 1, device_id=(left,))
+    pl.semaphore_wait(barrier, 1)"""
+_AGAIN = """
+    copy.start()
+    copy.wait()"""
 Graded = Callable[[str, str, str, str], Grade]
 
 
@@ -71,3 +79,23 @@ def test_a_sum_that_is_not_added_up_leaves_copies_that_differ(graded: Graded) ->
     assert grade.finding
     assert grade.finding.phrase == "the copies of the result differ"
     assert "holds other values than device 0" in grade.finding.message
+
+
+@needs_libtpu
+def test_a_kernel_that_communicates_is_judged_by_its_bytes(graded: Graded) -> None:
+    right = graded(TO_RIGHT, TO_RIGHT_KEY, "copy.wait()", "copy.wait()")
+    assert (right.stars, right.finding) == (MOST_STARS, None)
+
+
+@needs_libtpu
+def test_what_is_sent_twice_costs_the_third_star(graded: Graded) -> None:
+    grade = graded(TO_RIGHT, TO_RIGHT_KEY, "copy.wait()", f"copy.wait(){_CREDIT}{_AGAIN}")
+    assert (grade.state, grade.stars) == (State.PASSED, 2)
+    assert grade.finding
+    assert grade.finding.phrase == "2.0× par's bytes over the links"
+
+
+def test_a_slot_that_is_written_again_without_a_credit_is_a_race(graded: Graded) -> None:
+    grade = graded(TO_RIGHT, TO_RIGHT_KEY, "copy.wait()", f"copy.wait(){_AGAIN}")
+    assert grade.finding
+    assert grade.finding.phrase == "race between devices"

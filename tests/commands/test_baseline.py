@@ -30,6 +30,8 @@ def test_what_came_out_otherwise_is_told(shop: Shop) -> None:
 
 
 def test_what_holds_no_results_is_told(shop: Shop) -> None:
+    shop.run("baseline", "double", "--out", "samples.jsonl")
+    assert "these are samples" in shop.run("baseline", "--compare", "samples.jsonl", code=2)
     (shop.root / "results.jsonl").write_text("{}\n")
     assert "none of the results" in shop.run("baseline", "--compare", "results.jsonl", code=2)
     (shop.root / "results.jsonl").write_text("{\n")

@@ -86,8 +86,8 @@ def test_a_store_keeps_its_seed(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("samples.jsonl", "--out", "samples.jsonl"), "have to be three files"),
-        (("samples.jsonl", "--out", "r.jsonl", "--store", "./r.jsonl"), "three files"),
+        (("samples.jsonl", "--out", "samples.jsonl"), "have to be different files"),
+        (("samples.jsonl", "--out", "r.jsonl", "--store", "./r.jsonl"), "different files"),
         (("nothing.jsonl", "--out", "r.jsonl", "--isolation=auto"), "No such file"),
         (("empty.jsonl", "--out", "r.jsonl", "--isolation=auto"), "empty.jsonl is empty"),
         ((".", "--out", "r.jsonl", "--isolation=auto"), "is a folder"),

@@ -28,11 +28,15 @@ time.sleep(600)"""
 
 
 def descendants(mark: str) -> Iterator[int]:
-    """The processes that were started with this mark in their environment."""
-    for entry in Path("/proc").glob("[0-9]*/environ"):
+    """The processes whose environment or command line names the folder of this mark.
+
+    Those that grade are given no environment but what they need; a fork keeps its parent's words.
+    """
+    for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if mark.encode() in entry.read_bytes():
-                yield int(entry.parent.name)
+            told = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            if mark.encode() in told:
+                yield int(entry.name)
 
 
 def wait_until(there: bool, what: str, seconds: float = 60) -> None:
@@ -47,26 +51,41 @@ def wait_until(there: bool, what: str, seconds: float = 60) -> None:
     raise AssertionError(f"waited {seconds} s for {what}: {list(descendants(what))}")
 
 
-@pytest.mark.parametrize("does", [HANGS, FORKS], ids=["hangs", "forks"])
+def workers(mark: str) -> Iterator[int]:
+    """Those of the marked processes that are a crew's workers."""
+    for number in descendants(mark):
+        with contextlib.suppress(OSError):
+            if b"grader.batch.worker" in Path(f"/proc/{number}/cmdline").read_bytes():
+                yield number
+
+
+@pytest.mark.parametrize(
+    ("does", "and_workers"),
+    [(HANGS, False), (FORKS, True)],
+    ids=["hangs", "forks-and-its-worker-is-killed-too"],
+)
 def test_a_killed_driver_leaves_nothing_and_loses_nothing(
-    does: str, repository: Repository
+    does: str, and_workers: bool, repository: Repository
 ) -> None:
     kata = repository.add("double", key=f"timeout = 1\n{Repository.KEY}")
     begun, samples = repository.root / "begun", repository.root / "samples.jsonl"
-    scratch = repository.root / "scratch"
+    mark = f"scratch-{uuid.uuid4()}"
+    scratch = repository.root / mark
     scratch.mkdir()
     stuck = f"import os\nopen({str(begun)!r}, 'w').close()\n{does}\n{kata.solution.read_text()}"
     texts = [kata.shipped(), stuck, f"{kata.shipped()}\n# another"]
     rows = [{"task_id": kata.id, "completion": text} for text in texts]
     samples.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    mark = f"mark={uuid.uuid4()}"
     command = [sys.executable, "-m", "grader.cli", "grade", str(samples), "--out", "out.jsonl"]
     command += ["--workers=1", "--isolation=off", "--seed=1"]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "MARK": mark}
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)}
 
     with subprocess.Popen(command, cwd=repository.root, env=environ) as driver:
         wait_until(True, str(begun))
-        os.kill(driver.pid, signal.SIGKILL)
+        victims = [*workers(mark)] if and_workers else []
+        assert len(victims) == and_workers
+        for victim in (driver.pid, *victims):
+            os.kill(victim, signal.SIGKILL)
     wait_until(False, mark)
     assert not list(scratch.iterdir())
 

@@ -34,7 +34,7 @@ def test_what_a_kernel_takes(
     assert command.main([f"{FILE}:double_by_tma", "--case", X]) == 0
     out = capsys.readouterr().out
     for words in (
-        "double_by_tma for a GPU h100, compiled",
+        "double_by_tma compiled for a GPU h100",
         "32 × 64 blocks, for 132 multiprocessors",
         "128 of a block: 1 warpgroup\n",
         "64.02 KiB of a block's 227 KiB (28%)",

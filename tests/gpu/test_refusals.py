@@ -172,4 +172,4 @@ def test_a_text_that_no_row_knows() -> None:
 
 
 def test_time_is_up() -> None:
-    assert timed_out(2.5).message == "the compiler has not finished after 2.5 seconds"
+    assert timed_out(2.5).message == "the compiler has not finished after 2.5 s"

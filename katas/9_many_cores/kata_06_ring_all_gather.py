@@ -1,0 +1,108 @@
+"""Hand blocks on around a ring of chips until every chip has all of them.
+
+Goal
+    Each of four chips holds one block of x. Write the kernel after which every chip
+    holds all four, in order. The launch is given.
+
+Concept
+    A chip could send its block to each of the others. But links exist only between
+    neighbours, so a block for the chip opposite passes through two links, and
+    on each link blocks of several chips wait for each other. In a ring, every chip
+    always sends to its right neighbour, and what it sends is what came last:
+
+                 chip 0     chip 1     chip 2     chip 3
+        begin    0          1          2          3
+        hop 0    0       3  0 1          1 2          2 3
+        hop 1    0     2 3  0 1     3  0 1 2          1 2 3
+        hop 2    0   1 2 3  0 1   2 3  0 1 2   3      0 1 2 3
+
+    After n - 1 hops everybody has everything. Each link has carried n - 1 blocks,
+    and no way of gathering can do with less, since n - 1 blocks have to reach every
+    chip. With blocks of 1024 x 4096 in bfloat16, that is 24 MiB on each link. If
+    each chip sent its block to all the others itself, a block would pass through
+    1 + 2 + 1 links, where it passes through 3 in the ring.
+
+    `o_ref` has a place for each block, and block b goes to place b on all chips. So
+    nothing is overwritten, and a chip need not be told that its neighbour has read.
+    What it does need to know is that a block has come, before it hands it on: that is
+    what it waits for in each hop.
+
+    Every hop has semaphores of its own, `send_sems.at[hop]` and `recv_sems.at[hop]`. The
+    left neighbour may be a hop ahead. A semaphore counts bytes and not blocks, so with
+    one for all hops, the bytes of a later block would end the wait for an earlier one.
+
+    What a source must not be, before its copy has ended, is changed. Here nothing is, so
+    sends are waited for at the end, all together. But waited for they have to be: a
+    kernel that ends with something on a semaphore leaves it to the next kernel.
+
+Shapes
+    name         dtype[dims]          memory space   Ref's shape       block
+    x_ref        x.dtype[4, m, N]     HBM            (m, N)            whole
+    o_ref        x.dtype[16, m, N]    HBM            (4, m, N)         whole
+    local_sem    dma semaphore        SMEM scratch   ()                -
+    send_sems    dma semaphore[3]     SMEM scratch   (3,)              -
+    recv_sems    dma semaphore[3]     SMEM scratch   (3,)              -
+
+    Ref's shape and block are those of one chip. All four results, one after the other,
+    are what the launch returns.
+
+Try
+    pytest -k ring_all_gather        stuck?  kata hint ring_all_gather
+
+Needs     right_permute
+Read on   Distributed Computing in Pallas for TPUs,
+          https://docs.jax.dev/en/latest/pallas/tpu/distributed.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+
+def ring_all_gather_spec(x: Float[Array, "4 m N"]) -> Float[Array, "16 m N"]:
+    """What the chips must end up with: each has all of x."""
+    return jnp.tile(x, (4, 1, 1))
+
+
+def ring_all_gather_kernel(x_ref, o_ref, local_sem, send_sems, recv_sems):
+    """Copy x_ref to its place in o_ref, and hand blocks on to the right."""
+    n = lax.axis_size("x")
+    me = lax.axis_index("x")
+    left, right = lax.rem(me + n - 1, n), lax.rem(me + 1, n)
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "after a barrier, copy x_ref to o_ref[me], and in each of n - 1 hops send on what came last"
+    )
+    # END SOLUTION
+
+
+def ring_all_gather(x: Float[Array, "4 m N"], *, mesh) -> Float[Array, "16 m N"]:
+    """Launch: the kernel on each chip of the mesh, with its block of x. Given."""
+    n = mesh.shape["x"]
+
+    def on_each(x):
+        _, m, N = x.shape
+        hbm = pl.BlockSpec(memory_space=pl.ANY)
+        return pl.pallas_call(
+            ring_all_gather_kernel,
+            in_specs=[hbm],
+            out_specs=hbm,
+            out_shape=jax.ShapeDtypeStruct((n, m, N), x.dtype),
+            scratch_shapes=[
+                pltpu.SemaphoreType.DMA,
+                pltpu.SemaphoreType.DMA((n - 1,)),
+                pltpu.SemaphoreType.DMA((n - 1,)),
+            ],
+            compiler_params=pltpu.CompilerParams(collective_id=0),
+        )(x.reshape(m, N))
+
+    chips = P("x")
+    return jax.shard_map(on_each, mesh=mesh, in_specs=chips, out_specs=chips, check_vma=False)(x)
+
+
+def test_ring_all_gather(hidden_case):
+    hidden_case.grade(ring_all_gather)

@@ -1,0 +1,103 @@
+"""Exchange blocks between all chips at once: an all-to-all.
+
+Goal
+    Each of four chips holds four blocks, one for each chip. Write the kernel that
+    brings every block to the chip that it is for. The launch is given.
+
+Concept
+    Block [s, d] of x is on chip s, and its destination is chip d. Afterwards chip d holds
+    the blocks [0, d], [1, d], [2, d], [3, d], in this order. All chips together
+    transpose a table of blocks:
+
+                 x, as it is                         o, as it should be
+        chip 0   [0,0] [0,1] [0,2] [0,3]             [0,0] [1,0] [2,0] [3,0]
+        chip 1   [1,0] [1,1] [1,2] [1,3]             [0,1] [1,1] [2,1] [3,1]
+        chip 2   [2,0] [2,1] [2,2] [2,3]             [0,2] [1,2] [2,2] [3,2]
+        chip 3   [3,0] [3,1] [3,2] [3,3]             [0,3] [1,3] [2,3] [3,3]
+
+    A layer with a mixture of experts does this twice: tokens go to the chips of their
+    experts, and results come back.
+
+    There is nothing to hand on, so this is not a ring of hops. Each chip starts n - 1
+    copies at once and waits for all. In copy number k it sends to the chip k places to
+    its right, and meanwhile the chip k places to its left sends to it. Since the
+    number k is the same on both ends, so is the semaphore: what comes on
+    `recv_sems.at[k - 1]` is from k places to the left. If all chips began with chip 0
+    instead, its links would be crowded, while others had nothing to do.
+
+    The barrier has to reach further than in a ring: everybody writes to me, so I have to
+    know of everybody that they have begun, and not of my neighbours alone.
+
+    A block stays at home: [s, s] is copied from HBM to HBM. Of 64 MiB on each chip, 48
+    leave it. In a ring of four, the block for the chip opposite passes through two
+    links, so that a chip's blocks use 16 + 32 + 16 MiB of links.
+
+Shapes
+    name         dtype[dims]          memory space   Ref's shape     block
+    x_ref        x.dtype[4, 4, m, N]  HBM            (4, m, N)       whole
+    o_ref        x.dtype[4, 4, m, N]  HBM            (4, m, N)       whole
+    local_sem    dma semaphore        SMEM scratch   ()              -
+    send_sems    dma semaphore[3]     SMEM scratch   (3,)            -
+    recv_sems    dma semaphore[3]     SMEM scratch   (3,)            -
+
+    Ref's shape and block are those of one chip: block d of x_ref is for chip d, and
+    block s of o_ref is from chip s.
+
+Try
+    pytest -k all_to_all             stuck?  kata hint all_to_all
+
+Needs     right_permute
+Read on   How to Scale Your Model, https://jax-ml.github.io/scaling-book/sharding/
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+
+def all_to_all_spec(x: Float[Array, "4 4 m N"]) -> Float[Array, "4 4 m N"]:
+    """What all chips together must compute, in plain jax.numpy."""
+    return jnp.swapaxes(x, 0, 1)
+
+
+def all_to_all_kernel(x_ref, o_ref, local_sem, send_sems, recv_sems):
+    """Send block d of x_ref to chip d, as the block of o_ref that is from me."""
+    n = lax.axis_size("x")
+    me = lax.axis_index("x")
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "after a barrier of all chips, send block d of x_ref to chip d for each d, and wait for all copies"
+    )
+    # END SOLUTION
+
+
+def all_to_all(x: Float[Array, "4 4 m N"], *, mesh) -> Float[Array, "4 4 m N"]:
+    """Launch: the kernel on each chip of the mesh, with its blocks of x. Given."""
+    n = mesh.shape["x"]
+
+    def on_each(x):
+        hbm = pl.BlockSpec(memory_space=pl.ANY)
+        blocks = pl.pallas_call(
+            all_to_all_kernel,
+            in_specs=[hbm],
+            out_specs=hbm,
+            out_shape=jax.ShapeDtypeStruct(x.shape[1:], x.dtype),
+            scratch_shapes=[
+                pltpu.SemaphoreType.DMA,
+                pltpu.SemaphoreType.DMA((n - 1,)),
+                pltpu.SemaphoreType.DMA((n - 1,)),
+            ],
+            compiler_params=pltpu.CompilerParams(collective_id=0),
+        )(x.reshape(x.shape[1:]))
+        return blocks.reshape(x.shape)
+
+    chips = P("x")
+    return jax.shard_map(on_each, mesh=mesh, in_specs=chips, out_specs=chips, check_vma=False)(x)
+
+
+def test_all_to_all(hidden_case):
+    hidden_case.grade(all_to_all)

@@ -1,0 +1,113 @@
+"""Send an array to the chip on the right, from inside of a kernel.
+
+Goal
+    Four chips form a ring, and each holds a quarter of the rows of x. Write the
+    kernel that runs on all of them and sends its quarter to the chip on its right.
+    The last chip sends to the first. The launch is given.
+
+Concept
+    `jax.shard_map` runs the same kernel on every chip, each with its own part of x.
+    `lax.axis_index("x")` says which chip this is, and `lax.axis_size("x")` how many
+    there are. Chips are linked to their neighbours, and a kernel can copy straight
+    into the memory of another chip, as it copies between HBM and VMEM:
+
+        copy = pltpu.make_async_remote_copy(source, target, send_sem, recv_sem,
+                                            device_id=(number,))
+
+    `source` is a Ref of mine. `target` names the same Ref on the other chip, since all
+    run the same kernel. The copy has two semaphores, because two chips have to
+    know of it:
+
+        chip 0           chip 1           chip 2           chip 3
+        x_ref -- link -> o_ref
+          |                |
+        send_sem         recv_sem         ... and so on, the last to the first
+
+    On the sender, `send_sem` counts what has been read, so that `source` may change.
+    On the receiver, `recv_sem` counts what has come. Every chip is both, so
+    `copy.wait()` waits for both: until my rows have left, and until those from the
+    left, which somebody else has sent, are here.
+
+    Chips don't start together. If I write to a chip that is still busy with the
+    program before this kernel, I overwrite what belongs to that program. So first of
+    all, neighbours tell each other that they have begun. Each chip has a semaphore for
+    that, `pltpu.get_barrier_semaphore()`, which exists before the kernel starts:
+
+        me:         signal left, signal right, wait for 2 signals    then copy
+        neighbour:  signal left, signal right, wait for 2 signals    then copy
+
+    `pl.semaphore_signal(semaphore, device_id=(number,))` adds 1 to the semaphore of
+    another chip, and `pl.semaphore_wait(semaphore, 2)` waits until mine has 2, and takes
+    them off. The launch has to say `collective_id=0`, so that this kernel has one.
+
+    Each chip sends its quarter over one link. For 4096 x 4096 in bfloat16, that
+    is 8 MiB on each link, all at the same time.
+
+Shapes
+    name       dtype[dims]     memory space   Ref's shape   block
+    x_ref      x.dtype[M, N]   HBM            (M / 4, N)    whole
+    o_ref      x.dtype[M, N]   HBM            (M / 4, N)    whole
+    send_sem   dma semaphore   SMEM scratch   ()            -
+    recv_sem   dma semaphore   SMEM scratch   ()            -
+
+    Ref's shape and block are those of one chip.
+
+Try
+    pytest -k right_permute          stuck?  kata hint right_permute
+
+Needs     async_copy
+Read on   Distributed Computing in Pallas for TPUs,
+          https://docs.jax.dev/en/latest/pallas/tpu/distributed.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+
+def right_permute_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
+    """What all chips together must compute, in plain jax.numpy."""
+    return jnp.roll(x, x.shape[0] // 4, axis=0)
+
+
+def right_permute_kernel(x_ref, o_ref, send_sem, recv_sem):
+    """Send x_ref to o_ref of the chip on the right."""
+    # BEGIN SOLUTION
+    n = lax.axis_size("x")
+    me = lax.axis_index("x")
+    right = lax.rem(me + 1, n)
+    left = lax.rem(me + n - 1, n)
+    begun = pltpu.get_barrier_semaphore()
+    for neighbour in (left, right):
+        pl.semaphore_signal(begun, device_id=(neighbour,))
+    pl.semaphore_wait(begun, 2)
+    copy = pltpu.make_async_remote_copy(x_ref, o_ref, send_sem, recv_sem, device_id=(right,))
+    copy.start()
+    copy.wait()
+    # END SOLUTION
+
+
+def right_permute(x: Float[Array, "M N"], *, mesh) -> Float[Array, "M N"]:
+    """Launch: the kernel on each chip of the mesh, with its rows of x. Given."""
+
+    def on_each(x):
+        hbm = pl.BlockSpec(memory_space=pl.ANY)
+        return pl.pallas_call(
+            right_permute_kernel,
+            in_specs=[hbm],
+            out_specs=hbm,
+            out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+            scratch_shapes=[pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.DMA],
+            compiler_params=pltpu.CompilerParams(collective_id=0),
+        )(x)
+
+    rows = P("x")
+    return jax.shard_map(on_each, mesh=mesh, in_specs=rows, out_specs=rows, check_vma=False)(x)
+
+
+def test_right_permute(hidden_case):
+    hidden_case.grade(right_permute)

@@ -1,0 +1,26 @@
+"""A loop of the device, and every hop sends from o_ref, so its own block has to be there first.
+
+Stars: 3
+"""
+
+
+def ring_all_gather_kernel(x_ref, o_ref, local_sem, send_sems, recv_sems):
+    n = lax.axis_size("x")
+    me = lax.axis_index("x")
+    left, right = lax.rem(me + n - 1, n), lax.rem(me + 1, n)
+    begun = pltpu.get_barrier_semaphore()
+    pl.semaphore_signal(begun, device_id=(left,))
+    pl.semaphore_signal(begun, device_id=(right,))
+    pl.semaphore_wait(begun, 2)
+    own = pltpu.make_async_copy(x_ref, o_ref.at[me], local_sem)
+    own.start()
+    own.wait()
+
+    @pl.loop(0, n - 1)
+    def _(hop):
+        place = o_ref.at[lax.rem(me + n - hop, n)]
+        copy = pltpu.make_async_remote_copy(
+            place, place, send_sems.at[hop], recv_sems.at[hop], device_id=(right,)
+        )
+        copy.start()
+        copy.wait()
