@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from grader.checks import collectives
 from grader.checks.collectives import dearest
 from grader.checks.evidence import Evidence
+from grader.checks.parts import in_words, larger_parts
 from grader.checks.prose import paragraph
 from grader.model import Accident, Check, Collective, Cost, Finding, NotJudged, sent_by
 from grader.tpu import OnChip, Prediction
@@ -156,10 +157,15 @@ def _over_par(evidence: Evidence, cost: Cost, more_bytes: float, more_cycles: fl
     if not more_bytes:
         excess = f"{_times(more_cycles)} par's time"
     phrase = f"{excess}: {causes[0].phrase}" if causes else excess
+    explained = [text for cause in causes[:3] for text in _explained(cause)]
+    several = evidence.observed.devices > 1
+    if several and (parts := larger_parts(*([kernel.call for kernel in side] for side in both))):
+        more, explained = in_words(parts)
+        phrase = f"{excess}: {more}"
     lines = [
         "It would be slower on a TPU than it needs to be.",
         *_numbers(cost, evidence),
-        *(text for cause in causes[:3] for text in _explained(cause)),
+        *explained,
     ]
     return Finding(Check.COST, phrase, "\n".join(lines))
 
