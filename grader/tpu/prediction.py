@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.model import KernelCall, Problem, Runs, XlaCopy
+from grader.model import Collective, KernelCall, Problem, Runs, XlaCopy
 from grader.tpu import layout
 from grader.tpu.chips import named
 from grader.tpu.libtpu_errors import Failure
@@ -119,11 +119,12 @@ class OnChip:
     """What became of one launch on its way to the chips: as far as it came.
 
     `problem` is what Mosaic or the trace for a TPU refused. Without it there is a prediction for
-    each kernel on each chip.
+    each kernel on each chip, and there are the `collectives` around the kernels.
     """
 
     problem: Problem | None = None
     predictions: tuple[Prediction, ...] = ()
+    collectives: tuple[Collective, ...] = ()
 
     @property
     def unsupported(self) -> bool:

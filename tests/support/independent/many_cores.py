@@ -9,6 +9,13 @@ import numpy as np
 from tests.support.independent.registry import independent
 
 
+@independent("kernel_in_shard_map")
+def _(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+    x, w1, b1, w2, b2 = (np.asarray(array, np.float64) for array in (x, w1, b1, w2, b2))
+    hidden = np.clip(np.einsum("mk,kh->mh", x, w1) + b1, 0, None)
+    return np.einsum("mh,hn->mn", hidden, w2) + b2
+
+
 @independent("right_permute")
 def _(x: Any) -> Any:
     first, second, third, last = np.split(np.asarray(x), 4)
