@@ -4,7 +4,8 @@ Par is the solution, compiled in the same run for the same case. Nothing here is
 machine: the bytes and cycles are those of the compiler's schedule. A DMA from HBM to HBM leaves a
 lower bound of the cycles. Where par has one, bytes alone are judged. Where only the learner's
 launch has one, it is rejected if the bound is over par's cycles, and else judged by its bytes.
-A kernel that communicates with other chips has no time, and what it sends to them counts as well.
+A kernel that communicates with other chips has no time. What it sends to them counts as well, and
+whether it multiplies meanwhile.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from grader.checks.evidence import Evidence
+from grader.checks.hidden_copies import waits_first
 from grader.checks.prose import paragraph
 from grader.model import Accident, Check, Cost, Finding, NotJudged
 from grader.tpu import OnChip, Prediction
@@ -65,7 +67,7 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     cost = _with_lower_bounds(evidence)
     if cost is None:
         return NotJudged(Check.COST, _why_not(evidence))
-    if found := _over_the_links(evidence):
+    if found := _over_the_links(evidence) or _one_after_the_other(evidence):
         return found
     more_bytes = _over(cost.bytes, cost.par_bytes, evidence.slack.bytes)
     more_cycles = _over(cost.cycles, cost.par_cycles, evidence.slack.cycles)
@@ -101,6 +103,13 @@ def _over_the_links(evidence: Evidence) -> Finding | None:
         ),
     ]
     return Finding(Check.COST, f"{_times(ratio)} par's bytes over the links", "\n".join(lines))
+
+
+def _one_after_the_other(evidence: Evidence) -> Finding | None:
+    """Reject a launch that waits for its neighbours where par multiplies."""
+    both = _both(evidence)
+    assert both is not None
+    return waits_first(*both)
 
 
 def _sent(side: Sequence[Prediction]) -> int | None:
