@@ -35,3 +35,8 @@ def _(x: Any) -> Any:
 @independent("all_to_all")
 def _(x: Any) -> Any:
     return np.einsum("sdmn->dsmn", np.asarray(x))
+
+
+@independent("all_gather_matmul")
+def _(x: Any, w: Any) -> Any:
+    return np.einsum("mk,kn->mn", np.asarray(x, np.float64), np.asarray(w, np.float64))
