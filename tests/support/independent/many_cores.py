@@ -9,6 +9,11 @@ import numpy as np
 from tests.support.independent.registry import independent
 
 
+@independent("parallel_race")
+def _(x: Any) -> Any:
+    return np.linalg.norm(np.asarray(x, np.float64)).reshape(1, 1) ** 2
+
+
 @independent("right_permute")
 def _(x: Any) -> Any:
     first, second, third, last = np.split(np.asarray(x), 4)
