@@ -5,7 +5,7 @@ machine: the bytes and cycles are those of the compiler's schedule. A DMA from H
 lower bound of the cycles. Where par has one, bytes alone are judged. Where only the learner's
 launch has one, it is rejected if the bound is over par's cycles, and else judged by its bytes.
 A kernel that communicates with other chips has no time. What it sends to them counts as well, and
-so does what collectives around the kernels send.
+so does what collectives around the kernels send, and whether it multiplies meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from grader.checks import collectives
 from grader.checks.collectives import dearest
 from grader.checks.evidence import Evidence
+from grader.checks.hidden_copies import waits_first
 from grader.checks.parts import in_words, larger_parts
 from grader.checks.prose import paragraph
 from grader.model import Accident, Check, Collective, Cost, Finding, NotJudged, sent_by
@@ -69,7 +70,7 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     cost = _with_lower_bounds(evidence)
     if cost is None:
         return NotJudged(Check.COST, _why_not(evidence))
-    if found := _over_the_links(evidence):
+    if found := _over_the_links(evidence) or _one_after_the_other(evidence):
         return found
     more_bytes = _over(cost.bytes, cost.par_bytes, evidence.slack.bytes)
     more_cycles = _over(cost.cycles, cost.par_cycles, evidence.slack.cycles)
@@ -110,6 +111,13 @@ def _over_the_links(evidence: Evidence) -> Finding | None:
     ]
     phrase = f"{over}: {collectives.named(more[0])}" if more else over
     return Finding(Check.COST, phrase, "\n".join(lines))
+
+
+def _one_after_the_other(evidence: Evidence) -> Finding | None:
+    """Reject a launch that waits for its neighbours where par multiplies."""
+    both = _both(evidence)
+    assert both is not None
+    return waits_first(*both)
 
 
 _HOPS = (

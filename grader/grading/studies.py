@@ -20,6 +20,7 @@ from grader.sandbox.bench import Bench
 from grader.sandbox.launcher import SandboxError
 from grader.tpu import OnChip
 from grader.tpu.arguments import size
+from grader.tpu.chips import DEFAULT
 from grader.tpu.screen import Launch, Side, Tried
 
 #: Seconds for one launch: the largest kernels take the compiler about a minute.
@@ -39,11 +40,14 @@ class NoStudy(ValueError):
 
 
 @contextlib.contextmanager
-def studio(chip: str) -> Iterator[Asking]:
-    """Whom to ask about launches on one chip. Raises NoStudy where no process starts."""
+def studio(chip: str | None) -> Iterator[Asking]:
+    """Whom to ask about launches on one chip; None for that on which a kata is judged by default.
+
+    Raises NoStudy where no process starts.
+    """
     bench = Bench(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
     try:
-        yield Asking(Lines(bench), (chip,))
+        yield Asking(Lines(bench), (chip or DEFAULT,), literally=chip is not None)
     except (BrokenKata, SandboxError) as error:
         raise NoStudy(str(error)) from None
     finally:
@@ -102,8 +106,9 @@ def common(sizes: Sequence[int]) -> int:
 # ---- one launch, or many ----
 
 
-def study(asking: Asking, kata: Kata, case: Case, chip: str, events: int = 0) -> Launch:
+def study(asking: Asking, kata: Kata, case: Case, events: int = 0) -> Launch:
     """The learner's launch in one case, beside par and XLA. Raises BrokenKata, SandboxError."""
+    chip = asking.chip(kata)
     reference = asking.inputs(kata, case)
     asking.begin_par(kata, case, reference, events)
     own = asking.own(kata, case, reference, PATIENCE, events)
@@ -131,7 +136,7 @@ def baselines(asking: Asking, kata: Kata, case: Case) -> Measured:
 
 
 def sweep(
-    asking: Asking, kata: Kata, case: Case, chip: str, sizes: Iterable[dict[str, int]]
+    asking: Asking, kata: Kata, case: Case, sizes: Iterable[dict[str, int]]
 ) -> Iterator[tuple[Tried, bool]]:
     """The launch with each of these sizes in place of the case's; True where it is par's.
 
@@ -148,7 +153,7 @@ def sweep(
         todo = _todo(found)
         if todo:
             found = asking.par(kata, other, reference)
-        told = outcome_of(found, chip, file)
+        told = outcome_of(found, asking.chip(kata), file)
         phrase = told.trouble.phrase if told.trouble else ""
         yield Tried(chosen, told.kernels, phrase or ("" if told.kernels else NO_KERNEL)), todo
 

@@ -15,13 +15,15 @@ from jax.typing import ArrayLike
 from grader.kernels.alias_copies import alias_copies
 from grader.kernels.block_positions import BlockPositions, positions_of
 from grader.kernels.calls import kernel_call
+from grader.kernels.chips_in_turn import copies_of_chips
 from grader.kernels.copies import Copies, copies_of
+from grader.kernels.dry_runs import Untold
 from grader.kernels.jaxprs import array_struct
 from grader.kernels.known_values import known_values
 from grader.kernels.mosaic_errors import not_lowered
 from grader.kernels.other_chips import OTHER_CHIPS
 from grader.kernels.outside_kernels import OutsideReader
-from grader.kernels.pallas_params import body
+from grader.kernels.pallas_params import axis_names, body
 from grader.kernels.prefetch_reads import PrefetchRead, prefetch_reads
 from grader.kernels.runs import runs_of
 from grader.kernels.sharding import around_kernels, replicated, spread_over
@@ -77,8 +79,14 @@ class Kernel:
         return positions_of(self.equation, self.values)
 
     def copies(self) -> Copies:
-        """What the kernel copies by itself on one step of its grid."""
-        return copies_of(body(self.equation), alike=bool(self.axes))
+        """What the kernel copies by itself: on one step of its grid, or, as it says, on all."""
+        kernel = body(self.equation)
+        grid = self.block_positions().grid
+        if self.axes and None not in grid:
+            steps = [size or 0 for size in grid]
+            with contextlib.suppress(Untold):
+                return copies_of_chips(kernel, steps, self.axes, axis_names(self.equation))
+        return copies_of(kernel, alike=bool(self.axes))
 
     @property
     def tables(self) -> tuple[np.ndarray | None, ...]:

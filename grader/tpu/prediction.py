@@ -37,7 +37,9 @@ class Prediction:
 
     `copied` is what XLA copies around each run, of operands that share an array: that is in
     `seconds`, `cycles` and `bytes`, and in no schedule. `sent` are the bytes of one run that a chip
-    sends over its links to others; None where that is known only at run time.
+    sends over its links to others; None where that is known only at run time. `covered` is the part
+    of its matrix products, 0 to 1, that is computed while something comes from another chip; None
+    where that is not known, or where there are none.
     """
 
     chip: str
@@ -55,6 +57,7 @@ class Prediction:
     sharing: int = 1
     copied: tuple[XlaCopy, ...] = ()
     sent: int | None = 0
+    covered: float | None = None
 
     @property
     def cycles(self) -> float:

@@ -39,7 +39,7 @@ from grader.exercise.catalog import Kata, katas
 from grader.model import Case, Reference
 from grader.tools.modules import load_module
 from grader.tpu import Prediction, compile_apart, predictions
-from grader.tpu.chips import CHIPS, named
+from grader.tpu.chips import CHIPS, named, with_cores
 from grader.tpu.units import bytes_of, time_of
 
 ROOT = Path(__file__).parents[2]
@@ -329,7 +329,7 @@ def main() -> None:
             reference = specs.reference(solution, exercise.name, case, evaluated=False)
             spec, keywords = specs.spec_of(solution, exercise.name, case)
             spec = None if options.no_xla else functools.partial(spec, **keywords)
-            for chip in options.chip or ("v5e", "v6e"):
+            for chip in with_cores(exercise.key.cores, options.chip or ("v5e", "v6e")):
                 own = getattr(solution, exercise.name)
                 print(row(exercise, case, reference, spec, own, chip), flush=True)
     print(f"\n{time.perf_counter() - started:.0f} s")

@@ -27,6 +27,11 @@ def _(q: Any, k: Any, v: Any) -> Any:
     return result
 
 
+@independent("parallel_race")
+def _(x: Any) -> Any:
+    return np.linalg.norm(np.asarray(x, np.float64)).reshape(1, 1) ** 2
+
+
 @independent("right_permute")
 def _(x: Any) -> Any:
     first, second, third, last = np.split(np.asarray(x), 4)
@@ -46,3 +51,8 @@ def _(x: Any) -> Any:
 @independent("all_to_all")
 def _(x: Any) -> Any:
     return np.einsum("sdmn->dsmn", np.asarray(x))
+
+
+@independent("all_gather_matmul")
+def _(x: Any, w: Any) -> Any:
+    return np.einsum("mk,kn->mn", np.asarray(x, np.float64), np.asarray(w, np.float64))
