@@ -37,13 +37,14 @@ def check(evidence: Evidence) -> Finding | None:
     """Judge copies started by hand, what the interpreter raised, its complaints, the values."""
     trace = evidence.observed.trace
     calls = trace.calls if trace else ()
-    if finding := devices_finding(evidence.observed.device_faults, evidence.file):
+    faults = evidence.observed.device_faults
+    if finding := devices_finding(faults, evidence.file):
         return finding
     if finding := copies_finding(evidence.observed.copy_faults, evidence.file, calls):
         return finding
     problem = evidence.problem
     if problem is not None and problem.stage is Stage.RUN:
-        if finding := copies_differ(problem):
+        if finding := copies_differ(faults, trace.outside if trace else ()):
             return finding
         if FOUND in problem.message and evidence.observed.complaints:  # they know who copied
             return _complained(evidence, calls)

@@ -13,7 +13,7 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.exercise.keys import DTYPES, Kind
 from grader.grading import fitting
-from grader.model import Accident, Case, Measured, Mode
+from grader.model import Accident, Case, Collective, Measured, Mode
 from grader.sandbox import devices
 from grader.sandbox.asking import Asking, BrokenKata, Lines
 from grader.sandbox.bench import Bench
@@ -168,7 +168,7 @@ def side_of(title: str, found: OnChip | Accident, chip: str, file: str) -> Side:
     if not told.kernels:
         return Side(title, trouble=f"The launch has {NO_KERNEL}: nothing of it is a kernel.")
     refusals = tuple(in_full(finding) if finding else "" for finding in told.refusals)
-    return Side(title, told.kernels, refusals=refusals)
+    return Side(title, told.kernels, refusals=refusals, collectives=_around(found))
 
 
 def faultless(launch: Launch) -> bool:
@@ -183,7 +183,11 @@ def _par(found: OnChip | Accident, chip: str) -> Side:
     faults = [told.trouble, *told.refusals]
     if fault := next((finding for finding in faults if finding), None):
         return Side("par", trouble=fault.phrase)
-    return Side("par", told.kernels)
+    return Side("par", told.kernels, collectives=_around(found))
+
+
+def _around(found: OnChip | Accident) -> tuple[Collective, ...]:
+    return found.collectives if isinstance(found, OnChip) else ()
 
 
 def _todo(found: OnChip | Accident) -> bool:

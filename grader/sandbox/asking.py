@@ -446,14 +446,15 @@ class Asking:
             return traced
         if traced.problem:
             return OnChip(traced.problem)
-        predictions = []
+        predictions, collectives = [], ()
         for chip in self.chips(kata):
             question = _predict(kata, source, traced, reference, chip, events)
             on_chip = _expected(OnChip, self._lines.compiling.answer(question, seconds))
             if isinstance(on_chip, Accident) or on_chip.problem:
                 return on_chip
             predictions += on_chip.predictions
-        return OnChip(None, tuple(predictions))
+            collectives = on_chip.collectives
+        return OnChip(None, tuple(predictions), collectives)
 
     def _followed(
         self,
