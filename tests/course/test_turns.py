@@ -55,6 +55,17 @@ def test_each_case_of_a_solution_has_its_turn() -> None:
             assert sum(case.production for case in (*oldest, *newest)) == len(cases) - run
 
 
+def test_of_some_cases_one_is_run_and_that_of_production_size_stays() -> None:
+    for kata in EVERY:
+        cases = draw(kata.id, kata.key, 1)
+        run = [case for case in cases if not case.production]
+        assert Plan(Share.OLDEST, (1,), False).some(cases) == cases
+        for number, case in enumerate(run):
+            found = Plan(Share.OLDEST, (1,), False, Turn(number + 5 * len(run))).some(cases)
+            large = cases[len(run) :]
+            assert list(found) == ([case, *large] if large else list(cases))
+
+
 def test_a_solution_or_its_key_makes_a_change() -> None:
     names = ["solutions/1_basics/kata_01_one.toml", "solutions/1_basics/README.md", "tests/x.py"]
     assert "1_basics/kata_01_one" in changed(names)

@@ -99,6 +99,17 @@ class Plan:
         one = first if self.share is Share.OLDEST else other
         return [case for case in cases if case is one or (case in graded and case.production)]
 
+    def some(self, cases: Sequence[Case]) -> Sequence[Case]:
+        """Of a kata's hidden cases one that is run, and that of production size; or all.
+
+        Without one of that size, any may be the one that shows what a kernel costs.
+        """
+        run = [case for case in cases if not case.production]
+        if self.turn is None or len(run) == len(cases):
+            return cases
+        one = run[self.turn.number % len(run)] if run else None
+        return [case for case in cases if case is one or case.production]
+
     def katas(self, every: Sequence[Kata]) -> list[Kata]:
         """Those that are looked at where it is enough to look once after a change."""
         placed = ((self._turn_of(kata), place, kata) for place, kata in enumerate(every))
