@@ -25,7 +25,7 @@ class DeviceFault:
 
     `semaphore` is the one that was waited for, or left with `count`; `waits` says for each device
     that still waits on which semaphore, and `ended` which have ended. Where a number or a name is
-    not known, it is -1 or "".
+    not known, it is -1 or "". `axes` of the mesh are those along which copies differ.
     """
 
     hazard: Between
@@ -37,3 +37,4 @@ class DeviceFault:
     line: Place | None = None
     waits: tuple[tuple[int, str], ...] = ()
     ended: tuple[int, ...] = ()
+    axes: tuple[str, ...] = ()
