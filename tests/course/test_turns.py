@@ -45,11 +45,11 @@ def test_each_case_of_a_solution_has_its_turn() -> None:
     for kata in EVERY:
         cases = draw(kata.id, kata.key, 1)
         run = sum(not case.production for case in cases)
-        plans = [[Plan(end, (1,), False, Turn(n)) for end in ENDS] for n in range(run)]
+        turns = [Turn(number) for number in range(run * TURNS)]
+        plans = [[Plan(end, (1,), False, turn) for end in ENDS] for turn in turns]
         found = [[plan.cases(kata, cases) for plan in both] for both in plans]
-        assert {case.index for both in found for one in both for case in one} == set(
-            range(len(cases))
-        )
+        indices = {case.index for both in found for one in both for case in one}
+        assert indices == set(range(len(cases)))
         for oldest, newest in found:
             assert len({case.index for case in (*oldest, *newest)}) == len(oldest) + len(newest)
             assert sum(case.production for case in (*oldest, *newest)) == len(cases) - run
