@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from grader.checks.between_devices import copies_differ, devices_finding
+from grader.checks.between_devices import copies_differ, devices_finding, one_axis
 from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, compare
 from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
@@ -204,6 +204,8 @@ def _finding(evidence: Evidence, result: Comparison, diagnosis: Diagnosis | None
         parts.append(paragraph("inputs", tables))
     if diagnosis:
         parts.append(paragraph("why", diagnosis.why))
+    if along := one_axis(evidence.observed.device_faults):
+        parts.append(paragraph("copies", along))
     phrase = diagnosis.phrase if diagnosis else headline(result)
     return Finding(Check.VALUES, phrase, "\n".join(parts))
 
