@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grader.checks.prose import at, listed, paragraph
+from grader.checks.prose import at, listed, ordinal, paragraph
 from grader.checks.slots_between import BETWEEN_SLOTS, told_of_slots
 from grader.model import Between, Check, DeviceFault, Finding, Problem
 
@@ -28,15 +28,21 @@ def devices_finding(faults: Sequence[DeviceFault], file: str) -> Finding | None:
     phrase, happens, why, advice = told_of_slots(fault) if in_slots else _words(fault)
     parts = [happens]
     if fault.line:
-        parts.append(paragraph("copy" if in_slots else "line", at(file, fault.line)))
+        where = at(file, fault.line) + (_turn(fault.turn) if in_slots else "")
+        parts.append(paragraph("copy" if in_slots else "line", where))
     if fault.use:
-        parts.append(paragraph("used", at(file, fault.use)))
+        parts.append(paragraph("used", at(file, fault.use) + _turn(fault.use_turn)))
     if fault.hint:
         parts.append(paragraph("and", at(file, fault.hint)))
     if fault.hazard is Between.DEADLOCK:
         parts.append(paragraph("waits", _waits(fault)))
     parts += [paragraph("why", why), paragraph("try", advice)]
     return Finding(Check.VALUES, phrase, "\n".join(parts))
+
+
+def _turn(turn: int) -> str:
+    """Which of several times that a device comes to a line; not said where it is no copy's."""
+    return f"\nfor the {ordinal(turn)} time" if turn else ""
 
 
 def one_axis(faults: Sequence[DeviceFault]) -> str:
@@ -80,6 +86,16 @@ def _words(fault: DeviceFault) -> _Words:
     match fault.hazard:
         case Between.NO_SUCH_DEVICE:
             return _no_such_device(fault)
+        case Between.OUTSIDE:
+            name = fault.part.partition("[")[0]
+            return (
+                f"a copy reaches outside of {name}",
+                f"Device {fault.device} copies {fault.part}. {name} has shape "
+                f"({', '.join(fault.why.split())}).",
+                "A negative index is before the start, it does not count from the end. On a TPU, "
+                "such a copy reads or overwrites what lies beside.",
+                "Count indices around the ring as well: jax.lax.rem(me + n - hop, n).",
+            )
         case Between.NO_BARRIER:
             return _no_barrier(fault)
         case Between.DEADLOCK:

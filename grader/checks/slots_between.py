@@ -20,13 +20,15 @@ def told_of_slots(fault: DeviceFault) -> tuple[str, str, str, str]:
     me, other, part, semaphore = fault.device, fault.other, fault.part, fault.semaphore
     match fault.hazard:
         case Between.EARLY:
+            whose = "its own copy brings" if me == other else f"device {me} copies"
             return (
                 f"{part} is used before it has come",
-                f"Device {other} uses {part} and has not waited by then for what device {me} "
-                f"copies there.",
-                f"A copy that has been started by another device may not have arrived. {_ANY_TIME}",
-                f"Before {part} is read or sent on, wait until it has come: wait_recv() of the "
-                f"copy of the same hop, which waits on {semaphore}.",
+                f"Device {other} uses {part} and need not have waited by then for what {whose} "
+                "there.",
+                f"A copy that has been started may not have arrived. {_ANY_TIME}",
+                f"Before {part} is read or sent on, wait until it has come: "
+                + ("wait()" if me == other else "wait_recv() of the copy of the same hop")
+                + f", which waits on {semaphore}.",
             )
         case Between.IN_USE:
             return (
@@ -58,12 +60,17 @@ def told_of_slots(fault: DeviceFault) -> tuple[str, str, str, str]:
                 f"Before {part} is changed, wait until it has left: wait_send() of that copy, "
                 f"which waits on {semaphore}.",
             )
+    own = fault.why == "own"
+    second = f"device {other} itself" if own else "another copy"
+    needless = (
+        "What a device has already need not be sent to it: is this hop needed? " if own else ""
+    )
     return (
         f"{part} is written by two copies at the same time",
-        f"Device {me} copies into {part} of device {other}, and so does another copy. Nothing "
-        "orders the two.",
+        f"Device {me} copies into {part} of device {other}, and so does {second}. Nothing orders "
+        "the two.",
         "Copies arrive in any order, and what is left is what the last has brought.",
-        "Give each sender a place of its own: the target's index has to be made of the sender's "
+        f"{needless}Give each sender a place of its own: the target's index has to be made of the sender's "
         "number, as all devices run the same kernel. Where a place is meant to be written twice, "
         "the receiver has to say in between that it has read it.",
     )

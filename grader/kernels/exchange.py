@@ -115,6 +115,11 @@ class Exchange:
             if isinstance(event, Copy)
         ]
 
+    def turn(self, event: Event | Touch) -> int:
+        """How often its core had started a copy on the same line by then, and once more."""
+        own = self.events[event.core][: event.at]
+        return 1 + sum(isinstance(one, Copy) and one.line == event.line for one in own)
+
     @property
     def spent(self) -> int:
         """How many events have been gone through so far."""
@@ -167,9 +172,7 @@ def _let_go(
     return at
 
 
-def _happens(
-    event: Event, counts: Counter[Sem], unread: Copy | None, missing: Copy | None
-) -> bool:
+def _happens(event: Event, counts: Counter[Sem], unread: Copy | None, missing: Copy | None) -> bool:
     """Whether an event comes to pass with these semaphores, which it changes."""
     match event:
         case Wait():

@@ -98,16 +98,13 @@ def left_over(exchange: Exchange, first_semaphore: int) -> Iterator[Wrong]:
                     for sem in (event.came, event.left):
                         if sem:
                             raised[sem] += event.size
-                            by[sem] = event if event.remote else by.get(sem, event)
+                            by[sem] = event
     for sem in sorted(by):
         if raised[sem] <= taken[sem]:
             continue
         never = sem not in taken and isinstance(by[sem], Copy)
         hazard = Between.NEVER_AWAITED if never else Between.LEFT_OVER
-        copy = by[sem]
-        if isinstance(copy, Copy) and not copy.remote:
-            continue
-        yield Wrong(hazard, copy, sem=sem, count=raised[sem] - taken[sem])
+        yield Wrong(hazard, by[sem], sem=sem, count=raised[sem] - taken[sem])
 
 
 def unordered(exchange: Exchange, first_semaphore: int) -> Iterator[Wrong]:
@@ -148,11 +145,15 @@ def _met(exchange: Exchange, copy: Copy, other: Copy, first: int) -> Iterator[Wr
     if twice and copy.target.overlaps(other.target):
         after = _before(exchange.without_arrival(copy), other)
         if not after and not _before(exchange.without_arrival(other), copy):
-            yield Wrong(Between.BOTH_WRITE, copy, other, copy.came, copy.target)
+            own = "" if other.remote else "own"
+            yield Wrong(Between.BOTH_WRITE, copy, other, copy.came, copy.target, why=own)
     if not other.remote and copy.source.overlaps(other.target):
         after = _before(exchange.without_reading(copy), other)
         if not after and not _before(exchange.without_arrival(other), copy):
-            yield Wrong(Between.STILL_SENT, copy, other, copy.left or copy.came, copy.source)
+            if other.core == copy.core and other.at < copy.at:
+                yield Wrong(Between.EARLY, other, copy, other.came, copy.source)
+            else:
+                yield Wrong(Between.STILL_SENT, copy, other, copy.left or copy.came, copy.source)
 
 
 def _before(reached: Reached, copy: Copy) -> bool:

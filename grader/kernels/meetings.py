@@ -96,6 +96,8 @@ class Meetings:
             use=other.line if other else None,
             why=wrong.why,
             hint=wrong.hint.line if wrong.hint else None,
+            turn=self._exchange.turn(copy),
+            use_turn=self._exchange.turn(other) if isinstance(other, Copy) else 0,
             axes=self._axes,
         )
 
@@ -156,6 +158,15 @@ class Meetings:
         )
         raise NoSuchDevice(f"device {device} names device {wrong} of {self._devices}")
 
+    def _within(self, device: int, other: int, area: Area, line: Place | None) -> None:
+        if area.part.outside:
+            part, shape = self._names.part(area.part), " ".join(map(str, area.part.shape))
+            self._note(
+                DeviceFault(
+                    Between.OUTSIDE, device, other, self._devices, line=line, part=part, why=shape
+                )
+            )
+
     # ---- what the interpreter's callbacks do first ----
 
     def starts(
@@ -168,6 +179,8 @@ class Meetings:
             line = self._place(source_info)
             there = core[0] if other is None else other
             self._reaches(core[0], there, line)
+            for area in (source, target):
+                self._within(core[0], there, area, line)
             to = Area((there, target.of[1]), target.part)
             sending = None if left is None else (core[0], left)
             at = self._exchange.at(core)

@@ -48,9 +48,7 @@ class WaitLines:
                 self._read(inner, _passed(eqn.invars, inner.invars, known), barrier)
 
 
-def _passed(
-    given: Sequence[Any], taken: Sequence[Any], known: Mapping[int, str]
-) -> dict[int, str]:
+def _passed(given: Sequence[Any], taken: Sequence[Any], known: Mapping[int, str]) -> dict[int, str]:
     """The names within; what a loop or a choice passes on comes last, in the same order."""
     pairs = zip(reversed(given), reversed(taken), strict=False)
     return {id(inner): known[id(outer)] for outer, inner in pairs if id(outer) in known}

@@ -13,6 +13,7 @@ class Between(enum.Enum):
     """A way in which a kernel on several devices is wrong; one is told before what follows."""
 
     NO_SUCH_DEVICE = "it names a device that the mesh does not have"
+    OUTSIDE = "a copy reaches beyond the end of a buffer"
     NO_BARRIER = "it writes to a device that may not have begun"
     DEADLOCK = "every device waits, or has ended"
     NEVER_AWAITED = "a copy between devices is not waited for"
@@ -34,7 +35,8 @@ class DeviceFault:
     that still waits on which semaphore, and `ended` which have ended. `part` is what is read or
     written, at the line `use`, by what the copy or signal of `line` does not wait for. `why` says
     which of several reasons it is, in words for the check, and `hint` is a line that has to do with
-    it. `axes` are those of the mesh. Where a number or a name is not known, it is -1 or "".
+    it. `turn` counts how often the device had come to the copy's line, `use_turn` the same of `use`
+    where that starts a copy as well. `axes` are those of the mesh. Where a number or a name is not known, it is -1 or "".
     """
 
     hazard: Between
@@ -50,4 +52,6 @@ class DeviceFault:
     use: Place | None = None
     why: str = ""
     hint: Place | None = None
+    turn: int = 1
+    use_turn: int = 0
     axes: Axes = ()
