@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from grader.checks.prose import at, listed, ordinal, paragraph
 from grader.checks.slots_between import BETWEEN_SLOTS, told_of_slots
-from grader.model import Between, Check, DeviceFault, Finding, Problem
+from grader.model import Between, Check, DeviceFault, Finding
 
-COPIES_DIFFER = "CopiesDiffer"
 #: A fault is told before those that follow from it.
 _ORDER = tuple(Between)
 _RING = (
@@ -19,8 +18,12 @@ _Words = tuple[str, str, str, str]
 
 
 def devices_finding(faults: Sequence[DeviceFault], file: str) -> Finding | None:
-    """Explain the fault that came first, if there is one. `file` is the learner's."""
-    faults = [fault for fault in faults if fault.hazard is not Between.ONE_AXIS]
+    """Explain the fault that came first, if there is one. `file` is the learner's.
+
+    What `copies_differ` and `one_axis` explain is not among these.
+    """
+    elsewhere = Between.ONE_AXIS, Between.COPIES_DIFFER
+    faults = [fault for fault in faults if fault.hazard not in elsewhere]
     if not faults:
         return None
     fault = min(faults, key=lambda one: _ORDER.index(one.hazard))
@@ -49,36 +52,13 @@ def one_axis(faults: Sequence[DeviceFault]) -> str:
     """Along which axis of a mesh with several all copies went, where they did; else ""."""
     for fault in faults:
         if fault.hazard is Between.ONE_AXIS:
-            others = listed([name for name, _ in fault.axes if name != fault.why])
+            others = listed([name for name, _ in fault.mesh if name != fault.why])
             return (
                 f"all copies go along axis {fault.why} of the mesh, none along {others}. Which "
                 "neighbours is the array cut between? device_id holds a number for each axis, in "
                 "the mesh's order"
             )
     return ""
-
-
-def copies_differ(problem: Problem) -> Finding | None:
-    """Explain that a result which is called replicated is not."""
-    if problem.kind != COPIES_DIFFER:
-        return None
-    parts = [
-        f"The copies of the result differ: {problem.message}.",
-        paragraph(
-            "why",
-            "An axis of the mesh that out_specs does not name says that all devices along it hold "
-            "the same. With check_vma=False nobody checks that, and each device goes on with its "
-            "own values.",
-        ),
-        paragraph(
-            "try",
-            "Name the axis in out_specs where each device holds a part of its own. Where each "
-            "holds one term of a sum, add them up: jax.lax.psum.",
-        ),
-    ]
-    return Finding(
-        Check.VALUES, "the copies of the result differ", "\n".join(parts), problem.traceback
-    )
 
 
 def _words(fault: DeviceFault) -> _Words:
@@ -134,7 +114,7 @@ def _words(fault: DeviceFault) -> _Words:
 def _no_such_device(fault: DeviceFault) -> _Words:
     why = "A device's number along an axis of the mesh does not wrap around by itself."
     if fault.why:
-        size = dict(fault.axes)[fault.why]
+        size = dict(fault.mesh)[fault.why]
         return (
             f"axis {fault.why} of the mesh has no {fault.other}",
             f"{named(fault, fault.device)} copies or signals to number {fault.other} along axis "
@@ -189,10 +169,10 @@ def _why_unknown(fault: DeviceFault) -> str:
 
 def named(fault: DeviceFault, device: int) -> str:
     """A device, with its place in a mesh of several axes."""
-    if len(fault.axes) < 2:
+    if len(fault.mesh) < 2:
         return f"Device {device}"
     place, rest = [], device
-    for name, size in reversed(fault.axes):
+    for name, size in reversed(fault.mesh):
         place.append(f"{name}={rest % size}")
         rest //= size
     return f"Device {device} ({', '.join(reversed(place))})"

@@ -4,7 +4,8 @@ Par is the solution, compiled in the same run for the same case. Nothing here is
 machine: the bytes and cycles are those of the compiler's schedule. A DMA from HBM to HBM leaves a
 lower bound of the cycles. Where par has one, bytes alone are judged. Where only the learner's
 launch has one, it is rejected if the bound is over par's cycles, and else judged by its bytes.
-A kernel that communicates with other chips has no time, and what it sends to them counts as well.
+A kernel that communicates with other chips has no time. What it sends to them counts as well, and
+so does what collectives around the kernels send, and whether it multiplies meanwhile.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from grader.checks import collectives
+from grader.checks.collectives import dearest
 from grader.checks.evidence import Evidence
+from grader.checks.hidden_copies import waits_first
+from grader.checks.parts import in_words, larger_parts
 from grader.checks.prose import paragraph
-from grader.model import Accident, Check, Cost, Finding, NotJudged
+from grader.model import Accident, Check, Collective, Cost, Finding, NotJudged, sent_by
 from grader.tpu import OnChip, Prediction
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.chips import Trust, named
@@ -65,7 +70,7 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     cost = _with_lower_bounds(evidence)
     if cost is None:
         return NotJudged(Check.COST, _why_not(evidence))
-    if found := _over_the_links(evidence):
+    if found := _over_the_links(evidence) or _one_after_the_other(evidence):
         return found
     more_bytes = _over(cost.bytes, cost.par_bytes, evidence.slack.bytes)
     more_cycles = _over(cost.cycles, cost.par_cycles, evidence.slack.cycles)
@@ -85,27 +90,68 @@ def _over_the_links(evidence: Evidence) -> Finding | None:
     """
     both = _both(evidence)
     assert both is not None
-    own, par = map(_sent, both)
-    if not (ratio := _over(own, par, evidence.slack.bytes)) or own is None or par is None:
+    around = _collectives(evidence)
+    own, par = map(_sent, both, around)
+    if own is None and par is not None and sent_by(around[0]) is None:
+        return _sent_untold(around[0])
+    if own is None or par is None or own <= par * (1 + evidence.slack.bytes):
         return None
-    allowed = _allowed(ratio, evidence.slack.bytes)
-    sends = f"each chip sends {bytes_of(own)} to others; par sends {bytes_of(par)} ({allowed})"
+    more = dearest(*around)
+    over, told = "bytes over the links", "par sends nothing"
+    if par:
+        over = f"{_times(own / par)} par's {over}"
+        told = f"par sends {bytes_of(par)} ({_allowed(own / par, evidence.slack.bytes)})"
+    else:
+        over = f"{over}, and par needs none"
     lines = [
         "It would keep the links between chips busy for longer than it needs to.",
-        paragraph("links", sends),
-        paragraph(
-            "try",
-            "Count the hops: in a ring of n chips, what starts on one has reached all others after "
-            "n - 1. A last hop that brings a block back to where it began is not needed. Send what "
-            "the neighbour lacks, and nothing twice.",
-        ),
+        paragraph("links", f"each chip sends {bytes_of(own)} to others; {told}"),
+        *collectives.lines(more),
+        paragraph("try", collectives.advice(more[0]) if more else _HOPS),
     ]
-    return Finding(Check.COST, f"{_times(ratio)} par's bytes over the links", "\n".join(lines))
+    phrase = f"{over}: {collectives.named(more[0])}" if more else over
+    return Finding(Check.COST, phrase, "\n".join(lines))
 
 
-def _sent(side: Sequence[Prediction]) -> int | None:
-    """What these kernels send to other chips, in bytes; None where nobody can tell."""
-    sent = [kernel.sent_bytes for kernel in side]
+def _one_after_the_other(evidence: Evidence) -> Finding | None:
+    """Reject a launch that waits for its neighbours where par multiplies."""
+    both = _both(evidence)
+    assert both is not None
+    return waits_first(*both)
+
+
+_HOPS = (
+    "Count the hops: in a ring of n chips, what starts on one has reached all others after n - 1. "
+    "A last hop that brings a block back to where it began is not needed. Send what the neighbour "
+    "lacks, and nothing twice."
+)
+
+
+def _sent_untold(around: Sequence[Collective]) -> Finding:
+    """A loop whose turns nobody can count, around a collective."""
+    (one, *_) = [one for one in around if one.bytes is None]
+    reason = (
+        f"a loop around {collectives.named(one)} makes as many turns as is known only at run time"
+    )
+    parts = [
+        "What it would cost on a TPU can't be predicted.",
+        *collectives.lines([one]),
+        paragraph("try", _PREDICTABLE),
+    ]
+    return Finding(Check.COST, f"no verdict: {reason}", "\n".join(parts))
+
+
+def _collectives(evidence: Evidence) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
+    """What stands around the kernels of the learner's launch, and around par's."""
+    launch, solution = evidence.own_on_chips(), evidence.par_on_chips()
+    assert isinstance(launch, OnChip)
+    assert isinstance(solution, OnChip)
+    return launch.collectives, solution.collectives
+
+
+def _sent(side: Sequence[Prediction], around: tuple[Collective, ...]) -> int | None:
+    """What these kernels and collectives send to other chips; None where nobody can tell."""
+    sent = [*(kernel.sent_bytes for kernel in side), sent_by(around)]
     return None if None in sent else sum(filter(None, sent))
 
 
@@ -119,10 +165,15 @@ def _over_par(evidence: Evidence, cost: Cost, more_bytes: float, more_cycles: fl
     if not more_bytes:
         excess = f"{_times(more_cycles)} par's time"
     phrase = f"{excess}: {causes[0].phrase}" if causes else excess
+    explained = [text for cause in causes[:3] for text in _explained(cause)]
+    several = evidence.observed.devices > 1
+    if several and (parts := larger_parts(*([kernel.call for kernel in side] for side in both))):
+        more, explained = in_words(parts)
+        phrase = f"{excess}: {more}"
     lines = [
         "It would be slower on a TPU than it needs to be.",
         *_numbers(cost, evidence),
-        *(text for cause in causes[:3] for text in _explained(cause)),
+        *explained,
     ]
     return Finding(Check.COST, phrase, "\n".join(lines))
 

@@ -70,9 +70,9 @@ def told_of_slots(fault: DeviceFault) -> tuple[str, str, str, str]:
         f"Device {me} copies into {part} of device {other}, and so does {second}. Nothing orders "
         "the two.",
         "Copies arrive in any order, and what is left is what the last has brought.",
-        f"{needless}Give each sender a place of its own: the target's index has to be made of the sender's "
-        "number, as all devices run the same kernel. Where a place is meant to be written twice, "
-        "the receiver has to say in between that it has read it.",
+        f"{needless}Give each sender a place of its own: the target's index has to be made of the "
+        "sender's number, as all devices run the same kernel. Where a place is meant to be written "
+        "twice, the receiver has to say in between that it has read it.",
     )
 
 

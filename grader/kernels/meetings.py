@@ -13,7 +13,8 @@ import time
 from typing import Any
 
 from grader.kernels.exchange import Area, Copy, Core, Exchange, Signal, Touch, Wait
-from grader.kernels.exchange_faults import Wrong, left_over, unbegun, unordered
+from grader.kernels.exchange_faults import left_over, unbegun, unordered
+from grader.kernels.exchange_told import fault_of, only_axis
 from grader.kernels.ref_names import FIRST_SEMAPHORE, RefNames
 from grader.kernels.source_lines import line_of
 from grader.kernels.wait_lines import WaitLines
@@ -69,54 +70,15 @@ class Meetings:
             judges = (left_over, unordered)
             for judge in judges if self._begins_together else (unbegun, *judges):
                 for wrong in judge(exchange, FIRST_SEMAPHORE):
-                    self._note(self._told(wrong))
-            self._note_axis(exchange)
+                    self._note(fault_of(wrong, exchange, self._named, self._names, self._axes))
+            if axis := only_axis(exchange, self._axes):
+                self._note(DeviceFault(Between.ONE_AXIS, 0, why=axis, mesh=self._axes))
         self._begin()
 
     def finish(self) -> None:
         """The launch has ended."""
         with self._lock:
             self._finish_kernel()
-
-    def _told(self, wrong: Wrong) -> DeviceFault:
-        copy, other = wrong.copy, wrong.other
-        there = copy.target.of[0] if isinstance(copy, Copy) else copy.to[0]
-        device = copy.core[0]
-        if wrong.hazard in (Between.NEVER_AWAITED, Between.LEFT_OVER) and wrong.sem:
-            device, there = wrong.sem[0], device
-        return DeviceFault(
-            wrong.hazard,
-            device,
-            there,
-            self._devices,
-            semaphore=self._named(wrong.sem[1]) if wrong.sem else "",
-            count=wrong.count,
-            line=copy.line,
-            part=self._names.part(wrong.area.part) if wrong.area else "",
-            use=other.line if other else None,
-            why=wrong.why,
-            hint=wrong.hint.line if wrong.hint else None,
-            turn=self._exchange.turn(copy),
-            use_turn=self._exchange.turn(other) if isinstance(other, Copy) else 0,
-            axes=self._axes,
-        )
-
-    def _note_axis(self, exchange: Exchange) -> None:
-        """Where a mesh has several axes, and all copies go along one of them."""
-        along = set[str]()
-        for copy in exchange.copies():
-            here, there = self._place_in_mesh(copy.core[0]), self._place_in_mesh(copy.target.of[0])
-            differs = [name for name in here if here[name] != there[name]]
-            along |= set(differs)
-        if len(self._axes) > 1 and len(along) == 1:
-            axis = along.pop()
-            self._note(DeviceFault(Between.ONE_AXIS, 0, why=axis, axes=self._axes))
-
-    def _place_in_mesh(self, device: int) -> dict[str, int]:
-        found = {}
-        for name, size in reversed(self._axes):
-            found[name], device = device % size, device // size
-        return found
 
     def _named(self, semaphore: int) -> str:
         """A barrier semaphore's number is its collective_id, and those of a kernel are large."""
@@ -153,7 +115,7 @@ class Meetings:
                 self._devices,
                 line=line,
                 why=axis,
-                axes=self._axes,
+                mesh=self._axes,
             )
         )
         raise NoSuchDevice(f"device {device} names device {wrong} of {self._devices}")

@@ -148,7 +148,7 @@ class _Watch:
         if src_device_id is not None or not self._communicates:
             return
         core = int(device), int(local)
-        area, _ = self._area(core, space, buffer, transforms)
+        area = self._area(core, space, buffer, transforms)[0]
         self._meetings.touches(core, area, writes, source_info)
 
     def _area(
@@ -157,7 +157,7 @@ class _Watch:
         """A part of a buffer, and how many bytes an element of it takes."""
         name = self._interpreter.TPU_MEMORY_SPACE_NAMES[int(space)]
         owner = core[0], 0 if name in IN_HBM else core[1]
-        kept = self._interpreter._get_shared_memory().mem[name, int(buffer), *owner]
+        kept: Any = self._interpreter._get_shared_memory().mem[(name, int(buffer), *owner)]
         shape = tuple(kept.logical_shape)
         within = self._utils.to_range(jax.tree.map(int, transforms))
         part = Part(int(buffer), span_of(within, shape), shape)

@@ -32,11 +32,12 @@ class DeviceFault:
     """One fault, as it was seen on `device`, which had to do with the device `other`.
 
     `semaphore` is the one that was waited for, or left with `count`; `waits` says for each device
-    that still waits on which semaphore, and `ended` which have ended. `part` is what is read or
-    written, at the line `use`, by what the copy or signal of `line` does not wait for. `why` says
-    which of several reasons it is, in words for the check, and `hint` is a line that has to do with
-    it. `turn` counts how often the device had come to the copy's line, `use_turn` the same of `use`
-    where that starts a copy as well. `axes` are those of the mesh. Where a number or a name is not known, it is -1 or "".
+    that still waits on which semaphore, and `ended` which have ended. `axes` of the `mesh` are
+    those along which copies differ. `part` is what is read or written, at the line `use`, by what
+    the copy or signal of `line` does not wait for. `why` says which of several reasons it is, in
+    words for the check, and `hint` is a line that has to do with it. `turn` counts how often the
+    device had come to the copy's line, `use_turn` the same of `use` where that starts a copy as
+    well. Where a number or a name is not known, it is -1 or "".
     """
 
     hazard: Between
@@ -54,4 +55,5 @@ class DeviceFault:
     hint: Place | None = None
     turn: int = 1
     use_turn: int = 0
-    axes: Axes = ()
+    mesh: Axes = ()
+    axes: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.model import KernelCall, Problem, Runs, XlaCopy
+from grader.model import Collective, KernelCall, Problem, Runs, XlaCopy
 from grader.tpu import layout
 from grader.tpu.chips import named
 from grader.tpu.libtpu_errors import Failure
@@ -37,7 +37,9 @@ class Prediction:
 
     `copied` is what XLA copies around each run, of operands that share an array: that is in
     `seconds`, `cycles` and `bytes`, and in no schedule. `sent` are the bytes of one run that a chip
-    sends over its links to others; None where that is known only at run time.
+    sends over its links to others; None where that is known only at run time. `covered` is the part
+    of its matrix products, 0 to 1, that is computed while something comes from another chip; None
+    where that is not known, or where there are none.
     """
 
     chip: str
@@ -55,6 +57,7 @@ class Prediction:
     sharing: int = 1
     copied: tuple[XlaCopy, ...] = ()
     sent: int | None = 0
+    covered: float | None = None
 
     @property
     def cycles(self) -> float:
@@ -119,11 +122,12 @@ class OnChip:
     """What became of one launch on its way to the chips: as far as it came.
 
     `problem` is what Mosaic or the trace for a TPU refused. Without it there is a prediction for
-    each kernel on each chip.
+    each kernel on each chip, and there are the `collectives` around the kernels.
     """
 
     problem: Problem | None = None
     predictions: tuple[Prediction, ...] = ()
+    collectives: tuple[Collective, ...] = ()
 
     @property
     def unsupported(self) -> bool:

@@ -9,6 +9,18 @@ import numpy as np
 from tests.support.independent.registry import independent
 
 
+@independent("kernel_in_shard_map")
+def _(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+    x, w1, b1, w2, b2 = (np.asarray(array, np.float64) for array in (x, w1, b1, w2, b2))
+    hidden = np.clip(np.einsum("mk,kh->mh", x, w1) + b1, 0, None)
+    return np.einsum("mh,hn->mn", hidden, w2) + b2
+
+
+@independent("parallel_race")
+def _(x: Any) -> Any:
+    return np.linalg.norm(np.asarray(x, np.float64)).reshape(1, 1) ** 2
+
+
 @independent("right_permute")
 def _(x: Any) -> Any:
     first, second, third, last = np.split(np.asarray(x), 4)
@@ -28,3 +40,8 @@ def _(x: Any) -> Any:
 @independent("all_to_all")
 def _(x: Any) -> Any:
     return np.einsum("sdmn->dsmn", np.asarray(x))
+
+
+@independent("all_gather_matmul")
+def _(x: Any, w: Any) -> Any:
+    return np.einsum("mk,kn->mn", np.asarray(x, np.float64), np.asarray(w, np.float64))
