@@ -88,6 +88,14 @@ def _words(fault: DeviceFault) -> _Words:
                 "raises the receiver's semaphore on the device that it goes to, and the sender's "
                 "on its own.",
             )
+        case Between.NEVER_AWAITED if not fault.remote:
+            return (
+                f"a copy is never waited for on {fault.semaphore}",
+                f"A copy on device {fault.device} itself raises {fault.semaphore}, and nothing "
+                "there waits for it.",
+                "A copy runs on after start(), and the kernel must not end before it.",
+                "Wait for it before the kernel ends, or before what it brings is used: wait().",
+            )
         case Between.NEVER_AWAITED:
             return (
                 f"a copy between devices is never waited for on {fault.semaphore}",
@@ -157,7 +165,7 @@ def _why_unknown(fault: DeviceFault) -> str:
             who = listed([_inner(named(fault, int(sender))) for sender in senders])
             return (
                 f"The signals that come to the barrier semaphore of {me} are from {who}. None is "
-                f"from {other}."
+                f"from {other}.{_axes_apart(fault, list(map(int, senders)))}"
             )
         case ["waits", "for", count, "of", coming] if int(count) < int(coming):
             return (
@@ -165,6 +173,28 @@ def _why_unknown(fault: DeviceFault) -> str:
                 f"have come may be from others than {other}."
             )
     return "What it has waited for may have been raised by others."
+
+
+def _axes_apart(fault: DeviceFault, senders: list[int]) -> str:
+    """Said where signals come along another axis of the mesh than the copy goes."""
+    goes = _along(fault, fault.other)
+    comes = {axis for sender in senders for axis in _along(fault, sender)}
+    if len(fault.mesh) < 2 or not comes or not goes or comes & goes:
+        return ""
+    return (
+        f" The signals come along axis {listed(sorted(comes))} of the mesh, and the copy goes "
+        f"along axis {listed(sorted(goes))}."
+    )
+
+
+def _along(fault: DeviceFault, other: int) -> set[str]:
+    """The axes along which a device lies elsewhere than the one that the fault is of."""
+    found, here = set[str](), fault.device
+    for name, size in reversed(fault.mesh):
+        if here % size != other % size:
+            found.add(name)
+        here, other = here // size, other // size
+    return found
 
 
 def named(fault: DeviceFault, device: int) -> str:

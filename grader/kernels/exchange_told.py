@@ -33,6 +33,7 @@ def fault_of(
         hint=wrong.hint.line if wrong.hint else None,
         turn=exchange.turn(copy),
         use_turn=exchange.turn(other) if isinstance(other, Copy) else 0,
+        remote=not isinstance(copy, Copy) or copy.remote,
         mesh=mesh,
     )
 

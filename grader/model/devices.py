@@ -37,7 +37,8 @@ class DeviceFault:
     the copy or signal of `line` does not wait for. `why` says which of several reasons it is, in
     words for the check, and `hint` is a line that has to do with it. `turn` counts how often the
     device had come to the copy's line, `use_turn` the same of `use` where that starts a copy as
-    well. Where a number or a name is not known, it is -1 or "".
+    well. A copy that is not `remote` stays on its device. Where a number or a name is not known, it
+    is -1 or "".
     """
 
     hazard: Between
@@ -55,5 +56,6 @@ class DeviceFault:
     hint: Place | None = None
     turn: int = 1
     use_turn: int = 0
+    remote: bool = True
     mesh: Axes = ()
     axes: tuple[str, ...] = ()
