@@ -21,6 +21,17 @@ def _(x: Any) -> Any:
     return np.linalg.norm(np.asarray(x, np.float64)).reshape(1, 1) ** 2
 
 
+@independent("sharded_vmap")
+def _(q: Any, k: Any, v: Any) -> Any:
+    q, k, v = (np.asarray(array, np.float64) for array in (q, k, v))
+    result = np.empty_like(q)
+    for b, h in np.ndindex(*q.shape[:2]):
+        of = h * k.shape[1] // q.shape[1]
+        weights = np.exp(q[b, h] @ k[b, of].T / np.sqrt(q.shape[3]))
+        result[b, h] = weights @ v[b, of] / weights.sum(1, keepdims=True)
+    return result
+
+
 @independent("right_permute")
 def _(x: Any) -> Any:
     first, second, third, last = np.split(np.asarray(x), 4)
