@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grader.checks.collectives import advice, dearest, lines, named
+from grader.checks.parts import LargerPart, in_words, larger_parts
 from grader.checks.prose import allowed, multiple, paragraph
 from grader.model import Check, Collective, Finding, sent_by
 from grader.tpu import Prediction
@@ -26,6 +27,11 @@ class Sender:
         """What it sends to other chips, in bytes; None where nobody can tell."""
         sent = [*(kernel.sent_bytes for kernel in self.kernels), sent_by(self.collectives)]
         return None if None in sent else sum(filter(None, sent))
+
+    def larger_than(self, par: Sender) -> tuple[LargerPart, ...]:
+        """The arrays of which this one's kernels have larger parts than those of `par`."""
+        own, theirs = ([kernel.call for kernel in side.kernels] for side in (self, par))
+        return larger_parts(own, theirs)
 
 
 def links_finding(own: Sender, par: Sender, slack: float) -> Finding | None:
@@ -47,9 +53,12 @@ def links_finding(own: Sender, par: Sender, slack: float) -> Finding | None:
         "It would keep the links between chips busy for longer than it needs to.",
         paragraph("links", f"each chip sends {bytes_of(sent)} to others; {told}"),
         *lines(more),
-        paragraph("try", advice(more[0]) if more else _HOPS),
     ]
     phrase = f"{over}: {named(more[0])}" if more else over
+    if more and (larger := own.larger_than(par)):
+        in_short, explained = in_words(larger)
+        return Finding(Check.COST, f"{phrase}, as {in_short}", "\n".join([*parts, *explained]))
+    parts.append(paragraph("try", advice(more[0]) if more else _HOPS))
     return Finding(Check.COST, phrase, "\n".join(parts))
 
 
