@@ -16,6 +16,17 @@ def _(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
     return np.einsum("mh,hn->mn", hidden, w2) + b2
 
 
+@independent("parallel_race")
+def _(x: Any) -> Any:
+    return np.linalg.norm(np.asarray(x, np.float64)).reshape(1, 1) ** 2
+
+
+@independent("core_mesh")
+def _(x: Any, g: Any) -> Any:
+    x, g = np.asarray(x, np.float64), np.asarray(g, np.float64)
+    return x * (1 + np.tanh(g / 2)) / 2
+
+
 @independent("sharded_vmap")
 def _(q: Any, k: Any, v: Any) -> Any:
     q, k, v = (np.asarray(array, np.float64) for array in (q, k, v))
@@ -25,11 +36,6 @@ def _(q: Any, k: Any, v: Any) -> Any:
         weights = np.exp(q[b, h] @ k[b, of].T / np.sqrt(q.shape[3]))
         result[b, h] = weights @ v[b, of] / weights.sum(1, keepdims=True)
     return result
-
-
-@independent("parallel_race")
-def _(x: Any) -> Any:
-    return np.linalg.norm(np.asarray(x, np.float64)).reshape(1, 1) ** 2
 
 
 @independent("right_permute")
