@@ -26,7 +26,7 @@ from grader.kernels.outside_kernels import OutsideReader
 from grader.kernels.pallas_params import axis_names, body
 from grader.kernels.prefetch_reads import PrefetchRead, prefetch_reads
 from grader.kernels.runs import runs_of
-from grader.kernels.sharding import spread_over
+from grader.kernels.sharding import around_kernels, replicated, spread_over
 from grader.kernels.without_refs import without_refs
 from grader.model import Axes, KernelCall, Role, Runs, XlaCopy
 
@@ -60,7 +60,8 @@ class Kernel:
     inputs. `values` are those of grid sizes and scalar prefetch, where known before any kernel has
     run; None for the others. `copied` is what XLA copies around it, since outputs are to lie where
     other arrays do. `axes` are those of the mesh of devices that it communicates with: () where it
-    doesn't, or where nobody has said what they are.
+    doesn't, or where nobody has said what they are. `undivided`: XLA would have to divide it among
+    the devices of a mesh, since no `shard_map` does.
     """
 
     call: KernelCall
@@ -71,6 +72,7 @@ class Kernel:
     runs: Runs
     copied: tuple[XlaCopy, ...] = ()
     axes: Axes = ()
+    undivided: bool = False
 
     def block_positions(self) -> BlockPositions:
         """The concrete grid, and where each operand's block starts on each of its steps."""
@@ -108,7 +110,9 @@ def kernels_in(
     closed = without_refs(closed)
     kernels = OutsideReader(closed).kernels
     values = known_values(closed, jax.tree.leaves(args))
-    found = map(_kernel, kernels, values, runs_of(closed), alias_copies(closed))
+    around, axes = around_kernels(closed), jax.sharding.get_abstract_mesh().axis_names
+    undivided = [not around.get(id(eqn), frozenset()).issuperset(axes) for eqn in kernels]
+    found = map(_kernel, kernels, values, runs_of(closed), alias_copies(closed), undivided)
     return tuple(kernel for kernel in found if kernel.runs.times)
 
 
@@ -117,6 +121,7 @@ def _kernel(
     known: Sequence[np.ndarray | None],
     runs: Runs,
     copied: tuple[XlaCopy, ...],
+    undivided: bool,
 ) -> Kernel:
     def kernel(*arrays: jax.Array) -> Sequence[jax.Array]:
         return equation.primitive.bind(*arrays, **equation.params)
@@ -126,14 +131,16 @@ def _kernel(
     call = kernel_call(equation)
     axes = tuple(jax.sharding.get_abstract_mesh().shape.items())
     axes = axes if call.unknown == OTHER_CHIPS else ()
-    return Kernel(call, kernel, arguments, values, equation, runs, copied, axes)
+    return Kernel(call, kernel, arguments, values, equation, runs, copied, axes, undivided)
 
 
 def lower(kernel: Kernel) -> jax.stages.Lowered:
     """Lower one kernel through Mosaic, within `for_chip`. Raises NotLowered."""
     function, arguments = kernel.function, kernel.arguments
     try:
-        if kernel.axes:
+        if kernel.undivided:
+            arguments = replicated(arguments)
+        elif kernel.axes:
             function, arguments = spread_over(kernel.axes, function, arguments)
         return jax.jit(function).trace(*arguments).lower(lowering_platforms=("tpu",))
     except Exception as error:

@@ -59,7 +59,7 @@ from grader.sandbox.reseeding import reseeded
 from grader.sandbox.trials import Subject, Trials
 from grader.tools.arrays import holds_nan
 from grader.tpu import OnChip
-from grader.tpu.chips import DEFAULT
+from grader.tpu.chips import DEFAULT, with_cores
 from grader.tpu.compiler import Estimate
 from grader.tpu.motion import Followed
 
@@ -122,18 +122,34 @@ class Asking:
 
     A launch is traced for the first of them; that trace is run, and compiled for all. `lines` may
     outlive this, with what they keep. `eager`: there is a core to spare, so what will be needed if
-    a kernel is right is asked before it is known to be. Every question may raise SandboxError,
-    where no process starts.
+    a kernel is right is asked before it is known to be. `literally`: for these chips, whatever a
+    kata needs. Every question may raise SandboxError, where no process starts.
     """
 
     def __init__(
-        self, lines: Lines, chips: tuple[str, ...] = (DEFAULT,), eager: bool = False
+        self,
+        lines: Lines,
+        chips: tuple[str, ...] = (DEFAULT,),
+        eager: bool = False,
+        literally: bool = False,
     ) -> None:
         self.mode = lines.bench.device.mode
-        self.chips = chips
+        self.asked = chips
+        self._literally = literally
         self.eager = eager
         self._lines = lines
         self._stuck: dict[Path, Accident] = {}
+
+    def chips(self, kata: Kata) -> tuple[str, ...]:
+        """Those for which a kata's launches are judged: with as many TensorCores as its key says.
+
+        Where none of the chips has so many, another chip takes their place.
+        """
+        return self.asked if self._literally else with_cores(kata.key.cores, self.asked)
+
+    def chip(self, kata: Kata) -> str:
+        """The one that a launch is traced for, and its cost judged on."""
+        return self.chips(kata)[0]
 
     # ---- the solution's side ----
 
@@ -157,7 +173,7 @@ class Asking:
     def begin_par(self, kata: Kata, case: Case, reference: Reference, events: int = 0) -> None:
         """Begin on what `par` will ask. Waits for the solution's traces."""
         traced = self._par_traced(kata, reference)
-        for chip in self.chips:
+        for chip in self.chips(kata):
             if isinstance(traced, Traced) and not traced.problem:
                 question = _predict(kata, _answer(kata), traced, reference, chip, events)
                 self._lines.compiling.ask(question)
@@ -182,7 +198,7 @@ class Asking:
         """
         if kata.key.random or kata.key.mesh:
             return None
-        source, chip = _answer(kata), self.chips[0]
+        source, chip = _answer(kata), self.chip(kata)
         question = EstimateXla(source, kata.name, case, reference.inputs, chip)
         answer = self._lines.trusted.answer(question)
         return answer if isinstance(answer, Estimate) else None
@@ -203,7 +219,7 @@ class Asking:
     ) -> Measured | Accident:
         assert kata.key.predictions
         programs = kata.key.predictions.programs
-        question = Measure(_answer(kata), case, programs, self.chips[0], ask_xla)
+        question = Measure(_answer(kata), case, programs, self.chip(kata), ask_xla)
         answer = self._lines.trusted.answer(question, seconds)
         if isinstance(answer, Problem):
             raise BrokenKata(f"the solution's programs: {_in_short(answer)}")
@@ -262,7 +278,7 @@ class Asking:
             reference.inputs,
             self.mode,
             case.seed,
-            self.chips[0],
+            self.chip(kata),
             any(map(holds_nan, observed.outputs)),
             eager_copies(case),
             kata.key.mesh,
@@ -294,7 +310,7 @@ class Asking:
             return Repeats(traced, traced, changed)
         run = Run(
             *(_attempt(kata), kata.name, traced.trace, reference.inputs),
-            *(self.mode, case.seed, self.chips[0]),
+            *(self.mode, case.seed, self.chip(kata)),
         )
         again = dataclasses.replace(run, seed=case.seed + 1, cores=1)
         other_seed = dataclasses.replace(run, inputs=others)
@@ -314,7 +330,7 @@ class Asking:
             kata.key.mistakes,
             case,
             reference.inputs,
-            _trace(_answer(kata), kata, reference, self.chips[0]),
+            _trace(_answer(kata), kata, reference, self.chip(kata)),
             self.mode,
         )
         return self._lines.recollection.first(situation, agrees)
@@ -355,14 +371,14 @@ class Asking:
                 raise TypeError(f"a worker was asked for a reference and answered {answer!r}")
 
     def _par_traced(self, kata: Kata, reference: Reference) -> Traced | Accident:
-        question = _trace(_answer(kata), kata, reference, self.chips[0])
+        question = _trace(_answer(kata), kata, reference, self.chip(kata))
         return _expected(Traced, self._lines.trusted.answer(question))
 
     def _trace_question(self, kata: Kata, reference: Reference) -> TraceLaunch:
         """The question to the process for what the file holds now."""
         source = _attempt(kata)
         self._lines.bench.attempt(source)
-        return _trace(source, kata, reference, self.chips[0])
+        return _trace(source, kata, reference, self.chip(kata))
 
     def _own_traced(
         self, kata: Kata, reference: Reference, seconds: float | None
@@ -382,9 +398,9 @@ class Asking:
             return Observation(traced.problem, printed=traced.printed)
         launch = (_attempt(kata), kata.name, traced.trace, reference.inputs)
         if case.production and kata.key.kernel:
-            question = Read(*launch, self.chips[0], kata.key.mesh)
+            question = Read(*launch, self.chip(kata), kata.key.mesh)
         else:
-            how = (self.mode, case.seed, self.chips[0])
+            how = (self.mode, case.seed, self.chip(kata))
             question = Run(*launch, *how, eager=eager_copies(case), mesh=kata.key.mesh)
         ran = _expected(Ran, self._lines.runs(kata.key.mesh).answer(question, seconds))
         if isinstance(ran, Accident):
@@ -406,7 +422,7 @@ class Asking:
         assert kata.key.tested
         written = _attempt(kata)
         self._lines.bench.attempt(written)
-        launch, chip = kata.key.tested.launch, self.chips[0]
+        launch, chip = kata.key.tested.launch, self.chip(kata)
         subject = Subject(written, kata.name, _answer(kata), launch, case, chip, self.mode)
         try:
             found = self._lines.trials.of(subject, dealt(kata.key, case), seconds)
@@ -430,14 +446,15 @@ class Asking:
             return traced
         if traced.problem:
             return OnChip(traced.problem)
-        predictions = []
-        for chip in self.chips:
+        predictions, collectives = [], ()
+        for chip in self.chips(kata):
             question = _predict(kata, source, traced, reference, chip, events)
             on_chip = _expected(OnChip, self._lines.compiling.answer(question, seconds))
             if isinstance(on_chip, Accident) or on_chip.problem:
                 return on_chip
             predictions += on_chip.predictions
-        return OnChip(None, tuple(predictions))
+            collectives = on_chip.collectives
+        return OnChip(None, tuple(predictions), collectives)
 
     def _followed(
         self,
@@ -451,7 +468,7 @@ class Asking:
             return traced
         if traced.problem:
             return Followed(traced.problem)
-        question = Follow(source, traced.trace, reference.inputs, self.chips[0], kata.key.mesh)
+        question = Follow(source, traced.trace, reference.inputs, self.chip(kata), kata.key.mesh)
         return _expected(Followed, self._lines.compiling.answer(question, seconds))
 
 

@@ -93,7 +93,8 @@ class Key:
     are asked for, `predictions` or `tested` say which, and there is no `kernel`. `random` says how
     results come about by chance, if they do. `results` names what the launch returns, where not
     all of it is a kernel's output.
-    `mesh` are the axes of the devices that the launch is for; () for a single device.
+    `mesh` are the axes of the devices that the launch is for; () for a single device. `cores` is
+    how many TensorCores it is for: it is judged for a chip of which a device has as many.
     `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
@@ -125,6 +126,7 @@ class Key:
     random: Randomness | None = None
     results: tuple[str, ...] = ()
     mesh: Axes = ()
+    cores: int = 1
 
     @property
     def kind(self) -> Kind:
