@@ -56,3 +56,9 @@ def _(x: Any) -> Any:
 @independent("all_gather_matmul")
 def _(x: Any, w: Any) -> Any:
     return np.einsum("mk,kn->mn", np.asarray(x, np.float64), np.asarray(w, np.float64))
+
+
+@independent("expert_parallel_moe")
+def _(x: Any, w: Any, expert: Any, gate: Any) -> Any:
+    x, w, gate = (np.asarray(array, np.float64) for array in (x, w, gate))
+    return np.einsum("td,tdf,t->tf", x, w[np.asarray(expert)], gate)
