@@ -73,3 +73,9 @@ def _(q: Any, k: Any, v: Any) -> Any:
         weights = np.exp(scores - scores.max())
         o[head, token] = weights @ v[head, : token + 1] / weights.sum()
     return o
+
+
+@independent("expert_parallel_moe")
+def _(x: Any, w: Any, expert: Any, gate: Any) -> Any:
+    x, w, gate = (np.asarray(array, np.float64) for array in (x, w, gate))
+    return np.einsum("td,tdf,t->tf", x, w[np.asarray(expert)], gate)
