@@ -78,16 +78,11 @@ def production_case(kata: Kata) -> Case:
 
 
 def _every() -> list[Kata]:
-    """All katas whose solutions are drawn: those of one chip, and not those of several."""
-    from grader.exercise.catalog import SOLUTIONS, katas
-
-    every = katas(ROOT, SOLUTIONS)
-    return [k for k in every if k.key.kernel and k.key.production and not k.key.mesh]
-    """All katas whose solutions are drawn: not those for two cores, which this chip lacks."""
+    """All katas whose solutions are drawn: those for one chip with one core."""
     from grader.exercise.catalog import SOLUTIONS, katas
 
     drawn = [kata for kata in katas(ROOT, SOLUTIONS) if kata.key.kernel and kata.key.production]
-    return [kata for kata in drawn if kata.key.cores == 1]
+    return [kata for kata in drawn if kata.key.cores == 1 and not kata.key.mesh]
 
 
 def _words(case: Case) -> str:

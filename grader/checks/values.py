@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from grader.checks.between_devices import copies_differ, devices_finding
+from grader.checks.between_devices import devices_finding, one_axis
 from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, compare
 from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
@@ -15,6 +15,7 @@ from grader.checks.hand_copies import copies_finding, nothing_there
 from grader.checks.known_mistakes import known_mistake
 from grader.checks.prose import WIDTH, listed, number, paragraph, times
 from grader.checks.races import FOUND
+from grader.checks.replicas import copies_differ
 from grader.checks.runtime_errors import complaint_finding, interpreter_finding
 from grader.model import (
     Check,
@@ -215,6 +216,8 @@ def _finding(evidence: Evidence, result: Comparison, diagnosis: Diagnosis | None
         parts.append(paragraph("inputs", tables))
     if diagnosis:
         parts.append(paragraph("why", diagnosis.why))
+    if along := one_axis(evidence.observed.device_faults):
+        parts.append(paragraph("copies", along))
     phrase = diagnosis.phrase if diagnosis else headline(result)
     return Finding(Check.VALUES, phrase, "\n".join(parts))
 

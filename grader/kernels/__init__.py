@@ -56,12 +56,13 @@ from grader.kernels.interpreter import CALLBACK_LOGGER, running
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_product, longest_sum
 from grader.kernels.lowering import for_chip
-from grader.kernels.meetings import Meetings, watching_devices
+from grader.kernels.meetings import Meetings
 from grader.kernels.mosaic_errors import NotLowered
 from grader.kernels.padding import overhangs
 from grader.kernels.races import watching
 from grader.kernels.several_devices import CopiesDiffer
 from grader.kernels.traced_launch import TracedLaunch
+from grader.kernels.watching_devices import watching_devices
 
 __all__ = [
     "CALLBACK_LOGGER",

@@ -24,7 +24,7 @@ from grader.kernels import (
     watching_copies,
     watching_devices,
 )
-from grader.model import Array, ArrayType, Mode, Problem, Role, Source, Stage, Trace, devices_of
+from grader.model import Array, ArrayType, Mode, Problem, Role, Source, Stage, Trace
 from grader.sandbox import problems, warming
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import (
@@ -118,7 +118,7 @@ def _ran(question: Run) -> Ran:
             return Ran(caught.problem)
         outputs = ()
         copies = CopyWatch(question.source)
-        meetings = Meetings(question.source, devices_of(question.mesh))
+        meetings = Meetings(question.source, question.mesh)
         with (
             watching() as watch,
             watching_devices(meetings) if question.mesh else contextlib.nullcontext(),

@@ -34,6 +34,7 @@ class Prediction:
 
     `sharing` is how many cores share the grid, its parallel axes. The schedule is then that of the
     core that has most of it, at its part of HBM's bandwidth, and so its time is the kernel's.
+    `beside` are those of a mesh's other cores, each of which chooses its part by itself.
 
     `copied` is what XLA copies around each run, of operands that share an array: that is in
     `seconds`, `cycles` and `bytes`, and in no schedule. `sent` are the bytes of one run that a chip
@@ -57,6 +58,7 @@ class Prediction:
     sharing: int = 1
     copied: tuple[XlaCopy, ...] = ()
     sent: int | None = 0
+    beside: tuple[Schedule, ...] = ()
     covered: float | None = None
 
     @property
@@ -114,6 +116,8 @@ class Prediction:
     def _bytes_of_a_run(self) -> int:
         if self.schedule is None or (self.sharing > 1 and not self.traffic.unknown):
             return self.traffic.bytes
+        if self.beside:
+            return sum(one.bytes for one in (self.schedule, *self.beside))
         return self.schedule.bytes * self.sharing
 
 

@@ -135,4 +135,4 @@ def test_what_is_sent_twice_costs_the_third_star(graded: Graded) -> None:
 def test_a_slot_that_is_written_again_without_a_credit_is_a_race(graded: Graded) -> None:
     grade = graded(TO_RIGHT, TO_RIGHT_KEY, "copy.wait()", f"copy.wait(){_AGAIN}")
     assert grade.finding
-    assert grade.finding.phrase == "race between devices"
+    assert grade.finding.phrase == "o_ref is written by two copies at the same time"
