@@ -5,6 +5,7 @@
     copied     what goes wrong with copies that a kernel starts by hand
     observed   what workers report about a launch
     devices    what goes wrong between several devices
+    gpu        what a kernel for a GPU leaves to chance
     meshes     the devices that a launch is for
     measured   what is known of programs and of tests, for katas without a kernel
 
@@ -14,6 +15,7 @@ another process (the sandbox, an xdist worker) or into a JSON file.
 
 from grader.model.copied import CopyFault, HandCopy, Hazard, LastWait
 from grader.model.devices import Between, DeviceFault
+from grader.model.gpu import Disorder, GpuFault, GpuTimes, Times
 from grader.model.kernel import (
     Array,
     ArrayType,
@@ -92,7 +94,10 @@ __all__ = [
     "Cost",
     "Device",
     "DeviceFault",
+    "Disorder",
     "Finding",
+    "GpuFault",
+    "GpuTimes",
     "Grade",
     "Habit",
     "HandCopy",
@@ -122,6 +127,7 @@ __all__ = [
     "Source",
     "Stage",
     "State",
+    "Times",
     "Touch",
     "Trace",
     "Trial",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from grader.model.copied import CopyFault
 from grader.model.devices import DeviceFault
+from grader.model.gpu import GpuFault
 from grader.model.kernel import Array, ArrayType, KernelCall, Operation, Trace, Walk
 from grader.model.measured import Trial
 from grader.model.places import Place
@@ -116,6 +117,8 @@ class Observation:
     copy_faults: tuple[CopyFault, ...] = ()  # of copies started by hand, in the order of the run
     device_faults: tuple[DeviceFault, ...] = ()
     devices: int = 1  # that it ran on
+    gpu_faults: tuple[GpuFault, ...] = ()
+    not_run: str = ""  # why an interpreter can't run a launch for a GPU
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,11 @@ from grader.kernels import (
     watching_devices,
 )
 from grader.model import Array, ArrayType, Mode, Problem, Role, Source, Stage, Trace, devices_of
-from grader.sandbox import problems, warming
+from grader.sandbox import gpu_judging, problems, warming
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import (
     Answer,
+    CompileForGpu,
     Follow,
     LookCloser,
     Looked,
@@ -49,6 +50,10 @@ from grader.tpu.predict import predictions_of
 def answer(question: Question) -> Answer:
     """Answer a question about a trace. Raises TypeError for any other."""
     match question:
+        case CompileForGpu():
+            return gpu_judging.answer(question)
+        case Read() | Run() if question.gpu:
+            return gpu_judging.answer(question)
         case Read():
             return _read(question)
         case Run():

@@ -10,6 +10,7 @@ import socket
 import struct
 from dataclasses import dataclass, field
 
+from grader.gpu.on_gpu import OnGpu
 from grader.model import (
     Array,
     ArrayType,
@@ -17,6 +18,7 @@ from grader.model import (
     Case,
     CopyFault,
     DeviceFault,
+    GpuFault,
     KernelCall,
     Measured,
     Mode,
@@ -109,7 +111,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class TraceLaunch:
-    """Import the file and trace its launch for a chip, or a `mesh` of such chips.
+    """Import the file and trace its launch for a chip, or a `mesh` of such chips, or for a `gpu`.
 
     Nothing tells what the inputs hold.
 
@@ -123,6 +125,7 @@ class TraceLaunch:
     chip: str
     by_name: bool = False
     mesh: Axes = ()
+    gpu: str = ""
 
 
 # ---- to the judging workers, of a trace ----
@@ -142,6 +145,7 @@ class Run:
     """Read the trace, and run it in this mode; the simulated `cores` share its steps.
 
     Copies that it starts by hand happen when they are waited for, or, `eager`, when they start.
+    A launch for a `gpu` is run in that one's own interpreter, whatever the mode.
     """
 
     source: Source
@@ -154,6 +158,7 @@ class Run:
     cores: int = 2
     eager: bool = False
     mesh: Axes = ()
+    gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +171,7 @@ class Read:
     inputs: tuple[Array, ...]
     chip: str
     mesh: Axes = ()
+    gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +199,17 @@ class Predict:
     chip: str
     events: int = 0
     mesh: Axes = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompileForGpu:
+    """Lower the launch for a GPU and, if `compiled` is wanted, have it compiled."""
+
+    source: Source
+    trace: bytes
+    inputs: tuple[Array, ...]
+    gpu: str
+    compiled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +250,7 @@ Question = (
     | Run
     | LookCloser
     | Predict
+    | CompileForGpu
     | Follow
     | Warm
 )
@@ -277,6 +295,8 @@ class Ran:
     printed: str = ""
     copy_faults: tuple[CopyFault, ...] = ()
     device_faults: tuple[DeviceFault, ...] = ()
+    gpu_faults: tuple[GpuFault, ...] = ()
+    not_run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +338,7 @@ Answer = (
     | Ran
     | Looked
     | OnChip
+    | OnGpu
     | Followed
     | Warmed
     | Problem

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from grader.exercise.keys.kinds import Kind, Predictions, Tested
 from grader.exercise.keys.randomness import Randomness
+from grader.exercise.keys.target import GpuTarget
 from grader.model import Axes, Check
 
 #: A kata's hints, from the first to the last: what each of them gives away.
@@ -93,7 +94,8 @@ class Key:
     are asked for, `predictions` or `tested` say which, and there is no `kernel`. `random` says how
     results come about by chance, if they do. `results` names what the launch returns, where not
     all of it is a kernel's output.
-    `mesh` are the axes of the devices that the launch is for; () for a single device.
+    `mesh` are the axes of the devices that the launch is for; () for a single device. `gpu` says
+    what is asked of a launch for GPUs; None of one for TPUs.
     `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
@@ -125,6 +127,7 @@ class Key:
     random: Randomness | None = None
     results: tuple[str, ...] = ()
     mesh: Axes = ()
+    gpu: GpuTarget | None = None
 
     @property
     def kind(self) -> Kind:

@@ -1,0 +1,24 @@
+"""The rungs of a launch for GPUs, most of which need none.
+
+interpreted   ★ what Mosaic GPU's interpreter and the trace show: right, and by more than luck?
+races         two accesses that nothing orders, in words
+disorder      what a trace shows and no interpreter does, in words
+raised        what jax and the interpreter raise, in words
+lowers        ★★ does jax lower it for the GPU? Needs jax alone
+compiles      ★★ does it compile, fit, spill nothing and use what it is about? Needs the extra
+timed         ★★★ how long does it take? Needs the GPU
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+from grader.model import Check, NotJudged
+
+
+def missing() -> NotJudged | None:
+    """What no launch for GPUs can be traced without, if it is not here."""
+    if importlib.util.find_spec("absl") is not None:
+        return None
+    why = "Mosaic GPU needs a small package more: pip install absl-py, or pip install '.[gpu]'"
+    return NotJudged(Check.RUNS, why)
