@@ -447,7 +447,7 @@ class Asking:
         gpu, mesh = self.gpu_of(kata), kata.key.mesh
         interpreted = kata.key.gpu is None or not kata.key.gpu.not_interpreted
         if (case.production and kata.key.kernel) or not interpreted:
-            question = Read(*launch, self.chips[0], mesh, gpu)
+            question = Read(*launch, self.chips[0], mesh, gpu, followed=not case.production)
         else:
             how = (self.mode, case.seed, self.chips[0])
             question = Run(*launch, *how, eager=eager_copies(case), mesh=mesh, gpu=gpu)

@@ -20,7 +20,8 @@ from grader.gpu.scratch import Buffer, buffers_of
 from grader.kernels import TracedLaunch
 from grader.kernels.carrier import make_ready_for_gpus
 from grader.kernels.gpu_interpreter import run_interpreted
-from grader.model import Array, ArrayType, Stage, Trace
+from grader.kernels.gpu_order import disorders
+from grader.model import Array, ArrayType, Disorder, Stage, Trace
 from grader.sandbox import problems
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import CompileForGpu, Ran, Read, Run
@@ -55,8 +56,9 @@ def _traced(question: Read | Run) -> tuple[TracedLaunch, Trace]:
 
 def _read(question: Read) -> Ran:
     with problems.caught(question.source, Stage.TRACE) as caught, traced_for(named(question.gpu)):
-        _, trace = _traced(question)
-        return Ran(None, trace)
+        launch, trace = _traced(question)
+        faults = disorders(launch.closed, question.source) if question.followed else ()
+        return Ran(None, trace, gpu_faults=faults)
     return Ran(caught.problem)
 
 
@@ -64,14 +66,17 @@ def _ran(question: Run) -> Ran:
     with traced_for(named(question.gpu)):
         with problems.caught(question.source, Stage.TRACE) as caught:
             launch, trace = _traced(question)
+            faults = disorders(launch.closed, question.source)
         if caught.problem:
             return Ran(caught.problem)
+        if any(fault.disorder is Disorder.NEVER_ARRIVES for fault in faults):
+            return Ran(None, trace, gpu_faults=faults)  # it would never end
         values = list(map(arrays.to_numpy, question.inputs))
         races: list[str] = []
         outputs: tuple[Array, ...] = ()
         with problems.caught(question.source, Stage.RUN) as caught:
             outputs = tuple(map(arrays.from_numpy, run_interpreted(launch, values, races)))
-        return Ran(caught.problem, trace, outputs, tuple(races))
+        return Ran(caught.problem, trace, outputs, tuple(races), gpu_faults=faults)
 
 
 def _compiled(question: CompileForGpu) -> OnGpu:

@@ -163,7 +163,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read the trace, and run nothing."""
+    """Read the trace, and run nothing; of a launch for a `gpu`, `followed` where that is wanted."""
 
     source: Source
     name: str
@@ -172,6 +172,7 @@ class Read:
     chip: str
     mesh: Axes = ()
     gpu: str = ""
+    followed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
