@@ -30,7 +30,12 @@ def run_interpreted(
     Raises what the interpreter raises, and leaves none of its state behind.
     """
     program = core.jaxpr_as_fun(with_interpret(launch.closed, _params()))
-    with jax.default_device(jax.devices("cpu")[0]), _noting_races(noted), _afterwards_reset():
+    with (
+        jax.default_device(jax.devices("cpu")[0]),
+        _noting_races(noted),
+        _phases_may_be_left(),
+        _afterwards_reset(),
+    ):
         results = jax.jit(program)(*args)
         return [np.asarray(leaf) for leaf in results]
 
@@ -67,6 +72,31 @@ def _noting_races(noted: list[str]) -> Iterator[None]:
         yield
     finally:
         del module.print
+
+
+@contextlib.contextmanager
+def _phases_may_be_left() -> Iterator[None]:
+    """jax 0.10 wants each phase of a barrier waited for, the last one too, for which a GPU has no
+    use: the producer of a pipeline need not know when its last slot is free."""
+    try:
+        from jax._src.pallas.mosaic_gpu.interpret.shared_memory import Barrier
+    except ImportError:
+        raise UnsupportedJax(_MOVED) from None
+    kind: Any = Barrier
+    original = kind.deallocate
+    if "phase" not in original.__code__.co_names:
+        yield
+        return
+
+    def deallocate(barrier: Any) -> None:
+        with barrier.cv:
+            barrier.ref_count -= 1
+
+    kind.deallocate = deallocate
+    try:
+        yield
+    finally:
+        kind.deallocate = original
 
 
 @contextlib.contextmanager

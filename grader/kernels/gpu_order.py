@@ -1,13 +1,13 @@
 """What a kernel for GPUs leaves to chance: one block's threads, run in an order that may happen.
 
-Copies and products are under way until their thread has waited for them, and a thread that can go
-on after an arrival does so at once: what is then written while a unit may still read it, some
-run on a GPU writes too. Copies into shared memory take no time here, so that a wait which never
-ends here ends nowhere. Both are certain, or nothing is said.
+Copies and products are under way until their thread has waited for them: what is written here
+while a unit may still read it, some run on a GPU writes too. Copies into shared memory take no time
+here, so that a wait which never ends here ends nowhere. Both are certain, or nothing is said.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,25 +21,34 @@ from grader.kernels.outside_kernels import OutsideReader
 from grader.kernels.pallas_params import body, mesh
 from grader.model import Disorder, GpuFault, Place, Source
 
+#: In which order threads run, as (after a copy's arrival, after a thread's own): whether those that
+#: it lets go on do so at once, or the one that has arrived goes on first.
+_ORDERS = ((False, True), (True, True), (False, False))
 #: What comes of equations of a form that is not known here.
 _MOVED = (AttributeError, KeyError, TypeError, ValueError)
 
 
+#: What is told first: the rest may follow from it.
+_RANK = {disorder: rank for rank, disorder in enumerate(Disorder)}
+
+
 def disorders(closed: core.ClosedJaxpr, source: Source) -> tuple[GpuFault, ...]:
-    """The faults of a launch's kernels, in the order in which they are met; each once.
+    """The faults of a launch's kernels, each once, in the order of `Disorder`.
 
     Nothing of a kernel that can't be followed.
     """
     found: dict[tuple[Any, ...], GpuFault] = {}
-    for kernel in OutsideReader(closed, source.file).kernels:
-        for last in (False, True) if is_for_gpus(kernel) else ():
-            for fault in _of_block(kernel, source, last):
+    for kernel in filter(is_for_gpus, OutsideReader(closed, source.file).kernels):
+        for last, order in itertools.product((False, True), _ORDERS):
+            for fault in _of_block(kernel, source, last, order):
                 line = fault.line.line if fault.line else 0
                 found.setdefault((fault.disorder, fault.ref.partition("[")[0], line), fault)
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda fault: _RANK[fault.disorder]))
 
 
-def _of_block(kernel: core.JaxprEqn, source: Source, last: bool) -> list[GpuFault]:
+def _of_block(
+    kernel: core.JaxprEqn, source: Source, last: bool, order: tuple[bool, bool]
+) -> list[GpuFault]:
     """The faults of the first or of the last block of the grid."""
     on: Any = mesh(kernel)
     if any(size > 1 for size in on.cluster):
@@ -53,7 +62,7 @@ def _of_block(kernel: core.JaxprEqn, source: Source, last: bool) -> list[GpuFaul
     for number in range(count):
         own = {**axes, on.thread_name: number} if on.thread_name else axes
         threads.append(Thread(number, own, source.file))
-    block = _Block(source)
+    block = _Block(source, *order)
     try:
         block.run(
             [thread.follow(body(kernel), [None] * len(body(kernel).invars)) for thread in threads]
@@ -78,7 +87,8 @@ class _State:
 class _Block:
     """The threads of a block and what they share."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, after_copies: bool, after_arrivals: bool) -> None:
+        self._at_once = {Does.COPY_IN: after_copies, Does.ARRIVE: after_arrivals}
         self.faults: list[GpuFault] = []
         self._source = source
         self._states: list[_State] = []
@@ -107,14 +117,18 @@ class _Block:
         for event in thread:
             if event.does is Does.WAIT:
                 state.at = event
+                self._laps(state, event)
                 if not self._is_over(state):
                     return False
                 self._returns(state)
                 continue
             woken = self._happens(number, state, event)
-            if woken:
+            if not woken:
+                continue
+            if self._at_once[event.does]:
                 ready.extendleft([*woken, number][::-1])
                 return False
+            ready.extend(woken)
         return True
 
     def _happens(self, number: int, state: _State, event: Event) -> list[int]:
@@ -202,6 +216,12 @@ class _Block:
         key = _place(state.at.parts[0])
         return self._completed.get(key, 0) > state.waits.get(key, 0)
 
+    def _laps(self, state: _State, event: Event) -> None:
+        """A wait that comes when its phase, and the one after it, have completed."""
+        key = _place(event.parts[0])
+        if self._completed.get(key, 0) - state.waits.get(key, 0) > 1:
+            self._fault(Disorder.LAPPED, event.parts[0], event.line)
+
     def _returns(self, state: _State) -> None:
         assert state.at
         key = _place(state.at.parts[0])
@@ -209,7 +229,8 @@ class _Block:
         state.at = None
 
     def _hangs(self, stuck: list[int]) -> None:
-        first, *others = stuck
+        # Where some have arrived and not enough, the count is wrong: the other waits follow.
+        first, *others = sorted(stuck, key=lambda number: not self._had(number))
         event = self._states[first].at
         assert event
         barrier = event.parts[0]
@@ -219,11 +240,16 @@ class _Block:
                 str(barrier),
                 self._place(event.line),
                 thread=first,
-                arrived=self._arrived.get(_place(barrier), 0),
+                arrived=self._had(first),
                 needed=barrier.memory.arrivals,
                 others=tuple(self._told(number) for number in others),
             )
         )
+
+    def _had(self, number: int) -> int:
+        """The arrivals since the last phase at the barrier on which a thread waits."""
+        event = self._states[number].at
+        return self._arrived.get(_place(event.parts[0]), 0) if event else 0
 
     def _told(self, number: int) -> str:
         event = self._states[number].at

@@ -15,6 +15,7 @@ class Disorder(enum.Enum):
     READ_BY_WGMMA = "memory is written while wgmma may still be reading it"
     LEAVING = "memory is written while a copy may still be reading it"
     NOT_DRAINED = "the kernel ends before a copy out of its memory has"
+    LAPPED = "a barrier completes twice before a wait on it"
     NEVER_ARRIVES = "a wait on a barrier at which too few arrive"
 
 

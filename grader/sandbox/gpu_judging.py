@@ -21,7 +21,7 @@ from grader.kernels import TracedLaunch
 from grader.kernels.carrier import make_ready_for_gpus
 from grader.kernels.gpu_interpreter import run_interpreted
 from grader.kernels.gpu_order import disorders
-from grader.model import Array, ArrayType, Disorder, Stage, Trace
+from grader.model import Array, ArrayType, Stage, Trace
 from grader.sandbox import problems
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import CompileForGpu, Ran, Read, Run
@@ -69,14 +69,14 @@ def _ran(question: Run) -> Ran:
             faults = disorders(launch.closed, question.source)
         if caught.problem:
             return Ran(caught.problem)
-        if any(fault.disorder is Disorder.NEVER_ARRIVES for fault in faults):
-            return Ran(None, trace, gpu_faults=faults)  # it would never end
+        if faults:  # they are told, whatever comes of it, and it may never end
+            return Ran(None, trace, gpu_faults=faults)
         values = list(map(arrays.to_numpy, question.inputs))
         races: list[str] = []
         outputs: tuple[Array, ...] = ()
         with problems.caught(question.source, Stage.RUN) as caught:
             outputs = tuple(map(arrays.from_numpy, run_interpreted(launch, values, races)))
-        return Ran(caught.problem, trace, outputs, tuple(races), gpu_faults=faults)
+        return Ran(caught.problem, trace, outputs, tuple(races))
 
 
 def _compiled(question: CompileForGpu) -> OnGpu:

@@ -61,6 +61,18 @@ def _words(fault: GpuFault) -> Words:
                 "what that one writes there.",
                 "End with plgpu.wait_smem_to_gmem(0).",
             )
+        case Disorder.LAPPED:
+            return (
+                f"{fault.ref} completes twice before a wait on it",
+                f"When the kernel comes to wait on {fault.ref}, the phase that it waits for may be "
+                "over, and the next one as well.",
+                "A wait tells one phase from the next by a single bit. Two phases later the bit is "
+                "as before, and the wait goes on until a third: it returns late or never, and what "
+                "came with the first has been overwritten.",
+                "Let nothing arrive a second time before this wait: at most as many copies ahead "
+                "as there are slots, less the one in use, and between warpgroups a second barrier "
+                "that says when a slot is free, with one arrival for each that reads it.",
+            )
         case Disorder.NEVER_ARRIVES:
             return _hang(fault)
 

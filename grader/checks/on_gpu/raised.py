@@ -10,7 +10,7 @@ from grader.checks.runs import first_paragraph
 from grader.gpu.refusals import read_text
 from grader.model import Check, Finding, NotJudged, Problem
 
-_AGAIN = "completed again before previous completion"
+_AGAIN = re.compile(r"completed again before previous completion|no threads observed phase")
 _UNDRAINED = "operations completed before kernel finished"
 _OUT_OF_BOUNDS = re.compile(r"out.of.bounds|out of range", re.IGNORECASE)
 
@@ -39,7 +39,7 @@ def run_finding(problem: Problem, file: str) -> Finding:
 
 
 def _words(text: str, problem: Problem) -> tuple[str, str, str]:
-    if _AGAIN in text:
+    if _AGAIN.search(text):
         return (
             "a barrier completes twice without a wait",
             "A barrier completes for a second time, and nobody has waited for the first. A wait "
