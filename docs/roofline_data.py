@@ -78,10 +78,11 @@ def production_case(kata: Kata) -> Case:
 
 
 def _every() -> list[Kata]:
-    """All katas whose solutions are drawn."""
+    """All katas whose solutions are drawn: those for one chip with one core."""
     from grader.exercise.catalog import SOLUTIONS, katas
 
-    return [kata for kata in katas(ROOT, SOLUTIONS) if kata.key.kernel and kata.key.production]
+    drawn = [kata for kata in katas(ROOT, SOLUTIONS) if kata.key.kernel and kata.key.production]
+    return [kata for kata in drawn if kata.key.cores == 1 and not kata.key.mesh]
 
 
 def _words(case: Case) -> str:
