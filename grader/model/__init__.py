@@ -6,6 +6,8 @@
     observed     what workers report about a launch
     devices      what goes wrong between several devices
     collectives  what devices send to each other outside of kernels
+    links        what kernels send to other devices, and which way
+    gpu          what a kernel for a GPU leaves to chance
     meshes       the devices that a launch is for
     measured     what is known of programs and of tests, for katas without a kernel
 
@@ -13,9 +15,10 @@ All are frozen and built from builtins, enums and each other, so that `codec` ca
 another process (the sandbox, an xdist worker) or into a JSON file.
 """
 
-from grader.model.collectives import RESHARDING, Collective, sent_by
+from grader.model.collectives import RESHARDING, Collective, carried_by, sent_by
 from grader.model.copied import CopyFault, HandCopy, Hazard, LastWait
 from grader.model.devices import Between, DeviceFault
+from grader.model.gpu import Disorder, GpuFault, GpuTimes, Times
 from grader.model.kernel import (
     Array,
     ArrayType,
@@ -34,6 +37,7 @@ from grader.model.kernel import (
     Walk,
     XlaCopy,
 )
+from grader.model.links import Route, busiest, carried
 from grader.model.measured import (
     QUANTITIES,
     Baseline,
@@ -50,6 +54,7 @@ from grader.model.observed import (
     Clues,
     LeftOver,
     Observation,
+    OnGpu,
     Outcomes,
     Problem,
     Race,
@@ -96,7 +101,10 @@ __all__ = [
     "Cost",
     "Device",
     "DeviceFault",
+    "Disorder",
     "Finding",
+    "GpuFault",
+    "GpuTimes",
     "Grade",
     "Habit",
     "HandCopy",
@@ -111,6 +119,7 @@ __all__ = [
     "NotJudged",
     "Note",
     "Observation",
+    "OnGpu",
     "Operand",
     "Operation",
     "Outcomes",
@@ -121,17 +130,22 @@ __all__ = [
     "Reference",
     "Repeats",
     "Role",
+    "Route",
     "Runs",
     "Share",
     "Source",
     "Stage",
     "State",
+    "Times",
     "Touch",
     "Trace",
     "Trial",
     "Verdict",
     "Walk",
     "XlaCopy",
+    "busiest",
+    "carried",
+    "carried_by",
     "devices_of",
     "sent_by",
 ]
