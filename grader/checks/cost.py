@@ -13,13 +13,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from grader.checks import collectives
-from grader.checks.collectives import dearest
 from grader.checks.evidence import Evidence
 from grader.checks.hidden_copies import waits_first
+from grader.checks.links import Sender, links_finding
 from grader.checks.parts import in_words, larger_parts
-from grader.checks.prose import paragraph
-from grader.model import Accident, Check, Collective, Cost, Finding, NotJudged, sent_by
+from grader.checks.prose import allowed, multiple, paragraph
+from grader.model import Accident, Check, Cost, Finding, NotJudged
 from grader.tpu import OnChip, Prediction
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.chips import Trust, named
@@ -84,33 +83,14 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
 
 
 def _over_the_links(evidence: Evidence) -> Finding | None:
-    """Reject a launch that sends more to other chips than the slack of par allows.
-
-    The time of this is not predicted, so bytes alone are judged, as they are to and from HBM.
-    """
     both = _both(evidence)
     assert both is not None
-    around = _collectives(evidence)
-    own, par = map(_sent, both, around)
-    if own is None and par is not None and sent_by(around[0]) is None:
-        return _sent_untold(around[0])
-    if own is None or par is None or own <= par * (1 + evidence.slack.bytes):
-        return None
-    more = dearest(*around)
-    over, told = "bytes over the links", "par sends nothing"
-    if par:
-        over = f"{_times(own / par)} par's {over}"
-        told = f"par sends {bytes_of(par)} ({_allowed(own / par, evidence.slack.bytes)})"
-    else:
-        over = f"{over}, and par needs none"
-    lines = [
-        "It would keep the links between chips busy for longer than it needs to.",
-        paragraph("links", f"each chip sends {bytes_of(own)} to others; {told}"),
-        *collectives.lines(more),
-        paragraph("try", collectives.advice(more[0]) if more else _HOPS),
-    ]
-    phrase = f"{over}: {collectives.named(more[0])}" if more else over
-    return Finding(Check.COST, phrase, "\n".join(lines))
+    launch, solution = evidence.own_on_chips(), evidence.par_on_chips()
+    assert isinstance(launch, OnChip)
+    assert isinstance(solution, OnChip)
+    own, par = both
+    sides = Sender(own, launch.collectives), Sender(par, solution.collectives)
+    return links_finding(*sides, evidence.slack.bytes)
 
 
 def _one_after_the_other(evidence: Evidence) -> Finding | None:
@@ -120,50 +100,15 @@ def _one_after_the_other(evidence: Evidence) -> Finding | None:
     return waits_first(*both)
 
 
-_HOPS = (
-    "Count the hops: in a ring of n chips, what starts on one has reached all others after n - 1. "
-    "A last hop that brings a block back to where it began is not needed. Send what the neighbour "
-    "lacks, and nothing twice."
-)
-
-
-def _sent_untold(around: Sequence[Collective]) -> Finding:
-    """A loop whose turns nobody can count, around a collective."""
-    (one, *_) = [one for one in around if one.bytes is None]
-    reason = (
-        f"a loop around {collectives.named(one)} makes as many turns as is known only at run time"
-    )
-    parts = [
-        "What it would cost on a TPU can't be predicted.",
-        *collectives.lines([one]),
-        paragraph("try", _PREDICTABLE),
-    ]
-    return Finding(Check.COST, f"no verdict: {reason}", "\n".join(parts))
-
-
-def _collectives(evidence: Evidence) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
-    """What stands around the kernels of the learner's launch, and around par's."""
-    launch, solution = evidence.own_on_chips(), evidence.par_on_chips()
-    assert isinstance(launch, OnChip)
-    assert isinstance(solution, OnChip)
-    return launch.collectives, solution.collectives
-
-
-def _sent(side: Sequence[Prediction], around: tuple[Collective, ...]) -> int | None:
-    """What these kernels and collectives send to other chips; None where nobody can tell."""
-    sent = [*(kernel.sent_bytes for kernel in side), sent_by(around)]
-    return None if None in sent else sum(filter(None, sent))
-
-
 def _over_par(evidence: Evidence, cost: Cost, more_bytes: float, more_cycles: float) -> Finding:
     both = _both(evidence)
     assert both is not None
     causes = bottlenecks(*both)
     if more_bytes:
         causes = tuple(sorted(causes, key=lambda cause: -cause.size))
-    excess = f"{_times(more_bytes)} par's HBM bytes"
+    excess = f"{multiple(more_bytes)} par's HBM bytes"
     if not more_bytes:
-        excess = f"{_times(more_cycles)} par's time"
+        excess = f"{multiple(more_cycles)} par's time"
     phrase = f"{excess}: {causes[0].phrase}" if causes else excess
     explained = [text for cause in causes[:3] for text in _explained(cause)]
     several = evidence.observed.devices > 1
@@ -212,10 +157,6 @@ def _over(own: int | None, par: int | None, slack: float) -> float:
     if own is None or not par or own <= par * (1 + slack):
         return 0.0
     return own / par
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.1f}×" if ratio < 10 else f"{ratio:.0f}×"
 
 
 def _timed(evidence: Evidence) -> bool:
@@ -286,11 +227,11 @@ def _why_not(evidence: Evidence) -> str:
 def _numbers(cost: Cost, evidence: Evidence) -> list[str]:
     lines = []
     if cost.bytes is not None and cost.par_bytes:
-        ratio = _allowed(cost.bytes / cost.par_bytes, evidence.slack.bytes)
+        ratio = allowed(cost.bytes / cost.par_bytes, evidence.slack.bytes)
         moves = f"moves {bytes_of(cost.bytes)} between HBM and the chip"
         lines.append(paragraph("bytes", f"{moves}; par moves {bytes_of(cost.par_bytes)} ({ratio})"))
     if cost.cycles is not None and cost.par_cycles:
-        ratio = _allowed(cost.cycles / cost.par_cycles, evidence.slack.cycles)
+        ratio = allowed(cost.cycles / cost.par_cycles, evidence.slack.cycles)
         clock = named(cost.chip).clock
         own, par = (time_of(cycles / clock) for cycles in (cost.cycles, cost.par_cycles))
         both = _both(evidence)
@@ -298,10 +239,6 @@ def _numbers(cost: Cost, evidence: Evidence) -> list[str]:
         words = f"{least}{own} predicted on a {cost.chip}; par {par} ({ratio})"
         lines.append(paragraph("time", words))
     return lines
-
-
-def _allowed(ratio: float, slack: float) -> str:
-    return f"{ratio:.2f}×, up to {1 + slack:.2f}× passes"
 
 
 def _explained(cause: Bottleneck) -> list[str]:

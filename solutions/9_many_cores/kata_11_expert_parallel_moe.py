@@ -43,12 +43,14 @@ Concept
         1.25 * t / n     1280       7.5 MiB       7.5 MiB      drops tokens when crowded
 
 Shapes
-    name     dtype[dims]        on each chip
-    x        x.dtype[T, D]      (T / 4, D)
-    w        x.dtype[E, D, F]   (L, D, F)       L = E / 4: chip c has experts c * L and on
-    expert   int32[T]           (T / 4,)
-    gate     x.dtype[T]         (T / 4,)
-    result   x.dtype[T, F]      (T / 4, F)
+    name     dtype[dims]        memory space   Ref's shape   block
+    x        x.dtype[T, D]      VMEM           (bm, D)       (visit's, 0)
+    w        x.dtype[E, D, F]   VMEM           (D, bn)       (visit's, 0, j)
+    expert   int32[T]           HBM            -             -
+    gate     x.dtype[T]         HBM            -             -
+
+    Chip c has rows c * T / 4 and on of x, expert and gate, and experts c * L and on, with
+    L = E / 4. The kernel sees the rows that came. The result is x.dtype[T, F].
 
 Try
     pytest -k expert_parallel_moe    stuck?  kata hint expert_parallel_moe

@@ -45,14 +45,25 @@ def test_each_case_of_a_solution_has_its_turn() -> None:
     for kata in EVERY:
         cases = draw(kata.id, kata.key, 1)
         run = sum(not case.production for case in cases)
-        plans = [[Plan(end, (1,), False, Turn(n)) for end in ENDS] for n in range(run)]
+        turns = [Turn(number) for number in range(run * TURNS)]
+        plans = [[Plan(end, (1,), False, turn) for end in ENDS] for turn in turns]
         found = [[plan.cases(kata, cases) for plan in both] for both in plans]
-        assert {case.index for both in found for one in both for case in one} == set(
-            range(len(cases))
-        )
+        indices = {case.index for both in found for one in both for case in one}
+        assert indices == set(range(len(cases)))
         for oldest, newest in found:
             assert len({case.index for case in (*oldest, *newest)}) == len(oldest) + len(newest)
             assert sum(case.production for case in (*oldest, *newest)) == len(cases) - run
+
+
+def test_of_some_cases_one_is_run_and_that_of_production_size_stays() -> None:
+    for kata in EVERY:
+        cases = draw(kata.id, kata.key, 1)
+        run = [case for case in cases if not case.production]
+        assert Plan(Share.OLDEST, (1,), False).some(cases) == cases
+        for number, case in enumerate(run):
+            found = Plan(Share.OLDEST, (1,), False, Turn(number + 5 * len(run))).some(cases)
+            large = cases[len(run) :]
+            assert list(found) == ([case, *large] if large else list(cases))
 
 
 def test_a_solution_or_its_key_makes_a_change() -> None:

@@ -1,4 +1,4 @@
-"""What is said of collectives that send more than par's, with traces made by hand."""
+"""What is said of a launch that sends more to other chips than par, with numbers made by hand."""
 
 from __future__ import annotations
 
