@@ -34,8 +34,8 @@
     runs                how often a launch runs each kernel; repeated, loops
     block_positions     where each operand's block lies on each grid step
     held_outputs        which results are an output of the last kernel, or hold its elements
-    known_values        values that are known before any kernel runs;
-                        on_all_devices: those within a shard_map
+    known_values        values that are known before any kernel runs; known_steps,
+                        and on_all_devices: those within a shard_map
     prefetch_reads      which cells of scalar prefetch the index maps read
     habits              what a kernel does that is slow, or that it never waits for
     narrow              where it computes with integers of fewer than 32 bits

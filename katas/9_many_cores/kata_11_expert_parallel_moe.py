@@ -115,7 +115,7 @@ def expert_parallel_moe_inputs(key, *, T, D, F, E, dtype):
 
 
 def places(expert, n, L, bm):
-    """Chip and row of its room for each of my tokens, and the blocks of each expert: int32[n, L]."""
+    """Chip and row in its room for each of my tokens; blocks of each expert, int32[n, L]."""
     here = (expert[:, None] == jnp.arange(n * L)).astype(jnp.int32)
     rank = jnp.sum(here * (jnp.cumsum(here, axis=0) - 1), axis=1)
     blocks = (jnp.sum(here, axis=0) + bm - 1).reshape(n, L) // bm
