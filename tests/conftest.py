@@ -143,8 +143,8 @@ def shared(shop: Shop, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """The shop, its commands at a bench that others have sat at."""
 
     @contextlib.contextmanager
-    def studio(chip: str | None) -> Iterator[Asking]:
-        yield Asking(lines, (chip or DEFAULT,), literally=chip is not None)
+    def studio(chip: str | None, gpu: str = "h100") -> Iterator[Asking]:
+        yield Asking(lines, (chip or DEFAULT,), literally=chip is not None, gpu=gpu)
 
     monkeypatch.setattr(studies, "studio", studio)
     return shop

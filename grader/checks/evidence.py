@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.exercise.keys import Kind, Predictions, Randomness, Roundings, Slack
+from grader.exercise.keys import GpuTarget, Kind, Predictions, Randomness, Roundings, Slack
 from grader.model import (
     Accident,
     Array,
     Clues,
+    GpuTimes,
     Measured,
     Mode,
     Observation,
+    OnGpu,
     Problem,
     Reference,
     Repeats,
@@ -36,7 +38,10 @@ class Evidence:
     kata's. Where `predictions` are asked for, `measured` says what is right, and `baselines` the
     same with what XLA makes of each program, asked where the case `costs`. Where results are
     `random`, `repeats` runs the launch again, once. With `full_precision`, no product of float32
-    may be left to the default precision. `results` names them, where the key does.
+    may be left to the default precision. `results` names them, where the key does. Of a launch for
+    GPUs, `gpu` is what its key asks and `gpu_chip` the one to compile for; `lowered_for_gpu` lowers
+    the learner's, and `own_on_gpu` and `par_on_gpu` compile, each once; `timed_on_gpu` is None
+    where no such GPU is here. `lines` are those of the learner's file.
     """
 
     mode: Mode
@@ -65,6 +70,13 @@ class Evidence:
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
     random: Randomness | None = None
     repeats: Callable[[], Repeats] = lambda: Repeats(Observation(), Observation(), "")
+    gpu: GpuTarget | None = None
+    gpu_chip: str = ""
+    lowered_for_gpu: Callable[[], OnGpu | Accident] = lambda: OnGpu("")
+    own_on_gpu: Callable[[], OnGpu | Accident] = lambda: OnGpu("")
+    par_on_gpu: Callable[[], OnGpu | Accident] = lambda: OnGpu("")
+    timed_on_gpu: Callable[[], GpuTimes | None] = lambda: None
+    lines: tuple[str, ...] = ()
 
     def name_of(self, position: int) -> str:
         """What messages call a result that is no output of a kernel."""

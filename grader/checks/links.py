@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grader.checks.collectives import advice, dearest, lines, named
+from grader.checks.parts import LargerPart, in_words, larger_parts
 from grader.checks.prose import allowed, multiple, paragraph
 from grader.model import Check, Collective, Finding, carried_by, sent_by
 from grader.tpu import Prediction
@@ -40,6 +41,11 @@ class Sender:
         routes = (route for kernel in self.kernels for route in kernel.routes or ())
         return max((route.hops for route in routes), default=0)
 
+    def larger_than(self, par: Sender) -> tuple[LargerPart, ...]:
+        """The arrays of which this one's kernels have larger parts than those of `par`."""
+        own, theirs = ([kernel.call for kernel in side.kernels] for side in (self, par))
+        return larger_parts(own, theirs)
+
 
 def links_finding(own: Sender, par: Sender, slack: float) -> Finding | None:
     """Reject a launch that sends more than the slack of par allows, as a fraction."""
@@ -58,11 +64,14 @@ def links_finding(own: Sender, par: Sender, slack: float) -> Finding | None:
         paragraph("links", f"{_carries(own, sent)}; {_par_carries(par, sent, least, slack)}"),
         *(paragraph("way", one) for one in _ways(own) * far),
         *lines(more),
-        paragraph("try", advice(more[0]) if more else _FAR if far else _HOPS),
     ]
     phrase = f"{over}: {named(more[0])}" if more else over
     if far:
         phrase = f"{over}: copies that pass over {own.farthest} links"
+    if more and (larger := own.larger_than(par)):
+        in_short, explained = in_words(larger)
+        return Finding(Check.COST, f"{phrase}, as {in_short}", "\n".join([*parts, *explained]))
+    parts.append(paragraph("try", advice(more[0]) if more else _FAR if far else _HOPS))
     return Finding(Check.COST, phrase, "\n".join(parts))
 
 

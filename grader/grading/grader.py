@@ -7,9 +7,10 @@ from functools import cache, partial
 
 from grader.checks import cost
 from grader.checks.evidence import Evidence
+from grader.checks.on_gpu import missing
 from grader.exercise.catalog import Kata
 from grader.grading.ladder import verdict
-from grader.model import Accident, Case, Check, Clues, Grade, Observation, State
+from grader.model import Accident, Case, Check, Clues, Grade, Mode, Observation, State
 from grader.sandbox.asking import Asking
 from grader.tpu import OnChip
 from grader.tpu.chips import named
@@ -30,7 +31,11 @@ class Grader:
     def rehearse(self, kata: Kata, case: Case) -> None:
         """Have the solution's side of a case answered. Raises BrokenKata."""
         reference = self._asking.reference(kata, case)
-        if costs(kata, case) and kata.key.kernel:
+        if not (costs(kata, case) and kata.key.kernel):
+            return
+        if kata.key.gpu:
+            self._asking.par_on_gpu(kata, reference)
+        else:
             self._asking.par(kata, case, reference)
 
     def grade(self, kata: Kata, case: Case, seconds: float | None) -> Grade:
@@ -39,10 +44,13 @@ class Grader:
         Raises BrokenKata where the solution's side fails, SandboxError where no process starts.
         """
         started = time.perf_counter()
+        if kata.key.gpu and (lacking := missing()):
+            return Grade(kata.id, case.index, State.PASSED, 0, not_judged=lacking)
         evidence = evidence_of(self._asking, kata, case, seconds)
         judged = verdict(evidence)
         on_chip = (
             evidence.kernel
+            and evidence.gpu is None
             and evidence.costs
             and (
                 judged.state is State.PASSED
@@ -107,7 +115,7 @@ def evidence_of(
     asking.boot(kata)  # while the reference is computed
     reference = asking.reference(kata, case)
     asking.begin(kata, reference, seconds)
-    if asking.eager and costs(kata, case) and kata.key.kernel:
+    if asking.eager and costs(kata, case) and kata.key.kernel and not kata.key.gpu:
         asking.begin_par(kata, case, reference, events)
     attempt = asking.attempt(kata, case, reference, seconds)
 
@@ -123,7 +131,7 @@ def evidence_of(
         return asking.own(kata, case, reference, seconds, events)
 
     return Evidence(
-        mode=asking.mode,
+        mode=Mode.STRICT if kata.key.gpu else asking.mode,
         file=kata.where()[0],
         attempt=attempt,
         reference=reference,
@@ -149,4 +157,10 @@ def evidence_of(
         resembles=partial(asking.resembles, kata, case, reference),
         random=kata.key.random,
         repeats=cache(partial(asking.repeats, kata, case, reference, seconds)),
+        gpu=kata.key.gpu,
+        gpu_chip=asking.gpu_of(kata),
+        lowered_for_gpu=cache(partial(asking.own_on_gpu, kata, reference, seconds, False)),
+        own_on_gpu=cache(partial(asking.own_on_gpu, kata, reference, seconds)),
+        par_on_gpu=cache(partial(asking.par_on_gpu, kata, reference)),
+        lines=tuple(kata.content().decode(errors="replace").splitlines()) if kata.key.gpu else (),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ from grader.model import MOST_STARS, Finding, NotJudged, State
 
 RIGHT = "The values are right, but"
 ACCEPTED = "Right, and a TPU takes it, but"
+ACCEPTED_BY_GPU = "Right, and a GPU's compiler takes it, but"
 #: What stands for all of them where the launch was not run.
 AT_PRODUCTION_SIZE = "At production size"
 #: ACCEPTED, where nobody has asked a TPU's compiler.
@@ -41,9 +43,25 @@ def _of_a_kernel(evidence: Evidence) -> bool:
     return evidence.kernel
 
 
+def _for_tpus(evidence: Evidence) -> bool:
+    return evidence.kernel and evidence.gpu is None
+
+
+def _for_gpus(evidence: Evidence) -> bool:
+    return evidence.gpu is not None
+
+
+def _for_gpus_run(evidence: Evidence) -> bool:
+    return evidence.gpu is not None and not evidence.production
+
+
+def _for_gpus_costs(evidence: Evidence) -> bool:
+    return evidence.gpu is not None and evidence.costs
+
+
 def _of_values(evidence: Evidence) -> bool:
     judged = evidence.kind not in (Kind.PREDICTIONS, Kind.TEST) and evidence.random is None
-    return judged and not evidence.production
+    return judged and not evidence.production and evidence.gpu is None
 
 
 def _of_chance(evidence: Evidence) -> bool:
@@ -71,7 +89,16 @@ def _of_blocks(evidence: Evidence) -> bool:
 
 
 def _of_costs(evidence: Evidence) -> bool:
-    return evidence.kernel and evidence.costs
+    return evidence.kernel and evidence.costs and evidence.gpu is None
+
+
+def _on_gpu(name: str) -> Callable[[Evidence], Finding | NotJudged | None]:
+    """A check of `checks.on_gpu`, imported when the first launch for a GPU comes to it."""
+
+    def check(evidence: Evidence) -> Finding | NotJudged | None:
+        return importlib.import_module(f"grader.checks.on_gpu.{name}").check(evidence)
+
+    return check
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +127,16 @@ LADDER = (
     Rung(values.check, 1, asked=_of_values),
     Rung(randomness.check, 1, asked=_of_chance),
     Rung(held_at_once.check, 1, granted=RIGHT, asked=_of_blocks),
-    Rung(block_shapes.check, 1, granted=RIGHT),
-    Rung(lowers.check, 1, granted=RIGHT),
-    Rung(compiles.check, 2, granted=RIGHT),
+    Rung(block_shapes.check, 1, granted=RIGHT, asked=_for_tpus),
+    Rung(lowers.check, 1, granted=RIGHT, asked=_for_tpus),
+    Rung(_on_gpu("interpreted"), 1, asked=_for_gpus_run),
+    Rung(_on_gpu("lowers"), 1, granted=RIGHT, asked=_for_gpus),
+    Rung(compiles.check, 2, granted=RIGHT, asked=_for_tpus),
+    Rung(_on_gpu("compiles"), 2, granted=RIGHT, asked=_for_gpus_costs),
     Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED, asked=_of_costs),
+    Rung(
+        _on_gpu("timed"), MOST_STARS, needed=False, granted=ACCEPTED_BY_GPU, asked=_for_gpus_costs
+    ),
     Rung(predictions.check_against_xla, MOST_STARS, asked=_of_baselines),
     Rung(planted.check, MOST_STARS, asked=_of_a_test),
 )

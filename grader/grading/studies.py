@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from grader.checks.outcome import NO_KERNEL, in_full, outcome_of
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import DTYPES, Kind
+from grader.exercise.keys import DTYPES, GPUS, Kind
 from grader.grading import fitting
 from grader.model import Accident, Case, Collective, Measured, Mode
 from grader.sandbox import devices
@@ -40,14 +40,16 @@ class NoStudy(ValueError):
 
 
 @contextlib.contextmanager
-def studio(chip: str | None) -> Iterator[Asking]:
+def studio(chip: str | None, gpu: str = GPUS[0]) -> Iterator[Asking]:
     """Whom to ask about launches on one chip; None for that on which a kata is judged by default.
+
+    Those for GPUs are asked about on `gpu`.
 
     Raises NoStudy where no process starts.
     """
     bench = Bench(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
     try:
-        yield Asking(Lines(bench), (chip or DEFAULT,), literally=chip is not None)
+        yield Asking(Lines(bench), (chip or DEFAULT,), literally=chip is not None, gpu=gpu)
     except (BrokenKata, SandboxError) as error:
         raise NoStudy(str(error)) from None
     finally:

@@ -12,6 +12,7 @@ from jax.experimental import pallas as pl
 from jax.extend import core
 
 from grader.kernels.first_touches import first_touches
+from grader.kernels.gpu_calls import gpu_call, is_for_gpus
 from grader.kernels.habits import habits_of, never_awaited
 from grader.kernels.jaxprs import UnsupportedJax, is_scalar, memory_space, primitives
 from grader.kernels.narrow import narrow_integers
@@ -43,7 +44,7 @@ def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
     `file` is the learner's; without one, nobody asks who has written the kernel, and where.
     """
     try:
-        call = _pallas_call(equation) if is_pallas_call(equation) else _mpmd_map(equation)
+        call = _kernel_call(equation)
         if not file:
             return call
         kernel = body(equation)
@@ -56,6 +57,15 @@ def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
     except (AttributeError, KeyError) as error:
         name = equation.primitive.name
         raise UnsupportedJax(f"a parameter of {name} ({error})") from error
+
+
+def _kernel_call(equation: core.JaxprEqn) -> KernelCall:
+    if is_pallas_call(equation):
+        return _pallas_call(equation)
+    if is_for_gpus(equation):
+        kernel = body(equation)
+        return gpu_call(equation, _name(equation, kernel), _callbacks(kernel))
+    return _mpmd_map(equation)
 
 
 def _pallas_call(equation: core.JaxprEqn) -> KernelCall:

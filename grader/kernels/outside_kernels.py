@@ -15,7 +15,7 @@ from grader.model import Operation
 
 _WRAPPERS = (
     *("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat2"),
-    *("custom_jvp_call", "custom_vjp_call", "call_hi_primitive"),
+    *("custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "call_hi_primitive"),
 )
 
 

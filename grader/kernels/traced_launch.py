@@ -124,6 +124,10 @@ class TracedLaunch:
             results = jax.jit(program).lower(*placed).compile()(*placed)
             return [whole(leaf, axes) for leaf in results]
 
+    def function(self) -> Callable[..., list[jax.Array]]:
+        """The launch as a function of its inputs, with kernels that are for a chip."""
+        return core.jaxpr_as_fun(self.closed)
+
     def kernels(self, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]) -> tuple[Kernel, ...]:
         """The kernels, in program order, with what is known of them where `args` are passed."""
         return kernels_in(self.closed, args)

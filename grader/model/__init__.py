@@ -7,6 +7,7 @@
     devices      what goes wrong between several devices
     collectives  what devices send to each other outside of kernels
     links        what kernels send to other devices, and which way
+    gpu          what a kernel for a GPU leaves to chance
     meshes       the devices that a launch is for
     measured     what is known of programs and of tests, for katas without a kernel
 
@@ -17,6 +18,7 @@ another process (the sandbox, an xdist worker) or into a JSON file.
 from grader.model.collectives import RESHARDING, Collective, carried_by, sent_by
 from grader.model.copied import CopyFault, HandCopy, Hazard, LastWait
 from grader.model.devices import Between, DeviceFault
+from grader.model.gpu import Disorder, GpuFault, GpuTimes, Times
 from grader.model.kernel import (
     Array,
     ArrayType,
@@ -52,6 +54,7 @@ from grader.model.observed import (
     Clues,
     LeftOver,
     Observation,
+    OnGpu,
     Outcomes,
     Problem,
     Race,
@@ -98,7 +101,10 @@ __all__ = [
     "Cost",
     "Device",
     "DeviceFault",
+    "Disorder",
     "Finding",
+    "GpuFault",
+    "GpuTimes",
     "Grade",
     "Habit",
     "HandCopy",
@@ -113,6 +119,7 @@ __all__ = [
     "NotJudged",
     "Note",
     "Observation",
+    "OnGpu",
     "Operand",
     "Operation",
     "Outcomes",
@@ -129,6 +136,7 @@ __all__ = [
     "Source",
     "Stage",
     "State",
+    "Times",
     "Touch",
     "Trace",
     "Trial",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.exercise.keys import GPUS
 from grader.sandbox import devices
 from grader.sandbox.isolation import Isolation
 from grader.tpu.chips import CHIPS, DEFAULT
@@ -43,6 +44,12 @@ def add(parser: pytest.Parser) -> None:
         default=DEFAULT,
         help="the TPU to compile for, and to predict costs on (default: %(default)s); all: compile "
         f"for each, costs on {DEFAULT}",
+    )
+    group.addoption(
+        "--kata-gpu",
+        choices=[*GPUS],
+        default=GPUS[0],
+        help="the GPU to compile for, of katas that are for GPUs (default: %(default)s)",
     )
     group.addoption(
         "--kata-isolation",

@@ -9,6 +9,7 @@ import pytest
 
 from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import Kata, katas
+from grader.exercise.keys import GPUS
 from grader.grading.counted import Requirements
 from grader.grading.grader import Grader
 from grader.model import Case, Conditions, Device
@@ -35,11 +36,13 @@ class Session:
         launcher: Launcher | None = None,
         alone: bool = True,
         isolation: Isolation = Isolation.AUTO,
+        gpu: str = GPUS[0],
     ) -> None:
         self.root = root
         self.seed = seed
         self.device = device
         self.chips = chips
+        self.gpu = gpu
         self._required = required
         self._launcher = launcher
         self._alone = alone
@@ -69,7 +72,7 @@ class Session:
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
         self._bench = Bench(self.device, self._launcher, self._isolation)
-        return Grader(Asking(Lines(self._bench), self.chips, eager=self._alone))
+        return Grader(Asking(Lines(self._bench), self.chips, self._alone, gpu=self.gpu))
 
     def close(self) -> None:
         """End the bench's processes, if any were started."""

@@ -57,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
         launcher,
         alone=not worker_input,
         isolation=isolation,
+        gpu=given.kata_gpu,
     )
     config.stash[SESSION] = session
     config.add_cleanup(session.close)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import Kind
+from grader.exercise.keys import GPUS, Kind
 from grader.exercise.planted import dealt
 from grader.model import (
     QUANTITIES,
@@ -26,6 +26,7 @@ from grader.model import (
     Clues,
     Measured,
     Observation,
+    OnGpu,
     Problem,
     Reference,
     Repeats,
@@ -36,6 +37,7 @@ from grader.sandbox.bench import Bench
 from grader.sandbox.line import SECONDS, Line
 from grader.sandbox.messages import (
     Answer,
+    CompileForGpu,
     EstimateXla,
     Follow,
     LookCloser,
@@ -120,10 +122,11 @@ class Lines:
 class Asking:
     """Asks the workers of one bench, about launches for chips of these names.
 
-    A launch is traced for the first of them; that trace is run, and compiled for all. `lines` may
-    outlive this, with what they keep. `eager`: there is a core to spare, so what will be needed if
-    a kernel is right is asked before it is known to be. `literally`: for these chips, whatever a
-    kata needs. Every question may raise SandboxError, where no process starts.
+    A launch is traced for the first of them; that trace is run, and compiled for all. One for GPUs
+    is compiled for `gpu`, or for the only one that its key names. `lines` may outlive this, with
+    what they keep. `eager`: there is a core to spare, so what will be needed if a kernel is right
+    is asked before it is known to be. `literally`: for these chips, whatever a kata needs. Every
+    question may raise SandboxError, where no process starts.
     """
 
     def __init__(
@@ -132,9 +135,11 @@ class Asking:
         chips: tuple[str, ...] = (DEFAULT,),
         eager: bool = False,
         literally: bool = False,
+        gpu: str = GPUS[0],
     ) -> None:
         self.mode = lines.bench.device.mode
         self.asked = chips
+        self.gpu = gpu
         self._literally = literally
         self.eager = eager
         self._lines = lines
@@ -203,6 +208,21 @@ class Asking:
         answer = self._lines.trusted.answer(question)
         return answer if isinstance(answer, Estimate) else None
 
+    def gpu_of(self, kata: Kata) -> str:
+        """The GPU that a kata's launch is compiled for; "" where it is for TPUs."""
+        return (kata.key.gpu.only_on or self.gpu) if kata.key.gpu else ""
+
+    def begin_par_on_gpu(self, kata: Kata, reference: Reference) -> None:
+        """Begin on what `par_on_gpu` will ask. Waits for the solution's trace."""
+        traced = self._par_traced(kata, reference)
+        if isinstance(traced, Traced) and not traced.problem:
+            self._lines.compiling.ask(self._compile(kata, _answer(kata), traced, reference))
+
+    def par_on_gpu(self, kata: Kata, reference: Reference) -> OnGpu | Accident:
+        """The solution's launch on its way to the GPU."""
+        traced = self._par_traced(kata, reference)
+        return self._on_gpu(kata, _answer(kata), traced, reference, XLA_SECONDS)
+
     def measured(self, kata: Kata, case: Case) -> Measured:
         """What the programs of a kata take on the first chip at best. Raises BrokenKata."""
         found = self._measured(kata, case, SECONDS, ask_xla=False)
@@ -267,7 +287,7 @@ class Asking:
         What it makes of zeros in unwritten memory is of use only where NaN came of it.
         """
         traced = self._own_traced(kata, reference, seconds)
-        if isinstance(traced, Accident) or observed.trace is None:
+        if isinstance(traced, Accident) or observed.trace is None or kata.key.gpu:
             return Clues()
         calls = observed.trace.calls
         shares = TakeShares(_answer(kata), kata.name, case, reference.inputs, calls)
@@ -330,7 +350,7 @@ class Asking:
             kata.key.mistakes,
             case,
             reference.inputs,
-            _trace(_answer(kata), kata, reference, self.chip(kata)),
+            self._trace(_answer(kata), kata, reference),
             self.mode,
         )
         return self._lines.recollection.first(situation, agrees)
@@ -349,6 +369,13 @@ class Asking:
         """
         traced = self._own_traced(kata, reference, seconds)
         return self._on_all_chips(kata, _attempt(kata), traced, reference, seconds, events)
+
+    def own_on_gpu(
+        self, kata: Kata, reference: Reference, seconds: float | None, compiled: bool = True
+    ) -> OnGpu | Accident:
+        """The learner's launch on its way to the GPU: lowered and, where wanted, compiled."""
+        traced = self._own_traced(kata, reference, seconds)
+        return self._on_gpu(kata, _attempt(kata), traced, reference, XLA_SECONDS, compiled)
 
     def follow(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
@@ -371,14 +398,46 @@ class Asking:
                 raise TypeError(f"a worker was asked for a reference and answered {answer!r}")
 
     def _par_traced(self, kata: Kata, reference: Reference) -> Traced | Accident:
-        question = _trace(_answer(kata), kata, reference, self.chip(kata))
+        question = self._trace(_answer(kata), kata, reference)
         return _expected(Traced, self._lines.trusted.answer(question))
 
     def _trace_question(self, kata: Kata, reference: Reference) -> TraceLaunch:
         """The question to the process for what the file holds now."""
         source = _attempt(kata)
         self._lines.bench.attempt(source)
-        return _trace(source, kata, reference, self.chip(kata))
+        return self._trace(source, kata, reference)
+
+    def _trace(self, source: Source, kata: Kata, reference: Reference) -> TraceLaunch:
+        types = tuple(ArrayType(array.dtype, array.shape) for array in reference.inputs)
+        what = (source, kata.name, types, reference.keywords, self.chip(kata))
+        return TraceLaunch(*what, mesh=kata.key.mesh, gpu=self.gpu_of(kata))
+
+    def _compile(
+        self,
+        kata: Kata,
+        source: Source,
+        traced: Traced,
+        reference: Reference,
+        compiled: bool = True,
+    ) -> CompileForGpu:
+        gpu = self.gpu_of(kata)
+        return CompileForGpu(source, traced.trace, reference.inputs, gpu, compiled)
+
+    def _on_gpu(
+        self,
+        kata: Kata,
+        source: Source,
+        traced: Traced | Accident,
+        reference: Reference,
+        seconds: float | None,
+        compiled: bool = True,
+    ) -> OnGpu | Accident:
+        if isinstance(traced, Accident):
+            return traced
+        if traced.problem:
+            return OnGpu(self.gpu_of(kata), traced.problem)
+        question = self._compile(kata, source, traced, reference, compiled)
+        return _expected(OnGpu, self._lines.compiling.answer(question, seconds))
 
     def _own_traced(
         self, kata: Kata, reference: Reference, seconds: float | None
@@ -397,11 +456,13 @@ class Asking:
         if traced.problem:
             return Observation(traced.problem, printed=traced.printed)
         launch = (_attempt(kata), kata.name, traced.trace, reference.inputs)
-        if case.production and kata.key.kernel:
-            question = Read(*launch, self.chip(kata), kata.key.mesh)
+        gpu, mesh, chip = self.gpu_of(kata), kata.key.mesh, self.chip(kata)
+        interpreted = kata.key.gpu is None or not kata.key.gpu.not_interpreted
+        if (case.production and kata.key.kernel) or not interpreted:
+            question = Read(*launch, chip, mesh, gpu, followed=not case.production)
         else:
-            how = (self.mode, case.seed, self.chip(kata))
-            question = Run(*launch, *how, eager=eager_copies(case), mesh=kata.key.mesh)
+            how = (self.mode, case.seed, chip)
+            question = Run(*launch, *how, eager=eager_copies(case), mesh=mesh, gpu=gpu)
         ran = _expected(Ran, self._lines.runs(kata.key.mesh).answer(question, seconds))
         if isinstance(ran, Accident):
             return dataclasses.replace(ran, printed=traced.printed + ran.printed)
@@ -415,6 +476,8 @@ class Asking:
             copy_faults=ran.copy_faults,
             device_faults=ran.device_faults,
             devices=devices_of(kata.key.mesh),
+            gpu_faults=ran.gpu_faults,
+            not_run=ran.not_run,
         )
 
     def _trials(self, kata: Kata, case: Case, seconds: float | None) -> Observation | Accident:
@@ -490,12 +553,6 @@ def _refer(kata: Kata, case: Case, evaluated: bool) -> Refer:
     if asked := kata.key.predictions:
         results = (ArrayType("float32", (len(asked.programs), len(QUANTITIES))),)
     return Refer(_answer(kata), kata.name, case, evaluated, spec, results)
-
-
-def _trace(source: Source, kata: Kata, reference: Reference, chip: str) -> TraceLaunch:
-    types = tuple(ArrayType(array.dtype, array.shape) for array in reference.inputs)
-    mesh = kata.key.mesh
-    return TraceLaunch(source, kata.name, types, reference.keywords, chip, mesh=mesh)
 
 
 def _predict(

@@ -29,6 +29,7 @@ from grader.sandbox import problems, warming
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import (
     Answer,
+    CompileForGpu,
     Follow,
     LookCloser,
     Looked,
@@ -50,6 +51,10 @@ from grader.tpu.predict import predictions_of
 def answer(question: Question) -> Answer:
     """Answer a question about a trace. Raises TypeError for any other."""
     match question:
+        case CompileForGpu():
+            return _of_a_gpu(question)
+        case Read() | Run() if question.gpu:
+            return _of_a_gpu(question)
         case Read():
             return _read(question)
         case Run():
@@ -63,6 +68,12 @@ def answer(question: Question) -> Answer:
         case Warm():
             return _warm(question)
     raise TypeError(f"a worker that judges was asked {type(question).__name__}")
+
+
+def _of_a_gpu(question: Read | Run | CompileForGpu) -> Answer:
+    from grader.sandbox import gpu_judging  # only who has such a launch imports it
+
+    return gpu_judging.answer(question)
 
 
 Asked = Read | Run | LookCloser | Predict | Follow

@@ -17,9 +17,11 @@ from grader.model import (
     Case,
     CopyFault,
     DeviceFault,
+    GpuFault,
     KernelCall,
     Measured,
     Mode,
+    OnGpu,
     Problem,
     Reference,
     Share,
@@ -109,7 +111,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class TraceLaunch:
-    """Import the file and trace its launch for a chip, or a `mesh` of such chips.
+    """Import the file and trace its launch for a chip, or a `mesh` of such chips, or for a `gpu`.
 
     Nothing tells what the inputs hold.
 
@@ -123,6 +125,7 @@ class TraceLaunch:
     chip: str
     by_name: bool = False
     mesh: Axes = ()
+    gpu: str = ""
 
 
 # ---- to the judging workers, of a trace ----
@@ -142,6 +145,7 @@ class Run:
     """Read the trace, and run it in this mode; the simulated `cores` share its steps.
 
     Copies that it starts by hand happen when they are waited for, or, `eager`, when they start.
+    A launch for a `gpu` is run in that one's own interpreter, whatever the mode.
     """
 
     source: Source
@@ -154,11 +158,12 @@ class Run:
     cores: int = 2
     eager: bool = False
     mesh: Axes = ()
+    gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read the trace, and run nothing."""
+    """Read the trace, and run nothing; of a launch for a `gpu`, `followed` where that is wanted."""
 
     source: Source
     name: str
@@ -166,6 +171,8 @@ class Read:
     inputs: tuple[Array, ...]
     chip: str
     mesh: Axes = ()
+    gpu: str = ""
+    followed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +200,17 @@ class Predict:
     chip: str
     events: int = 0
     mesh: Axes = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompileForGpu:
+    """Lower the launch for a GPU and, if `compiled` is wanted, have it compiled."""
+
+    source: Source
+    trace: bytes
+    inputs: tuple[Array, ...]
+    gpu: str
+    compiled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +251,7 @@ Question = (
     | Run
     | LookCloser
     | Predict
+    | CompileForGpu
     | Follow
     | Warm
 )
@@ -277,6 +296,8 @@ class Ran:
     printed: str = ""
     copy_faults: tuple[CopyFault, ...] = ()
     device_faults: tuple[DeviceFault, ...] = ()
+    gpu_faults: tuple[GpuFault, ...] = ()
+    not_run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +339,7 @@ Answer = (
     | Ran
     | Looked
     | OnChip
+    | OnGpu
     | Followed
     | Warmed
     | Problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from grader.exercise import specs
+from grader.kernels.carrier import make_ready_for_gpus
 from grader.model import Measured, Stage
 from grader.sandbox import problems
 from grader.sandbox.handing_over import handed_over
@@ -57,6 +58,8 @@ def _reference(question: Refer) -> Answer:
 
 
 def _trace(question: TraceLaunch) -> Traced:
+    if question.gpu:
+        make_ready_for_gpus()
     with problems.caught(question.source, Stage.TRACE) as caught:
         solution, name = loaded(question.source), question.name
         launch = getattr(solution, name) if question.by_name else handed_over(solution, name)

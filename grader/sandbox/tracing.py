@@ -17,7 +17,10 @@ from jaxtyping import TypeCheckError, jaxtyped
 
 from grader.exercise.keys import MESH
 from grader.exercise.unspoken import without_spec
+from grader.gpu.chips import named as gpu_named
+from grader.gpu.programs import traced_for
 from grader.kernels import TracedLaunch, for_chip
+from grader.kernels.carrier import make_ready_for_gpus
 from grader.model import Source, Stage
 from grader.sandbox import debuggers, problems, warming
 from grader.sandbox.handing_over import handed_over
@@ -68,6 +71,8 @@ class Tracer:
         return tried(question.source, self._module, question.name, self._ask)
 
     def _traced(self, question: TraceLaunch) -> Traced:
+        if question.gpu:
+            make_ready_for_gpus()  # before the file is imported
         with problems.caught(question.source, Stage.IMPORT) as caught:
             self._module = self._module or loaded(question.source)
             function = handed_over(self._module, question.name)
@@ -93,8 +98,11 @@ def loaded(source: Source) -> ModuleType:
 
 def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
     """The trace of a launch, as bytes. Raises what tracing raises, NotCarried."""
-    chip = named(question.chip)
     inputs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in question.inputs]
+    if question.gpu:
+        with traced_for(gpu_named(question.gpu)):
+            return TracedLaunch.of(function, inputs, question.keywords).dumped()
+    chip = named(question.chip)
     with for_chip(chip.kind, chip.cores, question.mesh):
         keywords = dict[str, object](question.keywords)
         if question.mesh:

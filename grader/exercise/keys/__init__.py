@@ -7,6 +7,7 @@ problem what is said of a key that can't be used
 table   one TOML table, and how it complains
 sizes   [cases] and [production]
 mesh    the devices that a launch is for
+target  TPUs, or GPUs, and what only a launch for GPUs has
 reader  the whole file
 """
 
@@ -27,18 +28,22 @@ from grader.exercise.keys.problem import KeyProblem
 from grader.exercise.keys.randomness import Randomness
 from grader.exercise.keys.reader import AFTER_WORDS, DEFAULT_CASES, MOST_CASES, load
 from grader.exercise.keys.sizes import DTYPE, cards
+from grader.exercise.keys.target import GPUS, UNITS, GpuTarget
 
 __all__ = [
     "AFTER_WORDS",
     "DEFAULT_CASES",
     "DTYPE",
     "DTYPES",
+    "GPUS",
     "HINTS",
     "LAYOUT",
     "MESH",
     "MOST_CASES",
     "MOST_DEVICES",
+    "UNITS",
     "Choices",
+    "GpuTarget",
     "Key",
     "KeyProblem",
     "Kind",

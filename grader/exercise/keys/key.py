@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from grader.exercise.keys.kinds import Kind, Predictions, Tested
 from grader.exercise.keys.randomness import Randomness
+from grader.exercise.keys.target import GpuTarget
 from grader.model import Axes, Check
 
 #: A kata's hints, from the first to the last: what each of them gives away.
@@ -94,7 +95,8 @@ class Key:
     results come about by chance, if they do. `results` names what the launch returns, where not
     all of it is a kernel's output.
     `mesh` are the axes of the devices that the launch is for; () for a single device. `cores` is
-    how many TensorCores it is for: it is judged for a chip of which a device has as many.
+    how many TensorCores it is for: it is judged for a chip of which a device has as many. `gpu`
+    says what is asked of a launch for GPUs; None of one for TPUs.
     `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
@@ -126,6 +128,7 @@ class Key:
     random: Randomness | None = None
     results: tuple[str, ...] = ()
     mesh: Axes = ()
+    gpu: GpuTarget | None = None
     cores: int = 1
 
     @property

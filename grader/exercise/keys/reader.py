@@ -27,6 +27,7 @@ from grader.exercise.keys.problem import KeyProblem
 from grader.exercise.keys.randomness import randomness_of
 from grader.exercise.keys.sizes import alike_of, cases_of, production_of
 from grader.exercise.keys.table import Table
+from grader.exercise.keys.target import OF_GPUS, gpu_of
 from grader.model import Check
 
 #: Hidden cases a session, where a key does not say; and the bounds of what it may say.
@@ -42,6 +43,7 @@ _NAMES = (
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
     *("outside_floats", "full_precision", "production", "alike", "after", "block_by_block"),
     *("predictions", "tested", "planted", "random", "results", "mesh", "cores"),
+    *("target", *OF_GPUS),
 )
 
 
@@ -84,6 +86,7 @@ def load(file: Path) -> Key:
         random=randomness_of(source),
         results=source.texts("results", ()),
         mesh=mesh_of(source, cases.choices),
+        gpu=gpu_of(source),
         cores=source.number("cores", 1, 1, MOST_CORES),
         after=_after(source),
     )

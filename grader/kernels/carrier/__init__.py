@@ -10,6 +10,7 @@
     arrays         numbers, arrays and dtypes
     types          types of arrays, shardings, meshes
     kernels        grids, compiler parameters, TensorCores
+    mosaic_gpu     what only launches on a GPU have
     trees          tree definitions, and operations that are objects with attributes
     layout         how the bytes are laid out
     limits         how much a trace may hold
@@ -31,7 +32,7 @@ from grader.kernels.carrier.dumping import dumped
 from grader.kernels.carrier.errors import CarrierError, NotCarried
 from grader.kernels.carrier.interpreting import asks_to_interpret, with_interpret
 from grader.kernels.carrier.loading import loaded
-from grader.kernels.carrier.readiness import make_ready
+from grader.kernels.carrier.readiness import make_ready, make_ready_for_gpus
 
 __all__ = [
     "CarrierError",
@@ -41,5 +42,6 @@ __all__ = [
     "dumped",
     "loaded",
     "make_ready",
+    "make_ready_for_gpus",
     "with_interpret",
 ]

@@ -43,7 +43,7 @@ def asks_to_interpret(closed: core.ClosedJaxpr) -> tuple[int, ...]:
     lines = (
         _line(eqn)
         for eqn in _every(closed.jaxpr)
-        if eqn.primitive.name in KERNELS and eqn.params.get("interpret", False) is not False
+        if eqn.primitive.name in KERNELS and eqn.params.get("interpret") not in (None, False)
     )
     return tuple(dict.fromkeys(lines))
 

@@ -22,6 +22,7 @@ except ImportError:
 _LEFT_BEHIND = {
     "custom_jvp_call": ("jvp_jaxpr_fun",),
     "custom_vjp_call": ("fwd_jaxpr_thunk", "bwd", "out_trees"),
+    "custom_vmap_call": ("rule",),
     "pure_callback": ("callback",),
     "io_callback": ("callback",),
     "debug_callback": ("callback",),

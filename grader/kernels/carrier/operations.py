@@ -37,6 +37,12 @@ def _by_home() -> Mapping[Home, core.Primitive]:
     return {home: primitive for primitive, home in of_jax().items()}
 
 
+def forget() -> None:
+    """Forget the tables: more of JAX's modules are imported now."""
+    for kept in (of_jax, _by_home):
+        kept.cache_clear()
+
+
 def home_of(primitive: core.Primitive) -> Home | None:
     """In which of JAX's modules a primitive is, and by which name; None where it isn't JAX's."""
     return of_jax().get(primitive)

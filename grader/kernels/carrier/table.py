@@ -6,7 +6,16 @@ import functools
 import itertools
 from collections.abc import Mapping
 
-from grader.kernels.carrier import arrays, classes, containers, equations, kernels, trees, types
+from grader.kernels.carrier import (
+    arrays,
+    classes,
+    containers,
+    equations,
+    kernels,
+    mosaic_gpu,
+    trees,
+    types,
+)
 from grader.kernels.carrier.forms import Form
 
 
@@ -26,7 +35,8 @@ def of(kind: type) -> Form | None:
 
 def _open(kind: type) -> bool:
     """Whether the form of a class is that of its subclasses too."""
-    return kind.__name__ in ("dtype", "generic", "Primitive", "HiPrim", "VJPHiPrimitive")
+    known = ("dtype", "generic", "Primitive", "HiPrim", "VJPHiPrimitive", "AbstractDevice")
+    return kind.__name__ in known
 
 
 @functools.cache
@@ -35,8 +45,14 @@ def by_name() -> Mapping[str, Form]:
     return {form.name: form for form in _all()}
 
 
+def forget() -> None:
+    """Forget the table: more classes are known now."""
+    for kept in (by_class, by_name, _all):
+        kept.cache_clear()
+
+
 @functools.cache
 def _all() -> tuple[Form, ...]:
-    modules = (containers, equations, arrays, types, kernels, classes)
+    modules = (containers, equations, arrays, types, kernels, classes, mosaic_gpu)
     rest = tuple(itertools.chain.from_iterable(module.forms() for module in modules))
     return (*rest, *trees.forms(rest))

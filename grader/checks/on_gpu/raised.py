@@ -1,0 +1,90 @@
+"""What jax raises of a launch for GPUs while it is traced or interpreted, in words."""
+
+from __future__ import annotations
+
+import re
+
+from grader.checks.advice.exceptions import EXCEPTION_ADVICE, exception_advice
+from grader.checks.prose import at, paragraph
+from grader.checks.runs import first_paragraph
+from grader.gpu.refusals import read_text
+from grader.model import Check, Finding, NotJudged, Problem
+
+_AGAIN = re.compile(r"completed again before previous completion|no threads observed phase")
+_UNDRAINED = "operations completed before kernel finished"
+_OUT_OF_BOUNDS = re.compile(r"out.of.bounds|out of range", re.IGNORECASE)
+
+
+def not_interpreted(problem: Problem) -> NotJudged | None:
+    """Where the interpreter says that it can't run such a kernel; None of all else."""
+    if problem.kind != "NotImplementedError" and "NotImplementedError:" not in problem.message:
+        return None
+    said = problem.message.strip().splitlines() or [""]
+    last = next((line for line in reversed(said) if line.strip()), "")
+    reason = last.partition("NotImplementedError:")[2].strip() or last.strip()
+    why = f"Mosaic GPU's interpreter can't run it: {reason[:120]}"
+    return NotJudged(Check.VALUES, f"{why}; a GPU would tell")
+
+
+def run_finding(problem: Problem, file: str) -> Finding:
+    """What the interpreter raised while it ran the kernel."""
+    text = problem.message
+    phrase, happens, advice = _words(text, problem)
+    parts = [happens]
+    if problem.place:
+        parts.append(paragraph("line", at(file, problem.place)))
+    if advice:
+        parts.append(paragraph("try", advice))
+    return Finding(Check.VALUES, phrase, "\n".join(parts), problem.traceback)
+
+
+def _words(text: str, problem: Problem) -> tuple[str, str, str]:
+    if _AGAIN.search(text):
+        return (
+            "a barrier completes twice without a wait",
+            "A barrier completes for a second time, and nobody has waited for the first. A wait "
+            "tells one phase from the next by a single bit: the one that was missed is lost, and "
+            "a wait for it returns at the wrong time or never.",
+            "Each copy into a slot needs a plgpu.barrier_wait on that slot's barrier before the "
+            "next copy into it is started: at most as many copies ahead as there are slots, less "
+            "the one that is in use.",
+        )
+    if _UNDRAINED in text:
+        return (
+            "the kernel ends before its last copy out",
+            "The kernel ends while a copy_smem_to_gmem may still be reading its shared memory, "
+            "which then belongs to the next block.",
+            "End with plgpu.wait_smem_to_gmem(0): it returns when no copy out is left.",
+        )
+    if _OUT_OF_BOUNDS.search(text) or "IndexError" in (problem.kind, text.partition(":")[0]):
+        return (
+            "reads or writes out of bounds",
+            "The kernel reaches beyond an array.\n"
+            + paragraph("error", first_paragraph(_last(text))),
+            "Compare the grid, the threads and the rows of each with the sizes of the array; at an "
+            "uneven edge, take only what is there.",
+        )
+    return (
+        f"{problem.kind}: {_last(text)}",
+        "The kernel raises an exception while it is interpreted.\n"
+        + paragraph("error", first_paragraph(f"{problem.kind}: {_last(text)}")),
+        exception_advice(problem, EXCEPTION_ADVICE),
+    )
+
+
+def _last(text: str) -> str:
+    """The last line that says something: a callback's exception comes with its traceback."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"\w*(?:Error|Exception)\b", line)]
+    return (named or lines or [""])[-1]
+
+
+def refused_while_traced(problem: Problem) -> tuple[str, str]:
+    """A phrase and what it means, where Mosaic GPU refuses a launch as it is traced; else ""."""
+    if failure := read_text(problem.message):
+        return failure.message, failure.kind.value
+    lines = [line.strip() for line in problem.traceback.splitlines() if line.strip()]
+    asserted = problem.kind == "AssertionError" and not problem.message
+    if asserted and any("tiling" in line for line in lines[-4:]):
+        return "a tiling that does not divide the last axes of what it is for", "layout"
+    return "", ""

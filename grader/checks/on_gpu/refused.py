@@ -1,0 +1,83 @@
+"""Why jax, or a GPU's compiler, refuses a kernel, and what to try."""
+
+from __future__ import annotations
+
+from grader.checks.prose import paragraph
+from grader.gpu.refusals import Failure, Kind
+from grader.model import Check, Finding, OnGpu
+from grader.tpu.units import bytes_of
+
+#: Why each kind of refusal is one, and what to do instead.
+_ADVICE: dict[Kind, tuple[str, str]] = {
+    Kind.SHARED_MEMORY: (
+        "All scratch of a block lies in its multiprocessor's shared memory at once, with a copy of "
+        "each buffer for each slot of a pipeline.",
+        "Smaller tiles, or fewer slots: two are enough to copy one while the other is used.",
+    ),
+    Kind.PRIMITIVE: (
+        "Mosaic GPU writes each jax operation for a warpgroup, and not all have been written.",
+        "Say it with operations that it has: arithmetic, comparisons, jnp.where, reductions.",
+    ),
+    Kind.WGMMA: (
+        "wgmma multiplies tiles that lie in shared memory as the tensor cores read them: 64 rows a "
+        "warpgroup, and rows of at most 128 bytes, swizzled.",
+        "Give both operands' SMEM plgpu.TilingTransform((8, n)) and plgpu.SwizzleTransform(bytes), "
+        "n elements being as long as the swizzle; 64 rows, or a multiple, in the accumulator.",
+    ),
+    Kind.TMA: (
+        "The TMA engine copies boxes: at most 256 elements along each axis, rows of a multiple of "
+        "16 bytes.",
+        "Copy a larger box in parts, and pad short rows.",
+    ),
+    Kind.LAYOUT: (
+        "A swizzle reorders pieces of 16 bytes within rows as long as itself, so a tile has "
+        "to be that wide; and the 128 threads of a warpgroup share out an array evenly.",
+        "With plgpu.SwizzleTransform(128), tiles of (8, 128 // itemsize): (8, 64) of float16, "
+        "(8, 32) of float32. Use the same for all operands of one wgmma.",
+    ),
+    Kind.THREADS: (
+        "A block has at most 1,024 threads: 8 warpgroups of 128.",
+        "Launch fewer warpgroups a block, and more blocks.",
+    ),
+    Kind.CHIP: (
+        "Each generation has matrix instructions of its own: Hopper wgmma, Blackwell tcgen05 and "
+        "tensor memory.",
+        "Compile for the other one (--kata-gpu), or use this one's.",
+    ),
+    Kind.TRITON: (
+        "Pallas' Triton backend is deprecated, and no kernel of this track is for it.",
+        "Launch with plgpu.kernel.",
+    ),
+}
+
+
+def refused_finding(failure: Failure, on_gpu: OnGpu, check: Check) -> Finding:
+    """Explain a refusal of jax's (LOWERS) or of the compiler's (COMPILES)."""
+    chip = on_gpu.chip
+    who = "jax does not lower it" if check is Check.LOWERS else "The compiler refuses it"
+    parts = [f"{who} for {chip}: {failure.message}."]
+    if failure.kind is Kind.SHARED_MEMORY:
+        parts.append(paragraph("memory", _memory(on_gpu, failure)))
+    if failure.line:
+        parts.append(failure.line.strip("\n"))
+    why, advice = _ADVICE.get(failure.kind, ("", ""))
+    if why:
+        parts += [paragraph("why", why), paragraph("try", advice)]
+    else:
+        parts.append(paragraph("error", _first(failure.full)))
+    return Finding(check, f"{chip} refuses it: {failure.message}", "\n".join(parts), failure.full)
+
+
+def _memory(on_gpu: OnGpu, failure: Failure) -> str:
+    needs = f"it needs {bytes_of(failure.wanted)}, a block may have {bytes_of(failure.limit)}"
+    if not on_gpu.buffers:
+        return needs
+    width = max(len(name) for name, _ in on_gpu.buffers)
+    rows = [f"  {name:<{width}}  {bytes_of(size):>8}" for name, size in on_gpu.buffers]
+    return "\n".join([f"{needs}:", *rows])
+
+
+def _first(text: str) -> str:
+    """The first lines of a text, as far as they fit on a screen."""
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return "\n".join(line[:200] for line in lines[:4])

@@ -1,0 +1,113 @@
+"""What a thread of a kernel for GPUs does to shared memory and barriers, as data, and where.
+
+A thread is what Pallas calls one: a warpgroup of 128 CUDA threads.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jax.extend import core
+
+from grader.kernels.gpu_scalars import number_of
+
+#: Of each axis, start and size. None: which elements is not known, or it is not a box.
+Box = tuple[tuple[int, int], ...] | None
+
+
+class Does(enum.Enum):
+    """One step of a thread that matters to others, or to the units beside the threads."""
+
+    STORE = "stores"
+    COMMIT = "commits what it has stored"
+    COPY_IN = "starts a copy into shared memory"
+    COPY_OUT = "starts a copy out of shared memory"
+    GROUP = "makes a group of the copies out"
+    WAIT_OUT = "waits until so many groups are left"
+    WGMMA = "starts a product of matrices"
+    WAIT_WGMMA = "waits until so many products are left"
+    ARRIVE = "arrives at a barrier"
+    WAIT = "waits on a barrier"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One allocation: by `key`, the same for all threads that share it, and by its name.
+
+    `arrivals` are those that complete a phase, of a barrier; 0 of all else.
+    """
+
+    key: tuple[Any, ...]
+    name: str
+    arrivals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A box of an allocation; the whole of it where `whole`."""
+
+    memory: Memory
+    box: Box = None
+    whole: bool = False
+
+    def __str__(self) -> str:
+        slot = self.box[0] if self.box and not self.whole else None
+        return f"{self.memory.name}[{slot[0]}]" if slot and slot[1] == 1 else self.memory.name
+
+    def surely_meets(self, other: Part) -> bool:
+        """Whether both hold some element for certain."""
+        if self.memory.key != other.memory.key:
+            return False
+        if self.whole or other.whole:
+            return True
+        if self.box is None or other.box is None or len(self.box) != len(other.box):
+            return False
+        return all(
+            a < b + m and b < a + n for (a, n), (b, m) in zip(self.box, other.box, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What is done, to which parts, on which line of the learner's file (0: not known).
+
+    `count` is of groups that may be left. `barrier` is the one that a copy arrives at.
+    """
+
+    does: Does
+    parts: tuple[Part, ...] = ()
+    line: int = 0
+    count: int = 0
+    barrier: Part | None = None
+    grouped: bool = True
+
+
+def part_of(memory: Memory, transforms: Sequence[Any], value: Callable[[Any], int | None]) -> Part:
+    """The part of an allocation that a Ref's transforms leave; `value` resolves what indexes it."""
+    indexers = [each for each in transforms if hasattr(each, "indices")]
+    if not indexers:
+        return Part(memory, whole=True)
+    if len(indexers) > 1:
+        return Part(memory)
+    box: list[tuple[int, int]] = []
+    whole = True
+    sizes = tuple(indexers[0].shape)
+    for index, full in zip(indexers[0].indices, sizes, strict=True):
+        sliced = hasattr(index, "size")
+        start = value(index.start if sliced else index)
+        size = index.size if sliced else 1
+        if start is None or type(size) is not int or (sliced and getattr(index, "stride", 1) != 1):
+            return Part(memory)
+        box.append((start, size))
+        whole = whole and (start, size) == (0, full)
+    return Part(memory, tuple(box), whole)
+
+
+def resolved(env: dict[core.Var, Any], atom: Any) -> Any:
+    """What an atom of a jaxpr stands for: a number, a Memory, or None."""
+    if isinstance(atom, core.Var):
+        return env.get(atom)
+    return number_of(getattr(atom, "val", atom))

@@ -1,0 +1,126 @@
+"""Mosaic GPU's interpreter: a launch for a GPU, run on a CPU, with its races.
+
+jax 0.12 raises for a race, jax 0.10 prints it and goes on: either way it is noted as a text that
+begins with "RACE DETECTED" and names both lines. The backend has to be known (`carrier`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+from jax.typing import ArrayLike
+
+from grader.kernels.carrier import with_interpret
+from grader.kernels.jaxprs import UnsupportedJax
+from grader.kernels.traced_launch import TracedLaunch
+
+_MOVED = "Mosaic GPU's interpreter"
+
+
+def run_interpreted(
+    launch: TracedLaunch, args: Sequence[ArrayLike], noted: list[str]
+) -> list[np.ndarray]:
+    """The results, flat, on the host; races go to `noted` as they are found.
+
+    Raises what the interpreter raises, and leaves none of its state behind.
+    """
+    program = core.jaxpr_as_fun(with_interpret(launch.closed, _params()))
+    with (
+        jax.default_device(jax.devices("cpu")[0]),
+        _noting_races(noted),
+        _phases_may_be_left(),
+        _afterwards_reset(),
+    ):
+        results = jax.jit(program)(*args)
+        return [np.asarray(leaf) for leaf in results]
+
+
+def _params() -> Any:
+    """Memory that nothing has written holds NaN; what is out of bounds raises."""
+    try:
+        from jax.experimental.pallas import mosaic_gpu
+
+        kind: Any = getattr(mosaic_gpu, "InterpretParams", None)
+        if kind is None:
+            from jax._src.pallas.mosaic_gpu.interpret import params
+
+            kind = params.InterpretGPUParams
+    except (ImportError, AttributeError):
+        raise UnsupportedJax(_MOVED) from None
+    return kind(detect_races=True)
+
+
+@contextlib.contextmanager
+def _noting_races(noted: list[str]) -> Iterator[None]:
+    """Keep what jax 0.10 prints of a race, and print nothing."""
+    try:
+        from jax._src.pallas.mosaic.interpret import race_detection_state as module
+    except ImportError:
+        raise UnsupportedJax(_MOVED) from None
+
+    def note(*texts: object, **_: object) -> None:
+        noted.append(" ".join(map(str, texts)).strip())
+
+    module: Any
+    module.print = note
+    try:
+        yield
+    finally:
+        del module.print
+
+
+@contextlib.contextmanager
+def _phases_may_be_left() -> Iterator[None]:
+    """jax 0.10 wants each phase of a barrier waited for, the last one too, for which a GPU has no
+    use: the producer of a pipeline need not know when its last slot is free."""
+    try:
+        from jax._src.pallas.mosaic_gpu.interpret.shared_memory import Barrier
+    except ImportError:
+        raise UnsupportedJax(_MOVED) from None
+    kind: Any = Barrier
+    original = kind.deallocate
+    if "phase" not in original.__code__.co_names:
+        yield
+        return
+
+    def deallocate(barrier: Any) -> None:
+        with barrier.cv:
+            barrier.ref_count -= 1
+
+    kind.deallocate = deallocate
+    try:
+        yield
+    finally:
+        kind.deallocate = original
+
+
+@contextlib.contextmanager
+def _afterwards_reset() -> Iterator[None]:
+    """After an exception, the next kernel would find this one's barriers still allocated."""
+    try:
+        yield
+    except BaseException:
+        _reset()()
+        raise
+
+
+def _reset() -> Callable[[], None]:
+    try:
+        from jax._src.dispatch import runtime_tokens
+        from jax._src.pallas.mosaic_gpu.interpret import interpret_pallas_call as state
+
+        reset = state.reset_gpu_interpret_mode_state
+        clear = runtime_tokens.clear
+    except (ImportError, AttributeError):
+        raise UnsupportedJax(_MOVED) from None
+
+    def both() -> None:
+        reset()
+        clear()
+
+    return both

@@ -1,0 +1,107 @@
+"""From the trace of a launch for a GPU to what is known of it: run, followed, lowered, compiled.
+
+A GPU need not be there: it is interpreted on the CPU. The processes that do this have never
+imported a learner's file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+from grader.exercise.specs import argument
+from grader.gpu import Compiled, NotInstalled
+from grader.gpu.chips import named
+from grader.gpu.compile_apart import compiled
+from grader.gpu.programs import program_of, traced_for
+from grader.gpu.refusals import Kind, read_refusal
+from grader.gpu.scratch import Buffer, buffers_of
+from grader.kernels import TracedLaunch
+from grader.kernels.carrier import make_ready_for_gpus
+from grader.kernels.gpu_interpreter import run_interpreted
+from grader.kernels.gpu_order import disorders
+from grader.model import Array, ArrayType, OnGpu, Stage, Trace
+from grader.sandbox import problems
+from grader.sandbox.idle_lines import notes_on
+from grader.sandbox.messages import CompileForGpu, Ran, Read, Run
+from grader.tools import arrays, codec
+
+
+def answer(question: Read | Run | CompileForGpu) -> Ran | OnGpu:
+    """Answer a question about a launch for a GPU. Raises ImportError where absl-py is missing."""
+    make_ready_for_gpus()
+    match question:
+        case CompileForGpu():
+            return _compiled(question)
+        case Run():
+            return _ran(question)
+        case Read():
+            return _read(question)
+
+
+def _launch(question: Read | Run | CompileForGpu) -> TracedLaunch:
+    """The launch that a question is about. Raises CarrierError where it takes other inputs."""
+    launch = TracedLaunch.carried(question.trace)
+    launch.demand_inputs([ArrayType(array.dtype, array.shape) for array in question.inputs])
+    return launch
+
+
+def _traced(question: Read | Run) -> tuple[TracedLaunch, Trace]:
+    launch = _launch(question)
+    trace = launch.trace(question.source.file, f"{question.name}_spec")
+    notes = (*trace.notes, *notes_on(question.source))
+    return launch, dataclasses.replace(trace, notes=notes)
+
+
+def _read(question: Read) -> Ran:
+    with problems.caught(question.source, Stage.TRACE) as caught, traced_for(named(question.gpu)):
+        launch, trace = _traced(question)
+        faults = disorders(launch.closed, question.source) if question.followed else ()
+        return Ran(None, trace, gpu_faults=faults)
+    return Ran(caught.problem)
+
+
+def _ran(question: Run) -> Ran:
+    with traced_for(named(question.gpu)):
+        with problems.caught(question.source, Stage.TRACE) as caught:
+            launch, trace = _traced(question)
+            faults = disorders(launch.closed, question.source)
+        if caught.problem:
+            return Ran(caught.problem)
+        if faults:  # they are told, whatever comes of it, and it may never end
+            return Ran(None, trace, gpu_faults=faults)
+        values = list(map(arrays.to_numpy, question.inputs))
+        races: list[str] = []
+        outputs: tuple[Array, ...] = ()
+        with problems.caught(question.source, Stage.RUN) as caught:
+            outputs = tuple(map(arrays.from_numpy, run_interpreted(launch, values, races)))
+        return Ran(caught.problem, trace, outputs, tuple(races))
+
+
+def _compiled(question: CompileForGpu) -> OnGpu:
+    """The way to a GPU, as far as it leads."""
+    chip = named(question.gpu)
+    with problems.caught(question.source, Stage.LOWER) as caught:
+        with traced_for(chip):
+            launch = _launch(question)
+        function = launch.function()
+        shapes = list(map(argument, question.inputs))
+        try:
+            program = program_of(function, shapes, chip)
+        except Exception as error:
+            failure = read_refusal(error)
+            buffers: tuple[Buffer, ...] = ()
+            if failure.kind is Kind.SHARED_MEMORY:
+                with contextlib.suppress(Exception), traced_for(chip):
+                    buffers = buffers_of(function, shapes)
+            refused = codec.pack(Compiled(chip.name, failure=failure))
+            return OnGpu(
+                chip.name, compiled=refused, buffers=tuple((str(b), b.size) for b in buffers)
+            )
+        if not question.compiled:
+            return OnGpu(chip.name, not_compiled="not asked for", lowered=True)
+        try:
+            return OnGpu(chip.name, compiled=codec.pack(compiled(program, chip)), lowered=True)
+        except NotInstalled as missing:
+            return OnGpu(chip.name, not_compiled=str(missing), lowered=True)
+    return OnGpu(chip.name, caught.problem)
