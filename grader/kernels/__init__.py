@@ -7,7 +7,9 @@
     races               races and leftover semaphores, as the interpreter finds them
     copy_faults         copies started by hand, while they run: what goes wrong;
                         in_flight decides, copy_recorder hears, flights, ref_names
-    meetings            what several devices do to each other, while they run
+    meetings            what several devices do to each other, while they run;
+                        watching_devices hears, exchange keeps it, exchange_faults
+                        decides, exchange_told names it, wait_lines
     several_devices     a launch for several, on as many that jax simulates
     sharding            over which axes a shard_map splits
     collectives         what devices send to each other outside of kernels
@@ -32,7 +34,8 @@
     runs                how often a launch runs each kernel; repeated, loops
     block_positions     where each operand's block lies on each grid step
     held_outputs        which results are an output of the last kernel, or hold its elements
-    known_values        values that are known before any kernel runs
+    known_values        values that are known before any kernel runs; known_steps,
+                        and on_all_devices: those within a shard_map
     prefetch_reads      which cells of scalar prefetch the index maps read
     habits              what a kernel does that is slow, or that it never waits for
     narrow              where it computes with integers of fewer than 32 bits

@@ -12,7 +12,7 @@ from jax.experimental import pallas as pl
 from jax.extend import core
 
 from grader.kernels.jaxprs import array_struct, discharged, memory_space
-from grader.kernels.known_values import computed
+from grader.kernels.known_steps import computed
 from grader.kernels.pallas_params import (
     BlockMapping,
     GridMapping,

@@ -6,18 +6,16 @@ trace that they depend on: four group sizes are no reason to multiply large matr
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 from jax.extend import core
-from jax.sharding import AbstractMesh
 from jax.typing import ArrayLike
 
 from grader.kernels.copies import copied_into_smem
 from grader.kernels.jaxprs import Atom, inner_jaxprs, is_scalar, memory_space, primitives
+from grader.kernels.known_steps import Given, Result, Source, Step, evaluate
 from grader.kernels.loops import loop_constants
 from grader.kernels.on_all_devices import Run, mesh_of, of_the_busiest, on_all, parts_of
 from grader.kernels.pallas_params import KERNELS, body, grid_mapping, is_pallas_call
@@ -34,60 +32,7 @@ CALLS = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
 }
-#: These programs run once, on a few numbers: compiling them is what takes time. Halves it.
-_QUICKLY = {"xla_backend_optimization_level": 0}
 _LEAVES_THE_DEVICE = ("pure_callback", "io_callback", "debug_callback")
-
-
-@contextlib.contextmanager
-def on_host() -> Iterator[None]:
-    """Compute on the CPU, also within `for_chip`, whose TPU is not there."""
-    cpu = jax.local_devices(backend="cpu")[0]
-    with jax.default_device(cpu), jax.sharding.use_abstract_mesh(AbstractMesh((), ())):
-        yield
-
-
-def computed(
-    function: Callable[..., Sequence[jax.Array]], *args: ArrayLike
-) -> list[np.ndarray] | None:
-    """What `function` makes of host arrays, as host arrays, compiled as a whole; None on failure.
-
-    An expression that only a TPU can evaluate, or none without its mesh of devices, is no fault of
-    the launch: its value is unknown, whatever exception jax raises.
-    """
-    try:
-        with on_host():
-            program = jax.jit(function, compiler_options=_QUICKLY)
-            return [np.asarray(result) for result in program(*args)]
-    except Exception:
-        return None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Step:
-    """What can be run as its inputs can all be had, an equation as a rule. `number` is its turn."""
-
-    number: int
-    run: Run
-    inputs: tuple[_Source, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """One of the values that an equation computes."""
-
-    step: _Step
-    position: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Given:
-    """A value that is there from the start: an argument or a constant."""
-
-    value: ArrayLike
-
-
-_Source = _Result | _Given | None  # None: not known before the kernels run
 
 
 def known_values(
@@ -101,10 +46,10 @@ def known_values(
     where the contents are not known. In program order, as `OutsideReader` gathers the kernels.
     """
     reader = _SourceReader()
-    given = [None if isinstance(arg, jax.ShapeDtypeStruct) else _Given(arg) for arg in args]
+    given = [None if isinstance(arg, jax.ShapeDtypeStruct) else Given(arg) for arg in args]
     reader.read(closed, given)
     wanted = [source for sources in reader.calls for source in sources]
-    values = iter(_evaluate(wanted))
+    values = iter(evaluate(wanted))
     return [[next(values) for _ in sources] for sources in reader.calls]
 
 
@@ -112,30 +57,28 @@ class _SourceReader:
     """Walks a trace outside of kernels; notes where the values come from that a kernel needs."""
 
     def __init__(self) -> None:
-        self.calls: list[list[_Source]] = []
+        self.calls: list[list[Source]] = []
         self._steps = 0
         self._mesh: Axes = ()  # of the shard_map that is being read
 
-    def read(
-        self, jaxpr: core.Jaxpr | core.ClosedJaxpr, inputs: Sequence[_Source]
-    ) -> list[_Source]:
+    def read(self, jaxpr: core.Jaxpr | core.ClosedJaxpr, inputs: Sequence[Source]) -> list[Source]:
         """Where the results of a jaxpr, closed or not, come from."""
         closed = isinstance(jaxpr, core.ClosedJaxpr)
-        consts = [_Given(const) for const in (jaxpr.consts if closed else ())]
+        consts = [Given(const) for const in (jaxpr.consts if closed else ())]
         opened = jaxpr.jaxpr if closed else jaxpr
-        sources: dict[core.Var, _Source] = dict(zip(opened.constvars, consts, strict=False))
+        sources: dict[core.Var, Source] = dict(zip(opened.constvars, consts, strict=False))
         if len(inputs) == len(opened.invars):
             sources.update(zip(opened.invars, inputs, strict=True))
 
-        def source(atom: Atom) -> _Source:
-            return _Given(atom.val) if isinstance(atom, core.Literal) else sources.get(atom)
+        def source(atom: Atom) -> Source:
+            return Given(atom.val) if isinstance(atom, core.Literal) else sources.get(atom)
 
         for eqn in opened.eqns:
             results = self._equation(eqn, tuple(source(atom) for atom in eqn.invars))
             sources.update(zip(eqn.outvars, results, strict=False))
         return [source(atom) for atom in opened.outvars]
 
-    def _equation(self, eqn: core.JaxprEqn, inputs: tuple[_Source, ...]) -> Sequence[_Source]:
+    def _equation(self, eqn: core.JaxprEqn, inputs: tuple[Source, ...]) -> Sequence[Source]:
         name, unknown = eqn.primitive.name, [None] * len(eqn.outvars)
         if name in KERNELS:
             read = _read_by_scalars(eqn, inputs)
@@ -154,19 +97,19 @@ class _SourceReader:
         if holds_kernel or None in inputs or _acts(eqn) or _leaves_the_device(eqn):
             return unknown
         step = self._step(_runs(eqn), inputs)
-        return [_Result(step, position) for position in range(len(eqn.outvars))]
+        return [Result(step, position) for position in range(len(eqn.outvars))]
 
-    def _step(self, run: Run, inputs: tuple[_Source, ...], alone: bool = False) -> _Step:
+    def _step(self, run: Run, inputs: tuple[Source, ...], alone: bool = False) -> Step:
         """Within a shard_map, what is done on all devices, unless it is `alone`."""
         self._steps += 1
         if self._mesh and not alone:
-            run = on_all(run, self._mesh, [isinstance(one, _Result) for one in inputs])
-        return _Step(self._steps, run, inputs)
+            run = on_all(run, self._mesh, [isinstance(one, Result) for one in inputs])
+        return Step(self._steps, run, inputs)
 
-    def _within_devices(self, eqn: core.JaxprEqn, inputs: Sequence[_Source]) -> None:
+    def _within_devices(self, eqn: core.JaxprEqn, inputs: Sequence[Source]) -> None:
         mesh = mesh_of(eqn)
         parts = [
-            None if whole is None else _Result(self._step(parts_of(spec, mesh), (whole,)), 0)
+            None if whole is None else Result(self._step(parts_of(spec, mesh), (whole,)), 0)
             for whole, spec in zip(inputs, eqn.params["in_specs"], strict=True)
         ]
         self._mesh = mesh
@@ -174,20 +117,20 @@ class _SourceReader:
             self.read(jaxpr, parts)
         self._mesh = ()
 
-    def _on_one_device(self, kernel: core.JaxprEqn, read: Sequence[_Source]) -> list[_Source]:
+    def _on_one_device(self, kernel: core.JaxprEqn, read: Sequence[Source]) -> list[Source]:
         """What the kernel reads on the device on which it has the most to do."""
         dynamic = _dynamic_sizes(kernel)
-        grid = [one for one in read[:dynamic] if isinstance(one, _Result)]
+        grid = [one for one in read[:dynamic] if isinstance(one, Result)]
         pick = of_the_busiest(self._mesh, len(grid))
         return [
-            _Result(self._step(pick, (one, *grid), alone=True), 0)
-            if isinstance(one, _Result)
+            Result(self._step(pick, (one, *grid), alone=True), 0)
+            if isinstance(one, Result)
             else one
             for one in read
         ]
 
 
-def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[_Source]) -> list[_Source]:
+def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[Source]) -> list[Source]:
     """Sizes of the grid, scalar prefetch, and inputs in SMEM or that the kernel copies into it; in
     place of each other input, None."""
     copied = copied_into_smem(body(kernel))
@@ -228,7 +171,7 @@ def _acts(eqn: core.JaxprEqn) -> bool:
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
 
 
-def _into(eqn: core.JaxprEqn, inner: core.Jaxpr, inputs: Sequence[_Source]) -> Sequence[_Source]:
+def _into(eqn: core.JaxprEqn, inner: core.Jaxpr, inputs: Sequence[Source]) -> Sequence[Source]:
     """What is known of the inputs of an inner jaxpr: a loop's carry differs from turn to turn."""
     if eqn.primitive.name == "cond":  # the first operand chooses the branch
         return inputs[1:]
@@ -239,53 +182,3 @@ def _into(eqn: core.JaxprEqn, inner: core.Jaxpr, inputs: Sequence[_Source]) -> S
 def _leaves_the_device(eqn: core.JaxprEqn) -> bool:
     inner = (name for jaxpr in inner_jaxprs(eqn) for name in primitives(jaxpr))
     return any(name in _LEAVES_THE_DEVICE for name in (eqn.primitive.name, *inner))
-
-
-def _evaluate(sources: Sequence[_Source]) -> list[np.ndarray | None]:
-    """The values behind sources: of all together, or one by one where some can't be had."""
-    knowable = [source for source in sources if source is not None]
-    if not knowable:
-        return [None] * len(sources)
-    values: Sequence[np.ndarray | None] | None = _together(knowable)
-    if values is None:
-        singly = [_together([source]) for source in knowable]
-        values = [value[0] if value else None for value in singly]
-    remaining = iter(values)
-    return [None if source is None else next(remaining) for source in sources]
-
-
-def _together(sources: Sequence[_Result | _Given]) -> list[np.ndarray] | None:
-    steps, given = _behind(sources)
-
-    def program(*inputs: jax.Array) -> list[jax.Array]:
-        arrays = dict(zip(map(id, given), inputs, strict=True))
-        done: dict[int, Sequence[jax.Array]] = {}
-
-        def value(source: _Source) -> jax.Array:
-            match source:
-                case _Given():
-                    return arrays[id(source)]
-                case _Result(step, position):
-                    return done[step.number][position]
-            raise AssertionError("a step's inputs are known")
-
-        for step in steps:
-            done[step.number] = step.run(*map(value, step.inputs))
-        return [value(source) for source in sources]
-
-    return computed(program, *(source.value for source in given))
-
-
-def _behind(sources: Sequence[_Source]) -> tuple[list[_Step], list[_Given]]:
-    """The steps and given values that sources depend on, each in program order."""
-    steps: dict[int, _Step] = {}
-    given: dict[int, _Given] = {}
-    open_ends = list(sources)
-    while open_ends:
-        match open_ends.pop():
-            case _Result(step) if step.number not in steps:
-                steps[step.number] = step
-                open_ends.extend(step.inputs)
-            case _Given() as value:
-                given[id(value)] = value
-    return [steps[number] for number in sorted(steps)], list(given.values())

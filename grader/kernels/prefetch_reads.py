@@ -13,7 +13,7 @@ from jax.extend import core
 from jax.typing import ArrayLike
 
 from grader.kernels.jaxprs import Atom
-from grader.kernels.known_values import computed
+from grader.kernels.known_steps import computed
 from grader.kernels.pallas_params import grid_mapping
 
 #: Primitives that call the jaxpr of this parameter with the inputs that they are given.

@@ -43,12 +43,14 @@ Concept
         1.25 * t / n     1280       7.5 MiB       7.5 MiB      drops tokens when crowded
 
 Shapes
-    name     dtype[dims]        on each chip
-    x        x.dtype[T, D]      (T / 4, D)
-    w        x.dtype[E, D, F]   (L, D, F)       L = E / 4: chip c has experts c * L and on
-    expert   int32[T]           (T / 4,)
-    gate     x.dtype[T]         (T / 4,)
-    result   x.dtype[T, F]      (T / 4, F)
+    name     dtype[dims]        memory space   Ref's shape   block
+    x        x.dtype[T, D]      VMEM           (bm, D)       (visit's, 0)
+    w        x.dtype[E, D, F]   VMEM           (D, bn)       (visit's, 0, j)
+    expert   int32[T]           HBM            -             -
+    gate     x.dtype[T]         HBM            -             -
+
+    Chip c has rows c * T / 4 and on of x, expert and gate, and experts c * L and on, with
+    L = E / 4. The kernel sees the rows that came. The result is x.dtype[T, F].
 
 Try
     pytest -k expert_parallel_moe    stuck?  kata hint expert_parallel_moe
@@ -113,7 +115,7 @@ def expert_parallel_moe_inputs(key, *, T, D, F, E, dtype):
 
 
 def places(expert, n, L, bm):
-    """Chip and row of its room for each of my tokens, and the blocks of each expert: int32[n, L]."""
+    """Chip and row in its room for each of my tokens; blocks of each expert, int32[n, L]."""
     here = (expert[:, None] == jnp.arange(n * L)).astype(jnp.int32)
     rank = jnp.sum(here * (jnp.cumsum(here, axis=0) - 1), axis=1)
     blocks = (jnp.sum(here, axis=0) + bm - 1).reshape(n, L) // bm

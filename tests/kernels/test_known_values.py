@@ -13,9 +13,11 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu.megablox.gmm import gmm
+from jax.sharding import PartitionSpec
 
 from grader.kernels import TracedLaunch, block_positions
-from grader.kernels.known_values import computed
+from grader.kernels.known_steps import computed
+from grader.kernels.known_values import known_values
 from grader.kernels.lowering import Kernel, for_chip
 from tests.support import hand_pipelines
 from tests.support.launches import copies, on_v5e, shape
@@ -376,3 +378,36 @@ def test_what_a_kernel_copies_into_smem_is_known() -> None:
     assert known is not None
     assert (known == tables).all()
     assert floats is None
+
+
+def test_what_other_devices_send_is_known_within_a_shard_map() -> None:
+    """Each device tells all others a size; the one with the most to do is shown."""
+
+    def double(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = 2 * x_ref[...]
+
+    def launch(x: jax.Array, sizes: jax.Array) -> jax.Array:
+        def on_each(x: jax.Array, sizes: jax.Array) -> jax.Array:
+            steps = jax.lax.all_to_all(sizes[0], "x", 0, 0).sum()
+            rows = pl.BlockSpec((8, 128), lambda i: (i, 0))
+            return pl.pallas_call(
+                double,
+                grid=(steps,),
+                in_specs=[rows],
+                out_specs=rows,
+                out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+            )(x)
+
+        cut = PartitionSpec("x")
+        mesh = jax.sharding.get_abstract_mesh()
+        return jax.shard_map(on_each, mesh=mesh, in_specs=cut, out_specs=cut, check_vma=False)(
+            x, sizes
+        )
+
+    sizes = np.array([[1, 2, 0, 0], [0, 3, 0, 1], [0, 1, 0, 1], [1, 1, 0, 0]], np.int32)
+    with for_chip("TPU v5e", 1, (("x", 4),)):
+        x = jax.ShapeDtypeStruct((256, 128), jnp.float32)
+        closed = jax.jit(launch).trace(x, sizes).jaxpr
+        (steps, *_), *_ = known_values(closed, [x, sizes])
+    assert steps is not None
+    assert int(steps) == sizes.sum(0).max()
