@@ -107,11 +107,15 @@ def others() -> dict[str, Callable[[], Launch]]:
 def launches_by_name() -> dict[str, Callable[[], Launch]]:
     """Functions that make each launch: every tenth solution, and what they don't show.
 
-    Launches for several devices have no predicted time.
+    Launches for several devices and for GPUs have no predicted time.
     """
-    every = [kata for kata in katas(ROOT, "solutions") if kata.key.kernel and not kata.key.mesh]
+    every = [kata for kata in katas(ROOT, "solutions") if kata.key.kernel and timed(kata)]
     solved = every[::10]
     return {kata.name: functools.partial(solution, kata) for kata in solved} | others()
+
+
+def timed(kata: Kata) -> bool:
+    return not (kata.key.mesh or kata.key.gpu)
 
 
 def main(file: str, order: str) -> None:
