@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from grader.exercise.keys import GpuTarget, Kind, Predictions, Randomness, Roundings, Slack
-from grader.gpu.on_gpu import OnGpu
 from grader.model import (
     Accident,
     Array,
@@ -15,6 +14,7 @@ from grader.model import (
     Measured,
     Mode,
     Observation,
+    OnGpu,
     Problem,
     Reference,
     Repeats,

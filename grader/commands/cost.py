@@ -1,4 +1,4 @@
-"""`kata cost`: what a launch takes on a TPU, beside par, and what to try."""
+"""`kata cost`: what a launch takes on a TPU, or on a GPU, beside par, and what to try."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from grader.commands.arguments import completed
 from grader.commands.launches import launch_arguments, named_launch, size_names
 from grader.exercise import repository
 from grader.exercise.catalog import Kata
+from grader.exercise.keys import GPUS
 from grader.grading import studies
 from grader.model import Case
 from grader.tools.rendering import show
@@ -23,6 +24,12 @@ from grader.tpu.screen import baselines, screen, table
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     launch_arguments(parser)
+    parser.add_argument(
+        "--gpu",
+        choices=GPUS,
+        default=GPUS[0],
+        help="which GPU, of a launch for those (default: %(default)s)",
+    )
     sweep = parser.add_argument(
         "--sweep",
         nargs="+",
@@ -37,6 +44,10 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
     if kata.key.predictions:
         return _baselines(options, kata, console)
+    if kata.key.gpu:
+        from grader.commands import gpu_cost  # what is for GPUs is imported for these alone
+
+        return gpu_cost.run(options, kata, console)
     if options.sweep:
         return _sweep(options, kata, console)
     with named_launch(options, kata) as (asking, case):

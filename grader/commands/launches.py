@@ -10,7 +10,7 @@ from pathlib import Path
 from grader.commands.arguments import completed, one_kata
 from grader.exercise import repository
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import DTYPES
+from grader.exercise.keys import DTYPES, GPUS
 from grader.exercise.repository import find_root
 from grader.grading import studies
 from grader.model import Case
@@ -51,14 +51,21 @@ def launch_arguments(parser: argparse.ArgumentParser, case: int | None = None) -
 
 
 @contextlib.contextmanager
-def named_launch(options: argparse.Namespace, kata: Kata) -> Iterator[tuple[Asking, Case]]:
+def named_launch(
+    options: argparse.Namespace, kata: Kata, *, for_gpus: bool = False
+) -> Iterator[tuple[Asking, Case]]:
     """Whom to ask about the launch that `launch_arguments` names, and its case.
 
-    Raises NoStudy where there is no such case, or the launch is not made for the sizes given.
+    Raises NoStudy where there is no such case, the launch is not made for the sizes given, or it is
+    for GPUs and nobody has asked for those.
     """
+    if kata.key.gpu and not for_gpus:
+        raise studies.NoStudy(
+            f"{kata.name} is for GPUs, and this shows what a TPU would do: kata cost {kata.name}"
+        )
     given = assignments(options.sizes)
     case = studies.case_of(kata, options.case, options.seed, given)
-    with studies.studio(options.chip) as asking:
+    with studies.studio(options.chip, getattr(options, "gpu", GPUS[0])) as asking:
         if given:
             studies.fits(asking, kata, case)
         yield asking, case

@@ -19,11 +19,25 @@ find most refusals; compiling needs the extra "gpu".
 
 from __future__ import annotations
 
-from grader.gpu.chips import CHIPS, Chip, named
-from grader.gpu.compile_apart import compiled_for
-from grader.gpu.compiler import Compiled, Kernel
-from grader.gpu.refusals import Failure, Kind
-from grader.gpu.toolchain import NotInstalled, why_not
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from grader.gpu.chips import CHIPS, Chip, named
+    from grader.gpu.compile_apart import compiled_for
+    from grader.gpu.compiler import Compiled, Kernel
+    from grader.gpu.refusals import Failure, Kind
+    from grader.gpu.toolchain import NotInstalled, why_not
+
+#: Where each name is. Processes that trace launches import two modules of this package; the rest
+#: is loaded for who asks for it.
+_HOMES = {
+    **dict.fromkeys(("CHIPS", "Chip", "named"), "chips"),
+    "compiled_for": "compile_apart",
+    **dict.fromkeys(("Compiled", "Kernel"), "compiler"),
+    **dict.fromkeys(("Failure", "Kind"), "refusals"),
+    **dict.fromkeys(("NotInstalled", "why_not"), "toolchain"),
+}
 
 __all__ = [
     "CHIPS",
@@ -37,3 +51,10 @@ __all__ = [
     "named",
     "why_not",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A name of this package, from its module. Raises AttributeError."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

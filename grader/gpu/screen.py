@@ -21,23 +21,28 @@ def screen(
     name: str, case: str, answer: Compiled, buffers: Sequence[Buffer] = ()
 ) -> RenderableType:
     """All of an answer; `buffers` are told where shared memory is too small."""
+    head = [Text(f"{name} compiled for a GPU {answer.chip}", "bold"), Text(f"{case}\n", "dim")]
+    return Group(*head, *kernels_of(answer, [(str(buffer), buffer.size) for buffer in buffers]))
+
+
+def kernels_of(answer: Compiled, buffers: Sequence[tuple[str, int]] = ()) -> list[RenderableType]:
+    """Each kernel of an answer, and why it is refused; `buffers` as texts with their bytes."""
     chip = named(answer.chip)
-    head = [Text(f"{name} compiled for a GPU {chip.name}", "bold"), Text(f"{case}\n", "dim")]
     body: list[RenderableType] = [_kernel(kernel, chip) for kernel in answer.kernels]
     if answer.failure:
         body.append(_failure(answer.failure, buffers))
     elif not body:
         body.append(Text("It launches no plgpu.kernel, or none whose results it uses."))
-    return Group(*head, *body)
+    return body
 
 
-def _failure(failure: Failure, buffers: Sequence[Buffer]) -> Text:
+def _failure(failure: Failure, buffers: Sequence[tuple[str, int]]) -> Text:
     text = Text.assemble(("✘ ", "red"), failure.message, failure.line)
     if failure.kind is Kind.SHARED_MEMORY and buffers:
-        width = max(len(str(each)) for each in buffers)
+        width = max(len(name) for name, _ in buffers)
         text.append("\n  what takes it")
-        for each in buffers:
-            text.append(f"\n    {each!s:<{width}}  {_size(each.size)}")
+        for name, size in buffers:
+            text.append(f"\n    {name:<{width}}  {_size(size)}")
     return text
 
 

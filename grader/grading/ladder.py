@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,10 +23,6 @@ from grader.checks import (
     values,
 )
 from grader.checks.evidence import Evidence
-from grader.checks.on_gpu import compiles as gpu_compiles
-from grader.checks.on_gpu import interpreted as gpu_interpreted
-from grader.checks.on_gpu import lowers as gpu_lowers
-from grader.checks.on_gpu import timed as gpu_timed
 from grader.exercise.keys import Kind
 from grader.model import MOST_STARS, Finding, NotJudged, State
 
@@ -95,6 +92,15 @@ def _of_costs(evidence: Evidence) -> bool:
     return evidence.kernel and evidence.costs and evidence.gpu is None
 
 
+def _on_gpu(name: str) -> Callable[[Evidence], Finding | NotJudged | None]:
+    """A check of `checks.on_gpu`, imported when the first launch for a GPU comes to it."""
+
+    def check(evidence: Evidence) -> Finding | NotJudged | None:
+        return importlib.import_module(f"grader.checks.on_gpu.{name}").check(evidence)
+
+    return check
+
+
 @dataclass(frozen=True, slots=True)
 class Rung:
     """One check, and how many stars a kernel has that passed it and all before.
@@ -123,12 +129,14 @@ LADDER = (
     Rung(held_at_once.check, 1, granted=RIGHT, asked=_of_blocks),
     Rung(block_shapes.check, 1, granted=RIGHT, asked=_for_tpus),
     Rung(lowers.check, 1, granted=RIGHT, asked=_for_tpus),
-    Rung(gpu_interpreted.check, 1, asked=_for_gpus_run),
-    Rung(gpu_lowers.check, 1, granted=RIGHT, asked=_for_gpus),
+    Rung(_on_gpu("interpreted"), 1, asked=_for_gpus_run),
+    Rung(_on_gpu("lowers"), 1, granted=RIGHT, asked=_for_gpus),
     Rung(compiles.check, 2, granted=RIGHT, asked=_for_tpus),
-    Rung(gpu_compiles.check, 2, granted=RIGHT, asked=_for_gpus_costs),
+    Rung(_on_gpu("compiles"), 2, granted=RIGHT, asked=_for_gpus_costs),
     Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED, asked=_of_costs),
-    Rung(gpu_timed.check, MOST_STARS, needed=False, granted=ACCEPTED_BY_GPU, asked=_for_gpus_costs),
+    Rung(
+        _on_gpu("timed"), MOST_STARS, needed=False, granted=ACCEPTED_BY_GPU, asked=_for_gpus_costs
+    ),
     Rung(predictions.check_against_xla, MOST_STARS, asked=_of_baselines),
     Rung(planted.check, MOST_STARS, asked=_of_a_test),
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from grader.checks.outcome import NO_KERNEL, in_full, outcome_of
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import DTYPES, Kind
+from grader.exercise.keys import DTYPES, GPUS, Kind
 from grader.grading import fitting
 from grader.model import Accident, Case, Measured, Mode
 from grader.sandbox import devices
@@ -39,11 +39,14 @@ class NoStudy(ValueError):
 
 
 @contextlib.contextmanager
-def studio(chip: str) -> Iterator[Asking]:
-    """Whom to ask about launches on one chip. Raises NoStudy where no process starts."""
+def studio(chip: str, gpu: str = GPUS[0]) -> Iterator[Asking]:
+    """Whom to ask about launches on one chip, those for GPUs on this `gpu`.
+
+    Raises NoStudy where no process starts.
+    """
     bench = Bench(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
     try:
-        yield Asking(Lines(bench), (chip,))
+        yield Asking(Lines(bench), (chip,), gpu=gpu)
     except (BrokenKata, SandboxError) as error:
         raise NoStudy(str(error)) from None
     finally:

@@ -198,3 +198,21 @@ class Accident:
     stuck: bool = False  # it was still running when it was stopped
     crashed: bool = False  # a signal ended it
     last_words: str = ""  # what a native library that gave up said, in one line
+
+
+@dataclass(frozen=True, slots=True)
+class OnGpu:
+    """A launch on its way to the GPU called `chip`, as far as it came.
+
+    `compiled` is a `grader.gpu.Compiled` as bytes, its kernels or why they are refused: only who
+    judges it imports that package. b"" where a `problem` was raised before, or nothing compiles
+    here: `not_compiled` says why. `lowered`: jax has done its part. `buffers` are what it allocates
+    in shared memory, as texts with their bytes, the largest first, where it allocates too much.
+    """
+
+    chip: str
+    problem: Problem | None = None
+    compiled: bytes = b""
+    not_compiled: str = ""
+    lowered: bool = False
+    buffers: tuple[tuple[str, int], ...] = ()

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.gpu.chips import CHIPS as GPUS
-from grader.gpu.chips import DEFAULT as DEFAULT_GPU
+from grader.exercise.keys import GPUS
 from grader.sandbox import devices
 from grader.sandbox.isolation import Isolation
 from grader.tpu.chips import CHIPS, DEFAULT
@@ -49,7 +48,7 @@ def add(parser: pytest.Parser) -> None:
     group.addoption(
         "--kata-gpu",
         choices=[*GPUS],
-        default=DEFAULT_GPU,
+        default=GPUS[0],
         help="the GPU to compile for, of katas that are for GPUs (default: %(default)s)",
     )
     group.addoption(

@@ -9,7 +9,7 @@ import pytest
 
 from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import Kata, katas
-from grader.gpu.chips import DEFAULT as DEFAULT_GPU
+from grader.exercise.keys import GPUS
 from grader.grading.counted import Requirements
 from grader.grading.grader import Grader
 from grader.model import Case, Conditions, Device
@@ -36,7 +36,7 @@ class Session:
         launcher: Launcher | None = None,
         alone: bool = True,
         isolation: Isolation = Isolation.AUTO,
-        gpu: str = DEFAULT_GPU,
+        gpu: str = GPUS[0],
     ) -> None:
         self.root = root
         self.seed = seed

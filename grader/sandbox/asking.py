@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import Kind
+from grader.exercise.keys import GPUS, Kind
 from grader.exercise.planted import dealt
-from grader.gpu.chips import DEFAULT as DEFAULT_GPU
-from grader.gpu.on_gpu import OnGpu
 from grader.model import (
     QUANTITIES,
     Accident,
@@ -28,6 +26,7 @@ from grader.model import (
     Clues,
     Measured,
     Observation,
+    OnGpu,
     Problem,
     Reference,
     Repeats,
@@ -135,7 +134,7 @@ class Asking:
         lines: Lines,
         chips: tuple[str, ...] = (DEFAULT,),
         eager: bool = False,
-        gpu: str = DEFAULT_GPU,
+        gpu: str = GPUS[0],
     ) -> None:
         self.mode = lines.bench.device.mode
         self.chips = chips

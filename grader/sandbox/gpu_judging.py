@@ -13,7 +13,6 @@ from grader.exercise.specs import argument
 from grader.gpu import Compiled, NotInstalled
 from grader.gpu.chips import named
 from grader.gpu.compile_apart import compiled
-from grader.gpu.on_gpu import OnGpu
 from grader.gpu.programs import program_of, traced_for
 from grader.gpu.refusals import Kind, read_refusal
 from grader.gpu.scratch import Buffer, buffers_of
@@ -21,11 +20,11 @@ from grader.kernels import TracedLaunch
 from grader.kernels.carrier import make_ready_for_gpus
 from grader.kernels.gpu_interpreter import run_interpreted
 from grader.kernels.gpu_order import disorders
-from grader.model import Array, ArrayType, Stage, Trace
+from grader.model import Array, ArrayType, OnGpu, Stage, Trace
 from grader.sandbox import problems
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import CompileForGpu, Ran, Read, Run
-from grader.tools import arrays
+from grader.tools import arrays, codec
 
 
 def answer(question: Read | Run | CompileForGpu) -> Ran | OnGpu:
@@ -95,11 +94,14 @@ def _compiled(question: CompileForGpu) -> OnGpu:
             if failure.kind is Kind.SHARED_MEMORY:
                 with contextlib.suppress(Exception), traced_for(chip):
                     buffers = buffers_of(function, shapes)
-            return OnGpu(chip.name, compiled=Compiled(chip.name, failure=failure), buffers=buffers)
+            refused = codec.pack(Compiled(chip.name, failure=failure))
+            return OnGpu(
+                chip.name, compiled=refused, buffers=tuple((str(b), b.size) for b in buffers)
+            )
         if not question.compiled:
             return OnGpu(chip.name, not_compiled="not asked for", lowered=True)
         try:
-            return OnGpu(chip.name, compiled=compiled(program, chip), lowered=True)
+            return OnGpu(chip.name, compiled=codec.pack(compiled(program, chip)), lowered=True)
         except NotInstalled as missing:
             return OnGpu(chip.name, not_compiled=str(missing), lowered=True)
     return OnGpu(chip.name, caught.problem)

@@ -24,7 +24,7 @@ from grader.kernels import (
     watching_devices,
 )
 from grader.model import Array, ArrayType, Mode, Problem, Role, Source, Stage, Trace, devices_of
-from grader.sandbox import gpu_judging, problems, warming
+from grader.sandbox import problems, warming
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import (
     Answer,
@@ -51,9 +51,9 @@ def answer(question: Question) -> Answer:
     """Answer a question about a trace. Raises TypeError for any other."""
     match question:
         case CompileForGpu():
-            return gpu_judging.answer(question)
+            return _of_a_gpu(question)
         case Read() | Run() if question.gpu:
-            return gpu_judging.answer(question)
+            return _of_a_gpu(question)
         case Read():
             return _read(question)
         case Run():
@@ -67,6 +67,12 @@ def answer(question: Question) -> Answer:
         case Warm():
             return _warm(question)
     raise TypeError(f"a worker that judges was asked {type(question).__name__}")
+
+
+def _of_a_gpu(question: Read | Run | CompileForGpu) -> Answer:
+    from grader.sandbox import gpu_judging  # only who has such a launch imports it
+
+    return gpu_judging.answer(question)
 
 
 Asked = Read | Run | LookCloser | Predict | Follow

@@ -10,7 +10,6 @@ import socket
 import struct
 from dataclasses import dataclass, field
 
-from grader.gpu.on_gpu import OnGpu
 from grader.model import (
     Array,
     ArrayType,
@@ -22,6 +21,7 @@ from grader.model import (
     KernelCall,
     Measured,
     Mode,
+    OnGpu,
     Problem,
     Reference,
     Share,

@@ -12,8 +12,13 @@ timed         ★★★ how long does it take? Needs the GPU
 from __future__ import annotations
 
 import importlib.util
+from typing import TYPE_CHECKING
 
-from grader.model import Check, NotJudged
+from grader.model import Check, NotJudged, OnGpu
+from grader.tools import codec
+
+if TYPE_CHECKING:
+    from grader.gpu import Compiled
 
 
 def missing() -> NotJudged | None:
@@ -22,3 +27,10 @@ def missing() -> NotJudged | None:
         return None
     why = "Mosaic GPU needs a small package more: pip install absl-py, or pip install '.[gpu]'"
     return NotJudged(Check.RUNS, why)
+
+
+def compiled_of(on_gpu: OnGpu) -> Compiled | None:
+    """The kernels of a launch, or why they are refused; None where nothing came of it."""
+    from grader.gpu import Compiled
+
+    return codec.unpack(Compiled, on_gpu.compiled) if on_gpu.compiled else None

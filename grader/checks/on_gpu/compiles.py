@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from grader.checks.evidence import Evidence
+from grader.checks.on_gpu import compiled_of
 from grader.checks.on_gpu.refused import refused_finding
 from grader.checks.prose import listed, paragraph
-from grader.gpu.compiler import Kernel
-from grader.gpu.on_gpu import OnGpu
+from grader.gpu import Compiled, Kernel
 from grader.gpu.refusals import Kind
-from grader.model import Accident, Check, Finding, NotJudged
+from grader.model import Accident, Check, Finding, NotJudged, OnGpu
 
 #: What each unit is for, and how one asks for it.
 _HOW = {
@@ -31,28 +31,28 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     own = evidence.own_on_gpu()
     if isinstance(own, Accident):
         return NotJudged(Check.COMPILES, f"the compiler did not answer: {own.phrase}")
-    if own.compiled is None:
+    if (compiled := compiled_of(own)) is None:
         return NotJudged(Check.COMPILES, own.not_compiled or "nothing was compiled")
-    failure = own.compiled.failure
+    failure = compiled.failure
     if failure and failure.kind in _ACCIDENTS and not _par_compiles(evidence):
         return NotJudged(
             Check.COMPILES, f"the compiler fails on the solution too: {failure.message}"
         )
     if failure:
-        return refused_finding(own, evidence.file, Check.COMPILES)
-    if not own.compiled.kernels:
+        return refused_finding(failure, own, Check.COMPILES)
+    if not compiled.kernels:
         return NotJudged(Check.COMPILES, "the compiler has made no kernel of it")
-    return _spills(own) or _unused(own, evidence)
+    return _spills(compiled) or _unused(compiled, evidence)
 
 
 def _par_compiles(evidence: Evidence) -> bool:
     par = evidence.par_on_gpu()
-    return isinstance(par, OnGpu) and bool(par.compiled and not par.compiled.failure)
+    made = compiled_of(par) if isinstance(par, OnGpu) else None
+    return made is not None and not made.failure
 
 
-def _spills(own: OnGpu) -> Finding | None:
-    assert own.compiled
-    for kernel in own.compiled.kernels:
+def _spills(own: Compiled) -> Finding | None:
+    for kernel in own.kernels:
         used = kernel.resources
         if used and used.spills:
             moved = f"{used.spill_stores:,} bytes stored and {used.spill_loads:,} bytes loaded"
@@ -75,11 +75,10 @@ def _spills(own: OnGpu) -> Finding | None:
     return None
 
 
-def _unused(own: OnGpu, evidence: Evidence) -> Finding | None:
+def _unused(own: Compiled, evidence: Evidence) -> Finding | None:
     """A unit that the kata is about, and no kernel of the launch uses."""
-    assert own.compiled
     assert evidence.gpu
-    mixes = [kernel.mix for kernel in own.compiled.kernels]
+    mixes = [kernel.mix for kernel in own.kernels]
     if None in mixes:
         return None
     counted = {unit: sum(mix.count(unit) for mix in mixes if mix) for unit in evidence.gpu.units}
@@ -88,7 +87,7 @@ def _unused(own: OnGpu, evidence: Evidence) -> Finding | None:
     parts = [
         f"It does without what this kata is about: {listed(lacking)}.",
         *(paragraph("unit", f"{unit}: {_HOW[unit]}") for unit in lacking),
-        paragraph("has", "; ".join(_mix(own.compiled.kernels))),
+        paragraph("has", "; ".join(_mix(own.kernels))),
         paragraph("try", "Let the unit do the work that the threads do now."),
     ]
     return Finding(Check.COMPILES, f"no {listed(lacking)} in what is compiled", "\n".join(parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grader.checks.evidence import Evidence
+from grader.checks.on_gpu import compiled_of
 from grader.checks.on_gpu.refused import refused_finding
 from grader.checks.outcome import problem_finding
 from grader.model import Accident, Check, Finding, NotJudged
@@ -15,6 +16,7 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
         return NotJudged(Check.LOWERS, f"jax did not answer: {lowered.phrase}")
     if lowered.problem:
         return problem_finding(lowered.problem, evidence.file)
-    if lowered.compiled and lowered.compiled.failure and not lowered.lowered:
-        return refused_finding(lowered, evidence.file, Check.LOWERS)
+    compiled = None if lowered.lowered else compiled_of(lowered)
+    if compiled and compiled.failure:
+        return refused_finding(compiled.failure, lowered, Check.LOWERS)
     return None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from grader.checks.prose import paragraph
-from grader.gpu.on_gpu import OnGpu
 from grader.gpu.refusals import Failure, Kind
-from grader.model import Check, Finding
+from grader.model import Check, Finding, OnGpu
 from grader.tpu.units import bytes_of
 
 #: Why each kind of refusal is one, and what to do instead.
@@ -52,11 +51,9 @@ _ADVICE: dict[Kind, tuple[str, str]] = {
 }
 
 
-def refused_finding(on_gpu: OnGpu, file: str, check: Check) -> Finding:
+def refused_finding(failure: Failure, on_gpu: OnGpu, check: Check) -> Finding:
     """Explain a refusal of jax's (LOWERS) or of the compiler's (COMPILES)."""
-    assert on_gpu.compiled
-    assert on_gpu.compiled.failure
-    failure, chip = on_gpu.compiled.failure, on_gpu.chip
+    chip = on_gpu.chip
     who = "jax does not lower it" if check is Check.LOWERS else "The compiler refuses it"
     parts = [f"{who} for {chip}: {failure.message}."]
     if failure.kind is Kind.SHARED_MEMORY:
@@ -75,8 +72,8 @@ def _memory(on_gpu: OnGpu, failure: Failure) -> str:
     needs = f"it needs {bytes_of(failure.wanted)}, a block may have {bytes_of(failure.limit)}"
     if not on_gpu.buffers:
         return needs
-    width = max(len(str(each)) for each in on_gpu.buffers)
-    rows = [f"  {each!s:<{width}}  {bytes_of(each.size):>8}" for each in on_gpu.buffers]
+    width = max(len(name) for name, _ in on_gpu.buffers)
+    rows = [f"  {name:<{width}}  {bytes_of(size):>8}" for name, size in on_gpu.buffers]
     return "\n".join([f"{needs}:", *rows])
 
 
