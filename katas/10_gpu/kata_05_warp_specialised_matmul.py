@@ -20,8 +20,7 @@ Concept
     arrivals, one from each copy. `free` is complete when both consumers have
     said `barrier_arrive`: they will not read the slot again. The producer waits
     for it before it asks for the next box there; the first boxes find slots that
-    nobody has used. No box follows the last ones, so nobody waits for their slots:
-    leave their `free` alone, since a phase that nobody waits for counts as an error.
+    nobody has used. No box follows the last ones, so nobody waits for their slots.
 
     Both consumers share the box of b, so each byte of it is multiplied with twice the
     rows: per step 2 * bm * bk + bk * bn elements come, for 4 * bm * bn * bk
