@@ -66,7 +66,8 @@ install() {
     .venv/bin/pip install -q -e '.[dev,tpu]'
 }
 
-# A half of the contract: `newest` grades the other.
+# A half of the contract: `newest` grades the other. With a share, what has not changed lately takes
+# turns: see tests/support/turns.py.
 tests() {
     local command share=
     command=$(printed "'.\[dev,tpu\]'")
@@ -104,7 +105,7 @@ newest() {
         -n "$workers" --share=newest --durations=10
 }
 
-# Everything on all seeds, every mistake on every hidden case.
+# Everything on all seeds, every mistake on every hidden case, and nothing in turns.
 whole() {
     [ -x "$1/bin/pytest" ] || { echo "no newer Python here than $("$old" --version)" >&2; return 1; }
     require_browser

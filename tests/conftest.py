@@ -19,6 +19,7 @@ from grader.sandbox import devices
 from grader.sandbox.asking import Asking, Lines
 from grader.sandbox.bench import Bench
 from grader.sandbox.environment import environment
+from grader.tpu.chips import DEFAULT
 from tests.support.contract import OwnPar, Share
 from tests.support.distribution import Distribution, in_order
 from tests.support.repositories import ROOT, Clone, Repository, Shop
@@ -142,8 +143,8 @@ def shared(shop: Shop, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """The shop, its commands at a bench that others have sat at."""
 
     @contextlib.contextmanager
-    def studio(chip: str) -> Iterator[Asking]:
-        yield Asking(lines, (chip,))
+    def studio(chip: str | None, gpu: str = "h100") -> Iterator[Asking]:
+        yield Asking(lines, (chip or DEFAULT,), literally=chip is not None, gpu=gpu)
 
     monkeypatch.setattr(studies, "studio", studio)
     return shop

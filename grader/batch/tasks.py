@@ -6,6 +6,7 @@ from typing import Any
 
 from grader.exercise.catalog import Kata
 from grader.exercise.regions import BEGIN, END, regions
+from grader.tpu.chips import with_cores
 
 RULES = f"""\
 Complete the Python file below. Replace what stands between "{BEGIN}" and "{END}", and leave every
@@ -24,7 +25,7 @@ other line as it is. Answer with the whole file, and nothing else.
 
 def task(kata: Kata, chip: str) -> dict[str, Any]:
     """One line of the file of tasks. Raises KeyProblem, RegionError where the kata is broken."""
-    stub = kata.shipped()
+    stub, judged = kata.shipped(), with_cores(kata.key.cores, (chip,))[0]
     return {
         "task_id": kata.id,
         "track": kata.track,
@@ -32,6 +33,6 @@ def task(kata: Kata, chip: str) -> dict[str, Any]:
         "kind": kata.key.kind.value,
         "entry_point": kata.name,
         "regions": len(regions(stub)),
-        "prompt": f"{RULES.format(chip=chip)}\n```python\n{stub}```\n",
+        "prompt": f"{RULES.format(chip=judged)}\n```python\n{stub}```\n",
         "stub": stub,
     }

@@ -21,7 +21,12 @@ evidence      what a check is given
 compare       a result beside its expected values
 diagnoses     what a wrong result looks like
 between_devices what goes wrong between several devices
+links         what a launch sends to other chips, beside par
+collectives   what collectives around the kernels send
+parts         where each device works on more than par's part of an array
 interpreter   what the TPU interpreter raises or prints
+races         accesses of two cores, or devices, that nothing orders
+runtime_errors what the TPU interpreter raises or prints
 advice        what to try, by what an exception says
 outcome       how far a launch came on its way to a chip, for `kata cost` and `kata view`
 prose         small pieces of text

@@ -4,7 +4,8 @@ Par is the solution, compiled in the same run for the same case. Nothing here is
 machine: the bytes and cycles are those of the compiler's schedule. A DMA from HBM to HBM leaves a
 lower bound of the cycles. Where par has one, bytes alone are judged. Where only the learner's
 launch has one, it is rejected if the bound is over par's cycles, and else judged by its bytes.
-A kernel that communicates with other chips has no time, and what it sends to them counts as well.
+A kernel that communicates with other chips has no time. What it sends to them counts as well, and
+so does what collectives around the kernels send, and whether it multiplies meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from grader.checks.evidence import Evidence
-from grader.checks.prose import paragraph
+from grader.checks.hidden_copies import waits_first
+from grader.checks.links import Sender, links_finding
+from grader.checks.parts import in_words, larger_parts
+from grader.checks.prose import allowed, multiple, paragraph
 from grader.model import Accident, Check, Cost, Finding, NotJudged
 from grader.tpu import OnChip, Prediction
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
@@ -65,7 +69,7 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     cost = _with_lower_bounds(evidence)
     if cost is None:
         return NotJudged(Check.COST, _why_not(evidence))
-    if found := _over_the_links(evidence):
+    if found := _over_the_links(evidence) or _one_after_the_other(evidence):
         return found
     more_bytes = _over(cost.bytes, cost.par_bytes, evidence.slack.bytes)
     more_cycles = _over(cost.cycles, cost.par_cycles, evidence.slack.cycles)
@@ -79,34 +83,21 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
 
 
 def _over_the_links(evidence: Evidence) -> Finding | None:
-    """Reject a launch that sends more to other chips than the slack of par allows.
-
-    The time of this is not predicted, so bytes alone are judged, as they are to and from HBM.
-    """
     both = _both(evidence)
     assert both is not None
-    own, par = map(_sent, both)
-    if not (ratio := _over(own, par, evidence.slack.bytes)) or own is None or par is None:
-        return None
-    allowed = _allowed(ratio, evidence.slack.bytes)
-    sends = f"each chip sends {bytes_of(own)} to others; par sends {bytes_of(par)} ({allowed})"
-    lines = [
-        "It would keep the links between chips busy for longer than it needs to.",
-        paragraph("links", sends),
-        paragraph(
-            "try",
-            "Count the hops: in a ring of n chips, what starts on one has reached all others after "
-            "n - 1. A last hop that brings a block back to where it began is not needed. Send what "
-            "the neighbour lacks, and nothing twice.",
-        ),
-    ]
-    return Finding(Check.COST, f"{_times(ratio)} par's bytes over the links", "\n".join(lines))
+    launch, solution = evidence.own_on_chips(), evidence.par_on_chips()
+    assert isinstance(launch, OnChip)
+    assert isinstance(solution, OnChip)
+    own, par = both
+    sides = Sender(own, launch.collectives), Sender(par, solution.collectives)
+    return links_finding(*sides, evidence.slack.bytes)
 
 
-def _sent(side: Sequence[Prediction]) -> int | None:
-    """What these kernels send to other chips, in bytes; None where nobody can tell."""
-    sent = [kernel.sent_bytes for kernel in side]
-    return None if None in sent else sum(filter(None, sent))
+def _one_after_the_other(evidence: Evidence) -> Finding | None:
+    """Reject a launch that waits for its neighbours where par multiplies."""
+    both = _both(evidence)
+    assert both is not None
+    return waits_first(*both)
 
 
 def _over_par(evidence: Evidence, cost: Cost, more_bytes: float, more_cycles: float) -> Finding:
@@ -115,14 +106,19 @@ def _over_par(evidence: Evidence, cost: Cost, more_bytes: float, more_cycles: fl
     causes = bottlenecks(*both)
     if more_bytes:
         causes = tuple(sorted(causes, key=lambda cause: -cause.size))
-    excess = f"{_times(more_bytes)} par's HBM bytes"
+    excess = f"{multiple(more_bytes)} par's HBM bytes"
     if not more_bytes:
-        excess = f"{_times(more_cycles)} par's time"
+        excess = f"{multiple(more_cycles)} par's time"
     phrase = f"{excess}: {causes[0].phrase}" if causes else excess
+    explained = [text for cause in causes[:3] for text in _explained(cause)]
+    several = evidence.observed.devices > 1
+    if several and (parts := larger_parts(*([kernel.call for kernel in side] for side in both))):
+        more, explained = in_words(parts)
+        phrase = f"{excess}: {more}"
     lines = [
         "It would be slower on a TPU than it needs to be.",
         *_numbers(cost, evidence),
-        *(text for cause in causes[:3] for text in _explained(cause)),
+        *explained,
     ]
     return Finding(Check.COST, phrase, "\n".join(lines))
 
@@ -161,10 +157,6 @@ def _over(own: int | None, par: int | None, slack: float) -> float:
     if own is None or not par or own <= par * (1 + slack):
         return 0.0
     return own / par
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.1f}×" if ratio < 10 else f"{ratio:.0f}×"
 
 
 def _timed(evidence: Evidence) -> bool:
@@ -235,11 +227,11 @@ def _why_not(evidence: Evidence) -> str:
 def _numbers(cost: Cost, evidence: Evidence) -> list[str]:
     lines = []
     if cost.bytes is not None and cost.par_bytes:
-        ratio = _allowed(cost.bytes / cost.par_bytes, evidence.slack.bytes)
+        ratio = allowed(cost.bytes / cost.par_bytes, evidence.slack.bytes)
         moves = f"moves {bytes_of(cost.bytes)} between HBM and the chip"
         lines.append(paragraph("bytes", f"{moves}; par moves {bytes_of(cost.par_bytes)} ({ratio})"))
     if cost.cycles is not None and cost.par_cycles:
-        ratio = _allowed(cost.cycles / cost.par_cycles, evidence.slack.cycles)
+        ratio = allowed(cost.cycles / cost.par_cycles, evidence.slack.cycles)
         clock = named(cost.chip).clock
         own, par = (time_of(cycles / clock) for cycles in (cost.cycles, cost.par_cycles))
         both = _both(evidence)
@@ -247,10 +239,6 @@ def _numbers(cost: Cost, evidence: Evidence) -> list[str]:
         words = f"{least}{own} predicted on a {cost.chip}; par {par} ({ratio})"
         lines.append(paragraph("time", words))
     return lines
-
-
-def _allowed(ratio: float, slack: float) -> str:
-    return f"{ratio:.2f}×, up to {1 + slack:.2f}× passes"
 
 
 def _explained(cause: Bottleneck) -> list[str]:

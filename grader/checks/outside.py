@@ -75,8 +75,11 @@ SHARD_MAP = "shard_map"
 #: What says how arrays lie on devices, where a launch is for several: it moves nothing by itself.
 SHARDING = (SHARD_MAP, "axis_index", "pvary", "pcast", "sharding_constraint")
 #: Operations of devices with each other, by what jax.lax calls them; and other names in a trace.
-COLLECTIVES = ("psum", "pmax", "pmin", "ppermute", "all_gather", "all_to_all", "psum_scatter")
-_SPELLINGS = {
+COLLECTIVES = (
+    *("psum", "pmax", "pmin", "ppermute", "pbroadcast", "all_gather", "all_to_all"),
+    *("psum_scatter", "ragged_all_to_all"),
+)
+SPELLINGS = {
     "psum_invariant": "psum",
     "all_gather_invariant": "all_gather",
     "reduce_scatter": "psum_scatter",
@@ -145,7 +148,7 @@ def too_much(
 
 def _as_called(operation: Operation) -> Operation:
     """An operation by the name that jax.lax has for it."""
-    name = _SPELLINGS.get(operation.name, operation.name)
+    name = SPELLINGS.get(operation.name, operation.name)
     return dataclasses.replace(operation, name=name)
 
 

@@ -69,3 +69,13 @@ def at(file: str, place: Place | None) -> str:
 def count(quantity: int, noun: str) -> str:
     """ "1 block", "3 blocks"."""
     return f"{quantity} {noun}" if quantity == 1 else f"{quantity} {noun}s"
+
+
+def multiple(ratio: float) -> str:
+    """ "1.7×", "12×"."""
+    return f"{ratio:.1f}×" if ratio < 10 else f"{ratio:.0f}×"
+
+
+def allowed(ratio: float, slack: float) -> str:
+    """A ratio to par beside what the slack, a fraction, allows."""
+    return f"{ratio:.2f}×, up to {1 + slack:.2f}× passes"

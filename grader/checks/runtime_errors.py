@@ -6,17 +6,12 @@ import re
 
 from grader.checks.diagnoses import Diagnosis
 from grader.checks.prose import at, paragraph
+from grader.checks.races import FOUND, race_told
 from grader.checks.runs import exception_advice, first_paragraph
 from grader.model import Check, Finding, KernelCall, Problem, Role
 
 _BLOCK_INDEX = re.compile(
     r'Out-of-bounds block index (\(.*?\)) for (\w+) "(.*?)" in iteration (\(.*?\))'
-)
-_CREDIT = (
-    "A device may write to another's memory only once that has said so. Use another slot for each "
-    "hop, or have the neighbour signal a semaphore of yours when it has read its slot, and wait "
-    "for that signal before the slot is written again. Read what a copy brings only after "
-    "wait_recv, and write to what it takes away only after wait_send."
 )
 _REVISITED = re.compile(
     r"Revisited block .* of output (\d+) in iteration (\(.*?\))\. .* in iterations (\(.*?\)) "
@@ -28,8 +23,8 @@ def interpreter_finding(
     problem: Problem, file: str, calls: tuple[KernelCall, ...] = (), devices: int = 1
 ) -> Finding:
     """What the interpreter raised while it ran these kernels, in the learner's terms."""
-    if "RACE DETECTED" in problem.message:
-        phrase, explanation, advice = _race(problem.message, devices)
+    if FOUND in problem.message:
+        phrase, explanation, advice = race_told(problem.message, devices, calls, file)
     else:
         phrase, explanation, advice = _translated(problem, calls)
     parts = [explanation]
@@ -120,36 +115,17 @@ def _of_a_whole_array(message: str, calls: tuple[KernelCall, ...]) -> tuple[int,
     return shape if alike and all(o.array.shape == shape for o in alike) else ()
 
 
-def _race(text: str, devices: int) -> tuple[str, str, str]:
-    # The vector clocks by which the interpreter knows are of no use to a reader.
-    text = "\n".join(line for line in text.splitlines() if "clock:" not in line)
-    if devices > 1:
-        return (
-            "race between devices",
-            "A race: a copy from one device, and another device or copy, access the same memory, "
-            f"at least one of them writes, and nothing orders the accesses.\n{_error(text)}",
-            _CREDIT,
-        )
-    return (
-        "race between two cores",
-        "A race: two cores access the same memory, at least one of them writes, and nothing orders "
-        f"the accesses.\n{paragraph('error', text)}",
-        "A grid dimension is marked parallel although its steps share an output block or scratch: "
-        "mark it arbitrary in dimension_semantics.",
-    )
-
-
-def _error(text: str) -> str:
-    return paragraph("error", text)
-
-
 def complaint_finding(
-    complaints: tuple[str, ...], diagnosis: Diagnosis | None = None, devices: int = 1
+    complaints: tuple[str, ...],
+    diagnosis: Diagnosis | None = None,
+    devices: int = 1,
+    calls: tuple[KernelCall, ...] = (),
+    file: str = "",
 ) -> Finding:
     """What the interpreter printed instead of raising, and what is wrong with the values."""
-    races = [text for text in complaints if text.startswith("RACE")]
+    races = [text for text in complaints if text.startswith(FOUND)]
     if races:
-        phrase, explanation, advice = _race(races[0], devices)
+        phrase, explanation, advice = race_told(races[0], devices, calls, file)
     else:
         phrase = "a semaphore is left non-zero"
         explanation = "A semaphore is left non-zero at the end of the kernel."

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from grader.checks.between_devices import copies_differ, devices_finding
+from grader.checks.between_devices import devices_finding, one_axis
 from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, compare
 from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
 from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
@@ -14,6 +14,8 @@ from grader.checks.evidence import Evidence
 from grader.checks.hand_copies import copies_finding, nothing_there
 from grader.checks.known_mistakes import known_mistake
 from grader.checks.prose import WIDTH, listed, number, paragraph, times
+from grader.checks.races import FOUND
+from grader.checks.replicas import copies_differ
 from grader.checks.runtime_errors import complaint_finding, interpreter_finding
 from grader.model import (
     Check,
@@ -36,14 +38,17 @@ def check(evidence: Evidence) -> Finding | None:
     """Judge copies started by hand, what the interpreter raised, its complaints, the values."""
     trace = evidence.observed.trace
     calls = trace.calls if trace else ()
-    if finding := devices_finding(evidence.observed.device_faults, evidence.file):
+    faults = evidence.observed.device_faults
+    if finding := devices_finding(faults, evidence.file):
         return finding
     if finding := copies_finding(evidence.observed.copy_faults, evidence.file, calls):
         return finding
     problem = evidence.problem
     if problem is not None and problem.stage is Stage.RUN:
-        if finding := copies_differ(problem):
+        if finding := copies_differ(faults, trace.outside if trace else ()):
             return finding
+        if FOUND in problem.message and evidence.observed.complaints:  # they know who copied
+            return _complained(evidence, calls)
         return interpreter_finding(problem, evidence.file, calls, evidence.observed.devices)
     results = comparisons(evidence)
     judged = zip(_judged(evidence), results, strict=True)
@@ -51,7 +56,7 @@ def check(evidence: Evidence) -> Finding | None:
     complaints = evidence.observed.complaints
     if not wrong:
         if complaints:
-            return complaint_finding(complaints, devices=evidence.observed.devices)
+            return _complained(evidence, calls)
         return _lucky(evidence, results) or _rounded(evidence)
     position, result = wrong[0]
     others = tuple(other for other in results if other is not result)
@@ -59,10 +64,17 @@ def check(evidence: Evidence) -> Finding | None:
     diagnosis = nothing_there(evidence.observed.copy_faults) if garbage else None
     diagnosis = diagnosis or diagnose(_suspect(evidence, position, result, others))
     if complaints:
-        return complaint_finding(complaints, diagnosis, evidence.observed.devices)
+        return _complained(evidence, calls, diagnosis)
     if diagnosis is None or diagnosis.vague:
         diagnosis = known_mistake(results, evidence.resembles, diagnosis)
     return _finding(evidence, result, diagnosis)
+
+
+def _complained(
+    evidence: Evidence, calls: tuple[KernelCall, ...], diagnosis: Diagnosis | None = None
+) -> Finding:
+    observed = evidence.observed
+    return complaint_finding(observed.complaints, diagnosis, observed.devices, calls, evidence.file)
 
 
 def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
@@ -204,6 +216,8 @@ def _finding(evidence: Evidence, result: Comparison, diagnosis: Diagnosis | None
         parts.append(paragraph("inputs", tables))
     if diagnosis:
         parts.append(paragraph("why", diagnosis.why))
+    if along := one_axis(evidence.observed.device_faults):
+        parts.append(paragraph("copies", along))
     phrase = diagnosis.phrase if diagnosis else headline(result)
     return Finding(Check.VALUES, phrase, "\n".join(parts))
 

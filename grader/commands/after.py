@@ -50,14 +50,13 @@ def _compared(kata: Kata) -> str:
     """How the learner's launch compares with the solution's; "" where one can't be predicted."""
     from grader.grading import studies  # takes its time, and only this line needs it
     from grader.tpu import libtpu
-    from grader.tpu.chips import DEFAULT
 
     if libtpu.why_not():
         return ""
     try:
         case = studies.case_of(kata, None, 0, {})
-        with studies.studio(DEFAULT) as asking:
-            launch = studies.study(asking, kata, case, DEFAULT)
+        with studies.studio(None) as asking:
+            launch = studies.study(asking, kata, case)
     except ValueError:  # what can't be studied: kata cost says why
         return ""
     own, par = launch.own, launch.par

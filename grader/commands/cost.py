@@ -51,7 +51,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     if options.sweep:
         return _sweep(options, kata, console)
     with named_launch(options, kata) as (asking, case):
-        launch = studies.study(asking, kata, case, options.chip)
+        launch = studies.study(asking, kata, case)
     show(screen(launch), console)
     return 0 if studies.faultless(launch) else 1
 
@@ -62,8 +62,8 @@ def _baselines(options: argparse.Namespace, kata: Kata, console: Console) -> int
         raise studies.NoStudy(f"{kata.name} has no kernel with sizes to choose: leave --sweep out")
     case = studies.any_case_of(kata, options.case, options.seed, assignments(options.sizes))
     with studies.studio(options.chip) as asking:
-        measured = studies.baselines(asking, kata, case)
-    show(baselines(measured, kata.name, str(case), options.chip), console)
+        measured, chip = studies.baselines(asking, kata, case), asking.chip(kata)
+    show(baselines(measured, kata.name, str(case), chip), console)
     return 0
 
 
@@ -77,12 +77,12 @@ def _sweep(options: argparse.Namespace, kata: Kata, console: Console) -> int:
     case = studies.case_of(kata, options.case, options.seed, {**standing, **given})
     tries = combinations(swept)
     with studies.studio(options.chip) as asking:
-        found = studies.sweep(asking, kata, case, options.chip, tries)
-        err = Console(stderr=True)
+        found = studies.sweep(asking, kata, case, tries)
+        err, chip = Console(stderr=True), asking.chip(kata)
         progress = track(found, "predicting", len(tries), console=err, transient=True)
         results = list(progress if err.is_terminal else found)
     tried = [one for one, _ in results]
-    show(Group(_heading(kata, case, options.chip, swept, results[0][1]), table(tried)), console)
+    show(Group(_heading(kata, case, chip, swept, results[0][1]), table(tried)), console)
     return 0 if any(one.seconds is not None or one.bytes for one in tried) else 1
 
 

@@ -47,7 +47,11 @@ def launch_arguments(parser: argparse.ArgumentParser, case: int | None = None) -
         metavar="S",
         help="the seed that pytest printed for the hidden cases (default: %(default)s)",
     )
-    chip_option(parser)
+    parser.add_argument(
+        "--chip",
+        choices=list(CHIPS),
+        help=f"which TPU (default: {DEFAULT}, or the first with as many cores as the kata needs)",
+    )
 
 
 @contextlib.contextmanager

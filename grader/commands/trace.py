@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
     with named_launch(options, kata) as (asking, case):
-        launch = studies.study(asking, kata, case, options.chip, MOST_EVENTS)
+        launch = studies.study(asking, kata, case, MOST_EVENTS)
     if not studies.faultless(launch):
         show(screen(launch), console)
         return 1

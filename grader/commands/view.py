@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
     with named_launch(options, kata) as (asking, case):
-        document = gather(asking, kata, case, options.chip, drawn=not options.sizes)
+        document = gather(asking, kata, case, drawn=not options.sizes)
     file = options.output or Path(f"{kata.name}{ENDING}")
     file.write_text(page(document), encoding="utf-8")
     whose = "the solution's launch, since yours is still to do"

@@ -1,7 +1,7 @@
-"""Inputs of production size that nobody looks at: their shapes and dtypes alone.
+"""Inputs as a file makes them; of production size, only those that anybody looks at.
 
-Floating arrays of such sizes decide nothing on the way to a chip, while drawing and sending them
-takes seconds.
+Floating arrays of such sizes decide nothing on the way to a chip, nor do 8-bit integers, while
+drawing and sending them takes seconds. Of these there are shapes and dtypes alone.
 """
 
 from __future__ import annotations
@@ -16,9 +16,21 @@ import jax
 import numpy as np
 from jax.extend import core
 
-#: Floating arrays of more elements have no contents where nothing is evaluated. The scores by which
-#: a router chooses experts are fewer.
+#: Where nothing is evaluated, floating arrays of more elements have no contents, and neither have
+#: integers of 8 bits: no table is of these. The scores by which a router chooses experts are fewer.
 LARGE = 1 << 18
+
+
+def drawn(make: Callable[[Any], Sequence[Any]], key: Any) -> list[Any]:
+    """What `make` makes of the key, compiled as a whole.
+
+    One by one, each operation would be compiled for each new shape, which takes three times as
+    long. So they are where shapes, or Python's numbers, depend on what is drawn.
+    """
+    try:
+        return list(jax.jit(make)(key))
+    except jax.errors.JAXTypeError:
+        return list(make(key))
 
 
 def outlined(make: Callable[[Any], Sequence[Any]], key: Any) -> list[Any]:
@@ -37,7 +49,7 @@ def outlined(make: Callable[[Any], Sequence[Any]], key: Any) -> list[Any]:
         for outline, product in zip(outlines, _by_products(traced), strict=True)
     ]
     if not any(left_out):
-        return list(make(key))
+        return drawn(make, key)
 
     def others(key: Any) -> list[Any]:
         return [array for array, out in zip(make(key), left_out, strict=True) if not out]
@@ -48,7 +60,7 @@ def outlined(make: Callable[[Any], Sequence[Any]], key: Any) -> list[Any]:
 
 def is_large(shape: tuple[int, ...], dtype: Any) -> bool:
     """Whether an array is one of those that have no contents."""
-    return math.prod(shape) > LARGE and _is_floating(dtype)
+    return math.prod(shape) > LARGE and (_is_floating(dtype) or _is_narrow(dtype))
 
 
 def is_outline(value: Any) -> bool:
@@ -58,6 +70,12 @@ def is_outline(value: Any) -> bool:
 
 def _is_floating(dtype: Any) -> bool:
     return bool(jax.numpy.issubdtype(dtype, np.floating))
+
+
+def _is_narrow(dtype: Any) -> bool:
+    """Whether these are integers of 8 bits or fewer; booleans may be a mask, which is a table."""
+    integers = bool(jax.numpy.issubdtype(dtype, np.integer))
+    return integers and np.dtype(dtype).itemsize == 1
 
 
 def _outline_of(array: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from grader.exercise.arithmetic import arithmetic_names, evaluate
 from grader.exercise.chances import outcomes_of
 from grader.exercise.expectations import expectations
-from grader.exercise.outlines import is_large, is_outline, outlined
+from grader.exercise.outlines import drawn, is_large, is_outline, outlined
 from grader.kernels import longest_sum
 from grader.model import (
     Array,
@@ -68,6 +68,11 @@ def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = Tru
         sways=sways,
         outcomes=_outcomes(chances, inputs, _keywords(chances, case), shapes) if chances else (),
     )
+
+
+def drawn_inputs(solution: ModuleType, name: str, case: Case) -> list[Any]:
+    """The inputs alone, all with their contents. Raises SpecProblem."""
+    return _inputs(solution, name, case, _annotated(_part(solution, f"{name}_spec")), True)
 
 
 def _outcomes(
@@ -243,7 +248,7 @@ def _inputs(
     # Threefry, the default, takes half a second to compile for each new shape; this one, a tenth.
     key = jax.random.key(case.seed, impl="rbg")
     make = functools.partial(make, dtype=dtype_of(case.dtype), **_keywords(make, case))
-    made = make(key) if evaluated else outlined(make, key)
+    made = (drawn if evaluated else outlined)(make, key)
     if len(made) != len(arrays):
         raise SpecProblem(f"{name}_inputs returns {len(made)} arrays, the spec takes {len(arrays)}")
     return [array if is_outline(array) else np.asarray(array) for array in made]

@@ -13,6 +13,9 @@ from grader.grading.ladder import verdict
 from grader.model import Accident, Case, Check, Clues, Grade, Mode, Observation, State
 from grader.sandbox.asking import Asking
 from grader.tpu import OnChip
+from grader.tpu.chips import named
+
+_CORES = {1: "one", 2: "two"}
 
 
 class Grader:
@@ -65,8 +68,17 @@ class Grader:
             printed=evidence.attempt.printed,
             cost=cost.cost_beside_par(evidence) if on_chip else None,
             not_judged=judged.not_judged,
-            notes=notes_of(evidence),
+            notes=(*notes_of(evidence), *self._on_another_chip(kata, judged.state)),
         )
+
+    def _on_another_chip(self, kata: Kata, state: State) -> tuple[str, ...]:
+        """That none of the session's chips has the cores that a kata needs, and another one has."""
+        asked, chip = self._asking.asked, self._asking.chip(kata)
+        if chip in asked or state is State.TODO:
+            return ()
+        needs, has = _CORES[kata.key.cores], _CORES[named(asked[0]).cores]
+        why = f"its kernel is for {needs} TensorCores, and a {asked[0]} has {has}"
+        return (f"{kata.where()[0]}: judged for a {chip}: {why}",)
 
 
 def notes_of(evidence: Evidence) -> tuple[str, ...]:
@@ -130,7 +142,7 @@ def evidence_of(
         results=kata.key.results,
         roundings=kata.key.roundings,
         clues=clues,
-        chips=asking.chips,
+        chips=asking.chips(kata),
         par_required=kata.key.par_required,
         slack=kata.key.slack,
         own_on_chips=own_on_chips,

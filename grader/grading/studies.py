@@ -13,13 +13,14 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.exercise.keys import DTYPES, GPUS, Kind
 from grader.grading import fitting
-from grader.model import Accident, Case, Measured, Mode
+from grader.model import Accident, Case, Collective, Measured, Mode
 from grader.sandbox import devices
 from grader.sandbox.asking import Asking, BrokenKata, Lines
 from grader.sandbox.bench import Bench
 from grader.sandbox.launcher import SandboxError
 from grader.tpu import OnChip
 from grader.tpu.arguments import size
+from grader.tpu.chips import DEFAULT
 from grader.tpu.screen import Launch, Side, Tried
 
 #: Seconds for one launch: the largest kernels take the compiler about a minute.
@@ -39,14 +40,16 @@ class NoStudy(ValueError):
 
 
 @contextlib.contextmanager
-def studio(chip: str, gpu: str = GPUS[0]) -> Iterator[Asking]:
-    """Whom to ask about launches on one chip, those for GPUs on this `gpu`.
+def studio(chip: str | None, gpu: str = GPUS[0]) -> Iterator[Asking]:
+    """Whom to ask about launches on one chip; None for that on which a kata is judged by default.
+
+    Those for GPUs are asked about on `gpu`.
 
     Raises NoStudy where no process starts.
     """
     bench = Bench(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
     try:
-        yield Asking(Lines(bench), (chip,), gpu=gpu)
+        yield Asking(Lines(bench), (chip or DEFAULT,), literally=chip is not None, gpu=gpu)
     except (BrokenKata, SandboxError) as error:
         raise NoStudy(str(error)) from None
     finally:
@@ -105,8 +108,9 @@ def common(sizes: Sequence[int]) -> int:
 # ---- one launch, or many ----
 
 
-def study(asking: Asking, kata: Kata, case: Case, chip: str, events: int = 0) -> Launch:
+def study(asking: Asking, kata: Kata, case: Case, events: int = 0) -> Launch:
     """The learner's launch in one case, beside par and XLA. Raises BrokenKata, SandboxError."""
+    chip = asking.chip(kata)
     reference = asking.inputs(kata, case)
     asking.begin_par(kata, case, reference, events)
     own = asking.own(kata, case, reference, PATIENCE, events)
@@ -134,7 +138,7 @@ def baselines(asking: Asking, kata: Kata, case: Case) -> Measured:
 
 
 def sweep(
-    asking: Asking, kata: Kata, case: Case, chip: str, sizes: Iterable[dict[str, int]]
+    asking: Asking, kata: Kata, case: Case, sizes: Iterable[dict[str, int]]
 ) -> Iterator[tuple[Tried, bool]]:
     """The launch with each of these sizes in place of the case's; True where it is par's.
 
@@ -151,7 +155,7 @@ def sweep(
         todo = _todo(found)
         if todo:
             found = asking.par(kata, other, reference)
-        told = outcome_of(found, chip, file)
+        told = outcome_of(found, asking.chip(kata), file)
         phrase = told.trouble.phrase if told.trouble else ""
         yield Tried(chosen, told.kernels, phrase or ("" if told.kernels else NO_KERNEL)), todo
 
@@ -166,7 +170,7 @@ def side_of(title: str, found: OnChip | Accident, chip: str, file: str) -> Side:
     if not told.kernels:
         return Side(title, trouble=f"The launch has {NO_KERNEL}: nothing of it is a kernel.")
     refusals = tuple(in_full(finding) if finding else "" for finding in told.refusals)
-    return Side(title, told.kernels, refusals=refusals)
+    return Side(title, told.kernels, refusals=refusals, collectives=_around(found))
 
 
 def faultless(launch: Launch) -> bool:
@@ -181,7 +185,11 @@ def _par(found: OnChip | Accident, chip: str) -> Side:
     faults = [told.trouble, *told.refusals]
     if fault := next((finding for finding in faults if finding), None):
         return Side("par", trouble=fault.phrase)
-    return Side("par", told.kernels)
+    return Side("par", told.kernels, collectives=_around(found))
+
+
+def _around(found: OnChip | Accident) -> tuple[Collective, ...]:
+    return found.collectives if isinstance(found, OnChip) else ()
 
 
 def _todo(found: OnChip | Accident) -> bool:

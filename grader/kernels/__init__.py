@@ -10,6 +10,8 @@
     meetings            what several devices do to each other, while they run
     several_devices     a launch for several, on as many that jax simulates
     sharding            over which axes a shard_map splits
+    collectives         what devices send to each other outside of kernels
+    resharding          arrays that two shard_maps split in different ways
     kept_promises       what a kernel promises to the compiler, taken at its word
     faster_interpreter  what the strict interpreter would compile more often than it has to
     hardware_bits       the random bits that a core draws from its own generator
@@ -54,15 +56,18 @@ from grader.kernels.interpreter import CALLBACK_LOGGER, running
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_product, longest_sum
 from grader.kernels.lowering import for_chip
-from grader.kernels.meetings import Meetings, watching_devices
+from grader.kernels.meetings import Meetings
 from grader.kernels.mosaic_errors import NotLowered
 from grader.kernels.padding import overhangs
 from grader.kernels.races import watching
+from grader.kernels.several_devices import CopiesDiffer
 from grader.kernels.traced_launch import TracedLaunch
+from grader.kernels.watching_devices import watching_devices
 
 __all__ = [
     "CALLBACK_LOGGER",
     "CarrierError",
+    "CopiesDiffer",
     "CopyWatch",
     "Meetings",
     "NotCarried",

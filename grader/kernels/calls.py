@@ -28,6 +28,7 @@ from grader.kernels.pallas_params import (
     on_tensor_cores,
     semantics,
 )
+from grader.kernels.sharding import axes_over
 from grader.kernels.source_lines import foreign_author, line_in
 from grader.model import ArrayType, KernelCall, Operand, Operation, Role, Touch
 
@@ -265,6 +266,7 @@ def operation(eqn: core.JaxprEqn, line: int = 0, turns: int = 1) -> Operation:
         line=line,
         terms=_terms(eqn),
         turns=turns,
+        axes=axes_over(eqn),
     )
 
 

@@ -53,12 +53,17 @@ class Copy:
 class Copies:
     """All that are known of one run of a body, and for each operand why more is not; else "".
 
-    `sent` are the bytes that go to other chips; None where that is known only at run time.
+    `sent` are the bytes that go to other chips; None where that is known only at run time. Where
+    not `each_step`, the copies are those of all steps of the grid. `covered` is the part of all
+    matrix products, 0 to 1, that is computed while something is on its way from another chip; None
+    where nobody has looked, or where nothing is multiplied or sent.
     """
 
     known: tuple[Copy, ...]
     unknown: tuple[str, ...]
     sent: int | None = 0
+    each_step: bool = True
+    covered: float | None = None
 
     def of(self, operand: int) -> tuple[Copy, ...] | None:
         """The copies of one operand; None where not all are known."""
@@ -96,7 +101,7 @@ def copied_into_smem(kernel: core.Jaxpr) -> frozenset[int]:
 
 def ends(dma_start: core.JaxprEqn) -> tuple[Any, Any]:
     """From where to where a DMA goes: Refs of the jaxpr, or TransformedRefs of them."""
-    source, target, *_ = _parts(dma_start)
+    source, target, *_ = parts(dma_start)
     return source, target
 
 
@@ -109,10 +114,12 @@ def ref_of(end: Any) -> Atom:
 
 def is_remote(dma_start: core.JaxprEqn) -> bool:
     """Whether a DMA goes to another chip."""
-    return _parts(dma_start)[-1] is not None
+    return parts(dma_start)[-1] is not None
 
 
-def _parts(dma: core.JaxprEqn) -> Sequence[Any]:
+def parts(dma: core.JaxprEqn) -> Sequence[Any]:
+    """Of a start or a wait: source, target, the semaphore that it is about, the sender's, and the
+    other chip's number, None for a copy within a chip."""
     return jax.tree.unflatten(dma.params["tree"], dma.invars)
 
 
@@ -150,20 +157,20 @@ class _Reader:
                 if memory_space(ref_of(end).aval) in IN_HBM:
                     self.unknown = [why or NO_OPERAND for why in self.unknown]
                 continue
-            extent = _extent(end)
-            if remote or isinstance(times, str) or extent is None:
+            sizes = extent(end)
+            if remote or isinstance(times, str) or sizes is None:
                 why = REMOTE if remote else times if isinstance(times, str) else UNTOLD_SIZE
                 self.unknown[operand] = self.unknown[operand] or why
             else:
-                self.known.append(Copy(operand, inward, extent, times))
+                self.known.append(Copy(operand, inward, sizes, times))
 
     def _send(self, source: Any, times: int | str) -> None:
-        extent = _extent(source)
-        if isinstance(times, str) or extent is None or self.sent is None:
+        sizes = extent(source)
+        if isinstance(times, str) or sizes is None or self.sent is None:
             self.sent = None
         else:
             item = array_struct(ref_of(source)).dtype.itemsize
-            self.sent += math.prod(extent) * item * times
+            self.sent += math.prod(sizes) * item * times
 
 
 def _often(eqn: core.JaxprEqn, times: int | str) -> int | str:
@@ -176,8 +183,9 @@ def _often(eqn: core.JaxprEqn, times: int | str) -> int | str:
     return CONDITIONAL if name == "cond" else UNTOLD_LOOP
 
 
-def _extent(end: Any) -> tuple[int, ...] | None:
-    """How much of a Ref one end of a DMA covers, along each of its dimensions."""
+def extent(end: Any) -> tuple[int, ...] | None:
+    """How much of a Ref one end of a DMA covers, along each of its dimensions; None where that is
+    known only at run time."""
     sizes = list(array_struct(ref_of(end)).shape)
     live = range(len(sizes))
     for transform in getattr(end, "transforms", ()):

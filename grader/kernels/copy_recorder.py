@@ -76,10 +76,11 @@ class Recorder:
         found["_interpret_jaxpr"] = self._named(self._interpreter._interpret_jaxpr)
         return found
 
-    def _preceded(self, usual: Callable[..., Any], by: Callable[..., None]) -> Callable[..., Any]:
+    def _preceded(self, usual: Any, by: Callable[..., None]) -> Callable[..., Any]:
         def called(token: Any, *args: Any, **params: Any) -> Any:
             by(*args, **params)
-            return usual(token, *args, **params)
+            # jax's own copies have no token: what they call is not to report what it raises.
+            return (usual if token is not None else usual.__wrapped__)(token, *args, **params)
 
         return self._interpreter.fail_on_exception(functools.wraps(usual)(called))
 

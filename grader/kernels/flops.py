@@ -56,12 +56,17 @@ def _counted(jaxpr: core.Jaxpr) -> Iterator[int]:
 def _own(eqn: core.JaxprEqn) -> int:
     name = eqn.primitive.name
     if name == "dot_general":
-        (contracted, _), _ = eqn.params["dimension_numbers"]
-        terms = math.prod(_shape(eqn.invars[0])[axis] for axis in contracted)
-        return 2 * terms * math.prod(_shape(eqn.outvars[0]))
+        return product_flops(eqn)
     if name in _REDUCTIONS:
         return math.prod(_shape(eqn.invars[0]))
     return math.prod(_shape(eqn.outvars[0])) if name in _ELEMENTWISE else 0
+
+
+def product_flops(dot_general: core.JaxprEqn) -> int:
+    """Operations of a matrix product: two for each multiply-add."""
+    (contracted, _), _ = dot_general.params["dimension_numbers"]
+    terms = math.prod(_shape(dot_general.invars[0])[axis] for axis in contracted)
+    return 2 * terms * math.prod(_shape(dot_general.outvars[0]))
 
 
 def _shape(atom: core.Var | core.Literal) -> tuple[int, ...]:

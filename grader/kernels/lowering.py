@@ -15,16 +15,18 @@ from jax.typing import ArrayLike
 from grader.kernels.alias_copies import alias_copies
 from grader.kernels.block_positions import BlockPositions, positions_of
 from grader.kernels.calls import kernel_call
+from grader.kernels.chips_in_turn import copies_of_chips
 from grader.kernels.copies import Copies, copies_of
+from grader.kernels.dry_runs import Untold
 from grader.kernels.jaxprs import array_struct
 from grader.kernels.known_values import known_values
 from grader.kernels.mosaic_errors import not_lowered
 from grader.kernels.other_chips import OTHER_CHIPS
 from grader.kernels.outside_kernels import OutsideReader
-from grader.kernels.pallas_params import body
+from grader.kernels.pallas_params import axis_names, body
 from grader.kernels.prefetch_reads import PrefetchRead, prefetch_reads
 from grader.kernels.runs import runs_of
-from grader.kernels.sharding import spread_over
+from grader.kernels.sharding import around_kernels, replicated, spread_over
 from grader.kernels.without_refs import without_refs
 from grader.model import Axes, KernelCall, Role, Runs, XlaCopy
 
@@ -58,7 +60,8 @@ class Kernel:
     inputs. `values` are those of grid sizes and scalar prefetch, where known before any kernel has
     run; None for the others. `copied` is what XLA copies around it, since outputs are to lie where
     other arrays do. `axes` are those of the mesh of devices that it communicates with: () where it
-    doesn't, or where nobody has said what they are.
+    doesn't, or where nobody has said what they are. `undivided`: XLA would have to divide it among
+    the devices of a mesh, since no `shard_map` does.
     """
 
     call: KernelCall
@@ -69,14 +72,21 @@ class Kernel:
     runs: Runs
     copied: tuple[XlaCopy, ...] = ()
     axes: Axes = ()
+    undivided: bool = False
 
     def block_positions(self) -> BlockPositions:
         """The concrete grid, and where each operand's block starts on each of its steps."""
         return positions_of(self.equation, self.values)
 
     def copies(self) -> Copies:
-        """What the kernel copies by itself on one step of its grid."""
-        return copies_of(body(self.equation), alike=bool(self.axes))
+        """What the kernel copies by itself: on one step of its grid, or, as it says, on all."""
+        kernel = body(self.equation)
+        grid = self.block_positions().grid
+        if self.axes and None not in grid:
+            steps = [size or 0 for size in grid]
+            with contextlib.suppress(Untold):
+                return copies_of_chips(kernel, steps, self.axes, axis_names(self.equation))
+        return copies_of(kernel, alike=bool(self.axes))
 
     @property
     def tables(self) -> tuple[np.ndarray | None, ...]:
@@ -100,7 +110,9 @@ def kernels_in(
     closed = without_refs(closed)
     kernels = OutsideReader(closed).kernels
     values = known_values(closed, jax.tree.leaves(args))
-    found = map(_kernel, kernels, values, runs_of(closed), alias_copies(closed))
+    around, axes = around_kernels(closed), jax.sharding.get_abstract_mesh().axis_names
+    undivided = [not around.get(id(eqn), frozenset()).issuperset(axes) for eqn in kernels]
+    found = map(_kernel, kernels, values, runs_of(closed), alias_copies(closed), undivided)
     return tuple(kernel for kernel in found if kernel.runs.times)
 
 
@@ -109,6 +121,7 @@ def _kernel(
     known: Sequence[np.ndarray | None],
     runs: Runs,
     copied: tuple[XlaCopy, ...],
+    undivided: bool,
 ) -> Kernel:
     def kernel(*arrays: jax.Array) -> Sequence[jax.Array]:
         return equation.primitive.bind(*arrays, **equation.params)
@@ -118,14 +131,16 @@ def _kernel(
     call = kernel_call(equation)
     axes = tuple(jax.sharding.get_abstract_mesh().shape.items())
     axes = axes if call.unknown == OTHER_CHIPS else ()
-    return Kernel(call, kernel, arguments, values, equation, runs, copied, axes)
+    return Kernel(call, kernel, arguments, values, equation, runs, copied, axes, undivided)
 
 
 def lower(kernel: Kernel) -> jax.stages.Lowered:
     """Lower one kernel through Mosaic, within `for_chip`. Raises NotLowered."""
     function, arguments = kernel.function, kernel.arguments
     try:
-        if kernel.axes:
+        if kernel.undivided:
+            arguments = replicated(arguments)
+        elif kernel.axes:
             function, arguments = spread_over(kernel.axes, function, arguments)
         return jax.jit(function).trace(*arguments).lower(lowering_platforms=("tpu",))
     except Exception as error:

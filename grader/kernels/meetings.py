@@ -1,28 +1,30 @@
 """How the devices of a mesh meet, while the strict interpreter runs a kernel on all of them.
 
-Three things are noted that no result tells of, or not in time. A copy to a device that need not
-have begun its kernel: on a TPU it would write into memory that still belongs to something else, and
-the interpreter has every device begin before any goes on. A device that the mesh does not have. And
-devices that wait for each other without end: the wait is ended, and each semaphore named.
+Everything that they do to each other is noted, and judged when the kernel has ended: not by how it
+went this time, but by all ways in which it may go. Two things can't wait so long. A device that the
+mesh does not have. And devices that wait for each other without end: the wait is ended, and each
+semaphore named.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
 from typing import Any
 
+from grader.kernels.exchange import Area, Copy, Core, Exchange, Signal, Touch, Wait
+from grader.kernels.exchange_faults import left_over, unbegun, unordered
+from grader.kernels.exchange_told import fault_of, only_axis
 from grader.kernels.ref_names import FIRST_SEMAPHORE, RefNames
 from grader.kernels.source_lines import line_of
-from grader.model import Between, DeviceFault, LeftOver, Place, Source
+from grader.kernels.wait_lines import WaitLines
+from grader.model import Axes, Between, DeviceFault, LeftOver, Place, Source, devices_of
 
 #: So long nothing may happen on any device while each waits, or has ended.
 PATIENCE = 2.0
 BARRIER = "the barrier semaphore"
+#: What stands for a device whose number along an axis is not of the mesh, and by how much.
+OUTSIDE, PER_AXIS = 1 << 24, 1 << 16
 
 
 class Deadlock(RuntimeError):
@@ -36,25 +38,25 @@ class NoSuchDevice(IndexError):
 class Meetings:
     """What the devices of one launch do to each other, and the faults so far."""
 
-    def __init__(self, source: Source, devices: int) -> None:
+    def __init__(self, source: Source, axes: Axes) -> None:
         self.faults: list[DeviceFault] = []
-        self._source, self._devices = source, devices
-        self._names = RefNames()
+        self._source, self._axes, self._devices = source, axes, devices_of(axes)
+        self._names, self._wait_lines = RefNames(), WaitLines()
+        self._begins_together = False
         self._lock = threading.Lock()
-        self._latest = time.monotonic()
+        self._lines: dict[int, tuple[Any, Place | None]] = {}
         self._begin()
 
     def _begin(self) -> None:
-        self._known = {device: {device} for device in range(self._devices)}
-        self._told = defaultdict[tuple[int, int], set[int]](set)
-        self._waiting = dict[tuple[int, int], tuple[str, Place | None]]()
+        self._latest = time.monotonic()
+        self._exchange = Exchange()
+        self._waiting = dict[Core, tuple[str, Place | None]]()
         self._ended = set[int]()
-        self._copied = dict[tuple[int, int], Place | None]()
-        self._awaited = set[tuple[int, int]]()
 
-    def kernel(self, names: RefNames) -> None:
-        """The names of the kernel that is traced next."""
-        self._names = names
+    def kernel(self, names: RefNames, wait_lines: WaitLines, begins_together: bool) -> None:
+        """The kernel that is traced next; whether libtpu has its devices begin together."""
+        self._names, self._wait_lines = names, wait_lines
+        self._begins_together = begins_together
 
     def _happens(self, device: int) -> None:
         self._latest = time.monotonic()
@@ -62,18 +64,15 @@ class Meetings:
             self._finish_kernel()
 
     def _finish_kernel(self) -> None:
-        missing = sorted(set(self._copied) - self._awaited)
-        if missing and len(self._ended) == self._devices:
-            device, semaphore = missing[0]
-            self._note(
-                DeviceFault(
-                    Between.NEVER_AWAITED,
-                    device,
-                    devices=self._devices,
-                    semaphore=self._named(semaphore),
-                    line=self._copied[missing[0]],
-                )
-            )
+        exchange = self._exchange
+        exchange.complete = len(self._ended) == self._devices
+        if any(copy.remote for copy in exchange.copies()) or not exchange.complete:
+            judges = (left_over, unordered)
+            for judge in judges if self._begins_together else (unbegun, *judges):
+                for wrong in judge(exchange, FIRST_SEMAPHORE):
+                    self._note(fault_of(wrong, exchange, self._named, self._names, self._axes))
+            if axis := only_axis(exchange, self._axes):
+                self._note(DeviceFault(Between.ONE_AXIS, 0, why=axis, mesh=self._axes))
         self._begin()
 
     def finish(self) -> None:
@@ -89,8 +88,12 @@ class Meetings:
         )
 
     def _place(self, source_info: Any) -> Place | None:
-        line = line_of(source_info, self._source.file) if source_info is not None else 0
-        return self._source.place(line) if line else None
+        if source_info is None:
+            return None
+        if id(source_info) not in self._lines:
+            line = line_of(source_info, self._source.file)
+            self._lines[id(source_info)] = source_info, self._source.place(line) if line else None
+        return self._lines[id(source_info)][1]
 
     def _note(self, fault: DeviceFault) -> None:
         if not any(fault.hazard is seen.hazard for seen in self.faults):
@@ -100,56 +103,98 @@ class Meetings:
         """Raises NoSuchDevice."""
         if 0 <= other < self._devices:
             return
-        fault = DeviceFault(Between.NO_SUCH_DEVICE, device, other, self._devices, line=line)
-        self._note(fault)
-        raise NoSuchDevice(f"device {device} names device {other} of {self._devices}")
+        axis, wrong = "", other
+        if other >= OUTSIDE:
+            number, wrong = divmod(other - OUTSIDE, PER_AXIS)
+            axis, wrong = self._axes[number][0], wrong - PER_AXIS // 2
+        self._note(
+            DeviceFault(
+                Between.NO_SUCH_DEVICE,
+                device,
+                wrong,
+                self._devices,
+                line=line,
+                why=axis,
+                mesh=self._axes,
+            )
+        )
+        raise NoSuchDevice(f"device {device} names device {wrong} of {self._devices}")
+
+    def _within(self, device: int, other: int, area: Area, line: Place | None) -> None:
+        if area.part.outside:
+            part, shape = self._names.part(area.part), " ".join(map(str, area.part.shape))
+            self._note(
+                DeviceFault(
+                    Between.OUTSIDE, device, other, self._devices, line=line, part=part, why=shape
+                )
+            )
 
     # ---- what the interpreter's callbacks do first ----
 
-    def starts(self, device: Any, *rest: Any, source_info: Any = None, **_: Any) -> None:
-        """A copy is started; `rest` ends with the other device's number, on jax 0.12 and a core."""
-        here, semaphore, other = int(device), int(rest[7]), rest[9]
+    def starts(
+        self, core: Core, source: Area, target: Area, came: int, left: int | None,
+        other: int | None, size: int, source_info: Any,
+    ) -> None:  # fmt: skip
+        """A copy is started. `target` is an area of this device's until it is known which."""
         with self._lock:
-            self._happens(here)
-            if other is None:
-                return
-            there, line = int(other), self._place(source_info)
-            self._reaches(here, there, line)
-            if there not in self._known[here]:
-                self._note(DeviceFault(Between.NO_BARRIER, here, there, self._devices, line=line))
-            self._told[there, semaphore] |= self._known[here]
-            self._copied.setdefault((there, semaphore), line)
-            if rest[8] is not None:
-                self._copied.setdefault((here, int(rest[8])), line)
+            self._happens(core[0])
+            line = self._place(source_info)
+            there = core[0] if other is None else other
+            self._reaches(core[0], there, line)
+            for area in (source, target):
+                self._within(core[0], there, area, line)
+            to = Area((there, target.of[1]), target.part)
+            sending = None if left is None else (core[0], left)
+            at = self._exchange.at(core)
+            self._exchange.add(
+                Copy(core, at, source, to, (there, came), sending, size, line)
+            )  # fmt: skip
 
     def signals(
-        self, device: Any, _local: Any, semaphore: Any, _inc: Any, other: Any,
+        self, device: Any, local: Any, semaphore: Any, count: Any, other: Any,
         *_: Any, source_info: Any = None,
     ) -> None:  # fmt: skip
         """A semaphore is raised, here or on another device."""
-        here, there = int(device), int(device if other is None else other)
+        core = int(device), int(local)
+        there = core[0] if other is None else int(other)
         with self._lock:
-            self._happens(here)
-            self._reaches(here, there, self._place(source_info))
-            self._told[there, int(semaphore)] |= self._known[here]
+            self._happens(core[0])
+            line = self._place(source_info)
+            self._reaches(core[0], there, line)
+            at = self._exchange.at(core)
+            to = there, int(semaphore)
+            self._exchange.add(Signal(core, at, to, int(count), line))
+
+    def touches(self, core: Core, area: Area, writes: bool, source_info: Any) -> None:
+        """A core reads or writes memory of its own."""
+        with self._lock:
+            self._happens(core[0])
+            at = self._exchange.at(core)
+            self._exchange.touches[Touch(core, at, area, writes, self._place(source_info))] = None
 
     def begins_to_wait(
-        self, device: Any, local: Any, semaphore: Any, *_: Any, source_info: Any = None
+        self, device: Any, local: Any, semaphore: Any, count: Any, *_: Any, source_info: Any = None
     ) -> None:
         """A core waits until `has_waited`."""
+        core, number = (int(device), int(local)), int(semaphore)
         with self._lock:
-            self._happens(int(device))
-            name = self._named(int(semaphore))
-            self._waiting[int(device), int(local)] = name, self._place(source_info)
+            self._happens(core[0])
+            name = self._named(number)
+            line = self._place(source_info) or self._source_line(name)
+            self._waiting[core] = name, line
+            at = self._exchange.at(core)
+            self._exchange.add(Wait(core, at, (core[0], number), int(count), line))
 
-    def has_waited(self, device: Any, local: Any, semaphore: Any, *_: Any, **__: Any) -> None:
-        """It goes on, and knows what those knew who have raised the semaphore."""
-        here = int(device)
+    def _source_line(self, semaphore: str) -> Place | None:
+        """jax 0.10 does not say on which line a wait stands."""
+        line = self._wait_lines.of(semaphore, self._source.file)
+        return self._source.place(line) if line else None
+
+    def has_waited(self, device: Any, local: Any, *_: Any, **__: Any) -> None:
+        """It goes on."""
         with self._lock:
             self._latest = time.monotonic()
-            self._waiting.pop((here, int(local)), None)
-            self._known[here] |= self._told[here, int(semaphore)]
-            self._awaited.add((here, int(semaphore)))
+            self._waiting.pop((int(device), int(local)), None)
 
     def ends(self, device: Any, *_: Any, **__: Any) -> None:
         """A device's kernel ends."""
@@ -188,71 +233,3 @@ class Meetings:
             Between.LEFT_OVER, over.device, devices=self._devices, semaphore=name, count=count
         )
         self._note(fault)
-
-
-@contextlib.contextmanager
-def watching_devices(meetings: Meetings) -> Iterator[None]:
-    """Note what happens between the devices of kernels that run in this context, within `running`.
-
-    Where jax keeps the interpreter elsewhere, nothing is noted.
-    """
-    try:
-        from jax._src.pallas.mosaic.interpret import interpret_pallas_call as interpreter
-        from jax._src.pallas.mosaic.interpret.shared_memory import SharedMemory
-    except ImportError:
-        yield
-        return
-    by = {
-        "dma_start": _around(interpreter, "dma_start", meetings.starts),
-        "semaphore_signal": _around(interpreter, "semaphore_signal", meetings.signals),
-        "_validate": _around(interpreter, "_validate", meetings.ends),
-        "interpret_pallas_call": _naming(interpreter.interpret_pallas_call, meetings),
-    }
-    for name in ("dma_wait", "semaphore_wait"):
-        by[name] = _around(interpreter, name, meetings.begins_to_wait, meetings.has_waited)
-    checked = SharedMemory.check_failed
-
-    def check_failed(memory: Any) -> None:
-        checked(memory)
-        meetings.demand_progress()
-
-    with contextlib.ExitStack() as stack:
-        for name, value in by.items():
-            stack.callback(setattr, interpreter, name, getattr(interpreter, name))
-            setattr(interpreter, name, value)
-        inherited = "check_failed" not in vars(SharedMemory)
-        stack.callback(meetings.finish)
-        if inherited:
-            stack.callback(delattr, SharedMemory, "check_failed")
-        else:
-            stack.callback(setattr, SharedMemory, "check_failed", checked)
-        setattr(SharedMemory, "check_failed", check_failed)  # noqa: B010
-        yield
-
-
-def _around(
-    interpreter: Any,
-    name: str,
-    before: Callable[..., None],
-    after: Callable[..., None] | None = None,
-) -> Callable[..., Any]:
-    usual = getattr(interpreter, name)
-
-    def called(token: Any, *args: Any, **params: Any) -> Any:
-        before(*args, **params)
-        result = usual(token, *args, **params)
-        if after:
-            after(*args, **params)
-        return result
-
-    return interpreter.fail_on_exception(functools.wraps(usual)(called))
-
-
-def _naming(usual: Callable[..., Any], meetings: Meetings) -> Callable[..., Any]:
-    @functools.wraps(usual)  # jax names it where it fails
-    def interpreted(*args: Any, jaxpr: Any, grid_mapping: Any, **others: Any) -> Any:
-        aliases = others.get("input_output_aliases", ())
-        meetings.kernel(RefNames.of(jaxpr, grid_mapping, aliases))
-        return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **others)
-
-    return interpreted

@@ -118,6 +118,13 @@ def body(kernel: core.JaxprEqn) -> core.Jaxpr:
     return kernel.params["jaxpr"] if is_pallas_call(kernel) else kernel.params["jaxprs"][0]
 
 
+def axis_names(kernel: core.JaxprEqn) -> tuple[str, ...]:
+    """The names of a kernel's grid axes, or of its mesh's; () where they have none."""
+    if not is_pallas_call(kernel):
+        return tuple(map(str, mesh(kernel).shape))
+    return tuple(map(str, getattr(grid_mapping(kernel), "grid_names", None) or ()))
+
+
 def block_size(dim: pl.BlockDim | int | None) -> int | None:
     """A block's size along one dimension, in elements; None where it is squeezed."""
     if dim is None or isinstance(dim, (int, pl.Squeezed)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -27,6 +28,7 @@ class Watch:
         self.races: list[Race] = []
         self.left_over: list[LeftOver] = []
         self.kernels = 0  # that have begun
+        self.copies = dict[int, tuple[int, int]]()  # which device and core has started each
 
     @property
     def complaints(self) -> tuple[str, ...]:
@@ -47,11 +49,13 @@ def watching() -> Iterator[Watch]:
 
         detector = race_detection_state.RaceDetectionState
         leftovers = SharedMemory.get_sempahores_with_nonzero_count
+        copies = interpret_pallas_call.DMA
     except (ImportError, AttributeError) as error:
         raise UnsupportedJax(f"the TPU interpreter's state ({error})") from None
     watch = Watch()
     replaced = (
         (interpret_pallas_call, "RaceDetectionState", _noting_races(watch, detector)),
+        (interpret_pallas_call, "DMA", _noting_copies(watch, copies)),
         (race_detection_state, "print", _silent),
         (SharedMemory, "get_sempahores_with_nonzero_count", _noting_left_over(watch, leftovers)),
     )
@@ -103,8 +107,9 @@ def _noting_races(watch: Watch, detector: Any) -> type:
             others += [("read", entry) for entry in (reads if kind == "write" else ())]
             for other_kind, other in others:
                 if _unordered(of_kind[at], other):
-                    accesses = (_access(kind, of_kind[at]), _access(other_kind, other))
-                    watch.races.append(Race(self._kernel, str(buffer), accesses))
+                    mine = _access(kind, of_kind[at], watch.copies)
+                    theirs = _access(other_kind, other, watch.copies)
+                    watch.races.append(Race(self._kernel, str(buffer), (mine, theirs)))
                     return
 
     return Noting
@@ -121,8 +126,23 @@ def _unordered(one: _Entry, other: _Entry) -> bool:
     return not ordered and _ranges_overlap(one[-2], other[-2])
 
 
-def _access(kind: str, entry: _Entry) -> Access:
-    return Access(kind, str(entry[-2]), ", ".join(map(str, entry[:-3])), str(entry[-1]))
+def _noting_copies(watch: Watch, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """The interpreter's copies have numbers of their own, under which they read and write."""
+
+    def started(number: int, device: int, core: int, *args: Any, **kwargs: Any) -> Any:
+        watch.copies[number] = device, core
+        return usual(number, device, core, *args, **kwargs)
+
+    return started
+
+
+def _access(kind: str, entry: _Entry, copies: Mapping[int, tuple[int, int]]) -> Access:
+    """An access that was noted; the interpreter tells of a copy by its number alone."""
+    by = ", ".join(map(str, entry[:-3]))
+    (number, *_) = map(int, re.findall(r"\d+", by) or ["-1"])
+    if started := copies.get(number):
+        by = f"a copy by {started[0]}, {started[1]}"
+    return Access(kind, str(entry[-2]), by, str(entry[-1] or ""))
 
 
 def _noting_left_over(

@@ -8,7 +8,7 @@ and 0.0.50.1. It moves no kernel out of a loop.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from jax.extend import core
 
@@ -21,22 +21,34 @@ from grader.model import Runs
 
 def runs_of(closed: core.ClosedJaxpr) -> list[Runs]:
     """For each kernel of a trace, in program order, how often it runs."""
-    reader = _Reader()
-    reader.read(closed.jaxpr, [True] * len(closed.jaxpr.outvars), Runs())
     found: list[Runs] = []
     done = set[int]()
-    for runs, first in zip(reversed(reader.found), repeated(closed), strict=True):
+    kernels = equations_run(closed, KERNELS)
+    for (_, runs), first in zip(kernels, repeated(closed), strict=True):
         found.append(dataclasses.replace(runs, times=0) if first in done else runs)
         if runs.times:
             done.add(first)
     return found
 
 
+def equations_run(
+    closed: core.ClosedJaxpr, names: Collection[str]
+) -> list[tuple[core.JaxprEqn, Runs]]:
+    """The equations of a trace with these primitives, in program order, and how often each runs.
+
+    Those in the bodies of kernels are not among them.
+    """
+    reader = _Reader(names)
+    reader.read(closed.jaxpr, [True] * len(closed.jaxpr.outvars), Runs())
+    return reader.found[::-1]
+
+
 class _Reader:
     """Walks a trace from its end to its beginning: only what is used later on is run."""
 
-    def __init__(self) -> None:
-        self.found: list[Runs] = []
+    def __init__(self, names: Collection[str] = ()) -> None:
+        self.found: list[tuple[core.JaxprEqn, Runs]] = []
+        self._names = names
 
     def read(self, jaxpr: core.Jaxpr, used: Sequence[bool], runs: Runs) -> list[bool]:
         """Which inputs of a jaxpr are used where these of its outputs are."""
@@ -47,15 +59,16 @@ class _Reader:
         return [id(var) in live for var in jaxpr.invars]
 
     def _equation(self, eqn: core.JaxprEqn, used: list[bool], runs: Runs) -> list[bool]:
-        has_effects = bool(eqn.effects) or asks_to_be_kept(eqn) == "side_effecting"
+        has_effects = _has_effects(eqn) or asks_to_be_kept(eqn) == "side_effecting"
         if has_effects:
             used = [True] * len(used)
         needed = has_effects or any(used)
-        if eqn.primitive.name in KERNELS:
-            self.found.append(runs if needed else dataclasses.replace(runs, times=0))
-            return [needed] * len(eqn.invars)
         if not needed:
             runs = dataclasses.replace(runs, times=0)
+        if eqn.primitive.name in self._names:
+            self.found.append((eqn, runs))
+        if eqn.primitive.name in KERNELS:
+            return [needed] * len(eqn.invars)
         match eqn.primitive.name:
             case "scan":
                 return self._scan(eqn, used, runs)
@@ -122,3 +135,11 @@ class _Reader:
             within = self.read(branches[number], used, taken)
             inputs = [before or now for before, now in zip(inputs, within, strict=True)]
         return [True, *inputs]
+
+
+def _has_effects(eqn: core.JaxprEqn) -> bool:
+    """Whether an operation does more than give its results.
+
+    That one goes over an axis of the mesh is an effect to jax, and none to XLA.
+    """
+    return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)

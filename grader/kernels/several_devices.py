@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import jax
@@ -9,11 +10,19 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
-from grader.model import Axes, devices_of
+from grader.model import Axes, Between, DeviceFault, devices_of
 
 
 class CopiesDiffer(AssertionError):
-    """Devices that should all hold the same result hold different ones."""
+    """Devices that should all hold the same result hold different ones, as `fault` says."""
+
+    def __init__(self, fault: DeviceFault) -> None:
+        along = " and ".join(f'"{axis}"' for axis in fault.axes)
+        super().__init__(
+            f"device {fault.device} holds other values than device {fault.other}, which differs "
+            f"from it along {along} alone, and out_specs says that both hold the same"
+        )
+        self.fault = fault
 
 
 def spread(args: Sequence[ArrayLike], axes: Axes) -> Sequence[ArrayLike]:
@@ -35,19 +44,24 @@ def spread(args: Sequence[ArrayLike], axes: Axes) -> Sequence[ArrayLike]:
 def whole(result: jax.Array, axes: Axes) -> np.ndarray:
     """A result with all of its parts. Raises CopiesDiffer."""
     if axes:
-        _demand_same(result)
+        _demand_same(result, axes)
     return np.asarray(result)
 
 
-def _demand_same(result: jax.Array) -> None:
+def _demand_same(result: jax.Array, axes: Axes) -> None:
     """Raises CopiesDiffer unless devices that hold the same part hold the same values."""
-    first: dict[str, tuple[int, np.ndarray]] = {}
-    for number, shard in enumerate(result.addressable_shards):
-        mine = np.asarray(shard.data)
-        other, theirs = first.setdefault(str(shard.index), (number, mine))
-        # As bytes: a NaN is the same as itself.
-        if mine.tobytes() != theirs.tobytes():
-            raise CopiesDiffer(
-                f"device {number} holds other values than device {other}, and out_specs says that "
-                "both hold the same part of the result"
-            )
+    shards = result.addressable_shards
+    # As bytes: a NaN is the same as itself.
+    held = [(str(shard.index), np.asarray(shard.data).tobytes()) for shard in shards]
+    numbers = np.arange(devices_of(axes)).reshape([size for _, size in axes])
+    differ: dict[str, tuple[int, int]] = {}
+    for at, (name, _) in enumerate(axes):
+        for line in np.moveaxis(numbers, at, -1).reshape(-1, numbers.shape[at]):
+            for first, second in itertools.combinations(map(int, line), 2):
+                (part, mine), (other, theirs) = held[first], held[second]
+                if part == other and mine != theirs:
+                    differ.setdefault(name, (first, second))
+    if differ:
+        first, second = next(iter(differ.values()))
+        kind, count = Between.COPIES_DIFFER, devices_of(axes)
+        raise CopiesDiffer(DeviceFault(kind, second, first, count, axes=tuple(differ)))

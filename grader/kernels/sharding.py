@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import jax
 from jax.extend import core
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
+from grader.kernels.jaxprs import inner_jaxprs
+from grader.kernels.pallas_params import KERNELS
 from grader.model import Axes, devices_of
 
 SHARD_MAP = "shard_map"
@@ -19,6 +21,37 @@ def axes_of(eqn: core.JaxprEqn) -> Mapping[str, int]:
         return {}
     sizes = eqn.params["mesh"].shape
     return {name: sizes[name] for name in eqn.params["newly_manual_axes"]}
+
+
+def axes_over(eqn: core.JaxprEqn) -> tuple[str, ...]:
+    """The axes of a mesh that an operation between devices goes over; () of all others."""
+    given = eqn.params.get("axes", eqn.params.get("axis_name", ()))
+    names = given if isinstance(given, tuple) else (given,)
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def around_kernels(closed: core.ClosedJaxpr) -> dict[int, frozenset[str]]:
+    """By the id of each kernel's equation, the axes of a mesh that a `shard_map` around it has."""
+    found: dict[int, frozenset[str]] = {}
+
+    def read(jaxpr: core.Jaxpr, within: frozenset[str]) -> None:
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name in KERNELS:
+                found[id(eqn)] = within
+                continue
+            for inner in inner_jaxprs(eqn):
+                read(inner, within | {*axes_of(eqn)})
+
+    read(closed.jaxpr, frozenset())
+    return found
+
+
+def replicated(
+    arguments: Sequence[jax.ShapeDtypeStruct],
+) -> tuple[jax.ShapeDtypeStruct, ...]:
+    """Arguments that are whole on every device of the mesh that is set."""
+    whole = NamedSharding(jax.sharding.get_abstract_mesh(), PartitionSpec())
+    return tuple(jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=whole) for a in arguments)
 
 
 def spread_over(

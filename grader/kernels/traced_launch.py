@@ -21,6 +21,7 @@ from grader.kernels.carrier import (
     loaded,
     with_interpret,
 )
+from grader.kernels.collectives import collectives_of
 from grader.kernels.hardware_bits import drawing_line
 from grader.kernels.held_outputs import held_outputs
 from grader.kernels.interpreter import running
@@ -31,7 +32,7 @@ from grader.kernels.outside_kernels import OutsideReader
 from grader.kernels.several_devices import spread, whole
 from grader.kernels.source_lines import line_within
 from grader.kernels.without_refs import without_refs
-from grader.model import ArrayType, Axes, Mode, Note, Trace, Walk
+from grader.model import ArrayType, Axes, Collective, Mode, Note, Trace, Walk
 
 INTERPRETED = "interpret mode is the grader's choice, and what the launch asks for is ignored"
 
@@ -130,6 +131,10 @@ class TracedLaunch:
     def kernels(self, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]) -> tuple[Kernel, ...]:
         """The kernels, in program order, with what is known of them where `args` are passed."""
         return kernels_in(self.closed, args)
+
+    def collectives(self, axes: Axes, file: str = "") -> tuple[Collective, ...]:
+        """What the devices of a mesh of these `axes` send to each other outside of kernels."""
+        return collectives_of(without_refs(self.closed), axes, file) if axes else ()
 
     def walk(self, args: Sequence[ArrayLike]) -> Walk | None:
         """Which output block each grid step of the last kernel writes; None where unknowable."""

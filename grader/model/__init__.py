@@ -1,18 +1,20 @@
 """The values that every room of the grader shares. Imports nothing of ours.
 
-    verdict    checks, modes, hidden cases, findings, costs, grades
-    kernel     arrays and kernels as data
-    copied     what goes wrong with copies that a kernel starts by hand
-    observed   what workers report about a launch
-    devices    what goes wrong between several devices
-    gpu        what a kernel for a GPU leaves to chance
-    meshes     the devices that a launch is for
-    measured   what is known of programs and of tests, for katas without a kernel
+    verdict      checks, modes, hidden cases, findings, costs, grades
+    kernel       arrays and kernels as data
+    copied       what goes wrong with copies that a kernel starts by hand
+    observed     what workers report about a launch
+    devices      what goes wrong between several devices
+    collectives  what devices send to each other outside of kernels
+    gpu          what a kernel for a GPU leaves to chance
+    meshes       the devices that a launch is for
+    measured     what is known of programs and of tests, for katas without a kernel
 
 All are frozen and built from builtins, enums and each other, so that `codec` can carry them to
 another process (the sandbox, an xdist worker) or into a JSON file.
 """
 
+from grader.model.collectives import RESHARDING, Collective, sent_by
 from grader.model.copied import CopyFault, HandCopy, Hazard, LastWait
 from grader.model.devices import Between, DeviceFault
 from grader.model.gpu import Disorder, GpuFault, GpuTimes, Times
@@ -78,6 +80,7 @@ from grader.model.verdict import (
 __all__ = [
     "MOST_STARS",
     "QUANTITIES",
+    "RESHARDING",
     "Access",
     "Accident",
     "Array",
@@ -88,6 +91,7 @@ __all__ = [
     "Case",
     "Check",
     "Clues",
+    "Collective",
     "Conditions",
     "Constant",
     "CopyFault",
@@ -137,4 +141,5 @@ __all__ = [
     "Walk",
     "XlaCopy",
     "devices_of",
+    "sent_by",
 ]

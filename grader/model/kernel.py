@@ -39,7 +39,8 @@ class Operation:
     `operands` are its inputs; a Ref counts as the array that it refers to. `within` is the function
     of JAX's that it is part of, such as "median" for a sort; "" where the kernel itself calls it.
     `line` is that of the learner's file; 0 where it is not known. `terms` is how many products each
-    element of a matrix product adds up, and `turns` how often the loops around it run it.
+    element of a matrix product adds up, and `turns` how often the loops around it run it. `axes`
+    are those of a mesh that an operation between devices goes over.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Operation:
     line: int = 0
     terms: int = 1
     turns: int = 1
+    axes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one core does to a part of a buffer, in the interpreter's words for who and where."""
+    """What a core does to a part of a buffer, or a copy of its, in the interpreter's words."""
 
     kind: str  # "read" or "write"
     part: str

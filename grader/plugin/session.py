@@ -72,7 +72,7 @@ class Session:
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
         self._bench = Bench(self.device, self._launcher, self._isolation)
-        return Grader(Asking(Lines(self._bench), self.chips, self._alone, self.gpu))
+        return Grader(Asking(Lines(self._bench), self.chips, self._alone, gpu=self.gpu))
 
     def close(self) -> None:
         """End the bench's processes, if any were started."""

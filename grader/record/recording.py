@@ -14,6 +14,7 @@ from grader.model import Check, Conditions, Grade, Mode, State
 from grader.record import ledger
 from grader.record.ledger import LEDGER, Pass
 from grader.tools.versions import versions
+from grader.tpu.chips import with_cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,8 @@ def record_session(root: Path, grades: Sequence[Grade], conditions: Conditions) 
         return NewPasses()
     installed = versions()
     judges = {name: installed[package] for name, package in _JUDGES.items()}
-    judges["chip"] = conditions.chips[0]
-    solved = solved_passes(all_katas(root), grades, datetime.date.today(), judges)
+    today = datetime.date.today()
+    solved = solved_passes(all_katas(root), grades, today, judges, conditions.chips)
     return record_passes(root, solved, conditions.device.mode)
 
 
@@ -50,18 +51,20 @@ def solved_passes(
     grades: Sequence[Grade],
     day: datetime.date,
     judges: Mapping[str, str | None],
+    chips: Sequence[str],
 ) -> tuple[Pass, ...]:
     """One for each kata of which every hidden case ran and passed, all on the same content.
 
-    `judges` are what judged, by name, each with its version. libtpu counts as missing where it was
-    not asked; `unjudged` names the first rung that could not be.
+    `judges` are what judged, by name, each with its version, and `chips` those of the session: the
+    one on which the kata's cost is judged counts. libtpu counts as missing where it was not asked;
+    `unjudged` names the first rung that could not be.
     """
     recorded = []
     for kata in katas:
         of_kata = [grade for grade in grades if grade.kata == kata.id]
         if not of_kata or not _solved(kata, of_kata):
             continue
-        used = dict(judges)
+        used = {**judges, "chip": with_cores(kata.key.cores, chips)[0]}
         if rungs := {grade.not_judged.check for grade in of_kata if grade.not_judged}:
             first = min(rungs, key=list(Check).index)
             used["libtpu"] = None if Check.COMPILES in rungs else used["libtpu"]

@@ -61,7 +61,7 @@ from grader.sandbox.reseeding import reseeded
 from grader.sandbox.trials import Subject, Trials
 from grader.tools.arrays import holds_nan
 from grader.tpu import OnChip
-from grader.tpu.chips import DEFAULT
+from grader.tpu.chips import DEFAULT, with_cores
 from grader.tpu.compiler import Estimate
 from grader.tpu.motion import Followed
 
@@ -124,9 +124,9 @@ class Asking:
 
     A launch is traced for the first of them; that trace is run, and compiled for all. One for GPUs
     is compiled for `gpu`, or for the only one that its key names. `lines` may outlive this, with
-    what they keep. `eager`: there is a core to spare, so what will be needed if
-    a kernel is right is asked before it is known to be. Every question may raise SandboxError,
-    where no process starts.
+    what they keep. `eager`: there is a core to spare, so what will be needed if a kernel is right
+    is asked before it is known to be. `literally`: for these chips, whatever a kata needs. Every
+    question may raise SandboxError, where no process starts.
     """
 
     def __init__(
@@ -134,14 +134,27 @@ class Asking:
         lines: Lines,
         chips: tuple[str, ...] = (DEFAULT,),
         eager: bool = False,
+        literally: bool = False,
         gpu: str = GPUS[0],
     ) -> None:
         self.mode = lines.bench.device.mode
-        self.chips = chips
+        self.asked = chips
         self.gpu = gpu
+        self._literally = literally
         self.eager = eager
         self._lines = lines
         self._stuck: dict[Path, Accident] = {}
+
+    def chips(self, kata: Kata) -> tuple[str, ...]:
+        """Those for which a kata's launches are judged: with as many TensorCores as its key says.
+
+        Where none of the chips has so many, another chip takes their place.
+        """
+        return self.asked if self._literally else with_cores(kata.key.cores, self.asked)
+
+    def chip(self, kata: Kata) -> str:
+        """The one that a launch is traced for, and its cost judged on."""
+        return self.chips(kata)[0]
 
     # ---- the solution's side ----
 
@@ -165,7 +178,7 @@ class Asking:
     def begin_par(self, kata: Kata, case: Case, reference: Reference, events: int = 0) -> None:
         """Begin on what `par` will ask. Waits for the solution's traces."""
         traced = self._par_traced(kata, reference)
-        for chip in self.chips:
+        for chip in self.chips(kata):
             if isinstance(traced, Traced) and not traced.problem:
                 question = _predict(kata, _answer(kata), traced, reference, chip, events)
                 self._lines.compiling.ask(question)
@@ -190,7 +203,7 @@ class Asking:
         """
         if kata.key.random or kata.key.mesh:
             return None
-        source, chip = _answer(kata), self.chips[0]
+        source, chip = _answer(kata), self.chip(kata)
         question = EstimateXla(source, kata.name, case, reference.inputs, chip)
         answer = self._lines.trusted.answer(question)
         return answer if isinstance(answer, Estimate) else None
@@ -226,7 +239,7 @@ class Asking:
     ) -> Measured | Accident:
         assert kata.key.predictions
         programs = kata.key.predictions.programs
-        question = Measure(_answer(kata), case, programs, self.chips[0], ask_xla)
+        question = Measure(_answer(kata), case, programs, self.chip(kata), ask_xla)
         answer = self._lines.trusted.answer(question, seconds)
         if isinstance(answer, Problem):
             raise BrokenKata(f"the solution's programs: {_in_short(answer)}")
@@ -285,7 +298,7 @@ class Asking:
             reference.inputs,
             self.mode,
             case.seed,
-            self.chips[0],
+            self.chip(kata),
             any(map(holds_nan, observed.outputs)),
             eager_copies(case),
             kata.key.mesh,
@@ -317,7 +330,7 @@ class Asking:
             return Repeats(traced, traced, changed)
         run = Run(
             *(_attempt(kata), kata.name, traced.trace, reference.inputs),
-            *(self.mode, case.seed, self.chips[0]),
+            *(self.mode, case.seed, self.chip(kata)),
         )
         again = dataclasses.replace(run, seed=case.seed + 1, cores=1)
         other_seed = dataclasses.replace(run, inputs=others)
@@ -396,7 +409,7 @@ class Asking:
 
     def _trace(self, source: Source, kata: Kata, reference: Reference) -> TraceLaunch:
         types = tuple(ArrayType(array.dtype, array.shape) for array in reference.inputs)
-        what = (source, kata.name, types, reference.keywords, self.chips[0])
+        what = (source, kata.name, types, reference.keywords, self.chip(kata))
         return TraceLaunch(*what, mesh=kata.key.mesh, gpu=self.gpu_of(kata))
 
     def _compile(
@@ -443,12 +456,12 @@ class Asking:
         if traced.problem:
             return Observation(traced.problem, printed=traced.printed)
         launch = (_attempt(kata), kata.name, traced.trace, reference.inputs)
-        gpu, mesh = self.gpu_of(kata), kata.key.mesh
+        gpu, mesh, chip = self.gpu_of(kata), kata.key.mesh, self.chip(kata)
         interpreted = kata.key.gpu is None or not kata.key.gpu.not_interpreted
         if (case.production and kata.key.kernel) or not interpreted:
-            question = Read(*launch, self.chips[0], mesh, gpu, followed=not case.production)
+            question = Read(*launch, chip, mesh, gpu, followed=not case.production)
         else:
-            how = (self.mode, case.seed, self.chips[0])
+            how = (self.mode, case.seed, chip)
             question = Run(*launch, *how, eager=eager_copies(case), mesh=mesh, gpu=gpu)
         ran = _expected(Ran, self._lines.runs(kata.key.mesh).answer(question, seconds))
         if isinstance(ran, Accident):
@@ -472,7 +485,7 @@ class Asking:
         assert kata.key.tested
         written = _attempt(kata)
         self._lines.bench.attempt(written)
-        launch, chip = kata.key.tested.launch, self.chips[0]
+        launch, chip = kata.key.tested.launch, self.chip(kata)
         subject = Subject(written, kata.name, _answer(kata), launch, case, chip, self.mode)
         try:
             found = self._lines.trials.of(subject, dealt(kata.key, case), seconds)
@@ -496,14 +509,15 @@ class Asking:
             return traced
         if traced.problem:
             return OnChip(traced.problem)
-        predictions = []
-        for chip in self.chips:
+        predictions, collectives = [], ()
+        for chip in self.chips(kata):
             question = _predict(kata, source, traced, reference, chip, events)
             on_chip = _expected(OnChip, self._lines.compiling.answer(question, seconds))
             if isinstance(on_chip, Accident) or on_chip.problem:
                 return on_chip
             predictions += on_chip.predictions
-        return OnChip(None, tuple(predictions))
+            collectives = on_chip.collectives
+        return OnChip(None, tuple(predictions), collectives)
 
     def _followed(
         self,
@@ -517,7 +531,7 @@ class Asking:
             return traced
         if traced.problem:
             return Followed(traced.problem)
-        question = Follow(source, traced.trace, reference.inputs, self.chips[0], kata.key.mesh)
+        question = Follow(source, traced.trace, reference.inputs, self.chip(kata), kata.key.mesh)
         return _expected(Followed, self._lines.compiling.answer(question, seconds))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from grader.exercise.specs import argument
 from grader.kernels import (
+    CopiesDiffer,
     CopyWatch,
     Meetings,
     TracedLaunch,
@@ -23,7 +24,7 @@ from grader.kernels import (
     watching_copies,
     watching_devices,
 )
-from grader.model import Array, ArrayType, Mode, Problem, Role, Source, Stage, Trace, devices_of
+from grader.model import Array, ArrayType, Mode, Problem, Role, Source, Stage, Trace
 from grader.sandbox import problems, warming
 from grader.sandbox.idle_lines import notes_on
 from grader.sandbox.messages import (
@@ -128,7 +129,7 @@ def _ran(question: Run) -> Ran:
             return Ran(caught.problem)
         outputs = ()
         copies = CopyWatch(question.source)
-        meetings = Meetings(question.source, devices_of(question.mesh))
+        meetings = Meetings(question.source, question.mesh)
         with (
             watching() as watch,
             watching_devices(meetings) if question.mesh else contextlib.nullcontext(),
@@ -137,7 +138,11 @@ def _ran(question: Run) -> Ran:
         ):
             mode, axes = _mode(question), question.mesh
             how = {"cores": question.cores, "eager": question.eager, "axes": axes}
-            results = launch.run(values, mode, question.seed, **how)
+            try:
+                results = launch.run(values, mode, question.seed, **how)
+            except CopiesDiffer as differ:
+                meetings.faults.append(differ.fault)
+                raise
             outputs = tuple(map(arrays.from_numpy, results))
         for over in watch.left_over if question.mesh else ():
             meetings.left(over)
@@ -207,8 +212,9 @@ def _predicted(question: Predict) -> OnChip:
     """The way to a TPU, as far as it leads."""
     values = list(map(argument, question.inputs))
     with problems.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
-        what = _launch(question), values, question.chip, question.events
-        return OnChip(None, predictions_of(*what, question.mesh))
+        launch, axes = _launch(question), question.mesh
+        predicted = predictions_of(launch, values, question.chip, question.events, axes)
+        return OnChip(None, predicted, launch.collectives(axes, question.source.file))
     return OnChip(caught.problem)
 
 

@@ -14,6 +14,7 @@ Numbers are of one TensorCore, of which v4, v5p and tpu7x have two to a chip. So
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -155,6 +156,15 @@ _ALL = (
 
 CHIPS = {chip.name: chip for chip in _ALL}
 DEFAULT = "v5e"
+
+
+def with_cores(cores: int, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the named chips whose devices have so many TensorCores; or else the first that does.
+
+    Raises ValueError for a name that no chip has.
+    """
+    having = tuple(name for name in names if named(name).cores >= cores)
+    return having or tuple(chip.name for chip in _ALL if chip.cores >= cores)[:1]
 
 
 def named(name: str) -> Chip:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from grader.tpu.traffic import Traffic, traffic
 
 if TYPE_CHECKING:
     from grader.kernels import TracedLaunch
+    from grader.kernels.copies import Copies
     from grader.kernels.lowering import Kernel
 
     Builder = Callable[[Kernel, Chip], compiler.Build]
@@ -125,7 +127,8 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
             runs=kernel.runs,
             outside=outside,
             copied=kernel.copied,
-            sent=copies.sent,
+            sent=_sent(copies, grid),
+            covered=copies.covered,
             **found,
         )
 
@@ -146,17 +149,26 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
     shared = chip.cores if _is_split(kernel.call) else 1
     core = dataclasses.replace(chip, bandwidth=chip.bandwidth_of_each(shared))
     try:
-        schedule = simulate(
-            made.bundles, core, _sources(kernel, labels), _words(kernel), most_events=events
-        )
+        what = made.bundles, core, _sources(kernel, labels), _words(kernel), events
+        # Of a grid, libtpu gives the first core most; over a mesh, the body chooses.
+        each = [simulate(*what, core=number) for number in range(kernel.call.cores)]
     except NotUnderstood as reason:
         return prediction(compiled=True, unknown=str(reason), vmem=made.vmem)
+    schedule, *beside = sorted(each, key=lambda one: -one.cycles)
     if shared > 1:
-        return prediction(compiled=True, schedule=schedule, vmem=made.vmem, sharing=shared)
+        of_cores = {"sharing": shared, "beside": tuple(beside)}
+        return prediction(compiled=True, schedule=schedule, vmem=made.vmem, **of_cores)
     if doubt := _contradiction(moved, labels, schedule):
         return prediction(compiled=True, unknown=doubt, vmem=made.vmem)
     moved = as_scheduled(moved, labels, schedule)
     return prediction(compiled=True, schedule=schedule, vmem=made.vmem)
+
+
+def _sent(copies: Copies, grid: Sequence[int]) -> int | None:
+    """What a chip sends to others in one run, in bytes; None where nobody can tell."""
+    if copies.sent is None or not copies.each_step:
+        return copies.sent
+    return copies.sent * math.prod(grid)
 
 
 def _is_split(call: KernelCall) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.model import KernelCall, Problem, Runs, XlaCopy
+from grader.model import Collective, KernelCall, Problem, Runs, XlaCopy
 from grader.tpu import layout
 from grader.tpu.chips import named
 from grader.tpu.libtpu_errors import Failure
@@ -34,10 +34,13 @@ class Prediction:
 
     `sharing` is how many cores share the grid, its parallel axes. The schedule is then that of the
     core that has most of it, at its part of HBM's bandwidth, and so its time is the kernel's.
+    `beside` are those of a mesh's other cores, each of which chooses its part by itself.
 
     `copied` is what XLA copies around each run, of operands that share an array: that is in
     `seconds`, `cycles` and `bytes`, and in no schedule. `sent` are the bytes of one run that a chip
-    sends over its links to others; None where that is known only at run time.
+    sends over its links to others; None where that is known only at run time. `covered` is the part
+    of its matrix products, 0 to 1, that is computed while something comes from another chip; None
+    where that is not known, or where there are none.
     """
 
     chip: str
@@ -55,6 +58,8 @@ class Prediction:
     sharing: int = 1
     copied: tuple[XlaCopy, ...] = ()
     sent: int | None = 0
+    beside: tuple[Schedule, ...] = ()
+    covered: float | None = None
 
     @property
     def cycles(self) -> float:
@@ -111,6 +116,8 @@ class Prediction:
     def _bytes_of_a_run(self) -> int:
         if self.schedule is None or (self.sharing > 1 and not self.traffic.unknown):
             return self.traffic.bytes
+        if self.beside:
+            return sum(one.bytes for one in (self.schedule, *self.beside))
         return self.schedule.bytes * self.sharing
 
 
@@ -119,11 +126,12 @@ class OnChip:
     """What became of one launch on its way to the chips: as far as it came.
 
     `problem` is what Mosaic or the trace for a TPU refused. Without it there is a prediction for
-    each kernel on each chip.
+    each kernel on each chip, and there are the `collectives` around the kernels.
     """
 
     problem: Problem | None = None
     predictions: tuple[Prediction, ...] = ()
+    collectives: tuple[Collective, ...] = ()
 
     @property
     def unsupported(self) -> bool:

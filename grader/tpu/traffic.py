@@ -134,7 +134,7 @@ def traffic(
     why = reasons or [""] * len(call.operands)
     rows = [_row(call, *each) for each in zip(call.operands, starts, why, strict=True)]
     if copies and None not in grid:
-        steps = math.prod(n or 0 for n in grid)
+        steps = math.prod(n or 0 for n in grid) if copies.each_step else 1
         rows = [
             _copied(row, known, steps) if row.by_hand and known is not None else row
             for row, known in zip(rows, map(copies.of, range(len(rows))), strict=True)

@@ -44,13 +44,13 @@ class _Judged:
     held: tuple[int | None, ...] = ()  # as `Trace.held`
 
 
-def gather(asking: Asking, kata: Kata, case: Case, chip: str, drawn: bool) -> Document:
+def gather(asking: Asking, kata: Kata, case: Case, drawn: bool) -> Document:
     """The document about the learner's launch in one case, or about par's if it is still to do.
 
     `drawn`: the case is a hidden one as it was drawn. Others are run only where that is quick.
     Raises BrokenKata, SandboxError.
     """
-    reference = asking.inputs(kata, case)
+    reference, chip = asking.inputs(kata, case), asking.chip(kata)
     followed = asking.follow(kata, case, reference, studies.PATIENCE)
     if isinstance(followed, Followed) and followed.problem and followed.problem.todo:
         followed = asking.follow_par(kata, case, reference)

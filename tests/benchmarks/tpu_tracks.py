@@ -7,7 +7,8 @@ Each solution after 1_basics is compiled and simulated at the size that its key 
 by name or track. "jax" is the kernel that ships for the same job, on the same inputs, with the same
 blocks; "XLA" its own estimate for the spec, or for `jax.lax.ragged_dot`, without Pallas, and what
 its program moves. Tables of a mask and sizes of groups are real arrays, for they decide what is
-moved. Nothing is run, so no TPU is needed; it takes five minutes.
+moved. Launches for several chips are left out. Nothing is run, so no TPU is needed; it takes five
+minutes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from grader.exercise.catalog import Kata, katas
 from grader.model import Case, Reference
 from grader.tools.modules import load_module
 from grader.tpu import Prediction, compile_apart, predictions
-from grader.tpu.chips import CHIPS, named
+from grader.tpu.chips import CHIPS, named, with_cores
 from grader.tpu.units import bytes_of, time_of
 
 ROOT = Path(__file__).parents[2]
@@ -321,14 +322,14 @@ def main() -> None:
     for exercise in katas(ROOT, "solutions"):
         asked = not options.words or any(word in exercise.id for word in options.words)
         shown = exercise.track != "1_basics" and exercise.key.kernel and exercise.key.production
-        shown = shown and not exercise.key.gpu
+        shown = shown and not (exercise.key.mesh or exercise.key.gpu)
         if shown and asked:
             case = case_of(exercise)
             solution = load_module(exercise.solution)
             reference = specs.reference(solution, exercise.name, case, evaluated=False)
             spec, keywords = specs.spec_of(solution, exercise.name, case)
             spec = None if options.no_xla else functools.partial(spec, **keywords)
-            for chip in options.chip or ("v5e", "v6e"):
+            for chip in with_cores(exercise.key.cores, options.chip or ("v5e", "v6e")):
                 own = getattr(solution, exercise.name)
                 print(row(exercise, case, reference, spec, own, chip), flush=True)
     print(f"\n{time.perf_counter() - started:.0f} s")

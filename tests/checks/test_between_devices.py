@@ -77,8 +77,45 @@ def test_a_sum_that_is_not_added_up_leaves_copies_that_differ(graded: Graded) ->
     old = 'jax.lax.psum(_matmul(x, y, bm), "x")'
     grade = graded(SPLIT_SUM, SPLIT_SUM_KEY, old, "_matmul(x, y, bm)")
     assert grade.finding
-    assert grade.finding.phrase == "the copies of the result differ"
-    assert "holds other values than device 0" in grade.finding.message
+    along = 'the copies of the result differ along "x"'
+    assert grade.finding.phrase == f"{along}, and nothing adds them up"
+    assert "device 1 holds other values than device 0" in grade.finding.message
+
+
+def test_a_sum_that_is_not_all_leaves_copies_that_differ(graded: Graded) -> None:
+    old = 'jax.lax.psum(_matmul(x, y, bm), "x")'
+    new = f'{old} + jax.lax.axis_index("x")'
+    more = '"psum", "add", "convert_element_type"'
+    key = f"outside_floats = true\n{SPLIT_SUM_KEY}".replace('"psum"', more)
+    grade = graded(SPLIT_SUM, key, old, new)
+    assert grade.finding
+    assert grade.finding.phrase.endswith('along "x" after psum over "x"')
+    assert "on line" in grade.finding.message
+
+
+@needs_libtpu
+def test_a_kernel_that_no_shard_map_divides_is_not_lowered(graded: Graded) -> None:
+    grade = graded(SPLIT_SUM, SPLIT_SUM_KEY, "return split(x, y)", "return _matmul(x, y, bm)")
+    assert grade.finding
+    assert (grade.finding.check, grade.stars) == (Check.LOWERS, 1)
+    assert "cannot be automatically partitioned" in grade.finding.message
+    assert "jax.shard_map" in grade.finding.message
+
+
+@needs_libtpu
+def test_what_collectives_send_is_compared_with_par(graded: Graded) -> None:
+    more = '"psum", "psum_scatter", "all_gather", "ppermute"'
+    key = SPLIT_SUM_KEY.replace('"psum"', more)
+    old = 'jax.lax.psum(_matmul(x, y, bm), "x")'
+    summed = 'jax.lax.psum_scatter(_matmul(x, y, bm), "x", tiled=True)'
+    same = graded(SPLIT_SUM, key, old, f'jax.lax.all_gather({summed}, "x", tiled=True)')
+    assert (same.stars, same.finding) == (MOST_STARS, None)
+    around = f'jax.lax.ppermute({old}, "x", [(0, 1), (1, 2), (2, 3), (3, 0)])'
+    grade = graded(SPLIT_SUM, key, old, around)
+    assert (grade.state, grade.stars) == (State.PASSED, MOST_STARS - 1)
+    assert grade.finding
+    assert grade.finding.phrase == '1.7× par\'s bytes over the links: ppermute over "x"'
+    assert "line 3" in grade.finding.message
 
 
 @needs_libtpu
@@ -98,4 +135,4 @@ def test_what_is_sent_twice_costs_the_third_star(graded: Graded) -> None:
 def test_a_slot_that_is_written_again_without_a_credit_is_a_race(graded: Graded) -> None:
     grade = graded(TO_RIGHT, TO_RIGHT_KEY, "copy.wait()", f"copy.wait(){_AGAIN}")
     assert grade.finding
-    assert grade.finding.phrase == "race between devices"
+    assert grade.finding.phrase == "o_ref is written by two copies at the same time"

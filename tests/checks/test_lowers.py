@@ -111,12 +111,17 @@ def test_the_way_round_is_what_the_advice_says(pair: type[Pair]) -> None:
         assert line in source
 
 
+#: What only a launch for several chips is told: tests/checks/test_between_devices.py.
+FOR_SEVERAL_CHIPS = "cannot be automatically partitioned"
+
+
 def test_every_piece_of_advice_is_held_to_it() -> None:
     """On one of the versions of jax, at least."""
     unused = [
         advice.remedy
         for advice in WORKAROUNDS
-        if not any(
+        if advice.text != FOR_SEVERAL_CHIPS
+        and not any(
             pair.says in f"{advice.why} {advice.remedy}"
             and (pair.operation in advice.operations or not advice.operations)
             for pair in GIVEN

@@ -31,6 +31,13 @@ def without_libtpu(
 
 
 @needs_libtpu
+def test_the_chip_is_the_one_that_judges_unless_it_is_named(shared: Shop) -> None:
+    shared.edit_key(shared.double, "[cases]", "cores = 2\n\n[cases]")
+    assert "on a TPU v5p" in shared.run("cost", "double")
+    assert "on a TPU v6e" in shared.run("cost", "double", "--chip", "v6e")
+
+
+@needs_libtpu
 def test_a_solved_one_beside_par_at_sizes_of_ones_own(shop: Shop) -> None:
     shop.repository.solve(shop.double)
     text = shop.run("cost", "double", "bm=64", "M=4096", "--chip", "v6e", "dtype=bfloat16", "N=256")

@@ -1,10 +1,10 @@
 """Predictions are a function of kernel, case, chip and versions: of nothing else.
 
 Two processes with different hash seeds, one in the opposite order of the other, predict a dozen
-kernels. (That a solution's time is the same in two workers is seen with each of its verdicts.)
-Each writes what it found to a file:
+kernels; for `.ci/full`, more. (That a solution's time is the same in two workers is seen with each
+of its verdicts.) Each writes what it found to a file:
 
-    python -m tests.course.test_determinism FILE forward|backward
+    python -m tests.course.test_determinism FILE forward|backward STEP
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.tools import codec
 from grader.tpu import Prediction
+from tests.support.contract import Plan
 from tests.support.repositories import ROOT
 
 Launch = tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]
@@ -104,25 +105,22 @@ def others() -> dict[str, Callable[[], Launch]]:
     }
 
 
-def launches_by_name() -> dict[str, Callable[[], Launch]]:
-    """Functions that make each launch: every tenth solution, and what they don't show.
+def launches_by_name(step: int) -> dict[str, Callable[[], Launch]]:
+    """Functions that make each launch: every `step`-th solution, and what they don't show.
 
-    Launches for several devices and for GPUs have no predicted time.
+    Launches for several devices and for GPUs have no predicted time, and those for two cores none
+    on one.
     """
-    every = [kata for kata in katas(ROOT, "solutions") if kata.key.kernel and timed(kata)]
-    solved = every[::10]
+    every = [kata for kata in katas(ROOT, "solutions") if kata.key.kernel and not kata.key.mesh]
+    solved = [kata for kata in every if kata.key.cores == 1 and not kata.key.gpu][::step]
     return {kata.name: functools.partial(solution, kata) for kata in solved} | others()
 
 
-def timed(kata: Kata) -> bool:
-    return not (kata.key.mesh or kata.key.gpu)
-
-
-def main(file: str, order: str) -> None:
+def main(file: str, order: str, step: str) -> None:
     """Predict all, first to last or last to first, and write them down first to last."""
     from grader.tpu import predictions
 
-    makers = launches_by_name()
+    makers = launches_by_name(int(step))
     found: dict[str, Found] = {}
     for name in makers if order == "forward" else reversed(makers):
         function, args, keywords = makers[name]()
@@ -130,9 +128,9 @@ def main(file: str, order: str) -> None:
     Path(file).write_bytes(codec.pack(All(tuple(found[name] for name in makers))))
 
 
-def start(file: Path, order: str, seed: int) -> subprocess.Popen[bytes]:
+def start(file: Path, order: str, seed: int, step: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.course.test_determinism", str(file), order],
+        [sys.executable, "-m", "tests.course.test_determinism", str(file), order, str(step)],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": str(seed), "JAX_PLATFORMS": "cpu"},
         stderr=subprocess.PIPE,
@@ -140,13 +138,16 @@ def start(file: Path, order: str, seed: int) -> subprocess.Popen[bytes]:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
+def results(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> tuple[bytes, bytes]:
     """What both processes wrote."""
+    step = 10 if Plan.of(pytestconfig).every_case else 30
     pytest.importorskip("libtpu")
     folder = tmp_path_factory.mktemp("predictions")
     files = folder / "one", folder / "two"
     processes = [
-        start(file, order, seed)
+        start(file, order, seed, step)
         for file, order, seed in zip(files, ("forward", "backward"), (1, 2), strict=True)
     ]
     for process in processes:

@@ -204,6 +204,8 @@ BAD = {
     "stub-blank": ('todo = ["double it"]', 'stub = [""]', "stub", "is no Python"),
     "count-two": ("[cases]", "count = 2\n[cases]", "count", "whole number from 3 to 5, not 2"),
     "count-six": ("[cases]", "count = 6\n[cases]", "count", "whole number from 3 to 5, not 6"),
+    "three-cores": ("[cases]", "cores = 3\n[cases]", "cores", "whole number from 1 to 2, not 3"),
+    "cores-of-none": ("[cases]", "kernel = false\ncores = 2\n[cases]", "cores", "no kernel"),
     "count-half": ("[cases]", "count = 3.5\n[cases]", "count", "not 3.5"),
     "outside-text": ("[cases]", 'outside = "mul"\n[cases]', "outside", "list of texts"),
     "roundings-none": ("[cases]", "roundings = 0\n[cases]", "roundings", "from 1 to 64, not 0"),

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from grader.exercise.outlines import LARGE, is_outline, outlined
+from grader.exercise.outlines import LARGE, drawn, is_outline, outlined
 
 KEY = jax.random.key(3, impl="rbg")
 
@@ -27,6 +27,32 @@ def test_large_floats_are_left_out_and_tables_stay(shapes: str, rows: int) -> No
     assert (x.dtype, x.shape) == (jnp.bfloat16, (rows, 4))
     assert is_outline(x) is (rows == LARGE)
     assert np.array_equal(table, np.arange(rows))
+
+
+@pytest.mark.parametrize(("dtype", "left_out"), [("int8", True), ("bool", False), ("int32", False)])
+def test_of_integers_those_are_left_out_that_are_too_narrow_for_tables(
+    dtype: str, left_out: bool
+) -> None:
+    for rows in (16, LARGE):
+        (x,) = outlined(lambda _, rows=rows: [jnp.ones((rows, 2), dtype)], KEY)
+        assert (x.dtype, x.shape) == (dtype, (rows, 2))
+        assert is_outline(x) is (left_out and rows == LARGE)
+
+
+def test_inputs_are_compiled_as_a_whole_where_nothing_depends_on_what_is_drawn() -> None:
+    known: list[bool] = []
+
+    def make(key: Any, shapes: str) -> list[Any]:
+        x = jax.random.normal(key, (4, 8))
+        known.append("Tracer" not in type(x).__name__)
+        return [x, jnp.zeros(int(x[0, 0] > 9) if shapes == "drawn" else 0)]
+
+    for shapes, wanted in (("known", [False]), ("drawn", [False, True])):
+        known.clear()
+        x, empty = drawn(lambda key, shapes=shapes: make(key, shapes), KEY)
+        assert known == wanted
+        assert empty.shape == (0,)
+        assert np.array_equal(x, jax.random.normal(KEY, (4, 8)))
 
 
 def test_what_comes_of_products_is_left_out_however_small() -> None:

@@ -80,7 +80,7 @@ def test_a_sweep_goes_on_behind_sizes_that_do_not_fit(
 ) -> None:
     kata = repository.add("double")
     case = case_of(kata, 0, 0, {"M": "64", "bm": "16"})
-    tries = studies.sweep(asking, kata, case, "v5e", [{"bm": 48}, {"bm": 32}])
+    tries = studies.sweep(asking, kata, case, [{"bm": 48}, {"bm": 32}])
     (misfit, _), (fitting, _) = tries
     assert (misfit.trouble, misfit.kernels) == (studies.MISFIT, ())
     assert fitting.trouble == ""

@@ -57,9 +57,11 @@ DOUBLED = "buffer[...] * 2"
 SORTED = "jax.numpy.sort(buffer[...], axis=0) * 0 + buffer[...] * 2"
 
 
-def graded(repository: Repository, body: str = DOUBLED, cores: int = 1, end: str = "") -> Ran:
+def graded(
+    repository: Repository, body: str = DOUBLED, cores: int = 1, end: str = "", first: str = ""
+) -> Ran:
     """A kata whose launch is not the solution's but LAUNCH."""
-    kata = repository.add("double")
+    kata = repository.add("double", key=first + Repository.KEY)
     text = kata.solution.read_text()
     launch = LAUNCH.replace("NAME", "double").replace("BODY", body).replace("CORES", str(cores))
     if end:
@@ -99,6 +101,16 @@ def test_what_no_tpu_takes_is_refused(repository: Repository) -> None:
 def test_two_cores_are_more_than_the_chip_has(repository: Repository) -> None:
     ran = graded(repository, cores=2)
     assert ran.phrase("double") == "asks for 2 TensorCores; a v5e has one"
+
+
+def test_what_is_for_two_cores_is_judged_for_a_chip_that_has_them(repository: Repository) -> None:
+    """The session's chip has one: a note says so, and the ledger names the chip."""
+    ran = graded(repository, cores=2, first="cores = 2\n")
+    assert ran.state("double") == "passed", ran.out
+    assert {grade["cost"]["chip"] for grade in ran.grades["double"]} == {"v5p"}
+    assert ran.out.count("judged for a v5p: its kernel is for two TensorCores") == 1
+    ledger = (repository.root / "katas/ledger.txt").read_text()
+    assert "chip=v5p" in ledger
 
 
 def test_a_wrong_result_is_told_as_such(repository: Repository) -> None:

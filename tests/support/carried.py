@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -20,7 +23,8 @@ from grader.exercise.catalog import Kata
 from grader.exercise.keys import MESH
 from grader.kernels.carrier import dumped, loaded
 from grader.kernels.lowering import for_chip
-from grader.model import Axes
+from grader.model import Axes, Case
+from grader.tools.arrays import dtype_of
 from grader.tools.modules import load_module
 from tests.support.contract import Plan, Share
 
@@ -41,10 +45,26 @@ def solved(kata: Kata, plan: Plan) -> Iterator[core.ClosedJaxpr]:
     solution, axes = load_module(kata.solution), kata.key.mesh
     for seed in plan.seeds:
         for case in plan.share.cases(draw(kata.id, kata.key, seed))[:most]:
-            reference = specs.reference(solution, kata.name, case, evaluated=False)
-            args = list(map(specs.argument, reference.inputs))
-            launch = functools.partial(getattr(solution, kata.name), **reference.keywords)
+            launch = getattr(solution, kata.name)
+            launch = functools.partial(launch, **_accepted(launch, case))
+            args = _outlines(solution, kata, case)
             yield traced(_meshed(launch) if axes else launch, *args, axes=axes)
+
+
+def _outlines(solution: ModuleType, kata: Kata, case: Case) -> Sequence[Any]:
+    """Shapes and dtypes of the inputs; drawn are only those whose shapes depend on that."""
+    if make := getattr(solution, f"{kata.name}_inputs", None):
+        made = functools.partial(make, dtype=dtype_of(case.dtype), **_accepted(make, case))
+        with contextlib.suppress(jax.errors.JAXTypeError):
+            return list(jax.eval_shape(made, jax.random.key(0, impl="rbg")))
+    reference = specs.reference(solution, kata.name, case, evaluated=False)
+    return list(map(specs.argument, reference.inputs))
+
+
+def _accepted(function: Callable[..., Any], case: Case) -> dict[str, int]:
+    """The sizes of a case that a function takes."""
+    names = inspect.signature(function).parameters
+    return {name: size for name, size in case.sizes.items() if name in names}
 
 
 def _meshed(launch: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,12 +1,13 @@
 """The contract that every exercise is held to: how a breach is told, which share is graded.
 
-CI grades each kata once: one share on the oldest jax, the other on the newest. `.ci/full` grades
-the whole on both.
+CI grades each kata once: one share on the oldest jax, the other on the newest, and of both what has
+its turn. `.ci/full` grades the whole on both.
 """
 
 from __future__ import annotations
 
 import enum
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,10 @@ from grader.exercise.keys import Mistake
 from grader.model import Accident, Case, Check, Reference
 from grader.sandbox.asking import Asking
 from grader.tpu import OnChip
+from tests.support.turns import Turn, this_turn
 
+#: CI grades one in so many known mistakes of a kata that has not changed lately, and so on.
+TURNS = 3
 #: Told in words of jax, or of what it accepts: this may change with its version.
 TOLD_BY_JAX = (Check.RUNS, Check.CONTRACT, Check.BLOCKS, Check.LOWERS, Check.COMPILES)
 
@@ -43,15 +47,6 @@ class Share(enum.Enum):
         """Those of a solution's hidden cases that are graded."""
         return {Share.WHOLE: cases, Share.OLDEST: cases[::2], Share.NEWEST: cases[1::2]}[self]
 
-    def in_turn(self, cases: Sequence[Case]) -> Sequence[Case]:
-        """All of them, in the order in which a mistake is tried on them.
-
-        What jax tells, it tells of most cases: first come those of which the solution's results
-        are known already. What we tell shows soonest in the order in which they were drawn.
-        """
-        first = self.cases(cases) if self is Share.NEWEST else ()
-        return (*first, *(case for case in cases if case not in first))
-
     def katas(self, every: Sequence[Kata]) -> Sequence[Kata]:
         """Those of which one end of jax is enough: what they show is seen again in verdicts."""
         return {Share.WHOLE: every, Share.OLDEST: every[::2], Share.NEWEST: every[1::2]}[self]
@@ -60,14 +55,9 @@ class Share(enum.Enum):
         """The katas whose stubs are graded."""
         return () if self is Share.NEWEST else every
 
-    def mistakes(self, every: Sequence[Kata]) -> list[tuple[Kata, Mistake]]:
-        """The known mistakes that are graded."""
-        return [
-            (kata, mistake)
-            for kata in every
-            for mistake in kata.key.mistakes
-            if self is Share.WHOLE or (mistake.caught in TOLD_BY_JAX) is (self is Share.NEWEST)
-        ]
+    def tells(self, mistake: Mistake) -> bool:
+        """Whether the known mistake is graded."""
+        return self is Share.WHOLE or (mistake.caught in TOLD_BY_JAX) is (self is Share.NEWEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +65,80 @@ class Plan:
     """What a session grades of the contract.
 
     `every_case`: each mistake on all hidden cases, not only up to the one that shows it; and par
-    computed anew for each case of a solution.
+    computed anew for each case of a solution. With a `turn`, what has not changed lately is graded
+    in part.
     """
 
     share: Share
     seeds: tuple[int, ...]
     every_case: bool
+    turn: Turn | None = None
 
     @classmethod
     def of(cls, config: pytest.Config) -> Plan:
         seeds = str(config.getoption("--seeds")).split(",")
+        share = Share(config.getoption("--share"))
+        asked = config.getoption("keyword") or config.getoption("--every-case")
         return cls(
-            Share(config.getoption("--share")),
+            share,
             tuple(map(int, seeds)),
             bool(config.getoption("--every-case")),
+            None if asked or share is Share.WHOLE else this_turn(),
         )
+
+    def cases(self, kata: Kata, cases: Sequence[Case]) -> Sequence[Case]:
+        """Those of a solution's hidden cases that are graded.
+
+        In turns, of those that are run: the first on the oldest jax; of every third kata, another
+        one on the newest, where XLA takes three times as long to compile what the interpreter runs.
+        """
+        graded = self.share.cases(cases)
+        if (turn := self._turn_of(kata)) is None:
+            return graded
+        first, *others = [case for case in cases if not case.production] or [None]
+        if self.share is Share.NEWEST:
+            its_turn = others and turn.has(zlib.crc32(kata.id.encode()), TURNS)
+            first = others[turn.number // TURNS % len(others)] if its_turn else None
+        return [case for case in cases if case is first or (case in graded and case.production)]
+
+    def some(self, cases: Sequence[Case]) -> Sequence[Case]:
+        """Of a kata's hidden cases one that is run, and that of production size; or all.
+
+        Without one of that size, any may be the one that shows what a kernel costs.
+        """
+        run = [case for case in cases if not case.production]
+        if self.turn is None or len(run) == len(cases):
+            return cases
+        one = run[self.turn.number % len(run)] if run else None
+        return [case for case in cases if case is one or case.production]
+
+    def katas(self, every: Sequence[Kata]) -> list[Kata]:
+        """Those that are looked at where it is enough to look once after a change."""
+        placed = ((self._turn_of(kata), place, kata) for place, kata in enumerate(every))
+        return [kata for turn, place, kata in placed if turn is None or turn.has(place, TURNS)]
+
+    def mistakes(self, every: Sequence[Kata]) -> list[tuple[Kata, Mistake]]:
+        """The known mistakes that are graded."""
+        found = []
+        for number, kata in enumerate(every):
+            turn, told = self._turn_of(kata), filter(self.share.tells, kata.key.mistakes)
+            for place, mistake in enumerate(told, start=number):
+                if turn is None or turn.has(place, TURNS):
+                    found.append((kata, mistake))
+        return found
+
+    def in_order(self, kata: Kata, cases: Sequence[Case]) -> Sequence[Case]:
+        """All of them, in the order in which a mistake is tried on them.
+
+        What jax tells, it tells of most cases: first come those of which the solution's results
+        are known already. What we tell shows soonest in the order in which they were drawn.
+        """
+        first = self.cases(kata, cases) if self.share is Share.NEWEST else ()
+        return (*first, *(case for case in cases if case not in first))
+
+    def _turn_of(self, kata: Kata) -> Turn | None:
+        """The turn that a kata waits for, if it does."""
+        return None if self.turn and kata.id in self.turn.changed else self.turn
 
 
 class OwnPar(Asking):

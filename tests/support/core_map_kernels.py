@@ -125,6 +125,23 @@ def add_on_two_cores(x: jax.Array) -> jax.Array:
     return launched(kernel, _like(x), cores=2)(x)
 
 
+def add_unevenly(x: jax.Array, *, most: int) -> jax.Array:
+    """The core with the number `most` takes all rows but the last 64, the other one those."""
+    blocks = x.shape[0] // 64
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] + 10
+
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        has_most = jax.lax.axis_index("core") == most
+        first = jnp.where(has_most, 0, blocks - 1)
+        block = pl.BlockSpec((64, x.shape[1]), lambda i: (first + i, 0))
+        steps = jnp.where(has_most, blocks - 1, 1)
+        pltpu.emit_pipeline(body, grid=(steps,), in_specs=[block], out_specs=[block])(x_ref, o_ref)
+
+    return launched(kernel, _like(x), cores=2)(x)
+
+
 def sort_and_sum(x: jax.Array) -> jax.Array:
     """What no TPU takes: a sort, and a cumulative sum."""
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import ast
 import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.regions import BEGIN, END
-from grader.tools.git import Git
 from tests.support.repositories import ROOT
+from tests.support.turns import this_turn
 
 FOLDER = ROOT / "tests" / "variants"
 #: How many of them a session grades unless it was asked for all.
@@ -72,21 +71,9 @@ def _stars(path: Path) -> tuple[int, bool]:
 
 
 def their_turn(every: Sequence[Variant]) -> list[Variant]:
-    """Those that are graded at this commit: A_TURN of them, drawn over all katas.
-
-    Another commit grades others. The same commit grades the same, in all processes of a session.
-    """
+    """Those that are graded at this commit: A_TURN of them, drawn over all katas."""
     turns = -(-len(every) // A_TURN) or 1
-    turn = zlib.crc32(_commit().encode()) % turns
-    return list(every[turn::turns])
-
-
-def _commit() -> str:
-    """The commit's id; where there is no git, nothing, so that always the same are graded."""
-    try:
-        return Git(ROOT).try_("rev-parse", "HEAD").stdout.strip()
-    except OSError:
-        return ""
+    return list(every[this_turn().number % turns :: turns])
 
 
 # ---- the learner's file ----

@@ -22,6 +22,21 @@ def test_names() -> None:
         chips.named("v3")
 
 
+@pytest.mark.parametrize(
+    ("asked", "for_one", "for_two"),
+    [
+        (("v5e",), ("v5e",), ("v5p",)),
+        (("v6e", "tpu7x"), ("v6e", "tpu7x"), ("v5p",)),
+        (tuple(CHIPS), tuple(CHIPS), ("v5p",)),
+    ],
+)
+def test_chips_with_enough_cores(
+    asked: tuple[str, ...], for_one: tuple[str, ...], for_two: tuple[str, ...]
+) -> None:
+    assert chips.with_cores(1, asked) == for_one
+    assert chips.with_cores(2, asked) == for_two
+
+
 @pytest.mark.parametrize("chip", ALL)
 def test_clock_and_mxus_make_the_published_peak(chip: Chip) -> None:
     peak, cores = PEAKS[chip.name]

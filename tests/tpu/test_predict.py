@@ -319,6 +319,26 @@ def test_two_cores_where_there_are_two() -> None:
     assert found.schedule is not None
 
 
+@libtpu
+def test_of_two_cores_the_slower_one_is_the_time_and_both_move_bytes() -> None:
+    """Whichever of them has the larger part."""
+    x = jax.ShapeDtypeStruct((1024, 512), np.float32)
+    first, second = (
+        one
+        for most in (0, 1)
+        for one in predictions(functools.partial(launches.add_unevenly, most=most), x, chip="v5p")
+    )
+    for found in (first, second):
+        assert found.bytes == 2 * 1024 * 512 * 4
+        assert found.schedule is not None
+        (other,) = found.beside
+        assert found.schedule.bytes == 15 * other.bytes
+        assert found.schedule.cycles > 2 * other.cycles
+        phrases = {cause.phrase for cause in bottlenecks([found])}
+        assert "the cores share the work unevenly" in phrases
+    assert first.cycles == pytest.approx(second.cycles, rel=0.02)
+
+
 def test_sparse_cores_are_not_judged() -> None:
     (found,) = predictions(launches.copy_on_sparse_cores, WIDE, chip="v6e")
     assert (found.compiled, found.failure) == (False, None)

@@ -27,6 +27,7 @@ from grader.tpu.tiling import (
     nearest_legal_blocks,
     violations,
 )
+from tests.support.contract import Plan
 from tests.support.making import call, operand
 
 Side = Literal["input", "output"]
@@ -161,11 +162,15 @@ def launches(draw: st.DrawFn, rank: int) -> Launch:
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("rank", [1, 2, 3, 4])
-def test_a_block_is_legal_if_and_only_if_mosaic_lowers_it(rank: int, side: Side) -> None:
-    """One of eight parts of 250 launches each, so that none runs long."""
+def test_a_block_is_legal_if_and_only_if_mosaic_lowers_it(
+    rank: int, side: Side, pytestconfig: pytest.Config
+) -> None:
+    """One of eight parts, so that none runs long. They are the same launches every time: where
+    neither the rules nor jax have changed, a part of them is enough."""
     seen = Counter()
+    number = 250 if Plan.of(pytestconfig).every_case else 60
 
-    @settings(DETERMINISTIC, max_examples=250)
+    @settings(DETERMINISTIC, max_examples=number)
     @given(launches(rank))
     def agrees(launch: Launch) -> None:
         ours = {violation.rule for violation in launch.violations()}
@@ -176,10 +181,10 @@ def test_a_block_is_legal_if_and_only_if_mosaic_lowers_it(rank: int, side: Side)
 
     agrees()
     drawn = seen["legal"] + seen["illegal"]
-    assert drawn >= 250
+    assert drawn >= number
     assert 0.3 < seen["legal"] / drawn < 0.7
     tiled = [Rule.RANK_1] if rank == 1 else [Rule.LANES, Rule.SUBLANES, Rule.SQUEEZED]
-    assert min(seen[rule] for rule in [*tiled, Rule.WHOLE, Rule.MOVES]) >= 5
+    assert min(seen[rule] for rule in [*tiled, Rule.WHOLE, Rule.MOVES]) >= number // 50
 
 
 CUTS: dict[str, Any] = {

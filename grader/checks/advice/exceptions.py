@@ -194,7 +194,7 @@ EXCEPTION_ADVICE: AdviceTable = (
     (
         r"Mosaic kernels cannot be automatically partitioned|requires all mesh axes to be Manual",
         "A kernel runs on one chip. To use several, call the launch inside of jax.shard_map, which "
-        "gives each chip its own part; a kata needs no mesh and no sharding.",
+        "gives each chip its own part; a kata whose launch takes no mesh needs no sharding.",
     ),
     *OLDER_SPELLINGS,
     *OTHER_LIBRARIES,

@@ -61,9 +61,10 @@ LAUNCH_ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"^AssertionError[\s\S]*\b(program_id|num_programs)\(",
-        "Only a kernel can ask for its grid step: pl.program_id(axis) belongs into its body. An "
-        "index map is given the step as its arguments, and a launch has none: it describes all "
-        "steps at once.",
+        "Only a kernel with a grid can ask for its step: pl.program_id(axis) belongs into its "
+        "body. An index map is given the step as its arguments, and a launch has none: it "
+        "describes all steps at once. Neither has the body of a pl.kernel: there, "
+        "jax.lax.axis_index(name) says which core of the mesh it runs on.",
     ),
     (
         r"values to unpack[\s\S]*\bdot_general\(",

@@ -94,8 +94,9 @@ class Key:
     are asked for, `predictions` or `tested` say which, and there is no `kernel`. `random` says how
     results come about by chance, if they do. `results` names what the launch returns, where not
     all of it is a kernel's output.
-    `mesh` are the axes of the devices that the launch is for; () for a single device. `gpu` says
-    what is asked of a launch for GPUs; None of one for TPUs.
+    `mesh` are the axes of the devices that the launch is for; () for a single device. `cores` is
+    how many TensorCores it is for: it is judged for a chip of which a device has as many. `gpu`
+    says what is asked of a launch for GPUs; None of one for TPUs.
     `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
@@ -128,6 +129,7 @@ class Key:
     results: tuple[str, ...] = ()
     mesh: Axes = ()
     gpu: GpuTarget | None = None
+    cores: int = 1
 
     @property
     def kind(self) -> Kind:

@@ -33,6 +33,8 @@ from grader.model import Check
 #: Hidden cases a session, where a key does not say; and the bounds of what it may say.
 DEFAULT_CASES = 4
 FEWEST_CASES, MOST_CASES = 3, 5
+#: TensorCores that a device of some chip has.
+MOST_CORES = 2
 #: What `after` may hold: words in all, and columns in each line.
 AFTER_WORDS, AFTER_COLUMNS = range(40, 161), 100
 
@@ -40,7 +42,7 @@ _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
     *("outside_floats", "full_precision", "production", "alike", "after", "block_by_block"),
-    *("predictions", "tested", "planted", "random", "results", "mesh"),
+    *("predictions", "tested", "planted", "random", "results", "mesh", "cores"),
     *("target", *OF_GPUS),
 )
 
@@ -85,6 +87,7 @@ def load(file: Path) -> Key:
         results=source.texts("results", ()),
         mesh=mesh_of(source, cases.choices),
         gpu=gpu_of(source),
+        cores=source.number("cores", 1, 1, MOST_CORES),
         after=_after(source),
     )
 
@@ -107,7 +110,7 @@ def _outside(source: Table) -> tuple[str, ...]:
 def _kernel(source: Table) -> bool:
     value = _true(source, "kernel", default=True)
     of_kernels = ("outside", "outside_floats", "full_precision", "par", "slack", "production")
-    for name in () if value else of_kernels:
+    for name in () if value else (*of_kernels, "cores"):
         if name in source.data:
             raise source.fail(name, "means nothing where there is no kernel")
     return value

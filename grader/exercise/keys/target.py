@@ -14,7 +14,7 @@ GPUS = ("h100", "b200")
 #: What only a launch for a GPU has.
 OF_GPUS = ("units", "not_interpreted", "only_on")
 #: What only a launch for a TPU has.
-_OF_TPUS = ("mesh", "random", "predictions", "tested", "block_by_block")
+_OF_TPUS = ("mesh", "cores", "random", "predictions", "tested", "block_by_block")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from grader.tpu.bottlenecks.work import work
 from grader.tpu.chips import named
 from grader.tpu.prediction import Prediction
 from grader.tpu.roofline import roofline
+from grader.tpu.schedule import Schedule
+from grader.tpu.units import time_of
 
 #: Less than this part of a kernel's cycles is not worth a word.
 _WORTH = 0.04
@@ -52,17 +54,48 @@ def _repeated(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
 
 
 def _idle_cores(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
-    """TensorCores of the chip that rest, where par's grid gives them a part of the work."""
+    """TensorCores of the chip that rest, where par gives them a part of the work."""
+    if own.schedule and own.beside:
+        yield from _uneven(own, own.schedule)
     if par is None or own.schedule is None or own.sharing >= par.sharing:
         return
+    over_mesh = par.call.cores > 1
     yield Bottleneck(
         f"runs on {own.sharing} of {par.sharing} TensorCores",
         f"{own.call.name} runs on {own.sharing} TensorCore of a {own.chip}, and {par.sharing} "
-        "share par's grid.",
-        "Give the launch a grid with an axis whose steps don't depend on each other, and mark it: "
-        'compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", …)). '
-        "A pipeline inside a kernel stays on one core.",
+        f"share par's {'work' if over_mesh else 'grid'}.",
+        _MESH if over_mesh else _GRID,
         own.cycles * (1 - own.sharing / par.sharing),
+    )
+
+
+_GRID = (
+    "Give the launch a grid with an axis whose steps don't depend on each other, and mark it: "
+    'compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", …)). '
+    "A pipeline inside a kernel stays on one core."
+)
+_MESH = (
+    "Give pl.kernel a mesh of all cores, and let each choose its part of the work by "
+    "jax.lax.axis_index."
+)
+
+
+def _uneven(own: Prediction, longest: Schedule) -> Iterator[Bottleneck]:
+    """The cores of a mesh whose part is much smaller than another's, which they wait for."""
+    all_cores = (longest, *own.beside)
+    least = min(one.cycles for one in own.beside)
+    mean = sum(one.cycles for one in all_cores) / len(all_cores)
+    if longest.cycles < 1.2 * mean:
+        return
+    clock = named(own.chip).clock
+    busy, idle = time_of(longest.cycles / clock), time_of(least / clock)
+    yield Bottleneck(
+        "the cores share the work unevenly",
+        f"One TensorCore has work for {busy}, another one for {idle}: the launch ends when the "
+        "last one does.",
+        "Give each core as many blocks as the other, or one more: core c of n takes the blocks c, "
+        "c + n, c + 2n and so on.",
+        (longest.cycles - mean) * own.runs.times,
     )
 
 

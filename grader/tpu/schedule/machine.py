@@ -99,7 +99,8 @@ class Machine:
     most_events: int
     now: float = 0.0
     free: float = 0.0  # when the DMA engine has taken its last transfer's bytes
-    memory: dict[int, Any] = field(default_factory=lambda: {_CORE: 0})
+    core: int = 0
+    memory: dict[int, Any] = field(default_factory=dict)
     flags: dict[int, _Semaphore] = field(default_factory=lambda: defaultdict(_Semaphore))
     moved: Counter[tuple[str, bool]] = field(default_factory=Counter)
     counts: Counter[tuple[str, bool]] = field(default_factory=Counter)
@@ -112,6 +113,9 @@ class Machine:
     unawaited: dict[int, deque[tuple[int, Landing]]] = field(
         default_factory=lambda: defaultdict(deque)
     )
+
+    def __post_init__(self) -> None:
+        self.memory[_CORE] = self.core
 
     def value(self, source: Source) -> Any:
         """A scalar operand, passed by value."""

@@ -69,8 +69,9 @@ def simulate(
     names: Mapping[Source, str],
     words: Mapping[Source, Sequence[int]],
     most_events: int = 0,
+    core: int = 0,
 ) -> Schedule:
-    """Run the listing of one kernel on one core of a chip.
+    """Run the listing of one kernel on one core of a chip, by its number.
 
     `names` are the operands' for whoever reads the result. `words` are the contents, as 32-bit
     words in the order of SMEM, of those that the scalar core reads. Up to `most_events` of each
@@ -86,6 +87,7 @@ def simulate(
         names=names,
         words=words,
         most_events=most_events,
+        core=core,
     )
     ran = program.run(machine)
     return Schedule(

@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from grader.model import Collective, sent_by
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.chips import Chip, named
 from grader.tpu.compiler import Estimate
@@ -35,6 +36,7 @@ class Side:
 
     `trouble` says that in words (of par, in few), and so do `refusals` for kernels that the
     compiler refuses; they align with `kernels`. `todo`: there is nothing yet, by no fault.
+    `collectives` are what devices send to each other around the kernels.
     """
 
     title: str
@@ -42,6 +44,7 @@ class Side:
     trouble: str = ""
     refusals: tuple[str, ...] = ()
     todo: bool = False
+    collectives: tuple[Collective, ...] = ()
 
     @property
     def seconds(self) -> float | None:
@@ -139,7 +142,10 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
     sizes = [side.bytes for side in sides]
     moved = bytes_of(launch.xla.moved) if launch.xla and launch.xla.moved else ""
     yield "HBM bytes", [bytes_of(size) for size in sizes], _ratio(sizes), moved
-    sent = [[kernel.sent_bytes for kernel in side.kernels] for side in sides]
+    sent = [
+        [*(kernel.sent_bytes for kernel in side.kernels), sent_by(side.collectives)]
+        for side in sides
+    ]
     if any(map(any, sent)) or any(None in side for side in sent):
         links = [None if None in side else sum(filter(None, side)) for side in sent]
         told = [NONE if size is None else bytes_of(size) for size in links]
@@ -247,6 +253,18 @@ def _advised(number: int, each: Bottleneck, whole: float, told: bool) -> Rendera
     return table
 
 
+def _around(side: Side | None) -> Iterator[str]:
+    """What the devices send to each other around the kernels, one by one."""
+    for one in side.collectives if side else ():
+        axes = " and ".join(f'"{axis}"' for axis in one.axes)
+        arrays = ", ".join(map(str, one.arrays))
+        size = NONE if one.bytes is None else bytes_of(one.bytes)
+        where = f", line {one.line}" if one.line else ""
+        yield f"{one.name} over {axes} of {arrays}: {size} over the links of each chip{where}"
+    if side and side.collectives and side.seconds:
+        yield "time: of the kernels alone; what is sent between them comes on top"
+
+
 def _notes(launch: Launch) -> Iterator[str]:
     asked = [side for side in (launch.own, launch.par) if side and side.kernels]
     unchecked = (k.unknown for s in asked for k in s.kernels if not k.compiled and not k.failure)
@@ -254,6 +272,7 @@ def _notes(launch: Launch) -> Iterator[str]:
         yield not_checked(reason, "its time and spills")
     elif asked:
         yield f"{launch.chip}: {named(launch.chip).trust.value}"
+    yield from _around(launch.own if launch.own.kernels else launch.par)
     if launch.own.seconds and launch.par and launch.par.seconds:
         yield "par: on the same chip, so most errors of a prediction are in both times"
     if launch.par and launch.par.trouble:

@@ -30,7 +30,13 @@ def of_pytest(task: str, text: str, seed: int, environ: Mapping[str, str]) -> tu
             *(f"--kata-seed={seed}", f"--kata-json={grades}", str(written.path)),
         ]
         done = subprocess.run(
-            asked, cwd=root, env=environ, capture_output=True, text=True, timeout=SECONDS
+            asked,
+            cwd=root,
+            env={**environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS,
         )
         if not grades.exists():
             raise RuntimeError(f"pytest wrote no grades for {task}:\n{done.stdout[-2000:]}")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tests.benchmarks.grade_many import Account
 
 EVALUATION, CORES = 10_000, 64
+# A Ray node has no folder of katas, so what reaches for one finds none: denied all the same.
+DENIED = {"PermissionError": ("PermissionError", "FileNotFoundError")}
 
 
 def results_of(folder: Path) -> dict[int, dict[str, Any]]:
@@ -55,7 +57,8 @@ def _unexpected(one: Made, row: dict[str, Any]) -> str:
     if one.kind in ("mistake", "crash", "hang") and right:
         return "three stars"
     finding = row["finding"] or {"phrase": "", "message": ""}
-    if one.says not in f"{finding['phrase']}\n{finding['message']}":
+    told = f"{finding['phrase']}\n{finding['message']}"
+    if not any(says in told for says in DENIED.get(one.says, (one.says,))):
         return f"{finding['phrase']!r}, where {one.says!r} has to be said"
     return ""
 

@@ -115,7 +115,7 @@ def without_rules() -> None:
         (lambda: WRONGLY.VMEM((8, 128), jnp.float32), "write pltpu. in place of pl."),
         (of_a_kernel(asks_too_far), "the first entry of grid is axis 0"),
         (of_a_kernel(asks_nothing), "the first entry of grid is axis 0"),
-        (launch_that_asks, "Only a kernel can ask for its grid step"),
+        (launch_that_asks, "Only a kernel with a grid can ask for its step"),
         (of_a_kernel(returns_from_when), "The function under @pl.when returns nothing"),
         (of_a_kernel(nests_too_little), "The dimension numbers of dot_general are two pairs"),
         (pipes(out_specs=[]), "one spec for each Ref of the step's function"),

@@ -9,6 +9,35 @@ import numpy as np
 from tests.support.independent.registry import independent
 
 
+@independent("kernel_in_shard_map")
+def _(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+    x, w1, b1, w2, b2 = (np.asarray(array, np.float64) for array in (x, w1, b1, w2, b2))
+    hidden = np.clip(np.einsum("mk,kh->mh", x, w1) + b1, 0, None)
+    return np.einsum("mh,hn->mn", hidden, w2) + b2
+
+
+@independent("parallel_race")
+def _(x: Any) -> Any:
+    return np.linalg.norm(np.asarray(x, np.float64)).reshape(1, 1) ** 2
+
+
+@independent("core_mesh")
+def _(x: Any, g: Any) -> Any:
+    x, g = np.asarray(x, np.float64), np.asarray(g, np.float64)
+    return x * (1 + np.tanh(g / 2)) / 2
+
+
+@independent("sharded_vmap")
+def _(q: Any, k: Any, v: Any) -> Any:
+    q, k, v = (np.asarray(array, np.float64) for array in (q, k, v))
+    result = np.empty_like(q)
+    for b, h in np.ndindex(*q.shape[:2]):
+        of = h * k.shape[1] // q.shape[1]
+        weights = np.exp(q[b, h] @ k[b, of].T / np.sqrt(q.shape[3]))
+        result[b, h] = weights @ v[b, of] / weights.sum(1, keepdims=True)
+    return result
+
+
 @independent("right_permute")
 def _(x: Any) -> Any:
     first, second, third, last = np.split(np.asarray(x), 4)
@@ -28,3 +57,8 @@ def _(x: Any) -> Any:
 @independent("all_to_all")
 def _(x: Any) -> Any:
     return np.einsum("sdmn->dsmn", np.asarray(x))
+
+
+@independent("all_gather_matmul")
+def _(x: Any, w: Any) -> Any:
+    return np.einsum("mk,kn->mn", np.asarray(x, np.float64), np.asarray(w, np.float64))

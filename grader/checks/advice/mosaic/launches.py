@@ -7,6 +7,15 @@ from grader.checks.advice.mosaic.workaround import Workaround
 LAUNCHES: tuple[Workaround, ...] = (
     Workaround(
         (),
+        "cannot be automatically partitioned",
+        "XLA divides among chips what it has made itself. What a kernel does it doesn't know, so "
+        "it can't tell which part of which array each chip needs.",
+        "Say it: jax.shard_map(function, mesh=mesh, in_specs=…, out_specs=…, check_vma=False) "
+        "around the launch. The function then runs on each chip, with its part of each array. The "
+        "mesh's axes have to be in it all: leave axis_names out.",
+    ),
+    Workaround(
+        (),
         r"\bfloat16",
         "A TPU computes in float32 and bfloat16; it has no float16.",
         "Use bfloat16: it has the same width, with the range of float32 and fewer digits.",

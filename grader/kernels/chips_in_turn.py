@@ -1,0 +1,75 @@
+"""What each chip of a mesh copies by itself, chip by chip: see `dry_runs`."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from jax.extend import core
+
+from grader.kernels.copies import NO_OPERAND, Copies, Copy
+from grader.kernels.dry_events import Event, Multiplied, Semaphore, Started
+from grader.kernels.dry_runs import Budget, DryRun, Untold
+from grader.kernels.jaxprs import IN_HBM
+from grader.model import Axes
+
+
+def copies_of_chips(
+    kernel: core.Jaxpr, grid: Sequence[int], axes: Axes, named: Sequence[str] = ()
+) -> Copies:
+    """What the chip of a mesh copies that sends most, in all steps of the grid.
+
+    `named` are the grid's axes, by name, where they have names. Raises Untold where some copy
+    depends on what the kernel reads.
+    """
+    sizes, budget = dict(axes), Budget()
+    each = [
+        _tallied(
+            DryRun(kernel, tuple(grid), dict(zip(sizes, place, strict=True)), sizes, tuple(named),
+                   budget).events(),
+            len(kernel.invars),
+        )
+        for place in itertools.product(*map(range, sizes.values()))
+    ]  # fmt: skip
+    most = max(each, key=lambda copies: (copies.sent or 0, _elements(copies)))
+    return dataclasses.replace(most, covered=_least(copies.covered for copies in each))
+
+
+def _elements(copies: Copies) -> int:
+    return sum(copy.times for copy in copies.known)
+
+
+def _least(shares: Iterable[float | None]) -> float | None:
+    known = [share for share in shares if share is not None]
+    return min(known) if known else None
+
+
+def _tallied(events: Iterable[Event], operands: int) -> Copies:
+    """The copies of one chip. What it sends, another of the same kind sends to it."""
+    count, coming = Counter[tuple[int, bool, tuple[int, ...]]](), Counter[Semaphore]()
+    sent = multiplied = meanwhile = 0
+    for event in events:
+        if isinstance(event, Multiplied):
+            multiplied += event.operations
+            meanwhile += event.operations * (+coming != Counter())
+        elif isinstance(event, Started):
+            count.update(_ends(event))
+            if event.remote:
+                sent += event.source.size
+                coming[event.semaphore] += event.source.size
+        else:
+            coming[event.semaphore] -= event.size * (event.semaphore in coming)
+    known = tuple(Copy(*what, times) for what, times in count.items())
+    covered = meanwhile / multiplied if sent and multiplied else None
+    return Copies(known, ("",) * operands, sent, each_step=False, covered=covered)
+
+
+def _ends(copy: Started) -> Iterable[tuple[int, bool, tuple[int, ...]]]:
+    """Its ends that are operands: position, whether it is read, and how much of it."""
+    for end, inward in ((copy.source, True), (copy.target, False)):
+        if end.buffer.operand is not None:
+            yield end.buffer.operand, inward, end.extent
+        elif end.space in IN_HBM:
+            raise Untold(NO_OPERAND)

@@ -1,0 +1,97 @@
+"""Find out why a sum loses terms as soon as two cores share its grid.
+
+Goal
+    The kernel below sums the squares of all elements of a gradient, for the norm
+    that training clips it by. A colleague wanted both TensorCores of a v5p at work
+    and marked the only axis of the grid "parallel". On a v5e, which has one core,
+    all tests still pass. On a v5p the sum is too small, and not always by as much.
+    Repair it, so that both cores stay at work.
+
+Concept
+    In right_on_one_core, one core looked for what only the other one had in its
+    memory. Here the trouble is on the way out. Each core has an o_ref in its own
+    VMEM, and both are copies of one block of the result:
+
+        core 0   o_ref: sum of the steps that it took  - - - +
+                                                             +- - > o, in HBM
+        core 1   o_ref: sum of the steps that it took  - - - +
+
+    Nobody adds the two. HBM keeps what comes last, or a mixture of both. That is a
+    race: two cores access the same memory, at least one of them writes, and
+    nothing orders the accesses. The grader's interpreter has two cores. It finds a
+    race by what orders the accesses, not by the numbers, so a run that happens to
+    end well doesn't hide it.
+
+    Look at a launch as its cores do. Take two steps that may run on different
+    cores, and compare their blocks of the result. An axis may be parallel only if
+    its steps have different ones. Steps that add to a block lie along an axis that
+    is arbitrary: one core takes them all, in order.
+
+    One axis can't be both. But the blocks of x need not lie along one axis of the
+    grid: an index map may compute a block's number from two indices. What the cores
+    have summed is put together after the kernel, when both have ended. The line for
+    that is given, below the region.
+
+    The tempting repair is "arbitrary". It is right, and one core does all the work:
+    for 16384 x 4096 numbers in bfloat16, that takes 71 µs of a v5p, and a good
+    repair 50 µs. A v5e has one core, so this kata is judged for a v5p.
+
+Shapes
+    name    dtype[dims]          memory space   Ref's shape   block
+    x_ref   x.dtype[M, N]        VMEM           (bm, N)       yours
+    o_ref   float32[o_rows, N]   VMEM           (8, N)        yours
+
+    o_ref has eight rows, as a register has. M is a multiple of 2 * bm.
+
+Try
+    pytest -k parallel_race          stuck?  kata hint parallel_race
+
+Needs     row_sum, right_on_one_core
+Read on   TPU Pipelining, https://docs.jax.dev/en/latest/pallas/tpu/pipelining.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Float32
+
+
+def parallel_race_spec(x: Float[Array, "M N"]) -> Float32[Array, "1 1"]:
+    """What the launch must return, in plain jax.numpy."""
+    x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    return jnp.sum(x * x).reshape(1, 1)
+
+
+def parallel_race(x: Float[Array, "M N"], *, bm: int = 512) -> Float32[Array, "1 1"]:
+    """Sum the squares of all elements, bm rows in each step."""
+    M, N = x.shape
+    # BEGIN SOLUTION
+    grid = (M // bm,)
+    x_spec = pl.BlockSpec((bm, N), lambda i: (i, 0))
+    o_spec = pl.BlockSpec((8, N), lambda i: (0, 0))
+    o_rows = 8
+    dimension_semantics = ("parallel",)
+
+    def kernel(x_ref, o_ref):
+        @pl.when(pl.program_id(0) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        x = x_ref[...].astype(jnp.float32)
+        o_ref[...] += jnp.sum((x * x).reshape(-1, 8, N), axis=0)
+    # END SOLUTION
+    sums = pl.pallas_call(
+        kernel,
+        grid=grid,
+        in_specs=[x_spec],
+        out_specs=o_spec,
+        out_shape=jax.ShapeDtypeStruct((o_rows, N), jnp.float32),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=dimension_semantics),
+        name="parallel_race",
+    )(x)
+    return jnp.sum(sums).reshape(1, 1)
+
+
+def test_parallel_race(hidden_case):
+    hidden_case.grade(parallel_race)

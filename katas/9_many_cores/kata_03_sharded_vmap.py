@@ -1,0 +1,106 @@
+"""Spread attention over four chips by sequences and heads, with jax.vmap on each.
+
+Goal
+    `attend` is given: a kernel for one head of queries and the keys and values that it
+    looks at. Write attention for B sequences with H heads of queries and KV heads of
+    keys on a mesh of 2 x 2 chips. Cut the sequences along "data", the heads along
+    "model". With G = H / KV, query heads 0 to G - 1 share the first head of keys, the
+    next G the second, and so on.
+
+Concept
+    A kernel that works on one head needs two things around it: something that repeats
+    it for all heads, and something that spreads them over chips. `jax.vmap` is the one,
+    `jax.shard_map` the other, and they don't know of each other. On each chip, the
+    function in the shard_map sees fewer sequences and fewer heads, and vmaps over
+    those that it sees:
+
+                   model 0                    model 1
+        data 0     first sequences,           first sequences,
+                   first half of the heads    second half of the heads
+        data 1     last sequences,            last sequences,
+                   first half of the heads    second half of the heads
+
+    Heads don't look at each other, and neither do sequences. So nothing is summed and
+    nothing sent, if each chip has what its heads need: both specs name both axes, and
+    KV is cut into as many parts as H, so each group stays with its keys.
+
+    vmaps nest, and each puts an axis in front of the grid of the kernel in it. The one
+    that you apply last becomes the outermost axis. The TPU walks through the grid from
+    the innermost axis on, and a block that is the same in the next step isn't fetched
+    again. `in_axes` says None for what all share. So with groups as the innermost axis,
+    a head of keys comes into VMEM once for all the queries that look at it:
+
+        grid   (sequences, heads of keys, group)
+        q      (b, h, g) -> its own block in each step
+        k, v   (b, h, g) -> the block of (b, h), which stays while g counts up
+
+    For 8 sequences, H = 32, KV = 8, 128 queries and 2048 keys of 128 numbers in
+    bfloat16, each chip moves 20 MiB. With a copy of the keys for each head of queries
+    the kernel would move 68 MiB, and making the copies comes on top.
+
+Shapes
+    name     dtype[dims]           memory space   Ref's shape   block
+    q_ref    q.dtype[B, H, T, D]   VMEM           (T, D)        yours
+    k_ref    q.dtype[B, KV, S, D]  VMEM           (S, D)        yours
+    v_ref    q.dtype[B, KV, S, D]  VMEM           (S, D)        yours
+    o_ref    q.dtype[B, H, T, D]   VMEM           (T, D)        yours
+
+    Blocks are those of vmap: each squeezes the dimensions in front.
+
+Try
+    pytest -k sharded_vmap           stuck?  kata hint sharded_vmap
+
+Needs     kernel_in_shard_map, vmap_a_kernel, grouped_query_attention
+Read on   jax.vmap, https://docs.jax.dev/en/latest/automatic-vectorization.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+
+def sharded_vmap_spec(
+    q: Float[Array, "B H T D"], k: Float[Array, "B KV S D"], v: Float[Array, "B KV S D"]
+) -> Float[Array, "B H T D"]:
+    """What the chips must compute together, in plain jax.numpy."""
+    group = q.shape[1] // k.shape[1]
+    k, v = jnp.repeat(k, group, axis=1), jnp.repeat(v, group, axis=1)
+    scores = jnp.einsum("bhtd,bhsd->bhts", q, k) * q.shape[-1] ** -0.5
+    return jnp.einsum("bhts,bhsd->bhtd", jax.nn.softmax(scores, axis=-1), v)
+
+
+def sharded_vmap(
+    q: Float[Array, "B H T D"], k: Float[Array, "B KV S D"], v: Float[Array, "B KV S D"], *, mesh
+) -> Float[Array, "B H T D"]:
+    """Launch: `attend` for all sequences and heads, on all chips of the mesh."""
+
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return jax.shard_map(on_each, ...)(q, k, v), where on_each vmaps attend three times"
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def attend(q, k, v):
+    """Attention of one head: q[T, D], k[S, D], v[S, D] -> [T, D]."""
+    return pl.pallas_call(attend_kernel, out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype))(q, k, v)
+
+
+def attend_kernel(q_ref, k_ref, v_ref, o_ref):
+    rows = (((1,), (1,)), ((), ()))
+    scores = lax.dot_general(q_ref[...], k_ref[...], rows, preferred_element_type=jnp.float32)
+    scores *= q_ref.shape[1] ** -0.5
+    weights = jnp.exp(scores - jnp.max(scores, axis=1, keepdims=True))
+    total = jnp.sum(weights, axis=1, keepdims=True)
+    o = jnp.dot(weights.astype(v_ref.dtype), v_ref[...], preferred_element_type=jnp.float32)
+    o_ref[...] = (o / total).astype(o_ref.dtype)
+
+
+def test_sharded_vmap(hidden_case):
+    hidden_case.grade(sharded_vmap)

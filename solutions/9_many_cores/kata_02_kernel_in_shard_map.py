@@ -1,0 +1,157 @@
+"""Run a kernel on four chips: from an error message to jax.shard_map.
+
+Goal
+    Compute relu(x @ w1 + b1) @ w2 + b2 on a mesh of 2 x 2 chips. Its axes are called
+    "data" and "model". `hidden_layer` and `product` are given: each launches a kernel on
+    one chip. Write what goes around them. Cut the rows of x and of the result along
+    "data". Cut H, the hidden units, along "model".
+
+Concept
+    Give a kernel arrays that lie on several chips, and jax refuses to compile it:
+
+        Mosaic kernels cannot be automatically partitioned. Please wrap the call in
+        a shard_map.
+
+    XLA can cut a matmul that it has made itself. Into a kernel it can't look. So you
+    say how the arrays are cut, and run your launch on what comes out:
+
+        jax.shard_map(on_each, mesh=mesh, in_specs=..., out_specs=...,
+                      check_vma=False)(x, w1, b1, w2, b2)
+
+    calls `on_each` on every chip, with that chip's part of each array. Shapes in there
+    are those of parts, and the kernel notices nothing. A spec has an entry for each
+    dimension: P("data", None), or P("data") for short, cuts the rows in two, and both
+    chips of a row of the mesh get the same half. P() gives all of it to everybody.
+
+    The hidden units don't need each other, so each chip makes half of them. But the
+    second product is a sum over all of them, and that sum is cut now:
+
+                         model 0                       model 1
+        data 0   hidden[:M/2, :H/2] @ w2[:H/2]    hidden[:M/2, H/2:] @ w2[H/2:]
+        data 1   hidden[M/2:, :H/2] @ w2[:H/2]    hidden[M/2:, H/2:] @ w2[H/2:]
+
+    Each row of this picture holds two terms of one result. `lax.psum(term, axis)` adds
+    the terms of the chips along an axis, and gives the sum to all of them.
+
+    An axis that out_specs doesn't name is a promise: along it, all chips hold the same.
+    jax could check that, if kernels told it along which axes their results differ.
+    They don't, hence check_vma=False, and nobody notices a broken promise.
+
+    Why cut H at all? With few rows, a layer's time is that of reading its weights. For
+    256 rows, K = N = 4096 and H = 16384, in bfloat16, each chip
+
+                                   reads of weights    sends
+        rows cut in four               256 MiB         nothing
+        rows and H cut in two          128 MiB         2 MiB
+
+Shapes
+    name   dtype[dims]     memory space   Ref's shape   block
+    x      x.dtype[M, K]   VMEM           (bm, K)       (i, 0)
+    w1     x.dtype[K, H]   VMEM           (K, bn)       (0, j)
+    b1     x.dtype[1, H]   VMEM           (1, bn)       (0, j)
+    w2     x.dtype[H, N]   VMEM           (H / 2, bn)   (0, j)
+    b2     x.dtype[1, N]   HBM            -             -
+
+Try
+    pytest -k kernel_in_shard_map    stuck?  kata hint kernel_in_shard_map
+
+Needs     fused_matmul
+Read on   Manual parallelism with shard_map, https://docs.jax.dev/en/latest/notebooks/shard_map.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+
+def kernel_in_shard_map_spec(
+    x: Float[Array, "M K"],
+    w1: Float[Array, "K H"],
+    b1: Float[Array, "1 H"],
+    w2: Float[Array, "H N"],
+    b2: Float[Array, "1 N"],
+) -> Float[Array, "M N"]:
+    """What the chips must compute together, in plain jax.numpy."""
+    return jnp.maximum(x @ w1 + b1, 0) @ w2 + b2
+
+
+def kernel_in_shard_map(
+    x: Float[Array, "M K"],
+    w1: Float[Array, "K H"],
+    b1: Float[Array, "1 H"],
+    w2: Float[Array, "H N"],
+    b2: Float[Array, "1 N"],
+    *,
+    mesh,
+    bm: int = 128,
+    bn: int = 128,
+) -> Float[Array, "M N"]:
+    """Launch: both layers on each chip of the mesh. The result has x's dtype."""
+
+    # BEGIN SOLUTION
+    def on_each(x, w1, b1, w2, b2):
+        hidden = hidden_layer(x, w1, b1, bm=bm, bn=bn)
+        term = product(hidden, w2, bm=bm, bn=bn)
+        return (lax.psum(term, "model") + b2).astype(x.dtype)
+
+    specs = P("data"), P(None, "model"), P(None, "model"), P("model"), P()
+    return jax.shard_map(on_each, mesh=mesh, in_specs=specs, out_specs=P("data"), check_vma=False)(
+        x, w1, b1, w2, b2
+    )
+    # END SOLUTION
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def kernel_in_shard_map_inputs(key, *, dtype, M, K, H, N):
+    """Weights that keep the size of what they multiply, so that biases count."""
+    shapes = {"x": (M, K), "w1": (K, H), "b1": (1, H), "w2": (H, N), "b2": (1, N)}
+    keys = jax.random.split(key, len(shapes))
+    normal = [jax.random.normal(k, shape) for k, shape in zip(keys, shapes.values(), strict=True)]
+    x, w1, b1, w2, b2 = normal
+    return [a.astype(dtype) for a in (x, w1 * K**-0.5, b1, w2 * H**-0.5, b2)]
+
+
+def hidden_layer(x, w, bias, *, bm, bn):
+    """relu(x @ w + bias) on one chip, in x's dtype."""
+    return in_blocks(hidden_kernel, x.dtype, bm, bn, x, w, bias)
+
+
+def product(x, w, *, bm, bn):
+    """x @ w on one chip, in float32."""
+    return in_blocks(product_kernel, jnp.float32, bm, bn, x, w)
+
+
+def hidden_kernel(x_ref, w_ref, bias_ref, o_ref):
+    total = jnp.dot(x_ref[...], w_ref[...], preferred_element_type=jnp.float32)
+    o_ref[...] = jnp.maximum(total + bias_ref[...].astype(jnp.float32), 0).astype(o_ref.dtype)
+
+
+def product_kernel(x_ref, w_ref, o_ref):
+    o_ref[...] = jnp.dot(x_ref[...], w_ref[...], preferred_element_type=jnp.float32)
+
+
+def in_blocks(kernel, dtype, bm, bn, x, w, *bias):
+    """Launch a kernel for each block of bm rows and bn columns of x @ w."""
+    (M, K), N = x.shape, w.shape[1]
+    return pl.pallas_call(
+        kernel,
+        grid=(M // bm, N // bn),
+        in_specs=[
+            pl.BlockSpec((bm, K), lambda i, j: (i, 0)),
+            pl.BlockSpec((K, bn), lambda i, j: (0, j)),
+            *[pl.BlockSpec((1, bn), lambda i, j: (0, j)) for _ in bias],
+        ],
+        out_specs=pl.BlockSpec((bm, bn), lambda i, j: (i, j)),
+        out_shape=jax.ShapeDtypeStruct((M, N), dtype),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
+    )(x, w, *bias)
+
+
+def test_kernel_in_shard_map(hidden_case):
+    hidden_case.grade(kernel_in_shard_map)
