@@ -28,3 +28,10 @@ def _(x: Any) -> Any:
 @independent("wgmma_matmul", "warp_specialised_matmul")
 def _(a: Any, b: Any) -> Any:
     return np.einsum("mk,kn->mn", np.asarray(a, np.float64), np.asarray(b, np.float64))
+
+
+@independent("flash_attention_hopper")
+def _(q: Any, k: Any, v: Any, *, causal: int = 0) -> Any:
+    q, k, v = (jax.numpy.swapaxes(x, 0, 1)[None] for x in (q, jax.numpy.swapaxes(k, 1, 2), v))
+    o = jax.nn.dot_product_attention(q, k, v, is_causal=bool(causal))
+    return jax.numpy.swapaxes(o[0], 0, 1)
