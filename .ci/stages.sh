@@ -9,7 +9,16 @@ times=$work/times
 failed=0
 touch "$times"
 trap 'kill $(jobs -p) 2>/dev/null || true; wait || true; report; rm -rf "$work"' EXIT
-report() { printf '\n== seconds\n'; cat "$times"; printf '%6d  all\n' "$SECONDS"; }
+report() {
+    printf '\n== seconds, and those of CPU time on all cores\n'
+    cat "$times"
+    printf '%6d %6d  all\n' "$SECONDS" "$(awk '{ sum += $2 } END { print sum }' "$times")"
+}
+# What the processes have taken that this shell has started, and waited for.
+cpu_seconds() {
+    times >"$work/cpu.$BASHPID"
+    awk 'NR == 2 { gsub("[ms]", " "); print int(60 * $1 + $2 + 60 * $3 + $4) }' "$work/cpu.$BASHPID"
+}
 
 # ---- what is needed ----
 
@@ -117,15 +126,15 @@ whole() {
 # Run a stage; one that fails is noted, and ends nothing: the others have things to say too. Not to be
 # called in a condition: there bash does not stop a stage at the first of its commands that fails.
 timed() {
-    local name=$1 start=$SECONDS code=0
+    local name=$1 start=$SECONDS code=0 cpu=$work/cpu.$1
     shift
     printf '\n== %s\n' "$name"
     set +e
-    (set -e; "$@")
+    (trap 'cpu_seconds >"$cpu"' EXIT; set -e; "$@")
     code=$?
     set -e
     [ $code = 0 ] || { failed=1; name="$name: failed"; }
-    printf '%6d  %s\n' $((SECONDS - start)) "$name" >>"$times"
+    printf '%6d %6d  %s\n' $((SECONDS - start)) "$(cat "$cpu")" "$name" >>"$times"
 }
 
 # A stage beside others. What it says is shown when it is waited for.

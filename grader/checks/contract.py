@@ -20,10 +20,10 @@ def check(evidence: Evidence) -> Finding | None:
             )
         for position, (got, wanted) in enumerate(zip(results, reference.results, strict=True)):
             if got != wanted:
-                which = evidence.name_of(position)
-                return _finding(
-                    _difference(got, wanted), f"{which} is {got}, not {wanted}.", evidence
-                )
+                told = f"{evidence.name_of(position)} is {got}, not {wanted}."
+                several = evidence.observed.devices > 1
+                advice = _of_parts(got.shape, wanted.shape) if several else ""
+                return _finding(_difference(got, wanted), told, evidence, advice)
     if observed.broken_annotation:
         return _finding(
             "breaks its annotation",
@@ -44,7 +44,27 @@ def _types(results: tuple[ArrayType, ...]) -> str:
     return ", ".join(map(str, results)) or "nothing"
 
 
-def _finding(phrase: str, difference: str, evidence: Evidence) -> Finding:
+def _of_parts(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """What to try where the parts of a result, one on each device, are put together wrongly."""
+    if len(got) != len(wanted):
+        return ""
+    for dimension, (size, right) in enumerate(zip(got, wanted, strict=True)):
+        here = f"Dimension {dimension} has {size} elements instead of {right}"
+        if size < right and right % size == 0:
+            return (
+                f"{here}: that is one device's part. Name in out_specs the axis of the mesh that "
+                "cuts this dimension, and the parts are put side by side."
+            )
+        if size > right and size % right == 0:
+            return (
+                f"{here}. Where out_specs names an axis of the mesh, what the devices along it "
+                "return is put side by side. If each has all of the dimension, in_specs doesn't "
+                "cut it along that axis: let both name it, or neither."
+            )
+    return ""
+
+
+def _finding(phrase: str, difference: str, evidence: Evidence, advice: str = "") -> Finding:
     reference = evidence.reference
     inputs = zip(reference.names, reference.inputs, strict=True)
     parts = [
@@ -58,6 +78,6 @@ def _finding(phrase: str, difference: str, evidence: Evidence) -> Finding:
             advice = "Is the word return missing in front of the result?"
         parts.append(paragraph("try", advice))
     elif evidence.kernel:
-        advice = "Look at out_shape in the pallas_call: it decides what comes back."
+        advice = advice or "Look at out_shape in the pallas_call: it decides what comes back."
         parts.append(paragraph("try", advice))
     return Finding(Check.CONTRACT, phrase, "\n".join(parts))

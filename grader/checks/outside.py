@@ -37,6 +37,10 @@ TOTAL = 32
 
 IN_THE_KERNEL = "Move the computation into the kernel's body, and return what the kernel returns."
 
+_BETWEEN_CHIPS = (
+    "Nothing has to be sent around this kernel: let in_specs give each chip what it works on, or "
+    "let the kernel itself copy from chip to chip, where that is the exercise."
+)
 #: What to do instead of moving an array around a kernel; the first of these operations counts.
 _INSTEAD: tuple[tuple[tuple[str, ...], str], ...] = (
     (
@@ -173,10 +177,12 @@ def _by_name(operations: Iterable[Operation], allowed: Sequence[str]) -> TooMuch
             "arrays reshaped where that moves nothing.",
             extra[0].line,
         )
+    costs = "Each such operation moves the whole array through HBM once more."
+    if any(operation.name in COLLECTIVES for operation in extra):
+        costs = "An operation between chips sends whole arrays over the links."
     return TooMuch(
         phrase,
-        f"Some of the work is done outside the kernel: {names}. Each such operation moves "
-        "the whole array through HBM once more.\n"
+        f"Some of the work is done outside the kernel: {names}. {costs}\n"
         f"Allowed around this kernel: {listed(allowed, 12) or 'what moves nothing'}.",
         extra[0].line,
         _instead(extra),
@@ -187,6 +193,8 @@ def _instead(extra: Sequence[Operation]) -> str:
     """What to do in place of these operations: of all that is computed with numbers, the same in
     the kernel's body; of what only moves an array, what an index map does."""
     names = {operation.name for operation in extra}
+    if names & {*COLLECTIVES}:
+        return _BETWEEN_CHIPS
     moving = {name for known, _ in _INSTEAD for name in known}
     if any(o.name not in moving and not _exact(o) for o in extra):
         return IN_THE_KERNEL

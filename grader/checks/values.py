@@ -9,7 +9,7 @@ import numpy as np
 from grader.checks.between_devices import devices_finding, one_axis
 from grader.checks.compare import ROUNDOFF, Comparison, Floats, Sum, coarsest, compare
 from grader.checks.diagnoses import Diagnosis, Suspect, diagnose, headline, map_of_blocks
-from grader.checks.diagnoses.unwritten import shared_by_parallel_steps
+from grader.checks.diagnoses.unwritten import no_steps, shared_by_parallel_steps
 from grader.checks.evidence import Evidence
 from grader.checks.hand_copies import copies_finding, nothing_there
 from grader.checks.known_mistakes import known_mistake
@@ -62,6 +62,7 @@ def check(evidence: Evidence) -> Finding | None:
     others = tuple(other for other in results if other is not result)
     garbage = np.isnan(result.actual[result.wrong]).any() or result.dtype not in ROUNDOFF
     diagnosis = nothing_there(evidence.observed.copy_faults) if garbage else None
+    diagnosis = diagnosis or (no_steps(calls) if garbage else None)
     diagnosis = diagnosis or diagnose(_suspect(evidence, position, result, others))
     if complaints:
         return _complained(evidence, calls, diagnosis)

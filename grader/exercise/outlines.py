@@ -25,11 +25,12 @@ def drawn(make: Callable[[Any], Sequence[Any]], key: Any) -> list[Any]:
     """What `make` makes of the key, compiled as a whole.
 
     One by one, each operation would be compiled for each new shape, which takes three times as
-    long. So they are where shapes, or Python's numbers, depend on what is drawn.
+    long. So they are where shapes, or Python's numbers, depend on what is drawn, or anything else
+    can't be traced. Raises what `make` raises.
     """
     try:
         return list(jax.jit(make)(key))
-    except jax.errors.JAXTypeError:
+    except Exception:  # a TypeError of jax's, an IndexError, or what numpy makes of a tracer
         return list(make(key))
 
 

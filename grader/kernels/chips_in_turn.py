@@ -13,7 +13,8 @@ from grader.kernels.copies import NO_OPERAND, Copies, Copy
 from grader.kernels.dry_events import Event, Multiplied, Semaphore, Started
 from grader.kernels.dry_runs import Budget, DryRun, Untold
 from grader.kernels.jaxprs import IN_HBM
-from grader.model import Axes
+from grader.kernels.routes import Way
+from grader.model import Axes, Route, carried
 
 
 def copies_of_chips(
@@ -33,7 +34,7 @@ def copies_of_chips(
         )
         for place in itertools.product(*map(range, sizes.values()))
     ]  # fmt: skip
-    most = max(each, key=lambda copies: (copies.sent or 0, _elements(copies)))
+    most = max(each, key=lambda one: (carried(one.routes or ()), one.sent or 0, _elements(one)))
     return dataclasses.replace(most, covered=_least(copies.covered for copies in each))
 
 
@@ -48,6 +49,7 @@ def _least(shares: Iterable[float | None]) -> float | None:
 
 def _tallied(events: Iterable[Event], operands: int) -> Copies:
     """The copies of one chip. What it sends, another of the same kind sends to it."""
+    ways, untold = Counter[Way](), False
     count, coming = Counter[tuple[int, bool, tuple[int, ...]]](), Counter[Semaphore]()
     sent = multiplied = meanwhile = 0
     for event in events:
@@ -58,12 +60,16 @@ def _tallied(events: Iterable[Event], operands: int) -> Copies:
             count.update(_ends(event))
             if event.remote:
                 sent += event.source.size
+                untold |= not event.ways
+                for way in event.ways:
+                    ways[way] += event.source.size // len(event.ways)
                 coming[event.semaphore] += event.source.size
         else:
             coming[event.semaphore] -= event.size * (event.semaphore in coming)
     known = tuple(Copy(*what, times) for what, times in count.items())
     covered = meanwhile / multiplied if sent and multiplied else None
-    return Copies(known, ("",) * operands, sent, each_step=False, covered=covered)
+    routes = None if untold else tuple(Route(way, size) for way, size in ways.items() if way)
+    return Copies(known, ("",) * operands, sent, False, covered, routes)
 
 
 def _ends(copy: Started) -> Iterable[tuple[int, bool, tuple[int, ...]]]:

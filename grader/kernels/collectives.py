@@ -10,7 +10,9 @@ For n devices and B bytes that each of them puts in, one device sends
 
 These are the bytes of the ring algorithms, and no algorithm sends less: R. Thakur, R. Rabenseifner
 and W. Gropp, Optimization of Collective Communication Operations in MPICH, 2005; "How to Scale Your
-Model", chapter 3, has the same. What passes through a chip on its way to another is not counted.
+Model", chapter 3, has the same. All but two send to neighbours in the ring. What all_to_all and
+ppermute send to others passes over several links, which is in `carried_bytes`: to a chip that is d
+further on, min(d, n - d) of them.
 """
 
 from __future__ import annotations
@@ -89,8 +91,19 @@ def _named(closed: core.ClosedJaxpr, axes: Axes, file: str) -> Iterator[Collecti
         sent = round(sum(map(_bytes, arrays)) * share(devices))
         if name == "ppermute" and all(source == target for source, target in eqn.params["perm"]):
             sent = 0
-        types = tuple(map(array_type, arrays))
-        yield Collective(name, over, devices, types, sent, runs, line_in(eqn, file) if file else 0)
+        types, line = tuple(map(array_type, arrays)), line_in(eqn, file) if file else 0
+        hops = _hops(name, devices, eqn)
+        yield Collective(name, over, devices, types, sent, runs, line, hops)
+
+
+def _hops(name: str, n: int, eqn: core.JaxprEqn) -> float:
+    """Over how many links of a ring of n devices a byte passes, on average, to where it goes."""
+    if name in ("all_to_all", "ragged_all_to_all") and n > 1:
+        return (n * n // 4) / (n - 1)
+    if name == "ppermute":
+        ways = [(target - source) % n for source, target in eqn.params["perm"]]
+        return float(max((min(way, n - way) for way in ways), default=1))
+    return 1.0
 
 
 def _laid_anew(closed: core.ClosedJaxpr, axes: Axes, file: str) -> Iterator[Collective]:

@@ -23,6 +23,7 @@ from grader.kernels.jaxprs import (
     memory_space,
     primitives,
 )
+from grader.model import Route
 
 CONDITIONAL = "under a condition"
 UNTOLD_LOOP = "how often is known only at run time"
@@ -56,7 +57,8 @@ class Copies:
     `sent` are the bytes that go to other chips; None where that is known only at run time. Where
     not `each_step`, the copies are those of all steps of the grid. `covered` is the part of all
     matrix products, 0 to 1, that is computed while something is on its way from another chip; None
-    where nobody has looked, or where nothing is multiplied or sent.
+    where nobody has looked, or where nothing is multiplied or sent. `routes` are the ways that
+    `sent` takes; None where they are not known.
     """
 
     known: tuple[Copy, ...]
@@ -64,6 +66,7 @@ class Copies:
     sent: int | None = 0
     each_step: bool = True
     covered: float | None = None
+    routes: tuple[Route, ...] | None = ()
 
     def of(self, operand: int) -> tuple[Copy, ...] | None:
         """The copies of one operand; None where not all are known."""
@@ -79,7 +82,8 @@ def copies_of(kernel: core.Jaxpr, *, alike: bool = False) -> Copies:
     """
     reader = _Reader(len(kernel.invars), alike)
     reader.read(kernel, {id(var): at for at, var in enumerate(kernel.invars)}, times=1)
-    return Copies(tuple(reader.known), tuple(reader.unknown), reader.sent)
+    routes = None if reader.sent != 0 else ()
+    return Copies(tuple(reader.known), tuple(reader.unknown), reader.sent, routes=routes)
 
 
 def copied_into_smem(kernel: core.Jaxpr) -> frozenset[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from grader.kernels.routes import Way
 from grader.kernels.scalars import Number
 
 
@@ -30,12 +31,13 @@ Semaphore = tuple[Buffer, tuple[Number, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A copy is started; `remote`, to another chip."""
+    """A copy is started; `remote`, to another chip. Without `ways`, which way is not known."""
 
     source: End
     target: End
     semaphore: Semaphore
     remote: bool
+    ways: tuple[Way, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from grader.kernels.dry_events import (
 from grader.kernels.flops import product_flops
 from grader.kernels.jaxprs import Atom, array_struct, inner_jaxprs, memory_space, primitives
 from grader.kernels.loops import carried, loop_constants
+from grader.kernels.routes import Way, receiver, ways
 from grader.kernels.scalars import Number, computed
 
 #: So many equations of all steps and chips together; what takes more is not run.
@@ -188,11 +189,20 @@ class DryRun:
         found.extend(_value(atom, known) for atom in inner.outvars)
 
     def _copy(self, eqn: core.JaxprEqn, known: Mapping[core.Var, Any]) -> Started | Waited:
-        source, target, semaphore, *_ = parts(eqn)
+        source, target, semaphore, *_, device = parts(eqn)
         at = _semaphore(semaphore, known)
         if eqn.primitive.name == "dma_wait":
             return Waited(at, _end(target, known).size)
-        return Started(_end(source, known), _end(target, known), at, is_remote(eqn))
+        ends = _end(source, known), _end(target, known)
+        return Started(*ends, at, is_remote(eqn), self._ways(device, known))
+
+    def _ways(self, device: Any, known: Mapping[core.Var, Any]) -> tuple[Way, ...]:
+        """The ways to the chip that a copy names; () within a chip, and where it is not known."""
+        if device is None:
+            return ()
+        there = receiver(device, self.places, self.sizes, lambda one: _number(one, known))
+        here = tuple(self.places[name] for name in self.sizes)
+        return () if there is None else ways(here, there, self.sizes)
 
 
 def _value(atom: Atom, known: Mapping[core.Var, Any]) -> Any:

@@ -19,7 +19,10 @@ from jax.typing import ArrayLike
 from grader.kernels.copies import copied_into_smem
 from grader.kernels.jaxprs import Atom, inner_jaxprs, is_scalar, memory_space, primitives
 from grader.kernels.loops import loop_constants
+from grader.kernels.on_all_devices import Run, mesh_of, of_the_busiest, on_all, parts_of
 from grader.kernels.pallas_params import KERNELS, body, grid_mapping, is_pallas_call
+from grader.kernels.sharding import SHARD_MAP
+from grader.model import Axes
 
 #: Primitives that do nothing but call the jaxpr which this parameter holds, with the same inputs.
 CALLS = {
@@ -62,10 +65,10 @@ def computed(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """One equation of the trace whose inputs can all be had. `number` is its turn."""
+    """What can be run as its inputs can all be had, an equation as a rule. `number` is its turn."""
 
     number: int
-    equation: core.JaxprEqn
+    run: Run
     inputs: tuple[_Source, ...]
 
 
@@ -111,6 +114,7 @@ class _SourceReader:
     def __init__(self) -> None:
         self.calls: list[list[_Source]] = []
         self._steps = 0
+        self._mesh: Axes = ()  # of the shard_map that is being read
 
     def read(
         self, jaxpr: core.Jaxpr | core.ClosedJaxpr, inputs: Sequence[_Source]
@@ -134,7 +138,11 @@ class _SourceReader:
     def _equation(self, eqn: core.JaxprEqn, inputs: tuple[_Source, ...]) -> Sequence[_Source]:
         name, unknown = eqn.primitive.name, [None] * len(eqn.outvars)
         if name in KERNELS:
-            self.calls.append(_read_by_scalars(eqn, inputs))
+            read = _read_by_scalars(eqn, inputs)
+            self.calls.append(self._on_one_device(eqn, read) if self._mesh else read)
+            return unknown
+        if name == SHARD_MAP and not self._mesh:
+            self._within_devices(eqn, inputs)
             return unknown
         inner = inner_jaxprs(eqn)
         if len(inner) == 1 and CALLS.get(name) in eqn.params:
@@ -143,11 +151,40 @@ class _SourceReader:
         for jaxpr in inner:
             self.read(jaxpr, _into(eqn, jaxpr, inputs))
         holds_kernel = len(self.calls) > calls_before
-        if holds_kernel or None in inputs or eqn.effects or _leaves_the_device(eqn):
+        if holds_kernel or None in inputs or _acts(eqn) or _leaves_the_device(eqn):
             return unknown
-        self._steps += 1
-        step = _Step(self._steps, eqn, inputs)
+        step = self._step(_runs(eqn), inputs)
         return [_Result(step, position) for position in range(len(eqn.outvars))]
+
+    def _step(self, run: Run, inputs: tuple[_Source, ...], alone: bool = False) -> _Step:
+        """Within a shard_map, what is done on all devices, unless it is `alone`."""
+        self._steps += 1
+        if self._mesh and not alone:
+            run = on_all(run, self._mesh, [isinstance(one, _Result) for one in inputs])
+        return _Step(self._steps, run, inputs)
+
+    def _within_devices(self, eqn: core.JaxprEqn, inputs: Sequence[_Source]) -> None:
+        mesh = mesh_of(eqn)
+        parts = [
+            None if whole is None else _Result(self._step(parts_of(spec, mesh), (whole,)), 0)
+            for whole, spec in zip(inputs, eqn.params["in_specs"], strict=True)
+        ]
+        self._mesh = mesh
+        for jaxpr in inner_jaxprs(eqn):
+            self.read(jaxpr, parts)
+        self._mesh = ()
+
+    def _on_one_device(self, kernel: core.JaxprEqn, read: Sequence[_Source]) -> list[_Source]:
+        """What the kernel reads on the device on which it has the most to do."""
+        dynamic = _dynamic_sizes(kernel)
+        grid = [one for one in read[:dynamic] if isinstance(one, _Result)]
+        pick = of_the_busiest(self._mesh, len(grid))
+        return [
+            _Result(self._step(pick, (one, *grid), alone=True), 0)
+            if isinstance(one, _Result)
+            else one
+            for one in read
+        ]
 
 
 def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[_Source]) -> list[_Source]:
@@ -162,7 +199,7 @@ def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[_Source]) -> list[_
         ]
         return [source if smem else None for source, smem in zip(inputs, in_smem, strict=True)]
     mapping = grid_mapping(kernel)
-    needed = sum(not isinstance(n, int) for n in mapping.grid) + mapping.num_index_operands
+    needed = _dynamic_sizes(kernel) + mapping.num_index_operands
     specs = mapping.block_mappings[: mapping.num_inputs]
     in_smem = [
         memory_space(spec.transformed_block_aval) == "smem" or position in copied
@@ -170,6 +207,25 @@ def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[_Source]) -> list[_
     ]
     tables = zip(inputs[needed:], in_smem, strict=False)
     return [*inputs[:needed], *(source if smem else None for source, smem in tables)]
+
+
+def _dynamic_sizes(kernel: core.JaxprEqn) -> int:
+    if not is_pallas_call(kernel):
+        return 0
+    return sum(not isinstance(size, int) for size in grid_mapping(kernel).grid)
+
+
+def _runs(eqn: core.JaxprEqn) -> Run:
+    def run(*inputs: jax.Array) -> Sequence[jax.Array]:
+        results = eqn.primitive.bind(*inputs, **eqn.params)
+        return results if eqn.primitive.multiple_results else [results]
+
+    return run
+
+
+def _acts(eqn: core.JaxprEqn) -> bool:
+    """Whether an operation has effects; that of naming an axis of devices is none."""
+    return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
 
 
 def _into(eqn: core.JaxprEqn, inner: core.Jaxpr, inputs: Sequence[_Source]) -> Sequence[_Source]:
@@ -214,9 +270,7 @@ def _together(sources: Sequence[_Result | _Given]) -> list[np.ndarray] | None:
             raise AssertionError("a step's inputs are known")
 
         for step in steps:
-            primitive = step.equation.primitive
-            results = primitive.bind(*map(value, step.inputs), **step.equation.params)
-            done[step.number] = results if primitive.multiple_results else [results]
+            done[step.number] = step.run(*map(value, step.inputs))
         return [value(source) for source in sources]
 
     return computed(program, *(source.value for source in given))

@@ -141,7 +141,7 @@ class Meetings:
             line = self._place(source_info)
             there = core[0] if other is None else other
             self._reaches(core[0], there, line)
-            for area in (source, target):
+            for area in (source, target) if left is not None else ():
                 self._within(core[0], there, area, line)
             to = Area((there, target.of[1]), target.part)
             sending = None if left is None else (core[0], left)

@@ -6,6 +6,7 @@
     observed     what workers report about a launch
     devices      what goes wrong between several devices
     collectives  what devices send to each other outside of kernels
+    links        what kernels send to other devices, and which way
     gpu          what a kernel for a GPU leaves to chance
     meshes       the devices that a launch is for
     measured     what is known of programs and of tests, for katas without a kernel
@@ -14,7 +15,7 @@ All are frozen and built from builtins, enums and each other, so that `codec` ca
 another process (the sandbox, an xdist worker) or into a JSON file.
 """
 
-from grader.model.collectives import RESHARDING, Collective, sent_by
+from grader.model.collectives import RESHARDING, Collective, carried_by, sent_by
 from grader.model.copied import CopyFault, HandCopy, Hazard, LastWait
 from grader.model.devices import Between, DeviceFault
 from grader.model.gpu import Disorder, GpuFault, GpuTimes, Times
@@ -36,6 +37,7 @@ from grader.model.kernel import (
     Walk,
     XlaCopy,
 )
+from grader.model.links import Route, busiest, carried
 from grader.model.measured import (
     QUANTITIES,
     Baseline,
@@ -128,6 +130,7 @@ __all__ = [
     "Reference",
     "Repeats",
     "Role",
+    "Route",
     "Runs",
     "Share",
     "Source",
@@ -140,6 +143,9 @@ __all__ = [
     "Verdict",
     "Walk",
     "XlaCopy",
+    "busiest",
+    "carried",
+    "carried_by",
     "devices_of",
     "sent_by",
 ]

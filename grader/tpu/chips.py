@@ -50,6 +50,9 @@ class Chip:
     vmem: int
     scoped_vmem: int  # of `vmem`, what a kernel gets unless it asks for more
     trust: Trust
+    link: float = 0.0
+    """Bytes a second over one link to another chip, one way; 0 where it is not published. The
+    pages have it for a chip, both ways: this is that, by two and by the number of links."""
     alone: float = 1.0
     """How much of `bandwidth` one core gets whose chip's other core rests. Fitted on v5p to every
     other row of grouped matmul of tokamax; where a core has no other, it is 1."""
@@ -99,6 +102,7 @@ _ALL = (
         topology="v5e:2x2",
         clock=1.5e9,  # book; peak: 197e12
         bandwidth=819e9,  # pages
+        link=400e9 / 2 / 4,  # pages
         mxus=4,  # pages
         mxu_shape=_SMALL,  # book
         multiply_adds=4 * 128 * 128,
@@ -113,6 +117,7 @@ _ALL = (
         topology="v5p:2x2x1",
         clock=1.75e9,  # peak: 459e12 for two cores
         bandwidth=2765e9 / 2,  # pages; jax has 2.46e12 a chip
+        link=1200e9 / 2 / 6,  # pages
         mxus=4,  # pages
         mxu_shape=_SMALL,  # book
         multiply_adds=4 * 128 * 128,
@@ -128,6 +133,7 @@ _ALL = (
         topology="v6e:2x2",
         clock=1.75e9,  # peak: 918e12
         bandwidth=1640e9,  # pages and jax
+        link=800e9 / 2 / 4,  # pages
         mxus=2,  # pages and jax
         mxu_shape=_LARGE,  # jax, book
         # Twice what two arrays of 256 by 256 do with one multiply-add a cycle and cell: so much the
@@ -144,6 +150,7 @@ _ALL = (
         topology="tpu7x:2x2x1",
         clock=2.2e9,  # peak: 2307e12 for two cores
         bandwidth=7380e9 / 2,  # pages; jax rounds it to 7.40e12 a chip
+        link=1200e9 / 2 / 6,  # pages
         mxus=2,  # jax
         mxu_shape=_LARGE,  # jax
         multiply_adds=4 * 256 * 256,  # as on v6e

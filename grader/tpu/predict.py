@@ -128,6 +128,7 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
             outside=outside,
             copied=kernel.copied,
             sent=_sent(copies, grid),
+            routes=copies.routes,
             covered=copies.covered,
             **found,
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.model import Collective, KernelCall, Problem, Runs, XlaCopy
+from grader.model import Collective, KernelCall, Problem, Route, Runs, XlaCopy, carried
 from grader.tpu import layout
 from grader.tpu.chips import named
 from grader.tpu.libtpu_errors import Failure
@@ -38,7 +40,8 @@ class Prediction:
 
     `copied` is what XLA copies around each run, of operands that share an array: that is in
     `seconds`, `cycles` and `bytes`, and in no schedule. `sent` are the bytes of one run that a chip
-    sends over its links to others; None where that is known only at run time. `covered` is the part
+    sends over its links to others, and `routes` the ways that they take; None where that is known
+    only at run time. `covered` is the part
     of its matrix products, 0 to 1, that is computed while something comes from another chip; None
     where that is not known, or where there are none.
     """
@@ -58,6 +61,7 @@ class Prediction:
     sharing: int = 1
     copied: tuple[XlaCopy, ...] = ()
     sent: int | None = 0
+    routes: tuple[Route, ...] | None = ()
     beside: tuple[Schedule, ...] = ()
     covered: float | None = None
 
@@ -92,6 +96,13 @@ class Prediction:
     def sent_bytes(self) -> int | None:
         """What a chip sends to others in all runs; None where nobody can tell."""
         return None if self.sent is None or self.runs.untold else self.sent * self.runs.times
+
+    @property
+    def carried_bytes(self) -> int | None:
+        """What links carry of that: bytes times hops. None where nobody can tell."""
+        if self.routes is None or self.runs.untold:
+            return None
+        return carried(self.routes) * self.runs.times
 
     @property
     def copied_bytes(self) -> int:
@@ -146,3 +157,14 @@ class OnChip:
     def not_compiled(self) -> tuple[Prediction, ...]:
         """The kernels that the compiler has neither accepted nor refused: it was not asked."""
         return tuple(p for p in self.predictions if not p.compiled and p.failure is None)
+
+
+def routes_of(kernels: Sequence[Prediction]) -> tuple[Route, ...] | None:
+    """The ways of all that these kernels send, each once; None where they are not known."""
+    count = Counter[tuple[tuple[str, int], ...]]()
+    for kernel in kernels:
+        if kernel.routes is None or kernel.runs.untold:
+            return None
+        for route in kernel.routes:
+            count[route.steps] += route.bytes * kernel.runs.times
+    return tuple(Route(steps, size) for steps, size in sorted(count.items()))

@@ -1,4 +1,8 @@
-"""Sizes and times in words."""
+"""Sizes, times and ways in words."""
+
+from __future__ import annotations
+
+from grader.model import Route
 
 
 def bytes_of(size: float) -> str:
@@ -21,3 +25,9 @@ def time_of(seconds: float) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
+
+
+def way_of(route: Route) -> str:
+    """Which way something goes along the axes of a mesh."""
+    steps = " and ".join(f'{number:+d} along "{name}"' for name, number in route.steps)
+    return f"{steps}, {route.hops} hop{'s' * (route.hops > 1)}"

@@ -188,3 +188,14 @@ def test_the_line_is_told() -> None:
     assert finding is not None
     assert finding.phrase == "work outside the kernel: sin"
     assert f"{FILE}:17" in finding.message
+
+
+def test_a_collective_that_the_key_does_not_allow_is_not_work_for_the_body() -> None:
+    rows = ArrayType("float32", (64, 128))
+    summed = Operation("psum_invariant", (rows,), results=(rows,), line=7, axes=("x",))
+    found = too_much([summed], ("shard_map",), False, reference())
+    assert found is not None
+    assert found.phrase == "work outside the kernel: psum"
+    assert "over the links" in found.reason
+    assert "let in_specs give each chip" in found.advice
+    assert too_much([summed], ("shard_map", "psum"), False, reference()) is None

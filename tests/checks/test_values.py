@@ -126,6 +126,13 @@ def test_clues_reach_the_diagnosis() -> None:
     assert said.startswith("o_ref read before it was written\n")
 
 
+def test_a_kernel_that_makes_no_steps_is_named() -> None:
+    nothing = trace(call(*doubling().operands, grid=(0, 3)))
+    assert "double makes no steps: its grid is (0, 3)" in told(
+        evidence(attempt(np.nan * X, nothing))
+    )
+
+
 def test_inputs_reach_the_diagnosis() -> None:
     assert told(evidence(attempt(X))).startswith("equals x, unchanged\n")
 

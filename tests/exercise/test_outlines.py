@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -39,20 +40,36 @@ def test_of_integers_those_are_left_out_that_are_too_narrow_for_tables(
         assert is_outline(x) is (left_out and rows == LARGE)
 
 
-def test_inputs_are_compiled_as_a_whole_where_nothing_depends_on_what_is_drawn() -> None:
-    known: list[bool] = []
+#: How many zeros there are: always none, but known only of drawn numbers.
+NONE: Mapping[str, Callable[[Any], int]] = {
+    "known": lambda x: 0,
+    "a number": lambda x: int(x[0, 0] > 9),
+    "a mask": lambda x: len(x[x > 9]),
+    "numpy": lambda x: int(np.max(np.asarray(x)) > 9),
+}
 
-    def make(key: Any, shapes: str) -> list[Any]:
+
+@pytest.mark.parametrize("count", NONE)
+def test_inputs_are_compiled_as_a_whole_where_nothing_depends_on_what_is_drawn(count: str) -> None:
+    traced: list[bool] = []
+
+    def make(key: Any) -> list[Any]:
         x = jax.random.normal(key, (4, 8))
-        known.append("Tracer" not in type(x).__name__)
-        return [x, jnp.zeros(int(x[0, 0] > 9) if shapes == "drawn" else 0)]
+        traced.append("Tracer" in type(x).__name__)
+        return [x, jnp.zeros(NONE[count](x))]
 
-    for shapes, wanted in (("known", [False]), ("drawn", [False, True])):
-        known.clear()
-        x, empty = drawn(lambda key, shapes=shapes: make(key, shapes), KEY)
-        assert known == wanted
-        assert empty.shape == (0,)
-        assert np.array_equal(x, jax.random.normal(KEY, (4, 8)))
+    x, empty = drawn(make, KEY)
+    assert traced == ([True] if count == "known" else [True, False])
+    assert empty.shape == (0,)
+    assert np.array_equal(x, jax.random.normal(KEY, (4, 8)))
+
+
+def test_what_making_inputs_raises_is_raised() -> None:
+    def make(key: Any) -> list[Any]:
+        raise ValueError("no such pattern")
+
+    with pytest.raises(ValueError, match="no such pattern"):
+        drawn(make, KEY)
 
 
 def test_what_comes_of_products_is_left_out_however_small() -> None:

@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 from grader.kernels import TracedLaunch, for_chip
 from grader.kernels.copies import CONDITIONAL, Copies, Copy
+from grader.model import Route
 from grader.tpu.chips import named
 
 RING = (("x", 4),)
@@ -157,3 +158,29 @@ def multiplied(order: str) -> float | None:
 )
 def test_which_products_are_covered(order: str, covered: float | None) -> None:
     assert multiplied(order) == covered
+
+
+def test_the_ways_that_copies_take() -> None:
+    def kernel(x_ref: Any, o_ref: Any, _rows: Any, _flag: Any, sems: Any) -> None:
+        me, n = jax.lax.axis_index("x"), jax.lax.axis_size("x")
+        for further in (1, 1, 3, 2):
+            pltpu.make_async_remote_copy(
+                x_ref, o_ref, sems.at[0], sems.at[1], device_id=(jax.lax.rem(me + further, n),)
+            ).start()
+
+    assert set(copied(kernel).routes or ()) == {
+        Route((("x", 1),), 2 * SIZE),
+        Route((("x", -1),), SIZE),
+        Route((("x", 2),), SIZE // 2),
+        Route((("x", -2),), SIZE // 2),
+    }
+
+
+def test_a_chip_that_is_read_has_no_way() -> None:
+    def kernel(x_ref: Any, o_ref: Any, _rows: Any, flag: Any, sems: Any) -> None:
+        pltpu.make_async_remote_copy(
+            x_ref, o_ref, sems.at[0], sems.at[1], device_id=(flag[0],)
+        ).start()
+
+    found = copied(kernel)
+    assert (found.sent, found.routes) == (SIZE, None)

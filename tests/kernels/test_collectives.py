@@ -152,3 +152,18 @@ def test_axes_that_change_places() -> None:
     (one,) = collectives(twice(P("data", "model"), P("model", "data")), AXES)
     assert (one.name, one.bytes) == (RESHARDING, PART)
     assert set(one.axes) == {"data", "model"}
+
+
+@pytest.mark.parametrize(
+    ("function", "hops"),
+    [
+        (lambda x: lax.psum(x, "x"), 1.0),
+        (lambda x: lax.all_to_all(x, "x", 0, 0, tiled=True), 4 / 3),
+        (lambda x: lax.ppermute(x, "x", [(i, (i + 1) % 4) for i in range(4)]), 1.0),
+        (lambda x: lax.ppermute(x, "x", [(i, (i + 2) % 4) for i in range(4)]), 2.0),
+    ],
+)
+def test_over_how_many_links_it_goes(function: Callable[..., Any], hops: float) -> None:
+    (one,) = collectives(on_each(function))
+    assert one.bytes
+    assert one.carried_bytes == round(one.bytes * hops)

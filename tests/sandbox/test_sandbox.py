@@ -21,6 +21,7 @@ from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import Predict, Question, Refer, Run, TraceLaunch
 from grader.sandbox.post import Post
 from tests.support.repositories import Repository
+from tests.support.sessions import LentBench
 
 CPU = devices.choose("interpret", devices.Hardware(tpu=False, gpu=False, platforms="cpu"))
 
@@ -33,10 +34,10 @@ def solved(repository: Repository) -> Kata:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench(CPU)
-    yield bench
-    bench.close()
+def bench(lent: LentBench) -> Iterator[Bench]:
+    """A bench with no attempt at it; its zygote, and what judges, may have served others."""
+    yield lent.opened(CPU)
+    lent.close()
 
 
 def state(grader: Grader, kata: Kata, case: int = 0) -> State:
@@ -196,6 +197,7 @@ def test_processes_grown_large_are_replaced(
     solved: Kata, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those alone, when a file is done with; a new process is far from large."""
+    bench.renew(0)
     lines = Lines(bench)
     assert state(Grader(Asking(lines)), solved) is State.PASSED
     running, trusted = bench.worker(Post.RUNNING), bench.worker(Post.TRUSTED)

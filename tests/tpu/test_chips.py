@@ -85,3 +85,10 @@ def test_only_measured_chips_are_trusted() -> None:
 def test_a_chip_travels() -> None:
     for chip in CHIPS.values():
         assert codec.unpack(Chip, codec.pack(chip)) == chip
+
+
+def test_links_are_slower_than_memory_where_they_are_known() -> None:
+    known = [chip for chip in CHIPS.values() if chip.link]
+    assert {chip.name for chip in known} == {"v5e", "v5p", "v6e", "tpu7x"}
+    for chip in known:
+        assert 0 < chip.link < chip.bandwidth / 4

@@ -9,6 +9,7 @@ from grader.checks.advice.launches import LAUNCH_ADVICE
 from grader.checks.advice.literals import LITERALS
 from grader.checks.advice.older_spellings import OLDER_SPELLINGS
 from grader.checks.advice.other_libraries import OTHER_LIBRARIES
+from grader.checks.advice.shard_maps import SHARD_MAP_ADVICE
 from grader.checks.advice.stores import STORE_ADVICE
 from grader.model import Problem
 
@@ -102,6 +103,7 @@ EXCEPTION_ADVICE: AdviceTable = (
         "cannot look at one. An index, the bound of a loop and the size of a grid dimension may "
         "stay as they are: traced values.",
     ),
+    *SHARD_MAP_ADVICE,
     *LAUNCH_ADVICE,
     (
         r"true_fun and false_fun arguments should be callable|"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,22 @@ from grader.checks.compare import Comparison, Index
 from grader.checks.diagnoses.nans import ragged_inputs
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, blocks_in_words
 from grader.checks.prose import count, listed
-from grader.model import Operand, Role, Touch
+from grader.model import KernelCall, Operand, Role, Touch
+
+
+def no_steps(calls: Iterable[KernelCall]) -> Diagnosis | None:
+    """A kernel whose grid has an axis of length 0 never runs, whatever reads its results."""
+    for call in calls:
+        if 0 in call.grid:
+            grid = ", ".join("?" if size is None else str(size) for size in call.grid)
+            grid = f"({grid},)" if len(call.grid) == 1 else f"({grid})"
+            return Diagnosis(
+                f"{call.name} makes no steps: its grid is {grid}",
+                f"{call.name} never runs, as its grid is {grid}: nothing is written. A size // "
+                "block is 0 where the block is larger. In a shard_map, sizes are those of one "
+                "device's part.",
+            )
+    return None
 
 
 def shared_by_parallel_steps(suspect: Suspect) -> Diagnosis | None:

@@ -13,13 +13,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from grader.model import Collective, sent_by
+from grader.model import Collective
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
 from grader.tpu.chips import Chip, named
 from grader.tpu.compiler import Estimate
 from grader.tpu.libtpu import not_checked
-from grader.tpu.prediction import Prediction
+from grader.tpu.prediction import Prediction, routes_of
 from grader.tpu.roofline import roofline
+from grader.tpu.screen import over_links
 from grader.tpu.screen.kernel import kernel_block
 from grader.tpu.screen.labelled import labelled
 from grader.tpu.screen.widths import FirstThatFits
@@ -142,14 +143,7 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
     sizes = [side.bytes for side in sides]
     moved = bytes_of(launch.xla.moved) if launch.xla and launch.xla.moved else ""
     yield "HBM bytes", [bytes_of(size) for size in sizes], _ratio(sizes), moved
-    sent = [
-        [*(kernel.sent_bytes for kernel in side.kernels), sent_by(side.collectives)]
-        for side in sides
-    ]
-    if any(map(any, sent)) or any(None in side for side in sent):
-        links = [None if None in side else sum(filter(None, side)) for side in sent]
-        told = [NONE if size is None else bytes_of(size) for size in links]
-        yield "link bytes", told, _ratio(links), ""
+    yield from _link_rows(sides, named(launch.chip))
     vmem = [max(_vmem(k) for k in side.kernels) for side in sides]
     yield "VMEM", [bytes_of(size) for size in vmem], "", ""
     if any(times):
@@ -157,6 +151,18 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
         yield "waiting", [_waiting(side) for side in sides], "", ""
         yield "spills", [_spills(side) for side in sides], "", ""
         yield "bound by", [_bounds(side) for side in sides], "", ""
+
+
+def _link_rows(sides: Sequence[Side], chip: Chip) -> Iterator[Row]:
+    """What one chip sends to others, and how long its links are busy with it at least."""
+    sent = [over_links.sent(side.kernels, side.collectives) for side in sides]
+    if not any(sent) and None not in sent:
+        return
+    told = [NONE if size is None else bytes_of(size) for size in sent]
+    yield "link bytes", told, _ratio(sent), ""
+    least = [over_links.least_time(routes_of(side.kernels), chip) for side in sides]
+    if any(least) and not any(side.collectives for side in sides):
+        yield "link time", [one or NONE for one in least], "", ""
 
 
 def _time_of(xla: Estimate | None, chip: str) -> str:
@@ -271,7 +277,10 @@ def _notes(launch: Launch) -> Iterator[str]:
     if reason := next(unchecked, ""):
         yield not_checked(reason, "its time and spills")
     elif asked:
-        yield f"{launch.chip}: {named(launch.chip).trust.value}"
+        several = any(kernel.sent_bytes != 0 for side in asked for kernel in side.kernels)
+        yield over_links.NO_TIME if several else f"{launch.chip}: {named(launch.chip).trust.value}"
+    for side in asked:
+        yield from over_links.told(side.title, routes_of(side.kernels))
     yield from _around(launch.own if launch.own.kernels else launch.par)
     if launch.own.seconds and launch.par and launch.par.seconds:
         yield "par: on the same chip, so most errors of a prediction are in both times"

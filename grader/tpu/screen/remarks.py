@@ -20,8 +20,9 @@ def remarks(kernel: Prediction) -> Iterator[str]:
             "such a DMA reads and for what it writes"
         )
     if kernel.sharing > 1:
+        shared = "work" if kernel.beside else "grid"
         yield (
-            f"{kernel.sharing} TensorCores share its grid: what follows is the part of the one "
+            f"{kernel.sharing} TensorCores share its {shared}: what follows is the part of the one "
             f"that has most of it, with 1/{kernel.sharing} of the chip's bandwidth"
         )
 

@@ -62,3 +62,20 @@ def _(x: Any) -> Any:
 @independent("all_gather_matmul")
 def _(x: Any, w: Any) -> Any:
     return np.einsum("mk,kn->mn", np.asarray(x, np.float64), np.asarray(w, np.float64))
+
+
+@independent("ring_attention")
+def _(q: Any, k: Any, v: Any) -> Any:
+    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
+    o = np.empty_like(q)
+    for head, token in np.ndindex(*q.shape[:2]):
+        scores = k[head, : token + 1] @ q[head, token] / np.sqrt(q.shape[2])
+        weights = np.exp(scores - scores.max())
+        o[head, token] = weights @ v[head, : token + 1] / weights.sum()
+    return o
+
+
+@independent("expert_parallel_moe")
+def _(x: Any, w: Any, expert: Any, gate: Any) -> Any:
+    x, w, gate = (np.asarray(array, np.float64) for array in (x, w, gate))
+    return np.einsum("td,tdf,t->tf", x, w[np.asarray(expert)], gate)

@@ -1,0 +1,192 @@
+"""Attend to keys and values that go around a ring of chips.
+
+Goal
+    A sequence is so long that four chips share it, each with a quarter of the queries, keys
+    and values. Write causal flash attention over all of it: what one half of a chip's queries
+    does with one half of some keys, and the ring. The launch is given.
+
+Concept
+    The online softmax takes keys in any order, some at a time, so a chip can take them as
+    they come by: in each hop, it sends on the keys and values that it holds, and attends to
+    them meanwhile. Two slots are enough, with credits as in reduce_scatter. If chips
+    gathered all of them first, they would wait, and hold everything.
+
+    But a causal mask wants little of the first chip, and much of the last. Cut the sequence
+    into 8 pieces, and count the squares of a piece of queries and a piece of keys that a chip
+    has to compute in hops 0 to 3; two in hop 0 are half empty, so it counts as 2:
+
+                pieces   squares              pieces   squares
+        chip 0   0 1     2 . . .               0 7     2 2 2 2
+        chip 1   2 3     2 4 . .               1 6     2 2 2 2
+        chip 2   4 5     2 4 4 .               2 5     2 2 2 2
+        chip 3   6 7     2 4 4 4               3 4     2 2 2 2
+                    plain split                   zig-zag
+
+    Everybody waits for the slowest: 14 squares against 8. The launch deals pieces in the
+    zig-zag, so each chip has an early one and a late one. Your kernel has to know which of
+    them meet. For that, it is enough to know from which chip the keys come.
+
+    65536 tokens, 8 heads of 128 in bfloat16, on four v5e with 45 GB/s a link and
+    197 Tflop/s (a square takes 1.4 ms, a hop with 64 MiB 1.5 ms):
+
+                                 bytes a link   hops   products   waits    in all
+        gathered first, zig-zag       192 MiB      3    11.2 ms   4.5 ms   15.6 ms
+        ring, plain split             192 MiB      3    19.5 ms   -        19.5 ms
+        ring, zig-zag                 192 MiB      3    11.2 ms   -        11.2 ms
+
+    Here all fits into VMEM. At such sizes, slots are in HBM, and blocks come from there.
+
+Shapes
+    name           dtype[dims]              memory space   Ref's shape          block
+    q_ref, o_ref   q.dtype[H, T, D]         VMEM           (H, 2, c, D)         whole
+    kv_ref         q.dtype[2, H, T, D]      VMEM           (2, H, 2, c, D)      whole
+    came_ref       q.dtype[2, 2, H, T, D]   VMEM scratch   (2, 2, H, 2, c, D)   -
+    m_ref, l_ref   float32[H, T, 128]       VMEM scratch   (H, 2, c, 128)       -
+    acc_ref        float32[H, T, D]         VMEM scratch   (H, 2, c, D)         -
+    send_sems      dma semaphore[2]         SMEM scratch   (2,)                 -
+    recv_sems      dma semaphore[2]         SMEM scratch   (2,)                 -
+    free_sem       semaphore                SMEM scratch   ()                   -
+
+    A piece is c = T / 8 tokens: q_ref[h, 0] is the early one of head h, q_ref[h, 1] the late
+    one. In what is held, held[0] are keys and held[1] values, cut in the same way.
+
+Try
+    pytest -k ring_attention         stuck?  kata hint ring_attention
+
+Needs     all_gather_matmul, reduce_scatter, causal_flash
+Read on   Ring Attention, https://arxiv.org/abs/2310.01889
+          Striped Attention, https://arxiv.org/abs/2311.09431
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+LANES = 128
+
+
+def ring_attention_spec(
+    q: Float[Array, "H T D"], k: Float[Array, "H T D"], v: Float[Array, "H T D"]
+) -> Float[Array, "H T D"]:
+    """What all chips together must compute, in plain jax.numpy."""
+    T, D = q.shape[1:]
+    s = jnp.einsum("htd,hsd->hts", q, k) * D**-0.5
+    s = jnp.where(jnp.tri(T, dtype=bool), s, -jnp.inf)
+    return jnp.einsum("hts,hsd->htd", jax.nn.softmax(s, axis=-1), v)
+
+
+def ring_attention_kernel(
+    q_ref, kv_ref, o_ref, came_ref, m_ref, l_ref, acc_ref, send_sems, recv_sems, free_sem
+):
+    """Let all keys and values come by, and attend to those that my queries may see."""
+    n = lax.axis_size("x")
+    me = lax.axis_index("x")
+    left, right = lax.rem(me + n - 1, n), lax.rem(me + 1, n)
+    begun = pltpu.get_barrier_semaphore()
+    for neighbour in (left, right):
+        pl.semaphore_signal(begun, device_id=(neighbour,))
+    pl.semaphore_wait(begun, 2)
+    H, _, _, D = q_ref.shape
+    early, late = 0, 1
+    m_ref[...] = jnp.full_like(m_ref, -jnp.inf)
+    l_ref[...] = jnp.zeros_like(l_ref)
+    acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    def meet(held, queries, keys, *, same=False):
+        """Let a piece of my queries attend to a piece of the keys in held, or to the same one."""
+
+        @pl.loop(0, H)
+        def _(h):
+            s = D**-0.5 * lax.dot_general(
+                q_ref[h, queries],
+                held[0, h, keys],
+                (((1,), (1,)), ((), ())),
+                preferred_element_type=jnp.float32,
+            )
+            # BEGIN SOLUTION
+            raise NotImplementedError(
+                "mask the scores of one piece with itself, and add exp(s) and its product with values to l and acc"
+            )
+            # END SOLUTION
+
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "send keys and values around the ring, and let those halves meet in which queries see keys"
+    )
+    # END SOLUTION
+    o_ref[...] = (acc_ref[...] / l_ref[..., :1]).astype(o_ref.dtype)
+
+
+def ring_attention(
+    q: Float[Array, "H T D"], k: Float[Array, "H T D"], v: Float[Array, "H T D"], *, mesh
+) -> Float[Array, "H T D"]:
+    """Launch: the kernel on each chip, with its early and its late piece. Given."""
+    n = mesh.shape["x"]
+
+    def on_each(q, k, v):
+        halves = (q.shape[0], 2, q.shape[1] // 2, q.shape[2])
+        statistics = pltpu.VMEM((*halves[:-1], LANES), jnp.float32)
+        vmem = pl.BlockSpec(memory_space=pltpu.VMEM)
+        o = pl.pallas_call(
+            ring_attention_kernel,
+            in_specs=[vmem, vmem],
+            out_specs=vmem,
+            out_shape=jax.ShapeDtypeStruct(halves, q.dtype),
+            scratch_shapes=[
+                pltpu.VMEM((2, 2, *halves), k.dtype),
+                statistics,
+                statistics,
+                pltpu.VMEM(halves, jnp.float32),
+                pltpu.SemaphoreType.DMA((2,)),
+                pltpu.SemaphoreType.DMA((2,)),
+                pltpu.SemaphoreType.REGULAR,
+            ],
+            compiler_params=pltpu.CompilerParams(collective_id=0),
+        )(q.reshape(halves), jnp.stack([k, v]).reshape(2, *halves))
+        return o.reshape(q.shape)
+
+    tokens = P(None, "x")
+    ring = jax.shard_map(on_each, mesh=mesh, in_specs=tokens, out_specs=tokens, check_vma=False)
+    return in_order(ring(*(zigzag(x, n) for x in (q, k, v))), n)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def ring_attention_inputs(key, *, H, T, D, dtype):
+    """Give each query's scores their own level, high or low, and a slope along the keys."""
+    q_key, k_key, v_key, level_key, slope_key = jax.random.split(key, 5)
+    level = 150 * jax.random.uniform(level_key, (H, T), minval=-1)
+    slope = 150 * jax.random.uniform(slope_key, (H, T), minval=-1) ** 3
+    q = jax.random.normal(q_key, (H, T, D)).at[..., 0].set(level).at[..., 1].set(slope)
+    k = jax.random.normal(k_key, (H, T, D))
+    k = k.at[..., 0].set(D**0.5).at[..., 1].set(jnp.linspace(-1, 1, T) * D**0.5)
+    v = jax.random.normal(v_key, (H, T, D))
+    # Sums of products of sixteenths are exact in float32, in any order.
+    q, k = jnp.round(16 * q) / 16, jnp.round(16 * k) / 16
+    return q.astype(dtype), k.astype(dtype), v.astype(dtype)
+
+
+def dealt(n):
+    """Number the pieces as the chips hold them: chip i has piece i and piece 2n - 1 - i."""
+    return [piece for i in range(n) for piece in (i, 2 * n - 1 - i)]
+
+
+def zigzag(x, n):
+    """Deal tokens to n chips, cut into 2n pieces."""
+    pieces = jnp.split(x, 2 * n, axis=1)
+    return jnp.concatenate([pieces[piece] for piece in dealt(n)], axis=1)
+
+
+def in_order(x, n):
+    """Put the tokens back to where zigzag has taken them from."""
+    pieces = jnp.split(x, 2 * n, axis=1)
+    return jnp.concatenate([pieces[dealt(n).index(piece)] for piece in range(2 * n)], axis=1)
+
+
+def test_ring_attention(hidden_case):
+    hidden_case.grade(ring_attention)
