@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from grader.checks.advice.exceptions import EXCEPTION_ADVICE, exception_advice
+from grader.checks.on_gpu.races import SPACES
 from grader.checks.prose import at, paragraph
 from grader.checks.runs import first_paragraph
 from grader.gpu.refusals import read_text
@@ -12,6 +13,8 @@ from grader.model import Check, Finding, NotJudged, Problem
 
 _AGAIN = re.compile(r"completed again before previous completion|no threads observed phase")
 _UNDRAINED = "operations completed before kernel finished"
+#: What the interpreter calls an allocation.
+_KEY = re.compile(r"\w+\(memory_space_id=(\d)[^)]*\)")
 _OUT_OF_BOUNDS = re.compile(r"out.of.bounds|out of range", re.IGNORECASE)
 
 
@@ -76,7 +79,11 @@ def _last(text: str) -> str:
     """The last line that says something: a callback's exception comes with its traceback."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     named = [line for line in lines if re.match(r"\w*(?:Error|Exception)\b", line)]
-    return (named or lines or [""])[-1]
+    return _KEY.sub(_space, (named or lines or [""])[-1])
+
+
+def _space(key: re.Match[str]) -> str:
+    return SPACES.get(key[1], "memory")
 
 
 def refused_while_traced(problem: Problem) -> tuple[str, str]:
