@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from grader.checks.on_gpu.races import race_finding
 
+Told = Callable[[str, int], str]
 FILE = "katas/10_gpu/kata_01_x.py"
 LINES = ("plgpu.copy_gmem_to_smem(x, s, b)", "v = s[...]", "o[at] = v", "copy_smem_to_gmem(s, o)")
 KEY = "HostAllocationKey(memory_space_id=1, device_id=0, thread_id=0, initial_ref_count=1)"
@@ -31,8 +34,7 @@ def new(kind: str, line: int) -> str:
         ((("read", 2), ("write", 3)), "one reads what another writes"),
     ],
 )
-def test_which_two(told: object, accesses: tuple[tuple[str, int], ...], phrase: str) -> None:
-    assert callable(told)
+def test_which_two(told: Told, accesses: tuple[tuple[str, int], ...], phrase: str) -> None:
     text = "\n".join(["RuntimeError: RACE DETECTED", *(told(*one) for one in accesses), "  clock"])
     finding = race_finding([text], FILE, LINES)
     assert finding
