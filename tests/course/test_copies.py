@@ -14,6 +14,7 @@ from tests.support.repositories import ROOT
 
 #: What a kata defines in its own way, and why.
 ON_PURPOSE = {
+    ("attend", "sharded_vmap"): "launches a kernel; elsewhere it is a step within one",
     (
         "attend",
         "ragged_sequence",
@@ -25,6 +26,10 @@ ON_PURPOSE = {
     ): "launches a kernel; elsewhere it is plain jax.numpy, for XLA",
     ("dense_mask", "splash_backward_dkv"): "its tables are those of the transposed mask",
     ("group_metadata", "group_metadata"): "visits no empty groups, which only later katas need",
+    (
+        "product",
+        "kernel_in_shard_map",
+    ): "launches a kernel; elsewhere it is an einsum, for XLA",
     ("queries_keys_values", "block_sparse_attention"): "its heads of queries share no keys",
     ("random_blocks", "block_sparse_attention"): "has no row in which all blocks have work",
     ("random_blocks", "splash_backward_dkv"): "transposed, with a row of keys that no query sees",
