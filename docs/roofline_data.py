@@ -78,11 +78,12 @@ def production_case(kata: Kata) -> Case:
 
 
 def _every() -> list[Kata]:
-    """All katas whose solutions are drawn: those for one chip with one core."""
+    """All katas whose solutions are drawn: those for one chip, a TPU, with one core."""
     from grader.exercise.catalog import SOLUTIONS, katas
 
     drawn = [kata for kata in katas(ROOT, SOLUTIONS) if kata.key.kernel and kata.key.production]
-    return [kata for kata in drawn if kata.key.cores == 1 and not kata.key.mesh]
+    drawn = [kata for kata in drawn if kata.key.cores == 1 and not kata.key.mesh]
+    return [kata for kata in drawn if not kata.key.gpu]
 
 
 def _words(case: Case) -> str:

@@ -29,6 +29,11 @@ def check(evidence: Evidence) -> Finding | None:
     problem = attempt.problem
     if problem is None or problem.stage is Stage.RUN:
         return None
+    if evidence.gpu and problem.stage is Stage.TRACE:
+        from grader.checks.on_gpu.traced import trace_finding  # imported for such launches alone
+
+        if found := trace_finding(problem, evidence.file):
+            return found
     return raised_finding(
         problem, evidence.file, EXCEPTION_ADVICE if evidence.kernel else WITHOUT_KERNEL
     )

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from jax.extend import core
 
 from grader.kernels.copies import NO_OPERAND, Copies, Copy
-from grader.kernels.dry_events import Event, Multiplied, Semaphore, Started
-from grader.kernels.dry_runs import Budget, DryRun, Untold
+from grader.kernels.dry_ends import Untold
+from grader.kernels.dry_events import Event, Multiplied, Semaphore, Started, Waited
+from grader.kernels.dry_runs import Budget, DryRun
 from grader.kernels.jaxprs import IN_HBM
 from grader.kernels.routes import Way
 from grader.model import Axes, Route, carried
@@ -64,7 +65,7 @@ def _tallied(events: Iterable[Event], operands: int) -> Copies:
                 for way in event.ways:
                     ways[way] += event.source.size // len(event.ways)
                 coming[event.semaphore] += event.source.size
-        else:
+        elif isinstance(event, Waited):
             coming[event.semaphore] -= event.size * (event.semaphore in coming)
     known = tuple(Copy(*what, times) for what, times in count.items())
     covered = meanwhile / multiplied if sent and multiplied else None

@@ -8,27 +8,29 @@ body can be run by itself, for each chip, and copies counted that a trace alone 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 from jax.extend import core
 
-from grader.kernels.copies import UNTOLD_SIZE, extent, is_remote, parts, ref_of
+from grader.kernels.copies import is_remote, parts
+from grader.kernels.dry_ends import Untold, end_of, number, semaphore, semaphore_at, value
 from grader.kernels.dry_events import (
+    Awaited,
     Buffer,
-    End,
     Event,
     Multiplied,
-    Semaphore,
+    Signalled,
     Started,
     Waited,
 )
 from grader.kernels.flops import product_flops
-from grader.kernels.jaxprs import Atom, array_struct, inner_jaxprs, memory_space, primitives
+from grader.kernels.jaxprs import inner_jaxprs, primitives
 from grader.kernels.loops import carried, loop_constants
-from grader.kernels.routes import Way, receiver, ways
+from grader.kernels.ref_names import names_of
+from grader.kernels.routes import Place, receiver, ways
 from grader.kernels.scalars import Number, computed
 
 #: So many equations of all steps and chips together; what takes more is not run.
@@ -36,10 +38,8 @@ MOST_EQUATIONS = 3_000_000
 
 _CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "remat2", "checkpoint")
 _COPIES = ("dma_start", "dma_wait")
-
-
-class Untold(ValueError):
-    """What a copy or a branch depends on is known only at run time; says so in words."""
+_UNNAMED = "a buffer of a pipeline"
+_SIGNALS = ("semaphore_signal", "semaphore_wait")
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class DryRun:
     """One run of a body on one chip, over all steps of the grid.
 
     `places` are the chip's numbers along the axes of the mesh, `sizes` what the axes have, and
-    `named` the grid's axes that have names.
+    `named` the grid's axes that have names. With `signals`, those of semaphores are followed too.
     """
 
     kernel: core.Jaxpr
@@ -69,12 +69,14 @@ class DryRun:
     sizes: Mapping[str, int]
     named: tuple[str, ...] = ()
     budget: Budget = field(default_factory=Budget)
+    signals: bool = False
     _step: tuple[int, ...] = ()
 
     def events(self) -> Iterator[Event]:
         """What happens, in order. Raises Untold."""
+        names = names_of(self.kernel)
         operands = [
-            Buffer(at) if hasattr(var.aval, "inner_aval") else None
+            Buffer(at, names[at], at) if hasattr(var.aval, "inner_aval") else None
             for at, var in enumerate(self.kernel.invars)
         ]
         for step in itertools.product(*map(range, self.grid)):
@@ -87,7 +89,7 @@ class DryRun:
         """What happens in a jaxpr; its results are added to `results`."""
         known: dict[core.Var, Any] = dict(zip(jaxpr.invars, inputs, strict=True))
         yield from self._equations(jaxpr, known)
-        results.extend(_value(atom, known) for atom in jaxpr.outvars)
+        results.extend(value(atom, known) for atom in jaxpr.outvars)
 
     def _equations(self, jaxpr: core.Jaxpr, known: dict[core.Var, Any]) -> Iterator[Event]:
         self.budget.spend(len(jaxpr.eqns))
@@ -101,10 +103,14 @@ class DryRun:
         self, eqn: core.JaxprEqn, known: dict[core.Var, Any], found: list[Any]
     ) -> Iterator[Event]:
         name = eqn.primitive.name
-        inputs = [_value(atom, known) for atom in eqn.invars]
+        inputs = [value(atom, known) for atom in eqn.invars]
         match name:
             case "dma_start" | "dma_wait":
                 yield self._copy(eqn, known)
+            case "semaphore_signal" | "semaphore_wait" if self.signals:
+                yield self._signal(eqn, known)
+            case "get_barrier_semaphore":
+                found.append(Buffer(None, "the barrier semaphore", "barrier"))
             case "dot_general":
                 yield Multiplied(product_flops(eqn))
             case "axis_index":
@@ -124,7 +130,7 @@ class DryRun:
             case _ if name in _CALLS and len(inner := inner_jaxprs(eqn)) == 1:
                 yield from self._jaxpr(inner[0], inputs, found)
             case _:
-                _demand_none(eqn, "in an operation whose copies are not counted")
+                self._demand_none(eqn, "in an operation whose copies are not counted")
                 if not eqn.primitive.multiple_results:
                     found.append(computed(eqn, inputs))
 
@@ -144,7 +150,7 @@ class DryRun:
     def _branch(self, eqn: core.JaxprEqn, inputs: list[Any], found: list[Any]) -> Iterator[Event]:
         branches, chosen = inner_jaxprs(eqn), inputs[0]
         if chosen is None:
-            _demand_none(eqn, "under a condition on what the kernel reads")
+            self._demand_none(eqn, "under a condition on what the kernel reads")
             return
         number = min(max(int(chosen), 0), len(branches) - 1)
         yield from self._jaxpr(branches[number], inputs[1:], found)
@@ -172,7 +178,7 @@ class DryRun:
             answer: list[Any] = []
             yield from self._jaxpr(asked, [*inputs[:first], *carry], answer)
             if answer[0] is None:
-                _demand_none(eqn, "in a loop that ends by what the kernel reads")
+                self._demand_none(eqn, "in a loop that ends by what the kernel reads")
                 return
             if not answer[0]:
                 break
@@ -183,67 +189,48 @@ class DryRun:
 
     def _scope(self, eqn: core.JaxprEqn, inputs: list[Any], found: list[Any]) -> Iterator[Event]:
         (inner,) = inner_jaxprs(eqn)
-        known: dict[core.Var, Any] = {var: Buffer() for var in inner.invars}
+        names = [name if name.isidentifier() else _UNNAMED for name in names_of(inner)]
+        known: dict[core.Var, Any] = {
+            var: Buffer(None, name, id(var)) for var, name in zip(inner.invars, names, strict=True)
+        }
         known.update(zip(inner.constvars, inputs, strict=True))
         yield from self._equations(inner, known)
-        found.extend(_value(atom, known) for atom in inner.outvars)
+        found.extend(value(atom, known) for atom in inner.outvars)
 
     def _copy(self, eqn: core.JaxprEqn, known: Mapping[core.Var, Any]) -> Started | Waited:
-        source, target, semaphore, *_, device = parts(eqn)
-        at = _semaphore(semaphore, known)
+        source, target, counted, own, device = parts(eqn)
+        at = semaphore(counted, known)
         if eqn.primitive.name == "dma_wait":
-            return Waited(at, _end(target, known).size)
-        ends = _end(source, known), _end(target, known)
-        return Started(*ends, at, is_remote(eqn), self._ways(device, known))
-
-    def _ways(self, device: Any, known: Mapping[core.Var, Any]) -> tuple[Way, ...]:
-        """The ways to the chip that a copy names; () within a chip, and where it is not known."""
-        if device is None:
-            return ()
-        there = receiver(device, self.places, self.sizes, lambda one: _number(one, known))
+            return Waited(at, end_of(target, known).size)
+        ends = end_of(source, known), end_of(target, known)
+        if not is_remote(eqn):
+            return Started(*ends, at, remote=False)
+        to = self._named(device, known)
         here = tuple(self.places[name] for name in self.sizes)
-        return () if there is None else ways(here, there, self.sizes)
+        way = () if to is None else ways(here, to, self.sizes)
+        return Started(*ends, at, True, way, to, None if own is None else semaphore(own, known))
 
+    def _named(self, device: Any, known: Mapping[core.Var, Any]) -> Place | None:
+        """The chip that a `device_id` names; None where it is not known."""
+        return receiver(device, self.places, self.sizes, lambda one: number(one, known))
 
-def _value(atom: Atom, known: Mapping[core.Var, Any]) -> Any:
-    """A number, a Buffer, or None for all else."""
-    if isinstance(atom, core.Var):
-        return known.get(atom)
-    value = atom.val
-    if getattr(value, "shape", ()) != ():
-        return None
-    return value.item() if hasattr(value, "item") else value
+    def _signal(self, eqn: core.JaxprEqn, known: Mapping[core.Var, Any]) -> Signalled | Awaited:
+        ref, transforms, count, *more = jax.tree.unflatten(eqn.params["args_tree"], eqn.invars)
+        at, times = semaphore_at(ref, transforms, known), number(count, known)
+        if times is None:
+            raise Untold("how often a semaphore is signalled depends on what the kernel reads")
+        if eqn.primitive.name == "semaphore_wait":
+            return Awaited(at, int(times))
+        device = more[0]
+        to = None if device is None else self._named(device, known)
+        return Signalled(at, int(times), device is not None, to)
 
-
-def _end(end: Any, known: Mapping[core.Var, Any]) -> End:
-    ref = ref_of(end)
-    buffer, sizes = _value(ref, known), extent(end)
-    if not isinstance(buffer, Buffer) or sizes is None:
-        raise Untold(UNTOLD_SIZE)
-    size = math.prod(sizes) * array_struct(ref).dtype.itemsize
-    return End(buffer, sizes, memory_space(ref.aval), size)
-
-
-def _semaphore(end: Any, known: Mapping[core.Var, Any]) -> Semaphore:
-    buffer = _value(ref_of(end), known)
-    assert isinstance(buffer, Buffer), end
-    indices = (
-        index for one in getattr(end, "transforms", ()) for index in getattr(one, "indices", ())
-    )
-    return buffer, tuple(_number(index, known) for index in indices)
-
-
-def _number(index: Any, known: Mapping[core.Var, Any]) -> Number:
-    if isinstance(index, (core.Var, core.Literal)):
-        return _value(index, known)
-    return int(index) if getattr(index, "shape", None) == () or isinstance(index, int) else None
+    def _demand_none(self, eqn: core.JaxprEqn, why: str) -> None:
+        """Raises Untold where copies are started within an equation that can't be followed."""
+        asked = {"dma_start", *_SIGNALS} if self.signals else {"dma_start"}
+        if any(asked & set(primitives(inner)) for inner in inner_jaxprs(eqn)):
+            raise Untold(why)
 
 
 def _matters(jaxpr: core.Jaxpr) -> bool:
-    return any(name in (*_COPIES, "dot_general") for name in primitives(jaxpr))
-
-
-def _demand_none(eqn: core.JaxprEqn, why: str) -> None:
-    """Raises Untold where copies are started within an equation that can't be followed."""
-    if any("dma_start" in primitives(inner) for inner in inner_jaxprs(eqn)):
-        raise Untold(why)
+    return any(name in (*_COPIES, *_SIGNALS, "dot_general") for name in primitives(jaxpr))

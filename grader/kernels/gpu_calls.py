@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jax.extend import core
 
 from grader.kernels.pallas_params import body, is_pallas_call, mesh
-from grader.model import ArrayType, KernelCall, Operand, Role
+from grader.model import ArrayType, KernelCall, Operand, Role, Touch
 
 
 def is_for_gpus(kernel: core.JaxprEqn) -> bool:
@@ -41,4 +41,6 @@ def _operands(kernel: core.JaxprEqn) -> Iterator[Operand]:
         name = given if given.isidentifier() else f"operand {position}"
         role = Role.INPUT if position < inputs else Role.OUTPUT
         array = ArrayType(str(getattr(dtype, "name", dtype)), shape)
-        yield Operand(name, role, array, block=shape, space="any", buffers=1)
+        # Which of them it touches is not looked for here: none is to be called unused.
+        first = Touch.READ if role is Role.INPUT else Touch.WRITE
+        yield Operand(name, role, array, block=shape, space="any", first=first, buffers=1)

@@ -6,6 +6,7 @@
     observed     what workers report about a launch
     devices      what goes wrong between several devices
     collectives  what devices send to each other outside of kernels
+    exchange     what devices do with each other, moment by moment
     links        what kernels send to other devices, and which way
     gpu          what a kernel for a GPU leaves to chance
     meshes       the devices that a launch is for
@@ -18,6 +19,7 @@ another process (the sandbox, an xdist worker) or into a JSON file.
 from grader.model.collectives import RESHARDING, Collective, carried_by, sent_by
 from grader.model.copied import CopyFault, HandCopy, Hazard, LastWait
 from grader.model.devices import Between, DeviceFault
+from grader.model.exchange import Act, Deed, Exchange
 from grader.model.gpu import Disorder, GpuFault, GpuTimes, Times
 from grader.model.kernel import (
     Array,
@@ -85,6 +87,7 @@ __all__ = [
     "RESHARDING",
     "Access",
     "Accident",
+    "Act",
     "Array",
     "ArrayType",
     "Axes",
@@ -99,9 +102,11 @@ __all__ = [
     "CopyFault",
     "CopyReason",
     "Cost",
+    "Deed",
     "Device",
     "DeviceFault",
     "Disorder",
+    "Exchange",
     "Finding",
     "GpuFault",
     "GpuTimes",

@@ -223,7 +223,7 @@ def _followed(question: Follow) -> Followed:
     values = list(map(argument, question.inputs))
     with problems.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
         launch = _launch(question)
-        return Followed(None, motions_of(launch, values, question.chip))
+        return Followed(None, motions_of(launch, values, question.chip, question.mesh))
     return Followed(caught.problem)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grader.model import KernelCall, Operand, Problem, Role
+from grader.model import Axes, Exchange, KernelCall, Operand, Problem, Role
 from grader.tpu import traffic
 from grader.tpu.chips import DEFAULT, named
 from grader.tpu.predict import distinct_names
@@ -73,7 +73,7 @@ class Motion:
     `labels`, `paths` and `tables` align with the operands: a path is None where there are no
     blocks or none can be known (`traffic` says why), a table where there is none or its contents
     are not known. `steps` is the size of the grid, 0 where that is not known; the first `shown` of
-    them are followed.
+    them are followed. `exchange` is what the chips of a mesh do with each other, where it has one.
     """
 
     call: KernelCall
@@ -84,6 +84,7 @@ class Motion:
     paths: tuple[Path | None, ...]
     tables: tuple[tuple[int, ...] | None, ...]
     reads: tuple[TableRead, ...]
+    exchange: Exchange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +112,14 @@ def motions(
     return motions_of(launch, args, chip)
 
 
-def motions_of(launch: TracedLaunch, args: Sequence[Any], chip: str) -> tuple[Motion, ...]:
-    """The same of a launch that was traced for this chip, by its name."""
+def motions_of(
+    launch: TracedLaunch, args: Sequence[Any], chip: str, axes: Axes = ()
+) -> tuple[Motion, ...]:
+    """The same of a launch that was traced for this chip, by its name, or a mesh of such `axes`."""
     from grader.kernels import for_chip
 
     target = named(chip)
-    with for_chip(target.kind, target.cores):
+    with for_chip(target.kind, target.cores, axes):
         return tuple(map(follow, launch.kernels(args)))
 
 
@@ -144,6 +147,7 @@ def follow(kernel: Kernel, most: int = MOST_STEPS) -> Motion:
             TableRead(r.operand, r.table, *(((), ()) if r.cells is None else _runs(r.cells)))
             for r in reads
         ),
+        exchange=kernel.exchange(),
     )
 
 

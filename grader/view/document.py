@@ -182,11 +182,26 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Meeting:
+    """The chips of a mesh, moment by moment: what each does, and what is on the links.
+
+    `moments` has a list for each moment, with a list of phrases for each of `chips`; `links` has
+    the phrases of what is on its way between them. `note` says why that is not all.
+    """
+
+    chips: tuple[str, ...]
+    moments: tuple[tuple[tuple[str, ...], ...], ...]
+    links: tuple[tuple[str, ...], ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """One kernel: `steps` of its grid, of which `shown` can be stepped through.
 
     `read`, `written` and `least` are bytes, those of `traffic.Traffic`. `untold` says why there is
-    no timeline, `refusal` why the compiler takes no such kernel.
+    no timeline, `refusal` why the compiler takes no such kernel. `meeting` is what the chips of a
+    mesh do with each other.
     """
 
     name: str
@@ -203,6 +218,7 @@ class Kernel:
     timeline: Timeline | None
     untold: str
     refusal: str
+    meeting: Meeting | None
 
 
 @dataclass(frozen=True, slots=True)

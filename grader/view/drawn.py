@@ -23,6 +23,7 @@ from grader.view.document import (
     Wrong,
     differences,
 )
+from grader.view.meeting import meeting_of
 from grader.view.timeline import timeline
 
 #: What the page says of scratch that takes no memory.
@@ -74,6 +75,7 @@ def kernel_of(
         timeline=drawn,
         untold="" if drawn else _untold(prediction),
         refusal=refusal,
+        meeting=meeting_of(motion.exchange) if motion.exchange else None,
     )
 
 

@@ -20,6 +20,7 @@ SCRIPTS = (
     "meters",
     "tables",
     "moments",
+    "meeting",
     "timeline",
     "main",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from importlib.util import find_spec
@@ -15,9 +16,11 @@ from grader.exercise.catalog import Kata, katas
 from grader.exercise.repository import one
 from grader.grading import studies
 from grader.grading.fitting import no_multiple
-from grader.tpu.arguments import assignments, choices, combinations
+from grader.tools.modules import load_module
+from grader.tpu.arguments import assignments, call_of, choices, combinations
 from tests.support.contract import demand
 from tests.support.repositories import ROOT
+from tests.support.targets import GPU_COMMAND, target_of
 
 COMMAND = re.compile(r"^ +(kata .*)$", re.MULTILINE)
 MENTIONED = re.compile(r"\bkata (?:cost|view|trace) ")
@@ -40,8 +43,9 @@ def test_its_commands_can_be_typed(exercise: Kata) -> None:
         "`after` has a command within a paragraph",
         "Give each command a line of its own, indented, so that it can be copied",
     )
+    elsewhere = target_of(exercise) == "gpu" and GPU_COMMAND in text
     demand(
-        commands or not exercise.key.kernel,
+        commands or elsewhere or not exercise.key.kernel,
         file,
         "`after` has no command to vary something with",
         "Add a line such as `    kata cost NAME K=8192`",
@@ -62,6 +66,24 @@ def test_its_commands_can_be_typed(exercise: Kata) -> None:
                 f"`{command}` has sizes that do not fit: {wrong}",
                 "Choose multiples of the blocks",
             )
+
+
+@each
+def test_its_gpu_commands_can_be_typed(exercise: Kata) -> None:
+    """Each names the kata's launch, with arrays and keywords that it takes."""
+    text = exercise.key.after.replace("\\\n", " ")
+    for line in (line.strip() for line in text.splitlines() if GPU_COMMAND in line):
+        function, _, case = shlex.split(line)[3:]
+        file, _, name = function.partition(":")
+        demand(
+            ROOT / file == exercise.path and name == exercise.name,
+            exercise.key_path,
+            f"`{line}` is not about this kata's launch",
+            "Name its file in katas/, a colon, and the launch",
+        )
+        called = call_of(case)
+        launch = getattr(load_module(exercise.solution), name)
+        inspect.signature(launch).bind(*called.arrays(), **called.keywords)
 
 
 def test_every_word_counts() -> None:

@@ -108,10 +108,11 @@ def others() -> dict[str, Callable[[], Launch]]:
 def launches_by_name(step: int) -> dict[str, Callable[[], Launch]]:
     """Functions that make each launch: every `step`-th solution, and what they don't show.
 
-    Launches for several devices have no predicted time, and those for two cores none on one.
+    Launches for several devices and for GPUs have no predicted time, and those for two cores none
+    on one.
     """
     every = [kata for kata in katas(ROOT, "solutions") if kata.key.kernel and not kata.key.mesh]
-    solved = [kata for kata in every if kata.key.cores == 1][::step]
+    solved = [kata for kata in every if kata.key.cores == 1 and not kata.key.gpu][::step]
     return {kata.name: functools.partial(solution, kata) for kata in solved} | others()
 
 

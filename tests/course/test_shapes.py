@@ -11,9 +11,9 @@ import pytest
 from grader.exercise.catalog import Kata, katas
 from tests.support.contract import demand
 from tests.support.repositories import ROOT
+from tests.support.targets import OPERANDS, SPACES, target_of
 
 COLUMNS = ("name", "dtype[dims]", "memory space", "Ref's shape", "block")
-SPACES = {"VMEM", "SMEM", "HBM", "VMEM scratch", "SMEM scratch"}
 RESULT = "result"  # of a kata without a kernel
 
 each = pytest.mark.parametrize("exercise", katas(ROOT, "solutions"), ids=lambda kata: kata.name)
@@ -60,8 +60,9 @@ def test_table_has_the_five_columns(exercise: Kata) -> None:
         f"Begin it with the columns {', '.join(COLUMNS)}, and fill each of them in every row",
     )
     assert rows
-    unknown = {row.space for row in rows} - SPACES
-    demand(not unknown, exercise.solution, f"it names {unknown}", f"Memory is one of {SPACES}")
+    spaces = SPACES[target_of(exercise)]
+    unknown = {row.space for row in rows} - spaces
+    demand(not unknown, exercise.solution, f"it names {unknown}", f"Memory is one of {spaces}")
 
 
 @each
@@ -95,7 +96,7 @@ def test_table_agrees_with_annotations(exercise: Kata) -> None:
     declared = _dims(ast.parse(text), exercise.name)
     for row in table(text) or []:
         for name in row.names:
-            dims = declared.get(name.removesuffix("_ref"), ())
+            dims = declared.get(re.sub(f"({'|'.join(OPERANDS)})$", "", name), ())
             said = re.sub(r".*\[(.*)\]", r"\1", row.array).replace(" ", "").split(",")
             if len(dims) == len(said):
                 demand(
@@ -130,14 +131,14 @@ def _parameters(tree: ast.Module) -> set[str]:
 def _to_list(tree: ast.Module, name: str) -> list[str]:
     """The Refs of the kata's kernel, or the arrays of a launch with other kernels or none."""
     for function in _functions(tree):
-        if function.name == f"{name}_kernel" and function.args.args[0].arg.endswith("_ref"):
+        if function.name == f"{name}_kernel" and function.args.args[0].arg.endswith(OPERANDS):
             return [one.arg for one in function.args.args]
     return [] if _has_refs(tree) else list(_dims(tree, name))
 
 
 def _has_refs(tree: ast.Module) -> bool:
     """Whether some function takes Refs."""
-    return any(one.endswith("_ref") for one in _parameters(tree))
+    return any(one.endswith(OPERANDS) for one in _parameters(tree))
 
 
 def _dims(tree: ast.Module, name: str) -> dict[str, tuple[str, ...]]:

@@ -18,11 +18,12 @@ from grader.exercise.keys import Kind, Mistake
 from grader.exercise.mistakes import wrong_version
 from grader.grading.grader import Grader, costs, evidence_of
 from grader.grading.ladder import Judgement, verdict
-from grader.model import MOST_STARS, Case, Check, Finding, NotJudged, State
+from grader.model import Case, Check, Finding, State
 from grader.sandbox.asking import Asking
 from grader.tpu import OnChip, compiler
 from tests.support.contract import Plan, demand
 from tests.support.repositories import ROOT, with_text
+from tests.support.targets import due, no_compiler
 
 EVERY = katas(ROOT, "solutions")
 SECONDS = 60
@@ -94,19 +95,16 @@ def test_solution_earns_every_star(
     for number, case in enumerate(plan.cases(exercise, draw(solved.id, solved.key, seed))):
         apart = plan.every_case or not number
         grade = (grader if apart else own_par).grade(solved, case, SECONDS)
-        asked = solved.key.kernel or costs(solved, case)
-        unasked = bool(asked and compiler.why_not())
+        expected = due(solved, case)
         demand(
-            grade.finding is None and grade.stars == (1 if unasked else MOST_STARS),
+            grade.finding is None and grade.stars == expected.stars,
             exercise.solution,
             f"it earns {grade.stars} stars on the hidden case {case} of seed {seed}. It is told:\n"
             f"{_told(grade.finding)}",
             "Correct it, or what its key says: [cases], outside, roundings, slack",
         )
-        if unasked:
-            check = Check.COMPILES if solved.key.kernel else Check.PREDICTIONS
-            assert grade.not_judged == NotJudged(check, compiler.why_not())
-        elif not (solved.key.kernel and costs(solved, case)):
+        assert grade.not_judged == expected.not_judged
+        if expected.not_judged or not (solved.key.kernel and costs(solved, case)):
             assert grade.cost is None
         elif solved.key.mesh:  # how long communication takes is not predicted: bytes are
             assert grade.cost is not None
@@ -140,7 +138,7 @@ def test_mistake_is_rejected(
     exercise: Kata, mistake: Mistake, seed: int, plan: Plan, asking: Asking, tmp_path: Path
 ) -> None:
     compiled = exercise.key.kernel and mistake.caught in ASK_THE_COMPILER
-    if compiled and (reason := compiler.why_not()):
+    if compiled and (reason := no_compiler(exercise)):
         pytest.skip(reason)
     wrong = with_text(exercise, tmp_path, mistaken(exercise, mistake))
     heard, shown = [], False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jax.experimental.pallas.ops.gpu import hopper_matmul_mgpu
@@ -26,7 +27,7 @@ def backend() -> None:
     make_ready_for_gpus()
 
 
-def faults_of(launch: Launch, *args: object) -> tuple[GpuFault, ...]:
+def faults_of(launch: Launch, *args: Any) -> tuple[GpuFault, ...]:
     """Of the trace as another process gets it."""
     with traced_for(named("h100")):
         dumped = TracedLaunch.of(launch, args, {}).dumped()
@@ -43,7 +44,7 @@ def faults_of(launch: Launch, *args: object) -> tuple[GpuFault, ...]:
         (one_wgmma, (struct("float16", 64, 64), struct("float16", 64, 64))),
     ],
 )
-def test_nothing_is_said_of_a_right_one(launch: Launch, args: tuple[object, ...]) -> None:
+def test_nothing_is_said_of_a_right_one(launch: Launch, args: tuple[Any, ...]) -> None:
     assert faults_of(launch, *args) == ()
 
 

@@ -58,10 +58,14 @@ SORTED = "jax.numpy.sort(buffer[...], axis=0) * 0 + buffer[...] * 2"
 
 
 def graded(
-    repository: Repository, body: str = DOUBLED, cores: int = 1, end: str = "", first: str = ""
+    repository: Repository,
+    body: str = DOUBLED,
+    cores: int = 1,
+    end: str = "",
+    key: str = Repository.KEY,
 ) -> Ran:
     """A kata whose launch is not the solution's but LAUNCH."""
-    kata = repository.add("double", key=first + Repository.KEY)
+    kata = repository.add("double", key=key)
     text = kata.solution.read_text()
     launch = LAUNCH.replace("NAME", "double").replace("BODY", body).replace("CORES", str(cores))
     if end:
@@ -105,7 +109,8 @@ def test_two_cores_are_more_than_the_chip_has(repository: Repository) -> None:
 
 def test_what_is_for_two_cores_is_judged_for_a_chip_that_has_them(repository: Repository) -> None:
     """The session's chip has one: a note says so, and the ledger names the chip."""
-    ran = graded(repository, cores=2, first="cores = 2\n")
+    whole_tiles = Repository.KEY.replace('"2*bm", "3*bm"', '"4*bm", "8*bm"')
+    ran = graded(repository, cores=2, key=f"cores = 2\n{whole_tiles}")
     assert ran.state("double") == "passed", ran.out
     assert {grade["cost"]["chip"] for grade in ran.grades["double"]} == {"v5p"}
     assert ran.out.count("judged for a v5p: its kernel is for two TensorCores") == 1

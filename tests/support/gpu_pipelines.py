@@ -96,7 +96,7 @@ def multiplied(
             @pl.when(wg < 2)
             def _() -> None:
                 rows = pl.ds(wg * 64, 64)
-                held = plgpu.ACC((64, columns), jnp.float32)
+                held = plgpu.ACC((64, columns), jnp.float32)  # pyright: ignore[reportPrivateImportUsage]
                 acc = pl.run_scoped(lambda acc: consume(acc, rows, *shared), held)
                 o_smem[rows] = acc.astype(jnp.float16)
                 plgpu.commit_smem()

@@ -88,6 +88,12 @@ def test_what_goes_over_the_links() -> None:
     assert "link bytes" not in shown(screen(launch(PAR)))
 
 
+def test_what_is_multiplied_while_something_comes() -> None:
+    own, par = (dataclasses.replace(PAR, sent=1 << 10, covered=part) for part in (0.0, 0.75))
+    assert re.search(r"^overlap +0% +75%$", shown(screen(launch(own, par=par))), re.MULTILINE)
+    assert "overlap" not in shown(screen(launch(PAR)))
+
+
 def test_the_whole_screen() -> None:
     text = shown(screen(launch(SLOW)))
     assert text.startswith(WHOLE)

@@ -3,7 +3,9 @@
 interpreted   ★ what Mosaic GPU's interpreter and the trace show: right, and by more than luck?
 races         two accesses that nothing orders, in words
 disorder      what a trace shows and no interpreter does, in words
-raised        what jax and the interpreter raise, in words
+raised        what the interpreter raises, in words
+traced        what jax refuses while a launch is traced
+refused       why jax, or the compiler, refuses a kernel
 lowers        ★★ does jax lower it for the GPU? Needs jax alone
 compiles      ★★ does it compile, fit, spill nothing and use what it is about? Needs the extra
 timed         ★★★ how long does it take? Needs the GPU

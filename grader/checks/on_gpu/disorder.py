@@ -69,9 +69,10 @@ def _words(fault: GpuFault) -> Words:
                 "A wait tells one phase from the next by a single bit. Two phases later the bit is "
                 "as before, and the wait goes on until a third: it returns late or never, and what "
                 "came with the first has been overwritten.",
-                "Let nothing arrive a second time before this wait: at most as many copies ahead "
-                "as there are slots, less the one in use, and between warpgroups a second barrier "
-                "that says when a slot is free, with one arrival for each that reads it.",
+                "Count what arrives between two waits: with two copies on one barrier, "
+                "plgpu.Barrier(num_arrivals=2). And let nothing arrive a second time before this "
+                "wait: no more copies ahead than there are slots, less the one in use, and between "
+                "warpgroups a second barrier that says when a slot is free.",
             )
         case Disorder.NEVER_ARRIVES:
             return _hang(fault)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grader.checks import values
 from grader.checks.evidence import Evidence
+from grader.checks.on_gpu import lowers
 from grader.checks.on_gpu.disorder import disorder_finding
 from grader.checks.on_gpu.races import race_finding
 from grader.checks.on_gpu.raised import not_interpreted, run_finding
@@ -28,6 +29,10 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
         return other or race
     if evidence.gpu.not_interpreted:
         return NotJudged(Check.VALUES, f"{evidence.gpu.not_interpreted}; a GPU would tell")
+    if raised and not raised.message.rpartition("AssertionError")[2].strip(": \n"):
+        refused = lowers.check(evidence)  # the interpreter asserts some rules without a word
+        if isinstance(refused, Finding):
+            return refused
     if raised:
         return not_interpreted(raised) or run_finding(raised, evidence.file)
     return values.check(evidence)

@@ -17,7 +17,7 @@ _OF_0_10 = re.compile(
     r"(?P<line>\d+):\d+ \("
 )
 _OF_0_12 = re.compile(r"(?P<kind>read|write)[^\n]*?(?P<file>/[^\s,:()]+):(?P<line>\d+)(?::\d+)?")
-_SPACES = {"0": "global memory", "1": "shared memory"}
+SPACES = {"0": "global memory", "1": "shared memory"}
 #: What starts a copy, and what touches memory by itself.
 _COPY_IN, _COPY_OUT = "copy_gmem_to_smem", "copy_smem_to_gmem"
 
@@ -58,7 +58,7 @@ def _accesses(told: str, file: str, lines: Sequence[str]) -> list[_Access]:
             number = int(match["line"])
             own = PurePath(match["file"]).name == PurePath(file).name
             text = lines[number - 1].strip() if own and 0 < number <= len(lines) else ""
-            space = _SPACES.get(match.groupdict().get("space", ""), "memory")
+            space = SPACES.get(match.groupdict().get("space", ""), "memory")
             found.append(_Access(match["kind"], number, text, space))
     return found[:2]
 
@@ -68,6 +68,13 @@ def _words(accesses: Sequence[_Access]) -> tuple[str, str, str]:
     kinds = sorted(access.kind for access in accesses)
     started = [a for a in accesses if _COPY_IN in a.text]
     sent = [a for a in accesses if _COPY_OUT in a.text]
+    if started and sent:
+        return (
+            "a copy into shared memory, while a copy out of it is under way",
+            "The TMA engine still reads what the next copy overwrites.",
+            "plgpu.wait_smem_to_gmem(n) returns when at most n copies out are left: wait for this "
+            "slot's before you start a copy into it.",
+        )
     if started and kinds == ["read", "write"]:
         return (
             "memory is read while a copy into it is under way",
@@ -75,13 +82,6 @@ def _words(accesses: Sequence[_Access]) -> tuple[str, str, str]:
             "kernel, and arrives at the barrier when all bytes are there.",
             "Wait on the copy's barrier, plgpu.barrier_wait, after the copy was started and before "
             "its target is read; of several slots, on that slot's own barrier.",
-        )
-    if started and sent:
-        return (
-            "a copy into shared memory, while a copy out of it is under way",
-            "The TMA engine still reads what the next copy overwrites.",
-            "plgpu.wait_smem_to_gmem(n) returns when at most n copies out are left: wait for this "
-            "slot's before you start a copy into it.",
         )
     if sent:
         return (

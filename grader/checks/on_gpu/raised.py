@@ -1,17 +1,19 @@
-"""What jax raises of a launch for GPUs while it is traced or interpreted, in words."""
+"""What is raised while a launch for GPUs is interpreted, in words."""
 
 from __future__ import annotations
 
 import re
 
 from grader.checks.advice.exceptions import EXCEPTION_ADVICE, exception_advice
+from grader.checks.on_gpu.races import SPACES
 from grader.checks.prose import at, paragraph
 from grader.checks.runs import first_paragraph
-from grader.gpu.refusals import read_text
 from grader.model import Check, Finding, NotJudged, Problem
 
 _AGAIN = re.compile(r"completed again before previous completion|no threads observed phase")
 _UNDRAINED = "operations completed before kernel finished"
+#: What the interpreter calls an allocation.
+_KEY = re.compile(r"\w+\(memory_space_id=(\d)[^)]*\)")
 _OUT_OF_BOUNDS = re.compile(r"out.of.bounds|out of range", re.IGNORECASE)
 
 
@@ -76,15 +78,8 @@ def _last(text: str) -> str:
     """The last line that says something: a callback's exception comes with its traceback."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     named = [line for line in lines if re.match(r"\w*(?:Error|Exception)\b", line)]
-    return (named or lines or [""])[-1]
+    return _KEY.sub(_space, (named or lines or [""])[-1])
 
 
-def refused_while_traced(problem: Problem) -> tuple[str, str]:
-    """A phrase and what it means, where Mosaic GPU refuses a launch as it is traced; else ""."""
-    if failure := read_text(problem.message):
-        return failure.message, failure.kind.value
-    lines = [line.strip() for line in problem.traceback.splitlines() if line.strip()]
-    asserted = problem.kind == "AssertionError" and not problem.message
-    if asserted and any("tiling" in line for line in lines[-4:]):
-        return "a tiling that does not divide the last axes of what it is for", "layout"
-    return "", ""
+def _space(key: re.Match[str]) -> str:
+    return SPACES.get(key[1], "memory")

@@ -8,7 +8,7 @@ from grader.model import Check, Finding, OnGpu
 from grader.tpu.units import bytes_of
 
 #: Why each kind of refusal is one, and what to do instead.
-_ADVICE: dict[Kind, tuple[str, str]] = {
+ADVICE: dict[Kind, tuple[str, str]] = {
     Kind.SHARED_MEMORY: (
         "All scratch of a block lies in its multiprocessor's shared memory at once, with a copy of "
         "each buffer for each slot of a pipeline.",
@@ -60,7 +60,7 @@ def refused_finding(failure: Failure, on_gpu: OnGpu, check: Check) -> Finding:
         parts.append(paragraph("memory", _memory(on_gpu, failure)))
     if failure.line:
         parts.append(failure.line.strip("\n"))
-    why, advice = _ADVICE.get(failure.kind, ("", ""))
+    why, advice = ADVICE.get(failure.kind, ("", ""))
     if why:
         parts += [paragraph("why", why), paragraph("try", advice)]
     else:

@@ -128,6 +128,10 @@ def _compared(launch: Launch, narrow: bool = False) -> Table:
 
 Row = tuple[str, list[str], str, str]
 
+_AT_PAR = "at par; to go beyond it"
+#: Of kernels that have no time.
+_BYTES_AT_PAR = "its bytes are at par; to go beyond them"
+
 
 def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
     times = [side.seconds for side in sides]
@@ -163,6 +167,15 @@ def _link_rows(sides: Sequence[Side], chip: Chip) -> Iterator[Row]:
     least = [over_links.least_time(routes_of(side.kernels), chip) for side in sides]
     if any(least) and not any(side.collectives for side in sides):
         yield "link time", [one or NONE for one in least], "", ""
+    hidden = [_overlap(side) for side in sides]
+    if set(hidden) != {NONE}:
+        yield "overlap", hidden, "", ""
+
+
+def _overlap(side: Side) -> str:
+    """Which part of its products is computed while something comes from another chip."""
+    covered = [kernel.covered for kernel in side.kernels if kernel.covered is not None]
+    return f"{min(covered):.0%}" if covered else NONE
 
 
 def _time_of(xla: Estimate | None, chip: str) -> str:
@@ -236,7 +249,7 @@ def _to_try(own: Side, par: Side | None) -> list[RenderableType]:
     beside = par.kernels if par and not any(k.failure for k in par.kernels) else ()
     found, title = bottlenecks(own.kernels, beside), "what costs most, and what to try"
     if beside and not found:
-        found, title = bottlenecks(own.kernels), "at par; to go beyond it"
+        found, title = bottlenecks(own.kernels), _AT_PAR if own.seconds else _BYTES_AT_PAR
     whole = sum(k.cycles for k in own.kernels)
     found = [each for each in found if each.size or each.cycles >= _WORTH * whole]
     if not found:

@@ -105,6 +105,13 @@ declare namespace View {
     held: Held[];
   }
 
+  interface Meeting {
+    chips: string[];
+    moments: ((string[])[])[];
+    links: (string[])[];
+    note: string;
+  }
+
   interface Kernel {
     name: string;
     grid: (number | null)[];
@@ -120,6 +127,7 @@ declare namespace View {
     timeline: Timeline | null;
     untold: string;
     refusal: string;
+    meeting: Meeting | null;
   }
 
   interface Verdict {

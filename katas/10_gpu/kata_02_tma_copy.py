@@ -1,0 +1,92 @@
+"""Have the copy engine bring two boxes, add them, and send the sum back.
+
+Goal
+    Write the kernel that adds two matrices. Each block of the grid has one box of
+    bm rows and bn columns. It brings that box of x and of y to shared memory, adds
+    them, and sends the sum to o. The launch is given.
+
+Concept
+    Each SM has up to 227 KiB of *shared memory* (SMEM), which all warpgroups of a block
+    see, and an engine that copies boxes of an array between it and global memory
+    (GMEM): the Tensor Memory Accelerator, TMA. One thread tells it which box, and
+    no register holds a byte of it on its way:
+
+        x, y in GMEM           SMEM                    o in GMEM
+        . . . . . . . .
+        . . +-----+ . .        +-----+                 . . +-----+ . .
+        . . | i,j |   -- TMA ->| box |-- TMA ------->  . . | i,j | . .
+        . . +-----+ . .        +-----+                 . . +-----+ . .
+                                |   ^
+                                v   |
+                              registers: add
+
+    The engine works by itself, so somebody has to be told when it has ended:
+
+    - In: a copy ends with an *arrival* at a barrier. This barrier is complete after
+      two of them, from one copy of x and one of y, and `barrier_wait` returns then.
+      Until that happens, the boxes hold whatever was there before.
+    - Before out: what threads store to SMEM goes through another door than what
+      the engine reads. `commit_smem()` waits until all 128 have stored, and lets the
+      engine see it.
+    - Out: a copy out has no barrier. `wait_smem_to_gmem(n)` waits until at most n of
+      the copies that this warpgroup has sent are under way. When the block ends, its
+      SMEM is given to another block, so nothing may still leave from it.
+
+    For 8192 x 8192 in bfloat16, 384 MiB have to move. An H100 takes 120 µs for them
+    at best. A block of 64 x 128 boxes needs 32 KiB, so that six fit into an SM,
+    and the boxes of five can be on their way while one adds.
+
+Shapes
+    name      dtype[dims]       memory space   Ref's shape   block
+    x_gmem    x.dtype[M, N]     GMEM           (M, N)        yours
+    y_gmem    x.dtype[M, N]     GMEM           (M, N)        yours
+    o_gmem    x.dtype[M, N]     GMEM           (M, N)        yours
+    x_smem    x.dtype[bm, bn]   SMEM scratch   (bm, bn)      -
+    y_smem    x.dtype[bm, bn]   SMEM scratch   (bm, bn)      -
+    here      barrier           SMEM scratch   ()            -
+
+Try
+    pytest -k tma_copy          stuck?  kata hint tma_copy
+
+Needs     threads_and_grids, async_copy
+Read on   Pallas:Mosaic GPU, https://docs.jax.dev/en/latest/pallas/gpu/reference.html
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
+from jaxtyping import Array, Float
+
+
+def tma_copy_spec(x: Float[Array, "M N"], y: Float[Array, "M N"]) -> Float[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy."""
+    return x + y
+
+
+def tma_copy_kernel(x_gmem, y_gmem, o_gmem, x_smem, y_smem, here):
+    """What a block does: one box of x and of y, and of the result."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "bring both boxes, wait, add them in shared memory, and send the sum"
+    )
+    # END SOLUTION
+
+
+def tma_copy(
+    x: Float[Array, "M N"], y: Float[Array, "M N"], *, bm=64, bn=128
+) -> Float[Array, "M N"]:
+    """Launch: a block for each box; two copies arrive at its barrier. Given."""
+    box = plgpu.SMEM((bm, bn), x.dtype)
+    return plgpu.kernel(
+        tma_copy_kernel,
+        out_type=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        scratch_types=(box, box, plgpu.Barrier(num_arrivals=2)),
+        grid=(x.shape[0] // bm, x.shape[1] // bn),
+        grid_names=("i", "j"),
+    )(x, y)
+
+
+def test_tma_copy(hidden_case):
+    hidden_case.grade(tma_copy)

@@ -1,0 +1,162 @@
+"""The rungs of a launch for GPUs: what is told of each answer, and where the stars stop."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from grader.checks.evidence import Evidence
+from grader.checks.on_gpu import compiles, interpreted, lowers, timed
+from grader.checks.on_gpu.disorder import disorder_finding
+from grader.exercise.keys import GpuTarget
+from grader.gpu.compiler import Compiled, Kernel
+from grader.gpu.refusals import Failure, Kind
+from grader.gpu.resources import Resources
+from grader.gpu.sass import Mix
+from grader.grading.ladder import verdict
+from grader.model import (
+    Check,
+    Disorder,
+    Finding,
+    GpuFault,
+    GpuTimes,
+    NotJudged,
+    OnGpu,
+    Place,
+    Problem,
+    Stage,
+    State,
+    Times,
+)
+from grader.tools import codec
+from tests.support.making import attempt, evidence
+
+MIX = Mix(311, (("wgmma", 8), ("TMA loads", 4)))
+TMEM = Failure(Kind.CHIP, "sm_90a has no such instruction (tcgen05.alloc)", "the whole text")
+
+
+def kernel(spills: int = 0, mix: Mix | None = MIX) -> Kernel:
+    return Kernel("step", None, Resources("sm_90a", 90, spills, spills, 0, 1, 0), mix, None)
+
+
+def on_gpu(*kernels: Kernel, failure: Failure | None = None, lowered: bool = True) -> OnGpu:
+    answer = codec.pack(Compiled("h100", kernels, failure))
+    return OnGpu("h100", compiled=answer, lowered=lowered)
+
+
+def judged(own: OnGpu, units: tuple[str, ...] = (), **others: Any) -> Evidence:
+    known = {"gpu": GpuTarget(units), "gpu_chip": "h100", "own_on_gpu": lambda: own, **others}
+    return dataclasses.replace(evidence(attempt()), **known)
+
+
+def found(told: Finding | NotJudged | None) -> Finding:
+    assert isinstance(told, Finding)
+    return told
+
+
+NOT_HERE = OnGpu("h100", not_compiled="not installed: ptxas", lowered=True)
+
+
+def test_the_stars_without_the_extra_and_without_a_gpu() -> None:
+    without = verdict(judged(NOT_HERE))
+    assert (without.state, without.stars) == (State.PASSED, 1)
+    assert without.not_judged == NotJudged(Check.COMPILES, "not installed: ptxas")
+    with_extra = verdict(judged(on_gpu(kernel()), ("wgmma",)))
+    assert (with_extra.state, with_extra.stars) == (State.PASSED, 2)
+    assert with_extra.not_judged
+    assert "needs a GPU: a Hopper" in with_extra.not_judged.why
+
+
+def test_what_no_interpreter_runs_has_no_star_and_is_compiled_all_the_same() -> None:
+    target = GpuTarget((), "tensor memory is not simulated")
+    told = verdict(judged(on_gpu(kernel()), gpu=target))
+    assert (told.state, told.stars) == (State.PASSED, 0)
+    assert str(told.not_judged) == (
+        "not judged: values (tensor memory is not simulated; a GPU would tell)"
+    )
+    refused = verdict(judged(on_gpu(failure=TMEM), gpu=target))
+    assert refused.state is State.FAILED
+
+
+def test_the_interpreter_may_say_so_itself() -> None:
+    problem = Problem(Stage.RUN, "JaxRuntimeError", "…\nNotImplementedError: predicate not here")
+    given = judged(NOT_HERE, attempt=attempt(problem=problem))
+    told = interpreted.check(given)
+    assert isinstance(told, NotJudged)
+    assert "can't run it: predicate not here; a GPU would tell" in told.why
+
+
+@pytest.mark.parametrize(
+    ("message", "phrase"),
+    [
+        ("ValueError: Barrier arrival was completed again before previous completion", "twice"),
+        ("ValueError: Barrier completed phase 1, but no threads observed phase 0.", "twice"),
+        ("ValueError: Not all … operations completed before kernel finished", "last copy out"),
+        (
+            "IndexError: Out-of-bounds read of HostAllocationKey(memory_space_id=0): (512,)",
+            "bounds",
+        ),
+    ],
+)
+def test_what_the_interpreter_raises(message: str, phrase: str) -> None:
+    problem = Problem(Stage.RUN, "JaxRuntimeError", f"Traceback\n{message}", Place(3, "x"))
+    told = found(interpreted.check(judged(NOT_HERE, attempt=attempt(problem=problem))))
+    assert phrase in told.phrase
+    assert "HostAllocationKey" not in told.message
+
+
+def test_what_the_trace_shows_is_told_before_races_and_values() -> None:
+    fault = GpuFault(Disorder.NO_COMMIT, "o_smem", Place(7, "copy"), Place(6, "store"), "wgmma")
+    seen = attempt(gpu_faults=(fault,), complaints=("RACE DETECTED",))
+    told = found(interpreted.check(judged(NOT_HERE, attempt=seen)))
+    assert told.phrase == "o_smem is stored to, and not committed before wgmma"
+
+
+@pytest.mark.parametrize("disorder", Disorder)
+def test_each_disorder_has_words_of_its_own(disorder: Disorder) -> None:
+    fault = GpuFault(disorder, "a_smem", Place(7, "here()"), reader="wgmma", arrived=1, needed=2)
+    told = disorder_finding(fault, "katas/x.py")
+    assert "a_smem" in told.phrase
+    assert "katas/x.py:7" in told.message
+    others = {
+        d: disorder_finding(dataclasses.replace(fault, disorder=d), "").phrase for d in Disorder
+    }
+    assert len(set(others.values())) == len(Disorder)
+
+
+def test_what_jax_refuses_is_told_without_the_extra() -> None:
+    full = Failure(Kind.SHARED_MEMORY, "too much", "…", wanted=300_000, limit=232_448)
+    refused = dataclasses.replace(
+        on_gpu(failure=full, lowered=False), buffers=(("float32[1024,64]", 262_144),)
+    )
+    told = found(lowers.check(judged(refused)))
+    assert told.check is Check.LOWERS
+    assert "float32[1024,64]   256 KiB" in told.message
+    assert lowers.check(judged(on_gpu(failure=TMEM))) is None  # the compiler's: the next rung's
+
+
+def test_what_the_compiler_refuses_spills_or_leaves_out() -> None:
+    assert "no such instruction" in found(compiles.check(judged(on_gpu(failure=TMEM)))).phrase
+    spilled = found(compiles.check(judged(on_gpu(kernel(spills=408)))))
+    assert spilled.phrase == ("spills registers on h100: 408 bytes stored and 408 bytes loaded")
+    unused = found(compiles.check(judged(on_gpu(kernel()), ("wgmma", "TMA stores"))))
+    assert unused.phrase == "no TMA stores in what is compiled"
+    assert compiles.check(judged(on_gpu(kernel(mix=None)), ("wgmma",))) is None
+
+
+def test_an_accident_of_the_compiler_is_no_fault_where_par_has_it_too() -> None:
+    aborted = on_gpu(failure=Failure(Kind.ABORT, "it ends", "…"))
+    assert isinstance(compiles.check(judged(aborted, par_on_gpu=lambda: aborted)), NotJudged)
+    assert isinstance(compiles.check(judged(aborted, par_on_gpu=lambda: on_gpu(kernel()))), Finding)
+
+
+def test_times_that_a_gpu_would_give() -> None:
+    def given(own: float, **others: Any) -> Evidence:
+        times = GpuTimes("H100", Times(own, own, own, 30), Times(1e-5, 1e-5, 1e-5, 30), **others)
+        return judged(on_gpu(kernel()), timed_on_gpu=lambda: times)
+
+    assert timed.check(given(1.14e-5)) is None
+    assert found(timed.check(given(1.3e-5))).phrase == "1.30× par's time on the GPU"
+    assert "wrong on the GPU" in found(timed.check(given(1e-5, wrong="half is NaN"))).phrase

@@ -1,0 +1,52 @@
+"""`target` of an answer key: for GPUs, what its kernel uses, and what makes no sense there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.exercise.keys import GPUS, UNITS, GpuTarget, KeyProblem, load
+from grader.gpu import CHIPS
+from grader.gpu.sass import FAMILIES
+from tests.support.repositories import Repository
+
+
+def loaded(folder: Path, more: str) -> GpuTarget | None:
+    file = folder / "key.toml"
+    head, _, cases = Repository.KEY.partition("[cases]")
+    file.write_text(f"{head}{more}\n[cases]{cases}")
+    return load(file).gpu
+
+
+def test_a_kata_is_for_tpus_unless_its_key_says_otherwise(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "") is None
+    assert loaded(tmp_path, 'target = "tpu"') is None
+    assert loaded(tmp_path, 'target = "gpu"') == GpuTarget()
+
+
+def test_what_belongs_to_gpus(tmp_path: Path) -> None:
+    more = 'target = "gpu"\nunits = ["wgmma"]\nnot_interpreted = "why"\nonly_on = "b200"'
+    assert loaded(tmp_path, more) == GpuTarget(("wgmma",), "why", "b200")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ('target = "npu"', 'needs "tpu" or "gpu"'),
+        ('units = ["wgmma"]', 'means nothing without target = "gpu"'),
+        ('target = "gpu"\nunits = ["HGMMA"]', "has no 'HGMMA'; known: wgmma"),
+        ('target = "gpu"\nonly_on = "a100"', "needs one of h100, b200"),
+        ('target = "gpu"\nblock_by_block = true', "block_by_block"),
+        ('target = "gpu"\ncores = 2', "cores: means nothing where"),
+        ('target = "gpu"\nnot_interpreted = ""', "needs a text"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(tmp_path: Path, more: str, says: str) -> None:
+    with pytest.raises(KeyProblem, match=says):
+        loaded(tmp_path, more)
+
+
+def test_the_names_are_those_of_what_compiles() -> None:
+    assert set(UNITS) <= set(FAMILIES)
+    assert tuple(CHIPS) == GPUS

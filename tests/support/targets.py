@@ -1,0 +1,61 @@
+"""What the contract presumes of katas for TPUs, and asks of those for GPUs instead: all of it here.
+
+- Stars: what a TPU would do is predicted, what a GPU would do is not. Without a GPU a kata for
+  GPUs earns two at most, and without the extra "gpu" one.
+- Memory: other names under `Shapes`, and Refs that are called after where they lie.
+- Cost: nothing predicts it, so such a kata is on no roofline, and what its `after` has the learner
+  type is `python -m grader.gpu`, where a kata for TPUs has `kata cost`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grader.checks.on_gpu.timed import WITHOUT
+from grader.exercise.catalog import Kata
+from grader.gpu import toolchain
+from grader.gpu.chips import DEFAULT
+from grader.grading.grader import costs
+from grader.model import MOST_STARS, Case, Check, NotJudged
+from grader.tpu import compiler
+
+#: The memory that a Ref may be said to lie in.
+SPACES = {
+    "tpu": {"VMEM", "SMEM", "HBM", "VMEM scratch", "SMEM scratch"},
+    "gpu": {"GMEM", "SMEM scratch"},
+}
+#: How the name of an operand's Ref ends.
+OPERANDS = ("_ref", "_gmem")
+#: How a command begins that looks at a kernel for GPUs.
+GPU_COMMAND = "python -m grader.gpu "
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a right solution gets on one hidden case."""
+
+    stars: int = MOST_STARS
+    not_judged: NotJudged | None = None
+
+
+def target_of(kata: Kata) -> str:
+    return "gpu" if kata.key.gpu else "tpu"
+
+
+def no_compiler(kata: Kata) -> str:
+    """Why the compiler that such a kata needs is not here; "" where it is."""
+    return toolchain.why_not() if kata.key.gpu else compiler.why_not()
+
+
+def due(kata: Kata, case: Case) -> Due:
+    """The stars of the solution, as far as this machine can judge."""
+    missing = no_compiler(kata)
+    if kata.key.gpu:
+        if not costs(kata, case):
+            return Due()
+        if missing:
+            return Due(1, NotJudged(Check.COMPILES, missing))
+        return Due(2, NotJudged(Check.COST, WITHOUT[kata.key.gpu.only_on or DEFAULT]))
+    if not missing or not (kata.key.kernel or costs(kata, case)):
+        return Due()
+    return Due(1, NotJudged(Check.COMPILES if kata.key.kernel else Check.PREDICTIONS, missing))
