@@ -18,7 +18,6 @@ from grader.kernels.calls import kernel_call
 from grader.kernels.chips_in_turn import copies_of_chips
 from grader.kernels.copies import Copies, copies_of
 from grader.kernels.dry_ends import Untold
-from grader.kernels.exchanges import exchange_of
 from grader.kernels.jaxprs import array_struct
 from grader.kernels.known_values import known_values
 from grader.kernels.mosaic_errors import not_lowered
@@ -28,8 +27,9 @@ from grader.kernels.pallas_params import axis_names, body
 from grader.kernels.prefetch_reads import PrefetchRead, prefetch_reads
 from grader.kernels.runs import runs_of
 from grader.kernels.sharding import around_kernels, replicated, spread_over
+from grader.kernels.side_by_side import side_by_side
 from grader.kernels.without_refs import without_refs
-from grader.model import Axes, Exchange, KernelCall, Role, Runs, XlaCopy
+from grader.model import Axes, KernelCall, Role, Runs, SideBySide, XlaCopy
 
 
 def abstract_mesh(axes: Axes, device: AbstractDevice) -> AbstractMesh:
@@ -89,12 +89,12 @@ class Kernel:
                 return copies_of_chips(kernel, steps, self.axes, axis_names(self.equation))
         return copies_of(kernel, alike=bool(self.axes))
 
-    def exchange(self) -> Exchange | None:
+    def side_by_side(self) -> SideBySide | None:
         """What the chips of its mesh do; None where it has none, or where that can't be told."""
         grid = [size for size in self.block_positions().grid if size is not None]
         if not self.axes or len(grid) < len(self.call.grid):
             return None
-        return exchange_of(body(self.equation), grid, self.axes, axis_names(self.equation))
+        return side_by_side(body(self.equation), grid, self.axes, axis_names(self.equation))
 
     @property
     def tables(self) -> tuple[np.ndarray | None, ...]:

@@ -6,7 +6,7 @@
     observed     what workers report about a launch
     devices      what goes wrong between several devices
     collectives  what devices send to each other outside of kernels
-    exchange     what devices do with each other, moment by moment
+    side_by_side what devices do with each other, moment by moment
     links        what kernels send to other devices, and which way
     gpu          what a kernel for a GPU leaves to chance
     meshes       the devices that a launch is for
@@ -19,7 +19,6 @@ another process (the sandbox, an xdist worker) or into a JSON file.
 from grader.model.collectives import RESHARDING, Collective, carried_by, sent_by
 from grader.model.copied import CopyFault, HandCopy, Hazard, LastWait
 from grader.model.devices import Between, DeviceFault
-from grader.model.exchange import Act, Deed, Exchange
 from grader.model.gpu import Disorder, GpuFault, GpuTimes, Times
 from grader.model.kernel import (
     Array,
@@ -67,6 +66,7 @@ from grader.model.observed import (
     Stage,
 )
 from grader.model.places import Place
+from grader.model.side_by_side import Act, Deed, SideBySide
 from grader.model.verdict import (
     MOST_STARS,
     Case,
@@ -106,7 +106,6 @@ __all__ = [
     "Device",
     "DeviceFault",
     "Disorder",
-    "Exchange",
     "Finding",
     "GpuFault",
     "GpuTimes",
@@ -138,6 +137,7 @@ __all__ = [
     "Route",
     "Runs",
     "Share",
+    "SideBySide",
     "Source",
     "Stage",
     "State",

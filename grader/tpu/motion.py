@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grader.model import Axes, Exchange, KernelCall, Operand, Problem, Role
+from grader.model import Axes, KernelCall, Operand, Problem, Role, SideBySide
 from grader.tpu import traffic
 from grader.tpu.chips import DEFAULT, named
 from grader.tpu.predict import distinct_names
@@ -73,7 +73,7 @@ class Motion:
     `labels`, `paths` and `tables` align with the operands: a path is None where there are no
     blocks or none can be known (`traffic` says why), a table where there is none or its contents
     are not known. `steps` is the size of the grid, 0 where that is not known; the first `shown` of
-    them are followed. `exchange` is what the chips of a mesh do with each other, where it has one.
+    them are followed. `side_by_side` is what the chips of a mesh do, where there is one.
     """
 
     call: KernelCall
@@ -84,7 +84,7 @@ class Motion:
     paths: tuple[Path | None, ...]
     tables: tuple[tuple[int, ...] | None, ...]
     reads: tuple[TableRead, ...]
-    exchange: Exchange | None = None
+    side_by_side: SideBySide | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def follow(kernel: Kernel, most: int = MOST_STEPS) -> Motion:
             TableRead(r.operand, r.table, *(((), ()) if r.cells is None else _runs(r.cells)))
             for r in reads
         ),
-        exchange=kernel.exchange(),
+        side_by_side=kernel.side_by_side(),
     )
 
 

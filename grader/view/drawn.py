@@ -75,7 +75,7 @@ def kernel_of(
         timeline=drawn,
         untold="" if drawn else _untold(prediction),
         refusal=refusal,
-        meeting=meeting_of(motion.exchange) if motion.exchange else None,
+        meeting=meeting_of(motion.side_by_side) if motion.side_by_side else None,
     )
 
 

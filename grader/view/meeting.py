@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from grader.model import Act, Deed, Exchange
+from grader.model import Act, Deed, SideBySide
 from grader.tpu.units import bytes_of
 from grader.view.document import Meeting
 
@@ -12,17 +12,17 @@ _CUT = "It goes on: no more than this is drawn."
 _STUCK = "From here on, chips wait for what never comes."
 
 
-def meeting_of(exchange: Exchange) -> Meeting | None:
+def meeting_of(chips: SideBySide) -> Meeting | None:
     """What the page shows of it; None where nothing goes from chip to chip."""
-    names = [", ".join(map(str, place)) for place in exchange.chips]
-    deeds = [deed for moment in exchange.moments for chip in moment for deed in chip]
+    names = [", ".join(map(str, place)) for place in chips.chips]
+    deeds = [deed for moment in chips.moments for chip in moment for deed in chip]
     if not any(deed.act in (Act.SENDS, Act.SIGNALS) for deed in deeds):
         return None
     return Meeting(
         chips=tuple(f"chip {name}" for name in names),
         moments=tuple(
             tuple(tuple(_counted([_said(deed, names) for deed in chip])) for chip in moment)
-            for moment in exchange.moments
+            for moment in chips.moments
         ),
         links=tuple(
             tuple(
@@ -31,9 +31,9 @@ def meeting_of(exchange: Exchange) -> Meeting | None:
                 for deed in chip
                 if deed.act is Act.SENDS
             )
-            for moment in exchange.moments
+            for moment in chips.moments
         ),
-        note=_STUCK if exchange.stuck else "" if exchange.whole else _CUT,
+        note=_STUCK if chips.stuck else "" if chips.whole else _CUT,
     )
 
 

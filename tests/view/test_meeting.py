@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.model import Act, Deed, Exchange
+from grader.model import Act, Deed, SideBySide
 from grader.view.meeting import meeting_of
 
 SENDS = Deed(Act.SENDS, "x_ref", "o_ref[0]", 1, "recv[0]", 2048)
@@ -11,7 +11,7 @@ CHIPS = ((0, 0), (0, 1))
 
 
 def test_a_send_is_with_the_chip_and_on_its_link() -> None:
-    found = meeting_of(Exchange(CHIPS, (((SENDS, WAITS), (WAITS,)),)))
+    found = meeting_of(SideBySide(CHIPS, (((SENDS, WAITS), (WAITS,)),)))
     assert found
     assert found.chips == ("chip 0, 0", "chip 0, 1")
     first = "sends x_ref to chip 0, 1, into its o_ref[0]; recv[0] counts it"
@@ -24,7 +24,7 @@ def test_what_is_done_often_in_a_row_is_said_once() -> None:
     signal = Deed(Act.SIGNALS, to=1, semaphore="free", size=2)
     copy = Deed(Act.COPIES, "x_ref", "a buffer of a pipeline", semaphore="sem", size=512)
     found = meeting_of(
-        Exchange(CHIPS, (((signal, copy, copy), (Deed(Act.MULTIPLIES, size=4096),)),))
+        SideBySide(CHIPS, (((signal, copy, copy), (Deed(Act.MULTIPLIES, size=4096),)),))
     )
     assert found
     ((mine, others),) = found.moments
@@ -34,8 +34,8 @@ def test_what_is_done_often_in_a_row_is_said_once() -> None:
 
 
 def test_what_is_stuck_or_cut_short_says_so() -> None:
-    stuck = meeting_of(Exchange(CHIPS, (((SENDS,), (WAITS,)),), stuck=True))
-    cut = meeting_of(Exchange(CHIPS, (((SENDS,), ()),), whole=False))
+    stuck = meeting_of(SideBySide(CHIPS, (((SENDS,), (WAITS,)),), stuck=True))
+    cut = meeting_of(SideBySide(CHIPS, (((SENDS,), ()),), whole=False))
     assert stuck
     assert cut
     assert "never comes" in stuck.note
@@ -43,4 +43,4 @@ def test_what_is_stuck_or_cut_short_says_so() -> None:
 
 
 def test_chips_that_have_nothing_to_do_with_each_other_are_not_drawn() -> None:
-    assert meeting_of(Exchange(CHIPS, (((WAITS,), ()),))) is None
+    assert meeting_of(SideBySide(CHIPS, (((WAITS,), ()),))) is None

@@ -14,7 +14,7 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import PartitionSpec as P
 
 from grader.kernels import TracedLaunch, for_chip
-from grader.model import Act, Deed, Exchange
+from grader.model import Act, Deed, SideBySide
 from grader.tpu.chips import named
 
 RING = (("x", 4),)
@@ -27,7 +27,7 @@ def cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def exchanged(kernel: Callable[..., None]) -> Exchange | None:
+def beside(kernel: Callable[..., None]) -> SideBySide | None:
     def part(x: jax.Array) -> jax.Array:
         hbm = pl.BlockSpec(memory_space=pl.ANY)
         return pl.pallas_call(
@@ -49,7 +49,7 @@ def exchanged(kernel: Callable[..., None]) -> Exchange | None:
     chip = named("v5e")
     with for_chip(chip.kind, chip.cores, RING):
         (found,) = TracedLaunch.of(launch, [X], {}).kernels([X])
-        return found.exchange()
+        return found.side_by_side()
 
 
 def right() -> Any:
@@ -70,7 +70,7 @@ def test_a_copy_is_there_at_the_next_moment() -> None:
         copy.start()
         copy.wait()
 
-    found = exchanged(kernel)
+    found = beside(kernel)
     assert found
     assert (found.chips, found.whole, found.stuck) == (((0,), (1,), (2,), (3,)), True, False)
     barrier = "the barrier semaphore"
@@ -97,7 +97,7 @@ def test_chips_that_wait_for_each_other_for_ever() -> None:
         copy.wait_recv()
         copy.start()
 
-    found = exchanged(kernel)
+    found = beside(kernel)
     assert found
     assert found.stuck
     assert found.moments[-1] == ((Deed(Act.WAITS, semaphore="sems[1]", size=SIZE),),) * 4
@@ -109,7 +109,7 @@ def test_one_chip_that_does_something_else() -> None:
         def _() -> None:
             to_right(x_ref, o_ref, sems).start()
 
-    found = exchanged(kernel)
+    found = beside(kernel)
     assert found
     (moment,) = found.moments[:1]
     assert [len(deeds) for deeds in moment] == [0, 0, 1, 0]
@@ -121,10 +121,10 @@ def test_what_depends_on_what_is_read_is_not_drawn() -> None:
         def _() -> None:
             pl.semaphore_signal(pltpu.get_barrier_semaphore(), device_id=(right(),))
 
-    assert exchanged(kernel) is None
+    assert beside(kernel) is None
 
 
-def test_a_long_exchange_is_cut_short() -> None:
+def test_what_is_long_is_cut_short() -> None:
     def kernel(x_ref: Any, o_ref: Any, sems: Any, _flag: Any) -> None:
         @pl.loop(0, 100)
         def _(_turn: Any) -> None:
@@ -132,7 +132,7 @@ def test_a_long_exchange_is_cut_short() -> None:
             copy.start()
             copy.wait()
 
-    found = exchanged(kernel)
+    found = beside(kernel)
     assert found
     assert not found.whole
     assert 10 < len(found.moments) < 100

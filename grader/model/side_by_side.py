@@ -34,7 +34,7 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class SideBySide:
     """What each of `chips`, their numbers along the axes of a mesh, does at each moment.
 
     A copy or signal that starts at one moment is there at the next. So a moment is no time: chips

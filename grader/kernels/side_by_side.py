@@ -22,7 +22,7 @@ from grader.kernels.dry_events import (
 from grader.kernels.dry_runs import Budget, DryRun
 from grader.kernels.routes import Place
 from grader.kernels.scalars import Number
-from grader.model import Act, Axes, Deed, Exchange
+from grader.model import Act, Axes, Deed, SideBySide
 
 #: What is longer is cut short.
 MOST_MOMENTS, MOST_DEEDS = 60, 1500
@@ -31,9 +31,9 @@ MOST_MOMENTS, MOST_DEEDS = 60, 1500
 _Key = tuple[int, Hashable, tuple[Number, ...]]
 
 
-def exchange_of(
+def side_by_side(
     kernel: core.Jaxpr, grid: Sequence[int], axes: Axes, named: Sequence[str] = ()
-) -> Exchange | None:
+) -> SideBySide | None:
     """All chips of a mesh of these axes, in step; None where a copy depends on what is read."""
     sizes, budget = dict(axes), Budget()
     places = list(itertools.product(*map(range, sizes.values())))
@@ -91,18 +91,18 @@ class _Meeting:
     _coming: Counter[_Key] = field(default_factory=Counter)
     _deeds: int = 0
 
-    def run(self) -> Exchange:
+    def run(self) -> SideBySide:
         moments = []
         while not all(chip.ended for chip in self.chips):
             before = self._deeds
             moments.append(tuple(tuple(self._deeds_of(chip)) for chip in self.chips))
             if self._deeds == before and not self._coming:
-                return Exchange(tuple(self.places), tuple(moments), stuck=True)
+                return SideBySide(tuple(self.places), tuple(moments), stuck=True)
             self._there += self._coming
             self._coming.clear()
             if len(moments) == MOST_MOMENTS or self._deeds > MOST_DEEDS:
-                return Exchange(tuple(self.places), tuple(moments), whole=False)
-        return Exchange(tuple(self.places), tuple(moments))
+                return SideBySide(tuple(self.places), tuple(moments), whole=False)
+        return SideBySide(tuple(self.places), tuple(moments))
 
     def _deeds_of(self, chip: _Chip) -> Iterator[Deed]:
         """What one chip does until it waits for something that is not there."""
