@@ -36,7 +36,7 @@ def test_what_has_changed_lately_is_graded_whole() -> None:
 
 def test_each_exercise_has_a_turn_to_be_looked_at() -> None:
     found = [Plan(Share.OLDEST, (1,), False, Turn(n)).katas(EVERY) for n in range(TURNS)]
-    assert sorted(kata.id for part in found for kata in part) == [kata.id for kata in EVERY]
+    assert Counter(kata.id for part in found for kata in part) == Counter(k.id for k in EVERY)
     turn = Turn(0, frozenset({EVERY[1].id, EVERY[2].id}))
     assert set(EVERY[:3]) <= set(Plan(Share.OLDEST, (1,), False, turn).katas(EVERY))
 

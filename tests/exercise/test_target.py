@@ -19,7 +19,7 @@ def loaded(folder: Path, more: str) -> GpuTarget | None:
     return load(file).gpu
 
 
-def test_a_kata_is_for_tpus_unless_its_key_says_otherwise(tmp_path: Path) -> None:
+def test_tpus_are_meant_unless_a_key_says_otherwise(tmp_path: Path) -> None:
     assert loaded(tmp_path, "") is None
     assert loaded(tmp_path, 'target = "tpu"') is None
     assert loaded(tmp_path, 'target = "gpu"') == GpuTarget()
