@@ -3,7 +3,7 @@
 export CI=true  # pytest and its plugins say other things where this is set
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-workers=${WORKERS:-2}  # one for each core: with three, each of them takes longer than it saves; or "auto"
+workers=${WORKERS:-3}  # one more than cores: tests wait for processes and for time to pass; or "auto"
 work=$(mktemp -d)
 times=$work/times
 failed=0
