@@ -101,13 +101,18 @@ class Plan:
             first = others[turn.number // TURNS % len(others)] if its_turn else None
         return [case for case in cases if case is first or (case in graded and case.production)]
 
-    def some(self, cases: Sequence[Case]) -> Sequence[Case]:
-        """Of a kata's hidden cases one that is run, and that of production size; or all.
+    def some(self, cases: Sequence[Case], *, shows_cost: bool) -> Sequence[Case]:
+        """Of a kata's hidden cases one; with `shows_cost`, one that is run and the largest.
 
-        Without one of that size, any may be the one that shows what a kernel costs.
+        The largest is that of production size. Without one of that size, any may be the one that
+        shows what a kernel costs: then it is all of them.
         """
+        if self.turn is None:
+            return cases
+        if not shows_cost:
+            return [cases[self.turn.number % len(cases)]]
         run = [case for case in cases if not case.production]
-        if self.turn is None or len(run) == len(cases):
+        if len(run) == len(cases):
             return cases
         one = run[self.turn.number % len(run)] if run else None
         return [case for case in cases if case is one or case.production]
