@@ -110,6 +110,9 @@ JOBS: dict[str, dict[str, Callable[[int], Job]]] = {
     "wgmma_matmul": {"": functools.partial(_matmul, bm=128, bn=128, bk=64)},
     "warp_specialised_matmul": {"": functools.partial(_matmul, bm=64, bn=256, bk=64, slots=3)},
     "blackwell_tcgen05": {"": functools.partial(_matmul, bm=128, bn=256, bk=64, slots=3)},
+    "persistent_collective_matmul": {
+        "": functools.partial(_matmul, bm=128, bn=128, bk=64, slots=4, pair=2, clusters=74)
+    },
     "flash_attention_hopper": {
         "": functools.partial(_attention, causal=False),
         ", causal": functools.partial(_attention, causal=True),
