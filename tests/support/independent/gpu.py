@@ -35,3 +35,11 @@ def _(q: Any, k: Any, v: Any, *, causal: int = 0) -> Any:
     q, k, v = (jax.numpy.swapaxes(x, 0, 1)[None] for x in (q, jax.numpy.swapaxes(k, 1, 2), v))
     o = jax.nn.dot_product_attention(q, k, v, is_causal=bool(causal))
     return jax.numpy.swapaxes(o[0], 0, 1)
+
+
+@independent("ragged_dot_gpu")
+def _(x: Any, w: Any, group_sizes: Any) -> Any:
+    x, w, sizes = np.asarray(x, np.float64), np.asarray(w, np.float64), np.asarray(group_sizes)
+    parts = np.split(x, np.cumsum(sizes))
+    products = [part @ weights for part, weights in zip(parts, w, strict=False)]
+    return np.concatenate([*products, np.zeros((len(parts[-1]), w.shape[2]))])
