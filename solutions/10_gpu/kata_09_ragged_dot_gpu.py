@@ -21,23 +21,20 @@ Concept
         offsets_gmem  0  37  37  97  147  192  192
 
     Group g has the rows from offsets_gmem[g] up to offsets_gmem[g + 1]. An empty group
-    has no visit. The rows that no group wants are those of a group more, number E = 4,
-    for which there are no weights. Blocks share M rows among E + 1 groups in at most
-    M / bm + E visits, and the grid has so many. Those left over, like the last one above,
-    are of group E + 1, which has no rows. They have nothing to do.
+    has no visit. Rows that no group wants are those of one group more, number E = 4, for
+    which there are no weights. E + 1 groups need at most M / bm + E visits, and the grid
+    has so many. What is left over, like the seventh here, is of group E + 1: no rows.
 
-    A table is read like any other Ref, by a whole number: `groups_gmem[visit]` is
-    a scalar, the same in all threads. It may choose weights, a box, a number of steps, and
-    whether something happens at all.
+    A table is read like any other Ref: `groups_gmem[visit]` is a scalar. It may choose
+    weights, a box, a number of steps, and whether something happens at all.
 
     x comes in whole boxes: rows of neighbours are multiplied too, and cost nothing more.
-    They must not be stored. Another block stores them, at the same time, and its
-    values are the right ones. TMA stores a box at any row, but its size is part of
-    the program. So store in powers of two, largest first: 45 rows are
+    They must not be stored: another block stores them, and may do so at the same time.
+    TMA stores a box at any row, but its size is part of the program. So store in
+    powers of two, each behind the one before, if there is one: 45 rows are
 
         32 rows  |  8 rows  |  4 rows  |  1 row           45 = 0b101101
 
-    each under a pl.when that asks for its bit, and each where the one before ended.
     For that, o_smem has no tiles: a box may begin at any of its rows.
 
     With 8 groups, 8192 rows, K = N = 4096 and bm = 128, there are 72 visits at most where
