@@ -18,18 +18,11 @@ _WRITTEN = "_written_by_blocks"
 @contextlib.contextmanager
 def between_blocks(note: Callable[[str], object]) -> Iterator[None]:
     """Within it, the first part that two blocks of a kernel write to is noted as a race."""
-    try:
-        from jax._src.pallas.mosaic.interpret.race_detection_state import _ranges_overlap as meet
-        from jax._src.pallas.mosaic_gpu.interpret import gpu_callbacks, shared_memory
-
-        memory: Any = shared_memory.GPUSharedMemory
-        one_by_one = "grid_point_coords" in gpu_callbacks._swap.__code__.co_varnames
-        store, swap = memory.store_buffer_content, memory.swap_buffer_content
-    except (ImportError, AttributeError):
-        one_by_one = False
-    if not one_by_one:
+    if (found := _memory_of_blocks_in_turn()) is None:
         yield
         return
+    memory, meet = found
+    store, swap = memory.store_buffer_content, memory.swap_buffer_content
 
     def look(kept: Any, key: Any, part: Any, info: Any) -> None:
         if info is None or key.memory_space_id != _GLOBAL_MEMORY:
@@ -62,6 +55,18 @@ def between_blocks(note: Callable[[str], object]) -> Iterator[None]:
         yield
     finally:
         memory.store_buffer_content, memory.swap_buffer_content = store, swap
+
+
+def _memory_of_blocks_in_turn() -> tuple[Any, Callable[..., bool]] | None:
+    """The interpreter's class of memory, and whether two parts meet; None from jax 0.12 on."""
+    try:
+        from jax._src.pallas.mosaic.interpret.race_detection_state import _ranges_overlap
+        from jax._src.pallas.mosaic_gpu.interpret import gpu_callbacks, shared_memory
+    except ImportError:
+        return None
+    if "grid_point_coords" not in gpu_callbacks._swap.__code__.co_varnames:
+        return None
+    return shared_memory.GPUSharedMemory, _ranges_overlap
 
 
 def _frame(source_info: Any) -> str:
