@@ -36,3 +36,8 @@ def _(q: Any, k: Any, v: Any, *, causal: int = 0) -> Any:
     q, k, v = (jax.numpy.swapaxes(x, 0, 1)[None] for x in (q, jax.numpy.swapaxes(k, 1, 2), v))
     o = jax.nn.dot_product_attention(q, k, v, is_causal=bool(causal))
     return jax.numpy.swapaxes(o[0], 0, 1)
+
+
+@independent("ragged_dot_gpu")
+def _(x: Any, w: Any, group_sizes: Any) -> Any:
+    return jax.lax.ragged_dot(x, w, group_sizes)
