@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.model import Check, Finding, Grade, Mode, NotJudged, State
+from grader.model import (
+    Check,
+    Conditions,
+    Device,
+    Finding,
+    Grade,
+    Mode,
+    NotJudged,
+    State,
+)
 from grader.record import ledger
 from grader.record.ledger import LEDGER, Pass, pass_in
 from grader.record.recording import NewPasses, record_passes, solved_passes
@@ -24,6 +33,7 @@ from tests.support.repositories import Repository
 DAY = datetime.date(2026, 11, 20)
 BLOB = blob_id(b"content")
 VERSIONS = {"grader": "0.1.0", "libtpu": "0.0.42", "chip": "v5e"}
+CONDITIONS = Conditions(7, Device("cpu", Mode.STRICT, ""), ("v5e",), gpu="h100")
 SLOW = Finding(Check.COST, "2.00× par's time", "")
 
 
@@ -38,7 +48,7 @@ def grade(kata: Kata, case: int, stars: int = 3, blob: str = BLOB) -> Grade:
 
 
 def recorded(kata: Kata, *grades: Grade) -> tuple[Pass, ...]:
-    return solved_passes([kata], grades, DAY, VERSIONS, ("v5e",))
+    return solved_passes([kata], grades, DAY, VERSIONS, CONDITIONS)
 
 
 def test_the_fewest_stars_count(double: Kata) -> None:

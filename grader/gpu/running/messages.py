@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from grader.gpu.programs import Program
-from grader.model import Array, Times
+from grader.model import Array, GpuCrash, Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +32,11 @@ class Stage(enum.Enum):
     TIMING = "timing"
 
 
-class Crash(enum.Enum):
-    """How a launch ends that does not return."""
-
-    ADDRESS = "illegal address"
-    MISALIGNED = "misaligned address"
-    INSTRUCTION = "illegal instruction"
-    LAUNCH = "launch failed"
-    HANG = "hang"
-    MEMORY = "out of memory"
-    SLOW = "too slow to start or to compile"
-    UNKNOWN = "unknown"
-
-    @property
-    def of_the_kernel(self) -> bool:
-        """Whether the kernel itself does it: else nothing is known of it."""
-        return self not in (Crash.MEMORY, Crash.SLOW, Crash.UNKNOWN)
-
-
 @dataclass(frozen=True, slots=True)
 class Failure:
     """What was printed or raised last, in a line, and all of it in `text`."""
 
-    crash: Crash
+    crash: GpuCrash
     stage: Stage
     said: str = ""
     text: str = ""

@@ -12,7 +12,8 @@ import pytest
 from grader.gpu.running import apart
 from grader.gpu.running.apart import Ended, run
 from grader.gpu.running.child import ANSWER, STAGE
-from grader.gpu.running.messages import Crash, Question, Ran, Stage
+from grader.gpu.running.messages import Question, Ran, Stage
+from grader.model import GpuCrash
 from grader.tools import codec
 from tests.gpu.running.programs import doubling, given
 
@@ -50,13 +51,13 @@ def test_an_answer_and_the_environment_of_its_process(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("ended", "stage", "crash"),
     [
-        (Ended(-6, "F0000 CUDA_ERROR_ILLEGAL_ADDRESS\nAborted"), Stage.RUNNING, Crash.ADDRESS),
-        (Ended(None, ""), Stage.RUNNING, Crash.HANG),
-        (Ended(None, ""), Stage.COMPILING, Crash.SLOW),
-        (Ended(1, ""), None, Crash.UNKNOWN),
+        (Ended(-6, "F0000 CUDA_ERROR_ILLEGAL_ADDRESS\nAborted"), Stage.RUNNING, GpuCrash.ADDRESS),
+        (Ended(None, ""), Stage.RUNNING, GpuCrash.HANG),
+        (Ended(None, ""), Stage.COMPILING, GpuCrash.SLOW),
+        (Ended(1, ""), None, GpuCrash.UNKNOWN),
     ],
 )
-def test_a_process_without_an_answer(ended: Ended, stage: Stage | None, crash: Crash) -> None:
+def test_a_process_without_an_answer(ended: Ended, stage: Stage | None, crash: GpuCrash) -> None:
     failure = run(QUESTION, start=Process(ended, stage)).failure
     assert failure
     assert (failure.crash, failure.stage) == (crash, stage or Stage.STARTING)
