@@ -123,6 +123,7 @@ def evidence_of(
     asking.begin(kata, reference, seconds)
     if asking.eager and costs(kata, case) and kata.key.kernel and not kata.key.gpu:
         asking.begin_par(kata, case, reference, events)
+        asking.begin_own(kata, case, reference, seconds, events)
     attempt = asking.attempt(kata, case, reference, seconds)
 
     @cache

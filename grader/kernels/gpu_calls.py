@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 from collections.abc import Iterator
 
 from jax.extend import core
@@ -28,6 +30,38 @@ def gpu_call(kernel: core.JaxprEqn, name: str, callbacks: tuple[str, ...]) -> Ke
         operands=tuple(_operands(kernel)),
         callbacks=callbacks,
     )
+
+
+def called_as_written(call: KernelCall, text: str, usual: str) -> KernelCall:
+    """The call, its operands by the names that the kernel's function in this file gives them.
+
+    A trace doesn't keep them. The function has the call's name, or else the `usual` one; where the
+    file has no such function, or one with fewer parameters, the names stay.
+    """
+    found = _parameters(text)
+    names = found.get(call.name) or found.get(usual) or []
+    if len(names) < len(call.operands):
+        return call
+    pairs = zip(call.operands, names, strict=False)
+    operands = tuple(
+        dataclasses.replace(operand, name=name) if _is_nameless(operand) else operand
+        for operand, name in pairs
+    )
+    return dataclasses.replace(call, operands=operands)
+
+
+def _parameters(text: str) -> dict[str, list[str]]:
+    """Of each function in a file, by its name, the positional parameters."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return {}
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return {f.name: [each.arg for each in (*f.args.posonlyargs, *f.args.args)] for f in functions}
+
+
+def _is_nameless(operand: Operand) -> bool:
+    return not operand.name.isidentifier()
 
 
 def _operands(kernel: core.JaxprEqn) -> Iterator[Operand]:

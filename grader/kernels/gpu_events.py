@@ -29,6 +29,10 @@ class Does(enum.Enum):
     WAIT_OUT = "waits until so many groups are left"
     WGMMA = "starts a product of matrices"
     WAIT_WGMMA = "waits until so many products are left"
+    MMA = "starts a product on a Blackwell, into tensor memory"
+    TELL = "has all such products arrive at a barrier when they have ended"
+    LOAD = "starts to load from tensor memory"
+    WAIT_LOAD = "waits until it has loaded"
     ARRIVE = "arrives at a barrier"
     WAIT = "waits on a barrier"
 
@@ -74,7 +78,8 @@ class Part:
 class Event:
     """What is done, to which parts, on which line of the learner's file (0: not known).
 
-    `count` is of groups that may be left. `barrier` is the one that a copy arrives at.
+    `count` is of groups that may be left. `barrier` is the one that a copy or a product arrives at,
+    `into` what a product is added to.
     """
 
     does: Does
@@ -83,6 +88,7 @@ class Event:
     count: int = 0
     barrier: Part | None = None
     grouped: bool = True
+    into: Part | None = None
 
 
 def part_of(memory: Memory, transforms: Sequence[Any], value: Callable[[Any], int | None]) -> Part:

@@ -251,6 +251,37 @@ def _multiplied(_: Thread, read: _Read) -> list[Event]:
     return [Event(Does.WGMMA, tuple(part for part in parts if part), read.line)]
 
 
+def _multiplied_into(_: Thread, read: _Read) -> list[Event]:
+    """tcgen05_mma: its operands, the barrier if it has one, then the transforms of each."""
+    if any(read.params.get(name) for name in ("collective_axis", "scaled", "sparse")):
+        raise NotFollowed("a product of another kind")
+    target, left, right, _adds = (read.take() for _ in range(4))
+    arrives = read.take() if read.params["arrive"] else None
+    into = read.part(target, read.transforms("acc_transforms_tree"))
+    parts = [read.part(left, read.transforms("a_transforms_tree"))]
+    parts.append(read.part(right, read.transforms("b_transforms_tree")))
+    if into is None:
+        raise NotFollowed("a product into something else")
+    at = None
+    if arrives is not None:
+        at = read.barrier(arrives, read.transforms("barrier_transforms_tree"))
+    kept = tuple(part for part in parts if part)
+    return [Event(Does.MMA, kept, read.line, barrier=at, into=into)]
+
+
+def _told(_: Thread, read: _Read) -> list[Event]:
+    if read.params.get("collective_axis"):
+        raise NotFollowed("products of several blocks")
+    wanted = read.wanted()
+    at = read.barrier(read.take(), read.transforms("barrier_transforms_tree"))
+    return [Event(Does.TELL, (at,), read.line)] if wanted else []
+
+
+def _loaded(_: Thread, read: _Read) -> list[Event]:
+    part = read.part(read.take(), read.transforms("tree"))
+    return [Event(Does.LOAD, (part,), read.line)] if part else []
+
+
 def _at_barrier(does: tuple[Does, ...]) -> Any:
     def events(_: Thread, read: _Read) -> list[Event]:
         wanted = read.wanted()
@@ -276,6 +307,10 @@ _EVENTS: Mapping[str, Any] = {
     **dict.fromkeys(_DEREFS, _waited(Does.WAIT_WGMMA)),
     "wgmma_accumulator_store": lambda _, read: [],
     "wgmma_accumulator_store_p": lambda _, read: [],
+    "tcgen05_mma": _multiplied_into,
+    "tcgen05_commit_arrive": _told,
+    "async_load": _loaded,
+    "wait_load_tmem": lambda _, read: [Event(Does.WAIT_LOAD, line=read.line)],
     "barrier_arrive": _at_barrier((Does.ARRIVE,)),
     "barrier_wait": _at_barrier((Does.WAIT,)),
     "barrier_arrive_and_wait": _at_barrier((Does.ARRIVE, Does.WAIT)),
@@ -300,6 +335,6 @@ def _every(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
 
 def _arrivals(aval: Any) -> int:
     dtype = getattr(getattr(aval, "inner_aval", aval), "dtype", None)
-    if type(dtype).__name__ != "BarrierType" or getattr(dtype, "orders_tensor_core", False):
+    if type(dtype).__name__ != "BarrierType":
         return 0
     return int(getattr(dtype, "num_arrivals", 0))

@@ -16,6 +16,7 @@ from jax.extend import core
 from jax.typing import ArrayLike
 
 from grader.kernels.carrier import with_interpret
+from grader.kernels.gpu_tensor_memory import in_shared_memory, run_by_interpreter
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.traced_launch import TracedLaunch
 
@@ -30,7 +31,8 @@ def run_interpreted(
     Raises what the interpreter raises, and leaves none of its state behind.
     """
     _keep_layouts_to_the_gpu()
-    program = core.jaxpr_as_fun(with_interpret(launch.closed, _params()))
+    closed = launch.closed if run_by_interpreter() else in_shared_memory(launch.closed)
+    program = core.jaxpr_as_fun(with_interpret(closed, _params()))
     with (
         jax.default_device(jax.devices("cpu")[0]),
         _noting_races(noted),

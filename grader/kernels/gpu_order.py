@@ -17,6 +17,7 @@ from jax.extend import core
 from grader.kernels.gpu_calls import is_for_gpus
 from grader.kernels.gpu_events import Does, Event, Part
 from grader.kernels.gpu_following import Events, NotFollowed, Thread
+from grader.kernels.gpu_products import Product, Products
 from grader.kernels.outside_kernels import OutsideReader
 from grader.kernels.pallas_params import body, mesh
 from grader.model import Disorder, GpuFault, Place, Source
@@ -80,6 +81,7 @@ class _State:
     loose: list[tuple[Part, int]] = field(default_factory=list)
     leaving: deque[list[tuple[Part, int]]] = field(default_factory=deque)
     products: deque[list[tuple[Part, int]]] = field(default_factory=deque)
+    loading: list[tuple[Part, int]] = field(default_factory=list)
     waits: dict[tuple[Any, ...], int] = field(default_factory=dict)
     at: Event | None = None  # the wait that has not returned
 
@@ -88,12 +90,14 @@ class _Block:
     """The threads of a block and what they share."""
 
     def __init__(self, source: Source, after_copies: bool, after_arrivals: bool) -> None:
-        self._at_once = {Does.COPY_IN: after_copies, Does.ARRIVE: after_arrivals}
+        at_once = dict.fromkeys((Does.COPY_IN, Does.MMA, Does.TELL), after_copies)
+        self._at_once = {**at_once, Does.ARRIVE: after_arrivals}
         self.faults: list[GpuFault] = []
         self._source = source
         self._states: list[_State] = []
         self._arrived: dict[tuple[Any, ...], int] = {}
         self._completed: dict[tuple[Any, ...], int] = {}
+        self._products = Products()
 
     def run(self, threads: list[Events]) -> None:
         """Run them all until each has ended or waits for ever. Raises NotFollowed."""
@@ -157,11 +161,43 @@ class _Block:
                 state.products.append([(part, event.line) for part in event.parts])
             case Does.WAIT_WGMMA:
                 _keep(state.products, event.count)
+            case Does.MMA:
+                self._read(state, event, "tcgen05_mma")
+                self._multiplied(event)
+                if event.barrier:
+                    return self._tells(event.barrier)
+            case Does.TELL:
+                return self._tells(event.parts[0])
+            case Does.LOAD:
+                self._loaded(state, event)
+            case Does.WAIT_LOAD:
+                state.loading.clear()
             case Does.ARRIVE:
                 return self._arrives(event.parts[0])
             case Does.WAIT:
                 pass
         return []
+
+    def _multiplied(self, event: Event) -> None:
+        """A product on a Blackwell begins: into what no thread may still be loading."""
+        assert event.into
+        for part, line in (one for state in self._states for one in state.loading):
+            if part.surely_meets(event.into):
+                self._fault(Disorder.STILL_LOADED, event.into, event.line, line)
+                break
+        self._products.begin(Product(event.parts, event.into, event.line))
+
+    def _loaded(self, state: _State, event: Event) -> None:
+        for part in event.parts:
+            state.loading.append((part, event.line))
+            if (line := self._products.writing(part)) is not None:
+                self._fault(Disorder.NOT_MULTIPLIED, part, event.line, line)
+
+    def _tells(self, barrier: Part) -> list[int]:
+        """Products arrive at a barrier. Here they end at once; who hasn't waited can't know."""
+        key = _place(barrier)
+        self._products.arrive(key, self._completed.get(key, 0) + 1)
+        return self._arrives(barrier)
 
     def _group(self, state: _State) -> None:
         state.leaving.append(state.loose)
@@ -178,6 +214,9 @@ class _Block:
     def _written(self, event: Event) -> None:
         """What is written while a unit of any thread may be reading it."""
         for part in event.parts:
+            if (line := self._products.reading(part)) is not None:
+                self._fault(Disorder.READ_BY_MMA, part, event.line, line)
+                return
             for state in self._states:
                 for read, line in (one for group in state.products for one in group):
                     if part.surely_meets(read):
@@ -226,6 +265,7 @@ class _Block:
         assert state.at
         key = _place(state.at.parts[0])
         state.waits[key] = state.waits.get(key, 0) + 1
+        self._products.waited(key, state.waits[key])
         state.at = None
 
     def _hangs(self, stuck: list[int]) -> None:

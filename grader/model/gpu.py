@@ -14,6 +14,9 @@ class Disorder(enum.Enum):
 
     NO_COMMIT = "what was stored is not committed before a unit reads it"
     READ_BY_WGMMA = "memory is written while wgmma may still be reading it"
+    READ_BY_MMA = "memory is written while tcgen05_mma may still be reading it"
+    NOT_MULTIPLIED = "an accumulator is loaded while products may still be added to it"
+    STILL_LOADED = "a product begins in an accumulator that may still be loaded from"
     LEAVING = "memory is written while a copy may still be reading it"
     NOT_DRAINED = "the kernel ends before a copy out of its memory has"
     LAPPED = "a barrier completes twice before a wait on it"
@@ -24,9 +27,9 @@ class Disorder(enum.Enum):
 class GpuFault:
     """One thing that goes wrong: on which `line`, with which Ref, and since which other line.
 
-    `reader` is what needs the memory: "wgmma" or "copy_smem_to_gmem". Of a wait, `ref` is the
-    barrier, which has had `arrived` of `needed` arrivals since it last completed; `others` are the
-    threads that wait as well, each with the barrier and the line.
+    `reader` is what needs the memory: "wgmma", "tcgen05_mma" or "copy_smem_to_gmem". Of a wait,
+    `ref` is the barrier, which has had `arrived` of `needed` arrivals since it last completed;
+    `others` are the threads that wait as well, each with the barrier and the line.
     """
 
     disorder: Disorder

@@ -272,14 +272,37 @@ class Asking:
     # ---- the launch ----
 
     def boot(self, kata: Kata) -> None:
-        """Have the process start that will trace the kata's launch."""
+        """Have the process start that will trace the kata's launch; `eager`, the compiler too."""
         self._lines.bench.attempt(_attempt(kata))
+        if self.eager and not kata.key.gpu:
+            self._lines.compiling.warm(Warm(None, self.chips(kata), compiles=False))
 
     def begin(self, kata: Kata, reference: Reference, seconds: float | None) -> None:
         """Begin on what `attempt` will ask."""
         if kata.path not in self._stuck and kata.key.kind is not Kind.TEST:
             question = self._trace_question(kata, reference)
             self._lines.attempting.ask(question, seconds)
+
+    def begin_own(
+        self,
+        kata: Kata,
+        case: Case,
+        reference: Reference,
+        seconds: float | None,
+        events: int = 0,
+    ) -> None:
+        """Begin on what `attempt` and then `own` will ask. Waits for the launch's trace."""
+        if kata.path in self._stuck:
+            return
+        traced = self._own_traced(kata, reference, seconds)
+        if isinstance(traced, Accident) or traced.problem:
+            return
+        self._lines.runs(kata.key.mesh).ask(
+            self._run_question(kata, case, traced, reference), seconds
+        )
+        for chip in self.chips(kata):
+            question = _predict(kata, _attempt(kata), traced, reference, chip, events)
+            self._lines.compiling.ask(question, seconds)
 
     def attempt(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
@@ -504,14 +527,7 @@ class Asking:
             return traced
         if traced.problem:
             return Observation(traced.problem, printed=traced.printed)
-        launch = (_attempt(kata), kata.name, traced.trace, reference.inputs)
-        gpu, mesh, chip = self.gpu_of(kata), kata.key.mesh, self.chip(kata)
-        interpreted = kata.key.gpu is None or not kata.key.gpu.not_interpreted
-        if (case.production and kata.key.kernel) or not interpreted:
-            question = Read(*launch, chip, mesh, gpu, followed=not case.production)
-        else:
-            how = (self.mode, case.seed, chip)
-            question = Run(*launch, *how, eager=eager_copies(case), mesh=mesh, gpu=gpu)
+        question = self._run_question(kata, case, traced, reference)
         ran = _expected(Ran, self._lines.runs(kata.key.mesh).answer(question, seconds))
         if isinstance(ran, Accident):
             return dataclasses.replace(ran, printed=traced.printed + ran.printed)
@@ -528,6 +544,18 @@ class Asking:
             gpu_faults=ran.gpu_faults,
             not_run=ran.not_run,
         )
+
+    def _run_question(
+        self, kata: Kata, case: Case, traced: Traced, reference: Reference
+    ) -> Run | Read:
+        """At production size, and where the interpreter can't run it, a launch is only read."""
+        launch = (_attempt(kata), kata.name, traced.trace, reference.inputs)
+        gpu, mesh, chip = self.gpu_of(kata), kata.key.mesh, self.chip(kata)
+        interpreted = kata.key.gpu is None or not kata.key.gpu.not_interpreted
+        if (case.production and kata.key.kernel) or not interpreted:
+            return Read(*launch, chip, mesh, gpu, followed=not case.production)
+        how = (self.mode, case.seed, chip)
+        return Run(*launch, *how, eager=eager_copies(case), mesh=mesh, gpu=gpu)
 
     def _trials(self, kata: Kata, case: Case, seconds: float | None) -> Observation | Accident:
         """What the learner's test says of the kernels that it should tell apart."""

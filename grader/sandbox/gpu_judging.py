@@ -18,6 +18,7 @@ from grader.gpu.refusals import Kind, read_refusal
 from grader.gpu.scratch import Buffer, buffers_of
 from grader.kernels import TracedLaunch
 from grader.kernels.carrier import make_ready_for_gpus
+from grader.kernels.gpu_calls import called_as_written
 from grader.kernels.gpu_interpreter import run_interpreted
 from grader.kernels.gpu_order import disorders
 from grader.model import Array, ArrayType, OnGpu, Stage, Trace
@@ -50,7 +51,9 @@ def _traced(question: Read | Run) -> tuple[TracedLaunch, Trace]:
     launch = _launch(question)
     trace = launch.trace(question.source.file, f"{question.name}_spec")
     notes = (*trace.notes, *notes_on(question.source))
-    return launch, dataclasses.replace(trace, notes=notes)
+    text = question.source.content.decode(errors="replace")
+    calls = tuple(called_as_written(call, text, f"{question.name}_kernel") for call in trace.calls)
+    return launch, dataclasses.replace(trace, notes=notes, calls=calls)
 
 
 def _read(question: Read) -> Ran:

@@ -231,5 +231,5 @@ def _warm(question: Warm) -> Warmed | Problem:
     with problems.caught(Source("", b""), Stage.RUN) as caught:
         if question.mode:
             warming.run(question.mode)
-        warming.compile_for(question.chips)
+        (warming.compile_for if question.compiles else warming.load_for)(question.chips)
     return caught.problem or Warmed()

@@ -231,11 +231,13 @@ class Follow:
 class Warm:
     """Trace a kernel of no meaning, run it in this mode, compile it for these chips.
 
-    What a process does slowly the first time is then over.
+    What a process does slowly the first time is then over. Unless it `compiles`, the chips'
+    compiler is only loaded.
     """
 
     mode: Mode | None = None
     chips: tuple[str, ...] = ()
+    compiles: bool = True
     source: Source = field(default_factory=lambda: Source("", b""))
 
 

@@ -5,6 +5,7 @@ It has what most kernels have: a grid of two axes, scratch, a matmul, `pl.when`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import jax
@@ -16,7 +17,9 @@ from jax.typing import DTypeLike
 
 from grader.kernels import TracedLaunch, for_chip
 from grader.model import Mode
+from grader.tpu import libtpu
 from grader.tpu.chips import DEFAULT, named
+from grader.tpu.compiler import CompilerUnavailable
 from grader.tpu.predict import predictions_of
 
 ROWS, LANES = 8, 128
@@ -38,6 +41,13 @@ def compile_for(chips: Sequence[str]) -> None:
     """Lower and compile the kernel for chips of these names, as far as that can be done here."""
     for chip in chips:
         predictions_of(_traced(jnp.float32, chip), _arguments(jnp.float32), chip)
+
+
+def load_for(chips: Sequence[str]) -> None:
+    """Load the compiler for chips of these names, as far as it is here."""
+    with contextlib.suppress(CompilerUnavailable):
+        for chip in chips:
+            libtpu.device(named(chip))
 
 
 def _traced(dtype: DTypeLike, name: str = DEFAULT) -> TracedLaunch:

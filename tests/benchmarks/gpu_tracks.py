@@ -2,12 +2,13 @@
 
     python tests/benchmarks/gpu_tracks.py [--sizes 1024,4096] [--rounds 20] [--dry] [NAME …]
 
-Needs a Hopper and jax with CUDA. "jax" is what one would call without Pallas: XLA's matmul, the
-attention of `jax.nn.dot_product_attention` by cuDNN, `jax.lax.ragged_dot`, or XLA's fusion. Both
-sides run in turns, the one that begins changing from round to round; a row gives their medians,
-with the lowest and the highest, and the ratio of the medians (below 1: ours is quicker). A call is
-as many launches, one after the other, as take about a millisecond, since a host can't time one.
-Clocks are left as they are. `--dry` lists what would run, and runs nothing.
+Needs a Hopper or a Blackwell, and jax with CUDA: each times the katas that are for it. "jax" is
+what one would call without Pallas: XLA's matmul, the attention of `jax.nn.dot_product_attention` by
+cuDNN, `jax.lax.ragged_dot`, or XLA's fusion, with arguments in the layout that suits it. Both sides
+run in turns, the one that begins changing from round to round; a row gives their medians, with the
+lowest and the highest, and the ratio of the medians (below 1: ours is quicker). A call is as many
+launches, one after the other, as take about a millisecond, since a host can't time one. Clocks are
+left as they are. `--dry` lists what would run, and runs nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ import jax
 import jax.numpy as jnp
 
 from grader.exercise.catalog import Kata, katas
+from grader.gpu.chips import CHIPS, DEFAULT, Chip, named
+from grader.gpu.programs import traced_for
 from grader.tools.modules import load_module
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +37,6 @@ ROUNDS = 20
 CALL = 1e-3
 #: Blocks that run at a time on an H100: of a launch whose grid is one for each SM.
 SMS = 132
-HOPPER = 9.0
 
 Function = Callable[..., Any]
 Shapes = list[tuple[int, ...]]
@@ -49,6 +51,7 @@ class Job:
     theirs: Function
     operations: float = 0.0  # 0 where bytes are what counts
     moved: float = 0.0
+    theirs_of: Callable[[list[jax.Array]], list[jax.Array]] = list  # their arguments, of ours
 
 
 def _silu(size: int) -> Job:
@@ -81,12 +84,19 @@ def _attention(size: int, causal: bool) -> Job:
     theirs = functools.partial(_cudnn, causal=causal)
     visible = 0.5 if causal else 1.0
     operations = 4.0 * batch * heads * size * size * width * visible
-    shape = (batch * heads, size, width)
-    return Job([shape] * 3, {"causal": causal, "bq": 64, "bk": 128}, theirs, operations)
+    rows = (batch * heads, size, width)
+    shapes = [rows, (batch * heads, width, size), rows]
+    keywords = {"causal": causal, "bq": 64, "bk": 128}
+    return Job(shapes, keywords, theirs, operations, theirs_of=_with_keys_in_rows)
+
+
+def _with_keys_in_rows(args: list[jax.Array]) -> list[jax.Array]:
+    q, k, v = args
+    return [q, jnp.swapaxes(k, 1, 2), v]
 
 
 def _cudnn(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool) -> jax.Array:
-    """[H, T, D] as one batch per head, which spares both sides a transpose."""
+    """[H, T, D] each, as one batch per head, which spares it a transpose."""
     q, k, v = (x[:, :, None, :] for x in (q, k, v))
     o = jax.nn.dot_product_attention(q, k, v, is_causal=causal, implementation="cudnn")
     return o[:, :, 0]
@@ -99,6 +109,7 @@ JOBS: dict[str, dict[str, Callable[[int], Job]]] = {
     "pipelined_copy": {"": _pipelined},
     "wgmma_matmul": {"": functools.partial(_matmul, bm=128, bn=128, bk=64)},
     "warp_specialised_matmul": {"": functools.partial(_matmul, bm=64, bn=256, bk=64, slots=3)},
+    "blackwell_tcgen05": {"": functools.partial(_matmul, bm=128, bn=256, bk=64, slots=3)},
     "flash_attention_hopper": {
         "": functools.partial(_attention, causal=False),
         ", causal": functools.partial(_attention, causal=True),
@@ -112,8 +123,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known = [kata for kata in katas(ROOT, "solutions") if kata.key.gpu and kata.name in JOBS]
     chosen = [kata for kata in known if not options.names or kata.name in options.names]
     sizes = [int(size) for size in options.sizes.split(",")]
-    if not options.dry and (reason := why_not()):
-        raise SystemExit(f"gpu_tracks: {reason}; --dry lists what would run")
+    if not options.dry:
+        if reason := why_not():
+            raise SystemExit(f"gpu_tracks: {reason}; --dry lists what would run")
+        chosen = [kata for kata in chosen if chip_of(kata).capability[0] == generation()]
     print(f"jax {jax.__version__}, {jax.devices()[0].device_kind}\n")
     print("| kata | size | ours, µs | jax, µs | ours / jax | ours |")
     print("|---|---|---|---|---|---|")
@@ -137,10 +150,20 @@ def why_not() -> str:
     device = jax.devices()[0]
     if device.platform != "gpu":
         return f"no GPU here: jax has {device.device_kind!r}"
-    capability = float(getattr(device, "compute_capability", 0))
-    if capability != HOPPER:
-        return f"these kernels are for a Hopper, and {device.device_kind} is none"
+    if generation() not in {chip.capability[0] for chip in CHIPS.values()}:
+        return f"these kernels are for a Hopper or a Blackwell, and {device.device_kind} is none"
     return ""
+
+
+def generation() -> int:
+    """Of the GPU that is here, what its compute capability begins with."""
+    return int(float(getattr(jax.devices()[0], "compute_capability", 0)))
+
+
+def chip_of(kata: Kata) -> Chip:
+    """The GPU that a kata is for."""
+    assert kata.key.gpu
+    return named(kata.key.gpu.only_on or DEFAULT)
 
 
 def row(kata: Kata, title: str, size: int, job: Job, options: argparse.Namespace) -> str:
@@ -149,12 +172,15 @@ def row(kata: Kata, title: str, size: int, job: Job, options: argparse.Namespace
     launch = getattr(load_module(kata.solution), kata.name)
     ours = jax.jit(functools.partial(launch, **job.keywords))
     if options.dry:
-        return f"{name} not run: {_lowered(ours, job)} | | | |"
+        with traced_for(chip_of(kata)):
+            return f"{name} not run: {_lowered(ours, job)} | | | |"
     keys = jax.random.split(jax.random.key(0), len(job.shapes))
     args = [jax.random.normal(k, s, jnp.bfloat16) for k, s in zip(keys, job.shapes, strict=True)]
     try:
-        far = distance(ours(*args), jax.jit(job.theirs)(*args))
-        times = timed((ours, jax.jit(job.theirs)), args, options.rounds)
+        theirs = functools.partial(jax.jit(job.theirs), *job.theirs_of(args))
+        sides = functools.partial(ours, *args), theirs
+        far = distance(*(side() for side in sides))
+        times = timed(sides, options.rounds)
     except Exception as error:  # one size that does not fit shouldn't cost the others
         return f"{name} {type(error).__name__}: {str(error).splitlines()[0][:80]} | | | |"
     cells = [_cell(side) for side in times]
@@ -181,22 +207,22 @@ def distance(own: jax.Array, other: jax.Array) -> float:
     return float(jnp.abs(a - b).max() / jnp.abs(b).max())
 
 
-def timed(sides: Sequence[Function], args: Sequence[Any], rounds: int) -> list[list[float]]:
+def timed(sides: Sequence[Function], rounds: int) -> list[list[float]]:
     """Seconds a launch, of each side in each round."""
-    calls = [max(1, round(CALL / once(side, args, 3))) for side in sides]
+    calls = [max(1, round(CALL / once(side, 3))) for side in sides]
     found: list[list[float]] = [[] for _ in sides]
     for number in range(rounds):
         order = range(len(sides))
         for one in order if number % 2 else reversed(order):
-            found[one].append(once(sides[one], args, calls[one]))
+            found[one].append(once(sides[one], calls[one]))
     return found
 
 
-def once(function: Function, args: Sequence[Any], launches: int) -> float:
+def once(function: Function, launches: int) -> float:
     """Seconds a launch, of so many that are enqueued together."""
-    jax.block_until_ready(function(*args))
+    jax.block_until_ready(function())
     begun = time.perf_counter()
-    results = [function(*args) for _ in range(launches)]
+    results = [function() for _ in range(launches)]
     jax.block_until_ready(results[-1])
     return (time.perf_counter() - begun) / launches
 

@@ -14,6 +14,7 @@ from grader.cli import parser_for
 from grader.exercise import keys
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.repository import one
+from grader.gpu.chips import CHIPS
 from grader.grading import studies
 from grader.grading.fitting import no_multiple
 from grader.tools.modules import load_module
@@ -73,7 +74,10 @@ def test_its_gpu_commands_can_be_typed(exercise: Kata) -> None:
     """Each names the kata's launch, with arrays and keywords that it takes."""
     text = exercise.key.after.replace("\\\n", " ")
     for line in (line.strip() for line in text.splitlines() if GPU_COMMAND in line):
-        function, _, case = shlex.split(line)[3:]
+        function, *words = shlex.split(line)[3:]
+        case = words[words.index("--case") + 1]
+        for chip in (words[words.index(word) + 1] for word in words if word == "--chip"):
+            assert chip in CHIPS
         file, _, name = function.partition(":")
         demand(
             ROOT / file == exercise.path and name == exercise.name,

@@ -55,15 +55,25 @@ def test_each_case_of_a_solution_has_its_turn() -> None:
             assert sum(case.production for case in (*oldest, *newest)) == len(cases) - run
 
 
-def test_of_some_cases_one_is_run_and_that_of_production_size_stays() -> None:
+def test_of_some_cases_one_is_run_and_that_of_production_size_shows_the_cost() -> None:
     for kata in EVERY:
         cases = draw(kata.id, kata.key, 1)
         run = [case for case in cases if not case.production]
-        assert Plan(Share.OLDEST, (1,), False).some(cases) == cases
+        assert Plan(Share.OLDEST, (1,), False).some(cases, shows_cost=True) == cases
         for number, case in enumerate(run):
-            found = Plan(Share.OLDEST, (1,), False, Turn(number + 5 * len(run))).some(cases)
+            plan = Plan(Share.OLDEST, (1,), False, Turn(number + 5 * len(run)))
             large = cases[len(run) :]
+            found = plan.some(cases, shows_cost=True)
             assert list(found) == ([case, *large] if large else list(cases))
+
+
+def test_where_no_cost_has_to_show_each_case_has_its_turn_alone() -> None:
+    for kata in EVERY:
+        cases = draw(kata.id, kata.key, 1)
+        plans = [Plan(Share.OLDEST, (1,), False, Turn(n)) for n in range(len(cases))]
+        found = [plan.some(cases, shows_cost=False) for plan in plans]
+        assert [case for some in found for case in some] == list(cases)
+        assert Plan(Share.OLDEST, (1,), False).some(cases, shows_cost=False) == cases
 
 
 def test_a_solution_or_its_key_makes_a_change() -> None:

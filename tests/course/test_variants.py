@@ -2,7 +2,8 @@
 
 A session grades those whose turn it is at this commit, which their ids name. With `-k`, with
 `--all-variants` and with `--every-case`, as `.ci/full` says, it grades all of them. With a share of
-the contract, as CI says, each on one hidden case that is run, and on that of production size.
+the contract, as CI says, each on one hidden case, and what costs more than par on that of
+production size, too.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def test_right_variant_earns_its_stars(
     unasked = asked and (no_compiler(variant.kata) or variant.kata.key.gpu)
     plan = Plan.of(pytestconfig)
     for seed in plan.seeds:
-        cases = plan.some(draw(written.id, written.key, seed))
+        dearer = variant.stars < MOST_STARS
+        cases = plan.some(draw(written.id, written.key, seed), shows_cost=dearer)
         grades = [grader.grade(written, case, SECONDS) for case in cases]
         for case, grade in zip(cases, grades, strict=True):
             told = grade.not_judged

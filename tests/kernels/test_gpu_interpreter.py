@@ -16,7 +16,7 @@ from grader.kernels.carrier import make_ready_for_gpus
 from grader.kernels.gpu_interpreter import run_interpreted
 from grader.model import Role
 from tests.support.gpu_launches import Struct, struct
-from tests.support.gpu_pipelines import Launch, multiplied, scaled
+from tests.support.gpu_pipelines import A, B, Launch, multiplied, scaled, tensor_products
 
 SIZE = 512
 MINE = scaled(lambda block, wg: (block * 2 + wg) * 128)
@@ -87,3 +87,18 @@ def test_no_launch_has_a_folder_of_profiles_written() -> None:
 
     with pytest.raises(NotCarried, match="profile_dir"):
         carried(launch, struct("float32", 128))
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_products_into_tensor_memory(adds: bool) -> None:
+    """Also on jax 0.10, whose interpreter has none; what nothing has written there is NaN."""
+    drawn = np.random.default_rng(1)
+    a, b = (drawn.normal(size=each.shape).astype(np.float16) for each in (A, B))
+    noted: list[str] = []
+    (result,) = run_interpreted(carried(tensor_products(adds=adds), A, B), [a, b], noted)
+    assert noted == []
+    if adds:
+        assert np.isnan(result).all()
+    else:
+        expected = 2 * a.astype(np.float32) @ b.astype(np.float32)
+        np.testing.assert_allclose(result.astype(np.float32), expected, rtol=2e-3, atol=0.05)

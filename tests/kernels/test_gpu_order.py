@@ -17,7 +17,7 @@ from grader.kernels.gpu_order import disorders
 from grader.model import Disorder, GpuFault, Source
 from tests.support import gpu_pipelines
 from tests.support.gpu_launches import double_by_tma, one_wgmma, struct
-from tests.support.gpu_pipelines import A, B, Launch, X, copied, multiplied
+from tests.support.gpu_pipelines import A, B, Launch, X, copied, multiplied, tensor_products
 
 SOURCE = Source(gpu_pipelines.__file__, Path(gpu_pipelines.__file__).read_bytes())
 
@@ -40,6 +40,7 @@ def faults_of(launch: Launch, *args: Any) -> tuple[GpuFault, ...]:
         (copied(), (X,)),
         (copied(out_left=0), (X,)),
         (multiplied(), (A, B)),
+        (tensor_products(), (A, B)),
         (double_by_tma, (struct("float32", 128, 64),)),
         (one_wgmma, (struct("float16", 64, 64), struct("float16", 64, 64))),
     ],
@@ -87,6 +88,24 @@ def test_a_pipeline_by_hand(launch: Launch, disorder: Disorder, ref: str, line: 
 def test_threads_that_meet_at_barriers(launch: Launch, disorder: Disorder, ref: str) -> None:
     found = faults_of(launch, A, B)
     assert (found[0].disorder, found[0].ref) == (disorder, ref)
+
+
+@pytest.mark.parametrize(
+    ("launch", "disorder", "ref", "line"),
+    [
+        (tensor_products(free=False), Disorder.READ_BY_MMA, "a_slots[0]", "plgpu.copy_gmem_to"),
+        (tensor_products(done=False), Disorder.NOT_MULTIPLIED, "acc_tmem", "result = plgpu.async"),
+        (tensor_products(told=False), Disorder.NEVER_ARRIVES, "end", "plgpu.barrier_wait(end)"),
+        (tensor_products(loaded=False), Disorder.STILL_LOADED, "acc_tmem", "plgpu.tcgen05_mma("),
+    ],
+)
+def test_products_into_tensor_memory(
+    launch: Launch, disorder: Disorder, ref: str, line: str
+) -> None:
+    fault = faults_of(launch, A, B)[0]
+    assert (fault.disorder, fault.ref) == (disorder, ref)
+    assert fault.line
+    assert fault.line.text.startswith(line)
 
 
 def test_a_count_that_is_wrong_is_told_before_the_waits_that_follow_from_it() -> None:

@@ -22,7 +22,7 @@ from grader.tpu import OnChip
 from tests.support.turns import Turn, this_turn
 
 #: CI grades one in so many known mistakes of a kata that has not changed lately, and so on.
-TURNS = 3
+TURNS = 6
 #: Told in words of jax, or of what it accepts: this may change with its version.
 TOLD_BY_JAX = (Check.RUNS, Check.CONTRACT, Check.BLOCKS, Check.LOWERS, Check.COMPILES)
 
@@ -89,7 +89,7 @@ class Plan:
     def cases(self, kata: Kata, cases: Sequence[Case]) -> Sequence[Case]:
         """Those of a solution's hidden cases that are graded.
 
-        In turns, of those that are run: the first on the oldest jax; of every third kata, another
+        In turns, of those that are run: the first on the oldest jax; of every sixth kata, another
         one on the newest, where XLA takes three times as long to compile what the interpreter runs.
         """
         graded = self.share.cases(cases)
@@ -101,13 +101,18 @@ class Plan:
             first = others[turn.number // TURNS % len(others)] if its_turn else None
         return [case for case in cases if case is first or (case in graded and case.production)]
 
-    def some(self, cases: Sequence[Case]) -> Sequence[Case]:
-        """Of a kata's hidden cases one that is run, and that of production size; or all.
+    def some(self, cases: Sequence[Case], *, shows_cost: bool) -> Sequence[Case]:
+        """Of a kata's hidden cases one; with `shows_cost`, one that is run and the largest.
 
-        Without one of that size, any may be the one that shows what a kernel costs.
+        The largest is that of production size. Without one of that size, any may be the one that
+        shows what a kernel costs: then it is all of them.
         """
+        if self.turn is None:
+            return cases
+        if not shows_cost:
+            return [cases[self.turn.number % len(cases)]]
         run = [case for case in cases if not case.production]
-        if self.turn is None or len(run) == len(cases):
+        if len(run) == len(cases):
             return cases
         one = run[self.turn.number % len(run)] if run else None
         return [case for case in cases if case is one or case.production]

@@ -117,6 +117,56 @@ def multiplied(
     return launch
 
 
+def tensor_products(
+    free: bool = True, done: bool = True, told: bool = True, loaded: bool = True, adds: bool = False
+) -> Launch:
+    """2a @ b on a Blackwell, by two rounds through two slots, each into the same tensor memory."""
+
+    def launch(a: jax.Array, b: jax.Array) -> jax.Array:
+        steps, (rows, columns) = a.shape[1] // 64, (a.shape[0], b.shape[1])
+
+        def body(a_gmem, b_gmem, o_gmem, a_slots, b_slots, o_smem, acc_tmem, here, left, end):
+            def step(i: Any, _: None) -> None:
+                slot, k = lax.rem(i, 2), lax.rem(i, steps)
+                inner = pl.ds(k * 64, 64)
+                if free:
+                    pl.when(i >= 2)(lambda: plgpu.barrier_wait(left.at[slot]))
+                plgpu.copy_gmem_to_smem(a_gmem.at[:, inner], a_slots.at[slot], here.at[slot])
+                plgpu.copy_gmem_to_smem(b_gmem.at[inner], b_slots.at[slot], here.at[slot])
+                plgpu.barrier_wait(here.at[slot])
+                accumulate = True if adds else k > 0
+                both = a_slots.at[slot], b_slots.at[slot]
+                plgpu.tcgen05_mma(acc_tmem, *both, left.at[slot], accumulate=accumulate)
+
+            for turn in range(2):
+                lax.fori_loop(turn * steps, (turn + 1) * steps, step, None)
+                if told:
+                    plgpu.tcgen05_commit_arrive(end)
+                if done:
+                    plgpu.barrier_wait(end)
+                result = plgpu.async_load_tmem(acc_tmem)
+                o_smem[...] = (result * 2).astype(o_smem.dtype)
+                if loaded:
+                    plgpu.wait_load_tmem()
+            plgpu.commit_smem()
+            plgpu.copy_smem_to_gmem(o_smem, o_gmem)
+            plgpu.wait_smem_to_gmem(0)
+
+        scratch = (
+            plgpu.SMEM((2, rows, 64), a.dtype, transforms=USUAL),
+            plgpu.SMEM((2, 64, columns), b.dtype, transforms=USUAL),
+            plgpu.SMEM((rows, columns), a.dtype, transforms=USUAL),
+            plgpu.TMEM((rows, columns), jnp.float32),
+            plgpu.Barrier(num_arrivals=2, num_barriers=2),
+            plgpu.Barrier(num_barriers=2, orders_tensor_core=True),
+            plgpu.Barrier(orders_tensor_core=True),
+        )
+        out = Struct((rows, columns), a.dtype)
+        return plgpu.kernel(body, out_type=out, scratch_types=scratch)(a, b)
+
+    return launch
+
+
 def scaled(share: Callable[[Any, Any], Any]) -> Launch:
     """2x by two threads a block; `share` says where one begins, of 128 elements each."""
 

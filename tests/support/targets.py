@@ -22,7 +22,7 @@ from grader.tpu import compiler
 #: The memory that a Ref may be said to lie in.
 SPACES = {
     "tpu": {"VMEM", "SMEM", "HBM", "VMEM scratch", "SMEM scratch"},
-    "gpu": {"GMEM", "SMEM scratch"},
+    "gpu": {"GMEM", "SMEM scratch", "TMEM scratch"},
 }
 #: How the name of an operand's Ref ends.
 OPERANDS = ("_ref", "_gmem")

@@ -29,8 +29,8 @@ def _words(fault: GpuFault) -> Words:
             return (
                 f"{fault.ref} is stored to, and not committed before {fault.reader}",
                 f"{fault.ref} is stored to, and {fault.reader} reads it without a commit between.",
-                "TMA and wgmma read shared memory past the threads' own view of it: what threads "
-                "have stored may not be there yet.",
+                "TMA and the tensor cores read shared memory past the threads' own view of it: "
+                "what threads have stored may not be there yet.",
                 f"plgpu.commit_smem() after the last store to {fault.ref}, before {fault.reader}.",
             )
         case Disorder.READ_BY_WGMMA:
@@ -43,6 +43,37 @@ def _words(fault: GpuFault) -> Words:
                 "values are right there.",
                 f"plgpu.wgmma_wait(0) before {fault.ref} is written again, or before the barrier "
                 "that lets another warpgroup do so; wgmma_wait(1) leaves the last one under way.",
+            )
+        case Disorder.READ_BY_MMA:
+            return (
+                f"{fault.ref} is overwritten while tcgen05_mma reads it",
+                f"Something is written to {fault.ref}, and the tcgen05_mma that reads it may still "
+                "be under way.",
+                "plgpu.tcgen05_mma only starts the product: the tensor cores read their operands "
+                "from shared memory beside the kernel, and arrive at the product's barrier when "
+                "they have. An interpreter may carry it out at once, so the values can be right "
+                "there.",
+                f"plgpu.barrier_wait on the barrier that this product arrives at, before "
+                f"{fault.ref} is written again.",
+            )
+        case Disorder.NOT_MULTIPLIED:
+            return (
+                f"{fault.ref} is loaded while tcgen05_mma adds to it",
+                f"{fault.ref} is loaded, and a tcgen05_mma that adds to it may still be under way.",
+                "plgpu.tcgen05_mma only starts a product. An interpreter may carry it out at "
+                "once, so the values can be right there.",
+                "plgpu.tcgen05_commit_arrive(barrier) after the last product: the barrier "
+                "completes when all before it have ended. plgpu.barrier_wait(barrier) before the "
+                "load.",
+            )
+        case Disorder.STILL_LOADED:
+            return (
+                f"tcgen05_mma begins in {fault.ref} while it is loaded",
+                f"A tcgen05_mma begins in {fault.ref}, and a load from there may not have ended.",
+                "async_load_tmem returns values that can be used at once; that tensor memory may "
+                "be overwritten, only wait_load_tmem says.",
+                "plgpu.wait_load_tmem() after the last load, before the barrier that lets the next "
+                "product begin.",
             )
         case Disorder.LEAVING:
             return (

@@ -25,7 +25,7 @@ def _(x: Any) -> Any:
     return np.square(np.asarray(x)) * (np.asarray(x) > 0)
 
 
-@independent("wgmma_matmul", "warp_specialised_matmul")
+@independent("wgmma_matmul", "warp_specialised_matmul", "blackwell_tcgen05")
 def _(a: Any, b: Any) -> Any:
     return np.einsum("mk,kn->mn", np.asarray(a, np.float64), np.asarray(b, np.float64))
 

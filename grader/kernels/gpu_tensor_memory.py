@@ -1,0 +1,212 @@
+"""Tensor memory for an interpreter that has none: a Blackwell's products, as jax 0.10 can run them.
+
+There, a launch's tensor memory becomes shared memory, a product ends where it begins, and a load is
+a read. What is right stays right, and what nothing has written is NaN. No result shows that
+something happens before a product has ended: `gpu_order` finds it in the trace.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+from jax.extend import core
+
+from grader.kernels.jaxprs import UnsupportedJax
+
+_CALLBACKS = "jax._src.pallas.mosaic_gpu.interpret.gpu_callbacks"
+_CLOSED_TOO = core.ClosedJaxpr is not core.Jaxpr  # before jax 0.12, one class holds the other
+Stand = Callable[..., Sequence[Any]]
+
+
+def run_by_interpreter() -> bool:
+    """Whether Mosaic GPU's interpreter has tensor memory of its own, as jax 0.12's has."""
+    return hasattr(importlib.import_module(_CALLBACKS), "tcgen05_mma")
+
+
+def in_shared_memory(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+    """The launch without tensor memory; the same one where it has none.
+
+    A product with scales, of sparse matrices or of several blocks stays as it is: the interpreter
+    refuses it.
+    """
+    change = _Change()
+    jaxpr = change.jaxpr(closed.jaxpr)
+    return core.ClosedJaxpr(jaxpr, closed.consts) if change.found else closed
+
+
+class _Change:
+    """One change, all over a trace. A jaxpr that is shared stays shared."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self._jaxprs: dict[int, tuple[Any, Any]] = {}
+        self._vars: dict[Any, Any] = {}
+
+    def jaxpr(self, jaxpr: Any) -> Any:
+        if (known := self._jaxprs.get(id(jaxpr))) is None:
+            eqns = [each for eqn in jaxpr.eqns for each in self._equations(eqn)]
+            known = (
+                jaxpr,
+                jaxpr.replace(
+                    constvars=self._all(jaxpr.constvars),
+                    invars=self._all(jaxpr.invars),
+                    outvars=self._all(jaxpr.outvars),
+                    eqns=eqns,
+                ),
+            )
+            self._jaxprs[id(jaxpr)] = (
+                known  # with the key, which is so not another's before the end
+            )
+        return known[1]
+
+    def _all(self, atoms: Sequence[Any]) -> list[Any]:
+        return [self._atom(atom) for atom in atoms]
+
+    def _atom(self, atom: Any) -> Any:
+        if not isinstance(atom, core.Var) or type(atom.aval).__name__ != "AbstractTMEMRef":
+            return atom
+        if atom not in self._vars:
+            self.found = True
+            self._vars[atom] = core.Var(_shared(atom.aval))
+        return self._vars[atom]
+
+    def _equations(self, eqn: core.JaxprEqn) -> Sequence[core.JaxprEqn]:
+        """What takes the place of one equation."""
+        invars = self._all(eqn.invars)
+        stand_in = _STAND_INS.get(eqn.primitive.name)
+        if stand_in is None or not _is_plain(eqn):
+            params = {name: self._value(value) for name, value in eqn.params.items()}
+            return [eqn.replace(invars=invars, params=params)]
+        given = [atom for atom in invars if isinstance(atom, core.Var)]
+        traced = _traced(lambda *refs: stand_in(_Operands(invars, given, refs, eqn.params)), given)
+        places = dict(zip(traced.invars, given, strict=True))
+        places |= dict(zip(traced.outvars, eqn.outvars, strict=True))
+        return [
+            each.replace(
+                invars=[places.get(a, a) if isinstance(a, core.Var) else a for a in each.invars],
+                outvars=[places.get(var, var) for var in each.outvars],
+                source_info=eqn.source_info,
+            )
+            for each in traced.eqns
+        ]
+
+    def _value(self, value: Any) -> Any:
+        """A parameter after the change: a jaxpr, closed or not, or several."""
+        if isinstance(value, core.ClosedJaxpr) and _CLOSED_TOO:
+            return core.ClosedJaxpr(self.jaxpr(value.jaxpr), value.consts)
+        if isinstance(value, core.Jaxpr):
+            return self.jaxpr(value)
+        if type(value) is tuple:
+            return tuple(self._value(member) for member in value)
+        return value
+
+
+class _Operands:
+    """An equation's operands while its stand-in is traced: Refs, values, and their transforms."""
+
+    def __init__(
+        self, atoms: Sequence[Any], given: Sequence[Any], traced: Sequence[Any], params: Any
+    ) -> None:
+        by_atom = dict(zip(given, traced, strict=True))
+        self._left = [by_atom[a] if isinstance(a, core.Var) else a.val for a in atoms]
+        self.params = params
+
+    def take(self) -> Any:
+        return self._left.pop(0)
+
+    def transformed(self, ref: Any, name: str) -> Any:
+        """A Ref with the transforms of this parameter, whose leaves come next."""
+        tree = self.params.get(name)
+        if tree is None:
+            return ref
+        leaves, self._left = self._left[: tree.num_leaves], self._left[tree.num_leaves :]
+        from jax._src.state.types import TransformedRef
+
+        return TransformedRef(ref, tuple(tree.unflatten(leaves)))
+
+
+def _is_plain(eqn: core.JaxprEqn) -> bool:
+    named = ("collective_axis", "scaled", "sparse", "has_user_predicate", "reduce")
+    return not any(eqn.params.get(name) for name in named)
+
+
+def _multiplied(of: _Operands) -> Sequence[Any]:
+    from jax.experimental.pallas import mosaic_gpu as plgpu
+
+    acc, a, b, accumulate = (of.take() for _ in range(4))
+    barrier = of.take() if of.params["arrive"] else None
+    acc, a, b = (
+        of.transformed(ref, f"{name}_transforms_tree")
+        for ref, name in ((acc, "acc"), (a, "a"), (b, "b"))
+    )
+    product = jnp.dot(a[...], b[...], preferred_element_type=jnp.float32)
+    # Whatever an accumulator holds that is not to be added to, is not looked at.
+    before = lax.select(
+        jnp.broadcast_to(accumulate, product.shape),
+        acc[...].astype(jnp.float32),
+        jnp.zeros_like(product),
+    )
+    acc[...] = (before + product).astype(acc.dtype)
+    if barrier is not None:
+        plgpu.barrier_arrive(of.transformed(barrier, "barrier_transforms_tree"))
+    return []
+
+
+def _arrived(of: _Operands) -> Sequence[Any]:
+    from jax.experimental.pallas import mosaic_gpu as plgpu
+
+    plgpu.barrier_arrive(of.transformed(of.take(), "barrier_transforms_tree"))
+    return []
+
+
+def _loaded(of: _Operands) -> Sequence[Any]:
+    ref = of.take()
+    return [of.transformed(ref, "tree")[...]]
+
+
+def _stored(of: _Operands) -> Sequence[Any]:
+    ref, value = of.take(), of.take()
+    of.transformed(ref, "tree")[...] = value
+    return []
+
+
+def _nothing(_: _Operands) -> Sequence[Any]:
+    return []
+
+
+_STAND_INS: dict[str, Stand] = {
+    "tcgen05_mma": _multiplied,
+    "tcgen05_commit_arrive": _arrived,
+    "async_load": _loaded,
+    "async_store_tmem": _stored,
+    "wait_load_tmem": _nothing,
+    "commit_tmem": _nothing,
+}
+
+
+def _shared(aval: Any) -> Any:
+    try:
+        from jax._src.state.types import AbstractRef
+        from jax.experimental.pallas import mosaic_gpu as plgpu
+    except ImportError:
+        raise UnsupportedJax("jax._src.state.types.AbstractRef") from None
+    return AbstractRef(aval.inner_aval, plgpu.SMEM)
+
+
+def _traced(stand_in: Stand, given: Sequence[Any]) -> Any:
+    """The jaxpr of a function of Refs and values."""
+    try:
+        from jax._src import linear_util
+        from jax._src.api_util import debug_info
+        from jax._src.interpreters.partial_eval import trace_to_jaxpr_dynamic
+    except ImportError:
+        raise UnsupportedJax("jax._src.interpreters.partial_eval.trace_to_jaxpr_dynamic") from None
+    told = debug_info("stand_in", stand_in, given, {})
+    wrapped = linear_util.wrap_init(stand_in, debug_info=told)
+    traced, _, consts = trace_to_jaxpr_dynamic(wrapped, [var.aval for var in given])
+    assert not consts, "a stand-in closes over arrays"
+    return traced
