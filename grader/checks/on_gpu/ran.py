@@ -48,7 +48,8 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
         times = evidence.timed_on_gpu()
         if times is None or not times.wrong:
             return None
-        return _told(times.device, "wrong on the GPU at this size", f"{times.wrong}.", "")
+        happens = f"At this size, {times.wrong}."
+        return _told(times.device, "wrong at production size", happens, "")
     own = evidence.ran_on_gpu()
     if own is None:
         return None
