@@ -236,9 +236,8 @@ class Asking:
 
     def par_ran_on_gpu(self, kata: Kata, case: Case, reference: Reference) -> GpuRun | None:
         """The solution's launch, run on the GPU that is here; None where none is."""
-        return self.ran_on_gpu(
-            kata, case, reference, lambda: self.par_on_gpu(kata, reference, compiled=False)
-        )
+        par = self.par_on_gpu(kata, reference, compiled=False)
+        return self._ran_on_gpu(f"the solution of {kata.id}", kata, case, reference, par)
 
     def spec_flops(self, kata: Kata, case: Case) -> int:
         """The operations of the spec's products; 0 where it has none, or they can't be counted."""
@@ -433,7 +432,14 @@ class Asking:
         """
         if not (self._hardware and kata.key.gpu) or case.production:
             return None
-        job = Job(self.gpu_of(kata), lowered(), reference.inputs, case.seed)
+        return self._ran_on_gpu(kata.id, kata, case, reference, lowered())
+
+    def _ran_on_gpu(
+        self, of: str, kata: Kata, case: Case, reference: Reference, launch: OnGpu | Accident
+    ) -> GpuRun | None:
+        if not self._hardware:
+            return None
+        job = Job(of, self.gpu_of(kata), launch, reference.inputs, case.seed)
         return self._hardware.ran(job, looked_at=case.index == 0)
 
     def timed_on_gpu(
@@ -442,7 +448,7 @@ class Asking:
         """The same in turns with the solution's launch; None where there is no sign of a GPU."""
         if not (self._hardware and kata.key.gpu) or self._hardware.here().none:
             return None
-        job = Job(self.gpu_of(kata), lowered(), reference.inputs, case.seed)
+        job = Job(kata.id, self.gpu_of(kata), lowered(), reference.inputs, case.seed)
         return self._hardware.timed(job, self.par_on_gpu(kata, reference, compiled=False))
 
     def notes_of_gpu(self) -> tuple[str, ...]:

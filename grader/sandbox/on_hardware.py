@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 TOLERANCE = 0.02
 #: A launch has to take so many times what it takes to start one, or only that would be compared.
 ABOVE_FLOOR = 2.0
+#: Seconds for a process: to start, to compile, and to run a launch once, or many times beside par's.
+RUN_SECONDS, TIMING_SECONDS = 60.0, 120.0
 NO_TOOL = (
     "compute-sanitizer is not on PATH, nor below CUDA_HOME or /usr/local/cuda: on the GPU, "
     "stray accesses are found by guards around buffers alone"
@@ -67,7 +69,7 @@ class ThisGpu:
     def run(self, question: Question) -> Ran:
         from grader.gpu.running import apart
 
-        return apart.run(question)
+        return apart.run(question, TIMING_SECONDS if question.par else RUN_SECONDS)
 
     def has_tools(self) -> bool:
         from grader.gpu.running import sanitizer
@@ -83,8 +85,12 @@ class ThisGpu:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A launch for a `chip`, as jax has lowered it, and its inputs; large ones have no contents."""
+    """A launch for a `chip`, as jax has lowered it, and its inputs; large ones have no contents.
 
+    `of` names whose it is: once it has hung in one case, it is not run in others.
+    """
+
+    of: str
     chip: str
     launch: OnGpu | Accident
     inputs: tuple[Array, ...]
@@ -98,6 +104,7 @@ class OnHardware:
         self._gpu: Gpu = gpu or ThisGpu()
         self._here: Here | None = None
         self._notes: list[str] = []
+        self._hung: dict[str, GpuRun] = {}  # by whose launch it was
         self._told = False  # that there is no compute-sanitizer
 
     def here(self) -> Here:
@@ -120,6 +127,8 @@ class OnHardware:
         program = _program(job.launch)
         if program is None or self.here().why_not_for(named(job.chip)):
             return None
+        if hung := self._hung.get(job.of):
+            return hung
         question = Question(program, job.inputs, job.seed)
         found = self._gpu.run(question)
         device, failure = found.device or self.here().title, found.failure
@@ -128,7 +137,10 @@ class OnHardware:
         looked_at = looked_at or bool(failure and failure.crash is not GpuCrash.HANG)
         strays = tuple(self._strays(question)) if looked_at else ()
         if failure:
-            return GpuRun(device, strays=strays, crash=failure.crash, said=failure.said)
+            crashed = GpuRun(device, strays=strays, crash=failure.crash, said=failure.said)
+            if failure.crash is GpuCrash.HANG:
+                self._hung[job.of] = crashed
+            return crashed
         return GpuRun(device, found.outputs, found.changed, found.trampled, strays)
 
     def timed(self, job: Job, par: OnGpu | Accident) -> GpuTimes | None:
@@ -141,6 +153,8 @@ class OnHardware:
             return None
         if reason := here.why_not_for(named(job.chip)):
             return GpuTimes(why_not=reason)
+        if job.of in self._hung:
+            return GpuTimes(here.title, why_not="the launch does not end in another hidden case")
         own, other = _program(job.launch), _program(par)
         if own is None or other is None:
             which = "the launch" if own is None else "the solution"

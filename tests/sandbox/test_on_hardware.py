@@ -28,7 +28,7 @@ def lowered(program: Program) -> OnGpu:
     return OnGpu("h100", lowered=True, program=codec.pack(program))
 
 
-JOB = Job("h100", lowered(OWN), (X,), seed=5)
+JOB = Job("10_gpu/x", "h100", lowered(OWN), (X,), seed=5)
 
 
 @dataclasses.dataclass
@@ -105,8 +105,8 @@ def test_what_jax_does_not_lower_is_not_run(launch: OnGpu | Accident) -> None:
 
 @pytest.mark.parametrize("crash", GpuCrash)
 def test_a_crash_is_the_kernels_or_nobodys(crash: GpuCrash) -> None:
-    hardware = OnHardware(Stub(failing(crash)))
-    found, times = hardware.ran(JOB, False), hardware.timed(JOB, lowered(PAR))
+    times = OnHardware(Stub(failing(crash))).timed(JOB, lowered(PAR))
+    found = OnHardware(Stub(failing(crash))).ran(JOB, False)
     assert found
     assert times
     assert (found.crash is crash) == bool(times.wrong) == crash.of_the_kernel
@@ -119,6 +119,21 @@ def test_a_crash_beside_par_is_not_the_kernels() -> None:
     assert times
     assert times.why_not
     assert not times.wrong
+
+
+def test_what_has_hung_is_not_run_again() -> None:
+    stub = Stub(failing(GpuCrash.HANG), reports={MEMCHECK: (STRAY,)})
+    hardware = OnHardware(stub)
+    first, again = hardware.ran(JOB, False), hardware.ran(JOB, True)
+    assert first == again
+    times = hardware.timed(JOB, lowered(PAR))
+    assert times
+    assert "does not end in another hidden case" in times.why_not
+    assert stub.asked == ["here", Question(OWN, (X,), 5)]
+    stub.ran = RAN
+    other = hardware.ran(dataclasses.replace(JOB, of="10_gpu/y"), False)
+    assert other
+    assert other.crash is None
 
 
 def test_the_tools_are_asked_where_that_is_wanted_or_a_launch_has_crashed() -> None:

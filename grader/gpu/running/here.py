@@ -121,11 +121,23 @@ def _asked(environ: Mapping[str, str]) -> tuple[int, str]:
     return ran.returncode, ran.stdout.decode(errors="replace")
 
 
+#: What tells more than the exception that jax raises in the end, which may have no words.
+_SIGNS = ("CUDA_ERROR", "CUDA driver", "Unable to load", "cannot open shared object", "cuInit")
+
+
+def _reason(code: int, printed: str) -> str:
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    if telling := [line for line in lines if any(sign in line for sign in _SIGNS)]:
+        return telling[-1]
+    if lines and lines[-1] == "AssertionError":
+        return "it finds none that works, and does not say why"
+    return lines[-1] if lines else f"exit code {code}"
+
+
 def _read(code: int, printed: str) -> Here:
     told = [line for line in printed.splitlines() if line.startswith(_MARK)]
     if code or not told:
-        last = (printed.strip().splitlines() or [f"exit code {code}"])[-1]
-        return Here(why_not=f"jax can't use the GPU: {last[:200]}")
+        return Here(why_not=f"jax can't use the GPU: {_reason(code, printed)[:200]}")
     _, capability, title = told[-1].split("\t", 2)
     try:
         major, minor = map(int, capability.split("."))

@@ -18,7 +18,7 @@ from grader.gpu.running.timing import Batch
 from grader.model import Array
 from grader.tools.arrays import dtype_of, to_numpy
 
-_COPY = re.compile(r"= \S+ (copy|copy-start)\(")
+_COPY = re.compile(r"= [^=\n]+? copy(?:-start)?\(")
 
 
 def donated(program: Program, platform: str) -> tuple[Callable[..., list[Any]], bool]:

@@ -55,6 +55,15 @@ def test_results_are_stored_into_what_was_filled() -> None:
     assert guards.extent_of(result) == place
 
 
+def test_results_that_xla_copies_are_not_guarded() -> None:
+    launch, straight = launches.donated(program(lambda x: x), "cpu")
+    assert (np.asarray(launch([jnp.zeros(X.shape)], X)[0]) == X).all()
+    assert not straight
+    found, _ = ran(Question(program(lambda x: x), (given(),)), extent=in_a_row())
+    assert found.sides == 4
+    assert found.guarded <= 2  # the input's
+
+
 def test_beside_par_results_are_compared_and_both_are_timed() -> None:
     outline = Array("float32", X.shape, b"")
     found, stages = ran(Question(doubling(), (outline,), par=program(lambda x: 2 * x)))

@@ -79,6 +79,8 @@ def test_an_older_gpu() -> None:
     ("code", "printed", "told"),
     [
         (1, "Traceback\nRuntimeError: Unknown backend: 'gpu'\n", "Unknown backend: 'gpu'"),
+        (1, "cuInit: CUDA_ERROR_NO_DEVICE\nTraceback\nAssertionError\n", "CUDA_ERROR_NO_DEVICE"),
+        (1, "Traceback\n    assert backend\nAssertionError\n", "finds none that works"),
         (-6, "", "exit code -6"),
         (0, "nothing of ours\n", "nothing of ours"),
         (0, "pallas-katas-gpu:\t\tAMD Instinct\n", "no compute capability of AMD Instinct"),
