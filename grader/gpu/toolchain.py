@@ -72,6 +72,16 @@ def plugin_installed() -> bool:
     return any(_known(name) for name in _PLUGINS)
 
 
+def runtime_library() -> Path | None:
+    """What Mosaic GPU's kernels are launched with, in jax's CUDA plugin; None where it is not."""
+    for plugin in ("jax_cuda12_plugin", "jax_cuda13_plugin"):
+        found = importlib.util.find_spec(plugin)
+        for folder in (found and found.submodule_search_locations) or ():
+            if (library := Path(folder, "libmosaic_gpu_runtime.so")).exists():
+                return library
+    return None
+
+
 def _known(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None

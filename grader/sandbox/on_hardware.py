@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TOLERANCE = 0.02
 #: A launch has to take so many times what it takes to start one, or only that would be compared.
 ABOVE_FLOOR = 2.0
-#: Seconds for a process: to start, to compile, and to run a launch once, or many times beside par's.
+#: Seconds for a process: to start, to compile, and to run a launch once, or often beside par's.
 RUN_SECONDS, TIMING_SECONDS = 60.0, 120.0
 NO_TOOL = (
     "compute-sanitizer is not on PATH, nor below CUDA_HOME or /usr/local/cuda: on the GPU, "

@@ -6,7 +6,6 @@ found. A kernel that goes wrong may take the process with it.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import sys
@@ -19,19 +18,19 @@ import numpy as np
 from grader.gpu.running.crashes import read_failure
 from grader.gpu.running.guards import Extent, Layout, extent_of, filled, lay_out
 from grader.gpu.running.messages import Question, Ran, Stage
-from grader.gpu.toolchain import NotInstalled, cuda_folder, tools
+from grader.gpu.toolchain import NotInstalled, cuda_folder, runtime_library, tools
 from grader.model import Array
 from grader.tools import codec
 from grader.tools.arrays import dtype_of, from_numpy
 
 ANSWER, STAGE = "answer", "stage"
+TOOLKIT = "/usr/local/cuda"
 
 
 def main(folder: str) -> None:
     """Answer the one question, within a folder that is empty."""
     question = codec.unpack(Question, sys.stdin.buffer.read())
-    with contextlib.suppress(NotInstalled):  # then there may be a CUDA toolkit on PATH
-        _use(cuda_folder(Path(folder), tools()))
+    prepare(Path(folder))
     reached = [Stage.STARTING]
 
     def reach(stage: Stage) -> None:
@@ -49,7 +48,18 @@ def main(folder: str) -> None:
     os._exit(0)  # after a kernel's fault, the driver's own clean-up would fail
 
 
-def _use(root: Path) -> None:
+def prepare(folder: Path) -> None:
+    """Set this process up to compile and to launch, before jax is imported.
+
+    jax sets the library itself where a kernel is traced, which is not done here.
+    """
+    if library := runtime_library():
+        os.environ["MOSAIC_GPU_RUNTIME_LIB_PATH"] = str(library)
+    try:
+        root = cuda_folder(folder, tools())
+    except NotInstalled:  # then there may be a CUDA toolkit
+        os.environ.setdefault("MOSAIC_GPU_CUDA_ROOT", os.environ.get("CUDA_HOME", TOOLKIT))
+        return
     os.environ.update(
         CUDA_ROOT=str(root),
         MOSAIC_GPU_CUDA_ROOT=str(root),

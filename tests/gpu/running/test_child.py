@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,6 +15,7 @@ import pytest
 from grader.gpu.running import child, guards, launches
 from grader.gpu.running.guards import GAP, PATTERN, Extent, Layout, lay_out
 from grader.gpu.running.messages import Question, Ran, Stage
+from grader.gpu.toolchain import NotInstalled, Tools
 from grader.model import Array
 from grader.tools.arrays import to_numpy
 from tests.gpu.running.programs import X, doubling, given, halved, program
@@ -34,6 +37,32 @@ def in_a_row() -> Callable[[Any], Extent]:
 def ran(question: Question, **others: Any) -> tuple[Ran, list[Stage]]:
     stages: list[Stage] = []
     return child.run(question, CPU, "cpu", stages.append, **others), stages
+
+
+def test_the_process_knows_what_launches_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """jax sets these variables where a kernel is traced; where one is only run, nobody does."""
+    library = tmp_path / "jax_cuda12_plugin/libmosaic_gpu_runtime.so"
+    library.parent.mkdir()
+    library.touch()
+    (library.parent / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(os, "environ", {"CUDA_HOME": "/opt/cuda"})
+    monkeypatch.setattr(child, "tools", no_tools)
+    child.prepare(tmp_path)
+    assert os.environ["MOSAIC_GPU_RUNTIME_LIB_PATH"] == str(library)
+    assert os.environ["MOSAIC_GPU_CUDA_ROOT"] == "/opt/cuda"
+
+    (tmp_path / "ptxas").touch()
+    monkeypatch.setattr(child, "tools", lambda: Tools(tmp_path / "ptxas", tmp_path))
+    child.prepare(tmp_path)
+    assert os.environ["MOSAIC_GPU_CUDA_ROOT"] == str(tmp_path / "cuda")
+    assert (tmp_path / "cuda/bin/ptxas").exists()
+
+
+def no_tools() -> Tools:
+    raise NotInstalled("not here")
 
 
 def test_a_launch_runs_once_and_its_results_come_back() -> None:
