@@ -439,7 +439,8 @@ class Asking:
     ) -> GpuRun | None:
         if not self._hardware:
             return None
-        job = Job(of, self.gpu_of(kata), launch, reference.inputs, case.seed)
+        learners = of == kata.id
+        job = Job(of, self.gpu_of(kata), launch, reference.inputs, case.seed, learners)
         return self._hardware.ran(job, looked_at=case.index == 0)
 
     def timed_on_gpu(

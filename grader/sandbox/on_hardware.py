@@ -87,7 +87,8 @@ class ThisGpu:
 class Job:
     """A launch for a `chip`, as jax has lowered it, and its inputs; large ones have no contents.
 
-    `of` names whose it is: once it has hung in one case, it is not run in others.
+    `of` names whose it is: once it has hung in one case, it is not run in others. Only of the
+    learner's are there notes.
     """
 
     of: str
@@ -95,6 +96,7 @@ class Job:
     launch: OnGpu | Accident
     inputs: tuple[Array, ...]
     seed: int = 0
+    learners: bool = True
 
 
 class OnHardware:
@@ -135,7 +137,7 @@ class OnHardware:
         if failure and not failure.crash.of_the_kernel:
             return GpuRun(device, why_not=f"on {device}: {_accident(failure)}")
         looked_at = looked_at or bool(failure and failure.crash is not GpuCrash.HANG)
-        strays = tuple(self._strays(question)) if looked_at else ()
+        strays = tuple(self._strays(question, job.learners)) if looked_at else ()
         if failure:
             crashed = GpuRun(device, strays=strays, crash=failure.crash, said=failure.said)
             if failure.crash is GpuCrash.HANG:
@@ -162,22 +164,21 @@ class OnHardware:
         found = self._gpu.run(Question(own, job.inputs, job.seed, other))
         return times_of(found, here.title)
 
-    def _strays(self, question: Question) -> Iterator[str]:
-        """What memcheck reports; what racecheck does is a note."""
+    def _strays(self, question: Question, noted: bool) -> Iterator[str]:
+        """What memcheck reports; what racecheck does is `noted`."""
         from grader.gpu.running.sanitizer import MEMCHECK, RACECHECK
 
         if not self._gpu.has_tools():
-            self._notes += [] if self._told else [NO_TOOL]
+            self._notes += [NO_TOOL] if noted and not self._told else []
             self._told = True
             return
         for tool in (MEMCHECK, RACECHECK):
             reports = self._gpu.look(question, tool)
-            if reports is None:
-                self._notes.append(_SILENT.format(tool=tool))
-            elif tool == MEMCHECK:
+            if tool == MEMCHECK and reports:
                 yield from map(str, reports)
-            elif reports:
-                self._notes.append(_SUSPECTS.format(what=reports[0]))
+            elif reports is None or reports:
+                told = _SUSPECTS.format(what=reports[0]) if reports else _SILENT.format(tool=tool)
+                self._notes += [told] if noted else []
 
 
 def times_of(found: Ran, title: str) -> GpuTimes:
