@@ -10,6 +10,7 @@ from grader.model import (
     Accident,
     Array,
     Clues,
+    GpuRun,
     GpuTimes,
     Measured,
     Mode,
@@ -40,8 +41,9 @@ class Evidence:
     `random`, `repeats` runs the launch again, once. With `full_precision`, no product of float32
     may be left to the default precision. `results` names them, where the key does. Of a launch for
     GPUs, `gpu` is what its key asks and `gpu_chip` the one to compile for; `lowered_for_gpu` lowers
-    the learner's, and `own_on_gpu` and `par_on_gpu` compile, each once; `timed_on_gpu` is None
-    where no such GPU is here. `lines` are those of the learner's file.
+    the learner's, and `own_on_gpu` and `par_on_gpu` compile, each once. `ran_on_gpu` and
+    `par_ran_on_gpu` run them on a GPU that is here, and `timed_on_gpu` times them; they are None
+    where no such GPU is. `lines` are those of the learner's file.
     """
 
     mode: Mode
@@ -75,6 +77,8 @@ class Evidence:
     lowered_for_gpu: Callable[[], OnGpu | Accident] = lambda: OnGpu("")
     own_on_gpu: Callable[[], OnGpu | Accident] = lambda: OnGpu("")
     par_on_gpu: Callable[[], OnGpu | Accident] = lambda: OnGpu("")
+    ran_on_gpu: Callable[[], GpuRun | None] = lambda: None
+    par_ran_on_gpu: Callable[[], GpuRun | None] = lambda: None
     timed_on_gpu: Callable[[], GpuTimes | None] = lambda: None
     lines: tuple[str, ...] = ()
 

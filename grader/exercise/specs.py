@@ -157,8 +157,10 @@ def programs_of(
     for name in names:
         function = _part(solution, name)
         hints = _annotated(function).values()
+        keywords = _keywords(function, case)
+        program = functools.partial(function, **keywords) if keywords else function
         outlines = [jax.ShapeDtypeStruct(_shape(h, case), _dtype(h, case)) for h in hints]
-        found.append((function, outlines))
+        found.append((program, outlines))
     return found
 
 

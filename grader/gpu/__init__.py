@@ -11,6 +11,7 @@
     occupancy      how many blocks a multiprocessor holds at once, and what bounds that
     refusals       why a kernel can't be traced, lowered or compiled, in words
     scratch        what a kernel allocates in shared memory, from its trace
+    running        such a program run on a GPU that is here: a package of its own
     screen         all of this on a terminal;  `python -m grader.gpu` is __main__
 
 jax is imported when a function that needs it is called. Tracing and lowering need jax alone, and

@@ -72,6 +72,22 @@ _ALL = (
     ),
 )
 
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Of one product: bytes of HBM and bfloat16 operations of the tensor cores, a second."""
+
+    bandwidth: float
+    operations: float
+
+
+#: By what the driver calls them: products of one generation differ (sheets of each).
+_PEAKS = {
+    **{chip.title: Peaks(chip.bandwidth, chip.peak) for chip in _ALL},
+    "NVIDIA H200": Peaks(4.8e12, 989.4e12),
+    "NVIDIA H100 PCIe": Peaks(2.0e12, 756e12),
+}
+
 CHIPS = {chip.name: chip for chip in _ALL}
 DEFAULT = "h100"
 
@@ -81,6 +97,11 @@ def named(name: str) -> Chip:
     if name not in CHIPS:
         raise ValueError(f"{name!r} is no GPU that is known here: {', '.join(CHIPS)}")
     return CHIPS[name]
+
+
+def peaks_of(title: str) -> Peaks | None:
+    """The peaks of the GPU that the driver calls so; None of one that is not known here."""
+    return _PEAKS.get(title)
 
 
 def description(chip: Chip) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from grader.gpu.chips import Chip
-from grader.tpu.programs import Program, as_data, lowered_for
+from grader.tpu.programs import Program, as_data, exported_of, lowered_for
 
-__all__ = ["Program", "lowered_for", "program_of", "traced_for"]
+__all__ = ["Program", "exported_of", "lowered_for", "program_of", "traced_for"]
 
 
 def program_of(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Program:

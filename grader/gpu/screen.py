@@ -8,11 +8,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from grader.gpu.chips import Chip, named
+from grader.gpu.chips import Chip, named, peaks_of
 from grader.gpu.compiler import Compiled, Kernel
 from grader.gpu.launches import Extent
 from grader.gpu.refusals import Failure, Kind
 from grader.gpu.scratch import Buffer
+from grader.model import GpuTimes
 
 _KIB = 1 << 10
 
@@ -34,6 +35,34 @@ def kernels_of(answer: Compiled, buffers: Sequence[tuple[str, int]] = ()) -> lis
     elif not body:
         body.append(Text("It launches no plgpu.kernel, or none whose results it uses."))
     return body
+
+
+def measured(times: GpuTimes, moved: int, operations: int) -> list[RenderableType]:
+    """Times of a launch and of the solution's, with what each is of the GPU's peaks.
+
+    `moved` is the bytes of inputs and results, each once, and `operations` those that the tensor
+    cores can do, 0 for none.
+    """
+    if times.wrong or not times.own.runs:
+        return [Text(f"Not timed: {times.wrong or times.why_not}.")]
+    peaks = peaks_of(times.device)
+    table = Table(title=f"timed in turns on {times.device}", title_justify="left", box=None)
+    table.add_column("")
+    for head in ("µs", "lowest to highest", "samples", "of HBM's bandwidth", "of peak FLOP/s"):
+        table.add_column(head, justify="right")
+    for title, one in (("yours", times.own), ("par", times.par)):
+        ends = f"{1e6 * one.lowest:.1f} to {1e6 * one.highest:.1f}"
+        shares = ("–", "–")
+        if peaks:
+            band, peak = moved / peaks.bandwidth, operations / peaks.operations
+            shares = (_share(band / one.median), _share(peak / one.median))
+        table.add_row(title, f"{1e6 * one.median:.1f}", ends, str(one.runs), *shares)
+    ratio = Text(f"yours / par: {times.own.median / times.par.median:.2f}")
+    return [table, ratio, *([Text(f"But {times.why_not}.")] if times.why_not else [])]
+
+
+def _share(of: float) -> str:
+    return f"{of:.0%}" if of else "–"
 
 
 def _failure(failure: Failure, buffers: Sequence[tuple[str, int]]) -> Text:

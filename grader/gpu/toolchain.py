@@ -37,7 +37,10 @@ def why_not() -> str:
         return f"jax's CUDA plugin is asked for on Linux on x86-64 only; this is {here}"
     missing = [
         what
-        for what, there in (("jax's CUDA plugin", _plugin()), ("ptxas", _found("bin/ptxas")))
+        for what, there in (
+            ("jax's CUDA plugin", plugin_installed()),
+            ("ptxas", _found("bin/ptxas")),
+        )
         if not there
     ]
     return f"not installed: {' and '.join(missing)} ({INSTALL})" if missing else ""
@@ -64,8 +67,19 @@ def cuda_folder(into: Path, parts: Tools) -> Path:
     return root
 
 
-def _plugin() -> bool:
+def plugin_installed() -> bool:
+    """Whether jax's CUDA plugin is here. It is not imported."""
     return any(_known(name) for name in _PLUGINS)
+
+
+def runtime_library() -> Path | None:
+    """What Mosaic GPU's kernels are launched with, in jax's CUDA plugin; None where it is not."""
+    for plugin in ("jax_cuda12_plugin", "jax_cuda13_plugin"):
+        found = importlib.util.find_spec(plugin)
+        for folder in (found and found.submodule_search_locations) or ():
+            if (library := Path(folder, "libmosaic_gpu_runtime.so")).exists():
+                return library
+    return None
 
 
 def _known(module: str) -> bool:

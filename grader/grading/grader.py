@@ -45,7 +45,8 @@ class Grader:
         """
         started = time.perf_counter()
         if kata.key.gpu and (lacking := missing()):
-            return Grade(kata.id, case.index, State.PASSED, 0, not_judged=lacking)
+            gpu = self._asking.gpu_of(kata)
+            return Grade(kata.id, case.index, State.PASSED, 0, not_judged=lacking, gpu=gpu)
         evidence = evidence_of(self._asking, kata, case, seconds)
         judged = verdict(evidence)
         on_chip = (
@@ -68,7 +69,12 @@ class Grader:
             printed=evidence.attempt.printed,
             cost=cost.cost_beside_par(evidence) if on_chip else None,
             not_judged=judged.not_judged,
-            notes=(*notes_of(evidence), *self._on_another_chip(kata, judged.state)),
+            notes=(
+                *notes_of(evidence),
+                *self._on_another_chip(kata, judged.state),
+                *(f"{evidence.file}: {told}" for told in self._asking.notes_of_gpu()),
+            ),
+            gpu=evidence.gpu_chip,
         )
 
     def _on_another_chip(self, kata: Kata, state: State) -> tuple[str, ...]:
@@ -131,6 +137,7 @@ def evidence_of(
             asking.begin_par(kata, case, reference, events)
         return asking.own(kata, case, reference, seconds, events)
 
+    lowered_for_gpu = cache(partial(asking.own_on_gpu, kata, reference, seconds, False))
     return Evidence(
         mode=Mode.STRICT if kata.key.gpu else asking.mode,
         file=kata.where()[0],
@@ -160,8 +167,11 @@ def evidence_of(
         repeats=cache(partial(asking.repeats, kata, case, reference, seconds)),
         gpu=kata.key.gpu,
         gpu_chip=asking.gpu_of(kata),
-        lowered_for_gpu=cache(partial(asking.own_on_gpu, kata, reference, seconds, False)),
+        lowered_for_gpu=lowered_for_gpu,
         own_on_gpu=cache(partial(asking.own_on_gpu, kata, reference, seconds)),
         par_on_gpu=cache(partial(asking.par_on_gpu, kata, reference)),
+        ran_on_gpu=cache(partial(asking.ran_on_gpu, kata, case, reference, lowered_for_gpu)),
+        par_ran_on_gpu=cache(partial(asking.par_ran_on_gpu, kata, case, reference)),
+        timed_on_gpu=cache(partial(asking.timed_on_gpu, kata, case, reference, lowered_for_gpu)),
         lines=tuple(kata.content().decode(errors="replace").splitlines()) if kata.key.gpu else (),
     )

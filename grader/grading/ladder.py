@@ -133,6 +133,7 @@ LADDER = (
     Rung(_on_gpu("lowers"), 1, granted=RIGHT, asked=_for_gpus),
     Rung(compiles.check, 2, granted=RIGHT, asked=_for_tpus),
     Rung(_on_gpu("compiles"), 2, granted=RIGHT, asked=_for_gpus_costs),
+    Rung(_on_gpu("ran"), 2, asked=_for_gpus),
     Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED, asked=_of_costs),
     Rung(
         _on_gpu("timed"), MOST_STARS, needed=False, granted=ACCEPTED_BY_GPU, asked=_for_gpus_costs

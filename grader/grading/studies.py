@@ -18,6 +18,7 @@ from grader.sandbox import devices
 from grader.sandbox.asking import Asking, BrokenKata, Lines
 from grader.sandbox.bench import Bench
 from grader.sandbox.launcher import SandboxError
+from grader.sandbox.on_hardware import OnHardware
 from grader.tpu import OnChip
 from grader.tpu.arguments import size
 from grader.tpu.chips import DEFAULT
@@ -49,7 +50,9 @@ def studio(chip: str | None, gpu: str = GPUS[0]) -> Iterator[Asking]:
     """
     bench = Bench(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
     try:
-        yield Asking(Lines(bench), (chip or DEFAULT,), literally=chip is not None, gpu=gpu)
+        hardware = OnHardware()  # looks for a GPU once it is asked about a launch for one
+        chips, literally = (chip or DEFAULT,), chip is not None
+        yield Asking(Lines(bench), chips, literally=literally, gpu=gpu, hardware=hardware)
     except (BrokenKata, SandboxError) as error:
         raise NoStudy(str(error)) from None
     finally:

@@ -19,7 +19,7 @@ another process (the sandbox, an xdist worker) or into a JSON file.
 from grader.model.collectives import RESHARDING, Collective, carried_by, sent_by
 from grader.model.copied import CopyFault, HandCopy, Hazard, LastWait
 from grader.model.devices import Between, DeviceFault
-from grader.model.gpu import Disorder, GpuFault, GpuTimes, Times
+from grader.model.gpu import Disorder, GpuCrash, GpuFault, GpuRun, GpuTimes, Times
 from grader.model.kernel import (
     Array,
     ArrayType,
@@ -107,7 +107,9 @@ __all__ = [
     "DeviceFault",
     "Disorder",
     "Finding",
+    "GpuCrash",
     "GpuFault",
+    "GpuRun",
     "GpuTimes",
     "Grade",
     "Habit",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from grader.model.kernel import Array
 from grader.model.places import Place
 
 
@@ -40,6 +41,44 @@ class GpuFault:
     arrived: int = 0
     needed: int = 0
     others: tuple[str, ...] = ()
+
+
+class GpuCrash(enum.Enum):
+    """How a launch on a GPU ends that does not return."""
+
+    ADDRESS = "illegal address"
+    MISALIGNED = "misaligned address"
+    INSTRUCTION = "illegal instruction"
+    LAUNCH = "launch failed"
+    HANG = "hang"
+    MEMORY = "out of memory"
+    SLOW = "too slow to start or to compile"
+    UNKNOWN = "unknown"
+
+    @property
+    def of_the_kernel(self) -> bool:
+        """Whether the kernel itself does it: else nothing is known of it."""
+        return self not in (GpuCrash.MEMORY, GpuCrash.SLOW, GpuCrash.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRun:
+    """A launch run once on the GPU called `device` by jax.
+
+    `changed` are the inputs, by position, that hold something else afterwards; `trampled` is memory
+    beside buffers that does, and `strays` are accesses that memcheck reports, both in words. Where
+    it does not return, `crash` says how, and `said` what the driver says. `why_not` says why
+    nothing came of it that is the kernel's fault, "" where something did.
+    """
+
+    device: str = ""
+    outputs: tuple[Array, ...] = ()
+    changed: tuple[int, ...] = ()
+    trampled: tuple[str, ...] = ()
+    strays: tuple[str, ...] = ()
+    crash: GpuCrash | None = None
+    said: str = ""
+    why_not: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,7 @@ class OnGpu:
     judges it imports that package. b"" where a `problem` was raised before, or nothing compiles
     here: `not_compiled` says why. `lowered`: jax has done its part. `buffers` are what it allocates
     in shared memory, as texts with their bytes, the largest first, where it allocates too much.
+    `program` is the `grader.gpu.programs.Program` that jax made of it, as bytes; b"" for none.
     """
 
     chip: str
@@ -216,3 +217,4 @@ class OnGpu:
     not_compiled: str = ""
     lowered: bool = False
     buffers: tuple[tuple[str, int], ...] = ()
+    program: bytes = b""

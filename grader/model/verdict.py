@@ -61,12 +61,14 @@ class Conditions:
     """What the grades of one session were given under. Costs are of the first of the chips.
 
     `isolation` says by what a kata's process was kept from the rest of the machine, or why not.
+    Katas for GPUs were judged for `gpu`, or for the only one that has what they are about.
     """
 
     seed: int
     device: Device
     chips: tuple[str, ...]
     isolation: str = ""
+    gpu: str = "h100"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,8 @@ class Grade:
 
     A case may be passed with a finding, which then says what the last star takes. `not_judged` is
     the first rung that could not be asked: `stars` stop below it. `blob` is git's id of the file's
-    content, "" where that changed while it was graded.
+    content, "" where that changed while it was graded. `gpu` is the one that it was judged for, ""
+    of a kata for TPUs.
     """
 
     kata: str
@@ -154,3 +157,4 @@ class Grade:
     not_judged: NotJudged | None = None
     notes: tuple[str, ...] = ()  # what the learner should know, and what changes no verdict
     blob: str = ""
+    gpu: str = ""

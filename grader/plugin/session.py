@@ -17,6 +17,7 @@ from grader.sandbox.asking import Asking, Lines
 from grader.sandbox.bench import Bench
 from grader.sandbox.isolation import Isolation, Level, level
 from grader.sandbox.launcher import Launcher
+from grader.sandbox.on_hardware import OnHardware
 from grader.tpu.chips import DEFAULT
 
 
@@ -52,7 +53,7 @@ class Session:
     @property
     def conditions(self) -> Conditions:
         """What its grades are given under."""
-        return Conditions(self.seed, self.device, self.chips, str(self.isolated))
+        return Conditions(self.seed, self.device, self.chips, str(self.isolated), self.gpu)
 
     @cached_property
     def isolated(self) -> Level:
@@ -72,7 +73,9 @@ class Session:
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
         self._bench = Bench(self.device, self._launcher, self._isolation)
-        return Grader(Asking(Lines(self._bench), self.chips, self._alone, gpu=self.gpu))
+        lines, hardware = Lines(self._bench), OnHardware()
+        asking = Asking(lines, self.chips, self._alone, gpu=self.gpu, hardware=hardware)
+        return Grader(asking)
 
     def close(self) -> None:
         """End the bench's processes, if any were started."""

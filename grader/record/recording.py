@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +42,9 @@ def record_session(root: Path, grades: Sequence[Grade], conditions: Conditions) 
     installed = versions()
     judges = {name: installed[package] for name, package in _JUDGES.items()}
     today = datetime.date.today()
-    solved = solved_passes(all_katas(root), grades, today, judges, conditions.chips)
-    return record_passes(root, solved, conditions.device.mode)
+    solved = solved_passes(all_katas(root), grades, today, judges, conditions)
+    in_any_mode = {kata.id for kata in all_katas(root) if _for_gpus(kata)}
+    return record_passes(root, solved, conditions.device.mode, in_any_mode)
 
 
 def solved_passes(
@@ -51,20 +52,22 @@ def solved_passes(
     grades: Sequence[Grade],
     day: datetime.date,
     judges: Mapping[str, str | None],
-    chips: Sequence[str],
+    conditions: Conditions,
 ) -> tuple[Pass, ...]:
     """One for each kata of which every hidden case ran and passed, all on the same content.
 
-    `judges` are what judged, by name, each with its version, and `chips` those of the session: the
-    one on which the kata's cost is judged counts. libtpu counts as missing where it was not asked;
-    `unjudged` names the first rung that could not be.
+    `judges` are what judged, by name, each with its version. Of the chips of the session, the one
+    on which the kata's cost is judged counts, and of a kata for GPUs the GPU that it is for. libtpu
+    counts as missing where it was not asked; `unjudged` names the first rung that could not be.
     """
     recorded = []
     for kata in katas:
         of_kata = [grade for grade in grades if grade.kata == kata.id]
         if not of_kata or not _solved(kata, of_kata):
             continue
-        used = {**judges, "chip": with_cores(kata.key.cores, chips)[0]}
+        used = {**judges, "chip": _chip(kata, conditions)}
+        if kata.key.gpu:
+            used["libtpu"] = None
         if rungs := {grade.not_judged.check for grade in of_kata if grade.not_judged}:
             first = min(rungs, key=list(Check).index)
             used["libtpu"] = None if Check.COMPILES in rungs else used["libtpu"]
@@ -73,6 +76,19 @@ def solved_passes(
         stars = min(grade.stars for grade in of_kata)
         recorded.append(Pass(kata.id, of_kata[0].blob, stars, day, named))
     return tuple(recorded)
+
+
+def _chip(kata: Kata, conditions: Conditions) -> str:
+    if kata.key.gpu:
+        return kata.key.gpu.only_on or conditions.gpu
+    return with_cores(kata.key.cores, conditions.chips)[0]
+
+
+def _for_gpus(kata: Kata) -> bool:
+    try:
+        return kata.key.gpu is not None
+    except KeyProblem:
+        return False
 
 
 def _solved(kata: Kata, grades: Sequence[Grade]) -> bool:
@@ -85,13 +101,20 @@ def _solved(kata: Kata, grades: Sequence[Grade]) -> bool:
     return passed and {grade.case for grade in grades} == every and len(blobs) == 1 and all(blobs)
 
 
-def record_passes(root: Path, solved: Iterable[Pass], mode: Mode) -> NewPasses:
-    """Append the passes that the ledger does not have yet."""
+def record_passes(
+    root: Path, solved: Iterable[Pass], mode: Mode, in_any_mode: Collection[str] = ()
+) -> NewPasses:
+    """Append the passes that the ledger does not have yet.
+
+    `in_any_mode` are the ids of katas that are run in the same way whatever the session's mode is.
+    """
     known = ledger.read_ledger(root)
     new = tuple(passed for passed in solved if known.lacks(passed))
     if not new:
         return NewPasses()
-    if mode is Mode.INTERPRET:
+    if mode is Mode.INTERPRET and (kept := tuple(p for p in new if p.kata in in_any_mode)):
+        new = kept
+    elif mode is Mode.INTERPRET:
         return NewPasses(new, "the plain interpreter forgives too much; --kata-mode strict records")
     try:
         ledger.append_passes(root, new)

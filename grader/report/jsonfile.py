@@ -26,6 +26,7 @@ def document(grades: Sequence[Grade], conditions: Conditions) -> dict[str, Any]:
         "backend": conditions.device.backend,
         "mode": conditions.device.mode.value,
         "chips": list(conditions.chips),
+        "gpu": conditions.gpu,
         "isolation": conditions.isolation,
         "versions": versions(),
         "grades": codec.to_builtins(ordered),

@@ -2,6 +2,7 @@
 
     of the solution   reference, inputs, par, follow_par, xla
     of the launch     attempt, clues, repeats, resembles, own, follow
+    on a GPU          par_ran_on_gpu; ran_on_gpu, timed_on_gpu
 
 A launch is traced by a process that knows nothing else, and judged by others: what goes from here
 to there is the trace. Nothing here judges. Wherever an answer is an `Accident`, the process did not
@@ -11,6 +12,7 @@ live to give one.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +26,8 @@ from grader.model import (
     Axes,
     Case,
     Clues,
+    GpuRun,
+    GpuTimes,
     Measured,
     Observation,
     OnGpu,
@@ -55,6 +59,7 @@ from grader.sandbox.messages import (
     Warm,
     eager_copies,
 )
+from grader.sandbox.on_hardware import Job, OnHardware
 from grader.sandbox.post import Post
 from grader.sandbox.recalling import Agrees, Recollection, Situation
 from grader.sandbox.reseeding import reseeded
@@ -66,7 +71,8 @@ from grader.tpu.compiler import Estimate
 from grader.tpu.motion import Followed
 
 T = TypeVar("T")
-
+#: A launch that jax has lowered for a GPU, asked for when it is needed.
+Lowered = Callable[[], OnGpu | Accident]
 
 #: For XLA to compile the programs of a kata, seconds each, on a machine with much else to do.
 XLA_SECONDS = 300.0
@@ -125,8 +131,9 @@ class Asking:
     A launch is traced for the first of them; that trace is run, and compiled for all. One for GPUs
     is compiled for `gpu`, or for the only one that its key names. `lines` may outlive this, with
     what they keep. `eager`: there is a core to spare, so what will be needed if a kernel is right
-    is asked before it is known to be. `literally`: for these chips, whatever a kata needs. Every
-    question may raise SandboxError, where no process starts.
+    is asked before it is known to be. `literally`: for these chips, whatever a kata needs. Without
+    `hardware`, nothing is run on a GPU. Every question may raise SandboxError, where no process
+    starts.
     """
 
     def __init__(
@@ -136,10 +143,12 @@ class Asking:
         eager: bool = False,
         literally: bool = False,
         gpu: str = GPUS[0],
+        hardware: OnHardware | None = None,
     ) -> None:
         self.mode = lines.bench.device.mode
         self.asked = chips
         self.gpu = gpu
+        self._hardware = hardware
         self._literally = literally
         self.eager = eager
         self._lines = lines
@@ -218,10 +227,24 @@ class Asking:
         if isinstance(traced, Traced) and not traced.problem:
             self._lines.compiling.ask(self._compile(kata, _answer(kata), traced, reference))
 
-    def par_on_gpu(self, kata: Kata, reference: Reference) -> OnGpu | Accident:
+    def par_on_gpu(
+        self, kata: Kata, reference: Reference, compiled: bool = True
+    ) -> OnGpu | Accident:
         """The solution's launch on its way to the GPU."""
         traced = self._par_traced(kata, reference)
-        return self._on_gpu(kata, _answer(kata), traced, reference, XLA_SECONDS)
+        return self._on_gpu(kata, _answer(kata), traced, reference, XLA_SECONDS, compiled)
+
+    def par_ran_on_gpu(self, kata: Kata, case: Case, reference: Reference) -> GpuRun | None:
+        """The solution's launch, run on the GPU that is here; None where none is."""
+        par = self.par_on_gpu(kata, reference, compiled=False)
+        return self._ran_on_gpu(f"the solution of {kata.id}", kata, case, reference, par)
+
+    def spec_flops(self, kata: Kata, case: Case) -> int:
+        """The operations of the spec's products; 0 where it has none, or they can't be counted."""
+        programs = (f"{kata.name}_spec",)
+        question = Measure(_answer(kata), case, programs, self.chip(kata), ask_xla=False)
+        answer = self._lines.trusted.answer(question)
+        return answer.programs[0].flops if isinstance(answer, Measured) else 0
 
     def measured(self, kata: Kata, case: Case) -> Measured:
         """What the programs of a kata take on the first chip at best. Raises BrokenKata."""
@@ -399,6 +422,39 @@ class Asking:
         """The learner's launch on its way to the GPU: lowered and, where wanted, compiled."""
         traced = self._own_traced(kata, reference, seconds)
         return self._on_gpu(kata, _attempt(kata), traced, reference, XLA_SECONDS, compiled)
+
+    def ran_on_gpu(
+        self, kata: Kata, case: Case, reference: Reference, lowered: Lowered
+    ) -> GpuRun | None:
+        """The learner's launch, run on the GPU that is here; None where none is.
+
+        In the first case, also under compute-sanitizer.
+        """
+        if not (self._hardware and kata.key.gpu) or case.production:
+            return None
+        return self._ran_on_gpu(kata.id, kata, case, reference, lowered())
+
+    def _ran_on_gpu(
+        self, of: str, kata: Kata, case: Case, reference: Reference, launch: OnGpu | Accident
+    ) -> GpuRun | None:
+        if not self._hardware:
+            return None
+        learners = of == kata.id
+        job = Job(of, self.gpu_of(kata), launch, reference.inputs, case.seed, learners)
+        return self._hardware.ran(job, looked_at=case.index == 0)
+
+    def timed_on_gpu(
+        self, kata: Kata, case: Case, reference: Reference, lowered: Lowered
+    ) -> GpuTimes | None:
+        """The same in turns with the solution's launch; None where there is no sign of a GPU."""
+        if not (self._hardware and kata.key.gpu) or self._hardware.here().none:
+            return None
+        job = Job(kata.id, self.gpu_of(kata), lowered(), reference.inputs, case.seed)
+        return self._hardware.timed(job, self.par_on_gpu(kata, reference, compiled=False))
+
+    def notes_of_gpu(self) -> tuple[str, ...]:
+        """What running on the GPU has brought up that changes no verdict, since asked last."""
+        return self._hardware.take_notes() if self._hardware else ()
 
     def follow(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None

@@ -101,10 +101,12 @@ def _compiled(question: CompileForGpu) -> OnGpu:
             return OnGpu(
                 chip.name, compiled=refused, buffers=tuple((str(b), b.size) for b in buffers)
             )
+        lowered = OnGpu(chip.name, lowered=True, program=codec.pack(program))
         if not question.compiled:
-            return OnGpu(chip.name, not_compiled="not asked for", lowered=True)
+            return dataclasses.replace(lowered, not_compiled="not asked for")
         try:
-            return OnGpu(chip.name, compiled=codec.pack(compiled(program, chip)), lowered=True)
+            made = codec.pack(compiled(program, chip))
+            return dataclasses.replace(lowered, compiled=made)
         except NotInstalled as missing:
-            return OnGpu(chip.name, not_compiled=str(missing), lowered=True)
+            return dataclasses.replace(lowered, not_compiled=str(missing))
     return OnGpu(chip.name, caught.problem)

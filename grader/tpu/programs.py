@@ -59,6 +59,16 @@ def lowered_again(program: Program, chip: Chip) -> Any:
 def lowered_for(program: Program, sharding: Any, platform: str) -> Any:
     """The same for the device of a sharding, on the platform that it was lowered for."""
     import jax
+
+    placed = [jax.ShapeDtypeStruct(t.shape, _dtype(t), sharding=sharding) for t in program.inputs]
+    # Without inputs, only the outputs say for which device it is compiled.
+    launched = jax.jit(exported_of(program, platform).call, out_shardings=sharding)
+    return launched.trace(*placed).lower(lowering_platforms=(platform,))
+
+
+def exported_of(program: Program, platform: str) -> Any:
+    """The jax.export.Exported that `as_data` was given, for the platform that it is for."""
+    import jax
     import jax.numpy as jnp
 
     inputs = [jax.ShapeDtypeStruct(t.shape, _dtype(t)) for t in program.inputs]
@@ -68,13 +78,9 @@ def lowered_for(program: Program, sharding: Any, platform: str) -> Any:
 
     # What jax can call again has more fields than a module; they follow from the types alone.
     same_types = jax.export.export(jax.jit(stand_in), platforms=[platform])(*inputs)
-    exported = dataclasses.replace(
+    return dataclasses.replace(
         same_types, mlir_module_serialized=program.module, module_kept_var_idx=program.kept
     )
-    placed = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=sharding) for t in inputs]
-    # Without inputs, only the outputs say for which device it is compiled.
-    launched = jax.jit(exported.call, out_shardings=sharding)
-    return launched.trace(*placed).lower(lowering_platforms=(platform,))
 
 
 def _type(aval: Any) -> ArrayType:

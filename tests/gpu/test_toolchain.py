@@ -17,7 +17,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(toolchain.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(toolchain, "_plugin", lambda: True)
+    monkeypatch.setattr(toolchain, "plugin_installed", lambda: True)
     return tmp_path
 
 
@@ -31,7 +31,7 @@ def put(packages: Path, file: str) -> Path:
 def test_what_is_missing_is_named_with_the_extra(
     packages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(toolchain, "_plugin", lambda: False)
+    monkeypatch.setattr(toolchain, "plugin_installed", lambda: False)
     assert why_not() == "not installed: jax's CUDA plugin and ptxas (pip install '.[gpu]')"
     put(packages, "cuda_nvcc/bin/ptxas")
     assert why_not() == "not installed: jax's CUDA plugin (pip install '.[gpu]')"

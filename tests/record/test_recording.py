@@ -11,10 +11,19 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.model import Check, Finding, Grade, Mode, NotJudged, State
+from grader.model import (
+    Check,
+    Conditions,
+    Device,
+    Finding,
+    Grade,
+    Mode,
+    NotJudged,
+    State,
+)
 from grader.record import ledger
 from grader.record.ledger import LEDGER, Pass, pass_in
-from grader.record.recording import NewPasses, record_passes, solved_passes
+from grader.record.recording import NewPasses, record_passes, record_session, solved_passes
 from grader.report.session_map import newly_recorded
 from grader.tools.git import blob_id
 from grader.tools.rendering import rendered
@@ -24,6 +33,19 @@ from tests.support.repositories import Repository
 DAY = datetime.date(2026, 11, 20)
 BLOB = blob_id(b"content")
 VERSIONS = {"grader": "0.1.0", "libtpu": "0.0.42", "chip": "v5e"}
+CONDITIONS = Conditions(7, Device("cpu", Mode.STRICT, ""), ("v5e",), gpu="h100")
+FOR_GPUS = """title = "Double"
+concept = "threads"
+write = "kernel"
+todo = ["double it"]
+hints = ["a", "b", "c"]
+target = "gpu"
+"""
+CASES = """count = 3
+
+[cases]
+M = [32, 64, 96]
+"""
 SLOW = Finding(Check.COST, "2.00× par's time", "")
 
 
@@ -38,7 +60,7 @@ def grade(kata: Kata, case: int, stars: int = 3, blob: str = BLOB) -> Grade:
 
 
 def recorded(kata: Kata, *grades: Grade) -> tuple[Pass, ...]:
-    return solved_passes([kata], grades, DAY, VERSIONS, ("v5e",))
+    return solved_passes([kata], grades, DAY, VERSIONS, CONDITIONS)
 
 
 def test_the_fewest_stars_count(double: Kata) -> None:
@@ -192,3 +214,23 @@ def test_a_ledger_that_cannot_be_written_costs_no_grade(repository: Repository) 
     assert "katas/ledger.txt is not writable (Is a directory)" in " ".join(done.out.split())
     assert not os.listdir(repository.root / LEDGER)
     assert json.loads(repository.grades.read_text())["schema"] == 3
+
+
+def test_a_kata_for_gpus_names_its_gpu_and_no_libtpu(repository: Repository) -> None:
+    kata = repository.add("double", key=f'{FOR_GPUS}only_on = "b200"\n{CASES}')
+    judged = dataclasses.replace(grade(kata, 0), not_judged=NotJudged(Check.COST, "no GPU"))
+    (passed,) = recorded(kata, judged, grade(kata, 1), grade(kata, 2))
+    wanted = {"grader": "0.1.0", "libtpu": "-", "chip": "b200", "unjudged": "cost"}
+    assert dict(passed.versions) == wanted
+
+
+def test_a_kata_for_gpus_is_recorded_in_any_mode(repository: Repository) -> None:
+    """It runs in Mosaic GPU's interpreter, which forgives nothing, whatever the mode is."""
+    kata = repository.add("double", key=FOR_GPUS + CASES)
+    other = repository.add("halve")
+    conditions = dataclasses.replace(CONDITIONS, device=Device("gpu", Mode.INTERPRET, ""))
+    grades = [grade(one, case) for one in (kata, other) for case in range(3)]
+    found = record_session(repository.root, grades, conditions)
+    assert [passed.kata for passed in found.passes] == [kata.id]
+    assert dict(found.passes[0].versions)["chip"] == "h100"
+    assert [p.kata for p in ledger.read_ledger(repository.root).passes] == [kata.id]

@@ -30,6 +30,7 @@ def test_the_document_says_how_the_grades_came_about(conditions: Conditions) -> 
     assert document["schema"] == jsonfile.VERSION == 3
     assert (document["seed"], document["backend"], document["mode"]) == (77, "gpu", "interpret")
     assert document["chips"] == ["v6e"]
+    assert document["gpu"] == "h100"
     assert list(document["versions"]) == ["pallas-katas", "jax", "jaxlib", "libtpu"]
     assert document["versions"]["jax"] == jax.__version__
 

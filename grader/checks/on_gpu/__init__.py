@@ -8,6 +8,7 @@ traced        what jax refuses while a launch is traced
 refused       why jax, or the compiler, refuses a kernel
 lowers        ★★ does jax lower it for the GPU? Needs jax alone
 compiles      ★★ does it compile, fit, spill nothing and use what it is about? Needs the extra
+ran           ★★ is it right on the GPU that is here? Asks nothing without one
 timed         ★★★ how long does it take? Needs the GPU
 """
 

@@ -28,14 +28,23 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     if other or race:
         return other or race
     if evidence.gpu.not_interpreted:
-        return NotJudged(Check.VALUES, f"{evidence.gpu.not_interpreted}; a GPU would tell")
+        why = f"{evidence.gpu.not_interpreted}; a GPU would tell"
+        return None if _a_gpu_tells(evidence) else NotJudged(Check.VALUES, why)
     if raised and not raised.message.rpartition("AssertionError")[2].strip(": \n"):
         refused = lowers.check(evidence)  # the interpreter asserts some rules without a word
         if isinstance(refused, Finding):
             return refused
+    if raised and (unable := not_interpreted(raised)):
+        return None if _a_gpu_tells(evidence) else unable
     if raised:
-        return not_interpreted(raised) or run_finding(raised, evidence.file)
+        return run_finding(raised, evidence.file)
     return values.check(evidence)
+
+
+def _a_gpu_tells(evidence: Evidence) -> bool:
+    """Whether the launch has been run on a GPU, of which another rung speaks: `ran`."""
+    run = evidence.ran_on_gpu()
+    return run is not None and not run.why_not
 
 
 def _disorder(evidence: Evidence, kinds: tuple[Disorder, ...]) -> Finding | None:

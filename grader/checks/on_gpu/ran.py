@@ -1,0 +1,109 @@
+"""★★ Is it right on the GPU that is here? Without one, nothing is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from grader.checks import values
+from grader.checks.evidence import Evidence
+from grader.checks.prose import paragraph
+from grader.model import Check, Finding, GpuCrash, GpuRun, NotJudged
+
+#: Of each way not to return that is the kernel's: phrase, what happens, what to look at.
+_CRASHES = {
+    GpuCrash.ADDRESS: (
+        "reads or writes memory that is not its own",
+        "The kernel reads or writes an address at which no buffer lies, and the GPU ends it.",
+        "Look at what indexes depend on the block and the warpgroup, in the last block above all.",
+    ),
+    GpuCrash.MISALIGNED: (
+        "accesses memory at an unaligned address",
+        "The kernel accesses memory at an address that is no multiple of the access's size.",
+        "Look at offsets into shared memory and slices of Refs: TMA and wgmma want 128 bytes.",
+    ),
+    GpuCrash.INSTRUCTION: (
+        "comes to an instruction that the GPU does not have",
+        "The kernel comes to an instruction that this GPU does not have.",
+        "A kernel for another generation? --kata-gpu chooses it.",
+    ),
+    GpuCrash.LAUNCH: (
+        "is ended by the GPU",
+        "The GPU ends the kernel: a fault of its hardware, or a trap.",
+        "Look at barriers: arrivals that nobody counts on, copies of a size that nobody waits for.",
+    ),
+    GpuCrash.HANG: (
+        "does not end",
+        "The launch does not end on the GPU, and its process was stopped.",
+        "A barrier at which too few arrive, or a wait for a phase that has passed, waits for ever.",
+    ),
+}
+
+
+def check(evidence: Evidence) -> Finding | NotJudged | None:
+    """Judge a launch on the GPU; what the solution does there too is nobody's fault.
+
+    At production size it is run beside the solution's, and compared with that.
+    """
+    if evidence.production:
+        times = evidence.timed_on_gpu()
+        if times is None or not times.wrong:
+            return None
+        happens = f"At this size, {times.wrong}."
+        return _told(times.device, "wrong at production size", happens, "")
+    own = evidence.ran_on_gpu()
+    if own is None:
+        return None
+    if own.why_not:
+        return NotJudged(Check.VALUES, own.why_not)
+    if not (finding := found(evidence, own)):
+        return None
+    par = evidence.par_ran_on_gpu()
+    if par is None or par.why_not:
+        return finding
+    if fault := found(evidence, par):
+        return NotJudged(Check.VALUES, f"on {par.device}, the solution fails too: {fault.phrase}")
+    return finding
+
+
+def found(evidence: Evidence, run: GpuRun) -> Finding | None:
+    """What is wrong with one run, the learner's or the solution's."""
+    if run.crash:
+        phrase, happens, advice = _CRASHES[run.crash]
+        said = paragraph("driver", run.said) if run.said else ""
+        return _told(run.device, phrase, happens, advice, said, _strays(run))
+    if run.changed:
+        name = evidence.reference.names[run.changed[0]]
+        happens = f"{name} holds something else after the launch than before: the kernel stores "
+        return _told(
+            run.device, f"overwrites its input {name}", f"{happens}into it.", "", _strays(run)
+        )
+    if run.trampled:
+        happens = f"The launch stores {run.trampled[0]}, where a pattern lay that is gone."
+        advice = "Look at the last block's slices: which element is the last that it may store?"
+        return _told(run.device, "stores outside of its buffers", happens, advice, _strays(run))
+    if run.strays:
+        happens = f"compute-sanitizer's memcheck reports {run.strays[0]}."
+        return _told(run.device, "accesses memory that is not its own", happens, "")
+    return _values(evidence, run)
+
+
+def _strays(run: GpuRun) -> str:
+    return paragraph("memcheck", run.strays[0]) if run.strays else ""
+
+
+def _values(evidence: Evidence, run: GpuRun) -> Finding | None:
+    seen = dataclasses.replace(
+        evidence.observed, problem=None, outputs=run.outputs, complaints=(), gpu_faults=()
+    )
+    wrong = values.check(dataclasses.replace(evidence, attempt=seen))
+    if wrong is None:
+        return None
+    message = f"On {run.device} itself:\n{wrong.message}"
+    return dataclasses.replace(wrong, phrase=f"on the GPU: {wrong.phrase}", message=message)
+
+
+def _told(device: str, phrase: str, happens: str, advice: str, *more: str) -> Finding:
+    parts = [happens, *filter(None, more), paragraph("GPU", device)]
+    if advice:
+        parts.append(paragraph("try", advice))
+    return Finding(Check.VALUES, f"on the GPU: {phrase}", "\n".join(parts))

@@ -1,0 +1,120 @@
+"""The rung of a launch on a GPU that is here: what is told, and where the stars stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from grader.checks.evidence import Evidence
+from grader.checks.on_gpu import interpreted, ran
+from grader.exercise.keys import GpuTarget
+from grader.grading.ladder import verdict
+from grader.model import (
+    Check,
+    Finding,
+    GpuCrash,
+    GpuRun,
+    GpuTimes,
+    NotJudged,
+    State,
+    Times,
+)
+from tests.checks.on_gpu.test_rungs import found, judged, kernel, on_gpu
+from tests.support.making import X, array
+
+H100 = "NVIDIA H100 80GB HBM3"
+RIGHT = GpuRun(H100, (array(2 * X),))
+NO_INTERPRETER = GpuTarget((), "tensor memory is not simulated")
+FAST = Times(1e-5, 1e-5, 1e-5, 20)
+
+
+def on(run: GpuRun | None, par: GpuRun | None = RIGHT, **others: Any) -> Evidence:
+    own = on_gpu(kernel())
+    return judged(own, ran_on_gpu=lambda: run, par_ran_on_gpu=lambda: par, **others)
+
+
+def wrong() -> GpuRun:
+    value = 2 * X.astype(np.float32)
+    value[0, 0] = np.nan
+    return GpuRun(H100, (array(value),))
+
+
+def test_without_a_gpu_nothing_is_asked() -> None:
+    assert ran.check(on(None)) is None
+
+
+def test_what_is_right_there_goes_on() -> None:
+    assert ran.check(on(RIGHT)) is None
+    times = GpuTimes(H100, FAST, FAST)
+    told = verdict(on(RIGHT, timed_on_gpu=lambda: times))
+    assert (told.state, told.stars) == (State.PASSED, 3)
+
+
+def test_what_is_wrong_there_fails() -> None:
+    told = found(ran.check(on(wrong())))
+    assert told.phrase.startswith("on the GPU: ")
+    assert told.message.startswith(f"On {H100} itself:\n")
+    assert verdict(on(wrong())).state is State.FAILED
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        GpuRun(H100, crash=GpuCrash.ADDRESS),
+        GpuRun(H100, (array(2 * X),), changed=(0,)),
+        GpuRun(H100, (array(2 * X),), trampled=("4 bytes behind result 0",)),
+        GpuRun(H100, (array(2 * X),), strays=("a write of 4 bytes …",)),
+        wrong(),
+    ],
+    ids=["crash", "input", "guard", "memcheck", "values"],
+)
+def test_what_the_solution_does_too_is_not_judged(run: GpuRun) -> None:
+    assert isinstance(ran.check(on(run)), Finding)
+    told = ran.check(on(run, run))
+    assert isinstance(told, NotJudged)
+    assert "the solution fails too" in told.why
+    assert isinstance(ran.check(on(run, GpuRun(H100, why_not="out of memory"))), Finding)
+
+
+@pytest.mark.parametrize("crash", [crash for crash in GpuCrash if crash.of_the_kernel])
+def test_each_crash_has_words_of_its_own(crash: GpuCrash) -> None:
+    run = GpuRun(H100, crash=crash, said="CUDA_ERROR_X", strays=("a read of 4 bytes",))
+    told = found(ran.check(on(run)))
+    assert told.check is Check.VALUES
+    assert "CUDA_ERROR_X" in told.message
+    assert "a read of 4 bytes" in told.message
+    others = {found(ran.check(on(GpuRun(H100, crash=c)))).phrase for c in ran._CRASHES}
+    assert len(others) == len(ran._CRASHES)
+
+
+def test_an_input_that_is_overwritten_is_named() -> None:
+    told = found(ran.check(on(GpuRun(H100, (array(2 * X),), changed=(0,)))))
+    assert told.phrase == "on the GPU: overwrites its input x"
+
+
+def test_an_accident_is_no_fault() -> None:
+    told = verdict(on(GpuRun(H100, why_not="on H100: the GPU's memory is too small")))
+    assert told.state is State.PASSED
+    assert told.not_judged == NotJudged(Check.VALUES, "on H100: the GPU's memory is too small")
+
+
+def test_a_gpu_tells_what_no_interpreter_does() -> None:
+    assert isinstance(interpreted.check(on(None, gpu=NO_INTERPRETER)), NotJudged)
+    assert interpreted.check(on(RIGHT, gpu=NO_INTERPRETER)) is None
+    accident = GpuRun(H100, why_not="out of memory")
+    assert isinstance(interpreted.check(on(accident, gpu=NO_INTERPRETER)), NotJudged)
+    assert verdict(on(wrong(), gpu=NO_INTERPRETER)).state is State.FAILED
+    assert verdict(on(RIGHT, gpu=NO_INTERPRETER)).stars == 2
+
+
+def test_at_production_size_it_is_compared_with_the_solution() -> None:
+    times = GpuTimes(H100, wrong="results differ from the solution's by 40.0%")
+    told = verdict(on(None, production=True, timed_on_gpu=lambda: times))
+    assert told.state is State.FAILED
+    assert told.finding
+    assert told.finding.message.startswith("At this size, results differ from the solution's")
+    times = GpuTimes(H100, why_not="nothing was timed")
+    told = verdict(on(None, production=True, timed_on_gpu=lambda: times))
+    assert (told.state, told.stars) == (State.PASSED, 2)

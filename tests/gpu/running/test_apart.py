@@ -1,0 +1,90 @@
+"""The process that runs a program: what becomes of its answer, its crash, its silence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from grader.gpu.running import apart
+from grader.gpu.running.apart import Ended, run
+from grader.gpu.running.child import ANSWER, STAGE
+from grader.gpu.running.messages import Question, Ran, Stage
+from grader.model import GpuCrash
+from grader.tools import codec
+from tests.gpu.running.programs import doubling, given
+
+QUESTION = Question(doubling(), (given(),))
+
+
+class Process:
+    """Stands for the process: leaves files in its folder, and ends."""
+
+    def __init__(self, ended: Ended, stage: Stage | None = None, answer: Ran | None = None) -> None:
+        self.ended, self.stage, self.answer = ended, stage, answer
+        self.environ: Mapping[str, str] = {}
+
+    def __call__(
+        self, command: Sequence[str], question: bytes, environ: Mapping[str, str], patience: float
+    ) -> Ended:
+        self.environ, folder = environ, Path(environ["TMPDIR"])
+        assert codec.unpack(Question, question) == QUESTION
+        assert str(folder) in command[-1]
+        if self.stage:
+            (folder / STAGE).write_text(self.stage.value)
+        if self.answer:
+            (folder / ANSWER).write_bytes(codec.pack(self.answer))
+        return self.ended
+
+
+def test_an_answer_and_the_environment_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    process = Process(Ended(0, ""), Stage.RUNNING, Ran("H100", guarded=4, sides=6))
+    assert run(QUESTION, start=process) == Ran("H100", guarded=4, sides=6)
+    assert process.environ["JAX_PLATFORMS"] == "cuda"
+    assert process.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("ended", "stage", "crash"),
+    [
+        (Ended(-6, "F0000 CUDA_ERROR_ILLEGAL_ADDRESS\nAborted"), Stage.RUNNING, GpuCrash.ADDRESS),
+        (Ended(None, ""), Stage.RUNNING, GpuCrash.HANG),
+        (Ended(None, ""), Stage.COMPILING, GpuCrash.SLOW),
+        (Ended(1, ""), None, GpuCrash.UNKNOWN),
+    ],
+)
+def test_a_process_without_an_answer(ended: Ended, stage: Stage | None, crash: GpuCrash) -> None:
+    failure = run(QUESTION, start=Process(ended, stage)).failure
+    assert failure
+    assert (failure.crash, failure.stage) == (crash, stage or Stage.STARTING)
+
+
+def test_a_process_that_hangs_is_stopped_with_what_it_started() -> None:
+    code = "import subprocess, sys; print('here', flush=True); subprocess.run(['sleep', '60'])"
+    ended = apart.started([sys.executable, "-c", code], b"", {"PATH": "/usr/bin:/bin"}, 1.0)
+    assert ended.code is None
+    assert "here" in ended.printed
+
+
+def test_the_real_process_says_why_it_has_no_gpu() -> None:
+    """Where jax has no GPU: an exception that comes back as a failure, and is nobody's fault."""
+    failure = run(QUESTION).failure
+    if failure is not None:
+        assert failure.stage is Stage.STARTING
+        assert not failure.crash.of_the_kernel
+
+
+def test_one_at_a_time() -> None:
+    code = (
+        "import fcntl, sys, tempfile, pathlib\n"
+        f"lock = open(pathlib.Path(tempfile.gettempdir(), {apart._LOCK!r}), 'ab')\n"
+        "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+    )
+    other = [sys.executable, "-c", code]
+    with apart.alone():
+        assert subprocess.run(other, capture_output=True, check=False).returncode == 1
+    assert subprocess.run(other, capture_output=True, check=False).returncode == 0

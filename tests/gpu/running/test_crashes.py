@@ -1,0 +1,55 @@
+"""How a launch ends that does not return."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.gpu.running.crashes import read_failure, stopped
+from grader.gpu.running.messages import Stage
+from grader.model import GpuCrash
+
+
+@pytest.mark.parametrize(
+    ("line", "crash"),
+    [
+        ("INTERNAL: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access", GpuCrash.ADDRESS),
+        ("CUDA error: misaligned address", GpuCrash.MISALIGNED),
+        ("CUDA_ERROR_ILLEGAL_INSTRUCTION", GpuCrash.INSTRUCTION),
+        ("CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure", GpuCrash.LAUNCH),
+        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 64.0GiB", GpuCrash.MEMORY),
+        ("Aborted (core dumped)", GpuCrash.UNKNOWN),
+    ],
+)
+def test_what_the_driver_says(line: str, crash: GpuCrash) -> None:
+    failure = read_failure(f"Traceback\n{line}\n", Stage.RUNNING)
+    assert failure.crash is crash
+    assert failure.said == line
+
+
+def test_the_first_fault_counts() -> None:
+    later = "CUDA_ERROR_ILLEGAL_ADDRESS\nRESOURCE_EXHAUSTED: Out of memory\n"
+    assert read_failure(later, Stage.RUNNING).crash is GpuCrash.ADDRESS
+
+
+@pytest.mark.parametrize(
+    ("stage", "crash"),
+    [
+        (Stage.RUNNING, GpuCrash.HANG),
+        (Stage.COMPILING, GpuCrash.SLOW),
+        (Stage.PAR, GpuCrash.SLOW),
+        (Stage.STARTING, GpuCrash.SLOW),
+    ],
+)
+def test_only_a_launch_hangs(stage: Stage, crash: GpuCrash) -> None:
+    assert stopped(60, stage, "").crash is crash
+
+
+def test_what_is_the_kernels_own_fault() -> None:
+    own = {crash for crash in GpuCrash if crash.of_the_kernel}
+    assert own == {
+        GpuCrash.ADDRESS,
+        GpuCrash.MISALIGNED,
+        GpuCrash.INSTRUCTION,
+        GpuCrash.LAUNCH,
+        GpuCrash.HANG,
+    }

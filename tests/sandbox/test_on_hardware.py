@@ -1,0 +1,212 @@
+"""Launches on a GPU that is a stub: what is asked of it, and what becomes of its answers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from grader.gpu.running.here import Here
+from grader.gpu.running.messages import Failure, Question, Ran, Stage
+from grader.gpu.running.sanitizer import MEMCHECK, RACECHECK, Report
+from grader.model import Accident, Array, GpuCrash, OnGpu, Times
+from grader.sandbox.on_hardware import NO_TOOL, Job, OnHardware
+from grader.tools import codec
+from grader.tpu.programs import Program
+
+OWN = Program(b"own", (0,), (), ())
+PAR = Program(b"par", (0,), (), ())
+X = Array("float32", (2,), bytes(8))
+H100 = Here("NVIDIA H100 80GB HBM3", (9, 0))
+FAST, SLOW = Times(1e-5, 0.9e-5, 2e-5, 20), Times(3e-5, 3e-5, 3e-5, 20)
+RAN = Ran("NVIDIA H100 80GB HBM3", (X,), own=FAST, par=FAST, floor=1e-6)
+STRAY = Report(MEMCHECK, "global", "a write of 4 bytes of global memory", "out of bounds")
+RACE = Report(RACECHECK, "shared", "a write and a read of shared memory", "nothing orders them")
+
+
+def lowered(program: Program) -> OnGpu:
+    return OnGpu("h100", lowered=True, program=codec.pack(program))
+
+
+JOB = Job("10_gpu/x", "h100", lowered(OWN), (X,), seed=5)
+
+
+@dataclasses.dataclass
+class Stub:
+    """A GPU that answers what it is told to, and keeps what it was asked."""
+
+    ran: Ran = RAN
+    is_here: Here = H100
+    reports: dict[str, tuple[Report, ...] | None] | None = None
+    asked: list[Question | str] = dataclasses.field(default_factory=list)
+
+    def here(self) -> Here:
+        self.asked.append("here")
+        return self.is_here
+
+    def run(self, question: Question) -> Ran:
+        self.asked.append(question)
+        return self.ran
+
+    def has_tools(self) -> bool:
+        return self.reports is not None
+
+    def look(self, question: Question, tool: str) -> tuple[Report, ...] | None:
+        self.asked.append(tool)
+        return (self.reports or {}).get(tool)
+
+
+def failing(crash: GpuCrash, stage: Stage = Stage.RUNNING) -> Ran:
+    return Ran(failure=Failure(crash, stage, "CUDA_ERROR_X"))
+
+
+def test_a_gpu_is_looked_for_once_and_a_launch_is_run_once() -> None:
+    stub = Stub()
+    hardware = OnHardware(stub)
+    first, second = hardware.ran(JOB, False), hardware.ran(JOB, False)
+    assert first == second
+    assert first
+    assert (first.device, first.outputs, first.crash) == (H100.title, (X,), None)
+    assert stub.asked == ["here", Question(OWN, (X,), 5), Question(OWN, (X,), 5)]
+
+
+def test_without_a_gpu_nothing_is_run_and_nothing_told() -> None:
+    stub = Stub(is_here=Here(why_not="no NVIDIA driver is here", none=True))
+    hardware = OnHardware(stub)
+    assert hardware.ran(JOB, True) is None
+    assert hardware.timed(JOB, lowered(PAR)) is None
+    assert stub.asked == ["here"]
+    assert hardware.take_notes() == ()
+
+
+def test_a_gpu_of_another_generation_is_told_where_time_is() -> None:
+    hardware = OnHardware(Stub())
+    job = dataclasses.replace(JOB, chip="b200")
+    assert hardware.ran(job, True) is None
+    times = hardware.timed(job, lowered(PAR))
+    assert times
+    assert "here is NVIDIA H100" in times.why_not
+
+
+@pytest.mark.parametrize("launch", [OnGpu("h100"), Accident("it died", "")])
+def test_what_jax_does_not_lower_is_not_run(launch: OnGpu | Accident) -> None:
+    stub = Stub()
+    hardware = OnHardware(stub)
+    job = dataclasses.replace(JOB, launch=launch)
+    assert hardware.ran(job, True) is None
+    times = hardware.timed(job, lowered(PAR))
+    assert times
+    assert times.why_not == "jax has not lowered the launch"
+    times = hardware.timed(JOB, launch)
+    assert times
+    assert times.why_not == "jax has not lowered the solution"
+    assert stub.asked == ["here"]
+
+
+@pytest.mark.parametrize("crash", GpuCrash)
+def test_a_crash_is_the_kernels_or_nobodys(crash: GpuCrash) -> None:
+    times = OnHardware(Stub(failing(crash))).timed(JOB, lowered(PAR))
+    found = OnHardware(Stub(failing(crash))).ran(JOB, False)
+    assert found
+    assert times
+    assert (found.crash is crash) == bool(times.wrong) == crash.of_the_kernel
+    assert bool(found.why_not) == bool(times.why_not) == (not crash.of_the_kernel)
+    assert "CUDA_ERROR_X" in (found.said or found.why_not)
+
+
+def test_a_crash_beside_par_is_not_the_kernels() -> None:
+    times = OnHardware(Stub(failing(GpuCrash.ADDRESS, Stage.PAR))).timed(JOB, lowered(PAR))
+    assert times
+    assert times.why_not
+    assert not times.wrong
+
+
+def test_what_has_hung_is_not_run_again() -> None:
+    stub = Stub(failing(GpuCrash.HANG), reports={MEMCHECK: (STRAY,)})
+    hardware = OnHardware(stub)
+    first, again = hardware.ran(JOB, False), hardware.ran(JOB, True)
+    assert first == again
+    times = hardware.timed(JOB, lowered(PAR))
+    assert times
+    assert "does not end in another hidden case" in times.why_not
+    assert stub.asked == ["here", Question(OWN, (X,), 5)]
+    stub.ran = RAN
+    other = hardware.ran(dataclasses.replace(JOB, of="10_gpu/y"), False)
+    assert other
+    assert other.crash is None
+
+
+def test_the_tools_are_asked_where_that_is_wanted_or_a_launch_has_crashed() -> None:
+    stub = Stub(reports={MEMCHECK: (), RACECHECK: ()})
+    hardware = OnHardware(stub)
+    hardware.ran(JOB, False)
+    assert MEMCHECK not in stub.asked
+    hardware.ran(JOB, True)
+    assert stub.asked[-2:] == [MEMCHECK, RACECHECK]
+    stub.ran = failing(GpuCrash.ADDRESS)
+    stub.reports = {MEMCHECK: (STRAY,), RACECHECK: ()}
+    found = hardware.ran(JOB, False)
+    assert found
+    assert found.strays == (str(STRAY),)
+
+
+def test_racecheck_changes_no_verdict() -> None:
+    hardware = OnHardware(Stub(reports={MEMCHECK: (), RACECHECK: (RACE,)}))
+    found = hardware.ran(JOB, True)
+    assert found
+    assert found.strays == ()
+    (note,) = hardware.take_notes()
+    assert "suspects a write and a read of shared memory: nothing orders them" in note
+    assert hardware.take_notes() == ()
+    hardware.ran(dataclasses.replace(JOB, of="the solution", learners=False), True)
+    assert hardware.take_notes() == ()
+
+
+def test_that_a_tool_is_missing_is_told_once() -> None:
+    hardware = OnHardware(Stub())
+    hardware.ran(JOB, True)
+    hardware.ran(JOB, True)
+    assert hardware.take_notes() == (NO_TOOL,)
+
+
+def test_a_tool_that_says_nothing_is_told() -> None:
+    hardware = OnHardware(Stub(reports={MEMCHECK: None, RACECHECK: ()}))
+    hardware.ran(JOB, True)
+    (note,) = hardware.take_notes()
+    assert "memcheck ends without a report" in note
+
+
+def test_both_are_timed_in_one_process() -> None:
+    stub = Stub(dataclasses.replace(RAN, own=SLOW))
+    times = OnHardware(stub).timed(JOB, lowered(PAR))
+    assert stub.asked[-1] == Question(OWN, (X,), 5, PAR)
+    assert times
+    assert (times.own, times.par, times.wrong, times.why_not) == (SLOW, FAST, "", "")
+
+
+def test_launches_that_are_too_short_are_not_compared() -> None:
+    times = OnHardware(Stub(dataclasses.replace(RAN, floor=6e-6))).timed(JOB, lowered(PAR))
+    assert times
+    assert "takes 10.0 µs, and to start a launch takes 6.0 µs" in times.why_not
+    assert times.own == FAST
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"far": 0.021}, "differ from the solution's by 2.1%"),
+        ({"far": float("inf")}, "NaN"),
+        ({"changed": (0,)}, "input 0 holds something else"),
+        ({"trampled": ("4 bytes behind result 0",)}, "stores 4 bytes behind result 0"),
+    ],
+)
+def test_what_is_wrong_at_production_size(change: dict[str, object], told: str) -> None:
+    times = OnHardware(Stub(dataclasses.replace(RAN, **change))).timed(JOB, lowered(PAR))
+    assert times
+    assert told in times.wrong
+
+
+def test_rounding_is_not_wrong() -> None:
+    times = OnHardware(Stub(dataclasses.replace(RAN, far=0.008))).timed(JOB, lowered(PAR))
+    assert times
+    assert not times.wrong
