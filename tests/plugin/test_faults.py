@@ -130,7 +130,7 @@ def test_only_the_first_hanging_case_is_waited_for(
     note = f"with open({str(begun)!r}, 'a') as file:\n    file.write('begun\\n')\n"
     kata = repository.add("python_loop", key="timeout = 2\n" + repository.KEY)
     repository.solve(kata, note + PYTHON_LOOP)
-    ran = repository.pytest(*FREE)
+    ran = repository.process(*FREE)
     assert begun.read_text() == "begun\n"
     assert len(ran.grades["python_loop"]) > 1
     assert "no answer after 2 s" in ran.phrase("python_loop")
