@@ -70,6 +70,25 @@ def test_a_process_that_hangs_is_stopped_with_what_it_started() -> None:
     assert "here" in ended.printed
 
 
+def on_the_cpu(
+    command: Sequence[str], question: bytes, environ: Mapping[str, str], patience: float
+) -> Ended:
+    """The process itself, but with the CPU for a GPU."""
+    *before, code = command
+    folder = environ["TMPDIR"]
+    code = code.replace(f"main({folder!r})", f"main({folder!r}, 'cpu')")
+    return apart.started([*before, code], question, {**environ, "JAX_PLATFORMS": "cpu"}, patience)
+
+
+def test_a_real_process_runs_compares_and_times() -> None:
+    found = run(Question(doubling(), (given(),), par=doubling()), start=on_the_cpu)
+    assert found.failure is None, found.failure
+    assert (found.far, found.changed, found.trampled, found.sides) == (0.0, (), (), 4)
+    assert found.own
+    assert found.own.runs == 20
+    assert found.device == "cpu"
+
+
 def test_the_real_process_says_why_it_has_no_gpu() -> None:
     """Where jax has no GPU: an exception that comes back as a failure, and is nobody's fault."""
     failure = run(QUESTION).failure
