@@ -121,10 +121,10 @@ def evidence_of(
     asking.boot(kata)  # while the reference is computed
     reference = asking.reference(kata, case)
     asking.begin(kata, reference, seconds)
-    if asking.eager and costs(kata, case) and kata.key.kernel and not kata.key.gpu:
+    ahead = asking.eager and costs(kata, case) and kata.key.kernel and not kata.key.gpu
+    if ahead:
         asking.begin_par(kata, case, reference, events)
-        asking.begin_own(kata, case, reference, seconds, events)
-    attempt = asking.attempt(kata, case, reference, seconds)
+    attempt = asking.attempt(kata, case, reference, seconds, events if ahead else None)
 
     @cache
     def clues() -> Clues:

@@ -96,20 +96,27 @@ def part_of(memory: Memory, transforms: Sequence[Any], value: Callable[[Any], in
     indexers = [each for each in transforms if hasattr(each, "indices")]
     if not indexers:
         return Part(memory, whole=True)
-    if len(indexers) > 1:
-        return Part(memory)
-    box: list[tuple[int, int]] = []
-    whole = True
-    sizes = tuple(indexers[0].shape)
-    for index, full in zip(indexers[0].indices, sizes, strict=True):
-        sliced = hasattr(index, "size")
-        start = value(index.start if sliced else index)
-        size = index.size if sliced else 1
-        if start is None or type(size) is not int or (sliced and getattr(index, "stride", 1) != 1):
+    full = tuple(indexers[0].shape)
+    box = [(0, size) for size in full]
+    left = list(range(len(full)))  # the axes that no index has taken away
+    for indexer in indexers:
+        if len(indexer.indices) != len(left):
             return Part(memory)
-        box.append((start, size))
-        whole = whole and (start, size) == (0, full)
-    return Part(memory, tuple(box), whole)
+        kept = []
+        for axis, index in zip(left, indexer.indices, strict=True):
+            sliced = hasattr(index, "size")
+            start = value(index.start if sliced else index)
+            size = index.size if sliced else 1
+            strided = sliced and getattr(index, "stride", 1) != 1
+            if start is None or type(size) is not int or strided:
+                return Part(memory)
+            box[axis] = (box[axis][0] + start, size)
+            if sliced:
+                kept.append(axis)
+        left = kept
+    return Part(
+        memory, tuple(box), all(part == (0, size) for part, size in zip(box, full, strict=True))
+    )
 
 
 def resolved(env: dict[core.Var, Any], atom: Any) -> Any:

@@ -16,6 +16,7 @@ from jax.extend import core
 from jax.typing import ArrayLike
 
 from grader.kernels.carrier import with_interpret
+from grader.kernels.gpu_block_races import between_blocks
 from grader.kernels.gpu_tensor_memory import in_shared_memory, run_by_interpreter
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.traced_launch import TracedLaunch
@@ -36,6 +37,7 @@ def run_interpreted(
     with (
         jax.default_device(jax.devices("cpu")[0]),
         _noting_races(noted),
+        between_blocks(noted.append),
         _phases_may_be_left(),
         _afterwards_reset(),
     ):

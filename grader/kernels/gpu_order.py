@@ -269,8 +269,9 @@ class _Block:
         state.at = None
 
     def _hangs(self, stuck: list[int]) -> None:
-        # Where some have arrived and not enough, the count is wrong: the other waits follow.
-        first, *others = sorted(stuck, key=lambda number: not self._had(number))
+        # Where some have arrived and not enough, the count is wrong; and where none ever has, that
+        # is missing. The other waits follow.
+        first, *others = sorted(stuck, key=lambda n: (not self._had(n), self._has_completed(n)))
         event = self._states[first].at
         assert event
         barrier = event.parts[0]
@@ -290,6 +291,10 @@ class _Block:
         """The arrivals since the last phase at the barrier on which a thread waits."""
         event = self._states[number].at
         return self._arrived.get(_place(event.parts[0]), 0) if event else 0
+
+    def _has_completed(self, number: int) -> bool:
+        event = self._states[number].at
+        return bool(event and self._completed.get(_place(event.parts[0])))
 
     def _told(self, number: int) -> str:
         event = self._states[number].at

@@ -282,40 +282,25 @@ class Asking:
             question = self._trace_question(kata, reference)
             self._lines.attempting.ask(question, seconds)
 
-    def begin_own(
+    def attempt(
         self,
         kata: Kata,
         case: Case,
         reference: Reference,
         seconds: float | None,
-        events: int = 0,
-    ) -> None:
-        """Begin on what `attempt` and then `own` will ask. Waits for the launch's trace."""
-        if kata.path in self._stuck:
-            return
-        traced = self._own_traced(kata, reference, seconds)
-        if isinstance(traced, Accident) or traced.problem:
-            return
-        self._lines.runs(kata.key.mesh).ask(
-            self._run_question(kata, case, traced, reference), seconds
-        )
-        for chip in self.chips(kata):
-            question = _predict(kata, _attempt(kata), traced, reference, chip, events)
-            self._lines.compiling.ask(question, seconds)
-
-    def attempt(
-        self, kata: Kata, case: Case, reference: Reference, seconds: float | None
+        events: int | None = None,
     ) -> Observation | Accident:
         """Trace and run the learner's launch, each within `seconds`; at production size, trace it.
 
+        With `events`, begin meanwhile on what `own` will ask with as many.
         One hidden case that hangs is enough: of this kata's others nothing is asked. A kernel that
         crashes does so again, a machine that is short of something may not: so it is tried twice.
         """
         if stuck := self._stuck.get(kata.path):
             return stuck
-        answer = self._attempted(kata, case, reference, seconds)
+        answer = self._attempted(kata, case, reference, seconds, events)
         if isinstance(answer, Accident) and answer.crashed:
-            answer = self._attempted(kata, case, reference, seconds)
+            answer = self._attempted(kata, case, reference, seconds, events)
         if isinstance(answer, Accident) and answer.stuck:
             self._stuck[kata.path] = answer
         return answer
@@ -525,7 +510,12 @@ class Asking:
         return _expected(Traced, self._lines.attempting.answer(question, seconds))
 
     def _attempted(
-        self, kata: Kata, case: Case, reference: Reference, seconds: float | None
+        self,
+        kata: Kata,
+        case: Case,
+        reference: Reference,
+        seconds: float | None,
+        events: int | None,
     ) -> Observation | Accident:
         if kata.key.tested:
             return self._trials(kata, case, seconds)
@@ -534,8 +524,15 @@ class Asking:
             return traced
         if traced.problem:
             return Observation(traced.problem, printed=traced.printed)
-        question = self._run_question(kata, case, traced, reference)
-        ran = _expected(Ran, self._lines.runs(kata.key.mesh).answer(question, seconds))
+        question, line = (
+            self._run_question(kata, case, traced, reference),
+            self._lines.runs(kata.key.mesh),
+        )
+        line.ask(question, seconds)
+        for chip in self.chips(kata) if events is not None else ():
+            compiled = _predict(kata, _attempt(kata), traced, reference, chip, events or 0)
+            self._lines.compiling.ask(compiled, seconds)
+        ran = _expected(Ran, line.answer(question, seconds))
         if isinstance(ran, Accident):
             return dataclasses.replace(ran, printed=traced.printed + ran.printed)
         return Observation(

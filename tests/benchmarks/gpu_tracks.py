@@ -51,6 +51,8 @@ class Job:
     theirs: Function
     operations: float = 0.0  # 0 where bytes are what counts
     moved: float = 0.0
+    #: Arguments behind the drawn ones, as they are.
+    given: tuple[jax.Array, ...] = ()
     theirs_of: Callable[[list[jax.Array]], list[jax.Array]] = list  # their arguments, of ours
 
 
@@ -102,6 +104,20 @@ def _cudnn(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool) -> jax.Arr
     return o[:, :, 0]
 
 
+def _ragged(size: int, skewed: bool) -> Job:
+    """`size` rows for eight experts: of a router that is even, or gives one of them half."""
+    experts, width = 8, 4096
+    shares = [1 / experts] * experts
+    if skewed:
+        shares = [0.5, 0.0, *[0.5 / (experts - 2)] * (experts - 2)]
+    sizes = [int(share * size) | 1 if share else 0 for share in shares[:-1]]
+    sizes.append(size - sum(sizes))
+    shapes = [(size, width), (experts, width, width)]
+    keywords = {"bm": 128, "bn": 128, "bk": 64, "slots": 4}
+    given = (jnp.array(sizes, jnp.int32),)
+    return Job(shapes, keywords, jax.lax.ragged_dot, 2.0 * size * width * width, given=given)
+
+
 #: By kata, its rows: what is added to the name, and the job at a size.
 JOBS: dict[str, dict[str, Callable[[int], Job]]] = {
     "threads_and_grids": {"": _silu},
@@ -110,9 +126,16 @@ JOBS: dict[str, dict[str, Callable[[int], Job]]] = {
     "wgmma_matmul": {"": functools.partial(_matmul, bm=128, bn=128, bk=64)},
     "warp_specialised_matmul": {"": functools.partial(_matmul, bm=64, bn=256, bk=64, slots=3)},
     "blackwell_tcgen05": {"": functools.partial(_matmul, bm=128, bn=256, bk=64, slots=3)},
+    "persistent_collective_matmul": {
+        "": functools.partial(_matmul, bm=128, bn=128, bk=64, slots=4, pair=2, clusters=74)
+    },
     "flash_attention_hopper": {
         "": functools.partial(_attention, causal=False),
         ", causal": functools.partial(_attention, causal=True),
+    },
+    "ragged_dot_gpu": {
+        "": functools.partial(_ragged, skewed=False),
+        ", half for one": functools.partial(_ragged, skewed=True),
     },
 }
 
@@ -176,6 +199,7 @@ def row(kata: Kata, title: str, size: int, job: Job, options: argparse.Namespace
             return f"{name} not run: {_lowered(ours, job)} | | | |"
     keys = jax.random.split(jax.random.key(0), len(job.shapes))
     args = [jax.random.normal(k, s, jnp.bfloat16) for k, s in zip(keys, job.shapes, strict=True)]
+    args += job.given
     try:
         theirs = functools.partial(jax.jit(job.theirs), *job.theirs_of(args))
         sides = functools.partial(ours, *args), theirs
@@ -194,7 +218,7 @@ def _lowered(ours: Any, job: Job) -> str:
     """Whether jax lowers a launch for a GPU, which needs none."""
     shapes = [jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in job.shapes]
     try:
-        ours.trace(*shapes).lower(lowering_platforms=("cuda",))
+        ours.trace(*shapes, *job.given).lower(lowering_platforms=("cuda",))
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:80]}"
     sizes = ", ".join("×".join(map(str, shape)) for shape in dict.fromkeys(job.shapes))

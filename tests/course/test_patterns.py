@@ -14,7 +14,7 @@ from grader.exercise.catalog import Kata, katas
 from grader.model import Case
 from grader.tools.modules import load_module
 from tests.support.contract import Plan, demand
-from tests.support.features import BLOCKS, GROUPS, MASKS, groups_of, mask_of
+from tests.support.features import BLOCKS, GROUPS, MASKS, UNWANTED, groups_of, mask_of
 from tests.support.repositories import ROOT
 
 EVERY = {kata.name: kata for kata in katas(ROOT, "solutions")}
@@ -45,6 +45,12 @@ GROUPED: Mapping[str, frozenset[str]] = {
     "sharded_experts": frozenset(
         {"a group without rows between others", "visits that are not used"}
     ),
+    "ragged_dot_gpu": frozenset(
+        {
+            *("a first group without rows", "a group without rows between others"),
+            *("a group that begins inside a tile", "three groups in one tile"),
+        }
+    ),
     "moe_layer": frozenset({"a group without rows between others", "visits that are not used"}),
 }
 #: Their inputs are numbers of tiles, counted from groups that are drawn as in the katas above.
@@ -70,6 +76,10 @@ def test_every_session_has_what_decides_about_tables(seeds: range) -> None:
 def test_every_session_has_these_groups(name: str, seeds: range) -> None:
     features = {n: GROUPS[n] for n in GROUPS if n in GROUPED[name]}
     in_every_session(EVERY[name], seeds, groups_of, features)
+
+
+def test_every_session_has_rows_of_no_group(seeds: range) -> None:
+    in_every_session(EVERY["ragged_dot_gpu"], seeds, groups_of, UNWANTED)
 
 
 @pytest.mark.parametrize("name", [n for n, kata in EVERY.items() if "pattern" in kata.key.choices])

@@ -44,10 +44,15 @@ def test_what_is_run_is_the_trace_that_another_process_gets() -> None:
     assert noted == []
 
 
-def test_a_race_is_noted_on_each_jax_and_the_next_launch_runs() -> None:
+@pytest.mark.parametrize(
+    "share",
+    [lambda block, wg: block * 256, lambda block, wg: wg * 128],
+    ids=["between-threads", "between-blocks"],
+)
+def test_a_race_is_noted_on_each_jax_and_the_next_launch_runs(share: Any) -> None:
     noted: list[str] = []
     try:
-        run(scaled(lambda block, wg: block * 256), noted)
+        run(scaled(share), noted)
     except jax.errors.JaxRuntimeError as error:  # so does jax 0.12
         noted.append(str(error))
     assert "RACE DETECTED" in noted[0]

@@ -82,7 +82,7 @@ def test_a_pipeline_by_hand(launch: Launch, disorder: Disorder, ref: str, line: 
         (multiplied(wait=False), Disorder.LAPPED, "full[1]"),
         (multiplied(arrivals=1), Disorder.LAPPED, "full[1]"),
         (multiplied(arrivals=3), Disorder.NEVER_ARRIVES, "free[0]"),
-        (multiplied(arrive=False), Disorder.NEVER_ARRIVES, "full[0]"),
+        (multiplied(arrive=False), Disorder.NEVER_ARRIVES, "free[0]"),
     ],
 )
 def test_threads_that_meet_at_barriers(launch: Launch, disorder: Disorder, ref: str) -> None:

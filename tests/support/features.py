@@ -103,10 +103,11 @@ BLOCKS: Mapping[str, Callable[[Mask], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The offsets of groups of rows, M last, and the rows of a tile."""
+    """The offsets of groups of rows, and the rows of a tile; all rows, where groups leave some."""
 
     offsets: Sequence[int]
     tm: int
+    rows: int = 0
 
     @property
     def sizes(self) -> list[int]:
@@ -159,6 +160,11 @@ GROUPS: Mapping[str, Callable[[Groups], bool]] = {
     "visits that are not used": lambda groups: groups.visits < groups.room,
 }
 
+UNWANTED: Mapping[str, Callable[[Groups], bool]] = {
+    "rows after the last group": lambda groups: groups.offsets[-1] < groups.rows,
+    "no row after the last group": lambda groups: groups.offsets[-1] == groups.rows,
+}
+
 # ---- what the inputs of a kata hold ----
 
 
@@ -205,4 +211,5 @@ def groups_of(exercise: Kata, solution: ModuleType, case: Case) -> Iterator[Grou
     else:
         offsets = inputs.get("group_offsets")
         sizes = inputs["group_sizes"] if offsets is None else np.diff(offsets)
-    yield Groups([0, *np.cumsum(sizes).tolist()], case.sizes["tm"])
+    tm = case.sizes["tm"] if "tm" in case.sizes else case.sizes["bm"]
+    yield Groups([0, *np.cumsum(sizes).tolist()], tm, case.sizes.get("M", 0))

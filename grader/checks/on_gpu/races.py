@@ -83,6 +83,15 @@ def _words(accesses: Sequence[_Access]) -> tuple[str, str, str]:
             "Wait on the copy's barrier, plgpu.barrier_wait, after the copy was started and before "
             "its target is read; of several slots, on that slot's own barrier.",
         )
+    if kinds == ["write", "write"] and len(accesses) == 2:
+        return (
+            "two write the same elements",
+            "Blocks and warpgroups run at the same time, in any order. Here two of them write to "
+            "the same place, so what stays there is a matter of luck.",
+            "Each block, and each warpgroup of it, needs elements of its own: compute where from "
+            "lax.axis_index of the grid's axes and of the threads' axis. Of a part that two share, "
+            "each stores its own elements alone.",
+        )
     if sent:
         return (
             "memory is copied out while it is being written",
@@ -91,14 +100,6 @@ def _words(accesses: Sequence[_Access]) -> tuple[str, str, str]:
             "plgpu.wait_smem_to_gmem.",
             "Store, then plgpu.commit_smem(), then copy_smem_to_gmem; and before the same memory "
             "is stored to again, plgpu.wait_smem_to_gmem.",
-        )
-    if kinds == ["write", "write"] and len(accesses) == 2:
-        return (
-            "two write the same elements",
-            "Blocks and warpgroups run at the same time, in any order. Here two of them write to "
-            "the same place, so what stays there is a matter of luck.",
-            "Each block, and each warpgroup of it, needs elements of its own: compute where from "
-            "lax.axis_index of the grid's axes and of the threads' axis.",
         )
     return (
         "one reads what another writes",

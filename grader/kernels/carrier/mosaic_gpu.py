@@ -35,6 +35,7 @@ _DATACLASSES = {
     f"{_LAYOUTS}.fragmented_array": (
         "Replicated TiledLayout Tiling WGSplatFragLayout WGStridedFragLayout"
     ),
+    f"{_LAYOUTS}.launch_context": "_Partitioned _Replicated",
     f"{_LAYOUTS}.tcgen05": "TMEMLayout",
 }
 _SLOTTED = {

@@ -1,0 +1,194 @@
+"""Multiply each group of rows by its own weights, as a mixture of experts does.
+
+Goal
+    Write the kernel of jax.lax.ragged_dot: row r of x belongs to one of E groups, and
+    is multiplied by that group's weights. Rows after the last group become 0. The
+    tables, which say what each block does, and the launch are given.
+
+Concept
+    A router sorts tokens by expert, and how many each expert gets is known only
+    on the GPU. Groups end anywhere. A grid is fixed before, in blocks of bm rows. So
+    work is listed in *visits*: a visit is one group in one block of rows. Here
+    bm = 64, and the groups have 37, 0, 60 and 50 of 192 rows:
+
+        row      0        37        64        97       128       147      192
+        group    |   0    |    2    |    2    |    3    |    3    |  none  |
+        block    0 ---------------- 1 ----------------- 2 ----------------
+        visit        0         1         2         3         4        5
+
+        groups_gmem   0  2  2  3  3  4  5      one entry for each visit
+        blocks_gmem   0  0  1  1  2  2  0
+        offsets_gmem  0  37  37  97  147  192  192
+
+    Group g has the rows from offsets_gmem[g] up to offsets_gmem[g + 1]. An empty group
+    has no visit. Rows that no group wants are those of one group more, number E = 4, for
+    which there are no weights. E + 1 groups need at most M / bm + E visits, and the grid
+    has so many. What is left over, like the seventh here, is of group E + 1: no rows.
+
+    A table is read like any other Ref: `groups_gmem[visit]` is a scalar. It may choose
+    weights, a box, a number of steps, and whether something happens at all.
+
+    x comes in whole boxes: rows of neighbours are multiplied too, and cost nothing more.
+    They must not be stored: another block stores them, and may do so at the same time.
+    TMA stores a box at any row, but its size is part of the program. So store in
+    powers of two, each behind the one before, if there is one: 45 rows are
+
+        32 rows  |  8 rows  |  4 rows  |  1 row           45 = 0b101101
+
+    For that, o_smem has no tiles: a box may begin at any of its rows.
+
+    With 8 groups, 8192 rows, K = N = 4096 and bm = 128, there are 72 visits at most where
+    whole blocks would be 64. All rows times all weights would be 8 times the work.
+
+Shapes
+    name           dtype[dims]           memory space   Ref's shape       block
+    groups_gmem    int32[V]              GMEM           (V,)              whole
+    blocks_gmem    int32[V]              GMEM           (V,)              whole
+    offsets_gmem   int32[E + 3]          GMEM           (E + 3,)          whole
+    x_gmem         x.dtype[M, K]         GMEM           (M, K)            yours
+    w_gmem         x.dtype[E, K, N]      GMEM           (E, K, N)         yours
+    o_gmem         x.dtype[M, N]         GMEM           (M, N)            yours
+    x_smem         x.dtype[slots,bm,bk]  SMEM scratch   (slots, bm, bk)   -
+    w_smem         x.dtype[slots,bk,bn]  SMEM scratch   (slots, bk, bn)   -
+    o_smem         x.dtype[bm, bn]       SMEM scratch   (bm, bn)          -
+    here           barrier[slots]        SMEM scratch   (slots,)          -
+
+Try
+    pytest -k ragged_dot_gpu          stuck?  kata hint ragged_dot_gpu
+
+Needs     wgmma_matmul, pipelined_copy, group_metadata
+Read on   MegaBlocks, https://arxiv.org/abs/2211.15841
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
+from jaxtyping import Array, Float, Int32
+
+
+def ragged_dot_gpu_spec(
+    x: Float[Array, "M K"], w: Float[Array, "E K N"], group_sizes: Int32[Array, "E"]
+) -> Float[Array, "M N"]:
+    """What the kernel must compute, in plain jax.numpy: x @ w for every w, then each row's."""
+    row, ends = jnp.arange(len(x))[:, None], jnp.cumsum(group_sizes)
+    mine = (row >= ends - group_sizes) & (row < ends)
+    return jnp.sum(jnp.where(mine.T[:, :, None], x @ w, 0), axis=0)
+
+
+def ragged_dot_gpu_kernel(
+    groups_gmem, blocks_gmem, offsets_gmem, x_gmem, w_gmem, o_gmem, x_smem, w_smem, o_smem, here
+):
+    """What a block does: one visit, for bn columns."""
+    (slots, bm, bk), bn = x_smem.shape, w_smem.shape[2]
+    visit, columns = lax.axis_index("visit"), pl.ds(lax.axis_index("j") * bn, bn)
+
+    # BEGIN SOLUTION
+    group, top = groups_gmem[visit], blocks_gmem[visit] * bm
+    first = jnp.maximum(offsets_gmem[group], top)
+    size = jnp.minimum(offsets_gmem[group + 1], top + bm) - first
+    steps = jnp.where(group < w_gmem.shape[0], x_gmem.shape[1] // bk, 0)
+
+    def bring(k):
+        @pl.when(k < steps)
+        def _():
+            slot, inner = lax.rem(k, slots), pl.ds(k * bk, bk)
+            x_box, w_box = x_gmem.at[pl.ds(top, bm), inner], w_gmem.at[group, inner, columns]
+            plgpu.copy_gmem_to_smem(x_box, x_smem.at[slot], here.at[slot])
+            plgpu.copy_gmem_to_smem(w_box, w_smem.at[slot], here.at[slot])
+
+    def multiply(acc):
+        for k in range(slots - 1):
+            bring(jnp.int32(k))
+
+        @pl.loop(0, steps)
+        def step(k):
+            slot = lax.rem(k, slots)
+            plgpu.barrier_wait(here.at[slot])
+            plgpu.wgmma(acc, x_smem.at[slot], w_smem.at[slot])
+            plgpu.wgmma_wait(1)
+            bring(k + slots - 1)
+
+        return acc[...]
+
+    @pl.when(size > 0)
+    def _():
+        product = pl.run_scoped(multiply, plgpu.ACC((bm, bn), jnp.float32))
+        o_smem[...] = product.astype(o_smem.dtype)
+        plgpu.commit_smem()
+        row = first
+        for rows in (1 << bit for bit in reversed(range(bm.bit_length()))):
+
+            @pl.when(size & rows != 0)
+            def _(row=row, rows=rows):
+                mine = o_smem.at[pl.ds(row - top, rows)]
+                plgpu.copy_smem_to_gmem(mine, o_gmem.at[pl.ds(row, rows), columns])
+
+            row += size & rows
+        plgpu.wait_smem_to_gmem(0)
+
+    # END SOLUTION
+
+
+def ragged_dot_gpu(
+    x: Float[Array, "M K"],
+    w: Float[Array, "E K N"],
+    group_sizes: Int32[Array, "E"],
+    *,
+    bm=128,
+    bn=128,
+    bk=64,
+    slots=4,
+) -> Float[Array, "M N"]:
+    """Launch: a block for each visit and each bn columns. Given."""
+    (M, _), (E, _, N) = x.shape, w.shape
+    layout = (plgpu.TilingTransform((8, 64)), plgpu.SwizzleTransform(128))
+    return plgpu.kernel(
+        ragged_dot_gpu_kernel,
+        out_type=jax.ShapeDtypeStruct((M, N), x.dtype),
+        scratch_types=(
+            plgpu.SMEM((slots, bm, bk), x.dtype, transforms=layout),
+            plgpu.SMEM((slots, bk, bn), x.dtype, transforms=layout),
+            plgpu.SMEM((bm, bn), x.dtype),
+            plgpu.Barrier(num_arrivals=2, num_barriers=slots),
+        ),
+        grid=(M // bm + E, N // bn),
+        grid_names=("visit", "j"),
+    )(*visits_of(group_sizes, M=M, bm=bm), x, w)
+
+
+# ---- Given: inputs and helpers. ----
+
+
+def visits_of(group_sizes, *, M, bm):
+    """Of each visit, its group and its block of rows; and the row where each group begins."""
+    groups, V = len(group_sizes) + 1, M // bm + len(group_sizes)
+    ends = jnp.append(jnp.cumsum(group_sizes), M)
+    offsets = jnp.concatenate([jnp.zeros(1, ends.dtype), ends, ends[-1:]])
+    first, last = offsets[:-2] // bm, (ends + bm - 1) // bm
+    visits_ended = jnp.cumsum(jnp.where(offsets[:-2] < ends, last - first, 0))
+    visit = jnp.arange(V)
+    group = jnp.searchsorted(visits_ended, visit, side="right")
+    # The last block of a group is that of its last visit, from which one counts back.
+    block = jnp.where(group < groups, (last - visits_ended)[group] + visit, 0)
+    return tuple(table.astype(jnp.int32) for table in (group, block, offsets))
+
+
+def ragged_dot_gpu_inputs(key, *, M, K, N, E, bm, pattern, dtype):
+    """Group sizes like a router's, with an empty one, and rows that no group wants."""
+    x_key, w_key, cut_key = jax.random.split(key, 3)
+    x = jax.random.normal(x_key, (M, K)).astype(dtype)
+    w = jax.random.normal(w_key, (E, K, N)).astype(dtype)
+    cuts = [cut | 1 for cut in jax.random.randint(cut_key, (E - 2,), 1, M - bm).tolist()]
+    if pattern == 1:  # three groups end in the first block
+        cuts[:3] = [bm // 4 + cuts[0] % 4, bm // 2 + 3, bm - 1 - cuts[1] % 4]
+    end = M if pattern == 2 else M - bm // 2 - 1 - cuts[0] % 4
+    edges = [0, *sorted(cuts), end]
+    empty = (1, 0, E - 2)[pattern]
+    edges.insert(empty, edges[empty])
+    return x, w, jnp.diff(jnp.array(edges, jnp.int32))
+
+
+def test_ragged_dot_gpu(hidden_case):
+    hidden_case.grade(ragged_dot_gpu)
