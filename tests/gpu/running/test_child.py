@@ -142,9 +142,9 @@ def test_only_a_guard_next_to_a_buffer_guards_it(places: tuple[int, ...], sides:
 def test_where_a_guard_was_hit() -> None:
     layout = laid(0, 64, 320)
     layout.guards[1][:4] = 0
-    assert layout.trampled() == ("4 bytes behind result 0",)
+    assert layout.trampled() == ("4 bytes right after result 0",)
     layout.guards[0][-1] = 0
-    assert layout.trampled()[0] == "1 byte in front of result 0"
+    assert layout.trampled()[0] == "1 byte right before result 0"
 
 
 def test_how_far_results_are_apart() -> None:
