@@ -8,6 +8,9 @@ from grader.checks.outside import IN_THE_KERNEL, too_much
 from grader.checks.prose import listed, paragraph
 from grader.model import Check, Finding
 
+#: What launches a kernel, by whether it is for a GPU.
+_LAUNCHES = {False: "pallas_call and no pl.kernel", True: "plgpu.kernel"}
+
 
 def check(evidence: Evidence) -> Finding | None:
     """Look at the trace: a kernel, nothing but layout around it, and results that come from it."""
@@ -17,19 +20,20 @@ def check(evidence: Evidence) -> Finding | None:
     if not trace.calls:
         return _finding(
             "no pallas_call",
-            "The trace contains no pallas_call and no pl.kernel: XLA computed the result, not a "
-            "kernel.",
+            f"The trace contains no {_LAUNCHES[evidence.gpu is not None]}: XLA computed the "
+            "result, not a kernel.",
         )
     if callbacks := sorted({name for call in trace.calls for name in call.callbacks}):
         return _finding(
             "the kernel calls back to the host",
-            f"The kernel contains {listed(callbacks)}: that part runs on the host, and a kernel on "
-            "a TPU can't call the host.",
+            f"The kernel contains {listed(callbacks)}: that part runs on the host, and a kernel "
+            "on a chip can't call the host.",
         )
     extra = too_much(trace.outside, evidence.outside, evidence.outside_floats, evidence.reference)
     if extra:
         where = f"{evidence.file}:{extra.line}" if extra.line else ""
-        return _finding(extra.phrase, extra.reason, where, extra.advice, _also(evidence))
+        advice = IN_THE_KERNEL if evidence.gpu else extra.advice
+        return _finding(extra.phrase, extra.reason, where, advice, _also(evidence))
     if not all(trace.from_kernel):
         return _finding(
             "a result does not come from the kernel",

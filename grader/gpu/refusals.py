@@ -22,6 +22,7 @@ class Kind(enum.Enum):
     PRIMITIVE = "primitive"  # Mosaic GPU has no rule for a jax operation
     WGMMA = "wgmma"  # shapes, dtypes or layouts that the matrix unit does not take
     TMA = "tma"  # a copy that the TMA engine can't do
+    SHAPES = "shapes"  # a copy whose two sides have different shapes
     LAYOUT = "layout"  # how an array lies in registers or in shared memory: tiling, swizzle
     THREADS = "threads"  # more threads or barriers than a block may have
     CHIP = "chip"  # an instruction that this generation does not have
@@ -117,6 +118,24 @@ _ROWS: tuple[tuple[Kind, str, str], ...] = (
         Kind.TMA,
         r"all GMEM strides except the last one to be a multiple of 16 bytes",
         "TMA wants the rows of an array in HBM to be a multiple of 16 bytes long",
+    ),
+    (
+        Kind.SHAPES,
+        r"SMEM reference to have the same shape as the transformed slice: "
+        r"(?P<smem>\([\d, ]+\)) != (?P<gmem>\([\d, ]+\))",
+        "a copy between {gmem} in global memory and {smem} in shared memory",
+    ),
+    (
+        Kind.SHAPES,
+        r"Expected (?:source|destination) shape to be (?P<smem>\([\d, ]+\)), but got "
+        r"(?P<gmem>\([\d, ]+\))",
+        "a copy between {gmem} in global memory and {smem} in shared memory",
+    ),
+    (
+        Kind.LAYOUT,
+        r"Tiling .* does not apply to shape (?P<shape>\([\d, ]+\))",
+        "no layout of a warpgroup's registers has the shape {shape}; a value for each row is "
+        "spread by lax.broadcast_in_dim(rows, shape, [0])",
     ),
     (
         Kind.THREADS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +21,11 @@ class Buffer:
     dtype: str
     shape: tuple[int, ...]
     size: int  # bytes
+    name: str = ""  # the kernel's parameter; "" where it has none
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+        array = f"{self.dtype}[{','.join(map(str, self.shape))}]"
+        return f"{self.name}  {array}" if self.name else array
 
 
 def buffers_of(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Buffer, ...]:
@@ -33,16 +36,20 @@ def buffers_of(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Buffe
     import jax
 
     jaxpr = jax.make_jaxpr(lambda *arrays: function(*arrays))(*args).jaxpr
-    found = [_buffer(text) for text in _allocated(jaxpr)]
+    found = [_buffer(text, name) for text, name in _allocated(jaxpr)]
     return tuple(sorted((b for b in found if b), key=lambda b: -b.size))
 
 
-def _allocated(jaxpr: Any) -> Iterator[str]:
-    """The Refs that each run_scoped in a jaxpr, or inside of it, brings with it."""
+def _allocated(jaxpr: Any) -> Iterator[tuple[str, str]]:
+    """The Refs that each run_scoped in a jaxpr or inside of it brings with it, and their names."""
     for equation in jaxpr.eqns:
         inner = [each for value in equation.params.values() for each in _jaxprs(value)]
         if equation.primitive.name == "run_scoped":
-            yield from (str(variable.aval) for body in inner for variable in body.invars)
+            for body in inner:
+                names = getattr(body.debug_info, "arg_names", None) or ()
+                for variable, name in itertools.zip_longest(body.invars, names):
+                    if variable is not None:
+                        yield str(variable.aval), name if str(name).isidentifier() else ""
         for body in inner:
             yield from _allocated(body)
 
@@ -54,11 +61,11 @@ def _jaxprs(value: Any) -> Iterator[Any]:
             yield inner
 
 
-def _buffer(text: str) -> Buffer | None:
+def _buffer(text: str, name: str) -> Buffer | None:
     if not (found := _REF.fullmatch(text)):
         return None
     shape = tuple(int(size) for size in found[2].split(",") if size)
-    return Buffer(found[1], shape, math.prod(shape) * _bytes(found[1]))
+    return Buffer(found[1], shape, math.prod(shape) * _bytes(found[1]), name)
 
 
 def _bytes(dtype: str) -> int:

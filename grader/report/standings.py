@@ -29,7 +29,9 @@ class Standing:
 
     @property
     def solved(self) -> bool:
-        return self.state is State.PASSED and self.whole
+        """Where nothing could be judged, nothing is known to be right."""
+        unknown = self.not_judged is not None and not self.stars
+        return self.state is State.PASSED and self.whole and not unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,10 @@ def test_too_much_shared_memory_and_what_takes_it() -> None:
     assert found.message == "it needs 262,152 bytes of shared memory, and a block may have 232,448"
     taken = buffers_of(launches.two_large_buffers, [X])
     assert [each.size for each in taken] == [131072, 131072, 8]
-    assert str(taken[0]) == "float32[256,128]"
+    assert [str(each) for each in taken] == [
+        *("first  float32[256,128]", "second  float32[256,128]"),
+        f"here  {taken[2].dtype}[{'' if NEWER else 1}]",
+    ]
     assert sum(each.size for each in taken) == found.wanted
 
 
@@ -67,6 +70,21 @@ def test_a_copy_that_tma_cannot_do(
     found = refusal(launches.part_by_tma, x, rows=rows, columns=columns)
     assert found.kind is Kind.TMA
     assert words in found.message
+
+
+def test_a_copy_between_two_shapes() -> None:
+    found = refusal(launches.whole_into_part, struct("float32", 128, 64))
+    assert found.kind is Kind.SHAPES
+    assert found.message == (
+        "a copy between (128, 64) in global memory and (64, 64) in shared memory"
+    )
+
+
+def test_rows_that_are_spread_by_an_index() -> None:
+    found = read_text("Tiling ((64, 8), (16, 8), (8, 8), (2,)) does not apply to shape (64, 1)")
+    assert found
+    assert found.kind is Kind.LAYOUT
+    assert "lax.broadcast_in_dim" in found.message
 
 
 def test_too_few_rows_for_wgmma() -> None:

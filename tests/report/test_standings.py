@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.model import Check, Finding, Grade, State
+from grader.model import Check, Finding, Grade, NotJudged, State
 from grader.report.standings import same_failure, standings
 from tests.support.repositories import Repository
 
@@ -59,6 +59,14 @@ def test_the_worst_case_decides(grades: list[Grade], state: State, stars: int, p
     assert (standing.state, standing.stars, standing.phrase) == (state, stars, phrase)
     assert standing.cases == len(grades)
     assert standing.seconds == 0.5 * len(grades)
+
+
+def test_what_could_not_be_judged_at_all_is_not_solved() -> None:
+    why = NotJudged(Check.RUNS, "a package is missing")
+    nothing = Grade(A.id, 0, State.PASSED, 0, not_judged=why)
+    first = Grade(B.id, 0, State.PASSED, 1, not_judged=NotJudged(Check.COMPILES, why.why))
+    one, other = standings(POOL, [nothing, first]).all
+    assert (one.solved, other.solved) == (False, True)
 
 
 def test_a_check_is_named_in_words() -> None:

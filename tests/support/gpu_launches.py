@@ -124,6 +124,16 @@ def two_large_buffers(x: Array) -> Array:
     return plgpu.kernel(body, out_type=Struct(x.shape, x.dtype), scratch_types=scratch)(x)
 
 
+def whole_into_part(x: Array) -> Array:
+    """A copy of all of x into shared memory for half of its rows."""
+
+    def body(x_gmem: Any, o_gmem: Any, smem: Any, here: Any) -> None:
+        plgpu.copy_gmem_to_smem(x_gmem, smem, here)
+
+    scratch = (plgpu.SMEM((x.shape[0] // 2, *x.shape[1:]), x.dtype), plgpu.Barrier())
+    return plgpu.kernel(body, out_type=Struct(x.shape, x.dtype), scratch_types=scratch)(x)
+
+
 def part_by_tma(x: Array, rows: int, columns: int) -> Array:
     """The corner of x with so many rows and columns, by one copy of TMA."""
 

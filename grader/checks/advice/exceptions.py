@@ -29,6 +29,11 @@ _A_REF = (
 #: A pattern in an exception's text, and what to try. The first that matches is shown.
 EXCEPTION_ADVICE: AdviceTable = (
     (
+        r"WGMMAAbstractAccumulatorRef|Accumulator shape .* does not match value shape",
+        "An accumulator is a Ref in registers: plgpu.wgmma(acc, a, b) adds to it, and nothing else "
+        "does. Read its sums with acc[...], which waits for the products, and return that.",
+    ),
+    (
         r"'AbstractRef' object has no attribute|got a Ref of type|TransformedRefs cannot be|"
         r"requires ndarray or scalar arguments, got <class .*Tracer'>|Cannot store a Ref into",
         _A_REF,

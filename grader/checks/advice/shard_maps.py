@@ -28,7 +28,8 @@ SHARD_MAP_ADVICE: tuple[tuple[str, str], ...] = (
     (
         r"unbound axis name",
         "An operation between devices goes over an axis of the mesh, by the mesh's own name for it "
-        "(mesh.axis_names), and stands in the function that jax.shard_map calls.",
+        "(mesh.axis_names), and stands in the function that jax.shard_map calls. In a plgpu.kernel "
+        "the axes have the names that its launch gives: grid_names and thread_name.",
     ),
     (
         r"not evenly divisible by the corresponding mesh axis sizes",

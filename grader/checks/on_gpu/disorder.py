@@ -119,6 +119,19 @@ def _hang(fault: GpuFault) -> Words:
         "A barrier completes when as many have arrived as its num_arrivals says: each "
         "copy_gmem_to_smem that names it arrives once, and so does each plgpu.barrier_arrive. A "
         "wait that finds the phase completed returns, and the next one waits for the next phase.",
-        "Count, for each wait, the copies and arrivals since the wait before: with two copies on "
-        "one barrier, plgpu.Barrier(num_arrivals=2).",
+        _arrivals(fault),
+    )
+
+
+def _arrivals(fault: GpuFault) -> str:
+    """What to try, by whether some have arrived."""
+    if fault.arrived:
+        return (
+            f"Let {fault.needed} arrive: is a copy that should name {fault.ref} missing, or on "
+            "another barrier? With one copy, or one warpgroup that arrives, num_arrivals is 1."
+        )
+    return (
+        f"Start what arrives at {fault.ref} before this wait, in whichever warpgroup, and wait "
+        "once for each phase: what one wait has waited for, the next doesn't find. Of several "
+        "slots, the copy and the wait name the same one."
     )

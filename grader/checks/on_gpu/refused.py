@@ -29,6 +29,12 @@ ADVICE: dict[Kind, tuple[str, str]] = {
         "16 bytes.",
         "Copy a larger box in parts, and pad short rows.",
     ),
+    Kind.SHAPES: (
+        "A copy moves a box as it is, so both sides have one shape. A Ref in global memory is the "
+        "whole array until it is cut.",
+        "Name the block's own box: x_gmem.at[rows, columns], each a pl.ds(start, size) with the "
+        "size that the buffer in shared memory has.",
+    ),
     Kind.LAYOUT: (
         "A swizzle reorders pieces of 16 bytes within rows as long as itself, so a tile has "
         "to be that wide; and the 128 threads of a warpgroup share out an array evenly.",

@@ -107,6 +107,22 @@ def test_what_the_interpreter_raises(message: str, phrase: str) -> None:
     assert "HostAllocationKey" not in told.message
 
 
+def test_a_block_that_asks_for_program_id_is_told_of_axis_index() -> None:
+    race = attempt(complaints=("RACE DETECTED",))
+    launch = dataclasses.replace(evidence(race), gpu=GpuTarget(), lines=("i = pl.program_id(0)",))
+    assert "by lax.axis_index alone" in " ".join(found(interpreted.check(launch)).message.split())
+    comment = dataclasses.replace(launch, lines=("i = 0  # no pl.program_id(0)",))
+    assert "axis_index alone" not in found(interpreted.check(comment)).message
+
+
+@pytest.mark.parametrize(
+    ("arrived", "advice"), [(0, "Start what arrives at here"), (1, "Let 2 arrive")]
+)
+def test_what_to_try_against_a_wait_that_never_ends(arrived: int, advice: str) -> None:
+    fault = GpuFault(Disorder.NEVER_ARRIVES, "here", None, arrived=arrived, needed=2)
+    assert advice in disorder_finding(fault, "a.py").message
+
+
 def test_what_the_trace_shows_is_told_before_races_and_values() -> None:
     fault = GpuFault(Disorder.NO_COMMIT, "o_smem", Place(7, "copy"), Place(6, "store"), "wgmma")
     seen = attempt(gpu_faults=(fault,), complaints=("RACE DETECTED",))
