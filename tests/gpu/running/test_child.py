@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ def test_the_process_knows_what_launches_kernels(
     library.touch()
     (library.parent / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "jax_cuda12_plugin", raising=False)  # jax may have loaded it
     monkeypatch.setattr(os, "environ", {"CUDA_HOME": "/opt/cuda"})
     monkeypatch.setattr(child, "tools", no_tools)
     child.prepare(tmp_path)
