@@ -36,21 +36,25 @@ _REDUCTIONS = frozenset(
 )
 
 
-def flops(function: Callable[..., object], args: Sequence[object]) -> int:
+def flops(
+    function: Callable[..., object], args: Sequence[object], products_alone: bool = False
+) -> int:
     """Operations of `function(*args)`: two for each multiply-add of a matrix product, else one for
     each element that is computed or reduced. Conversions, comparisons and layouts are none.
 
-    Raises what tracing raises.
+    With `products_alone`, only those of matrix products. Raises what tracing raises.
     """
     closed = jax.make_jaxpr(function)(*args)
-    return sum(_counted(closed.jaxpr))
+    return sum(_counted(closed.jaxpr, products_alone))
 
 
-def _counted(jaxpr: core.Jaxpr) -> Iterator[int]:
+def _counted(jaxpr: core.Jaxpr, products_alone: bool) -> Iterator[int]:
     for eqn in jaxpr.eqns:
         turns = eqn.params["length"] if eqn.primitive.name == "scan" else 1
-        yield turns * sum(count for inner in inner_jaxprs(eqn) for count in _counted(inner))
-        yield _own(eqn)
+        inside = (_counted(inner, products_alone) for inner in inner_jaxprs(eqn))
+        yield turns * sum(map(sum, inside))
+        if eqn.primitive.name == "dot_general" or not products_alone:
+            yield _own(eqn)
 
 
 def _own(eqn: core.JaxprEqn) -> int:

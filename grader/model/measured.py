@@ -46,7 +46,8 @@ class Program:
     `read` and `written` are the bytes of its inputs and results, each once, and `elements` how many
     elements these have. `bandwidth` is that of HBM in bytes a second, `peak` how many of its
     operations the MXU does in a second, and `other_peak` that of the dtype that it does not
-    multiply. `baseline` is None where nobody asked for it.
+    multiply. Of its `flops`, `products` are those of matrix products. `baseline` is None where
+    nobody asked for it.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Program:
     peak: float
     other_peak: float
     baseline: Baseline | None = None
+    products: int = 0
 
     @property
     def bytes(self) -> int:

@@ -240,11 +240,11 @@ class Asking:
         return self._ran_on_gpu(f"the solution of {kata.id}", kata, case, reference, par)
 
     def spec_flops(self, kata: Kata, case: Case) -> int:
-        """The operations of the spec's products; 0 where it has none, or they can't be counted."""
+        """The operations of the spec's matrix products; 0 where they can't be counted."""
         programs = (f"{kata.name}_spec",)
         question = Measure(_answer(kata), case, programs, self.chip(kata), ask_xla=False)
         answer = self._lines.trusted.answer(question)
-        return answer.programs[0].flops if isinstance(answer, Measured) else 0
+        return answer.programs[0].products if isinstance(answer, Measured) else 0
 
     def measured(self, kata: Kata, case: Case) -> Measured:
         """What the programs of a kata take on the first chip at best. Raises BrokenKata."""

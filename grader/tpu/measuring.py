@@ -41,6 +41,7 @@ def program_of(
         peak=float(peaks[eight_bits]),
         other_peak=float(peaks[not eight_bits]),
         baseline=baseline(function, args, chip) if ask_xla else None,
+        products=flops(function, args, products_alone=True),
     )
 
 

@@ -151,7 +151,8 @@ def flash_attention_hopper_kernel(
             s = scores(i)
             m = jnp.maximum(m_old, s.max(axis=1))
             p, alpha = jnp.exp2(s - over(m, s.shape)), jnp.exp2(m_old - m)
-            return o * over(alpha, o.shape) + weighed(i, p), m, total * alpha + p.sum(axis=1)
+            o, total = o * over(alpha, o.shape), total * alpha + p.sum(axis=1)
+            return o + weighed(i, p), m, total
 
         s = scores(jnp.int32(0))
         m = s.max(axis=1)

@@ -30,3 +30,14 @@ W = jax.ShapeDtypeStruct((8, 16), jnp.float32)
 )
 def test_flops(function: Callable[..., Any], args: tuple[Any, ...], count: int) -> None:
     assert flops(function, args) == count
+
+
+def test_products_alone() -> None:
+    a, b = jnp.ones((8, 16)), jnp.ones((16, 4))
+
+    def function(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.exp(a @ b) + 1
+
+    assert flops(function, (a, b), products_alone=True) == 2 * 8 * 16 * 4
+    assert flops(function, (a, b)) == 2 * 8 * 16 * 4 + 2 * 8 * 4
+    assert flops(jnp.exp, (a,), products_alone=True) == 0

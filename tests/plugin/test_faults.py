@@ -123,9 +123,7 @@ def test_a_hang_is_told_with_its_line(repository: Repository) -> None:
     assert "kata_01_python_loop.py:" in out
 
 
-def test_only_the_first_hanging_case_is_waited_for(
-    repository: Repository, tmp_path: Path
-) -> None:
+def test_only_the_first_hanging_case_is_waited_for(repository: Repository, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     note = f"with open({str(begun)!r}, 'a') as file:\n    file.write('begun\\n')\n"
     kata = repository.add("python_loop", key="timeout = 2\n" + repository.KEY)

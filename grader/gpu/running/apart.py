@@ -121,13 +121,25 @@ def _reached(folder: Path) -> Stage:
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
+def alone(file: Path | None = None) -> Iterator[None]:
     """Wait until no other process of this machine runs a kata's program on the GPU."""
     try:
         import fcntl
-    except ImportError:  # there is no such lock, and no CUDA plugin either
+
+        lock = _opened(file or Path(tempfile.gettempdir(), _LOCK))
+    except (ImportError, OSError):  # there is no such lock, or no way to have it
         yield
         return
-    with open(Path(tempfile.gettempdir(), _LOCK), "ab") as lock:
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
+
+
+def _opened(file: Path) -> int:
+    """To be locked, a file that another user has made need only be read."""
+    try:
+        return os.open(file, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(file, os.O_RDONLY | os.O_CREAT, 0o644)

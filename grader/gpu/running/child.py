@@ -27,8 +27,8 @@ ANSWER, STAGE = "answer", "stage"
 TOOLKIT = "/usr/local/cuda"
 
 
-def main(folder: str) -> None:
-    """Answer the one question, within a folder that is empty."""
+def main(folder: str, platform: str = "cuda") -> None:
+    """Answer the one question, within a folder that is empty, on jax's first such device."""
     question = codec.unpack(Question, sys.stdin.buffer.read())
     prepare(Path(folder))
     reached = [Stage.STARTING]
@@ -40,7 +40,7 @@ def main(folder: str) -> None:
     try:
         import jax
 
-        answer = run(question, jax.devices("gpu")[0], "cuda", reach)
+        answer = run(question, jax.devices(platform)[0], platform, reach)
     except Exception as error:
         answer = Ran(failure=read_failure(f"{type(error).__name__}: {error}", reached[-1]))
     Path(folder, ANSWER).write_bytes(codec.pack(answer))

@@ -90,13 +90,17 @@ def floor(device: Any) -> Batch:
 def distance(own: Any, par: Any) -> float:
     """The largest difference, as a share of par's largest element; infinite where only one side is
     NaN."""
+    import jax
+
+    return float(jax.jit(_distance)(own, par)) if own.size else 0.0
+
+
+def _distance(own: Any, par: Any) -> Any:
     import jax.numpy as jnp
 
-    if not own.size:
-        return 0.0
     a, b = own.astype(jnp.float32), par.astype(jnp.float32)
     strange = jnp.isnan(a) != jnp.isnan(b)
     apart = jnp.where(jnp.isnan(a) | (a == b), 0, jnp.abs(a - b))
     largest = jnp.max(jnp.where(jnp.isfinite(b), jnp.abs(b), 0))
     share = jnp.max(apart) / jnp.where(largest > 0, largest, 1)
-    return float(jnp.where(jnp.any(strange), jnp.inf, share))
+    return jnp.where(jnp.any(strange), jnp.inf, share)

@@ -28,9 +28,12 @@ _ONE_BY_ONE = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}
 _BESIDE = ("bin", "compute-sanitizer", "extras/compute-sanitizer")
 _WHEELS = ("nvidia/cuda_sanitizer_api", "nvidia/cu13", "nvidia/cu12")
 
-_ACCESS = re.compile(r"Invalid __(\w+)__ (\w+) of size (\d+)(?: bytes)?")
+_ACCESS = re.compile(r"[Ii]nvalid __(\w+)__ (\w+) of size (\d+)(?: bytes)?")
+_TENSOR = re.compile(r"(Tensor Memory .*)\.")
+#: racecheck counts barriers by what the compiler tells of them, and may have counted too few.
+_UNRELIABLE = "overflow of tracked"
 _THREAD = re.compile(r"by thread \((\d+), ?(\d+), ?(\d+)\) in block \((\d+), ?(\d+), ?(\d+)\)")
-_ADDRESS = re.compile(r"(?:Address|Access at) 0x[0-9a-f]+ is (misaligned|out of bounds)")
+_ADDRESS = re.compile(r"(?:Address|Access at) 0x[0-9a-f]+ is (misaligned|out of bounds|located .+)")
 _RACE = re.compile(r"(Error|Warning): Race reported between (\w+) access at (.+)", re.IGNORECASE)
 _OTHER = re.compile(r"and (\w+) access at (.+?)(?: \[(\d+) hazards?\])?$")
 _HAZARD = re.compile(
@@ -103,33 +106,45 @@ def command(program: Path, tool: str, log: Path) -> list[str]:
     return [
         *(str(program), "--tool", tool, "--log-file", str(log), "--print-limit", str(MOST)),
         *("--show-backtrace", "no", "--target-processes", "application-only"),
-        *(("--padding", str(PADDING)) if tool == MEMCHECK else ()),
+        *(("--padding", str(PADDING)) if tool == MEMCHECK else ("--racecheck-report", "all")),
     ]
 
 
 def reports(log: str, tool: str) -> tuple[Report, ...] | None:
-    """What a log reports; None where it has no summary and no report: the tool itself failed."""
+    """What a log reports, first what names a thread; None where the tool itself has failed.
+
+    That it has where there is neither a summary nor a report, or where it says so.
+    """
     lines = [line.lstrip("= \t") for line in log.splitlines() if line.startswith("=====")]
-    found = tuple(_accesses(lines, tool) if tool == MEMCHECK else _races(lines))
+    if any(_UNRELIABLE in line for line in lines):
+        return None
+    seen = [*_accesses(lines, tool), *(_races(lines) if tool == RACECHECK else ())]
+    found = tuple(sorted(seen, key=lambda report: not report.thread))
     return found if found or any(_SUMMARY.search(line) for line in lines) else None
 
 
 def _accesses(lines: Sequence[str], tool: str) -> Iterator[Report]:
     for number, line in enumerate(lines):
-        if not (access := _ACCESS.search(line)):
+        access, tensor = _ACCESS.search(line), _TENSOR.match(line)
+        if not (access or tensor):
             continue
-        rest = list(_until(lines[number + 1 :], _ACCESS))
+        rest = list(_until(lines[number + 1 :], _ACCESS, _TENSOR))
         at = next((one[3:] for one in rest if one.startswith("at ")), "")
         thread = next(filter(None, map(_THREAD.search, rest)), None)
         why = next(filter(None, map(_ADDRESS.search, rest)), None)
         numbers = tuple(map(int, thread.groups())) if thread else ()
-        space, kind, size = access.groups()
-        what = f"a {kind} of {size} byte{'' if size == '1' else 's'} of {space} memory"
+        space, what = _accessed(access) if access else ("tensor", "an access to tensor memory")
+        told = tensor[1] if tensor else why[1] if why else "not allowed"
         yield Report(
-            *(tool, space, what, why[1] if why else "not allowed", _kernel(at)),
+            *(tool, space, what, told, _kernel(at)),
             thread=numbers[:3],
             block=numbers[3:],
         )
+
+
+def _accessed(access: re.Match[str]) -> tuple[str, str]:
+    space, kind, size = access.groups()
+    return space, f"a {kind} of {size} byte{'' if size == '1' else 's'} of {space} memory"
 
 
 def _races(lines: Sequence[str]) -> Iterator[Report]:

@@ -14,7 +14,8 @@ from grader.model import Times
 #: Seconds that so many launches take together.
 Batch = Callable[[int], float]
 
-ROUNDS = 20
+ROUNDS, FEWEST = 20, 3
+BUDGET = 30.0  # seconds for all samples of both: of slow launches there are fewer
 SAMPLE = 1e-3  # seconds, at least
 MOST = 1 << 14  # launches in a sample
 
@@ -22,9 +23,14 @@ MOST = 1 << 14  # launches in a sample
 def interleaved(
     own: Batch, par: Batch, rounds: int = ROUNDS, sample: float = SAMPLE
 ) -> tuple[Times, Times]:
-    """Both launches' times, of as many samples each; who begins changes from round to round."""
+    """Both launches' times, of as many samples each; who begins changes from round to round.
+
+    At most so many rounds, and fewer where they would take longer than BUDGET.
+    """
     sides = (own, par)
     launches = [enough(side, sample) for side in sides]
+    one_round = sum(side(number) for side, number in zip(sides, launches, strict=True))
+    rounds = min(rounds, max(FEWEST, int(BUDGET / one_round) if one_round else rounds))
     found: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds):
         for which in (0, 1) if number % 2 else (1, 0):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import fcntl
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -70,6 +70,25 @@ def test_a_process_that_hangs_is_stopped_with_what_it_started() -> None:
     assert "here" in ended.printed
 
 
+def on_the_cpu(
+    command: Sequence[str], question: bytes, environ: Mapping[str, str], patience: float
+) -> Ended:
+    """The process itself, but with the CPU for a GPU."""
+    *before, code = command
+    folder = environ["TMPDIR"]
+    code = code.replace(f"main({folder!r})", f"main({folder!r}, 'cpu')")
+    return apart.started([*before, code], question, {**environ, "JAX_PLATFORMS": "cpu"}, patience)
+
+
+def test_a_real_process_runs_compares_and_times() -> None:
+    found = run(Question(doubling(), (given(),), par=doubling()), start=on_the_cpu)
+    assert found.failure is None, found.failure
+    assert (found.far, found.changed, found.trampled, found.sides) == (0.0, (), (), 4)
+    assert found.own
+    assert found.own.runs == 20
+    assert found.device == "cpu"
+
+
 def test_the_real_process_says_why_it_has_no_gpu() -> None:
     """Where jax has no GPU: an exception that comes back as a failure, and is nobody's fault."""
     failure = run(QUESTION).failure
@@ -78,13 +97,22 @@ def test_the_real_process_says_why_it_has_no_gpu() -> None:
         assert not failure.crash.of_the_kernel
 
 
-def test_one_at_a_time() -> None:
-    code = (
-        "import fcntl, sys, tempfile, pathlib\n"
-        f"lock = open(pathlib.Path(tempfile.gettempdir(), {apart._LOCK!r}), 'ab')\n"
-        "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
-    )
-    other = [sys.executable, "-c", code]
-    with apart.alone():
-        assert subprocess.run(other, capture_output=True, check=False).returncode == 1
-    assert subprocess.run(other, capture_output=True, check=False).returncode == 0
+def test_one_at_a_time(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+
+    def taken() -> bool:
+        with open(lock, "rb") as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    with apart.alone(lock):
+        lock.chmod(0o444)
+        assert taken()
+    assert not taken()
+    with apart.alone(lock):
+        assert taken()
+    with apart.alone(tmp_path / "no folder/lock"):
+        assert not taken()

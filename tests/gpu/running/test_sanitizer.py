@@ -74,6 +74,38 @@ def test_a_hazard_has_its_thread_and_block() -> None:
     assert "(RAW)" in told[0].why
 
 
+def test_reports_of_other_kinds_of_memory() -> None:
+    tensor = """\
+========= Tensor Memory column 32 being accessed by instruction tcgen05.ld is not allocated.
+=========     at step_kernel+0x1250
+=========     by thread (0,0,0) in block (0,0,0)
+"""
+    told = reports(tensor, MEMCHECK)
+    assert told
+    assert (told[0].space, told[0].kernel, told[0].block) == ("tensor", "step_kernel", (0, 0, 0))
+    assert "tcgen05.ld is not allocated" in told[0].why
+    cluster = """\
+========= Potential invalid __shared__ read of size 4 bytes
+=========     at step_kernel(int *, int)+0x170
+=========     by thread (0,0,0) in block (1,0,0)
+=========     Address 0x1000400 is located in a block that might have already exited
+"""
+    told = reports(cluster, RACECHECK)
+    assert told
+    assert told[0].why == "located in a block that might have already exited"
+
+
+def test_what_names_a_thread_comes_first() -> None:
+    told = reports(RACES.replace("========= RACECHECK", HAZARD + "========= RACECHECK"), RACECHECK)
+    assert told
+    assert [bool(report.thread) for report in told] == [True, False]
+
+
+def test_a_tool_that_has_lost_count_says_nothing() -> None:
+    lost = "========= Warning: Detected overflow of tracked cuda::barrier structures.\n"
+    assert reports(lost + RACES, RACECHECK) is None
+
+
 def test_no_report_is_not_no_run() -> None:
     assert reports(NOTHING, MEMCHECK) == ()
     assert reports("========= Error: Target application failed to start\n", MEMCHECK) is None
@@ -100,6 +132,7 @@ def test_a_process_is_run_under_it(tool: str, log: str) -> None:
         seen.append(environ)
         assert command[:3] == ["/cuda/compute-sanitizer", "--tool", tool]
         assert ("--padding" in command) == (tool == MEMCHECK)
+        assert ("--racecheck-report" in command) == (tool == RACECHECK)
         Path(command[command.index("--log-file") + 1]).write_text(log)
         return apart.Ended(1, "")
 

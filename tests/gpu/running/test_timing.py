@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.gpu.running.timing import MOST, Batch, enough, interleaved
+from grader.gpu.running.timing import BUDGET, FEWEST, MOST, Batch, enough, interleaved
 from grader.model import Times
 
 
@@ -34,6 +34,14 @@ def test_sides_take_turns_and_so_does_who_begins() -> None:
 
 
 def test_the_median_stands_between_the_ends() -> None:
-    seconds = iter([1.0, 1.0, 3.0, 9.0, 2.0])
+    seconds = iter([1.0, 1.0, 1.0, 3.0, 9.0, 2.0])
     own, _ = interleaved(lambda _: next(seconds), lambda _: 1.0, 3, 1e-3)
     assert own == Times(3.0, 2.0, 9.0, 3)
+
+
+def test_slow_launches_have_fewer_samples() -> None:
+    log: list[tuple[str, int]] = []
+    own, par = interleaved(side("own", 4.0, log), side("par", 1.0, log))
+    assert own.runs == par.runs == BUDGET / 5
+    own, _ = interleaved(side("own", 100.0, log), side("par", 1.0, log))
+    assert own.runs == FEWEST
