@@ -14,6 +14,7 @@ from jax.extend import core
 
 from grader.kernels.gpu_events import Does, Event, Memory, Part, part_of, resolved
 from grader.kernels.gpu_scalars import Number, computed
+from grader.kernels.gpu_tables import Table
 from grader.kernels.jaxprs import inner_jaxprs
 from grader.kernels.loops import carried, loop_constants
 from grader.kernels.source_lines import line_of
@@ -24,7 +25,8 @@ MOST = 60_000
 Events = Generator[Event, None, list[Any]]
 _CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat2")
 #: What touches Refs and has no say in the order of things.
-_HARMLESS = ("get", "load", "set_max_registers", "set_max_registers_p", "async_prefetch")
+_LOADS = ("get", "load")
+_HARMLESS = (*_LOADS, "set_max_registers", "set_max_registers_p", "async_prefetch")
 _STORES = ("swap", "addupdate", "store")
 _DEREFS = ("wgmma_accumulator_deref_p", "wgmma_accumulator_deref")
 
@@ -80,6 +82,8 @@ class Thread:
             if _is_quiet(eqn):
                 return unknown
             raise NotFollowed(name)
+        if name in _LOADS and operands and isinstance(operands[0], Table):
+            return [_Read(eqn, env, self.file).entry()]
         events = self._events(eqn, env)
         if events is not None:
             yield from events
@@ -88,7 +92,9 @@ class Thread:
             raise NotFollowed(name)
         if eqn.effects and name not in _HARMLESS and not name.startswith("debug"):
             raise NotFollowed(name)
-        numbers: list[Number | None] = [None if isinstance(v, Memory) else v for v in operands]
+        numbers: list[Number | None] = [
+            None if isinstance(v, (Memory, Table)) else v for v in operands
+        ]
         return [computed(eqn, numbers)] if len(eqn.outvars) == 1 else unknown
 
     def _scope(self, eqn: core.JaxprEqn, operands: list[Any]) -> Events:
@@ -161,7 +167,13 @@ class _Read:
 
     def value(self, atom: Any) -> int | None:
         found = resolved(self._env, atom)
-        return None if found is None or isinstance(found, Memory) else int(found)
+        return None if found is None or isinstance(found, (Memory, Table)) else int(found)
+
+    def entry(self) -> int | None:
+        """The number that is read of a table; None where more is read, or which is not known."""
+        table = resolved(self._env, self.take())
+        transforms = self.transforms("tree")
+        return table.at(transforms, self.value)
 
     def take(self) -> Any:
         return self._atoms.pop(0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from grader.kernels.gpu_calls import is_for_gpus
 from grader.kernels.gpu_events import Does, Event, Part
 from grader.kernels.gpu_following import Events, NotFollowed, Thread
 from grader.kernels.gpu_products import Product, Products
+from grader.kernels.gpu_tables import Table, tables_of
 from grader.kernels.outside_kernels import OutsideReader
 from grader.kernels.pallas_params import body, mesh
 from grader.model import Disorder, GpuFault, Place, Source
@@ -33,22 +35,33 @@ _MOVED = (AttributeError, KeyError, TypeError, ValueError)
 _RANK = {disorder: rank for rank, disorder in enumerate(Disorder)}
 
 
-def disorders(closed: core.ClosedJaxpr, source: Source) -> tuple[GpuFault, ...]:
+def disorders(
+    closed: core.ClosedJaxpr, source: Source, values: Sequence[Any] = ()
+) -> tuple[GpuFault, ...]:
     """The faults of a launch's kernels, each once, in the order of `Disorder`.
 
-    Nothing of a kernel that can't be followed.
+    Nothing of a kernel that can't be followed. `values` are the launch's inputs, where they are
+    known: what a kernel does may depend on tables among them.
     """
+    try:
+        tables = tables_of(closed, values)
+    except Exception:  # of operations around the kernel, which may be wrong in any way
+        tables = {}
     found: dict[tuple[Any, ...], GpuFault] = {}
     for kernel in filter(is_for_gpus, OutsideReader(closed, source.file).kernels):
         for last, order in itertools.product((False, True), _ORDERS):
-            for fault in _of_block(kernel, source, last, order):
+            for fault in _of_block(kernel, source, last, order, tables.get(id(kernel), ())):
                 line = fault.line.line if fault.line else 0
                 found.setdefault((fault.disorder, fault.ref.partition("[")[0], line), fault)
     return tuple(sorted(found.values(), key=lambda fault: _RANK[fault.disorder]))
 
 
 def _of_block(
-    kernel: core.JaxprEqn, source: Source, last: bool, order: tuple[bool, bool]
+    kernel: core.JaxprEqn,
+    source: Source,
+    last: bool,
+    order: tuple[bool, bool],
+    tables: Sequence[Table | None],
 ) -> list[GpuFault]:
     """The faults of the first or of the last block of the grid."""
     on: Any = mesh(kernel)
@@ -64,10 +77,9 @@ def _of_block(
         own = {**axes, on.thread_name: number} if on.thread_name else axes
         threads.append(Thread(number, own, source.file))
     block = _Block(source, *order)
+    given = [*tables, *[None] * (len(body(kernel).invars) - len(tables))]
     try:
-        block.run(
-            [thread.follow(body(kernel), [None] * len(body(kernel).invars)) for thread in threads]
-        )
+        block.run([thread.follow(body(kernel), given) for thread in threads])
     except (NotFollowed, RecursionError, *_MOVED):
         return []
     return block.faults

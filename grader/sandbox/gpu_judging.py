@@ -65,15 +65,15 @@ def _read(question: Read) -> Ran:
 
 
 def _ran(question: Run) -> Ran:
+    values = list(map(arrays.to_numpy, question.inputs))
     with traced_for(named(question.gpu)):
         with problems.caught(question.source, Stage.TRACE) as caught:
             launch, trace = _traced(question)
-            faults = disorders(launch.closed, question.source)
+            faults = disorders(launch.closed, question.source, values)
         if caught.problem:
             return Ran(caught.problem)
         if faults:  # they are told, whatever comes of it, and it may never end
             return Ran(None, trace, gpu_faults=faults)
-        values = list(map(arrays.to_numpy, question.inputs))
         races: list[str] = []
         outputs: tuple[Array, ...] = ()
         with problems.caught(question.source, Stage.RUN) as caught:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from jax.experimental.pallas.ops.gpu import hopper_matmul_mgpu
 
@@ -17,7 +19,16 @@ from grader.kernels.gpu_order import disorders
 from grader.model import Disorder, GpuFault, Source
 from tests.support import gpu_pipelines
 from tests.support.gpu_launches import double_by_tma, one_wgmma, struct
-from tests.support.gpu_pipelines import A, B, Launch, X, copied, multiplied, tensor_products
+from tests.support.gpu_pipelines import (
+    A,
+    B,
+    Launch,
+    X,
+    chosen,
+    copied,
+    multiplied,
+    tensor_products,
+)
 
 SOURCE = Source(gpu_pipelines.__file__, Path(gpu_pipelines.__file__).read_bytes())
 
@@ -27,11 +38,28 @@ def backend() -> None:
     make_ready_for_gpus()
 
 
-def faults_of(launch: Launch, *args: Any) -> tuple[GpuFault, ...]:
+def faults_of(launch: Launch, *args: Any, values: Sequence[Any] = ()) -> tuple[GpuFault, ...]:
     """Of the trace as another process gets it."""
     with traced_for(named("h100")):
         dumped = TracedLaunch.of(launch, args, {}).dumped()
-        return disorders(TracedLaunch.carried(dumped).closed, SOURCE)
+        return disorders(TracedLaunch.carried(dumped).closed, SOURCE, values)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "commit", "told"),
+    [
+        ([64, 0, 64], False, [Disorder.NO_COMMIT]),
+        ([64, 0, 64], True, []),
+        ([0, 0, 0], False, []),  # nothing is copied
+        ([64], False, []),  # not what the launch takes: nothing is known
+    ],
+)
+def test_what_a_kernel_does_by_a_table(
+    sizes: list[int], commit: bool, told: list[Disorder]
+) -> None:
+    given = [np.array(sizes, np.int32), np.zeros(X.shape, X.dtype)][: 1 + (len(sizes) > 1)]
+    faults = faults_of(chosen(commit), struct("int32", 3), X, values=given)
+    assert [fault.disorder for fault in faults] == told
 
 
 @pytest.mark.parametrize(

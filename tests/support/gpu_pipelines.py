@@ -167,6 +167,33 @@ def tensor_products(
     return launch
 
 
+def chosen(commit: bool = True) -> Launch:
+    """x + 1 by blocks of 64 rows, in the order that sums of `sizes` give; none before row 64."""
+
+    def launch(sizes: jax.Array, x: jax.Array) -> jax.Array:
+        def body(first_gmem: Any, x_gmem: Any, o_gmem: Any, x_smem: Any, here: Any) -> None:
+            first = first_gmem[lax.axis_index("block")]
+
+            @pl.when(first >= 64)
+            def _() -> None:
+                rows = pl.ds(first, 64)
+                plgpu.copy_gmem_to_smem(x_gmem.at[rows], x_smem, here)
+                plgpu.barrier_wait(here)
+                x_smem[...] = x_smem[...] + 1
+                if commit:
+                    plgpu.commit_smem()
+                plgpu.copy_smem_to_gmem(x_smem, o_gmem.at[rows])
+                plgpu.wait_smem_to_gmem(0)
+
+        grid: dict[str, Any] = {"grid": sizes.shape, "grid_names": ("block",)}
+        scratch = (plgpu.SMEM((64, x.shape[1]), x.dtype), plgpu.Barrier())
+        out = Struct(x.shape, x.dtype)
+        launched = plgpu.kernel(body, out_type=out, scratch_types=scratch, **grid)
+        return launched(jnp.cumsum(sizes).astype(jnp.int32), x)
+
+    return launch
+
+
 def scaled(share: Callable[[Any, Any], Any]) -> Launch:
     """2x by two threads a block; `share` says where one begins, of 128 elements each."""
 
