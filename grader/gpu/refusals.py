@@ -23,6 +23,7 @@ class Kind(enum.Enum):
     WGMMA = "wgmma"  # shapes, dtypes or layouts that the matrix unit does not take
     TMA = "tma"  # a copy that the TMA engine can't do
     SHAPES = "shapes"  # a copy whose two sides have different shapes
+    TENSOR_MEMORY = "tensor memory"  # it is used as threads or a Hopper use other memory
     LAYOUT = "layout"  # how an array lies in registers or in shared memory: tiling, swizzle
     THREADS = "threads"  # more threads or barriers than a block may have
     CHIP = "chip"  # an instruction that this generation does not have
@@ -85,6 +86,26 @@ _ROWS: tuple[tuple[Kind, str, str], ...] = (
         Kind.WGMMA,
         r"WGMMA rhs swizzle must match lhs swizzle",
         "wgmma's two operands have different swizzles",
+    ),
+    (
+        Kind.TENSOR_MEMORY,
+        r"(?:Loads from|Stores to) TMEM are asynchronous|number of (?:in|out)_tmem_layouts",
+        "tensor memory can't be indexed like a Ref to other memory",
+    ),
+    (
+        Kind.TENSOR_MEMORY,
+        r"Expected WGMMAAbstractAccumulatorRef got Ref<tmem>",
+        "wgmma's accumulator is in registers, and this one is in tensor memory",
+    ),
+    (
+        Kind.TENSOR_MEMORY,
+        r"src must be a SMEM reference, got Ref<tmem>",
+        "TMA copies out of shared memory, and this is tensor memory",
+    ),
+    (
+        Kind.TENSOR_MEMORY,
+        r"MMA barrier must have orders_tensor_core set to True",
+        "the tensor cores can't arrive at this barrier: it is without orders_tensor_core=True",
     ),
     (Kind.WGMMA, r"\b(?P<text>(?:WGMMA|wgmma)\b[^\n]{5,160})", "{text}"),
     (

@@ -8,8 +8,9 @@ from typing import Any
 
 import jax
 import pytest
+from jax.experimental.pallas import mosaic_gpu as plgpu
 
-from grader.gpu.chips import named
+from grader.gpu.chips import Chip, named
 from grader.gpu.programs import program_of
 from grader.gpu.refusals import Failure, Kind, read_refusal, read_text, timed_out
 from grader.gpu.scratch import buffers_of
@@ -22,9 +23,9 @@ X = struct("float32", 256, 128)
 A = struct("float16", 64, 64)
 
 
-def refusal(launch: Callable[..., Any], *args: Any, **keywords: Any) -> Failure:
+def refusal(launch: Callable[..., Any], *args: Any, chip: Chip = H100, **keywords: Any) -> Failure:
     try:
-        program_of(functools.partial(launch, **keywords), args, H100)
+        program_of(functools.partial(launch, **keywords), args, chip)
     except Exception as error:
         return read_refusal(error)
     raise AssertionError("it was lowered")
@@ -53,6 +54,37 @@ def test_an_array_that_128_threads_cannot_share() -> None:
     found = refusal(launches.adds_one, struct("float32", 100))
     assert found.kind is Kind.LAYOUT
     assert ("no layouts fit" if NEWER else "100 is no multiple of 128") in found.message
+
+
+def reads_by_index(acc: Any, _box: Any, _here: Any, o_gmem: Any) -> None:
+    o_gmem[...] = acc[...]
+
+
+def multiplies_as_on_a_hopper(acc: Any, box: Any, _here: Any, _o_gmem: Any) -> None:
+    plgpu.wgmma(acc, box, box)
+
+
+def sends(acc: Any, _box: Any, _here: Any, o_gmem: Any) -> None:
+    plgpu.copy_smem_to_gmem(acc, o_gmem)
+
+
+def names_a_barrier_for_copies(acc: Any, box: Any, here: Any, _o_gmem: Any) -> None:
+    plgpu.tcgen05_mma(acc, box, box, here, accumulate=False)
+
+
+@pytest.mark.parametrize(
+    ("use", "words"),
+    [
+        (reads_by_index, "can't be indexed"),
+        (multiplies_as_on_a_hopper, "wgmma's accumulator is in registers"),
+        (sends, "TMA copies out of shared memory"),
+        (names_a_barrier_for_copies, "without orders_tensor_core=True"),
+    ],
+)
+def test_tensor_memory_that_is_used_as_other_memory(use: Callable[..., Any], words: str) -> None:
+    found = refusal(launches.misuses_tensor_memory, A, chip=named("b200"), use=use)
+    assert found.kind is Kind.TENSOR_MEMORY
+    assert words in found.message
 
 
 @pytest.mark.parametrize(

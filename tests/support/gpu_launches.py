@@ -159,6 +159,19 @@ def tensor_memory(x: Array) -> Array:
     return plgpu.kernel(body, out_type=out, scratch_types=scratch)(x)
 
 
+def misuses_tensor_memory(x: Array, *, use: Callable[..., Any]) -> Array:
+    """`use` is called with an accumulator, shared memory, a barrier, and the result."""
+
+    def body(x_gmem: Any, o_gmem: Any, acc: Any, box: Any, here: Any) -> None:
+        use(acc, box, here, o_gmem)
+
+    layout = plgpu.TilingTransform((8, 64)), plgpu.SwizzleTransform(128)
+    box = plgpu.SMEM((128, 128), jnp.float16, transforms=layout)
+    scratch = (plgpu.TMEM((128, 128), jnp.float32), box, plgpu.Barrier())
+    out = Struct((128, 128), jnp.float32)
+    return plgpu.kernel(body, out_type=out, scratch_types=scratch)(x)
+
+
 def name_error(x: Array) -> Array:
     return whole(x, lambda block: block + undefined)  # noqa: F821  # pyright: ignore
 

@@ -64,7 +64,8 @@ def _words(fault: GpuFault) -> Words:
                 "once, so the values can be right there.",
                 "plgpu.tcgen05_commit_arrive(barrier) after the last product: the barrier "
                 "completes when all before it have ended. plgpu.barrier_wait(barrier) before the "
-                "load.",
+                "load. A product for later sums has begun too early: it waits for a barrier at "
+                "which the warpgroup that loads arrives, after plgpu.wait_load_tmem().",
             )
         case Disorder.STILL_LOADED:
             return (
@@ -117,8 +118,9 @@ def _hang(fault: GpuFault) -> Words:
         f"The kernel waits on {fault.ref} for ever. It has had {had} since it last completed, and "
         "no thread is left that could arrive.",
         "A barrier completes when as many have arrived as its num_arrivals says: each "
-        "copy_gmem_to_smem that names it arrives once, and so does each plgpu.barrier_arrive. A "
-        "wait that finds the phase completed returns, and the next one waits for the next phase.",
+        "copy_gmem_to_smem or tcgen05_mma that names it arrives once, and so does each "
+        "plgpu.barrier_arrive or plgpu.tcgen05_commit_arrive. A wait that finds the phase "
+        "completed returns, and the next one waits for the next phase.",
         _arrivals(fault),
     )
 
@@ -133,5 +135,5 @@ def _arrivals(fault: GpuFault) -> str:
     return (
         f"Start what arrives at {fault.ref} before this wait, in whichever warpgroup, and wait "
         "once for each phase: what one wait has waited for, the next doesn't find. Of several "
-        "slots, the copy and the wait name the same one."
+        "slots, the copy, or the product, and the wait name the same one."
     )

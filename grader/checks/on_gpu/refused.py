@@ -35,6 +35,14 @@ ADVICE: dict[Kind, tuple[str, str]] = {
         "Name the block's own box: x_gmem.at[rows, columns], each a pl.ds(start, size) with the "
         "size that the buffer in shared memory has.",
     ),
+    Kind.TENSOR_MEMORY: (
+        "Tensor memory belongs to a Blackwell's tensor cores: plgpu.tcgen05_mma adds to it, and "
+        "arrives at a barrier that is made for that. Threads only load from it, and TMA knows "
+        "nothing of it.",
+        "plgpu.tcgen05_mma(acc, a, b, barrier) with a plgpu.Barrier(orders_tensor_core=True), and "
+        "a wait on it. Then plgpu.async_load_tmem(acc) is the sums as a value: round it, store it "
+        "to shared memory, and copy it out from there.",
+    ),
     Kind.LAYOUT: (
         "A swizzle reorders pieces of 16 bytes within rows as long as itself, so a tile has "
         "to be that wide; and the 128 threads of a warpgroup share out an array evenly.",
@@ -61,7 +69,7 @@ def refused_finding(failure: Failure, on_gpu: OnGpu, check: Check) -> Finding:
     """Explain a refusal of jax's (LOWERS) or of the compiler's (COMPILES)."""
     chip = on_gpu.chip
     who = "jax does not lower it" if check is Check.LOWERS else "The compiler refuses it"
-    parts = [f"{who} for {chip}: {failure.message}."]
+    parts = [f"{who} for {chip}: {failure.message.rstrip('.')}."]
     if failure.kind is Kind.SHARED_MEMORY:
         parts.append(paragraph("memory", _memory(on_gpu, failure)))
     if failure.line:
