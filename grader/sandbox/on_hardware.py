@@ -31,6 +31,10 @@ NO_TOOL = (
     "compute-sanitizer is not on PATH, nor below CUDA_HOME or /usr/local/cuda: on the GPU, "
     "stray accesses are found by guards around buffers alone"
 )
+UNGUARDED = (
+    "on {device}, {guarded} of {sides} sides of inputs and results had a pattern next to them: "
+    "stores beside the others are found by compute-sanitizer alone"
+)
 _SILENT = "compute-sanitizer's {tool} ends without a report on the GPU"
 _SUSPECTS = (
     "compute-sanitizer's racecheck suspects {what}. It changes no verdict: racecheck also suspects "
@@ -107,7 +111,7 @@ class OnHardware:
         self._here: Here | None = None
         self._notes: list[str] = []
         self._hung: dict[str, GpuRun] = {}  # by whose launch it was
-        self._told = False  # that there is no compute-sanitizer
+        self._told: set[str] = set()  # of what is told once
 
     def here(self) -> Here:
         """Which GPU it is. Asked of a process the first time, if there is a sign of one."""
@@ -143,6 +147,9 @@ class OnHardware:
             if failure.crash is GpuCrash.HANG:
                 self._hung[job.of] = crashed
             return crashed
+        if job.learners and found.guarded < found.sides:
+            count = {"device": device, "guarded": found.guarded, "sides": found.sides}
+            self._tell_once("guards", UNGUARDED.format(**count))
         return GpuRun(device, found.outputs, found.changed, found.trampled, strays)
 
     def timed(self, job: Job, par: OnGpu | Accident) -> GpuTimes | None:
@@ -164,13 +171,17 @@ class OnHardware:
         found = self._gpu.run(Question(own, job.inputs, job.seed, other))
         return times_of(found, here.title)
 
+    def _tell_once(self, what: str, note: str) -> None:
+        self._notes += [] if what in self._told else [note]
+        self._told.add(what)
+
     def _strays(self, question: Question, noted: bool) -> Iterator[str]:
         """What memcheck reports; what racecheck does is `noted`."""
         from grader.gpu.running.sanitizer import MEMCHECK, RACECHECK
 
         if not self._gpu.has_tools():
-            self._notes += [NO_TOOL] if noted and not self._told else []
-            self._told = True
+            if noted:
+                self._tell_once("tools", NO_TOOL)
             return
         for tool in (MEMCHECK, RACECHECK):
             reports = self._gpu.look(question, tool)
@@ -207,7 +218,7 @@ def _wrong(found: Ran) -> str:
     if found.changed:
         return f"input {found.changed[0]} holds something else after the launch than before"
     if found.trampled:
-        return f"the launch stores {found.trampled[0]}"
+        return f"the launch changes {found.trampled[0]}"
     if found.far == float("inf"):
         return "results are NaN where the solution's are not, or the other way round"
     if found.far > TOLERANCE:
@@ -224,7 +235,7 @@ def _accident(failure: Failure) -> str:
 
 
 _CRASHES = {
-    GpuCrash.ADDRESS: "the kernel reads or writes memory that it does not own",
+    GpuCrash.ADDRESS: "the kernel reads or writes memory that is not its own",
     GpuCrash.MISALIGNED: "the kernel accesses memory at an address that is not aligned",
     GpuCrash.INSTRUCTION: "the kernel comes to an instruction that this GPU does not have",
     GpuCrash.LAUNCH: "the kernel is ended by the GPU",

@@ -169,6 +169,14 @@ def test_that_a_tool_is_missing_is_told_once() -> None:
     assert hardware.take_notes() == (NO_TOOL,)
 
 
+def test_that_guards_are_missing_is_told_once() -> None:
+    hardware = OnHardware(Stub(dataclasses.replace(RAN, guarded=3, sides=4)))
+    hardware.ran(JOB, False)
+    hardware.ran(JOB, False)
+    (note,) = hardware.take_notes()
+    assert "3 of 4 sides of inputs and results had a pattern" in note
+
+
 def test_a_tool_that_says_nothing_is_told() -> None:
     hardware = OnHardware(Stub(reports={MEMCHECK: None, RACECHECK: ()}))
     hardware.ran(JOB, True)
@@ -197,7 +205,7 @@ def test_launches_that_are_too_short_are_not_compared() -> None:
         ({"far": 0.021}, "differ from the solution's by 2.1%"),
         ({"far": float("inf")}, "NaN"),
         ({"changed": (0,)}, "input 0 holds something else"),
-        ({"trampled": ("4 bytes behind result 0",)}, "stores 4 bytes behind result 0"),
+        ({"trampled": ("4 bytes right after result 0",)}, "changes 4 bytes right after result 0"),
     ],
 )
 def test_what_is_wrong_at_production_size(change: dict[str, object], told: str) -> None:

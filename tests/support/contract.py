@@ -89,17 +89,20 @@ class Plan:
     def cases(self, kata: Kata, cases: Sequence[Case]) -> Sequence[Case]:
         """Those of a solution's hidden cases that are graded.
 
-        In turns, of those that are run: the first on the oldest jax; of every sixth kata, another
-        one on the newest, where XLA takes three times as long to compile what the interpreter runs.
+        In turns, the first of those that are run, on the oldest jax; and of every sixth kata,
+        another one on the newest, where XLA takes three times as long to compile what the
+        interpreter runs, and those of production size, which take the TPU's compiler long, on one
+        of the two.
         """
         graded = self.share.cases(cases)
         if (turn := self._turn_of(kata)) is None:
             return graded
+        its_turn = turn.has(zlib.crc32(kata.id.encode()), TURNS)
         first, *others = [case for case in cases if not case.production] or [None]
         if self.share is Share.NEWEST:
-            its_turn = others and turn.has(zlib.crc32(kata.id.encode()), TURNS)
-            first = others[turn.number // TURNS % len(others)] if its_turn else None
-        return [case for case in cases if case is first or (case in graded and case.production)]
+            first = others[turn.number // TURNS % len(others)] if its_turn and others else None
+        large = [case for case in graded if case.production and its_turn]
+        return [case for case in cases if case is first or case in large]
 
     def some(self, cases: Sequence[Case], *, shows_cost: bool) -> Sequence[Case]:
         """Of a kata's hidden cases one; with `shows_cost`, one that is run and the largest.

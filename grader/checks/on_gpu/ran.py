@@ -8,7 +8,9 @@ from grader.checks import values
 from grader.checks.evidence import Evidence
 from grader.checks.prose import paragraph
 from grader.model import Check, Finding, GpuCrash, GpuRun, NotJudged
+from grader.tools.arrays import holds_nan
 
+_BEGINNING = "on the GPU: "
 #: Of each way not to return that is the kernel's: phrase, what happens, what to look at.
 _CRASHES = {
     GpuCrash.ADDRESS: (
@@ -61,7 +63,8 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     if par is None or par.why_not:
         return finding
     if fault := found(evidence, par):
-        return NotJudged(Check.VALUES, f"on {par.device}, the solution fails too: {fault.phrase}")
+        phrase = fault.phrase.removeprefix(_BEGINNING)
+        return NotJudged(Check.VALUES, f"on {par.device}, the solution fails too: {phrase}")
     return finding
 
 
@@ -78,17 +81,18 @@ def found(evidence: Evidence, run: GpuRun) -> Finding | None:
             run.device, f"overwrites its input {name}", f"{happens}into it.", "", _strays(run)
         )
     if run.trampled:
-        happens = f"The launch stores {run.trampled[0]}, where a pattern lay that is gone."
+        happens = f"The launch changes {run.trampled[0]}, where a pattern was to be left alone."
         advice = "Look at the last block's slices: which element is the last that it may store?"
         return _told(run.device, "stores outside of its buffers", happens, advice, _strays(run))
     if run.strays:
-        happens = f"compute-sanitizer's memcheck reports {run.strays[0]}."
-        return _told(run.device, "accesses memory that is not its own", happens, "")
+        happens = "compute-sanitizer's memcheck reports an access that is not allowed."
+        phrase = "accesses memory that is not its own"
+        return _told(run.device, phrase, happens, "", _strays(run))
     return _values(evidence, run)
 
 
 def _strays(run: GpuRun) -> str:
-    return paragraph("memcheck", run.strays[0]) if run.strays else ""
+    return paragraph("seen", f"{run.strays[0]}, by memcheck") if run.strays else ""
 
 
 def _values(evidence: Evidence, run: GpuRun) -> Finding | None:
@@ -98,12 +102,15 @@ def _values(evidence: Evidence, run: GpuRun) -> Finding | None:
     wrong = values.check(dataclasses.replace(evidence, attempt=seen))
     if wrong is None:
         return None
-    message = f"On {run.device} itself:\n{wrong.message}"
-    return dataclasses.replace(wrong, phrase=f"on the GPU: {wrong.phrase}", message=message)
+    parts = [f"On {run.device} itself:", wrong.message]
+    if any(map(holds_nan, run.outputs)) and not any(map(holds_nan, evidence.reference.expected)):
+        parts.append(paragraph("NaN", "what results hold before the launch: is this part stored?"))
+    phrase = f"{_BEGINNING}{wrong.phrase}"
+    return dataclasses.replace(wrong, phrase=phrase, message="\n".join(parts))
 
 
 def _told(device: str, phrase: str, happens: str, advice: str, *more: str) -> Finding:
     parts = [happens, *filter(None, more), paragraph("GPU", device)]
     if advice:
         parts.append(paragraph("try", advice))
-    return Finding(Check.VALUES, f"on the GPU: {phrase}", "\n".join(parts))
+    return Finding(Check.VALUES, f"{_BEGINNING}{phrase}", "\n".join(parts))

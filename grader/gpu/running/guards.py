@@ -63,9 +63,9 @@ class Layout:
         after = [b.name for b in self.buffers if _meet(guard, b.extent)]
         told = f"{many} byte{'' if many == 1 else 's'}"
         if before and (first < guard[1] // 2 or not after):
-            return f"{told} behind {before[0]}"
+            return f"{told} right after {before[0]}"
         if after:
-            return f"{told} in front of {after[0]}"
+            return f"{told} right before {after[0]}"
         return f"{told} of memory that no input or result holds"
 
 

@@ -47,10 +47,10 @@ class Ran:
     """What came of it on the GPU that jax calls `device`.
 
     `changed` are the inputs, by position, that hold something else afterwards; `trampled` are the
-    guards that do, in words ("behind result 0"). `guarded` is how many of the `sides` of all
-    buffers had a guard next to them. Beside par there are no `outputs`, but `far`: how far they are
-    from par's, as a share of par's largest element, or NaN where one side has NaN and the other has
-    not. `floor` is the time of a launch that does nothing.
+    guards that do, in words ("4 bytes right after result 0"). `guarded` is how many of the `sides`
+    of all buffers had a guard next to them. Beside par there are no `outputs`, but `far`: how far
+    they are from par's, as a share of par's largest element, infinite where only one side has NaN.
+    `floor` is the time of a launch that does nothing.
     """
 
     device: str = ""

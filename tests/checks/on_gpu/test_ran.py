@@ -56,6 +56,9 @@ def test_what_is_wrong_there_fails() -> None:
     told = found(ran.check(on(wrong())))
     assert told.phrase.startswith("on the GPU: ")
     assert told.message.startswith(f"On {H100} itself:\n")
+    assert "what results hold before the launch" in told.message
+    off = found(ran.check(on(GpuRun(H100, (array(3 * X),)))))
+    assert "what results hold" not in off.message
     assert verdict(on(wrong())).state is State.FAILED
 
 
@@ -64,7 +67,7 @@ def test_what_is_wrong_there_fails() -> None:
     [
         GpuRun(H100, crash=GpuCrash.ADDRESS),
         GpuRun(H100, (array(2 * X),), changed=(0,)),
-        GpuRun(H100, (array(2 * X),), trampled=("4 bytes behind result 0",)),
+        GpuRun(H100, (array(2 * X),), trampled=("4 bytes right after result 0",)),
         GpuRun(H100, (array(2 * X),), strays=("a write of 4 bytes …",)),
         wrong(),
     ],
@@ -74,7 +77,8 @@ def test_what_the_solution_does_too_is_not_judged(run: GpuRun) -> None:
     assert isinstance(ran.check(on(run)), Finding)
     told = ran.check(on(run, run))
     assert isinstance(told, NotJudged)
-    assert "the solution fails too" in told.why
+    assert f"on {H100}, the solution fails too: " in told.why
+    assert "on the GPU" not in told.why
     assert isinstance(ran.check(on(run, GpuRun(H100, why_not="out of memory"))), Finding)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ def test_the_process_knows_what_launches_kernels(
     library.touch()
     (library.parent / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "jax_cuda12_plugin", raising=False)  # jax may have loaded it
     monkeypatch.setattr(os, "environ", {"CUDA_HOME": "/opt/cuda"})
     monkeypatch.setattr(child, "tools", no_tools)
     child.prepare(tmp_path)
@@ -142,9 +144,9 @@ def test_only_a_guard_next_to_a_buffer_guards_it(places: tuple[int, ...], sides:
 def test_where_a_guard_was_hit() -> None:
     layout = laid(0, 64, 320)
     layout.guards[1][:4] = 0
-    assert layout.trampled() == ("4 bytes behind result 0",)
+    assert layout.trampled() == ("4 bytes right after result 0",)
     layout.guards[0][-1] = 0
-    assert layout.trampled()[0] == "1 byte in front of result 0"
+    assert layout.trampled()[0] == "1 byte right before result 0"
 
 
 def test_how_far_results_are_apart() -> None:
