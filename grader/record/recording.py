@@ -98,6 +98,8 @@ def _solved(kata: Kata, grades: Sequence[Grade]) -> bool:
         return False
     blobs = {grade.blob for grade in grades}
     passed = all(grade.state is State.PASSED for grade in grades)
+    if any(grade.not_judged and not grade.stars for grade in grades):
+        return False  # nothing was judged, and nothing is known
     return passed and {grade.case for grade in grades} == every and len(blobs) == 1 and all(blobs)
 
 

@@ -112,6 +112,12 @@ def test_the_first_rung_that_was_not_judged_is_recorded(double: Kata) -> None:
     assert dict(solved.versions) == {**VERSIONS, "unjudged": "lowers"}
 
 
+def test_where_nothing_was_judged_nothing_is_recorded(double: Kata) -> None:
+    why = NotJudged(Check.RUNS, "a package is missing")
+    grades = [dataclasses.replace(grade(double, n, 0), not_judged=why) for n in range(3)]
+    assert solved_passes([double], grades, DAY, VERSIONS, CONDITIONS) == ()
+
+
 def test_a_broken_key_records_nothing(double: Kata) -> None:
     double.key_path.write_text("")
     unread = Kata(double.root, double.track, double.stem)

@@ -14,7 +14,11 @@ _AGAIN = re.compile(r"completed again before previous completion|no threads obse
 _UNDRAINED = "operations completed before kernel finished"
 #: What the interpreter calls an allocation.
 _KEY = re.compile(r"\w+\(memory_space_id=(\d)[^)]*\)")
-_OUT_OF_BOUNDS = re.compile(r"out.of.bounds|out of range", re.IGNORECASE)
+_OUT_OF_BOUNDS = re.compile(
+    r"out.of.bounds|out of range|could not broadcast input array from shape", re.IGNORECASE
+)
+#: How jax 0.10's interpreter says that a copy's source, or an operand, isn't all there.
+_NOTHING_READ = re.compile(r"assert \w+ is not None")
 
 
 def not_interpreted(problem: Problem) -> NotJudged | None:
@@ -58,11 +62,13 @@ def _words(text: str, problem: Problem) -> tuple[str, str, str]:
             "which then belongs to the next block.",
             "End with plgpu.wait_smem_to_gmem(0): it returns when no copy out is left.",
         )
-    if _OUT_OF_BOUNDS.search(text) or "IndexError" in (problem.kind, text.partition(":")[0]):
+    asserted = not _last(text) and _NOTHING_READ.search(problem.traceback)
+    named = "IndexError" in (problem.kind, text.partition(":")[0])
+    if _OUT_OF_BOUNDS.search(text) or named or asserted:
+        error = _last(text) or "a box that is copied or multiplied does not lie within its buffer"
         return (
             "reads or writes out of bounds",
-            "The kernel reaches beyond an array.\n"
-            + paragraph("error", first_paragraph(_last(text))),
+            "The kernel reaches beyond an array.\n" + paragraph("error", first_paragraph(error)),
             "Compare the grid, the threads and the rows of each with the sizes of the array; at an "
             "uneven edge, take only what is there.",
         )

@@ -10,6 +10,7 @@ import pytest
 from grader.checks.evidence import Evidence
 from grader.checks.on_gpu import compiles, interpreted, lowers, timed
 from grader.checks.on_gpu.disorder import disorder_finding
+from grader.checks.on_gpu.raised import run_finding
 from grader.exercise.keys import GpuTarget
 from grader.gpu.compiler import Compiled, Kernel
 from grader.gpu.refusals import Failure, Kind
@@ -113,6 +114,20 @@ def test_a_block_that_asks_for_program_id_is_told_of_axis_index() -> None:
     assert "by lax.axis_index alone" in " ".join(found(interpreted.check(launch)).message.split())
     comment = dataclasses.replace(launch, lines=("i = 0  # no pl.program_id(0)",))
     assert "axis_index alone" not in found(interpreted.check(comment)).message
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "traceback"),
+    [
+        ("AssertionError", "", "    assert val is not None\nAssertionError"),
+        ("ValueError", "could not broadcast input array from shape (9,8) into shape (16,8)", ""),
+    ],
+)
+def test_a_box_that_is_not_all_there_is_out_of_bounds(
+    kind: str, message: str, traceback: str
+) -> None:
+    finding = run_finding(Problem(Stage.RUN, kind, message, traceback=traceback), "a.py")
+    assert finding.phrase == "reads or writes out of bounds"
 
 
 @pytest.mark.parametrize(
