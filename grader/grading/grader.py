@@ -121,10 +121,9 @@ def evidence_of(
     asking.boot(kata)  # while the reference is computed
     reference = asking.reference(kata, case)
     asking.begin(kata, reference, seconds)
-    ahead = asking.eager and costs(kata, case) and kata.key.kernel and not kata.key.gpu
-    if ahead:
+    if asking.eager and costs(kata, case) and kata.key.kernel and not kata.key.gpu:
         asking.begin_par(kata, case, reference, events)
-    attempt = asking.attempt(kata, case, reference, seconds, events if ahead else None)
+    attempt = asking.attempt(kata, case, reference, seconds)
 
     @cache
     def clues() -> Clues:

@@ -283,24 +283,18 @@ class Asking:
             self._lines.attempting.ask(question, seconds)
 
     def attempt(
-        self,
-        kata: Kata,
-        case: Case,
-        reference: Reference,
-        seconds: float | None,
-        events: int | None = None,
+        self, kata: Kata, case: Case, reference: Reference, seconds: float | None
     ) -> Observation | Accident:
         """Trace and run the learner's launch, each within `seconds`; at production size, trace it.
 
-        With `events`, begin meanwhile on what `own` will ask with as many.
         One hidden case that hangs is enough: of this kata's others nothing is asked. A kernel that
         crashes does so again, a machine that is short of something may not: so it is tried twice.
         """
         if stuck := self._stuck.get(kata.path):
             return stuck
-        answer = self._attempted(kata, case, reference, seconds, events)
+        answer = self._attempted(kata, case, reference, seconds)
         if isinstance(answer, Accident) and answer.crashed:
-            answer = self._attempted(kata, case, reference, seconds, events)
+            answer = self._attempted(kata, case, reference, seconds)
         if isinstance(answer, Accident) and answer.stuck:
             self._stuck[kata.path] = answer
         return answer
@@ -510,12 +504,7 @@ class Asking:
         return _expected(Traced, self._lines.attempting.answer(question, seconds))
 
     def _attempted(
-        self,
-        kata: Kata,
-        case: Case,
-        reference: Reference,
-        seconds: float | None,
-        events: int | None,
+        self, kata: Kata, case: Case, reference: Reference, seconds: float | None
     ) -> Observation | Accident:
         if kata.key.tested:
             return self._trials(kata, case, seconds)
@@ -524,15 +513,8 @@ class Asking:
             return traced
         if traced.problem:
             return Observation(traced.problem, printed=traced.printed)
-        question, line = (
-            self._run_question(kata, case, traced, reference),
-            self._lines.runs(kata.key.mesh),
-        )
-        line.ask(question, seconds)
-        for chip in self.chips(kata) if events is not None else ():
-            compiled = _predict(kata, _attempt(kata), traced, reference, chip, events or 0)
-            self._lines.compiling.ask(compiled, seconds)
-        ran = _expected(Ran, line.answer(question, seconds))
+        question = self._run_question(kata, case, traced, reference)
+        ran = _expected(Ran, self._lines.runs(kata.key.mesh).answer(question, seconds))
         if isinstance(ran, Accident):
             return dataclasses.replace(ran, printed=traced.printed + ran.printed)
         return Observation(

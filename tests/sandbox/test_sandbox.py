@@ -126,18 +126,6 @@ def test_a_launch_is_traced_once_and_compiled_once(
     assert [q.source.file for q in asked if isinstance(q, Run)] == files[:1]
 
 
-def test_what_was_asked_ahead_of_a_wrong_kernel_is_in_nobodys_way(
-    bench: Bench, solved: Kata, repository: Repository
-) -> None:
-    grader = Grader(Asking(Lines(bench), eager=True))
-    first, second, _ = draw(solved.id, solved.key, 1)
-    repository.solve(solved, "o_ref[...] = x_ref[...] * 3")
-    assert grader.grade(solved, first, 60).state is State.FAILED
-    repository.solve(solved)
-    assert grader.grade(solved, second, 60).state is State.PASSED
-    assert grader.grade(solved, first, 60).state is State.PASSED
-
-
 def test_a_crash_that_does_not_come_again_is_no_verdict(
     solved: Kata, repository: Repository, tmp_path: Path
 ) -> None:
