@@ -222,7 +222,7 @@ def test_a_ledger_that_cannot_be_written_costs_no_grade(repository: Repository) 
     assert json.loads(repository.grades.read_text())["schema"] == 3
 
 
-def test_a_kata_for_gpus_names_its_gpu_and_no_libtpu(repository: Repository) -> None:
+def test_one_for_gpus_names_its_gpu_and_no_libtpu(repository: Repository) -> None:
     kata = repository.add("double", key=f'{FOR_GPUS}only_on = "b200"\n{CASES}')
     judged = dataclasses.replace(grade(kata, 0), not_judged=NotJudged(Check.COST, "no GPU"))
     (passed,) = recorded(kata, judged, grade(kata, 1), grade(kata, 2))
@@ -230,7 +230,7 @@ def test_a_kata_for_gpus_names_its_gpu_and_no_libtpu(repository: Repository) -> 
     assert dict(passed.versions) == wanted
 
 
-def test_a_kata_for_gpus_is_recorded_in_any_mode(repository: Repository) -> None:
+def test_one_for_gpus_is_recorded_in_any_mode(repository: Repository) -> None:
     """It runs in Mosaic GPU's interpreter, which forgives nothing, whatever the mode is."""
     kata = repository.add("double", key=FOR_GPUS + CASES)
     other = repository.add("halve")

@@ -87,6 +87,7 @@ def test_the_form_of_a_grade() -> None:
         "not_judged": None,
         "notes": [],
         "blob": "",
+        "gpu": "",
     }
 
 
