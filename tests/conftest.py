@@ -150,9 +150,13 @@ def shared(shop: Shop, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Shop:
     return shop
 
 
-def pytest_configure() -> None:
-    """What this session was given by the environment is not for those that its tests start."""
-    os.environ.pop("PYTEST_ADDOPTS", None)
+def pytest_configure(config: pytest.Config) -> None:
+    """What this session was given by the environment is not for those that its tests start.
+
+    It is for its own workers, which read it from there: the process that starts them keeps it.
+    """
+    if not config.getoption("numprocesses", None):
+        os.environ.pop("PYTEST_ADDOPTS", None)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from grader.exercise.cases import draw
 from grader.exercise.catalog import katas
+from tests.support import sessions
 from tests.support.contract import TURNS, Plan, Share
 from tests.support.repositories import ROOT
 from tests.support.turns import Turn, changed
@@ -81,3 +84,11 @@ def test_a_solution_or_its_key_makes_a_change() -> None:
     assert "1_basics/kata_01_one" in changed(names)
     assert len(changed(names[1:])) <= 1
     assert changed(["solutions/2_fusion/kata_02_two.py", ""]) == {"2_fusion/kata_02_two"}
+
+
+def test_what_the_environment_asks_for_reaches_the_workers() -> None:
+    """As .ci/run asks for a share: without it each worker would grade the whole contract."""
+    file = "tests/tools/test_shortening.py"
+    asked = {"PYTEST_ADDOPTS": f"--deselect={file}"}
+    code, text = sessions.apart(60, ROOT, [file, "-n1", "-p", "no:cacheprovider"], asked)
+    assert code == pytest.ExitCode.NO_TESTS_COLLECTED, text
