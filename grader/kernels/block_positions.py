@@ -28,6 +28,7 @@ MAX_STEPS = 4_000_000  # as many take about a second, and 50 MB an operand
 _MAX_WALK = 4096
 
 IndexMap = Callable[..., list[jax.Array]]
+Indices = list[np.ndarray]  # along each dimension, one for each step, or the same for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,19 +139,27 @@ def _starts(
     if not steps:
         return [np.zeros((0, len(spec.block_shape)), np.int32) for spec in specs]
     columns = [column.reshape(-1) for column in np.indices(grid, np.int32)]
-    maps = [_index_map(spec, len(grid), tables) for spec in specs]
+    maps = [_index_map(spec, columns, tables) for spec in specs]
     indices = _evaluated(specs, maps, columns)
-    return [
-        index_map if isinstance(index_map, str) else _scaled(spec, next(indices), steps)
-        for spec, index_map in zip(specs, maps, strict=True)
-    ]
+    found: list[np.ndarray | str] = []
+    for spec, index_map in zip(specs, maps, strict=True):
+        if isinstance(index_map, str):
+            found.append(index_map)
+        else:
+            along = next(indices) if callable(index_map) else index_map
+            found.append(_scaled(spec, along, steps))
+    return found
 
 
 def _evaluated(
-    specs: Sequence[BlockMapping], maps: Sequence[IndexMap | str], columns: Sequence[np.ndarray]
-) -> Iterator[list[np.ndarray] | None]:
-    """Of each index map that there is, the indices along each dimension; None on failure."""
+    specs: Sequence[BlockMapping],
+    maps: Sequence[IndexMap | Indices | str],
+    columns: Sequence[np.ndarray],
+) -> Iterator[Indices | None]:
+    """Of each index map that has to be evaluated, the indices; None on failure."""
     sound = [(m, len(spec.block_shape)) for spec, m in zip(specs, maps, strict=True) if callable(m)]
+    if not sound:
+        return
     # One program for all is compiled faster than one for each.
     together = computed(lambda *at: [index for m, _ in sound for index in m(*at)], *columns)
     if together is None:
@@ -161,13 +170,18 @@ def _evaluated(
 
 
 def _index_map(
-    spec: BlockMapping, grid_rank: int, tables: Sequence[np.ndarray | None]
-) -> IndexMap | str:
-    """An index map as a function of columns of grid indices, or why there is none."""
+    spec: BlockMapping, columns: Sequence[np.ndarray], tables: Sequence[np.ndarray | None]
+) -> IndexMap | Indices | str:
+    """An index map as a function of columns of grid indices, or why there is none.
+
+    One that computes nothing is read off: compiling a program for it would take 20 ms.
+    """
     kinds = {type(dim).__name__ for dim in spec.block_shape}
     if strange := sorted(kinds - {"int", "NoneType", "Blocked", "Element", "Squeezed"}):
         return f"blocks of the kind pl.{strange[0]} are cut where the kernel runs"
-    jaxpr = spec.index_map_jaxpr.jaxpr
+    jaxpr, grid_rank = spec.index_map_jaxpr.jaxpr, len(columns)
+    if (indices := _read_off(jaxpr, len(spec.block_shape), columns)) is not None:
+        return indices
     # The values of tables that the index map does not look at do not matter.
     looked_at = {id(var) for eqn in jaxpr.eqns for var in eqn.invars}
     contents: list[np.ndarray] = []
@@ -185,7 +199,20 @@ def _index_map(
     return jax.vmap(at) if grid_rank else at
 
 
-def _scaled(spec: BlockMapping, indices: list[np.ndarray] | None, steps: int) -> np.ndarray | str:
+def _read_off(jaxpr: core.Jaxpr, rank: int, columns: Sequence[np.ndarray]) -> Indices | None:
+    """The indices of a map such as (i, 0): grid indices and numbers; None where it computes."""
+    if jaxpr.eqns:
+        return None
+    known = dict(zip(map(id, jaxpr.invars), columns, strict=False))
+    found = [
+        np.asarray(each.val) if isinstance(each, core.Literal) else known.get(id(each))
+        for each in jaxpr.outvars[:rank]
+    ]
+    indices = [index for index in found if index is not None]
+    return indices if len(indices) == len(found) else None
+
+
+def _scaled(spec: BlockMapping, indices: Indices | None, steps: int) -> np.ndarray | str:
     """Starts in elements: an index map counts blocks, but along an Element dimension elements."""
     if indices is None:
         return "its index map can't be evaluated without a TPU"

@@ -82,8 +82,7 @@ class Kernel:
     def copies(self) -> Copies:
         """What the kernel copies by itself: on one step of its grid, or, as it says, on all."""
         kernel = body(self.equation)
-        grid = self.block_positions().grid
-        if self.axes and None not in grid:
+        if self.axes and None not in (grid := self.block_positions().grid):
             steps = [size or 0 for size in grid]
             with contextlib.suppress(Untold):
                 return copies_of_chips(kernel, steps, self.axes, axis_names(self.equation))

@@ -43,7 +43,8 @@ def record_session(root: Path, grades: Sequence[Grade], conditions: Conditions) 
     judges = {name: installed[package] for name, package in _JUDGES.items()}
     today = datetime.date.today()
     solved = solved_passes(all_katas(root), grades, today, judges, conditions)
-    in_any_mode = {kata.id for kata in all_katas(root) if _for_gpus(kata)}
+    graded = {grade.kata for grade in grades}  # of others the keys need not be read
+    in_any_mode = {kata.id for kata in all_katas(root) if kata.id in graded and _for_gpus(kata)}
     return record_passes(root, solved, conditions.device.mode, in_any_mode)
 
 

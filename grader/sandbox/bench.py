@@ -285,6 +285,9 @@ class Bench:
 
     def close(self) -> None:
         """End every process and remove their files."""
+        for worker in self._workers.values():
+            if worker.alive:
+                worker.kill()  # all at once: each takes a moment to end
         for post in list(self._workers):
             self._drop(post)
         self._launcher.close()

@@ -45,9 +45,9 @@ with pltpu.force_tpu_interpret_mode(params):
 
 
 def solved(folder: Path) -> Path:
-    """A repository in which every kata is solved."""
-    (folder / "solutions").symlink_to(ROOT / "solutions")
-    (folder / "pytest.ini").write_text("[pytest]\ntestpaths = katas\n")
+    """A repository in which every kata is solved, with the settings of ours."""
+    for name in ("solutions", "pyproject.toml"):
+        (folder / name).symlink_to(ROOT / name)
     for solution in (ROOT / "solutions").glob("*/*.py"):
         target = folder / "katas" / solution.parent.name / solution.name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -333,6 +333,31 @@ def test_blocks_that_are_cut_at_run_time_are_a_reason() -> None:
     assert positions.starts[1] is not None
 
 
+@pytest.mark.parametrize(
+    ("read_off", "evaluated"),
+    [
+        (lambda i, j: (j, i), lambda i, j: (1 * j, 1 * i)),
+        (lambda i, j: (i, i), lambda i, j: (i + 0, i + 0)),
+        (lambda i, j: (2, j), lambda i, j: (j - j + 2, j + 0)),
+        (lambda i, j: (1, 0), lambda i, j: (i - i + 1, j - j)),
+    ],
+)
+def test_a_map_that_computes_nothing_is_read_off(
+    read_off: Function, evaluated: Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a program that would have to be compiled, and with the same result."""
+
+    def positions(index_map: Function) -> list[Any]:
+        block = pl.BlockSpec((8, 128), index_map)
+        kernel = on_v5e(*copies("float32", (32, 512), block, block, grid=(4, 3)))
+        return [starts(kernel, operand) for operand in range(2)]
+
+    expected = positions(evaluated)
+    monkeypatch.setattr(block_positions, "computed", None)
+    assert positions(read_off) == expected
+    assert len(expected[0]) == 12
+
+
 def test_buffers_are_the_specs() -> None:
     once = pl.BlockSpec((8, 128), lambda i: (i, 0), pipeline_mode=pl.Buffered(1))
     thrice = pl.BlockSpec((8, 128), lambda i: (i, 0), pipeline_mode=pl.Buffered(3))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.exercise import keys
 from grader.exercise.catalog import Kata
 from grader.model import (
     Check,
@@ -240,3 +241,21 @@ def test_one_for_gpus_is_recorded_in_any_mode(repository: Repository) -> None:
     assert [passed.kata for passed in found.passes] == [kata.id]
     assert dict(found.passes[0].versions)["chip"] == "h100"
     assert [p.kata for p in ledger.read_ledger(repository.root).passes] == [kata.id]
+
+
+def test_of_katas_that_were_not_graded_no_key_is_read(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them take longer to read than some katas to grade."""
+    kata = repository.add("double")
+    repository.add("halve")
+    grades = [grade(kata, case) for case in range(kata.key.total)]
+    load, read = keys.load, []
+
+    def noted(path: Path) -> keys.Key:
+        read.append(path)
+        return load(path)
+
+    monkeypatch.setattr(keys, "load", noted)
+    assert record_session(repository.root, grades, CONDITIONS).passes
+    assert set(read) == {kata.key_path}
