@@ -89,7 +89,7 @@ class Plan:
     def cases(self, kata: Kata, cases: Sequence[Case]) -> Sequence[Case]:
         """Those of a solution's hidden cases that are graded.
 
-        In turns, the first of those that are run, on the oldest jax; and of every sixth kata,
+        In turns, the first of those that are run, on the oldest jax; and of every third kata,
         another one on the newest, where XLA takes three times as long to compile what the
         interpreter runs, and those of production size, which take the TPU's compiler long, on one
         of the two.
