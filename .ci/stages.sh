@@ -130,7 +130,7 @@ timed() {
     shift
     printf '\n== %s\n' "$name"
     set +e
-    (trap 'cpu_seconds >"$cpu"' EXIT; set -e; "$@")
+    (trap "cpu_seconds >'$cpu'" EXIT; set -e; "$@")
     code=$?
     set -e
     [ $code = 0 ] || { failed=1; name="$name: failed"; }

@@ -243,7 +243,7 @@ def test_one_for_gpus_is_recorded_in_any_mode(repository: Repository) -> None:
     assert [p.kata for p in ledger.read_ledger(repository.root).passes] == [kata.id]
 
 
-def test_of_katas_that_were_not_graded_no_key_is_read(
+def test_no_key_is_read_of_what_was_not_graded(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them take longer to read than some katas to grade."""
