@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -18,12 +19,14 @@ from grader.checks.races import FOUND
 from grader.checks.replicas import copies_differ
 from grader.checks.runtime_errors import complaint_finding, interpreter_finding
 from grader.model import (
+    Accident,
     Check,
     Clues,
     Finding,
     Habit,
     KernelCall,
     Mode,
+    Observation,
     Operand,
     Reference,
     Role,
@@ -130,6 +133,21 @@ def comparisons(evidence: Evidence) -> list[Comparison]:
         )
         for position in _judged(evidence)
     ]
+
+
+def wrong_on_tpu(evidence: Evidence, ran: Observation | Accident) -> str:
+    """How a run on a TPU differs from the expected values, in words; "" where it doesn't."""
+    if isinstance(ran, Accident):
+        return f"it {ran.phrase}"
+    if problem := ran.problem:
+        return f"it raises {problem.kind}: {problem.message.partition(chr(10))[0]}"
+    there = dataclasses.replace(evidence, attempt=ran, mode=Mode.COMPILED)
+    for result in comparisons(there):
+        if result.wrong.any():
+            worst = result.worst()
+            got, wanted = number(result.actual[worst]), number(result.expected[worst])
+            return f"wrong: {headline(result)}; element {worst}: got {got}, expected {wanted}"
+    return ""
 
 
 def _judged(evidence: Evidence) -> list[int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from functools import cache, partial
 
-from grader.checks import cost
+from grader.checks import cost, values
 from grader.checks.evidence import Evidence
 from grader.checks.on_gpu import missing
 from grader.exercise.catalog import Kata
@@ -49,6 +50,7 @@ class Grader:
             return Grade(kata.id, case.index, State.PASSED, 0, not_judged=lacking, gpu=gpu)
         evidence = evidence_of(self._asking, kata, case, seconds)
         judged = verdict(evidence)
+        beside = self._on_tpu(kata, case, evidence, seconds) if judged.stars else ()
         on_chip = (
             evidence.kernel
             and evidence.gpu is None
@@ -72,10 +74,22 @@ class Grader:
             notes=(
                 *notes_of(evidence),
                 *self._on_another_chip(kata, judged.state),
-                *(f"{evidence.file}: {told}" for told in self._asking.notes_of_gpu()),
+                *(f"{evidence.file}: {told}" for told in beside),
+                *(f"{evidence.file}: {told}" for told in self._asking.notes_of_hardware()),
             ),
             gpu=evidence.gpu_chip,
         )
+
+    def _on_tpu(
+        self, kata: Kata, case: Case, evidence: Evidence, seconds: float | None
+    ) -> Iterator[str]:
+        """How a launch whose values are right in the strict run goes wrong on the TPU here."""
+        ran = self._asking.ran_on_tpu(kata, case, evidence.reference, seconds)
+        if ran is not None and (wrong := values.wrong_on_tpu(evidence, ran)):
+            yield (
+                f"hidden{case.index}: right in the strict interpreter, and on the TPU of this "
+                f"machine {wrong}. The verdict is that of the strict run"
+            )
 
     def _on_another_chip(self, kata: Kata, state: State) -> tuple[str, ...]:
         """That none of the session's chips has the cores that a kata needs, and another one has."""

@@ -49,11 +49,15 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where kernels run in this session, how, and why there."""
+    """Where kernels run in this session, and how.
 
-    backend: str  # JAX's name: "cpu", "gpu" or "tpu"
+    `also` names, in words, the runs that come in addition. `tpu`: what passes also runs on the TPU.
+    """
+
+    backend: str  # JAX's name: "cpu" or "tpu"
     mode: Mode
-    why: str
+    also: tuple[str, ...] = ()
+    tpu: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,9 @@ def add(parser: pytest.Parser) -> None:
         "--kata-mode",
         choices=devices.MODES,
         default=devices.AUTO,
-        help="strict: the TPU interpreter (auto on a CPU); interpret: the plain, forgiving one "
-        "(auto on a GPU); compiled: as it is (auto on a TPU)",
+        help="strict: the TPU interpreter; auto: the same, and where a TPU is here, what passes "
+        "also runs on it; interpret: the plain, forgiving interpreter; compiled: on the TPU alone. "
+        "The last two record nothing (default: %(default)s)",
     )
     group.addoption(
         "--kata-chip",

@@ -17,7 +17,7 @@ from grader.sandbox.asking import Asking, Lines
 from grader.sandbox.bench import Bench
 from grader.sandbox.isolation import Isolation, Level, level
 from grader.sandbox.launcher import Launcher
-from grader.sandbox.on_hardware import OnHardware
+from grader.sandbox.on_hardware import OnHardware, OnTpu
 from grader.tpu.chips import DEFAULT
 
 
@@ -48,7 +48,8 @@ class Session:
         self._launcher = launcher
         self._alone = alone
         self._isolation = isolation
-        self._bench: Bench | None = None
+        self.bench: Bench | None = None  # None before the first grade
+        self._tpu: OnTpu | None = None
 
     @property
     def conditions(self) -> Conditions:
@@ -72,17 +73,22 @@ class Session:
     @cached_property
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
-        self._bench = Bench(self.device, self._launcher, self._isolation)
-        lines, hardware = Lines(self._bench), OnHardware()
-        asking = Asking(lines, self.chips, self._alone, gpu=self.gpu, hardware=hardware)
+        self.bench = Bench(self.device, self._launcher, self._isolation)
+        self._tpu = OnTpu() if self.device.tpu else None
+        lines, hardware = Lines(self.bench), OnHardware()
+        asking = Asking(
+            lines, self.chips, self._alone, gpu=self.gpu, hardware=hardware, tpu=self._tpu
+        )
         return Grader(asking)
 
     def close(self) -> None:
         """End the bench's processes, if any were started."""
-        if self._bench is not None:
-            self._bench.close()
+        if self.bench is not None:
+            self.bench.close()
         elif self._launcher is not None:
             self._launcher.close()
+        if self._tpu is not None:
+            self._tpu.close()
 
 
 SESSION = pytest.StashKey[Session]()

@@ -30,8 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
     worker_input: dict[str, Any] = getattr(config, "workerinput", {})
     given = config.option
     seed = worker_input.get(options.SEED, given.kata_seed)
+    alone = not (worker_input or _deals(config))
     try:
-        device = devices.choose(given.kata_mode, devices.probe(os.environ))
+        device = devices.choose(given.kata_mode, devices.probe(os.environ), alone)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
     if any(katas(config.rootpath)):
@@ -81,9 +82,14 @@ def _something_to_grade(config: pytest.Config) -> bool:
     given = config.option
     if given.collectonly or given.help or given.version or given.setupplan or given.setuponly:
         return False
-    if getattr(given, "tx", None) and not hasattr(config, "workerinput"):
-        return False  # xdist's controller leaves the grading to its workers
+    if _deals(config):
+        return False
     return any(not kata.untouched() for kata in _selected(config))
+
+
+def _deals(config: pytest.Config) -> bool:
+    """Whether this process is xdist's controller, which leaves the grading to its workers."""
+    return bool(getattr(config.option, "tx", None)) and not hasattr(config, "workerinput")
 
 
 def _selected(config: pytest.Config) -> Iterator[Kata]:

@@ -115,10 +115,10 @@ def record_passes(
     new = tuple(passed for passed in solved if known.lacks(passed))
     if not new:
         return NewPasses()
-    if mode is Mode.INTERPRET and (kept := tuple(p for p in new if p.kata in in_any_mode)):
+    if mode is not Mode.STRICT:
+        if not (kept := tuple(passed for passed in new if passed.kata in in_any_mode)):
+            return NewPasses(new, f"--kata-mode {mode.value} forgives too much; strict records")
         new = kept
-    elif mode is Mode.INTERPRET:
-        return NewPasses(new, "the plain interpreter forgives too much; --kata-mode strict records")
     try:
         ledger.append_passes(root, new)
     except OSError as error:

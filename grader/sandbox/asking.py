@@ -2,6 +2,7 @@
 
     of the solution   reference, inputs, par, follow_par, xla
     of the launch     attempt, clues, repeats, resembles, own, follow
+    on a TPU          ran_on_tpu
     on a GPU          par_ran_on_gpu; ran_on_gpu, timed_on_gpu
 
 A launch is traced by a process that knows nothing else, and judged by others: what goes from here
@@ -59,7 +60,7 @@ from grader.sandbox.messages import (
     Warm,
     eager_copies,
 )
-from grader.sandbox.on_hardware import Job, OnHardware
+from grader.sandbox.on_hardware import Job, OnHardware, OnTpu
 from grader.sandbox.post import Post
 from grader.sandbox.recalling import Agrees, Recollection, Situation
 from grader.sandbox.reseeding import reseeded
@@ -92,6 +93,7 @@ class Lines:
 
     def __init__(self, bench: Bench, kept: int = 0) -> None:
         self.bench = bench
+        self._kata = ""
         self.trusted = Line(lambda: bench.worker(Post.TRUSTED), max(kept, TRACES))
         self.attempting = Line(lambda: bench.worker(Post.ATTEMPTING), TRACES)
         self.running = Line(lambda: bench.worker(Post.RUNNING))
@@ -104,8 +106,19 @@ class Lines:
         """The questions to the process that runs launches for such a mesh."""
         return self.meshed if mesh else self.running
 
+    def turn_to(self, kata: str) -> None:
+        """From now on the questions are about this kata: processes that the katas before it have
+        left large are replaced."""
+        if kata != self._kata:
+            self._kata = kata
+            self.bench.renew()
+
     def warm(self, chips: tuple[str, ...]) -> None:
-        """Have processes ready, and warm, for the next attempt. Raises SandboxError, Stopped."""
+        """Have processes ready, and warm, for the next attempt. Raises SandboxError, Stopped.
+
+        Those that have grown large are replaced, while nobody waits for them.
+        """
+        self.bench.renew()
         self.bench.keep_spare(Warm())
         for line, warm in (
             (self.running, Warm(self.bench.device.mode)),
@@ -132,8 +145,8 @@ class Asking:
     is compiled for `gpu`, or for the only one that its key names. `lines` may outlive this, with
     what they keep. `eager`: there is a core to spare, so what will be needed if a kernel is right
     is asked before it is known to be. `literally`: for these chips, whatever a kata needs. Without
-    `hardware`, nothing is run on a GPU. Every question may raise SandboxError, where no process
-    starts.
+    `hardware`, nothing is run on a GPU, and without `tpu` nothing on a TPU. Every question may
+    raise SandboxError, where no process starts.
     """
 
     def __init__(
@@ -144,11 +157,13 @@ class Asking:
         literally: bool = False,
         gpu: str = GPUS[0],
         hardware: OnHardware | None = None,
+        tpu: OnTpu | None = None,
     ) -> None:
         self.mode = lines.bench.device.mode
         self.asked = chips
         self.gpu = gpu
         self._hardware = hardware
+        self._tpu = tpu
         self._literally = literally
         self.eager = eager
         self._lines = lines
@@ -173,7 +188,7 @@ class Asking:
 
     def reference(self, kata: Kata, case: Case) -> Reference:
         """Inputs and, of a case that is run, what must come back. Raises BrokenKata."""
-        reference = self._referred(_refer(kata, case, evaluated=not case.production))
+        reference = self._referred(kata, _refer(kata, case, evaluated=not case.production))
         if not case.production and bool(kata.key.random) != any(reference.outcomes):
             has, lacks = "[random]", f"{kata.name}_outcomes"
             has, lacks = (has, lacks) if kata.key.random else (lacks, has)
@@ -182,7 +197,7 @@ class Asking:
 
     def inputs(self, kata: Kata, case: Case) -> Reference:
         """The same without what must come back, for cases of any size. Raises BrokenKata."""
-        return self._referred(_refer(kata, case, evaluated=False))
+        return self._referred(kata, _refer(kata, case, evaluated=False))
 
     def begin_par(self, kata: Kata, case: Case, reference: Reference, events: int = 0) -> None:
         """Begin on what `par` will ask. Waits for the solution's traces."""
@@ -395,6 +410,25 @@ class Asking:
         traced = self._own_traced(kata, reference, seconds)
         return self._on_all_chips(kata, _attempt(kata), traced, reference, seconds, events)
 
+    def ran_on_tpu(
+        self, kata: Kata, case: Case, reference: Reference, seconds: float | None
+    ) -> Observation | Accident | None:
+        """The learner's launch, run on the TPU that is here; None where none is, and of katas whose
+        values are not compared on one TPU."""
+        key = kata.key
+        elsewhere = key.gpu or key.mesh or key.random or key.tested or not key.kernel
+        if self._tpu is None or elsewhere or case.production:
+            return None
+        traced = self._own_traced(kata, reference, seconds)
+        if isinstance(traced, Accident):
+            return traced
+        question = self._run_question(kata, case, traced, reference)
+        assert isinstance(question, Run)
+        answer = self._tpu.ran(question, seconds)
+        if not isinstance(answer, Ran):
+            return answer if isinstance(answer, Accident) else None
+        return Observation(answer.problem, answer.trace, outputs=answer.outputs)
+
     def own_on_gpu(
         self, kata: Kata, reference: Reference, seconds: float | None, compiled: bool = True
     ) -> OnGpu | Accident:
@@ -431,9 +465,10 @@ class Asking:
         job = Job(kata.id, self.gpu_of(kata), lowered(), reference.inputs, case.seed)
         return self._hardware.timed(job, self.par_on_gpu(kata, reference, compiled=False))
 
-    def notes_of_gpu(self) -> tuple[str, ...]:
-        """What running on the GPU has brought up that changes no verdict, since asked last."""
-        return self._hardware.take_notes() if self._hardware else ()
+    def notes_of_hardware(self) -> tuple[str, ...]:
+        """The notes since asked last on runs on the GPU and the TPU; they change no verdict."""
+        used = (one for one in (self._hardware, self._tpu) if one)
+        return tuple(note for one in used for note in one.take_notes())
 
     def follow(
         self, kata: Kata, case: Case, reference: Reference, seconds: float | None
@@ -444,7 +479,8 @@ class Asking:
 
     # ---- questions and answers ----
 
-    def _referred(self, question: Refer) -> Reference:
+    def _referred(self, kata: Kata, question: Refer) -> Reference:
+        self._lines.turn_to(kata.id)
         match self._lines.trusted.answer(question):
             case Reference() as reference:
                 return reference

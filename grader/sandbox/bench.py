@@ -243,14 +243,14 @@ class Bench:
         self._drop(Post.ATTEMPTING)
 
     def renew(self, most: int = MOST_USED) -> None:
-        """End the idle processes that have more than so many bytes of memory filled.
+        """End the processes that have more than so many bytes of memory filled.
 
-        New ones take their places when they are needed.
+        New ones take their places when they are needed. What one of them has not answered yet, a
+        `Line` asks its successor.
         """
         for post, worker in list(self._workers.items()):
-            if not worker.alive or worker.busy:
-                continue
-            if memory.used(worker.pid) > most or memory.asked(worker.pid) > MOST_ASKED:
+            large = memory.used(worker.pid) > most or memory.asked(worker.pid) > MOST_ASKED
+            if worker.alive and large:
                 self._drop(post)
 
     def keep_spare(self, warm: Warm) -> None:

@@ -1,10 +1,13 @@
-"""Which backend this machine offers, and how kernels run on it. Does not import jax.
+"""How a session runs kernels, and on which hardware. Does not import jax.
 
-    backend   auto          why
-    cpu       strict        the TPU interpreter: uninitialised memory is NaN, two cores, races found
-    gpu       interpret     the plain interpreter, compiled by XLA
-    tpu       compiled      the kernel itself
+    asked for   runs kernels
+    auto        in the strict interpreter and, where a TPU is here, what passes on the TPU as well
+    strict      in the TPU interpreter: uninitialised memory is NaN, two cores, races found
+    interpret   in the plain interpreter
+    compiled    on the TPU alone
 
+Interpreters run on the CPU. So with `auto`, the hardware changes no verdict: a launch that is right
+in the strict interpreter and wrong on the TPU gets a note.
 `environment` tells JAX what was decided here, so that the header and the run cannot disagree.
 """
 
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,13 +39,27 @@ class Hardware:
     gpu: bool
     platforms: str = ""  # JAX_PLATFORMS, where it is set
 
+    def offers(self, *names: str) -> bool:
+        """Whether JAX_PLATFORMS names one of these backends."""
+        return not {name.strip() for name in self.platforms.split(",")}.isdisjoint(names)
+
+    @property
+    def usable_tpu(self) -> bool:
+        """Whether jax would use a TPU. Where JAX_PLATFORMS asks for one, it has been seen."""
+        return self.offers("tpu") if self.platforms else self.tpu
+
+    @property
+    def usable_gpu(self) -> bool:
+        """Whether jax would use a GPU."""
+        return self.gpu and (not self.platforms or self.offers("gpu", "cuda", "rocm"))
+
 
 def probe(environ: Mapping[str, str], root: Path = Path("/")) -> Hardware:
     """Look for accelerators that the installed jax could use, in device files alone."""
     tpu = _installed("libtpu") and any(map(_is_tpu, root.glob("sys/bus/pci/devices/*")))
     plugins = ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin", "jax_rocm60_plugin")
-    gpu = (root / "dev/nvidiactl").exists() or (root / "dev/kfd").exists()
-    gpu = gpu and any(map(_installed, plugins))
+    drivers = ("dev/nvidiactl", "dev/dxg", "dev/kfd")  # NVIDIA's, Windows' Linux, AMD's
+    gpu = any((root / driver).exists() for driver in drivers) and any(map(_installed, plugins))
     return Hardware(tpu, gpu, environ.get("JAX_PLATFORMS", ""))
 
 
@@ -59,43 +76,43 @@ def _is_tpu(device: Path) -> bool:
     return vendor == GOOGLE and not kind.startswith(_NETWORK_DEVICES)
 
 
-def choose(asked: str, hardware: Hardware) -> Device:
+def choose(asked: str, hardware: Hardware, alone: bool = True) -> Device:
     """The device and mode of a session that was asked for `asked` (one of MODES).
 
-    Raises ModeError for a mode that this machine cannot offer.
+    `alone`: no other process of the session grades. A TPU belongs to one process. Raises ModeError
+    for a mode that this machine cannot offer.
     """
-    backend, reason = _backend(hardware)
     if asked == AUTO:
-        mode = {"cpu": Mode.STRICT, "gpu": Mode.INTERPRET, "tpu": Mode.COMPILED}[backend]
-        return Device(backend, mode, reason)
+        also = tuple(_also(hardware, alone))
+        return Device("cpu", Mode.STRICT, also, hardware.usable_tpu and alone)
     mode = Mode(asked)
-    asked_for = f"--kata-mode {asked}"
-    if mode is Mode.STRICT:
-        return Device("cpu", mode, asked_for)  # the TPU interpreter simulates a TPU on the CPU
-    if mode is Mode.COMPILED and backend != "tpu":
-        raise ModeError(f"{asked_for} needs a TPU; here is a {backend} ({reason})")
-    return Device(backend, mode, asked_for)
+    if mode is not Mode.COMPILED:
+        return Device("cpu", mode)
+    if not hardware.usable_tpu:
+        set_to = f"JAX_PLATFORMS={hardware.platforms}" if hardware.platforms else "none is here"
+        raise ModeError(f"--kata-mode compiled needs a TPU: {set_to}")
+    if not alone:
+        raise ModeError("--kata-mode compiled uses the TPU from one process: run pytest without -n")
+    return Device("tpu", mode)
 
 
-def _backend(hardware: Hardware) -> tuple[str, str]:
-    if hardware.platforms:
-        first = hardware.platforms.split(",")[0].strip()
-        backend = {"cuda": "gpu", "rocm": "gpu"}.get(first, first)
-        if backend not in ("cpu", "gpu", "tpu"):
-            raise ModeError(f"JAX_PLATFORMS={hardware.platforms}: katas run on cpu, gpu or tpu")
-        return backend, f"JAX_PLATFORMS={hardware.platforms}"
-    if hardware.tpu:
-        return "tpu", "a TPU is here"
-    if hardware.gpu:
-        return "gpu", "a GPU is here, no TPU"
-    return "cpu", "no TPU or GPU here"
+def _also(hardware: Hardware, alone: bool) -> Iterator[str]:
+    """In words: the runs that come in addition to the strict one."""
+    if hardware.usable_tpu and alone:
+        yield "what passes also runs on the TPU here; a difference there is a note"
+    elif hardware.usable_tpu:
+        yield "nothing runs on the TPU here, which several processes (-n) can't share"
+    if hardware.usable_gpu:
+        yield "katas for GPUs also run on the GPU here, if it is a Hopper or newer"
 
 
 def in_words(device: Device) -> str:
-    """One line for the header: backend, mode and why."""
+    """One line for the header: how kernels are run, and which runs come in addition."""
     how = {
-        Mode.STRICT: "strict: TPU interpreter, NaN for unwritten memory, two cores, race detection",
-        Mode.INTERPRET: "interpret: plain interpreter, forgives much that a TPU does not",
-        Mode.COMPILED: "compiled",
+        Mode.STRICT: "strict: TPU interpreter on the CPU, NaN for unwritten memory, two cores, "
+        "race detection",
+        Mode.INTERPRET: "interpret: plain interpreter on the CPU, forgives much that a TPU does "
+        "not; nothing is recorded",
+        Mode.COMPILED: "compiled: on the TPU here alone; nothing is recorded",
     }
-    return f"{device.backend} ({device.why}), {how[device.mode]}"
+    return "; ".join([how[device.mode], *device.also])

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import importlib.metadata
+import importlib.util
+import pkgutil
 import re
+import sys
 from collections.abc import Mapping
+from importlib.machinery import ModuleSpec
 
 from grader.model import Device, Mode
 from grader.tools.versions import versions
@@ -38,6 +45,11 @@ _BEGINNINGS = (
     *("JAXTYPING_", "BEARTYPE_", "CUDA_", "ROCM_", "ROCR_", "HIP_", "HSA_", "NCCL_", "MLIR_"),
     *("LLVM_", "TRITON_", "MEGASCALE_", "CLOUD_TPU_", "COV_CORE_", "COVERAGE_"),
 )
+#: Which backend jax takes, and which plugins it loads, is decided here alone.
+_BACKENDS = (
+    *("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "JAX_XLA_BACKEND", "JAX_DEFAULT_DEVICE"),
+    "PJRT_NAMES_AND_LIBRARY_PATHS",
+)
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
@@ -46,7 +58,8 @@ def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if (name in _NAMES or name.startswith(_BEGINNINGS)) and not _SECRET.search(name)
+        if (name in _NAMES or name.startswith(_BEGINNINGS))
+        and not (name in _BACKENDS or _SECRET.search(name))
     }
 
 
@@ -58,14 +71,29 @@ def environment(device: Device, environ: Mapping[str, str]) -> dict[str, str]:
     says: a value rounded to bfloat16 is rounded, and NaN * 0 is NaN, as it would be on a TPU.
     """
     added = {"TF_CPP_MIN_LOG_LEVEL": "3", "TPU_SKIP_MDS_QUERY": "1"}
-    if device.backend == "cpu":
-        # Accelerators are JAX's own choice; asked for by name, one that is missing is an error.
-        added["JAX_PLATFORMS"] = "cpu"
+    # A TPU is asked for by name, so that one that can't be used is an error, which says why.
+    added["JAX_PLATFORMS"] = "cpu" if device.backend == "cpu" else f"{device.backend},cpu"
     if device.mode is not Mode.COMPILED:
         quick = f"--xla_backend_optimization_level=0 {_quick_to_compile(versions()['jaxlib'])}"
         # XLA takes the last of a flag's values, so ours that decide verdicts stand behind theirs.
         added["XLA_FLAGS"] = f"{quick} {environ.get('XLA_FLAGS', '')} {AS_WRITTEN}"
     return {**passed_on(environ), **added}
+
+
+def skip_plugins() -> None:
+    """Keep jax from loading its plugins in this process, which uses the CPU or a TPU.
+
+    jax loads all that are installed, such as CUDA's, also where it is to use the CPU. One that is
+    broken would end the process.
+    """
+    names = {entry.value for entry in importlib.metadata.entry_points(group="jax_plugins")}
+    with contextlib.suppress(ImportError):
+        path = importlib.import_module("jax_plugins").__path__
+        names |= {name for _, name, _ in pkgutil.iter_modules(path, "jax_plugins.")}
+    for name in names:
+        plugin = importlib.util.module_from_spec(ModuleSpec(name, None))
+        plugin.initialize = lambda: None  # type: ignore[attr-defined]
+        sys.modules[name] = plugin
 
 
 def _quick_to_compile(jaxlib: str | None) -> str:

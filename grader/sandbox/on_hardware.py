@@ -1,4 +1,5 @@
-"""Launches of katas on the GPU that is here: run on hidden cases, timed beside the solution's.
+"""Launches of katas on hardware that is here: on a TPU, what passes, in addition to the strict run;
+on a GPU, katas for GPUs: run on hidden cases, timed beside the solution's.
 
 Whoever grades others' submissions asks for none, so that verdicts don't depend on the machine. What
 is for GPUs is imported when the first such launch is asked about.
@@ -6,12 +7,18 @@ is for GPUs is imported when the first such launch is asked about.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from grader.model import Accident, Array, GpuCrash, GpuRun, GpuTimes, OnGpu
+from grader.model import Accident, Array, Device, GpuCrash, GpuRun, GpuTimes, Mode, OnGpu
+from grader.sandbox.bench import Bench, Worker
+from grader.sandbox.launcher import SandboxError
+from grader.sandbox.line import Line
+from grader.sandbox.messages import Answer, Run
+from grader.sandbox.post import Post
 from grader.tools import codec
 
 if TYPE_CHECKING:
@@ -40,6 +47,52 @@ _SUSPECTS = (
     "compute-sanitizer's racecheck suspects {what}. It changes no verdict: racecheck also suspects "
     "some bulk copies that are waited for"
 )
+
+
+class OnTpu:
+    """Runs launches on the TPU of this machine, in a process that starts with the first of them.
+
+    A TPU that can't be used is noted, and not tried again.
+    """
+
+    def __init__(self) -> None:
+        self._bench: Bench | None = None
+        self._line = Line(self._worker)
+        self._hung: set[str] = set()
+        self._why_not = ""
+        self._untold: list[str] = []
+
+    def ran(self, question: Run, seconds: float | None) -> Answer | Accident | None:
+        """What comes of a launch there, compiled; None where the TPU can't be used, and of a file
+        whose launch has hung on it."""
+        if self._why_not or question.source.file in self._hung:
+            return None
+        question = dataclasses.replace(question, mode=Mode.COMPILED)
+        try:
+            answer = self._line.answer(question, seconds)
+        except SandboxError as error:
+            self._why_not = str(error).splitlines()[-1]
+            self._untold.append(f"nothing runs on the TPU, which can't be used: {self._why_not}")
+            self.close()
+            return None
+        if isinstance(answer, Accident) and answer.stuck:
+            self._hung.add(question.source.file)
+        return answer
+
+    def take_notes(self) -> tuple[str, ...]:
+        """The notes since this was called last; they change no verdict."""
+        notes, self._untold = tuple(self._untold), []
+        return notes
+
+    def _worker(self) -> Worker:
+        if self._bench is None:
+            self._bench = Bench(Device("tpu", Mode.COMPILED))
+        return self._bench.worker(Post.RUNNING)
+
+    def close(self) -> None:
+        """End the process, if it was started."""
+        if self._bench is not None:
+            self._bench.close()
 
 
 class Gpu(Protocol):

@@ -49,7 +49,7 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
     faulthandler.enable(STDERR)
     faulthandler.register(signal.SIGUSR1, STDERR, all_threads=True)
     if post is not Post.RUNNING:
-        # Only what is run needs the accelerator, and a TPU belongs to one process alone.
+        # Only what is run needs the TPU, which belongs to one process alone.
         jax.config.update("jax_platforms", "cpu")
     if post is Post.MESHED:
         _simulate_devices()

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grader.sandbox import reaping
+from grader.sandbox.environment import skip_plugins
 from grader.sandbox.folders import WorkerFiles, removed
 from grader.sandbox.isolation import Confinement, Isolation, confinement
 from grader.sandbox.post import Post
@@ -47,6 +48,7 @@ def main(control_fd: int, folder: str, isolation: Isolation) -> None:
         from grader.sandbox import worker
 
         make_ready()
+        skip_plugins()
     prepared = confinement(isolation)
     reaping.adopt_orphans()
     alive: set[int] = set()
@@ -114,6 +116,7 @@ def spawned(fd: int, folder: str, post: Post, isolation: Isolation) -> None:
     """Be a single worker, in a process of its own."""
     from grader.sandbox import worker
 
+    skip_plugins()
     files = WorkerFiles(Path(folder))
     worker.main(socket.socket(fileno=fd), files, post, confinement(isolation))
     os._exit(0)

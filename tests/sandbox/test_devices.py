@@ -12,93 +12,72 @@ import pytest
 
 from grader.model import Device, Mode
 from grader.sandbox import environment as workers_environment
+from grader.sandbox.bench import Bench
 from grader.sandbox.devices import AUTO, GOOGLE, MODES, Hardware, ModeError, choose, in_words, probe
 from grader.sandbox.environment import QUICK_TO_COMPILE, environment, passed_on
+from grader.sandbox.launcher import Launcher
+from grader.sandbox.messages import Warm, Warmed
+from grader.sandbox.post import Post
 
 NOTHING = Hardware(tpu=False, gpu=False)
 GPU = Hardware(tpu=False, gpu=True)
 TPU = Hardware(tpu=True, gpu=False)
 BOTH = Hardware(tpu=True, gpu=True)
 
-CHOICES = {
-    "nothing": (NOTHING, "auto", "cpu", Mode.STRICT),
-    "gpu": (GPU, "auto", "gpu", Mode.INTERPRET),
-    "tpu": (TPU, "auto", "tpu", Mode.COMPILED),
-    "tpu-and-gpu": (BOTH, "auto", "tpu", Mode.COMPILED),
-    "strict": (NOTHING, "strict", "cpu", Mode.STRICT),
-    "strict-beside-gpu": (GPU, "strict", "cpu", Mode.STRICT),
-    "strict-beside-tpu": (TPU, "strict", "cpu", Mode.STRICT),
-    "interpret": (NOTHING, "interpret", "cpu", Mode.INTERPRET),
-    "interpret-on-gpu": (GPU, "interpret", "gpu", Mode.INTERPRET),
-    "interpret-on-tpu": (TPU, "interpret", "tpu", Mode.INTERPRET),
-    "compiled-on-tpu": (TPU, "compiled", "tpu", Mode.COMPILED),
-}
+#: What JAX_PLATFORMS may say: also what jax doesn't know, and what this machine hasn't got.
+PLATFORMS = ("", "cpu", "gpu", "cuda", "rocm", "cuda,cpu", "tpu", "tpu,cpu", " tpu , cpu", "metal")
+MACHINES = [
+    Hardware(one.tpu, one.gpu, platforms)
+    for one in (NOTHING, GPU, TPU, BOTH)
+    for platforms in PLATFORMS
+]
 
 
-@pytest.mark.parametrize(
-    ("hardware", "asked", "backend", "mode"), CHOICES.values(), ids=CHOICES.keys()
-)
-def test_the_device_follows_hardware_and_option(
-    hardware: Hardware, asked: str, backend: str, mode: Mode
-) -> None:
-    device = choose(asked, hardware)
-    assert (device.backend, device.mode) == (backend, mode)
-    if asked != AUTO:
-        assert device.why == f"--kata-mode {asked}"
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("hardware", MACHINES, ids=str)
+def test_auto_is_strict_on_every_machine(hardware: Hardware, alone: bool) -> None:
+    """Where workers have the same mode and the same environment, they give the same verdicts."""
+    device = choose(AUTO, hardware, alone)
+    assert (device.backend, device.mode) == ("cpu", Mode.STRICT)
+    given = {"JAX_PLATFORMS": hardware.platforms, "JAX_PLATFORM_NAME": "gpu"}
+    assert environment(device, given) == environment(choose("strict", NOTHING), {})
 
 
-WHY = {
-    "no TPU or GPU here": NOTHING,
-    "a GPU is here, no TPU": GPU,
-    "a TPU is here": TPU,
-    "JAX_PLATFORMS=cpu": Hardware(tpu=True, gpu=True, platforms="cpu"),
-}
+@pytest.mark.parametrize("hardware", MACHINES, ids=str)
+@pytest.mark.parametrize("mode", [Mode.STRICT, Mode.INTERPRET])
+def test_interpreters_run_on_the_cpu_alone(mode: Mode, hardware: Hardware) -> None:
+    assert choose(mode.value, hardware) == Device("cpu", mode)
 
 
-@pytest.mark.parametrize(("why", "hardware"), WHY.items(), ids=["none", "gpu", "tpu", "told"])
-def test_auto_says_why(why: str, hardware: Hardware) -> None:
-    assert choose(AUTO, hardware).why == why
-
-
-PLATFORMS = {
-    "cpu": "cpu",
-    "tpu": "tpu",
-    "gpu": "gpu",
-    "cuda": "gpu",
-    "rocm": "gpu",
-    "cuda,cpu": "gpu",
-    "cpu,tpu": "cpu",
-    " tpu , cpu": "tpu",
-}
-
-
-@pytest.mark.parametrize(("platforms", "backend"), PLATFORMS.items())
-@pytest.mark.parametrize("hardware", [NOTHING, BOTH], ids=["nothing", "both"])
-def test_jax_platforms_outdoes_the_hardware(
-    platforms: str, backend: str, hardware: Hardware
-) -> None:
-    told = Hardware(hardware.tpu, hardware.gpu, platforms)
-    assert choose(AUTO, told).backend == backend
-
-
-@pytest.mark.parametrize("platforms", ["metal", "metal,cpu", "CPU"])
-def test_an_unknown_platform_is_refused(platforms: str) -> None:
-    with pytest.raises(ModeError, match=f"JAX_PLATFORMS={platforms}: .* run on cpu, gpu or tpu"):
-        choose(AUTO, Hardware(tpu=False, gpu=False, platforms=platforms))
+@pytest.mark.parametrize("hardware", MACHINES, ids=str)
+def test_a_tpu_comes_in_addition_where_jax_would_use_it(hardware: Hardware) -> None:
+    platforms = [name.strip() for name in hardware.platforms.split(",") if name]
+    usable = "tpu" in platforms if platforms else hardware.tpu
+    assert choose(AUTO, hardware).tpu is usable
+    assert not choose(AUTO, hardware, alone=False).tpu
+    assert not choose("strict", hardware).tpu
+    if usable:
+        assert choose("compiled", hardware) == Device("tpu", Mode.COMPILED)
 
 
 @pytest.mark.parametrize(
     ("hardware", "words"),
     [
-        (NOTHING, r"needs a TPU; here is a cpu \(no TPU or GPU here\)"),
-        (GPU, r"needs a TPU; here is a gpu \(a GPU is here, no TPU\)"),
-        (Hardware(True, False, "cpu"), r"needs a TPU; here is a cpu \(JAX_PLATFORMS=cpu\)"),
+        (NOTHING, "needs a TPU: none is here"),
+        (GPU, "needs a TPU: none is here"),
+        (Hardware(True, False, "cpu"), "needs a TPU: JAX_PLATFORMS=cpu"),
+        (Hardware(True, False, "metal"), "needs a TPU: JAX_PLATFORMS=metal"),
     ],
-    ids=["nothing", "gpu", "told"],
+    ids=["nothing", "gpu", "told", "unknown"],
 )
 def test_compiled_needs_a_tpu(hardware: Hardware, words: str) -> None:
     with pytest.raises(ModeError, match=f"--kata-mode compiled {words}"):
         choose("compiled", hardware)
+
+
+def test_compiled_is_for_one_process() -> None:
+    with pytest.raises(ModeError, match="run pytest without -n"):
+        choose("compiled", TPU, alone=False)
 
 
 def test_every_mode_can_be_asked_for() -> None:
@@ -109,7 +88,7 @@ def test_every_mode_can_be_asked_for() -> None:
 
 
 def test_jax_is_told_to_stay_on_the_cpu() -> None:
-    device = Device("cpu", Mode.INTERPRET, "")
+    device = Device("cpu", Mode.INTERPRET)
     told = environment(device, {"JAX_PLATFORMS": "else", "HOME": "/home/me"})
     assert told["JAX_PLATFORMS"] == "cpu"
     assert told["HOME"] == "/home/me"
@@ -123,20 +102,42 @@ def test_what_nobody_needs_is_not_passed_on() -> None:
     needed = {"PATH": "p", "LD_LIBRARY_PATH": "l", "PYTHONPATH": "y", "TPU_LIBRARY_PATH": "t"}
     needed |= {"LC_ALL": "c", "JAX_ENABLE_X64": "0", "CUDA_VISIBLE_DEVICES": "0"}
     assert passed_on({**secrets, **needed}) == needed
-    told = environment(Device("cpu", Mode.STRICT, ""), {**secrets, **needed})
+    told = environment(Device("cpu", Mode.STRICT), {**secrets, **needed})
     assert not set(secrets) & set(told)
 
 
-def test_accelerators_are_left_to_jax() -> None:
-    """With "cuda,rocm", jax.devices() raises where only one of the two plugins is installed."""
-    device = choose(AUTO, GPU)
-    assert "JAX_PLATFORMS" not in environment(device, {})
-    assert environment(device, {"JAX_PLATFORMS": "cuda"})["JAX_PLATFORMS"] == "cuda"
+def test_a_tpu_is_asked_for_by_name() -> None:
+    """Else jax would go on with another backend, and not say what is wrong with the TPU."""
+    device = Device("tpu", Mode.COMPILED)
+    assert environment(device, {"JAX_PLATFORMS": "cuda"})["JAX_PLATFORMS"] == "tpu,cpu"
+
+
+CHOOSERS = ("JAX_PLATFORM_NAME", "JAX_DEFAULT_DEVICE", "JAX_XLA_BACKEND")
+CHOOSERS += ("PJRT_NAMES_AND_LIBRARY_PATHS",)
+
+
+@pytest.mark.parametrize("broken", ["import", "initialize"])
+def test_a_broken_plugin_ends_no_worker(tmp_path: Path, broken: str) -> None:
+    """jax loads every plugin that is installed, whichever backend it is to use."""
+    end = "import os\nos._exit(9)\n"
+    text = end if broken == "import" else f"def initialize():\n    {end.replace(chr(10), '; ')}"
+    put(tmp_path / "jax_plugins/xla_cuda99.py", text)
+    put(tmp_path / "broken_plugin/__init__.py", text)
+    put(tmp_path / "broken-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: broken\nVersion: 1")
+    put(tmp_path / "broken-1.dist-info/entry_points.txt", "[jax_plugins]\nx = broken_plugin.x\n")
+    given = {**os.environ, "PYTHONPATH": str(tmp_path), "JAX_PLATFORMS": "cuda,tpu"}
+    given |= dict.fromkeys(CHOOSERS, "cuda:/no/such/library.so")
+    device = choose(AUTO, BOTH)
+    bench = Bench(device, Launcher(device, given))
+    warmed = bench.worker(Post.RUNNING)
+    warmed.ask(Warm(Mode.STRICT))
+    assert warmed.answer(120) == Warmed()
+    bench.close()
 
 
 @pytest.mark.parametrize("mode", [Mode.STRICT, Mode.INTERPRET], ids=lambda mode: mode.value)
 def test_interpreted_cases_round_as_they_say(mode: Mode) -> None:
-    flags = environment(Device("cpu", mode, ""), {})["XLA_FLAGS"].split()
+    flags = environment(Device("cpu", mode), {})["XLA_FLAGS"].split()
     assert "--xla_allow_excess_precision=false" in flags
     assert "--xla_backend_optimization_level=0" in flags
     assert "--xla_cpu_experimental_ynn_fusion_type=" in flags
@@ -150,7 +151,7 @@ def test_a_rounding_within_a_sum_is_computed() -> None:
         "total = jax.jit(lambda x: jnp.sum((x * x).astype(jnp.float32), axis=0))(x)\n"
         "assert total[0] == 64 * (1 + 2**-6), total[0]\n"
     )
-    told = environment(Device("cpu", Mode.STRICT, ""), os.environ)
+    told = environment(Device("cpu", Mode.STRICT), os.environ)
     subprocess.run([sys.executable, "-c", code], check=True, env=told)
 
 
@@ -176,7 +177,7 @@ def test_flags_of_the_users_own_win_unless_they_change_what_is_computed() -> Non
 
 
 def test_a_compiled_kernel_is_compiled_as_ever() -> None:
-    device = choose(AUTO, TPU)
+    device = Device("tpu", Mode.COMPILED)
     assert "XLA_FLAGS" not in environment(device, {})
     assert environment(device, {"XLA_FLAGS": "--mine"})["XLA_FLAGS"] == "--mine"
 
@@ -222,8 +223,12 @@ def test_jax_platforms_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("device", "plugin"),
-    [("dev/nvidiactl", "jax_cuda12_plugin"), ("dev/kfd", "jax_rocm7_plugin")],
-    ids=["nvidia", "amd"],
+    [
+        ("dev/nvidiactl", "jax_cuda12_plugin"),
+        ("dev/dxg", "jax_cuda13_plugin"),
+        ("dev/kfd", "jax_rocm7_plugin"),
+    ],
+    ids=["nvidia", "windows", "amd"],
 )
 def test_a_gpu_counts_once_jax_can_use_it(
     tmp_path: Path, installed: set[str], device: str, plugin: str
@@ -260,14 +265,26 @@ def test_a_pci_device_that_can_not_be_read_is_no_tpu(tmp_path: Path, installed: 
     assert probe({}, tmp_path) == NOTHING
 
 
+STRICTLY = "strict: TPU interpreter on the CPU, NaN for unwritten memory, two cores, race detection"
+ON_THE_TPU = "what passes also runs on the TPU here; a difference there is a note"
+ON_THE_GPU = "katas for GPUs also run on the GPU here, if it is a Hopper or newer"
+
+
 @pytest.mark.parametrize(
-    ("hardware", "words"),
-    [
-        (NOTHING, "cpu (no TPU or GPU here), strict: TPU interpreter"),
-        (GPU, "gpu (a GPU is here, no TPU), interpret: plain interpreter, forgives"),
-        (TPU, "tpu (a TPU is here), compiled"),
-    ],
-    ids=["strict", "interpret", "compiled"],
+    ("hardware", "also"),
+    [(NOTHING, []), (GPU, [ON_THE_GPU]), (TPU, [ON_THE_TPU]), (BOTH, [ON_THE_TPU, ON_THE_GPU])],
+    ids=["nothing", "gpu", "tpu", "both"],
 )
-def test_the_header_says_backend_why_and_mode(hardware: Hardware, words: str) -> None:
-    assert in_words(choose(AUTO, hardware)).startswith(words)
+def test_the_header_names_every_run(hardware: Hardware, also: list[str]) -> None:
+    assert in_words(choose(AUTO, hardware)) == "; ".join([STRICTLY, *also])
+    assert in_words(choose("strict", hardware)) == STRICTLY
+
+
+def test_the_header_says_why_nothing_runs_on_a_tpu() -> None:
+    assert "several processes (-n) can't share" in in_words(choose(AUTO, TPU, alone=False))
+    assert ON_THE_TPU not in in_words(choose(AUTO, TPU, alone=False))
+
+
+@pytest.mark.parametrize("mode", ["interpret", "compiled"])
+def test_the_header_says_that_nothing_is_recorded(mode: str) -> None:
+    assert "nothing is recorded" in in_words(choose(mode, TPU))
