@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import math
 import signal
 import sys
@@ -16,6 +17,7 @@ from rich.progress import Progress
 from grader.api.examiner import LIMIT
 from grader.batch.batch import Batch
 from grader.batch.crew import Hopeless
+from grader.batch.orders import Outcome
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
 from grader.tools.rendering import say
 from grader.tpu.chips import CHIPS, DEFAULT
@@ -72,10 +74,20 @@ def judge(batch: Batch, console: Console) -> None:
         bar = progress.add_task("grading", total=len(jobs))
         try:
             with contextlib.closing(batch.judge(jobs)) as judged:
-                for _ in judged:
+                told = {""}
+                for outcome in judged:
+                    if (warning := _not_isolated(outcome)) not in told:
+                        say(console, warning)
+                    told |= {warning}
                     progress.advance(bar)
         except Hopeless as error:
             raise ValueError(f"kernels cannot be graded here: {error}") from None
+
+
+def _not_isolated(outcome: Outcome) -> str:
+    """Why a submission was graded without isolation; "" where it was isolated, or not graded."""
+    level = json.loads(outcome.verdict).get("isolation", "") if outcome.verdict else ""
+    return level if level.startswith("not isolated") else ""
 
 
 def tell(source: Path, text: str) -> None:

@@ -94,6 +94,9 @@ class Reporter:
             terminalreporter.write_line(text, yellow=True)
         if not self._grades:
             return
+        isolated = self._config.stash[SESSION].isolated
+        if not (isolated.isolated or has_header(self._config)):
+            terminalreporter.write_line(f"katas: {isolated}", yellow=True)
         text = rendered(
             session_map.session_map(
                 self._standings(),
@@ -128,6 +131,11 @@ class Reporter:
             self._unwritten = markdown.append_summary(
                 file, found, self._grades, session.seed, os.environ
             )
+
+
+def has_header(config: pytest.Config) -> bool:
+    """Whether pytest prints its header, which says how katas are isolated."""
+    return config.get_verbosity() >= 0 and not config.getoption("no_header")
 
 
 def in_ci(environ: Mapping[str, str]) -> bool:

@@ -15,6 +15,7 @@ from grader.exercise.regions import RegionError
 from grader.model import Case, Grade, State
 from grader.report.failures import explanation, kata_is_broken
 from grader.report.standings import same_failure, standings
+from grader.sandbox.isolation import level
 from grader.tools.editor import NoEditor
 from grader.watching.confirming import Confirming, Running
 from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
@@ -74,6 +75,8 @@ class Watch:
     def begin(self) -> None:
         """Grade the first kata that is to do."""
         self._screen.note(f"watching {KATAS}/: save a kata, and it is graded")
+        if not (isolated := level()).isolated:
+            self._screen.note(str(isolated), "yellow")
         self._grade(self._watched.first())
 
     def handle(self, event: Event) -> bool:

@@ -81,9 +81,9 @@ class Peaks:
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         if not (bench := item.config.stash[SESSION].bench):
             return
-        found = {post.value: pid for post, pid in bench.pids.items()}
-        found |= {"zygote": parent(pid) for pid in found.values()}
-        for name, pid in {**found, "pytest": os.getpid()}.items():
+        workers = [(post.value, pid) for post, pid in bench.pids.items()]
+        zygotes = [("zygote", parent(pid)) for _, pid in workers]
+        for name, pid in [*workers, *zygotes, ("pytest", os.getpid())]:
             self.pids[name].add(pid)
             self.private[name] = max(self.private[name], status(pid, "RssAnon"))
             self.resident[name] = max(self.resident[name], status(pid, "VmHWM"))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from grader.batch.batch import Batch
+from grader.batch.orders import Outcome
 from grader.cli import main
 from grader.sandbox.isolation import levels
 from tests.support.repositories import Repository, Shop
@@ -57,6 +58,22 @@ def test_samples_are_judged_each_once(shop: Shop, monkeypatch: pytest.MonkeyPatc
     again = shop.run(*words, code=1)
     assert "0 submissions to judge, 3 in the store" in again
     assert lines_of(shop.root / "results.jsonl") == rows
+
+
+@pytest.mark.parametrize("how", ["auto", "off"])
+def test_a_batch_says_once_that_it_is_not_isolated(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Wherever its workers are: each verdict says how it was reached."""
+    unable = json.dumps({"isolation": "not isolated: only Linux has Landlock and seccomp"})
+    able = json.dumps({"isolation": "isolated: landlock 7 + seccomp"})
+    reached = [Outcome("", "", verdict) for verdict in (able, unable, unable, "")]
+    monkeypatch.setattr(Batch, "judge", lambda *_: (outcome for outcome in reached))
+    sampled(shop, RIGHT)
+    words = ("grade", "samples.jsonl", "--out", "r.jsonl", f"--isolation={how}")
+    assert shop.run(*words).count("not isolated: only Linux") == 1
+    reached[1:] = []
+    assert "not isolated" not in shop.run(*words)
 
 
 def _nothing(_batch: Batch, jobs: list[object]) -> Any:

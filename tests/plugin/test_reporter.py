@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from grader.plugin import session
+from grader.sandbox.isolation import levels
 from tests.support.repositories import Repository
 
 SWALLOWS_EXCEPTIONS = """import pytest
@@ -74,3 +76,17 @@ def test_a_few_hidden_cases_are_no_stars(repository: Repository) -> None:
     assert "0 of 1 solved, 0 failed, 0 todo, 1 unfinished   0 of 3 stars" in ran.out
     assert "~ 01 ☆☆☆ double  ★★★ so far: 1 of 3 hidden cases ran" in ran.out
     assert ran.code == 0
+
+
+@pytest.mark.parametrize("words", [(), ("-q",), ("-qq",), ("--no-header",)], ids=" ".join)
+@pytest.mark.parametrize("machine", ["linux", "darwin"])
+def test_a_session_says_once_that_it_is_not_isolated(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], machine: str
+) -> None:
+    """Also where pytest prints no header."""
+    repository.solve(repository.add("double"))
+    able = levels.Level(7, True)
+    unable = levels.Level(0, False, "only Linux has Landlock and seccomp")
+    monkeypatch.setattr(session, "level", lambda _: able if machine == "linux" else unable)
+    out = repository.pytest("-k", "hidden0", *words).out
+    assert out.count("not isolated: only Linux") == (machine == "darwin")

@@ -152,9 +152,10 @@ def test_nothing_to_record_makes_no_file(repository: Repository) -> None:
     assert not (repository.root / LEDGER).exists()
 
 
-def test_the_forgiving_mode_records_nothing_and_says_so(repository: Repository) -> None:
-    done = record_passes(repository.root, [ONE], Mode.INTERPRET)
-    assert "--kata-mode strict records" in done.trouble
+@pytest.mark.parametrize("mode", [Mode.INTERPRET, Mode.COMPILED])
+def test_forgiving_modes_record_nothing_and_say_so(repository: Repository, mode: Mode) -> None:
+    done = record_passes(repository.root, [ONE], mode)
+    assert done.trouble == f"--kata-mode {mode.value} forgives too much; strict records"
     assert not (repository.root / LEDGER).exists()
 
 
@@ -235,7 +236,7 @@ def test_one_for_gpus_is_recorded_in_any_mode(repository: Repository) -> None:
     """It runs in Mosaic GPU's interpreter, which forgives nothing, whatever the mode is."""
     kata = repository.add("double", key=FOR_GPUS + CASES)
     other = repository.add("halve")
-    conditions = dataclasses.replace(CONDITIONS, device=Device("gpu", Mode.INTERPRET, ""))
+    conditions = dataclasses.replace(CONDITIONS, device=Device("cpu", Mode.INTERPRET))
     grades = [grade(one, case) for one in (kata, other) for case in range(3)]
     found = record_session(repository.root, grades, conditions)
     assert [passed.kata for passed in found.passes] == [kata.id]

@@ -16,6 +16,7 @@ from grader.model import Device, Mode, State
 from grader.sandbox import devices, launcher, memory
 from grader.sandbox.asking import Asking, BrokenKata, Lines
 from grader.sandbox.bench import MOST_ASKED, MOST_USED, Bench, Worker
+from grader.sandbox.environment import environment
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import Predict, Question, Refer, Run, TraceLaunch
@@ -158,10 +159,13 @@ def test_a_jax_that_cannot_be_imported_is_named(solved: Kata, tmp_path: Path) ->
     bench.close()
 
 
-def test_another_backend_than_the_one_announced_is_an_error(solved: Kata) -> None:
-    gpu = Device("gpu", Mode.INTERPRET, "it was said")
-    bench = Bench(gpu, Launcher(gpu, {**os.environ, "JAX_PLATFORMS": "cpu"}))
-    with pytest.raises(SandboxError, match="asked jax for the gpu, got the cpu"):
+def test_another_backend_than_the_one_announced_is_an_error(
+    solved: Kata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_the_cpu = environment(CPU, os.environ)
+    monkeypatch.setattr(launcher, "environment", lambda *_: on_the_cpu)
+    bench = Bench(Device("tpu", Mode.COMPILED))
+    with pytest.raises(SandboxError, match="asked jax for the tpu, got the cpu"):
         state(Grader(Asking(Lines(bench))), solved)
     bench.close()
 
@@ -212,3 +216,53 @@ def test_processes_grown_large_are_replaced(
     monkeypatch.setattr(memory, "asked", lambda _pid: MOST_ASKED + 1)
     lines.part()
     assert not trusted.alive
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process holds")
+def test_processes_grown_large_are_replaced_between_katas(
+    solved: Kata, repository: Repository, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that have begun on the next kata: their successors answer for them."""
+    following = repository.add("triple", number=2)
+    repository.solve(following)
+    _, second, *_ = draw(solved.id, solved.key, 1)
+    other = draw(following.id, following.key, 1)[0]
+    bench.renew(0)
+    grader = Grader(Asking(Lines(bench)))
+    assert state(grader, solved) is State.PASSED
+    large = {bench.worker(post) for post in (Post.TRUSTED, Post.RUNNING, Post.COMPILING)}
+    pids = {worker.pid for worker in large}
+    monkeypatch.setattr(memory, "used", lambda pid: MOST_USED + (pid in pids))
+    grader.prepare(solved, second)
+    grader.prepare(following, other)
+    assert grader.grade(solved, second, 60).state is State.PASSED
+    assert all(worker.alive for worker in large)
+    assert grader.grade(following, other, 60).state is State.PASSED
+    assert not any(worker.alive for worker in large)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process holds")
+def test_processes_grown_large_are_replaced_while_nobody_waits(
+    solved: Kata, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under `kata watch`, where one kata is saved again and again."""
+    lines = Lines(bench)
+    assert state(Grader(Asking(lines)), solved) is State.PASSED
+    running = bench.worker(Post.RUNNING)
+    monkeypatch.setattr(memory, "used", lambda pid: MOST_USED + (pid == running.pid))
+    lines.warm(())
+    assert not running.alive
+    assert bench.worker(Post.RUNNING).alive
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_pytest_renews_once_for_each_kata(
+    solved: Kata, repository: Repository, workers: str
+) -> None:
+    repository.solve(repository.add("triple", number=2))
+    note = "open(os.path.join(os.environ['NOTES'], 'renewed'), 'a').write('r')"
+    text = f"import os\nfrom grader.sandbox.bench import Bench\nBench.renew = lambda _: {note}\n"
+    (repository.root / "conftest.py").write_text(text)
+    done = repository.process("-n", workers, "--dist=loadfile", NOTES=str(repository.root))
+    assert (done.state("double"), done.state("triple")) == ("passed", "passed")
+    assert (repository.root / "renewed").read_text() == "rr"

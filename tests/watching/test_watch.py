@@ -22,8 +22,10 @@ from grader.exercise.catalog import Kata
 from grader.model import Case, Check, Finding, Grade, NotJudged, State
 from grader.record.ledger import Pass, append_passes
 from grader.sandbox import devices
+from grader.sandbox.isolation import Level
 from grader.tools.editor import NoEditor
 from grader.tools.git import blob_id
+from grader.watching import watch as watch_module
 from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
 from grader.watching.keyboard import keyboard
 from grader.watching.lanes import Lanes
@@ -128,6 +130,15 @@ def test_it_begins_with_the_first_that_is_to_do(desk: Desk) -> None:
     assert "watching katas/" in said
     assert "row_sum is still to do: doubling" in said
     assert "open   katas/1_first/kata_02_row_sum.py:" in said
+
+
+def test_it_says_once_that_files_are_not_isolated(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    level = Level(0, False, "only Linux has Landlock and seccomp")
+    monkeypatch.setattr(watch_module, "level", lambda: level)
+    desk.watch.begin()
+    assert desk.said().count("not isolated: only Linux") == 1
 
 
 def test_with_all_of_them_edited_it_begins_with_the_first(desk: Desk) -> None:

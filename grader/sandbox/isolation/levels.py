@@ -55,7 +55,7 @@ def demanded(wanted: Isolation) -> Level:
 def level(wanted: Isolation = Isolation.AUTO) -> Level:
     """What a worker would be isolated by on this machine; binds nobody."""
     if wanted is Isolation.OFF:
-        return Level(0, False, "--kata-isolation off")
+        return Level(0, False, "turned off")
     if sys.platform != "linux":
         return Level(0, False, "only Linux has Landlock and seccomp")
     if machine() is None:
