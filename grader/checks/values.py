@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import textwrap
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from grader.model import (
 )
 from grader.tools.arrays import in_float64
 
+MOST_SAID = 200  # characters of what an exception on a TPU says
 _FEW = 64  # elements that one can read at a glance
 
 
@@ -138,15 +140,16 @@ def comparisons(evidence: Evidence) -> list[Comparison]:
 def wrong_on_tpu(evidence: Evidence, ran: Observation | Accident) -> str:
     """How a run on a TPU differs from the expected values, in words; "" where it doesn't."""
     if isinstance(ran, Accident):
-        return f"it {ran.phrase}"
+        return ran.phrase
     if problem := ran.problem:
-        return f"it raises {problem.kind}: {problem.message.partition(chr(10))[0]}"
+        first, _, _ = problem.message.partition("\n")
+        return f"{problem.kind}: {textwrap.shorten(first, MOST_SAID)}"
     there = dataclasses.replace(evidence, attempt=ran, mode=Mode.COMPILED)
     for result in comparisons(there):
         if result.wrong.any():
             worst = result.worst()
             got, wanted = number(result.actual[worst]), number(result.expected[worst])
-            return f"wrong: {headline(result)}; element {worst}: got {got}, expected {wanted}"
+            return f"{headline(result)}; element {worst}: got {got}, expected {wanted}"
     return ""
 
 

@@ -87,8 +87,8 @@ class Grader:
         ran = self._asking.ran_on_tpu(kata, case, evidence.reference, seconds)
         if ran is not None and (wrong := values.wrong_on_tpu(evidence, ran)):
             yield (
-                f"hidden{case.index}: right in the strict interpreter, and on the TPU of this "
-                f"machine {wrong}. The verdict is that of the strict run"
+                f"hidden{case.index}: right in the strict interpreter, which decides, but not on "
+                f"the TPU of this machine: {wrong}"
             )
 
     def _on_another_chip(self, kata: Kata, state: State) -> tuple[str, ...]:
