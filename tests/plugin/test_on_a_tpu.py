@@ -127,6 +127,16 @@ def test_known_mistakes_are_caught_beside_a_tpu_that_forgives_them(
         assert found.check is Check.VALUES
 
 
+def test_a_file_whose_launch_hangs_there_is_not_run_there_again(
+    solved: Kata, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tpu, stuck, asked = OnTpu(), accidents.stopped(30.0, None, ""), []
+    monkeypatch.setattr(tpu._line, "answer", lambda question, _: asked.append(question) or stuck)
+    first, second = (graded(solved, lines, tpu, case) for case in (0, 1))
+    assert (len(first.notes), second.notes) == (1, ())
+    assert [question.mode for question in asked] == [Mode.COMPILED]
+
+
 # ---- sessions on simulated machines ----
 
 
