@@ -203,7 +203,7 @@ def test_wrong_arguments_are_told(slow: Kata, tmp_path: Path) -> None:
 
 
 def a_report(state: State, stars: int, beside_par: float | None = None) -> Report:
-    conditions = Conditions(1, Device("cpu", Mode.STRICT, ""), ("v5e",))
+    conditions = Conditions(1, Device("cpu", Mode.STRICT), ("v5e",))
     cost = Cost("v5e", 1, 1, 1, 1) if beside_par else None
     grade = Grade(ADD.id, 0, state, stars, cost=cost)
     return Report(

@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 from grader.model import Device, Mode  # noqa: E402
 from grader.sandbox.environment import environment  # noqa: E402
 
-os.environ.update(environment(Device("cpu", Mode.STRICT, ""), os.environ))
+os.environ.update(environment(Device("cpu", Mode.STRICT), os.environ))
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402

@@ -140,7 +140,7 @@ def test_outcomes_and_map(graded: Graded) -> None:
     assert done.code == 1
     # In this process pytest may warn of modules that were imported before.
     assert re.search(r"3 failed, 3 passed, (\d+ warnings?, )?3 todo", done.out)
-    assert "katas: cpu" in done.out
+    assert "katas: strict: TPU interpreter on the CPU" in done.out
     assert "strict" in done.out
     assert "1_first" in done.out
     assert "1/2 solved" in done.out

@@ -34,7 +34,7 @@ from tests.support.repositories import Repository
 DAY = datetime.date(2026, 11, 20)
 BLOB = blob_id(b"content")
 VERSIONS = {"grader": "0.1.0", "libtpu": "0.0.42", "chip": "v5e"}
-CONDITIONS = Conditions(7, Device("cpu", Mode.STRICT, ""), ("v5e",), gpu="h100")
+CONDITIONS = Conditions(7, Device("cpu", Mode.STRICT), ("v5e",), gpu="h100")
 FOR_GPUS = """title = "Double"
 concept = "threads"
 write = "kernel"

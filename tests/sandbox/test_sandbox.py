@@ -219,7 +219,7 @@ def test_processes_grown_large_are_replaced(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process holds")
-def test_processes_grown_large_are_replaced_between_katas(
+def test_processes_grown_large_are_replaced_between_exercises(
     solved: Kata, repository: Repository, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also those that have begun on the next kata: their successors answer for them."""
@@ -256,7 +256,7 @@ def test_processes_grown_large_are_replaced_while_nobody_waits(
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_pytest_renews_once_for_each_kata(
+def test_pytest_renews_once_for_each_exercise(
     solved: Kata, repository: Repository, workers: str
 ) -> None:
     repository.solve(repository.add("triple", number=2))
