@@ -143,8 +143,8 @@ def _function(kernel: core.Jaxpr) -> str:
 
 
 def _parallel(pallas_call: core.JaxprEqn) -> tuple[int, ...]:
-    kinds = enumerate(semantics(pallas_call))
-    return tuple(axis for axis, kind in kinds if str(kind).endswith("parallel"))
+    names = enumerate(semantics(pallas_call))
+    return tuple(axis for axis, name in names if name.endswith("parallel"))
 
 
 def _operands(mapping: GridMapping, kernel: core.Jaxpr) -> Iterator[Operand]:

@@ -28,6 +28,8 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.extend import core
 from jax.typing import ArrayLike
 
+from grader.kernels.pallas_params import semantics_name
+
 _Grid = tuple[int | jax.Array, ...]
 
 INTERPRETER = "jax._src.pallas.mosaic.interpret."
@@ -123,14 +125,12 @@ def shuffled(grid: _Grid, params: pltpu.CompilerParams, seed: int) -> tuple[jax.
         raise ValueError(f"number of dimension_semantics: {wrong}")
     deck = np.random.default_rng(seed)
     orders = (
-        _other_order(deck, core.concrete_or_error(None, size)) if _is_parallel(kind) else ()
+        _other_order(deck, core.concrete_or_error(None, size))
+        if semantics_name(kind) == "parallel"
+        else ()
         for size, kind in zip(grid, semantics, strict=True)
     )
     return tuple(jnp.array(order, jnp.int32) for order in orders)
-
-
-def _is_parallel(semantics: object) -> bool:
-    return getattr(semantics, "value", semantics) == "parallel"
 
 
 def _other_order(deck: np.random.Generator, size: int) -> np.ndarray:

@@ -18,6 +18,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from grader.kernels.pallas_params import semantics_name
+
 Size = int | jax.Array
 
 _PATCHED = (
@@ -80,7 +82,7 @@ def _replacements(usual: dict[str, Any]) -> dict[str, Callable[..., Any]]:
 
 
 def _parallel(kinds: Sequence[object]) -> tuple[bool, ...]:
-    return tuple(getattr(kind, "value", kind) == "parallel" for kind in kinds)
+    return tuple(semantics_name(kind) == "parallel" for kind in kinds)
 
 
 def _is_mixed(parallel: Sequence[bool]) -> bool:
