@@ -19,6 +19,7 @@ from rich.console import Console
 
 from grader.gpu.chips import CHIPS, DEFAULT, named
 from grader.gpu.compile_apart import PATIENCE, compiled_for
+from grader.gpu.programs import traced_for
 from grader.gpu.refusals import Kind
 from grader.gpu.scratch import Buffer, buffers_of
 from grader.gpu.screen import screen
@@ -88,7 +89,8 @@ def _seconds(text: str) -> float:
 def _compiled(options: argparse.Namespace, console: Console) -> int:
     case, chip = call_of(options.case), named(options.chip)
     _load_jax()
-    function = _bound(function_at(options.function), case)
+    with traced_for(chip):
+        function = _bound(function_at(options.function), case)
     answer = compiled_for(function, case.arrays(), chip, options.timeout)
     buffers: tuple[Buffer, ...] = ()
     if answer.failure and answer.failure.kind is Kind.SHARED_MEMORY:
