@@ -20,21 +20,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from grader.kernels.jaxprs import UnsupportedJax
-
-#: Modules of JAX that ask on behalf of the function that is traced, each of which describes or
-#: chooses devices and runs nothing.
-_ON_BEHALF = (
-    "jax._src.mesh_utils",
-    "jax._src.pallas.mosaic.core",
-    "jax._src.pallas.mosaic.tpu_info",
-    "jax._src.random.core",
-    "jax._src.sharding_impls",
-    "jax._src.test_util",
-    "jax._src.tpu_info",
+from grader.kernels.jax_internals import (
+    ASKED_THROUGH,
+    ASKING_ON_BEHALF,
+    UnsupportedJax,
+    is_source,
 )
-#: Modules through which all questions pass.
-_IN_BETWEEN = ("jax._src.interpreters.pxla", "jax._src.xla_bridge", __name__)
 
 
 @dataclass(frozen=True)
@@ -155,15 +146,16 @@ def _install() -> None:
 
     JAX remembers their answers. So ours ask JAX only where the question isn't about a chip.
     """
-    from jax._src import xla_bridge
     from jax.extend import backend
+
+    from grader.kernels.jax_internals import xla_bridge
 
     for name, ours, others in (
         ("get_backend", _get_backend, backend),
         ("local_devices", _local_devices, jax),
     ):
         if (usual := getattr(xla_bridge, name, None)) is None:
-            raise UnsupportedJax(f"jax._src.xla_bridge.{name}")
+            raise UnsupportedJax(f"{xla_bridge.__name__}.{name}")
         replacement = functools.wraps(usual)(functools.partial(ours, usual))
         setattr(xla_bridge, name, replacement)
         setattr(others, name, replacement)
@@ -196,7 +188,7 @@ def _asked_for(platform: Any) -> Backend | None:
 def _asked_by_jax() -> bool:
     """Whether JAX itself asks, in order to compile or to run."""
     frame: Any = sys._getframe(1)
-    while frame and frame.f_globals.get("__name__") in _IN_BETWEEN:
+    while frame and frame.f_globals.get("__name__") in (*ASKED_THROUGH, __name__):
         frame = frame.f_back
     name = str(frame.f_globals.get("__name__")) if frame else ""
-    return name.startswith("jax._src.") and name not in _ON_BEHALF
+    return is_source(name) and name not in ASKING_ON_BEHALF
