@@ -26,6 +26,7 @@ from grader.gpu.screen import screen
 from grader.gpu.toolchain import NotInstalled
 from grader.tools.functions import Function, function_at
 from grader.tools.rendering import show
+from grader.tools.versions import untested_jax
 from grader.tpu.arguments import Called, call_of
 
 
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code: 0 compiled, 1 refused or no kernel, 2 misused."""
     options = _parser().parse_args(arguments)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    if untested := untested_jax():
+        print(f"grader.gpu: {untested}", file=sys.stderr)
     try:
         return _compiled(options, Console(highlight=False))
     except NotInstalled as error:

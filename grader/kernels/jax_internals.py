@@ -6,7 +6,7 @@ A name is looked up in JAX when it is first imported from here, not before: impo
 modules takes long. Where this version of JAX keeps it elsewhere, the import raises UnsupportedJax,
 which says where it was. `found` gives what only some of the supported versions have.
 
-Written against jax 0.10.2 and 0.12.0.1. `tests/kernels/test_jax_internals.py` looks up each name.
+Written against jax 0.10.2 and 0.12.0.1. tests/kernels/test_jax_internals.py looks up each name.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from grader.tools.versions import TESTED_JAX
+
 SOURCE = "jax._src."
-TESTED = "jax 0.10.2 to 0.12"
 
 _TPU_INTERPRETER = "jax._src.pallas.mosaic.interpret"
 _GPU_INTERPRETER = "jax._src.pallas.mosaic_gpu.interpret"
@@ -229,7 +230,9 @@ class UnsupportedJax(RuntimeError):
     def __init__(self, internal: str) -> None:
         import jax
 
-        super().__init__(f"jax {jax.__version__} has moved {internal}; these work: {TESTED}")
+        oldest, too_new = TESTED_JAX
+        tested = f"these are tested: jax>={oldest},<{too_new}"
+        super().__init__(f"jax {jax.__version__} has moved {internal}; {tested}")
 
 
 def __getattr__(name: str) -> Any:

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from grader.tools.functions import Function, function_at, own_line
 from grader.tools.rendering import show
+from grader.tools.versions import untested_jax
 from grader.tpu import compile_apart, compiler
 from grader.tpu.arguments import Called, call_of, choices, combinations
 from grader.tpu.chips import CHIPS, DEFAULT, named
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     console = Console(highlight=False)
+    if untested := untested_jax():
+        print(f"grader.tpu: {untested}", file=sys.stderr)
     try:
         return _swept(options, console) if options.sweep else _one(options, console)
     except (OSError, ValueError) as error:
