@@ -108,6 +108,21 @@ install_newest() {
     .venv-new/bin/pip install -q -e '.[dev,tpu]'
 }
 
+# A jax that is newer than the bound in pyproject.toml allows: "release" or "prerelease". pip warns
+# that the katas ask for another one, and installs it.
+install_ahead() {
+    install_newest
+    case $1 in
+    release) .venv-new/bin/pip install -q -U 'jax[tpu]' ;;
+    prerelease)
+        .venv-new/bin/pip install -q -U --pre jax jaxlib libtpu \
+            -i https://us-python.pkg.dev/ml-oss-artifacts-published/jax/simple/ \
+            --extra-index-url https://pypi.org/simple/
+        ;;
+    esac
+    .venv-new/bin/kata --version
+}
+
 newest() {
     if [ -z "$new" ]; then echo "no newer Python here than $("$old" --version)"; return; fi
     .venv-new/bin/pytest tests/course/test_verdicts.py tests/kernels \

@@ -63,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from rich.console import Console
 
     from grader.exercise.repository import find_root
+    from grader.tools.versions import untested_jax
 
+    if untested := untested_jax():
+        print(f"kata: {untested}", file=sys.stderr)
     try:
         root = find_root(Path.cwd())
         module = options.module if options.command else command("overview")

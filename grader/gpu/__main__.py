@@ -19,12 +19,14 @@ from rich.console import Console
 
 from grader.gpu.chips import CHIPS, DEFAULT, named
 from grader.gpu.compile_apart import PATIENCE, compiled_for
+from grader.gpu.programs import traced_for
 from grader.gpu.refusals import Kind
 from grader.gpu.scratch import Buffer, buffers_of
 from grader.gpu.screen import screen
 from grader.gpu.toolchain import NotInstalled
 from grader.tools.functions import Function, function_at
 from grader.tools.rendering import show
+from grader.tools.versions import untested_jax
 from grader.tpu.arguments import Called, call_of
 
 
@@ -32,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code: 0 compiled, 1 refused or no kernel, 2 misused."""
     options = _parser().parse_args(arguments)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    if untested := untested_jax():
+        print(f"grader.gpu: {untested}", file=sys.stderr)
     try:
         return _compiled(options, Console(highlight=False))
     except NotInstalled as error:
@@ -88,7 +92,8 @@ def _seconds(text: str) -> float:
 def _compiled(options: argparse.Namespace, console: Console) -> int:
     case, chip = call_of(options.case), named(options.chip)
     _load_jax()
-    function = _bound(function_at(options.function), case)
+    with traced_for(chip):
+        function = _bound(function_at(options.function), case)
     answer = compiled_for(function, case.arrays(), chip, options.timeout)
     buffers: tuple[Buffer, ...] = ()
     if answer.failure and answer.failure.kind is Kind.SHARED_MEMORY:

@@ -27,14 +27,24 @@ def program_of(function: Callable[..., Any], args: Sequence[Any], chip: Chip) ->
 
 @contextlib.contextmanager
 def traced_for(chip: Chip) -> Iterator[None]:
-    """Trace and lower as on this GPU: Mosaic GPU asks the device for its compute capability."""
+    """Trace and lower as on this GPU: Mosaic GPU asks the device for its compute capability.
+
+    A function that asks JAX which devices there are gets the answers of that GPU.
+    """
     from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
+
+    from grader.kernels.device_queries import as_on_gpu
+
+    capability = ".".join(map(str, chip.capability))
 
     class Device(AbstractDevice):
         @property
         def compute_capability(self) -> str:
-            return ".".join(map(str, chip.capability))
+            return capability
 
     device = Device(device_kind=chip.title, num_cores=chip.multiprocessors, platform="cuda")
-    with use_abstract_mesh(AbstractMesh((), (), abstract_device=device)):
+    with (
+        as_on_gpu(chip.title, chip.multiprocessors, capability),
+        use_abstract_mesh(AbstractMesh((), (), abstract_device=device)),
+    ):
         yield

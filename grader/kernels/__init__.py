@@ -1,5 +1,6 @@
 """From a function to what it launches: the only package that touches JAX's internals.
 
+    jax_internals       all that these modules use of JAX's internals, in one place
     traced_launch       trace a launch function, and run the trace
     carrier             a trace as inert bytes, to another process and back
     interpreter         in which mode: the TPU interpreter, its parameters
@@ -19,6 +20,7 @@
     hardware_bits       the random bits that a core draws from its own generator
     parallel_dimensions in any place of a grid, not only before all others
     lowering            trace and lower for a TPU that need not be there
+    device_queries      JAX's answers about devices, while that is done
     mosaic_errors       what Mosaic refuses to lower, and from which lines it came
     outside_kernels     the operations around the kernels of a trace
     bitcasts            which of these move nothing
@@ -45,7 +47,7 @@
     jaxprs              what these modules share
     carrier             a trace as inert bytes, and back in another process
 
-Written against jax 0.10.2 and 0.12.0.1. Where an internal has moved, UnsupportedJax names it.
+Where JAX has moved an internal, UnsupportedJax names it.
 """
 
 from grader.kernels.block_positions import walk_of
@@ -55,8 +57,8 @@ from grader.kernels.copy_faults import watching_copies
 from grader.kernels.copy_recorder import CopyWatch
 from grader.kernels.first_touches import first_touches
 from grader.kernels.flops import flops
-from grader.kernels.interpreter import CALLBACK_LOGGER, running
-from grader.kernels.jaxprs import UnsupportedJax
+from grader.kernels.interpreter import running
+from grader.kernels.jax_internals import CALLBACK_LOGGER, UnsupportedJax
 from grader.kernels.longest_sum import longest_product, longest_sum
 from grader.kernels.lowering import for_chip
 from grader.kernels.meetings import Meetings

@@ -14,7 +14,8 @@ from jax.extend import core
 from grader.kernels.first_touches import first_touches
 from grader.kernels.gpu_calls import gpu_call, is_for_gpus
 from grader.kernels.habits import habits_of, never_awaited
-from grader.kernels.jaxprs import UnsupportedJax, is_scalar, memory_space, primitives
+from grader.kernels.jax_internals import UnsupportedJax
+from grader.kernels.jaxprs import is_scalar, memory_space, primitives
 from grader.kernels.narrow import narrow_integers
 from grader.kernels.other_chips import OTHER_CHIPS, meets_other_chips
 from grader.kernels.pallas_params import (
@@ -143,8 +144,8 @@ def _function(kernel: core.Jaxpr) -> str:
 
 
 def _parallel(pallas_call: core.JaxprEqn) -> tuple[int, ...]:
-    kinds = enumerate(semantics(pallas_call))
-    return tuple(axis for axis, kind in kinds if str(kind).endswith("parallel"))
+    names = enumerate(semantics(pallas_call))
+    return tuple(axis for axis, name in names if name.endswith("parallel"))
 
 
 def _operands(mapping: GridMapping, kernel: core.Jaxpr) -> Iterator[Operand]:

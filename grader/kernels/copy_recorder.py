@@ -86,7 +86,7 @@ class Recorder:
 
     def _named(self, usual: Callable[..., Any]) -> Callable[..., Any]:
         """Has a run_scoped say what it calls its buffers, when it has them."""
-        from jax._src import callback
+        from grader.kernels.jax_internals import callback
 
         def interpreted(jaxpr: Any, *args: Any, ctx: Any, token: Any) -> Any:
             if found := self._scoped.get(id(jaxpr)):
@@ -149,7 +149,7 @@ class Recorder:
         return self._interpreter._get_shared_memory().mem[key]
 
     def _part(self, device: Any, local: Any, space: Any, buffer: Any, transforms: Any) -> Part:
-        from jax._src.pallas.mosaic.interpret.utils import to_range
+        from grader.kernels.jax_internals import to_range
 
         shape = tuple(self._allocated(device, local, space, buffer).logical_shape)
         within = to_range(jax.tree.map(int, transforms))

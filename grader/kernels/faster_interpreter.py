@@ -28,12 +28,17 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.extend import core
 from jax.typing import ArrayLike
 
+from grader.kernels.jax_internals import GPU_INTERPRETER, TPU_INTERPRETER, UnsupportedJax
+from grader.kernels.pallas_params import semantics_name
+
 _Grid = tuple[int | jax.Array, ...]
 
-INTERPRETER = "jax._src.pallas.mosaic.interpret."
 #: What has callbacks that take arrays of the host.
-OF_THE_INTERPRETER = (INTERPRETER, "grader.kernels.hardware_bits", "grader.kernels.copy_recorder")
-FOR_GPUS = "jax._src.pallas.mosaic_gpu.interpret.interpret_pallas_call"
+OF_THE_INTERPRETER = (
+    TPU_INTERPRETER,
+    "grader.kernels.hardware_bits",
+    "grader.kernels.copy_recorder",
+)
 
 
 @contextlib.contextmanager
@@ -44,9 +49,8 @@ def faster_interpreter(seed: int) -> Iterator[int | None]:
     Where jax keeps the replaced functions elsewhere, the interpreter is as slow as it was.
     """
     try:
-        from jax._src import callback
-        from jax._src.pallas.mosaic.interpret import interpret_pallas_call, thread_map
-    except ImportError:
+        from grader.kernels.jax_internals import callback, thread_map, tpu_interpreter
+    except UnsupportedJax:
         yield seed
         return
 
@@ -56,10 +60,10 @@ def faster_interpreter(seed: int) -> Iterator[int | None]:
     usual: Any = getattr(callback, "io_callback_impl", None)
     called = functools.partial(_called, usual, logging.getLogger(callback.__name__))
     with (
-        _not_imported(FOR_GPUS),
+        _not_imported(GPU_INTERPRETER),
         _replaced(callback, "io_callback_impl", called),
         _replaced(thread_map, "_run_jaxpr", _Runner()),
-        _replaced(interpret_pallas_call, "_get_randomized_grid_coordinates", order) as shuffles,
+        _replaced(tpu_interpreter, "_get_randomized_grid_coordinates", order) as shuffles,
     ):
         yield None if shuffles else seed
 
@@ -123,14 +127,12 @@ def shuffled(grid: _Grid, params: pltpu.CompilerParams, seed: int) -> tuple[jax.
         raise ValueError(f"number of dimension_semantics: {wrong}")
     deck = np.random.default_rng(seed)
     orders = (
-        _other_order(deck, core.concrete_or_error(None, size)) if _is_parallel(kind) else ()
+        _other_order(deck, core.concrete_or_error(None, size))
+        if semantics_name(kind) == "parallel"
+        else ()
         for size, kind in zip(grid, semantics, strict=True)
     )
     return tuple(jnp.array(order, jnp.int32) for order in orders)
-
-
-def _is_parallel(semantics: object) -> bool:
-    return getattr(semantics, "value", semantics) == "parallel"
 
 
 def _other_order(deck: np.random.Generator, size: int) -> np.ndarray:

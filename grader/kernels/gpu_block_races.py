@@ -59,17 +59,14 @@ def between_blocks(note: Callable[[str], object]) -> Iterator[None]:
 
 def _memory_of_blocks_in_turn() -> tuple[Any, Callable[..., bool]] | None:
     """The interpreter's class of memory, and whether two parts meet; None from jax 0.12 on."""
-    try:
-        from jax._src.pallas.mosaic.interpret.race_detection_state import _ranges_overlap
-        from jax._src.pallas.mosaic_gpu.interpret import gpu_callbacks, shared_memory
-    except ImportError:
-        return None
+    from grader.kernels.jax_internals import gpu_callbacks, gpu_shared_memory, ranges_overlap
+
     if "grid_point_coords" not in gpu_callbacks._swap.__code__.co_varnames:
         return None
-    return shared_memory.GPUSharedMemory, _ranges_overlap
+    return gpu_shared_memory.GPUSharedMemory, ranges_overlap
 
 
 def _frame(source_info: Any) -> str:
-    from jax._src import source_info_util
+    from grader.kernels.jax_internals import summarize
 
-    return source_info_util.summarize(source_info) if source_info is not None else "a kernel"
+    return summarize(source_info) if source_info is not None else "a kernel"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from jax.extend import core
 
+from grader.kernels.jax_internals import MOSAIC_GPU
 from grader.kernels.pallas_params import body, is_pallas_call, mesh
 from grader.model import ArrayType, KernelCall, Operand, Role, Touch
 
@@ -16,7 +17,7 @@ def is_for_gpus(kernel: core.JaxprEqn) -> bool:
     """Whether a kernel is a `plgpu.kernel`: its mesh is one of blocks and of threads."""
     if is_pallas_call(kernel) or not kernel.params.get("meshes"):
         return False
-    return type(mesh(kernel)).__module__.startswith("jax._src.pallas.mosaic_gpu")
+    return type(mesh(kernel)).__module__.startswith(MOSAIC_GPU)
 
 
 def gpu_call(kernel: core.JaxprEqn, name: str, callbacks: tuple[str, ...]) -> KernelCall:

@@ -18,10 +18,7 @@ from jax.typing import ArrayLike
 from grader.kernels.carrier import with_interpret
 from grader.kernels.gpu_block_races import between_blocks
 from grader.kernels.gpu_tensor_memory import in_shared_memory, run_by_interpreter
-from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.traced_launch import TracedLaunch
-
-_MOVED = "Mosaic GPU's interpreter"
 
 
 def run_interpreted(
@@ -47,41 +44,31 @@ def run_interpreted(
 
 def _keep_layouts_to_the_gpu() -> None:
     """Let jax 0.10 run `layout_cast`: it moves values between registers, and changes none."""
-    try:
-        from jax._src.pallas.mosaic_gpu.core import layout_cast_p
-        from jax.interpreters import mlir
-    except ImportError:
-        raise UnsupportedJax(_MOVED) from None
+    from grader.kernels.jax_internals import layout_cast_p, mlir
+
     mlir.register_lowering(layout_cast_p, lambda _, x, **__: [x], platform="cpu")
 
 
 def _params() -> Any:
     """Memory that nothing has written holds NaN; what is out of bounds raises."""
-    try:
-        from jax.experimental.pallas import mosaic_gpu
+    from jax.experimental.pallas import mosaic_gpu
 
-        kind: Any = getattr(mosaic_gpu, "InterpretParams", None)
-        if kind is None:
-            from jax._src.pallas.mosaic_gpu.interpret import params
+    kind: Any = getattr(mosaic_gpu, "InterpretParams", None)
+    if kind is None:
+        from grader.kernels.jax_internals import InterpretGPUParams
 
-            kind = params.InterpretGPUParams
-    except (ImportError, AttributeError):
-        raise UnsupportedJax(_MOVED) from None
+        kind = InterpretGPUParams
     return kind(detect_races=True)
 
 
 @contextlib.contextmanager
 def _noting_races(noted: list[str]) -> Iterator[None]:
     """Keep what jax 0.10 prints of a race, and print nothing."""
-    try:
-        from jax._src.pallas.mosaic.interpret import race_detection_state as module
-    except ImportError:
-        raise UnsupportedJax(_MOVED) from None
+    from grader.kernels.jax_internals import race_detection_state as module
 
     def note(*texts: object, **_: object) -> None:
         noted.append(" ".join(map(str, texts)).strip())
 
-    module: Any
     module.print = note
     try:
         yield
@@ -93,12 +80,9 @@ def _noting_races(noted: list[str]) -> Iterator[None]:
 def _phases_may_be_left() -> Iterator[None]:
     """jax 0.10 wants each phase of a barrier waited for, the last one too, for which a GPU has no
     use: the producer of a pipeline need not know when its last slot is free."""
-    try:
-        from jax._src.pallas.mosaic_gpu.interpret.shared_memory import Barrier
-    except ImportError:
-        raise UnsupportedJax(_MOVED) from None
-    kind: Any = Barrier
-    original = kind.deallocate
+    from grader.kernels.jax_internals import Barrier
+
+    original = Barrier.deallocate
     if "phase" not in original.__code__.co_names:
         yield
         return
@@ -107,11 +91,11 @@ def _phases_may_be_left() -> Iterator[None]:
         with barrier.cv:
             barrier.ref_count -= 1
 
-    kind.deallocate = deallocate
+    Barrier.deallocate = deallocate
     try:
         yield
     finally:
-        kind.deallocate = original
+        Barrier.deallocate = original
 
 
 @contextlib.contextmanager
@@ -125,17 +109,10 @@ def _afterwards_reset() -> Iterator[None]:
 
 
 def _reset() -> Callable[[], None]:
-    try:
-        from jax._src.dispatch import runtime_tokens
-        from jax._src.pallas.mosaic_gpu.interpret import interpret_pallas_call as state
-
-        reset = state.reset_gpu_interpret_mode_state
-        clear = runtime_tokens.clear
-    except (ImportError, AttributeError):
-        raise UnsupportedJax(_MOVED) from None
+    from grader.kernels.jax_internals import gpu_interpreter, runtime_tokens
 
     def both() -> None:
-        reset()
-        clear()
+        gpu_interpreter.reset_gpu_interpret_mode_state()
+        runtime_tokens.clear()
 
     return both

@@ -7,7 +7,6 @@ something happens before a product has ended: `gpu_order` finds it in the trace.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,16 +14,15 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core
 
-from grader.kernels.jaxprs import UnsupportedJax
-
-_CALLBACKS = "jax._src.pallas.mosaic_gpu.interpret.gpu_callbacks"
 _CLOSED_TOO = core.ClosedJaxpr is not core.Jaxpr  # before jax 0.12, one class holds the other
 Stand = Callable[..., Sequence[Any]]
 
 
 def run_by_interpreter() -> bool:
     """Whether Mosaic GPU's interpreter has tensor memory of its own, as jax 0.12's has."""
-    return hasattr(importlib.import_module(_CALLBACKS), "tcgen05_mma")
+    from grader.kernels.jax_internals import gpu_callbacks
+
+    return hasattr(gpu_callbacks, "tcgen05_mma")
 
 
 def in_shared_memory(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
@@ -124,7 +122,7 @@ class _Operands:
         if tree is None:
             return ref
         leaves, self._left = self._left[: tree.num_leaves], self._left[tree.num_leaves :]
-        from jax._src.state.types import TransformedRef
+        from grader.kernels.jax_internals import TransformedRef
 
         return TransformedRef(ref, tuple(tree.unflatten(leaves)))
 
@@ -189,22 +187,17 @@ _STAND_INS: dict[str, Stand] = {
 
 
 def _shared(aval: Any) -> Any:
-    try:
-        from jax._src.state.types import AbstractRef
-        from jax.experimental.pallas import mosaic_gpu as plgpu
-    except ImportError:
-        raise UnsupportedJax("jax._src.state.types.AbstractRef") from None
+    from jax.experimental.pallas import mosaic_gpu as plgpu
+
+    from grader.kernels.jax_internals import AbstractRef
+
     return AbstractRef(aval.inner_aval, plgpu.SMEM)
 
 
 def _traced(stand_in: Stand, given: Sequence[Any]) -> Any:
     """The jaxpr of a function of Refs and values."""
-    try:
-        from jax._src import linear_util
-        from jax._src.api_util import debug_info
-        from jax._src.interpreters.partial_eval import trace_to_jaxpr_dynamic
-    except ImportError:
-        raise UnsupportedJax("jax._src.interpreters.partial_eval.trace_to_jaxpr_dynamic") from None
+    from grader.kernels.jax_internals import debug_info, linear_util, trace_to_jaxpr_dynamic
+
     told = debug_info("stand_in", stand_in, given, {})
     wrapped = linear_util.wrap_init(stand_in, debug_info=told)
     traced, _, consts = trace_to_jaxpr_dynamic(wrapped, [var.aval for var in given])

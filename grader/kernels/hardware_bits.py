@@ -25,6 +25,7 @@ from jax import lax
 from jax.experimental import io_callback
 from jax.extend import core
 
+from grader.kernels.jax_internals import UnsupportedJax
 from grader.kernels.jaxprs import inner_jaxprs
 from grader.kernels.source_lines import line_in
 
@@ -119,7 +120,7 @@ def hardware_bits() -> Iterator[None]:
     Where jax keeps what is replaced elsewhere, bits are zeros, as they were.
     """
     try:
-        from jax._src.pallas.mosaic.interpret import interpret_pallas_call as interpreter
+        from grader.kernels.jax_internals import tpu_interpreter as interpreter
 
         rules = _rules()
         drawing = _Drawing(interpreter, interpreter._interpret_jaxpr)
@@ -127,7 +128,7 @@ def hardware_bits() -> Iterator[None]:
         before = {rule: known.get(rule) for rule in rules}
         _ = interpreter.fail_on_exception, interpreter._get_shared_memory
         _ = interpreter.TOKEN_SHAPE_DTYPE
-    except (ImportError, AttributeError):
+    except (UnsupportedJax, AttributeError):
         yield
         return
     known.update(rules)
@@ -143,10 +144,10 @@ def hardware_bits() -> Iterator[None]:
 def _rules() -> dict[core.Primitive, Callable[..., Any]]:
     """How the interpreter is to evaluate what has to do with random bits.
 
-    Raises ImportError or AttributeError where jax keeps one of them elsewhere.
+    Raises UnsupportedJax or AttributeError where jax keeps one of them elsewhere.
     """
-    from jax._src.pallas.mosaic import primitives
-    from jax._src.random import prng
+    from grader.kernels.jax_internals import mosaic_primitives as primitives
+    from grader.kernels.jax_internals import prng
 
     return {
         primitives.prng_seed_p: _SEED.bind,
@@ -178,7 +179,7 @@ _DRAW = _marker("draw_from_generator", _bits, multiple=False)
 
 def _bits_of_keys(keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> Any:
     """The bits that jax.random draws of keys; of Pallas' own kinds, with the generator."""
-    from jax._src.random import prng
+    from grader.kernels.jax_internals import prng
 
     words = prng.random_unwrap(keys)
     kind = keys.dtype._impl

@@ -10,16 +10,10 @@ from jax.experimental.pallas import tpu as pltpu
 
 from grader.kernels.faster_interpreter import faster_interpreter
 from grader.kernels.hardware_bits import hardware_bits
-from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.kept_promises import keep_promises
 from grader.kernels.padding import nan_past_the_edge
 from grader.kernels.parallel_dimensions import in_any_order
 from grader.model import Mode
-
-#: The interpreter runs a kernel's memory operations as host callbacks. What one of them raises
-#: reaches the caller as text alone; the exception itself, with its lines, goes to this logger.
-CALLBACK_LOGGER = "jax._src.callback"
-
 
 #: What a kernel's equation is told: not to interpret it, the plain interpreter, the strict one.
 Interpret = bool | pltpu.InterpretParams
@@ -70,9 +64,6 @@ def running(
 def _reset() -> None:
     """Forget the simulated memory, and the tokens that order the failed kernel's callbacks."""
     pltpu.reset_tpu_interpret_mode_state()
-    try:
-        from jax._src.dispatch import runtime_tokens
+    from grader.kernels.jax_internals import runtime_tokens
 
-        runtime_tokens.clear()
-    except (ImportError, AttributeError):
-        raise UnsupportedJax("jax._src.dispatch.runtime_tokens") from None
+    runtime_tokens.clear()

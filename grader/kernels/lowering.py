@@ -17,6 +17,7 @@ from grader.kernels.block_positions import BlockPositions, positions_of
 from grader.kernels.calls import kernel_call
 from grader.kernels.chips_in_turn import copies_of_chips
 from grader.kernels.copies import Copies, copies_of
+from grader.kernels.device_queries import as_on_tpu
 from grader.kernels.dry_ends import Untold
 from grader.kernels.jaxprs import array_struct
 from grader.kernels.known_values import known_values
@@ -29,7 +30,7 @@ from grader.kernels.runs import runs_of
 from grader.kernels.sharding import around_kernels, replicated, spread_over
 from grader.kernels.side_by_side import side_by_side
 from grader.kernels.without_refs import without_refs
-from grader.model import Axes, KernelCall, Role, Runs, SideBySide, XlaCopy
+from grader.model import Axes, KernelCall, Role, Runs, SideBySide, XlaCopy, devices_of
 
 
 def abstract_mesh(axes: Axes, device: AbstractDevice) -> AbstractMesh:
@@ -43,13 +44,17 @@ def abstract_mesh(axes: Axes, device: AbstractDevice) -> AbstractMesh:
 def for_chip(kind: str, cores: int, axes: Axes = ()) -> Iterator[None]:
     """Trace and lower as on a TPU with this `device_kind` and number of TensorCores.
 
-    With `axes`, as on a mesh of such TPUs.
+    With `axes`, as on a mesh of such TPUs. A function that asks JAX which devices there are gets
+    the answers of that TPU.
 
     Without it, kernels that ask for the TPU's info (`emit_pipeline`, integer `//`, blocks of rank
     1) die on a CPU.
     """
     device = AbstractDevice(device_kind=kind, num_cores=cores, platform="tpu")
-    with jax.sharding.use_abstract_mesh(abstract_mesh(axes, device)):
+    with (
+        as_on_tpu(kind, cores, devices_of(axes)),
+        jax.sharding.use_abstract_mesh(abstract_mesh(axes, device)),
+    ):
         yield
 
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from jax.extend import core
 
 from grader.kernels.calls import array_type
-from grader.kernels.jaxprs import Shaped, UnsupportedJax, inner_jaxprs
+from grader.kernels.jaxprs import Shaped, inner_jaxprs
 from grader.kernels.pallas_params import KERNELS, body
 from grader.model import KernelCall, Operation
 
@@ -85,10 +85,8 @@ def _nested(jaxpr: core.Jaxpr) -> Iterator[list[core.JaxprEqn]]:
 
 def _own_line(eqn: core.JaxprEqn) -> tuple[str, int] | None:
     """File and line, outside of jax, of an equation; None inside what jax itself has jitted."""
-    try:
-        from jax._src.source_info_util import user_frames
-    except ImportError:
-        raise UnsupportedJax("jax._src.source_info_util.user_frames") from None
+    from grader.kernels.jax_internals import user_frames
+
     frame = next(iter(user_frames(eqn.source_info.traceback)), None)
     return (frame.file_name, frame.start_line) if frame else None
 

@@ -95,18 +95,28 @@ def grid_mapping(pallas_call: core.JaxprEqn) -> GridMapping:
     return pallas_call.params["grid_mapping"]
 
 
-def semantics(pallas_call: core.JaxprEqn) -> tuple[object, ...]:
-    """What the launch says of each grid dimension; nothing where it says nothing.
+def semantics_name(kind: object) -> str:
+    """The name of one dimension's semantics: "parallel", "core_parallel", "arbitrary".
+
+    JAX takes the name, or the member of `pltpu.GridDimensionSemantics` (`pltpu.PARALLEL`) that has
+    it as its value.
+    """
+    return str(getattr(kind, "value", kind))
+
+
+def semantics(pallas_call: core.JaxprEqn) -> tuple[str, ...]:
+    """The names of the semantics of each grid dimension; () where the launch gives none.
 
     Mosaic takes the dimensions that jax.vmap has added to be parallel. Where there are not as many
     as there are dimensions, they are as they were given.
     """
     given = getattr(pallas_call.params.get("compiler_params"), "dimension_semantics", None) or ()
+    names = tuple(map(semantics_name, given))
     mapping = grid_mapping(pallas_call)
     rank, added = len(mapping.grid), mapping.vmapped_dims
-    if not added or len(given) + len(added) != rank:
-        return tuple(given)
-    rest = iter(given)
+    if not added or len(names) + len(added) != rank:
+        return names
+    rest = iter(names)
     return tuple("parallel" if axis in added else next(rest) for axis in range(rank))
 
 

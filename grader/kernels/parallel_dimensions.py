@@ -18,6 +18,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from grader.kernels.jax_internals import UnsupportedJax
+from grader.kernels.pallas_params import semantics_name
+
 Size = int | jax.Array
 
 _PATCHED = (
@@ -35,18 +38,18 @@ def in_any_order() -> Iterator[None]:
     Where jax keeps the replaced functions elsewhere, it refuses these grids as it did.
     """
     try:
-        from jax._src.pallas.mosaic.interpret import interpret_pallas_call
-    except ImportError:
+        from grader.kernels.jax_internals import tpu_interpreter
+    except UnsupportedJax:
         yield
         return
-    usual = {name: getattr(interpret_pallas_call, name, None) for name in _PATCHED}
+    usual = {name: getattr(tpu_interpreter, name, None) for name in _PATCHED}
     if None in usual.values():
         yield
         return
     with contextlib.ExitStack() as stack:
         for name, function in _replacements(usual).items():
-            stack.callback(setattr, interpret_pallas_call, name, usual[name])
-            setattr(interpret_pallas_call, name, function)
+            stack.callback(setattr, tpu_interpreter, name, usual[name])
+            setattr(tpu_interpreter, name, function)
         yield
 
 
@@ -80,7 +83,7 @@ def _replacements(usual: dict[str, Any]) -> dict[str, Callable[..., Any]]:
 
 
 def _parallel(kinds: Sequence[object]) -> tuple[bool, ...]:
-    return tuple(getattr(kind, "value", kind) == "parallel" for kind in kinds)
+    return tuple(semantics_name(kind) == "parallel" for kind in kinds)
 
 
 def _is_mixed(parallel: Sequence[bool]) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from grader.kernels.jaxprs import UnsupportedJax
+from grader.kernels.jax_internals import UnsupportedJax
 from grader.model import Access, LeftOver, Race
 
 #: An access as the interpreter notes it: who, and then clock, range and line.
@@ -43,19 +43,18 @@ def watching() -> Iterator[Watch]:
     The interpreter then says nothing of them itself, except that jax 0.12 still raises for a race.
     Raises UnsupportedJax.
     """
-    try:
-        from jax._src.pallas.mosaic.interpret import interpret_pallas_call, race_detection_state
-        from jax._src.pallas.mosaic.interpret.shared_memory import SharedMemory
+    from grader.kernels.jax_internals import SharedMemory, race_detection_state, tpu_interpreter
 
+    try:
         detector = race_detection_state.RaceDetectionState
         leftovers = SharedMemory.get_sempahores_with_nonzero_count
-        copies = interpret_pallas_call.DMA
-    except (ImportError, AttributeError) as error:
+        copies = tpu_interpreter.DMA
+    except AttributeError as error:
         raise UnsupportedJax(f"the TPU interpreter's state ({error})") from None
     watch = Watch()
     replaced = (
-        (interpret_pallas_call, "RaceDetectionState", _noting_races(watch, detector)),
-        (interpret_pallas_call, "DMA", _noting_copies(watch, copies)),
+        (tpu_interpreter, "RaceDetectionState", _noting_races(watch, detector)),
+        (tpu_interpreter, "DMA", _noting_copies(watch, copies)),
         (race_detection_state, "print", _silent),
         (SharedMemory, "get_sempahores_with_nonzero_count", _noting_left_over(watch, leftovers)),
     )
@@ -117,13 +116,12 @@ def _noting_races(watch: Watch, detector: Any) -> type:
 
 def _unordered(one: _Entry, other: _Entry) -> bool:
     """Whether two accesses overlap, and nothing orders them."""
-    from jax._src.pallas.mosaic.interpret import vector_clock
-    from jax._src.pallas.mosaic.interpret.race_detection_state import _ranges_overlap
+    from grader.kernels.jax_internals import ranges_overlap, vector_clock
 
     first, second = other[-3], one[-3]
     compare: Any = getattr(first, "ordered", None)
     ordered = compare(second) if compare else vector_clock.ordered(first, second)
-    return not ordered and _ranges_overlap(one[-2], other[-2])
+    return not ordered and ranges_overlap(one[-2], other[-2])
 
 
 def _noting_copies(watch: Watch, usual: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.extend import core
 
-from grader.kernels.jaxprs import Shaped, UnsupportedJax, primitives
+from grader.kernels.jaxprs import Shaped, primitives
 
 #: Of an equation and its inputs, the results that are to stand for its own.
 Replacement = Callable[[core.JaxprEqn, Sequence[Any]], Sequence[Any]]
@@ -86,10 +86,8 @@ def _concerned(jaxpr: core.Jaxpr, by: Mapping[str, Replacement]) -> bool:
 @contextlib.contextmanager
 def _at(eqn: core.JaxprEqn) -> Iterator[None]:
     """What is traced in this context comes from the line and the context of an equation."""
-    try:
-        from jax._src.source_info_util import user_context
-    except ImportError:
-        raise UnsupportedJax("jax._src.source_info_util.user_context") from None
+    from grader.kernels.jax_internals import user_context
+
     source: Any = eqn.source_info
     context: Any = eqn.ctx
     with user_context(source.traceback, name_stack=source.name_stack), context.manager:

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 from jax.extend import core
 
-from grader.kernels.jaxprs import UnsupportedJax, inner_jaxprs
+from grader.kernels.jaxprs import inner_jaxprs
 
 _JAX = os.path.dirname(jax.__file__) + os.sep
 _SHIPPED = os.path.join(_JAX, "experimental", "pallas", "ops") + os.sep
@@ -87,10 +87,8 @@ def _author(eqn: core.JaxprEqn) -> str:
 
 
 def _line(code: CodeType, instruction: int) -> int:
-    try:
-        from jax._src.source_info_util import raw_frame_to_frame
-    except ImportError:
-        raise UnsupportedJax("jax._src.source_info_util.raw_frame_to_frame") from None
+    from grader.kernels.jax_internals import raw_frame_to_frame
+
     return raw_frame_to_frame(code, instruction).start_line
 
 

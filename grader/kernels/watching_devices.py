@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from grader.kernels.exchange import Area
 from grader.kernels.flights import Part, span_of
+from grader.kernels.jax_internals import UnsupportedJax
 from grader.kernels.jaxprs import IN_HBM, primitives
 from grader.kernels.meetings import BARRIER, OUTSIDE, PER_AXIS, Meetings
 from grader.kernels.ref_names import RefNames
@@ -26,10 +27,10 @@ def watching_devices(meetings: Meetings) -> Iterator[None]:
     Where jax keeps the interpreter elsewhere, nothing is noted.
     """
     try:
-        from jax._src.pallas.mosaic.interpret import interpret_pallas_call as interpreter
-        from jax._src.pallas.mosaic.interpret import utils
-        from jax._src.pallas.mosaic.interpret.shared_memory import SharedMemory
-    except ImportError:
+        from grader.kernels.jax_internals import SharedMemory
+        from grader.kernels.jax_internals import tpu_interpreter as interpreter
+        from grader.kernels.jax_internals import tpu_interpreter_utils as utils
+    except UnsupportedJax:
         yield
         return
     watch = _Watch(interpreter, utils, meetings)

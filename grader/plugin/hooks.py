@@ -19,6 +19,7 @@ from grader.report.failures import FailureText, explanation, summary_word
 from grader.report.junit import properties
 from grader.sandbox import devices
 from grader.tools import codec
+from grader.tools.versions import untested_jax
 from grader.tpu import libtpu
 
 NO_DEBUGGER = (
@@ -119,6 +120,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         f"katas: for TPU {', '.join(session.chips)}{_uncompiled()}",
         f"katas: {session.isolated}",
         f"katas: hidden cases drawn with --kata-seed {session.seed}",
+        *([f"katas: {untested}"] if (untested := untested_jax()) else []),
         *([NO_DEBUGGER] if config.getoption("usepdb") else []),
     ]
 

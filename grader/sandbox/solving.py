@@ -21,7 +21,7 @@ from grader.sandbox.messages import (
     Traced,
     TraceLaunch,
 )
-from grader.sandbox.tracing import loaded, traced
+from grader.sandbox.tracing import loaded, loaded_for, traced
 from grader.tools.arrays import to_numpy
 from grader.tpu.chips import named
 from grader.tpu.compiler import CompilerUnavailable, xla_cycles
@@ -61,7 +61,7 @@ def _trace(question: TraceLaunch) -> Traced:
     if question.gpu:
         make_ready_for_gpus()
     with problems.caught(question.source, Stage.TRACE) as caught:
-        solution, name = loaded(question.source), question.name
+        solution, name = loaded_for(question), question.name
         launch = getattr(solution, name) if question.by_name else handed_over(solution, name)
         return Traced(trace=traced(launch, question))
     return Traced(caught.problem)

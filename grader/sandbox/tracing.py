@@ -7,6 +7,7 @@ else. So nothing that the file does to this process can have a say in its grade.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -21,7 +22,7 @@ from grader.gpu.chips import named as gpu_named
 from grader.gpu.programs import traced_for
 from grader.kernels import TracedLaunch, for_chip
 from grader.kernels.carrier import make_ready_for_gpus
-from grader.model import Source, Stage
+from grader.model import Axes, Source, Stage
 from grader.sandbox import debuggers, problems, warming
 from grader.sandbox.handing_over import handed_over
 from grader.sandbox.messages import (
@@ -74,7 +75,7 @@ class Tracer:
         if question.gpu:
             make_ready_for_gpus()  # before the file is imported
         with problems.caught(question.source, Stage.IMPORT) as caught:
-            self._module = self._module or loaded(question.source)
+            self._module = self._module or loaded_for(question)
             function = handed_over(self._module, question.name)
         if caught.problem or self._module is None:
             return Traced(caught.problem)
@@ -96,18 +97,28 @@ def loaded(source: Source) -> ModuleType:
     return load_source(source.file, source.content)
 
 
+def loaded_for(question: TraceLaunch) -> ModuleType:
+    """The same, imported as on the chip that the launch is traced for: one, whatever the mesh."""
+    with _target(question, ()):
+        return loaded(question.source)
+
+
 def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
     """The trace of a launch, as bytes. Raises what tracing raises, NotCarried."""
     inputs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in question.inputs]
-    if question.gpu:
-        with traced_for(gpu_named(question.gpu)):
-            return TracedLaunch.of(function, inputs, question.keywords).dumped()
-    chip = named(question.chip)
-    with for_chip(chip.kind, chip.cores, question.mesh):
+    with _target(question, question.mesh):
         keywords = dict[str, object](question.keywords)
         if question.mesh:
             keywords[MESH] = jax.sharding.get_abstract_mesh()
         return TracedLaunch.of(function, inputs, keywords).dumped()
+
+
+def _target(question: TraceLaunch, mesh: Axes) -> contextlib.AbstractContextManager[None]:
+    """As on the GPU that a launch is traced for, on the TPU, or on a mesh of such TPUs."""
+    if question.gpu:
+        return traced_for(gpu_named(question.gpu))
+    chip = named(question.chip)
+    return for_chip(chip.kind, chip.cores, mesh)
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from grader.tools.functions import Function, function_at, own_line
 from grader.tools.rendering import show
+from grader.tools.versions import untested_jax
 from grader.tpu import compile_apart, compiler
 from grader.tpu.arguments import Called, call_of, choices, combinations
 from grader.tpu.chips import CHIPS, DEFAULT, named
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     console = Console(highlight=False)
+    if untested := untested_jax():
+        print(f"grader.tpu: {untested}", file=sys.stderr)
     try:
         return _swept(options, console) if options.sweep else _one(options, console)
     except (OSError, ValueError) as error:
@@ -87,12 +90,12 @@ def _parser() -> argparse.ArgumentParser:
 def _one(options: argparse.Namespace, console: Console) -> int:
     case = call_of(options.case)
     events = MOST_EVENTS if options.trace else 0
-    function = function_at(options.function)
+    function = _function(options.function, options.chip)
     _demand_known(function, case)
     own = _side("yours", function, case, options.chip, events)
     par, xla = None, None
     if options.against:
-        other = function_at(options.against)
+        other = _function(options.against, options.chip)
         par = _side("other", other, case, options.chip, events)
         if not par.kernels and not par.trouble:
             par, xla = None, _xla(other, case, options.chip)
@@ -113,7 +116,7 @@ def _one(options: argparse.Namespace, console: Console) -> int:
 
 
 def _swept(options: argparse.Namespace, console: Console) -> int:
-    case, function = call_of(options.case), function_at(options.function)
+    case, function = call_of(options.case), _function(options.function, options.chip)
     tries = combinations(choices(options.sweep))
     _demand_known(function, case.with_keywords(tries[0]))
     err = Console(stderr=True)
@@ -122,6 +125,15 @@ def _swept(options: argparse.Namespace, console: Console) -> int:
     title = f"{options.function.rpartition(':')[2]} on a TPU {options.chip}, predicted"
     show(Group(Text(title, "bold"), Text(f"{options.case}\n", "dim"), table(tried)), console)
     return 0 if any(one.seconds is not None or one.bytes for one in tried) else 1
+
+
+def _function(place: str, chip: str) -> Function:
+    """Imported as on the chip: a module may choose its block sizes by `jax.devices()`."""
+    from grader.kernels import for_chip
+
+    target = named(chip)
+    with for_chip(target.kind, target.cores):
+        return function_at(place)
 
 
 def _tried(function: Function, case: Called, chip: str, sizes: dict[str, int]) -> Tried:

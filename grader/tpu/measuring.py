@@ -28,7 +28,9 @@ def program_of(
 
     with for_chip(chip.kind, chip.cores):
         info = pltpu.get_tpu_info()
-    results = jax.tree.leaves(jax.eval_shape(function, *args))
+        results = jax.tree.leaves(jax.eval_shape(function, *args))
+        operations = flops(function, args)
+        products = flops(function, args, products_alone=True)
     peaks = (info.bf16_ops_per_second, info.int8_ops_per_second or info.bf16_ops_per_second)
     eight_bits = any(array.dtype == "int8" for array in args)
     return Program(
@@ -36,12 +38,12 @@ def program_of(
         read=_bytes(args),
         written=_bytes(results),
         elements=sum(math.prod(array.shape) for array in (*args, *results)),
-        flops=flops(function, args),
+        flops=operations,
         bandwidth=float(info.mem_bw_bytes_per_second),
         peak=float(peaks[eight_bits]),
         other_peak=float(peaks[not eight_bits]),
         baseline=baseline(function, args, chip) if ask_xla else None,
-        products=flops(function, args, products_alone=True),
+        products=products,
     )
 
 

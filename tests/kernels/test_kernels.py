@@ -226,9 +226,11 @@ def test_block_sizes_of_other_kinds_are_their_elements() -> None:
     assert only(traced(launch(ins=spec))).role(Role.INPUT)[0].block == (8, 128)
 
 
-def test_parallel_dimensions_are_counted_from_zero() -> None:
+@pytest.mark.parametrize("kind", ["parallel", pltpu.PARALLEL, pltpu.CORE_PARALLEL])
+@pytest.mark.parametrize("other", ["arbitrary", pltpu.ARBITRARY])
+def test_parallel_dimensions_are_counted_from_zero(kind: Any, other: Any) -> None:
     def two(x: Any) -> Any:
-        semantics = ("arbitrary", "parallel")
+        semantics = (other, kind)
         spec = pl.BlockSpec((8, 128), lambda i, j: (j, 0))
         params = pltpu.CompilerParams(dimension_semantics=semantics)
         return launch(ins=spec, outs=spec, grid=(1, 4), compiler_params=params)(x)

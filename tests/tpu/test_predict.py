@@ -200,13 +200,16 @@ def test_a_schedule_that_contradicts_the_index_maps_is_not_believed(
 
 
 @libtpu
+@pytest.mark.parametrize("kind", ["parallel", pltpu.PARALLEL])
 @pytest.mark.parametrize(("steps", "part"), [(4, 1 / 2), (3, 2 / 3), (1, 1)])
-def test_of_a_grid_that_two_cores_share_the_larger_part_is_timed(steps: int, part: float) -> None:
+def test_of_a_grid_that_two_cores_share_the_larger_part_is_timed(
+    steps: int, part: float, kind: Any
+) -> None:
     wide = shape("float32", 128 * steps, 128)
 
     def shared(x: jax.Array) -> jax.Array:
         rows = pl.BlockSpec((128, 128), lambda i: (i, 0))
-        parallel = pltpu.CompilerParams(dimension_semantics=("parallel",))
+        parallel = pltpu.CompilerParams(dimension_semantics=(kind,))
 
         def kernel(x_ref, o_ref):
             o_ref[...] = x_ref[...] * 2

@@ -14,15 +14,14 @@ import numpy as np
 from grader.kernels.carrier.errors import NotCarried
 from grader.kernels.carrier.forms import Form
 from grader.kernels.carrier.limits import MOST_ARRAY_BYTES, MOST_RANK
-from grader.kernels.jaxprs import UnsupportedJax
-
-try:
-    from jax._src import core
-    from jax._src.array import ArrayImpl
-    from jax._src.literals import TypedFloat, TypedInt, TypedNdArray
-    from jax._src.random import prng
-except ImportError:
-    raise UnsupportedJax("jax._src.literals, or jax._src.random.prng") from None
+from grader.kernels.jax_internals import (
+    ArrayImpl,
+    TypedFloat,
+    TypedInt,
+    TypedNdArray,
+    prng,
+)
+from grader.kernels.jax_internals import jax_core as core
 
 _SCALAR_TYPE = type(jax.numpy.float32)
 

@@ -13,14 +13,10 @@ import jax
 from jax.extend import core
 
 from grader.kernels.carrier.errors import CarrierError
-from grader.kernels.jaxprs import UnsupportedJax, inner_jaxprs
+from grader.kernels.jax_internals import JaxprTypeError, check_jaxpr, extend_axis_env_nd
+from grader.kernels.jaxprs import inner_jaxprs
 from grader.kernels.pallas_params import block_size
 from grader.kernels.sharding import axes_of
-
-try:
-    from jax._src.core import JaxprTypeError, check_jaxpr, extend_axis_env_nd
-except ImportError:
-    raise UnsupportedJax("jax._src.core.check_jaxpr") from None
 
 
 def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:

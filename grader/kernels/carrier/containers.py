@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from grader.kernels.carrier.forms import Form, found, named, single
-
-_SINGLES = {
-    "jax._src.callback": "_IOEffect _OrderedIOEffect",
-    "jax._src.core": "array_ref_effect abstract_token",
-    "jax._src.debugging": "debug_effect ordered_debug_effect",
-    "jax._src.lax.lax": "no_dce_effect",
-    "jax._src.layout": "AutoLayout",
-    "jax._src.lax.parallel": "single_side_collective_effect",
-    "jax._src.named_sharding": "UNSPECIFIED",
-    "jax._src.partition_spec": "_UNCONSTRAINED_PARTITION",
-    "jax._src.pallas.core": "comms_effect dynamic_grid_dim",
-    "jax._src.pallas.mosaic.primitives": "prng_effect trace_effect mxu_effect",
-    "jax._src.pallas.primitives": "sem_effect delay_effect",
-}
+from grader.kernels.carrier.forms import Form, named, single
+from grader.kernels.jax_internals import FROZEN_DICTS, SINGLES, found, short
 
 
 def forms() -> Iterator[Form]:
@@ -31,12 +18,11 @@ def forms() -> Iterator[Form]:
     yield Form("dict", dict, _pairs, _dict)
     yield Form("slice", slice, lambda one: (one.start, one.stop, one.step), slice)
     yield Form("ellipsis", type(...), lambda _: (), lambda: ...)
-    for kind in found("jax._src.frozen_dict", "FrozenDict"):
+    for kind in found(FROZEN_DICTS):
         yield Form(named(kind), kind, _pairs, lambda *parts, kind=kind: kind(_dict(*parts)))
-    for module, names in _SINGLES.items():
+    for module, names in SINGLES.items():
         for name in names.split():
-            place = f"{module.removeprefix('jax._src.')}.{name}"
-            yield from (single(place, one) for one in found(module, name))
+            yield from (single(f"{short(module)}.{name}", one) for one in found({module: name}))
 
 
 def _in_order(members: Iterable[Any]) -> list[Any]:

@@ -14,14 +14,8 @@ from grader.kernels.carrier.left_behind import Behind, stand_in, stand_in_for_ru
 from grader.kernels.carrier.operations import REFUSED, home_of, primitive_at
 from grader.kernels.carrier.prints import peeks
 from grader.kernels.carrier.tracebacks import Traceback
-from grader.kernels.jaxprs import UnsupportedJax
-
-try:
-    from jax._src import core
-    from jax._src.linear_util import DebugInfo
-    from jax._src.source_info_util import NameStack, SourceInfo
-except ImportError:
-    raise UnsupportedJax("jax._src.core, or jax._src.source_info_util") from None
+from grader.kernels.jax_internals import DebugInfo, NameStack, SourceInfo
+from grader.kernels.jax_internals import jax_core as core
 
 _CONTEXT = (
     "compute_type",

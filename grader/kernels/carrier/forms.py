@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import importlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from grader.kernels.jax_internals import short
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def single(name: str, value: Any) -> Form:
 
 def named(kind: type) -> str:
     """The name of a class in the bytes: module and class, without what all of them share."""
-    return f"{kind.__module__.removeprefix('jax._src.')}.{kind.__qualname__}"
+    return f"{short(kind.__module__)}.{kind.__qualname__}"
 
 
 def _attributes(names: Sequence[str]) -> Callable[[Any], list[Any]]:
@@ -97,14 +98,3 @@ def _attributes(names: Sequence[str]) -> Callable[[Any], list[Any]]:
         return [getattr(one, name) for name in names]
 
     return parts
-
-
-def found(module: str, names: str) -> Iterator[Any]:
-    """What a module of JAX's has of these names: not each version has all."""
-    try:
-        home = importlib.import_module(module)
-    except ImportError:
-        return
-    for name in names.split():
-        if (value := getattr(home, name, None)) is not None:
-            yield value

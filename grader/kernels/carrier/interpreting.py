@@ -14,13 +14,9 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.extend import core
 
 from grader.kernels.carrier.tracebacks import stack_of
-from grader.kernels.jaxprs import UnsupportedJax, inner_jaxprs
+from grader.kernels.jax_internals import get_interpret_effects
+from grader.kernels.jaxprs import inner_jaxprs
 from grader.kernels.pallas_params import KERNELS, is_pallas_call, semantics
-
-try:
-    from jax._src.pallas.core import get_interpret_effects
-except ImportError:
-    raise UnsupportedJax("jax._src.pallas.core.get_interpret_effects") from None
 
 Interpret = bool | pltpu.InterpretParams
 _CLOSED_TOO = core.ClosedJaxpr is not core.Jaxpr  # before jax 0.12, one class holds the other

@@ -8,15 +8,11 @@ from typing import Any
 
 from grader.kernels.carrier.arrays import objects
 from grader.kernels.carrier.errors import NotCarried
-from grader.kernels.carrier.forms import Form, filled, found, named
+from grader.kernels.carrier.forms import Form, filled, named
 from grader.kernels.carrier.limits import MOST_GRID_DIMENSIONS
-from grader.kernels.jaxprs import UnsupportedJax
-
-try:
-    from jax._src.pallas import core
-    from jax._src.pallas.mosaic import core as mosaic
-except ImportError:
-    raise UnsupportedJax("jax._src.pallas.core") from None
+from grader.kernels.jax_internals import TENSOR_CORE_MESHES, TENSOR_CORES, found
+from grader.kernels.jax_internals import mosaic_core as mosaic
+from grader.kernels.jax_internals import pallas_core as core
 
 
 def forms() -> Iterator[Form]:
@@ -60,8 +56,8 @@ def _compiler_params() -> Form:
 
 
 def _tensor_cores() -> Iterator[Form]:
-    for kind in found("jax._src.pallas.mosaic.core", "TensorCoreMesh"):
-        if next(found("jax._src.pallas.mosaic.core", "TensorCore"), None) is None:  # jax 0.12
+    for kind in found(TENSOR_CORE_MESHES):
+        if next(found(TENSOR_CORES), None) is None:  # jax 0.12
             yield filled(kind)
         else:
             yield Form(named(kind), kind, _core_parts, _cores)

@@ -10,13 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from grader.kernels.jaxprs import UnsupportedJax
-
-try:
-    from jax._src import linear_util
-    from jax._src.linear_util import DebugInfo, WrappedFun
-except ImportError:
-    raise UnsupportedJax("jax._src.linear_util") from None
+from grader.kernels.jax_internals import DebugInfo, WrappedFun, linear_util
 
 #: Where functions may be, by primitive and parameter.
 _LEFT_BEHIND = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Mapping
 
 # All that a launch for a TPU may hold has to be imported before it is looked up.
 import jax.experimental.pallas.tpu
 import jax.experimental.shard_map  # noqa: F401
 from jax.extend import core
+
+from grader.kernels.jax_internals import imported
 
 Home = tuple[str, str]
 
@@ -25,8 +26,8 @@ REFUSED = {
 def of_jax() -> Mapping[core.Primitive, Home]:
     """Every primitive that a module of JAX's holds, and where."""
     homes: dict[core.Primitive, Home] = {}
-    for module in sorted(name for name in sys.modules if name.startswith("jax._src.")):
-        for name, value in list(vars(sys.modules[module]).items()):
+    for module, source in imported():
+        for name, value in list(vars(source).items()):
             if isinstance(value, core.Primitive) and value.name not in REFUSED:
                 homes.setdefault(value, (module, name))
     return homes

@@ -16,13 +16,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from grader.kernels.carrier.limits import MOST_FRAMES
-from grader.kernels.jaxprs import UnsupportedJax
-
-try:
-    from jax._src.source_info_util import Traceback, is_user_filename
-except ImportError:
-    raise UnsupportedJax("jax._src.source_info_util.Traceback") from None
-
+from grader.kernels.jax_internals import Traceback, is_user_filename
 
 _PATIENCE = 60  # seconds; thousands take a few milliseconds
 

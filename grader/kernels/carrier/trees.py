@@ -7,17 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from grader.kernels.carrier.errors import NotCarried
-from grader.kernels.carrier.forms import Form, found, named
-from grader.kernels.jaxprs import UnsupportedJax
-
-try:
-    from jax._src import tree_util
-    from jax._src.lib import pytree
-except ImportError:
-    raise UnsupportedJax("jax._src.hijax, or jax._src.tree_util") from None
+from grader.kernels.carrier.forms import Form, named
+from grader.kernels.jax_internals import (
+    ERRORS,
+    FLAT_TREES,
+    FLAT_TUPLES,
+    HIJAX_OPERATIONS,
+    found,
+    is_source,
+    pytree,
+    tree_util,
+)
 
 _REGISTRIES = ("default_registry", "tracing_registry", "dispatch_registry", "none_leaf_registry")
-_ERRORS = tuple(found("jax._src.checkify", "Error"))
+_ERRORS = tuple(found(ERRORS))
 _BUILTIN = {"tuple": tuple, "list": list, "dict": dict, "None": type(None)}
 
 
@@ -28,7 +31,7 @@ def forms(others: Iterable[Form]) -> Iterator[Form]:
     """
     trees = _Trees({**_BUILTIN, **{form.name: form.kind for form in others}})
     yield Form("tree", pytree.PyTreeDef, trees.parts, trees.built)
-    for base in found("jax._src.hijax", "HiPrim VJPHiPrimitive"):
+    for base in found(HIJAX_OPERATIONS):
         yield Form(named(base), base, _operation_parts, _operation)
         break
     yield from _flat_trees()
@@ -36,19 +39,11 @@ def forms(others: Iterable[Form]) -> Iterator[Form]:
 
 def _flat_trees() -> Iterator[Form]:
     """How jax 0.12 keeps nested arguments."""
-    table = {
-        "FTDict": ("keys", "_vals"),
-        "FTPyTree": ("xs", "tree"),
-        "FTSingleton": ("val",),
-        "FTStatic": ("val",),
-        "FTFiltered": ("val",),
-    }
-    for name, names in table.items():
-        yield from (_by_position(kind, names) for kind in found("jax._src.flattree", name))
-    for kind in found("jax._src.flattree", "FTTuple"):
+    for module, attributes in FLAT_TREES.items():
+        for name, names in attributes.items():
+            yield from (_by_position(kind, names) for kind in found({module: name}))
+    for kind in found(FLAT_TUPLES):
         yield Form(named(kind), kind, lambda one: one.elts, kind)
-    for kind in found("jax._src.util", "Either"):
-        yield _by_position(kind, ("is_right", "val"))
 
 
 def _by_position(kind: Any, names: tuple[str, ...]) -> Form:
@@ -103,11 +98,11 @@ def _registry(tree: Any) -> str:
 def _operations() -> Mapping[tuple[str, str], type]:
     """JAX's own hijax operations, by module and class."""
     operations = {}
-    open_ends = list(found("jax._src.hijax", "HiPrim VJPHiPrimitive"))
+    open_ends = list(found(HIJAX_OPERATIONS))
     while open_ends:
         for kind in open_ends.pop().__subclasses__():
             open_ends.append(kind)
-            if kind.__module__.startswith("jax._src.") and "<" not in kind.__qualname__:
+            if is_source(kind.__module__) and "<" not in kind.__qualname__:
                 operations[kind.__module__, kind.__qualname__] = kind
     return operations
 

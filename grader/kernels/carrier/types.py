@@ -10,15 +10,8 @@ import numpy as np
 from grader.kernels.carrier.errors import NotCarried
 from grader.kernels.carrier.forms import Form, interned
 from grader.kernels.carrier.limits import MOST_RANK
-from grader.kernels.jaxprs import UnsupportedJax
-
-try:
-    from jax._src import core, mesh
-    from jax._src.dtypes import ExtendedDType
-    from jax._src.named_sharding import NamedSharding
-    from jax._src.partition_spec import PartitionSpec
-except ImportError:
-    raise UnsupportedJax("jax._src.mesh, or jax._src.named_sharding") from None
+from grader.kernels.jax_internals import ExtendedDType, NamedSharding, PartitionSpec, mesh
+from grader.kernels.jax_internals import jax_core as core
 
 _ARRAY = (
     "shape",
