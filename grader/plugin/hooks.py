@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Generator
 from pathlib import Path
@@ -15,7 +16,7 @@ from grader.plugin.items import GRADE, NEXT, SECONDS, KataCase, KataFile
 from grader.plugin.options import SEED
 from grader.plugin.reporter import ATTRIBUTE, SUMMARISING
 from grader.plugin.session import SESSION
-from grader.report.failures import FailureText, explanation, summary_word
+from grader.report.failures import FAILED, FailureText, explanation, summary_word
 from grader.report.junit import properties
 from grader.sandbox import devices
 from grader.tools import codec
@@ -105,7 +106,10 @@ def pytest_report_teststatus(
     told = report.longrepr if grade and config.stash.get(SUMMARISING, False) else None
     if isinstance(told, FailureText):
         columns = shutil.get_terminal_size().columns
-        word = summary_word(told.reprcrash.message, report.nodeid, columns)
+        word = summary_word(told.headline, report.nodeid, columns)
+        if word != FAILED:
+            told = dataclasses.replace(told, headline_told=True)
+            report.longrepr = told  # type: ignore[assignment]
         return "failed", "F", (word, {"red": True})
     return None
 
