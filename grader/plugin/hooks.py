@@ -20,6 +20,7 @@ from grader.report.failures import FAILED, FailureText, explanation, summary_wor
 from grader.report.junit import properties
 from grader.sandbox import devices
 from grader.tools import codec
+from grader.tools.extras import exist_here, remedy
 from grader.tpu import libtpu
 
 NO_DEBUGGER = (
@@ -129,6 +130,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def _uncompiled() -> str:
     if reason := libtpu.why_not():
-        return f"; not compiled: {reason}"
+        elsewhere = "" if exist_here() else f" ({remedy('tpu')})"
+        return f"; not compiled: {reason}{elsewhere}"
     newer = libtpu.other_version()
     return f" ({newer})" if newer else ""
