@@ -71,7 +71,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         root = find_root(Path.cwd())
         module = options.module if options.command else command("overview")
         return module.run(options, root, Console(highlight=False))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        from grader.tools.files import in_words
+
+        print(f"kata: {in_words(error)}", file=sys.stderr)
+        return 2
+    except ValueError as error:
         print(f"kata: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

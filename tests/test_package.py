@@ -7,7 +7,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,8 @@ BENCHMARKS = ROOT / "tests" / "benchmarks"
 RELEASE = runpy.run_path(str(ROOT / ".ci" / "release_notes.py"))
 #: Asked for because pytest loads them: their options are in README.md and pyproject.toml.
 PLUGINS = {"pytest-timeout", "pytest-xdist"}
+#: Asked for because jax imports them for Mosaic GPU, and doesn't declare them.
+FOR_JAX = {"absl-py"}
 #: What decides verdicts: where one of these changes, a verdict can.
 JUDGES = (
     *(f"grader/{room}" for room in ("checks", "exercise", "grading", "kernels", "model")),
@@ -46,8 +48,61 @@ def test_every_import_of_the_grader_is_declared_and_nothing_else_is() -> None:
     declared = {canonicalize_name(Requirement(text).name) for text in PROJECT["dependencies"]}
     distributions = packages_distributions()
     foreign = imported(ROOT / "grader") - sys.stdlib_module_names - {"grader"}
-    asked = {canonicalize_name(distributions[name][0]) for name in foreign}
-    assert asked | PLUGINS == declared
+    asked = {canonicalize_name(distributions[name][0]) for name in foreign - {"absl"}}
+    assert asked | PLUGINS | FOR_JAX == declared
+
+
+#: Imports the whole grader, and Mosaic GPU, where the modules in sys.argv can't be found.
+PLAIN_INSTALL = """
+import importlib, pkgutil, sys
+from importlib.abc import MetaPathFinder
+
+class Closed(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1:]:
+            raise ModuleNotFoundError(f"a plain install has no {name}", name=name)
+
+sys.meta_path.insert(0, Closed())
+import grader
+for module in pkgutil.walk_packages(grader.__path__, "grader."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+from grader.kernels.carrier.readiness import make_ready_for_gpus
+make_ready_for_gpus()
+"""
+
+
+def installed_with(requirements: list[str]) -> set[str]:
+    """The distributions that come with these requirements, without extras, by normalised name."""
+    found: set[str] = set()
+    waiting = [Requirement(text) for text in requirements]
+    while waiting:
+        one = waiting.pop()
+        name = canonicalize_name(one.name)
+        if name in found or (one.marker and not one.marker.evaluate({"extra": ""})):
+            continue
+        found.add(name)
+        waiting += map(Requirement, requires(name) or ())
+    return found
+
+
+def test_a_plain_install_has_all_that_the_grader_and_jax_import() -> None:
+    """For GPUs, too: jax imports what it doesn't declare."""
+    plain = installed_with(PROJECT["dependencies"])
+    plain.add(PROJECT["name"])
+    others = [
+        module
+        for module, of in packages_distributions().items()
+        if not plain.intersection(map(canonicalize_name, of))
+    ]
+    ran = subprocess.run(
+        [sys.executable, "-c", PLAIN_INSTALL, *others],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
 
 
 def git(*arguments: str) -> str:

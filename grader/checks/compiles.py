@@ -80,6 +80,8 @@ def _chips(group: Iterable[Prediction]) -> str:
 def _headline(group: Sequence[Prediction]) -> str:
     if _failure(group[0]).kind is Kind.CORES:
         return "The chip has fewer cores than the kernel asks for."
+    if _failure(group[0]).kind is Kind.VMEM:
+        return "The kernel needs more VMEM than it may have."
     return "The TPU's compiler refuses the kernel."
 
 

@@ -9,6 +9,7 @@ from grader.exercise.keys import GpuTarget, Kind, Predictions, Randomness, Round
 from grader.model import (
     Accident,
     Array,
+    Check,
     Clues,
     GpuRun,
     GpuTimes,
@@ -43,7 +44,8 @@ class Evidence:
     GPUs, `gpu` is what its key asks and `gpu_chip` the one to compile for; `lowered_for_gpu` lowers
     the learner's, and `own_on_gpu` and `par_on_gpu` compile, each once. `ran_on_gpu` and
     `par_ran_on_gpu` run them on a GPU that is here, and `timed_on_gpu` times them; they are None
-    where no such GPU is. `lines` are those of the learner's file.
+    where no such GPU is. `lines` are those of the learner's file. `is_about` tells whether a check,
+    or those behind it, judge what the kata is about.
     """
 
     mode: Mode
@@ -81,6 +83,7 @@ class Evidence:
     par_ran_on_gpu: Callable[[], GpuRun | None] = lambda: None
     timed_on_gpu: Callable[[], GpuTimes | None] = lambda: None
     lines: tuple[str, ...] = ()
+    is_about: Callable[[Check], bool] = lambda _: False
 
     def name_of(self, position: int) -> str:
         """What messages call a result that is no output of a kernel."""

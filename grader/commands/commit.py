@@ -16,7 +16,7 @@ from grader.record.last_commit import last_commit, uncommitted
 from grader.record.ledger import Ledger, read_ledger
 from grader.record.status import FileState, KataStatus, all_statuses, status_of
 from grader.report.progress_map import standing
-from grader.tools.git import GitError, NoGit, git_in
+from grader.tools.git import GitError, NoGit, NoRepository, git_in, require_writable
 from grader.tools.rendering import say
 
 
@@ -30,7 +30,9 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     try:
         git = git_in(root)
     except NoGit as error:
-        raise GitError(f"nothing to commit to: {error}") from None
+        remedy = f". git init {root} makes one" if isinstance(error, NoRepository) else ""
+        raise GitError(f"nothing to commit to: {error}{remedy}") from None
+    require_writable(git)
     commits.require_quiet(git)
     made = 0
     for one in uncommitted(git, asked, ledger, last_commit(git)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,6 +92,20 @@ def output_option(parser: argparse.ArgumentParser, ending: str) -> None:
         metavar="FILE",
         help=f"where to write it, over any file that is there (default: NAME{ending})",
     )
+
+
+def written(options: argparse.Namespace, name: str, text: str) -> Path:
+    """Write the output: where it was asked for, or else under this name in the current folder, or
+    in a temporary one where that can't be written to. Raises OSError."""
+    file = options.output or Path(name)
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError:
+        if options.output:
+            raise
+        file = Path(tempfile.mkdtemp(prefix="kata-"), name)
+        file.write_text(text, encoding="utf-8")
+    return file
 
 
 def size_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grader.commands.launches import launch_arguments, named_launch, output_option
+from grader.commands.launches import launch_arguments, named_launch, output_option, written
 from grader.exercise import repository
 from grader.grading import studies
 from grader.tools.rendering import say, show
@@ -35,9 +35,8 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     sides = [side for side in (launch.own, launch.par) if side and side.seconds is not None]
     if not sides or (sides[0] is not launch.own and not launch.own.todo):
         raise studies.NoStudy(f"no timeline: {_unknown(launch)}")
-    file = options.output or Path(f"{kata.name}{ENDING}")
     text = trace((side.title, side.kernels) for side in sides)
-    file.write_text(text, encoding="utf-8")
+    file = written(options, f"{kata.name}{ENDING}", text)
     titles = " and ".join(side.title for side in sides)
     still = ", since it is still to do" if launch.own.todo else ""
     say(console, f"wrote {file}: the timeline of {titles}{still}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from grader.exercise.catalog import Kata
+from grader.tools.extras import reinstall
 from grader.tools.git import Git, git_in
 from grader.updates import merging, pending, source
 from grader.updates.merging import Conflict, Merge
@@ -99,7 +100,7 @@ def _tell(found: Source, brought: News, merge: Merge, yours: frozenset[str], say
     if again := [kata for kata in brought.changed if kata.id in yours]:
         say(f"what you wrote is in them as it was. Grade again: {_grading(again)}")
     if brought.reinstall:
-        say("the package asks for other packages than before: pip install -e '.[tpu]'")
+        say(f"the package asks for other packages than before: {reinstall()}")
 
 
 def _names(katas: tuple[Kata, ...]) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grader.commands.launches import launch_arguments, named_launch, output_option
+from grader.commands.launches import launch_arguments, named_launch, output_option, written
 from grader.exercise import repository
 from grader.tools.rendering import say
 from grader.view.gather import gather
@@ -32,8 +32,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
     with named_launch(options, kata) as (asking, case):
         document = gather(asking, kata, case, drawn=not options.sizes)
-    file = options.output or Path(f"{kata.name}{ENDING}")
-    file.write_text(page(document), encoding="utf-8")
+    file = written(options, f"{kata.name}{ENDING}", page(document))
     whose = "the solution's launch, since yours is still to do"
     told = whose if document.whose == "par" else "your launch"
     verdict = "" if document.whose == "par" else f": {document.verdict.words}"

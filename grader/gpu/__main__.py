@@ -24,6 +24,7 @@ from grader.gpu.refusals import Kind
 from grader.gpu.scratch import Buffer, buffers_of
 from grader.gpu.screen import screen
 from grader.gpu.toolchain import NotInstalled
+from grader.tools.extras import remedy
 from grader.tools.functions import Function, function_at
 from grader.tools.rendering import show
 from grader.tools.versions import untested_jax
@@ -55,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m grader.gpu",
         description="Compile the Mosaic GPU kernels that a function launches, and print what they "
         "take: registers, spills, shared memory, occupancy, instructions. Needs no GPU, and runs "
-        "nothing; pip install '.[gpu]' on Linux on x86-64.",
+        f"nothing; the compiler: {remedy('gpu')}.",
         epilog="FUNCTION is FILE.py:NAME or MODULE:NAME.",
     )
     parser.add_argument("function", metavar="FUNCTION", help="what launches the kernels")

@@ -7,12 +7,11 @@ package index they come in several, so `cuda_folder` makes one of links.
 from __future__ import annotations
 
 import importlib.util
-import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-INSTALL = "pip install '.[gpu]'"
+from grader.tools.extras import exist_here, only_on_linux, remedy
 
 _PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
 
@@ -32,9 +31,8 @@ class Tools:
 
 def why_not() -> str:
     """Why nothing can be compiled for a GPU here, and what to install; "" where it can."""
-    here = f"{sys.platform} on {platform.machine()}"
-    if here != "linux on x86_64":
-        return f"jax's CUDA plugin is asked for on Linux on x86-64 only; this is {here}"
+    if not exist_here():
+        return only_on_linux("the compiler for GPUs, of the extra gpu,")
     missing = [
         what
         for what, there in (
@@ -43,7 +41,7 @@ def why_not() -> str:
         )
         if not there
     ]
-    return f"not installed: {' and '.join(missing)} ({INSTALL})" if missing else ""
+    return f"not installed: {' and '.join(missing)} ({remedy('gpu')})" if missing else ""
 
 
 def tools() -> Tools:
@@ -52,7 +50,7 @@ def tools() -> Tools:
         raise NotInstalled(reason)
     ptxas, libdevice = _found("bin/ptxas"), _found("nvvm/libdevice/libdevice.10.bc")
     if not (ptxas and libdevice):
-        raise NotInstalled(f"not installed: libdevice, which belongs to nvcc ({INSTALL})")
+        raise NotInstalled(f"not installed: libdevice, which belongs to nvcc ({remedy('gpu')})")
     return Tools(ptxas, libdevice.parents[1], _found("bin/nvdisasm"))
 
 

@@ -186,5 +186,6 @@ def evidence_of(
         ran_on_gpu=cache(partial(asking.ran_on_gpu, kata, case, reference, lowered_for_gpu)),
         par_ran_on_gpu=cache(partial(asking.par_ran_on_gpu, kata, case, reference)),
         timed_on_gpu=cache(partial(asking.timed_on_gpu, kata, case, reference, lowered_for_gpu)),
+        is_about=kata.key.is_about,
         lines=tuple(kata.content().decode(errors="replace").splitlines()) if kata.key.gpu else (),
     )

@@ -157,7 +157,8 @@ def verdict(evidence: Evidence) -> Judgement:
     """How far a kernel comes.
 
     Behind a rung that could not be asked, the others are: what they find still counts. But no star
-    is given from there on.
+    is given from there on; and none at all where that rung judges what the kata is about, since
+    then nothing is known of its point.
     """
     if evidence.problem and evidence.problem.todo:
         return Judgement(State.TODO, 0)
@@ -170,12 +171,19 @@ def verdict(evidence: Evidence) -> Judgement:
         if isinstance(found, Finding):
             failed = rung.needed or evidence.par_required
             state = State.FAILED if failed else State.PASSED
+            stars = stars if failed else _known(evidence, stars, unasked)
             granted = RIGHT_AS_FAR_AS_KNOWN if unasked and not rung.needed else rung.granted
             granted = AT_PRODUCTION_SIZE if evidence.production and granted else granted
             return Judgement(state, stars, _after(granted, found), unasked)
         unasked = unasked or found
         stars = stars if unasked else rung.stars
-    return Judgement(State.PASSED, stars if unasked else MOST_STARS, None, unasked)
+    stars = _known(evidence, stars, unasked) if unasked else MOST_STARS
+    return Judgement(State.PASSED, stars, None, unasked)
+
+
+def _known(evidence: Evidence, stars: int, unasked: NotJudged | None) -> int:
+    """The stars of a kernel in which nothing was found that fails it."""
+    return 0 if unasked and evidence.is_about(unasked.check) else stars
 
 
 def _after(granted: str, finding: Finding) -> Finding:

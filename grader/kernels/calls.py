@@ -11,6 +11,7 @@ from jax.core import AbstractValue
 from jax.experimental import pallas as pl
 from jax.extend import core
 
+from grader.kernels.copies import copied_buffers
 from grader.kernels.first_touches import first_touches
 from grader.kernels.gpu_calls import gpu_call, is_for_gpus
 from grader.kernels.habits import habits_of, never_awaited
@@ -28,6 +29,7 @@ from grader.kernels.pallas_params import (
     mesh,
     on_tensor_cores,
     semantics,
+    vmem_limit,
 )
 from grader.kernels.sharding import axes_over
 from grader.kernels.source_lines import foreign_author, line_in
@@ -79,6 +81,8 @@ def _pallas_call(equation: core.JaxprEqn) -> KernelCall:
         callbacks=_callbacks(kernel),
         habits=habits_of(kernel),
         unknown=_unknown(equation, kernel, getattr(mapping, "grid_names", None) or ()),
+        vmem_limit=vmem_limit(equation),
+        scoped=_scoped(kernel),
     )
 
 
@@ -95,6 +99,8 @@ def _mpmd_map(equation: core.JaxprEqn) -> KernelCall:
         habits=habits_of(kernel),
         cores=math.prod(cores),
         unknown=_unknown(equation, kernel, mesh(equation).shape),
+        vmem_limit=vmem_limit(equation),
+        scoped=_scoped(kernel),
     )
 
 
@@ -121,10 +127,18 @@ def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]
 
 def _awaited(kernel: core.Jaxpr, operands: Iterable[Operand]) -> tuple[Operand, ...]:
     """The operands, with what is known of the copies that the body makes by itself."""
+    copied, _ = copied_buffers(kernel)
     return tuple(
-        dataclasses.replace(operand, unawaited=unawaited)
-        for operand, unawaited in zip(operands, never_awaited(kernel), strict=True)
+        dataclasses.replace(operand, unawaited=unawaited, copied=position in copied)
+        for position, (operand, unawaited) in enumerate(
+            zip(operands, never_awaited(kernel), strict=True)
+        )
     )
+
+
+def _scoped(kernel: core.Jaxpr) -> tuple[ArrayType, ...]:
+    _, buffers = copied_buffers(kernel)
+    return tuple(array_type(var.aval) for var in buffers)
 
 
 def _name(equation: core.JaxprEqn, kernel: core.Jaxpr) -> str:

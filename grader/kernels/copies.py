@@ -7,7 +7,7 @@ copy runs outside of conditions and of loops whose length is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +101,43 @@ def copied_into_smem(kernel: core.Jaxpr) -> frozenset[int]:
 
     read(kernel, {id(var): at for at, var in enumerate(kernel.invars)})
     return frozenset(found)
+
+
+def copied_buffers(kernel: core.Jaxpr) -> tuple[frozenset[int], tuple[core.Var, ...]]:
+    """What the DMAs of a body start or end in: the positions of its inputs; and the buffers in VMEM
+    of its `run_scoped`s, of those that exist at the same time the ones that take most."""
+    used = set[int]()
+
+    def read(jaxpr: core.Jaxpr, refs: dict[int, int]) -> None:
+        """`refs` gives the id of the variable that each Ref was first."""
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name == _START:
+                used.update(refs[id(ref)] for ref in map(ref_of, ends(eqn)) if id(ref) in refs)
+            for inner in inner_jaxprs(eqn):
+                own = {id(var): id(var) for var in _scoped(eqn, inner)}
+                read(inner, {**inner_refs(eqn, inner, refs), **own})
+
+    def at_once(jaxpr: core.Jaxpr) -> tuple[core.Var, ...]:
+        inside = [(eqn, inner) for eqn in jaxpr.eqns for inner in inner_jaxprs(eqn)]
+        found = [(*copied(_scoped(eqn, inner)), *at_once(inner)) for eqn, inner in inside]
+        return max(found, key=lambda held: sum(map(_bytes, held)), default=())
+
+    def copied(held: Sequence[core.Var]) -> Iterator[core.Var]:
+        return (var for var in held if id(var) in used and memory_space(var.aval) == "vmem")
+
+    read(kernel, {id(var): id(var) for var in kernel.invars})
+    inputs = (at for at, var in enumerate(kernel.invars) if id(var) in used)
+    return frozenset(inputs), at_once(kernel)
+
+
+def _scoped(eqn: core.JaxprEqn, inner: core.Jaxpr) -> Sequence[core.Var]:
+    """The buffers that exist while an equation's inner jaxpr runs."""
+    return inner.invars if eqn.primitive.name == "run_scoped" else ()
+
+
+def _bytes(ref: core.Var) -> int:
+    array = array_struct(ref)
+    return math.prod(array.shape) * array.dtype.itemsize
 
 
 def ends(dma_start: core.JaxprEqn) -> tuple[Any, Any]:

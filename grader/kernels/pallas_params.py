@@ -120,6 +120,11 @@ def semantics(pallas_call: core.JaxprEqn) -> tuple[str, ...]:
     return tuple("parallel" if axis in added else next(rest) for axis in range(rank))
 
 
+def vmem_limit(kernel: core.JaxprEqn) -> int:
+    """The VMEM that a launch asks for, in bytes; 0 where it asks for none."""
+    return getattr(kernel.params.get("compiler_params"), "vmem_limit_bytes", None) or 0
+
+
 def body(kernel: core.JaxprEqn) -> core.Jaxpr:
     """The kernel's own jaxpr: Refs in, nothing out; the first of a `pl.kernel` that has several.
 

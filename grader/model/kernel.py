@@ -126,6 +126,7 @@ class Operand:
     buffers: int = 2  # copies of the block in VMEM, so that one is filled while another is used
     element: bool = False  # its index map counts elements, not blocks (pl.Element)
     unawaited: bool = False  # the body starts copies from or to it and never waits for one
+    copied: bool = False  # the body starts copies from or to it
     kinds: tuple[str, ...] = ()  # Pallas' names of how each dimension is cut; () if all by size
     aliased: bool = False  # one array with another: an output begins as what the input holds
 
@@ -136,6 +137,9 @@ class KernelCall:
 
     That of a `pl.kernel` are the axes of its mesh, which asks for so many `cores`; its operands
     have no blocks. `unknown` says why the grader cannot judge such a kernel; "" where it can.
+    `vmem_limit` is what it may take of VMEM, in bytes; 0 where its launch sets no limit. `scoped`
+    are the buffers in VMEM of its `run_scoped`s that it copies to or from, as many as exist at the
+    same time.
     """
 
     name: str
@@ -149,6 +153,8 @@ class KernelCall:
     line: int = 0  # the learner's line that launches it; 0 where it is not known
     habits: tuple[Habit, ...] = ()
     narrow: tuple[Narrow, ...] = ()  # integers that the body computes with; () if nobody asked
+    vmem_limit: int = 0
+    scoped: tuple[ArrayType, ...] = ()
 
     def role(self, *roles: Role) -> tuple[Operand, ...]:
         return tuple(o for o in self.operands if o.role in roles)

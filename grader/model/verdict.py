@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 MOST_STARS = 3
 #: What is said of a case of production size, in words.
-PREDICTED = "of production size: compiled and predicted, not run"
+PREDICTED = "of production size: judged without being run"
 
 
 class Check(enum.Enum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Generator
 from pathlib import Path
@@ -15,11 +16,12 @@ from grader.plugin.items import GRADE, NEXT, SECONDS, KataCase, KataFile
 from grader.plugin.options import SEED
 from grader.plugin.reporter import ATTRIBUTE, SUMMARISING
 from grader.plugin.session import SESSION
-from grader.report.failures import FailureText, explanation, summary_word
+from grader.report.failures import FAILED, FailureText, explanation, summary_word
 from grader.report.junit import properties
 from grader.sandbox import devices
 from grader.tools import codec
 from grader.tools.versions import untested_jax
+from grader.tools.extras import exist_here, remedy
 from grader.tpu import libtpu
 
 NO_DEBUGGER = (
@@ -106,7 +108,10 @@ def pytest_report_teststatus(
     told = report.longrepr if grade and config.stash.get(SUMMARISING, False) else None
     if isinstance(told, FailureText):
         columns = shutil.get_terminal_size().columns
-        word = summary_word(told.reprcrash.message, report.nodeid, columns)
+        word = summary_word(told.headline, report.nodeid, columns)
+        if word != FAILED:
+            told = dataclasses.replace(told, headline_told=True)
+            report.longrepr = told  # type: ignore[assignment]
         return "failed", "F", (word, {"red": True})
     return None
 
@@ -127,6 +132,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def _uncompiled() -> str:
     if reason := libtpu.why_not():
-        return f"; not compiled: {reason}"
+        elsewhere = "" if exist_here() else f" ({remedy('tpu')})"
+        return f"; not compiled: {reason}{elsewhere}"
     newer = libtpu.other_version()
     return f" ({newer})" if newer else ""

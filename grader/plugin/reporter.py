@@ -22,6 +22,7 @@ from grader.report.session_map import newly_recorded
 from grader.report.solved import newly_solved
 from grader.report.standings import SessionStandings, same_failure, standings
 from grader.tools import codec
+from grader.tools.files import in_words
 from grader.tools.rendering import rendered
 
 SUMMARISING = pytest.StashKey[bool]()  # the cases have been told: what follows is the summary
@@ -35,7 +36,7 @@ class Reporter:
         self._config = config
         self._grades: list[Grade] = []
         self._recorded = NewPasses()
-        self._unwritten = ""  # why there is no summary
+        self._unwritten: list[str] = []  # why a file for machines is not there
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -88,8 +89,8 @@ class Reporter:
     ) -> None:
         # With CI set, and from -vv on, pytest cuts nothing off.
         self._config.stash[SUMMARISING] = not in_ci(os.environ) and self._config.get_verbosity() < 2
-        if self._unwritten:
-            terminalreporter.write_line(self._unwritten, yellow=True)
+        for text in self._unwritten:
+            terminalreporter.write_line(text, yellow=True)
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and (text := self._unmatched()):
             terminalreporter.write_line(text, yellow=True)
         if not self._grades:
@@ -114,23 +115,31 @@ class Reporter:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Record, write the files. A session with a failed grade has failed, whoever hid it."""
+        """Record, write the files. A session with a failed grade has failed, whoever hid it, and so
+        has one whose JSON could not be written."""
         there = {kata.id for kata in catalog.katas(self._config.rootpath)}
         self._grades = [g if g.kata in there else gone(g) for g in self._grades]
-        if session.exitstatus == pytest.ExitCode.OK and any(map(_failed, self._grades)):
+        written = self._finish()
+        failed = not written or any(map(_failed, self._grades))
+        if session.exitstatus == pytest.ExitCode.OK and failed:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        self._finish()
 
-    def _finish(self) -> None:
+    def _finish(self) -> bool:
+        """Returns whether the JSON is there, if it was asked for."""
         session = self._config.stash[SESSION]
         self._recorded = record_session(session.root, self._grades, session.conditions)
+        written = True
         if file := self._config.getoption("kata_json"):
-            jsonfile.write_json(file, self._grades, session.conditions)
+            try:
+                jsonfile.write_json(file, self._grades, session.conditions)
+            except OSError as error:
+                written = False
+                self._unwritten.append(f"--kata-json is not written: {in_words(error)}")
         if file := self._config.getoption("kata_summary"):
             found = self._standings()
-            self._unwritten = markdown.append_summary(
-                file, found, self._grades, session.seed, os.environ
-            )
+            why = markdown.append_summary(file, found, self._grades, session.seed, os.environ)
+            self._unwritten += [why] if why else []
+        return written
 
 
 def has_header(config: pytest.Config) -> bool:

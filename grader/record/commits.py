@@ -66,17 +66,16 @@ def commit_kata(git: Git, status: KataStatus) -> MadeCommit | None:
     if blob == before and text_after == last.text:
         return None
     message = _message(status, last)
-    top = git("rev-parse", "--show-prefix").strip()  # what stages by id takes no relative paths
     with tempfile.TemporaryDirectory() as folder:
         own = replace(git, index=Path(folder) / "index")
         own("read-tree", "HEAD" if last.exists else "--empty")
-        _stage(own, f"{top}{path}", mode, blob)
-        _stage(own, f"{top}{LEDGER}", "100644", _stored(own, text_after))
+        _stage(own, path, mode, blob)
+        _stage(own, LEDGER, "100644", _stored(own, text_after))
         own("commit", "--quiet", "--file=-", given=message.encode())
     mode, blob = last_commit(git).files[path]  # as committed: a hook may have had its say
-    _stage(git, f"{top}{path}", mode, blob)
+    _stage(git, path, mode, blob)
     staged = git.try_("cat-file", "blob", f":./{LEDGER}").stdout
-    _stage(git, f"{top}{LEDGER}", "100644", _stored(git, with_passes(staged, text, wanted)))
+    _stage(git, LEDGER, "100644", _stored(git, with_passes(staged, text, wanted)))
     return MadeCommit(git("rev-parse", "--short", "HEAD").strip(), message.partition("\n")[0])
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
+from grader.exercise.keys import KeyProblem
 from grader.exercise.needs import needs
+from grader.model import Check
 from grader.record.ledger import Ledger, Pass
 from grader.tools.git import blob_id
 
@@ -36,6 +38,13 @@ class KataStatus:
     blob: str
 
     @property
+    def done(self) -> bool:
+        """Whether nothing is left to do: solved, or written where it can't be judged."""
+        if self.file_state in (FileState.EDITED, FileState.CHANGED):
+            return not _judged_here(self.kata)
+        return self.file_state is FileState.SOLVED
+
+    @property
     def stars(self) -> int:
         """Those that the content has: 0 unless it is solved."""
         return self.last_pass.stars if self.last_pass and self.file_state is FileState.SOLVED else 0
@@ -60,6 +69,19 @@ def status_of(kata: Kata, ledger: Ledger) -> KataStatus:
     return KataStatus(kata, FileState.CHANGED if last else FileState.EDITED, last, blob)
 
 
+def _judged_here(kata: Kata) -> bool:
+    """Whether this machine has what judges the point of a kata: of some, that is libtpu."""
+    try:
+        key = kata.key
+    except KeyProblem:
+        return True
+    if key.gpu or not key.is_about(Check.PREDICTIONS if key.predictions else Check.COMPILES):
+        return True
+    from grader.tpu import libtpu  # most commands can do without
+
+    return not libtpu.why_not()
+
+
 def next_kata(statuses: Iterable[KataStatus], unsolved: Collection[str] = ()) -> KataStatus | None:
     """The kata to do next: the first that is there and not solved, and whose needs are solved.
 
@@ -72,7 +94,7 @@ def next_kata(statuses: Iterable[KataStatus], unsolved: Collection[str] = ()) ->
     told = False
     for status in statuses:
         told = told or status.last_pass is not None
-        if status.file_state is not FileState.SOLVED:
+        if not status.done:
             left.append(status)
         offered = _offered(left, told)
         first = next(iter(_there(left)), None)
@@ -88,8 +110,11 @@ def open_names(statuses: Iterable[KataStatus], told: bool) -> set[str]:
 
     `told`: the ledger knows some of them. Else what was edited counts as solved.
     """
-    solved = {FileState.SOLVED} if told else {FileState.SOLVED, FileState.EDITED}
-    return {status.kata.name for status in statuses if status.file_state not in solved}
+    return {
+        status.kata.name
+        for status in statuses
+        if not (status.done or (status.file_state is FileState.EDITED and not told))
+    }
 
 
 def _offered(left: Iterable[KataStatus], told: bool) -> list[KataStatus]:

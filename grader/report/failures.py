@@ -54,7 +54,8 @@ def summary_word(headline: str, node: str, columns: int) -> str:
     """What pytest's summary puts before the id of a failed case: "FAILED values: … -", or "FAILED".
 
     pytest puts the headline behind the id, which is nearly as long as a line of 80 columns, and
-    cuts it. It comes first here, unless both fit.
+    cuts it. It comes first here, unless both fit. In colour, pytest takes the id to have no width,
+    and appends the headline in any case: then it has to be given none.
     """
     if len(f"{FAILED} {node} - {headline}") <= columns:
         return FAILED
@@ -75,13 +76,21 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class FailureText:
-    """A failure as the learner reads it, in the form that pytest asks of a representation."""
+    """A failure as the learner reads it, in the form that pytest asks of a representation.
+
+    Once its summary line begins with the `headline`, pytest has none to append.
+    """
 
     text: str
+    headline_told: bool = False
 
     @property
-    def reprcrash(self) -> Headline:
-        return Headline(self.text.partition("\n")[0])
+    def headline(self) -> str:
+        return self.text.partition("\n")[0]
+
+    @property
+    def reprcrash(self) -> Headline | None:
+        return None if self.headline_told else Headline(self.headline)
 
     def toterminal(self, tw: Any) -> None:
         tw.line(self.text)

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from grader.model import MOST_STARS, Finding, Grade, State
+from grader.report.session_map import sign_of, without_stars
 from grader.report.standings import SessionStandings, Standing, TrackStandings, unasked
 
-SIGNS = {State.PASSED: "✔", State.FAILED: "✘", State.TODO: "·"}
-UNFINISHED = "…"
 LONGEST = 6000  # characters of one finding; GitHub shows no summary of more than 1 MiB
 
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+!|~$@:<>&-])")
@@ -76,9 +75,11 @@ def _total(standings: SessionStandings, seed: int) -> str:
         f"{stars} of {MOST_STARS * len(every)} stars; {counts[State.FAILED]} failed, "
         f"{counts[State.TODO]} todo. Hidden cases drawn with `--kata-seed {seed}`.",
     ]
-    for reason in unasked(standings):
+    for reason, of in unasked(standings).items():
         told = f"{reason.check.title} ({escaped(reason.why)})"
         lines += ["", f"Not judged: {told}. No star from there on."]
+        if not_solved := without_stars(of):
+            lines += ["", f"{escaped(not_solved.capitalize())}."]
     for note in (note for standing in every for note in standing.notes):
         lines += ["", f"Note: {escaped(note)}"]
     return "\n".join(lines)
@@ -99,8 +100,7 @@ def _table(track: TrackStandings, address: str) -> str:
 
 def _row(standing: Standing, address: str) -> str:
     stars = "★" * standing.stars + "☆" * (MOST_STARS - standing.stars)
-    passed = standing.state is State.PASSED
-    sign = UNFINISHED if passed and not standing.solved else SIGNS[standing.state]
+    sign, _ = sign_of(standing)
     cells = (sign, _link(standing, address), stars, escaped(standing.phrase))
     return f"| {' | '.join(cells)} |"
 

@@ -62,8 +62,7 @@ def _lines(track: TrackStandings, verbose: bool) -> Group:
 
 
 def _line(standing: Standing, width: int, verbose: bool) -> Text:
-    passed = standing.state is State.PASSED
-    sign, colour = UNFINISHED if passed and not standing.solved else SIGNS[standing.state]
+    sign, colour = sign_of(standing)
     line = Text("  ", no_wrap=True, overflow="ellipsis")
     line.append(sign, colour).append(f" {standing.kata.number} ", "dim")
     line.append_text(stars_of(standing)).append(f" {standing.kata.name:<{width}}  ")
@@ -72,6 +71,12 @@ def _line(standing: Standing, width: int, verbose: bool) -> Text:
         if standing.beside_par:
             line.append(f"{standing.beside_par:.2f}× par  ", "dim")
     return line.append(standing.phrase, "" if standing.state is State.FAILED else "dim")
+
+
+def sign_of(standing: Standing) -> tuple[str, str]:
+    """A kata's sign, and its colour; what has passed as far as it was judged is not solved."""
+    passed = standing.state is State.PASSED
+    return UNFINISHED if passed and not standing.solved else SIGNS[standing.state]
 
 
 def stars_of(standing: Standing) -> Text:
@@ -83,8 +88,10 @@ def _total(standings: SessionStandings) -> Text:
     every = standings.all
     counts = {state: sum(s.state is state for s in every) for state in SIGNS}
     solved, failed, todo = sum(s.solved for s in every), counts[State.FAILED], counts[State.TODO]
-    unfinished = counts[State.PASSED] - solved
+    unfinished = sum(s.state is State.PASSED and not s.whole for s in every)
+    unjudged = counts[State.PASSED] - solved - unfinished
     others = f", {failed} failed, {todo} todo" + (f", {unfinished} unfinished" * bool(unfinished))
+    others += f", {unjudged} not judged" * bool(unjudged)
     earned = sum(s.stars for s in every)
     return marks.total(solved, len(every), others, earned)
 
@@ -95,12 +102,21 @@ def _notes(standings: SessionStandings, seed: int) -> list[RenderableType]:
     for reason, of in unasked(standings).items():
         names = some([standing.kata.name for standing in of])
         notes.append(Text(f"{reason}: no star from there on for {names}", "yellow"))
+        if not_solved := without_stars(of):
+            notes.append(Text(not_solved, "yellow"))
     notes += [Text(f"note  {note}", "yellow") for s in standings.all for note in s.notes]
     slow = [s for s in standings.all if s.solved and may_earn_the_third(s)]
     if slow:
         command = f"kata cost {slow[0].kata.name} --seed {seed} --case {slow[0].case}"
         notes.append(Text(f"the third star: {command}", "dim"))
     return notes
+
+
+def without_stars(unjudged: Iterable[Standing]) -> str:
+    """Which katas are about what could not be judged; "" for none."""
+    passed = [s for s in unjudged if s.state is State.PASSED and s.whole and not s.solved]
+    names = some([standing.kata.name for standing in passed])
+    return f"not solved, since that is what they are about: {names}" if passed else ""
 
 
 def may_earn_the_third(standing: Standing) -> bool:

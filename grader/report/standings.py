@@ -80,7 +80,10 @@ def standings(katas: Sequence[Kata], grades: Iterable[Grade]) -> SessionStanding
 def standing(kata: Kata, grades: Sequence[Grade]) -> Standing:
     """How far one kata is, by the grades of its hidden cases."""
     worst = min(grades, key=lambda grade: (_WORST.index(grade.state), grade.stars, grade.case))
-    stars, so_far = min(grade.stars for grade in grades), _so_far(kata, grades)
+    # Beside a case that failed, one whose point could not be judged has none, and says nothing.
+    failed = worst.state is State.FAILED
+    stars = worst.stars if failed else min(grade.stars for grade in grades)
+    so_far = _so_far(kata, grades)
     return Standing(
         kata=kata,
         state=worst.state,

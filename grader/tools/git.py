@@ -1,7 +1,7 @@
 """Git through its own command: what this clone knows of its files and their history.
 
 Nothing here knows about katas. Every path is relative to the folder that `Git` was made for, with
-forward slashes, also where that folder is not the top of the work tree.
+forward slashes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ class GitError(ValueError):
 
 
 class NoGit(GitError):
-    """There is no git here: the command is not installed, or the folder is in no work tree."""
+    """Git can't be used here: it is not installed, or it refuses the folder; the text says why."""
+
+
+class NoRepository(NoGit):
+    """The folder is not a repository itself: it is in none, or only inside somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +83,36 @@ class Git:
 
 
 def git_in(folder: Path) -> Git:
-    """Git for a folder of a work tree. Raises NoGit, which says what is missing."""
+    """Git for a folder that is the top of a work tree. Raises NoGit, which says what is missing.
+
+    One that is inside of another repository, such as an unpacked archive, is refused: what is
+    written for it would go into that one.
+    """
     if shutil.which("git") is None:
         raise NoGit("git is not installed")
     git = Git(folder)
-    inside = git.try_("rev-parse", "--is-inside-work-tree")
+    inside = git.try_("rev-parse", "--is-inside-work-tree", "--show-prefix")
     if inside.returncode:
-        # Git also fails where another user owns the folder, and then says what to do about it.
         error = inside.stderr.strip().removeprefix("fatal: ")
-        raise NoGit(error.partition("\n")[0] if "dubious" in error else "not a git repository")
-    if inside.stdout.strip() != "true":
+        if error.startswith("not a git repository"):
+            raise NoRepository("not a git repository")
+        # Such as where another user owns the folder: git says in the last line what to do about it.
+        first, *rest = (line.strip() for line in error.splitlines() if line.strip())
+        raise NoGit(f"{first}; {' '.join(rest)}" if rest else first)
+    is_inside, _, prefix = inside.stdout.partition("\n")
+    if is_inside != "true":
         raise NoGit("a git repository without a work tree")
+    if prefix.strip():
+        top = git("rev-parse", "--show-toplevel").strip()
+        raise NoRepository(f"this folder is inside of another git repository, {top}")
     return git
+
+
+def require_writable(git: Git) -> None:
+    """Raise GitError where git can't write to its repository, as in a read-only clone."""
+    place = Path(git("rev-parse", "--absolute-git-dir").strip())
+    if not os.access(place, os.W_OK):
+        raise GitError(f"{place} can't be written to: this needs a clone that you may change")
 
 
 def blob_id(content: bytes) -> str:

@@ -19,6 +19,7 @@ from rich.console import Console, Group
 from rich.progress import track
 from rich.text import Text
 
+from grader.tools.extras import remedy
 from grader.tools.functions import Function, function_at, own_line
 from grader.tools.rendering import show
 from grader.tools.versions import untested_jax
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m grader.tpu",
         description="Predict what the Pallas kernels that a function launches would take on a TPU. "
-        "Needs no TPU, and runs nothing; libtpu (pip install '.[tpu]') for times.",
+        f"Needs no TPU, and runs nothing; libtpu for times ({remedy('tpu')}).",
         epilog="FUNCTION is FILE.py:NAME or MODULE:NAME. Integer arrays whose contents decide what "
         "is moved, such as scalar prefetch, may be given them: i32[4]=3,1,0,2.",
     )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from grader.model import KernelCall
 from grader.tpu.chips import Chip
-from grader.tpu.hlo import estimated_cycles, kernel_instructions, scoped_vmem
+from grader.tpu.hlo import estimated_cycles, kernel_instructions
 from grader.tpu.libtpu import (
     LISTING,
     CompilerUnavailable,
@@ -38,7 +38,7 @@ from grader.tpu.libtpu_errors import (
     read_refusal,
     windows_too_large,
 )
-from grader.tpu.vmem import Vmem, footprint, least_windows, read_report
+from grader.tpu.vmem import Vmem, footprint, least_windows, limit_of, read_report
 from grader.tpu.xla_traffic import has_loops, steps_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def built(lowered: Callable[[], Any], call: KernelCall, chip: Chip) -> Build:
         raise
     except Exception as error:
         return Build(chip.name, failure=read_lowering_error(error))
-    limit = min(scoped_vmem(program.as_text()) or chip.scoped_vmem, chip.vmem)
+    limit = limit_of(call, chip)
     if least_windows(call) > limit:  # libtpu would take minutes to find out
         return Build(chip.name, failure=windows_too_large(call, limit))
     with dump() as folder:

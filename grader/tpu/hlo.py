@@ -7,9 +7,6 @@ from collections.abc import Iterator
 
 _INSTRUCTION = re.compile(r"^ *(?:ROOT )?%?([\w.\-]+) = (?:\(.*?\)|\S+) ([\w\-]+)\(", re.MULTILINE)
 _KERNEL = 'custom_call_target="tpu_custom_call"'
-_LIMIT = re.compile(
-    r'"scoped_memory_configs": ?\[\{"memory_space": ?1, "offset": ?\d+, "size": ?(\d+)'
-)
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
 #: What stands for no estimate: the largest number that fits, half of it, or anything of this size.
@@ -22,15 +19,6 @@ _FREE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
 def kernel_instructions(hlo: str) -> list[str]:
     """The names of the instructions that run a Pallas kernel."""
     return [name for name, _, line in _instructions(hlo) if _KERNEL in line]
-
-
-def scoped_vmem(lowered: str) -> int:
-    """The VMEM that a kernel asks for by `vmem_limit_bytes`; 0 where it does not.
-
-    `lowered` is its program as jax has lowered it.
-    """
-    found = _LIMIT.search(lowered.replace(r"\22", '"'))
-    return int(found[1]) if found else 0
 
 
 def estimated_cycles(hlo: str) -> tuple[int, tuple[str, ...]]:

@@ -13,19 +13,16 @@ import importlib.metadata
 import importlib.util
 import math
 import os
-import platform
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from grader.model import Axes, devices_of
+from grader.tools.extras import exist_here, only_on_linux, remedy
 from grader.tpu.chips import Chip
-
-INSTALL = "pip install '.[tpu]'"
 
 #: XLA:CPU runs what the interpreter runs without the algebraic simplifier, and libtpu reads the
 #: same environment. For a TPU, the simplifier belongs to what is predicted.
@@ -59,13 +56,10 @@ class CompilerUnavailable(RuntimeError):
 def why_not() -> str:
     """Why libtpu can't be used here; "" where it can, as far as is known without loading it."""
     if importlib.util.find_spec("libtpu") is None:
-        here = f"{sys.platform} on {platform.machine()}"
-        if here != "linux on x86_64":
-            return f"the TPU's compiler, libtpu, comes for Linux on x86-64 only; this is {here}"
-        return INSTALL
+        return remedy("tpu") if exist_here() else only_on_linux("libtpu, the TPU's compiler,")
     installed, asked = _versions()
     if asked and _numbers(installed) < _numbers(asked):
-        return f"libtpu {installed} is older than jax asks for ({asked}): {INSTALL}"
+        return f"libtpu {installed} is older than jax asks for ({asked}): {remedy('tpu')}"
     return ""
 
 
@@ -194,7 +188,7 @@ def _topology(name: str) -> Any:
             return topologies.get_topology_desc(platform="tpu", topology_name=name)
         except Exception as error:
             what = f"libtpu can't be loaded ({str(error).partition(chr(10))[0]})"
-            raise CompilerUnavailable(f"{what}; {other_version() or INSTALL}") from error
+            raise CompilerUnavailable(f"{what}; {other_version() or remedy('tpu')}") from error
 
 
 def device(chip: Chip) -> Any:

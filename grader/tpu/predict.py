@@ -21,11 +21,12 @@ from grader.tpu import compile_apart, compiler, libtpu
 from grader.tpu.bounds import blocks_outside
 from grader.tpu.by_hand import as_scheduled
 from grader.tpu.chips import DEFAULT, Chip, named
-from grader.tpu.libtpu_errors import Failure, Kind
+from grader.tpu.libtpu_errors import Failure, Kind, windows_too_large
 from grader.tpu.prediction import Prediction
 from grader.tpu.reuse import reuse
 from grader.tpu.schedule import NotUnderstood, Schedule, Source, simulate, words
 from grader.tpu.traffic import Traffic, traffic
+from grader.tpu.vmem import limit_of, overflows
 
 if TYPE_CHECKING:
     from grader.kernels import TracedLaunch
@@ -140,6 +141,8 @@ def predict(kernel: Kernel, chip: Chip, events: int, build: Builder) -> Predicti
     try:
         made = build(kernel, chip)
     except compiler.CompilerUnavailable as error:
+        if overflows(kernel.call, chip):
+            return prediction(failure=windows_too_large(kernel.call, limit_of(kernel.call, chip)))
         return prediction(unknown=str(error))
     if made.failure:
         return prediction(failure=made.failure)

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.model import KernelCall, Operand, Role
+from grader.model import ArrayType, KernelCall, Operand, Role, Touch
 from grader.tpu import layout
+from grader.tpu.chips import Chip
 from grader.tpu.tiling import Block, dtype_bits
 
 
@@ -123,7 +124,7 @@ def _operand(call: KernelCall, direction: str, number: int) -> str:
 
 def footprint(call: KernelCall) -> tuple[Allocation, ...]:
     """Windows and scratch of a kernel by its blocks alone, where the compiler gives no report."""
-    return tuple(
+    operands = tuple(
         Allocation(
             use=Use.SCRATCH if operand.role is Role.SCRATCH else Use.WINDOW,
             name=operand.name,
@@ -134,6 +135,31 @@ def footprint(call: KernelCall) -> tuple[Allocation, ...]:
         for operand in call.operands
         if in_vmem(operand)
     )
+    scoped = tuple(
+        Allocation(Use.SCRATCH, SCOPED, _in_words(array, array.shape), 1, _stored(array))
+        for array in call.scoped
+    )
+    return operands + scoped
+
+
+def limit_of(call: KernelCall, chip: Chip) -> int:
+    """The VMEM that a kernel may take on a chip, in bytes."""
+    return min(call.vmem_limit or chip.scoped_vmem, chip.vmem)
+
+
+def overflows(call: KernelCall, chip: Chip) -> bool:
+    """Whether blocks and buffers alone show, without the compiler, that a kernel can't have them.
+
+    Blocks count with all of their buffers, and so does what the kernel copies to or from by itself.
+    Of other scratch the compiler may keep values in registers, and leave the scratch out: it counts
+    only where all together is more than the chip has.
+    """
+    windows = [o for o in call.operands if o.role is not Role.SCRATCH and in_vmem(o)]
+    scratch = [o for o in call.role(Role.SCRATCH) if in_vmem(o) and o.first is not Touch.NOTHING]
+    scoped = sum(map(_stored, call.scoped))
+    certain = sum(_held(call, o) for o in (*windows, *(o for o in scratch if o.copied))) + scoped
+    unsure = sum(_held(call, o) for o in scratch if not o.copied)
+    return certain > limit_of(call, chip) or certain + unsure > chip.vmem
 
 
 def least_windows(call: KernelCall) -> int:
@@ -159,8 +185,13 @@ def in_vmem(operand: Operand) -> bool:
 
 def buffered_bytes(call: KernelCall, operand: Operand) -> int:
     """What all buffers of an operand's block take in VMEM, in whole KiB as the compiler has it."""
-    copies = 1 if is_fixed(call, operand) else operand.buffers
-    return -(-block_bytes(operand, operand.block) * copies // 1024) * 1024
+    return -(-_held(call, operand) // 1024) * 1024
+
+
+def _held(call: KernelCall, operand: Operand) -> int:
+    """The same to the byte."""
+    buffers = 1 if is_fixed(call, operand) else operand.buffers
+    return block_bytes(operand, operand.block) * buffers
 
 
 def block_bytes(operand: Operand, block: Block) -> int:
@@ -171,8 +202,17 @@ def block_bytes(operand: Operand, block: Block) -> int:
     return math.prod(layout.padded(shape, tile)) * bits // 8
 
 
+def _stored(array: ArrayType) -> int:
+    """What a whole array takes in VMEM."""
+    return layout.stored_bytes(array.shape, dtype_bits(array.dtype))
+
+
 def _shape(operand: Operand) -> str:
     """A block in the compiler's words: "bf16[512,256]"."""
-    short = operand.array.dtype.replace("float", "f").replace("int", "s").replace("us", "u")
-    sizes: list[Any] = [1 if n is None else n for n in operand.block]
+    return _in_words(operand.array, operand.block)
+
+
+def _in_words(array: ArrayType, block: Block) -> str:
+    short = array.dtype.replace("float", "f").replace("int", "s").replace("us", "u")
+    sizes: list[Any] = [1 if n is None else n for n in block]
     return f"{short.replace('_', '')}[{','.join(map(str, sizes))}]"

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.tools.git import Git, GitError, NoGit, git_in, require_finished
+from grader.tools.git import (
+    Git,
+    GitError,
+    NoRepository,
+    git_in,
+    require_finished,
+    require_writable,
+)
 
 UPSTREAM, ORIGIN = "upstream", "origin"
 ADD_UPSTREAM = (
@@ -33,14 +40,14 @@ def ready(root: Path) -> Git:
     """Git for a repository that can take an update now. Raises CannotUpdate."""
     try:
         git = git_in(root)
-    except NoGit as error:
+        require_writable(git)
+    except NoRepository as error:
         raise CannotUpdate(
-            f"{error}, and an update merges along git's history: get the katas anew by git clone, "
-            "and copy your kata files over it"
+            f"{error}, and an update merges along git's history: clone the katas with git clone, "
+            "and copy your kata files into that clone"
         ) from None
-    if git("rev-parse", "--show-prefix").strip():
-        top = git("rev-parse", "--show-toplevel").strip()
-        raise CannotUpdate(f"the katas are a folder of another repository, {top}: merge them there")
+    except GitError as error:
+        raise CannotUpdate(str(error)) from None
     if git.try_("rev-parse", "--verify", "--quiet", "HEAD").returncode:
         raise CannotUpdate("this repository has no commit yet: there is nothing to merge with")
     try:

@@ -9,9 +9,10 @@ from grader.model import KernelCall, Role
 from grader.tpu import Prediction
 from grader.tpu.by_hand import as_scheduled
 from grader.tpu.chips import named
+from grader.tpu.libtpu_errors import Kind
 from grader.tpu.motion import Motion, Path, TableRead
 from grader.tpu.traffic import OperandTraffic, Traffic
-from grader.tpu.vmem import Allocation, Use, footprint, in_vmem, is_fixed
+from grader.tpu.vmem import Allocation, Use, footprint, in_vmem, is_fixed, limit_of
 from grader.view.document import (
     Held,
     Kernel,
@@ -156,7 +157,7 @@ def _memory(call: KernelCall, prediction: Prediction | None, chip: str) -> Memor
         held = tuple(map(_held, failure.allocations or footprint(call)))
         return Memory(failure.limit, failure.wanted, True, held)
     held = tuple(map(_held, footprint(call)))
-    return Memory(named(chip).scoped_vmem, sum(one.size for one in held), False, held)
+    return Memory(limit_of(call, named(chip)), sum(one.size for one in held), False, held)
 
 
 def _held(one: Allocation) -> Held:
@@ -169,5 +170,6 @@ def _untold(prediction: Prediction | None) -> str:
     if prediction is None:
         return "the launch did not reach the TPU's compiler"
     if prediction.failure:
-        return "the TPU's compiler refuses the kernel"
+        too_large = prediction.failure.kind is Kind.VMEM
+        return prediction.failure.message if too_large else "the TPU's compiler refuses the kernel"
     return prediction.unknown

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from grader.model import State
-from grader.report.session_map import SIGNS, may_earn_the_third, stars_of
+from grader.report.session_map import may_earn_the_third, sign_of, stars_of, without_stars
 from grader.report.standings import Standing
 from grader.tools.rendering import show
 
@@ -64,7 +64,7 @@ class Screen:
 
     def verdict(self, standing: Standing, seconds: float) -> None:
         """A kata's stars, how long they took from the save on, and what is wrong."""
-        sign, colour = SIGNS[standing.state]
+        sign, colour = sign_of(standing)
         line = Text(no_wrap=True, overflow="ellipsis")  # what is cut has been said in full
         line.append(*self._clock()).append(sign, colour).append(" ")
         line.append_text(stars_of(standing)).append(f" {standing.kata.name}", "bold")
@@ -75,6 +75,8 @@ class Screen:
         self.show(line)
         if standing.not_judged:
             self.note(f"{standing.not_judged}: no star from there on", "yellow")
+            if not_solved := without_stars([standing]):
+                self.note(not_solved, "yellow")
         for note in standing.notes:
             self.note(f"note  {note}", "yellow")
         if may_earn_the_third(standing):

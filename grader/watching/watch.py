@@ -165,7 +165,7 @@ class Watch:
         if standing.state is State.TODO:
             self._still_to_do(run.kata)
         self._case = standing.case
-        if standing.state is State.PASSED:
+        if standing.solved:
             self._confirming.add(run.kata, run.grades)
         if self._waiting:
             return self._next_in_line()

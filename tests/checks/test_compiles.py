@@ -64,7 +64,7 @@ def test_vmem_line_by_line() -> None:
     assert finding.phrase == "needs 32 MiB of VMEM; the limit on v5e is 16 MiB"
     assert finding.full == "Scoped allocation …"
     assert finding.message.splitlines()[:7] == [
-        "The TPU's compiler refuses the kernel.",
+        "The kernel needs more VMEM than it may have.",
         "  vmem   double needs 32 MiB of VMEM on v5e; the limit is 16 MiB:",
         "           x_ref  2 × f32[2048, 1024]    16 MiB",
         "           o_ref  2 × f32[2048, 1024]    16 MiB",

@@ -169,22 +169,27 @@ def test_a_worktree_with_a_detached_head(clone: Clone, monkeypatch: pytest.Monke
     assert clone.subjects() == ["As shipped"]
 
 
-def test_a_repository_below_gits_top(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_into_a_repository_around_the_course(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an archive is unpacked inside of somebody's repository."""
     clone.passed(clone.shop.double)
-    below = clone.root / "below"
-    below.mkdir()
+    inside = clone.root / "inside"
+    inside.mkdir()
     for name in ("katas", "solutions"):
-        shutil.move(clone.root / name, below / name)
-    clone.git("add", "--all", ":!below/katas/1_first/kata_01_double.py", f":!below/{LEDGER}")
-    clone.git("commit", "-q", "-m", "below")
-    monkeypatch.chdir(below)
-    assert "not committed  double " in clone.shop.run("progress")
-    clone.shop.run("commit")
-    assert clone.changed() == [f"below/{DOUBLE}", f"below/{LEDGER}"]
-    assert clone.status() == []
-    assert "not committed" not in clone.shop.run("progress")
-    said = clone.shop.run("progress", "--log")
-    assert clone.git("rev-parse", "HEAD")[:8] in said
+        shutil.move(clone.root / name, inside / name)
+    monkeypatch.chdir(inside)
+    before = clone.status(), clone.subjects()
+    said = clone.shop.run("commit", code=2)
+    assert f"inside of another git repository, {clone.root}. git init {inside}" in said
+    for command in (["update"], ["update", "--abort"]):
+        assert "inside of another git repository" in clone.shop.run(*command, code=2)
+    for command in (["progress"], ["progress", "--log"]):
+        assert "no git here (this folder is inside of" in " ".join(clone.shop.run(*command).split())
+    assert (clone.status(), clone.subjects()) == before
+    Git(inside)("init", "-q")
+    assert "Solve double" in clone.shop.run("commit")
+    assert clone.subjects() == before[1]
 
 
 def test_line_ends_are_stored_as_gits_settings_say(clone: Clone) -> None:
@@ -276,7 +281,7 @@ def test_commits_are_signed_where_that_is_asked_for(clone: Clone, tmp_path: Path
 
 def test_without_git_there_is_nothing_to_commit_to(shop: Shop, settled_git: None) -> None:
     said = shop.run("commit", code=2)
-    assert said == "kata: nothing to commit to: not a git repository\n"
+    assert said.startswith("kata: nothing to commit to: not a git repository. git init /")
 
 
 # ---- which lines a commit takes ----

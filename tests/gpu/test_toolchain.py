@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of packages, in place of all others, on Linux on x86-64."""
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(toolchain.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(toolchain, "plugin_installed", lambda: True)
     return tmp_path
 
@@ -41,7 +42,7 @@ def test_what_is_missing_is_named_with_the_extra(
 
 def test_other_machines_are_told_apart(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert why_not().endswith("on Linux on x86-64 only; this is darwin on x86_64")
+    assert why_not().endswith("exists for Linux on x86-64 only, and this is macOS on x86-64")
 
 
 def test_libdevice_belongs_to_it(packages: Path) -> None:

@@ -66,6 +66,19 @@ def test_the_failing_rung_and_the_stars_before_it(
     assert judged.finding.check is check
 
 
+def test_what_a_kata_is_about_decides_whether_it_has_stars() -> None:
+    """Without the compiler: right values are a star, unless the kata is about something else."""
+    unasked = OwnAndPar(uncompiled(), uncompiled())
+    tried = evidence(attempt(), on_chips=unasked)
+    assert verdict(tried).stars == 1
+    about = verdict(replace(tried, is_about=lambda check: check is Check.COMPILES))
+    assert (about.state, about.stars) == (State.PASSED, 0)
+    assert about.not_judged
+    assert about.not_judged.check is Check.COMPILES
+    wrong = replace(evidence(attempt(3 * X), on_chips=unasked), is_about=lambda _: True)
+    assert verdict(wrong).state is State.FAILED
+
+
 def test_the_first_failing_rung_speaks() -> None:
     """Each attempt fails the rungs of all that follow it, too."""
     bad = call(operand("x_ref", (32, 128), (2, 128)), output((2, 128)))

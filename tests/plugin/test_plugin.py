@@ -186,6 +186,19 @@ def test_a_summary_line_begins_with_what_is_wrong(two_tracks: Repository) -> Non
     assert re.search(r"\[hidden0\] FAILED +\[", progress)
 
 
+@pytest.mark.parametrize("colour", ["no", "yes"])
+@pytest.mark.parametrize("columns", [60, 80, 100, 120, 150, 200])
+def test_a_summary_line_gives_the_reason_once(
+    two_tracks: Repository, columns: int, colour: str
+) -> None:
+    case = "katas/1_first/kata_10_wrong.py::test_wrong[hidden0]"
+    ran = two_tracks.pytest(case, f"--color={colour}", COLUMNS=str(columns), CI="")
+    plain = re.sub(r"\x1b\[[\d;]*m", "", ran.out)
+    (line,) = [line for line in plain.splitlines() if line.startswith("FAILED ")]
+    assert line.count("values: off by the same factor") == 1
+    assert line.count(case) == 1
+
+
 def test_the_printed_command_repeats_the_case(graded: Graded) -> None:
     out = graded.ran.out
     case = re.search(r"  case   (.*)", out)

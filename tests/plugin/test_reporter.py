@@ -69,6 +69,15 @@ def test_a_file_that_is_deleted_midway_is_not_solved(repository: Repository, whe
     assert ran.code == 1
 
 
+def test_json_that_can_not_be_written_costs_no_map(repository: Repository) -> None:
+    repository.solve(repository.add("double"))
+    ran = repository.pytest(f"--kata-json={repository.root}")
+    assert f"--kata-json is not written: {repository.root}: Is a directory" in ran.out
+    assert "1 of 1 solved" in ran.out
+    assert "Traceback" not in ran.out
+    assert ran.code == 1
+
+
 def test_a_few_hidden_cases_are_no_stars(repository: Repository) -> None:
     """As after Ctrl-C."""
     repository.solve(repository.add("double"))

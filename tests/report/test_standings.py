@@ -69,6 +69,12 @@ def test_what_could_not_be_judged_at_all_is_not_solved() -> None:
     assert (one.solved, other.solved) == (False, True)
 
 
+def test_a_failed_case_has_its_stars_beside_one_that_could_not_be_judged() -> None:
+    unjudged = Grade(A.id, 0, State.PASSED, 0, not_judged=NotJudged(Check.COMPILES, "no libtpu"))
+    (standing,) = standings(POOL, [unjudged, failed(A, 1, 1, SHAPE)]).all
+    assert (standing.state, standing.stars) == (State.FAILED, 1)
+
+
 def test_a_check_is_named_in_words() -> None:
     finding = Finding(Check.PALLAS_USED, "add stands outside", "")
     (standing,) = standings(POOL, [failed(A, finding=finding)]).all

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.tools.git import Git, GitError, NoGit, blob_id, git_in
+from grader.tools.git import Git, GitError, NoGit, NoRepository, blob_id, git_in
 
 
 @pytest.fixture
@@ -49,10 +49,31 @@ def test_paths_are_told_apart(git: Git) -> None:
     assert git.paths("ls-files", "-z") == ()
 
 
-def test_a_folder_below_the_top_will_do(git: Git) -> None:
+def test_a_folder_below_the_top_is_not_a_repository(git: Git) -> None:
     below = git.folder / "below"
     below.mkdir()
-    assert git_in(below)("rev-parse", "--show-prefix") == "below/\n"
+    with pytest.raises(NoRepository, match=f"inside of another git repository, {git.folder}"):
+        git_in(below)
+    Git(below)("init", "-q")
+    assert git_in(below).folder == below
+
+
+def test_where_git_refuses_a_folder_its_own_remedy_is_passed_on(
+    git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(NoGit) as raised:
+        git_in(git.folder)
+    assert not isinstance(raised.value, NoRepository)
+    said = str(raised.value)
+    assert "detected dubious ownership" in said
+    assert f"git config --global --add safe.directory {git.folder}" in said
+
+
+def test_where_git_can_not_read_its_settings_it_says_so(git: Git) -> None:
+    (git.folder / ".git" / "config").write_text("[core\n")
+    with pytest.raises(NoGit, match="bad config line 1"):
+        git_in(git.folder)
 
 
 def test_paths_are_not_quoted(git: Git) -> None:

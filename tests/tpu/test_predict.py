@@ -181,6 +181,97 @@ def test_without_the_compiler_the_index_maps_still_tell(monkeypatch: pytest.Monk
     assert OnChip(None, (found,)).not_compiled == (found,)
 
 
+def blocks(rows: int, **params: Any) -> Any:
+    """Doubles float32[8192, 1024], (rows, 1024) at a time: two buffers of 4 KiB a row each way."""
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] * 2
+
+    return _launched(body, pl.BlockSpec((rows, 1024), lambda i: (i, 0)), 8192 // rows, (), params)
+
+
+def kept(rows: int, **params: Any) -> Any:
+    """The same by way of scratch that the compiler leaves out."""
+
+    def body(x_ref: Any, o_ref: Any, twice_ref: Any) -> None:
+        twice_ref[...] = x_ref[...] * 2
+        o_ref[...] = twice_ref[...] + 1
+
+    scratch = (pltpu.VMEM((rows, 1024), jnp.float32),)
+    spec = pl.BlockSpec((rows, 1024), lambda i: (i, 0))
+    return _launched(body, spec, 8192 // rows, scratch, params)
+
+
+def copied(rows: int, **params: Any) -> Any:
+    """Copies by hand by way of scratch."""
+
+    def body(x_ref: Any, o_ref: Any, buffer: Any) -> None:
+        pltpu.sync_copy(x_ref.at[pl.ds(0, rows)], buffer)
+        pltpu.sync_copy(buffer, o_ref.at[pl.ds(0, rows)])
+
+    scratch = (pltpu.VMEM((rows, 1024), jnp.float32),)
+    return _launched(body, pl.BlockSpec(memory_space=pl.ANY), 1, scratch, params)
+
+
+def scoped(rows: int, **params: Any) -> Any:
+    """The same with a buffer that the body makes, after another one that is gone by then."""
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        def through(buffer: Any) -> None:
+            pltpu.sync_copy(x_ref.at[pl.ds(0, rows)], buffer)
+            pltpu.sync_copy(buffer, o_ref.at[pl.ds(0, rows)])
+
+        for _ in range(2):
+            pl.run_scoped(through, pltpu.VMEM((rows, 1024), jnp.float32))
+
+    return _launched(body, pl.BlockSpec(memory_space=pl.ANY), 1, (), params)
+
+
+def _launched(body: Any, spec: Any, steps: int, scratch: tuple[Any, ...], params: Any) -> Any:
+    return pl.pallas_call(
+        body,
+        grid=(steps,),
+        in_specs=[spec],
+        out_specs=spec,
+        out_shape=jax.ShapeDtypeStruct((8192, 1024), jnp.float32),
+        scratch_shapes=scratch,
+        compiler_params=pltpu.CompilerParams(**params),
+    )
+
+
+@pytest.mark.parametrize(
+    ("launch", "refused"),
+    [
+        (blocks(1024), False),  # 16 MiB, as many as a kernel may have
+        (blocks(2048), True),
+        (blocks(2048, vmem_limit_bytes=40 << 20), False),
+        (blocks(8192), True),  # one step: one buffer each
+        (kept(1024), False),
+        (copied(2048), False),
+        (copied(4096 + 8), True),
+        (scoped(2048), False),
+        (scoped(4096 + 8), True),
+        (kept(8192, vmem_limit_bytes=127 << 20), False),
+    ],
+)
+@pytest.mark.parametrize("libtpu_is_here", [False, pytest.param(True, marks=libtpu)])
+def test_blocks_and_buffers_alone_are_too_much(
+    launch: Any, refused: bool, libtpu_is_here: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the compiler, what it would refuse for its blocks is refused, and nothing else."""
+
+    def gone(*_: Any) -> Build:
+        raise compiler.CompilerUnavailable("no libtpu here")
+
+    if not libtpu_is_here:
+        monkeypatch.setattr(compile_apart, "build", gone)
+    (found,) = predictions(launch, shape("float32", 8192, 1024))
+    assert (found.failure is not None) is refused
+    if found.failure:
+        assert found.failure.kind is Kind.VMEM
+        assert found.failure.wanted > found.failure.limit
+
+
 def test_a_schedule_that_contradicts_the_index_maps_is_not_believed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

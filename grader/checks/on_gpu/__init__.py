@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def missing() -> NotJudged | None:
-    """What no launch for GPUs can be traced without, if it is not here."""
+    """What no launch for GPUs can be traced without, if this environment was made before it was a
+    dependency."""
     if importlib.util.find_spec("absl") is not None:
         return None
-    why = "Mosaic GPU needs a small package more: pip install absl-py, or pip install '.[gpu]'"
-    return NotJudged(Check.RUNS, why)
+    return NotJudged(Check.RUNS, "Mosaic GPU needs absl-py: pip install absl-py")
 
 
 def compiled_of(on_gpu: OnGpu) -> Compiled | None:

@@ -142,6 +142,16 @@ class Key:
             return Kind.TABLES
         return Kind.CASE_FILE if self.debugging else Kind.KERNEL
 
+    def is_about(self, check: Check) -> bool:
+        """Whether the kata can't be solved where this check, and those behind it, can't judge.
+
+        So it is where par is required, which the last check compares with, and where at least half
+        of the known mistakes are caught by these checks.
+        """
+        order = list(Check)
+        behind = [m for m in self.mistakes if order.index(m.caught) >= order.index(check)]
+        return self.par_required or 2 * len(behind) >= max(len(self.mistakes), 1)
+
     @property
     def total(self) -> int:
         """How many hidden cases a session has of the kata."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.gpu.chips import Chip
-from grader.gpu.toolchain import INSTALL, plugin_installed
+from grader.gpu.toolchain import plugin_installed
+from grader.tools.extras import remedy
 
 #: Seconds for a process to import jax and to find the GPU. A driver may take several to wake up.
 PATIENCE = 120.0
@@ -71,7 +72,7 @@ def here(
     if reason := _hidden(environ):
         return Here(why_not=reason)
     if not plugin_installed():
-        return Here(why_not=f"a GPU is here; jax's CUDA plugin is not installed ({INSTALL})")
+        return Here(why_not=f"a GPU is here; jax's CUDA plugin is not installed ({remedy('gpu')})")
     code, printed = (ask or _asked)(environment(environ))
     return _read(code, printed)
 
