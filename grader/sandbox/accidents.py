@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from grader.model import Accident, Place
+from grader.tools.shortening import shortened
 from grader.tpu.libtpu_errors import last_words
 
 #: Signals by which a process dies, and the usual reason.
@@ -13,6 +14,8 @@ _REASONS: dict[int, str] = {
     signal.SIGBUS: "Usual reasons: native code called with a bad address, or a full disk.",
     signal.SIGABRT: "A native library gave up: it met something that it does not handle.",
 }
+#: Lines of stderr that are shown.
+LAST_LINES = 8
 _OTHERWISE = "Usual reasons: native code called with a bad address, or memory that ran out."
 
 
@@ -47,7 +50,7 @@ def garbled() -> Accident:
 
 
 def hung_up(where: Place | None, printed: str) -> Accident:
-    """A process that closed its connection to the grader and ran on, so that it was stopped."""
+    """A process that closed its connection to the grader."""
     message = (
         "The process closed its connection to the grader before the kernel was graded, so it was "
         "stopped.\nUsual reason: code that closes files which it has not opened."
@@ -76,7 +79,7 @@ def died(
     if code >= 0:
         message = (
             f"The process ended with exit code {code} before the kernel was graded.\n"
-            "Something called os._exit, which a kata never needs."
+            f"{_end_of_stderr(complaint)}"
         )
         return Accident(f"left the process (exit code {code})", message, where, printed)
     if -code == signal.SIGKILL:
@@ -90,6 +93,17 @@ def died(
     if said:
         message += f"\nIt said: {said}"
     return Accident(f"crashed ({name})", message, where, printed, crashed=True, last_words=said)
+
+
+def _end_of_stderr(complaint: str) -> str:
+    """Why a process ended with an exit code, as far as anyone can tell."""
+    if not complaint:
+        return (
+            "It wrote nothing to stderr.\n"
+            "Usual reason: a call of os._exit, which a kata never needs."
+        )
+    last = complaint.splitlines()[-LAST_LINES:]
+    return "\n".join(["The end of its stderr:", *(f"  {shortened(each, 500)}" for each in last)])
 
 
 def _name(number: int) -> str:

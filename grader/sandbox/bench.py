@@ -20,6 +20,7 @@ from grader.sandbox.channel import Channel
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import BOOT_SECONDS, Launcher, SandboxError
 from grader.sandbox.messages import (
+    CONNECTION_CLOSED,
     Answer,
     Called,
     Closed,
@@ -124,7 +125,7 @@ class Worker:
         where, printed = self._place(question), self._files.printed()
         complaint = self._files.complained()
         code = self.close()
-        if not ended:
+        if not ended or code == CONNECTION_CLOSED:
             return accidents.hung_up(where, printed)
         starved = memory.kills() > self._kills
         return accidents.died(code, where, printed, starved, complaint)

@@ -42,7 +42,7 @@ THREADS = 16  # for XLA, where several devices are simulated
 
 def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confinement) -> None:
     """Answer the bench's questions until it hangs up. Raises NotIsolated."""
-    files.move_in()
+    out = files.move_in()
     if post in (Post.ATTEMPTING, Post.SPARE):
         prepared.enforce(files.writable)
         limits.limit_strangers()
@@ -73,7 +73,7 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
         tell(Hello(jax.default_backend(), jax.__version__))
         while True:
             given = answer(codec.unpack(Question, receive(bench)))
-            printed = shortened(files.take_printed())
+            printed = shortened(files.take_printed(out))
             if isinstance(
                 given, Traced | Ran | Tried
             ):  # of the others, what a trace prints is known

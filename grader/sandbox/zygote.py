@@ -31,6 +31,7 @@ from pathlib import Path
 from grader.sandbox import reaping
 from grader.sandbox.folders import WorkerFiles, removed
 from grader.sandbox.isolation import Confinement, Isolation, confinement
+from grader.sandbox.messages import CONNECTION_CLOSED
 from grader.sandbox.post import Post
 
 NUMBER = struct.Struct("!q")
@@ -102,7 +103,7 @@ def _fork(
     control.close()
     os.setsid()  # what the learner's code starts ends with it
     worker.main(socket.socket(fileno=fd), files, post, prepared)
-    os._exit(0)
+    os._exit(CONNECTION_CLOSED)
 
 
 def _ended(child: int) -> bool:
@@ -116,7 +117,7 @@ def spawned(fd: int, folder: str, post: Post, isolation: Isolation) -> None:
 
     files = WorkerFiles(Path(folder))
     worker.main(socket.socket(fileno=fd), files, post, confinement(isolation))
-    os._exit(0)
+    os._exit(CONNECTION_CLOSED)
 
 
 if __name__ == "__main__":

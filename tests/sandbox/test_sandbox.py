@@ -142,6 +142,49 @@ o_ref[...] = x_ref[...] * 2"""
     bench.close()
 
 
+@pytest.mark.parametrize(
+    "does",
+    [
+        "import os; os.closerange(1, 3)",
+        "import os; os.dup2(os.open('mine', os.O_WRONLY | os.O_CREAT), 1)",
+        "import os; [os.close(n) for n in range(3, 99) if os.path.exists(f'/proc/self/fd/{n}') "
+        "and os.readlink(f'/proc/self/fd/{n}').endswith('/out')]",
+        "import sys; sys.stdout.close(); sys.stderr = None",
+    ],
+    ids=["closes-its-output", "replaces-it", "closes-the-copy", "closes-its-streams"],
+)
+def test_what_a_kata_does_to_its_output_changes_no_verdict(
+    bench: Bench, solved: Kata, repository: Repository, does: str
+) -> None:
+    repository.solve(solved, f"{repository.BODY}\n{does}")
+    grader = Grader(Asking(Lines(bench)))
+    assert [state(grader, solved, case) for case in (0, 1)] == [State.PASSED] * 2
+
+
+def test_an_exception_in_the_worker_itself_is_shown(
+    bench: Bench, solved: Kata, repository: Repository
+) -> None:
+    """Nothing has called os._exit."""
+    broken = "import grader.sandbox.folders as f\nf.shortened = f.os.fstat = f.stat = None"
+    repository.solve(solved, f"{repository.BODY}\n{broken}")
+    grader = Grader(Asking(Lines(bench)))
+    found = grader.grade(solved, draw(solved.id, solved.key, 1)[0], 60).finding
+    assert found
+    assert found.phrase == "left the process (exit code 1)"
+    assert "TypeError: 'NoneType' object is not callable" in found.message
+    assert "os._exit" not in found.message
+
+
+def test_a_worker_that_lost_its_connection_did_not_leave(
+    bench: Bench, solved: Kata, repository: Repository
+) -> None:
+    repository.solve(solved, f"{repository.BODY}\nimport os\nos.closerange(3, 1000)")
+    grader = Grader(Asking(Lines(bench)))
+    found = grader.grade(solved, draw(solved.id, solved.key, 1)[0], 60).finding
+    assert found
+    assert found.phrase == "closed its connection to the grader"
+
+
 def test_a_solution_that_dies_is_told_apart(bench: Bench, solved: Kata) -> None:
     solved.solution.write_text("import os\nos._exit(0)\n")
     with pytest.raises(BrokenKata, match="exit code 0"):
