@@ -19,16 +19,22 @@ LAST_LINES = 8
 _OTHERWISE = "Usual reasons: native code called with a bad address, or memory that ran out."
 
 
-def stopped(seconds: float, where: Place | None, printed: str) -> Accident:
-    """A process that gave no answer within `seconds`."""
+def stopped(
+    seconds: float, where: Place | None, printed: str, kept_waiting: bool = False
+) -> Accident:
+    """A process that gave no answer within `seconds`.
+
+    `kept_waiting`: the machine may have kept it from answering in time.
+    """
     message = (
-        f"No answer after {seconds:g} s, so the process was stopped.\n"
+        f"No answer after {seconds:g} s, so the process was stopped. "
+        "A second try gave no answer either.\n"
         "Usual reasons: a loop whose condition never changes; a DMA or semaphore wait that nothing "
         "ever signals (a wait without a start); or work element by element or column by column: "
         "Python writes a loop out turn by turn, and each load and store of a turn takes the "
         "interpreter as long as one of a whole block. Compute on whole blocks, x_ref[...]."
     )
-    return Accident(f"no answer after {seconds:g} s", message, where, printed, stuck=True)
+    return Accident(f"no answer after {seconds:g} s", message, where, printed, True, kept_waiting)
 
 
 def calls_without_end(calls: int) -> Accident:
@@ -75,7 +81,8 @@ def died(
             "The process ended before the kernel was graded, and so did the one that had started "
             "it.\nUsual reason: a signal that a kata sent to other processes."
         )
-        return Accident("ended, and its parent process too", message, where, printed)
+        phrase = "ended, and its parent process too"
+        return Accident(phrase, message, where, printed, crashed=True)
     if code >= 0:
         message = (
             f"The process ended with exit code {code} before the kernel was graded.\n"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from grader.sandbox.asking import Asking, BrokenKata, Lines
 from grader.sandbox.bench import MOST_ASKED, MOST_USED, Bench, Worker
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import Launcher, SandboxError
-from grader.sandbox.messages import Predict, Question, Refer, Run, TraceLaunch
+from grader.sandbox.messages import Predict, Question, Refer, Run, TraceLaunch, Warm
 from grader.sandbox.post import Post
 from tests.support.repositories import Repository
 from tests.support.sessions import LentBench
@@ -140,6 +142,68 @@ o_ref[...] = x_ref[...] * 2"""
     bench = Bench(CPU, isolation=Isolation.OFF)  # else the file could not be touched
     assert state(Grader(Asking(Lines(bench))), solved) is State.PASSED
     bench.close()
+
+
+HANGS_ONCE = "import time\ntime.sleep(1000)"
+KILLS_ITSELF_ONCE = "import os\nos.kill(os.getpid(), 9)"
+
+
+@pytest.mark.parametrize("does", [HANGS_ONCE, KILLS_ITSELF_ONCE], ids=["hangs", "is-killed"])
+def test_an_accident_that_does_not_come_again_is_no_verdict(
+    solved: Kata, repository: Repository, tmp_path: Path, does: str
+) -> None:
+    once = f"""import pathlib
+been = pathlib.Path({str(tmp_path / "been")!r})
+if not been.exists():
+    been.touch()
+    ONCE
+{repository.BODY}""".replace("ONCE", does.replace("\n", "\n    "))
+    repository.solve(solved, once)
+    bench = Bench(CPU, isolation=Isolation.OFF)  # else the file could not be touched
+    grader = Grader(Asking(Lines(bench)))
+    assert grader.grade(solved, draw(solved.id, solved.key, 1)[0], 3).state is State.PASSED
+    bench.close()
+
+
+def test_processes_killed_by_somebody_change_no_verdict(bench: Bench, solved: Kata) -> None:
+    """All of them, at every post."""
+    grader = Grader(Asking(Lines(bench)))
+    first, second, _ = draw(solved.id, solved.key, 1)
+    whole = grader.grade(solved, first, 60)
+    for pid in bench.pids.values():
+        os.kill(pid, signal.SIGKILL)
+    again = grader.grade(solved, second, 60)
+    assert (again.state, again.stars, again.finding) == (whole.state, whole.stars, whole.finding)
+
+
+def test_a_process_that_somebody_stops_for_a_while_changes_no_verdict(
+    bench: Bench, solved: Kata
+) -> None:
+    grader = Grader(Asking(Lines(bench)))
+    assert state(grader, solved) is State.PASSED
+    running = bench.worker(Post.RUNNING).pid
+    os.kill(running, signal.SIGSTOP)
+    begun = threading.Timer(6, os.kill, (running, signal.SIGCONT))
+    begun.start()
+    found = grader.grade(solved, draw(solved.id, solved.key, 1)[1], 5)
+    begun.join()
+    assert found.state is State.PASSED
+    assert bench.worker(Post.RUNNING).pid == running
+
+
+def test_processes_that_were_stopped_at_work_are_replaced(bench: Bench, solved: Kata) -> None:
+    """As by a new save under `kata watch`: the next attempt meets none of them."""
+    lines = Lines(bench)
+    grader = Grader(Asking(lines))
+    assert state(grader, solved) is State.PASSED
+    killed = set(bench.pids.values()) - {bench.pids[Post.TRUSTED]}
+    for post in (Post.RUNNING, Post.COMPILING):
+        bench.worker(post).ask(Warm())
+    bench.stop()
+    bench.go()
+    assert not killed & set(bench.pids.values())
+    assert state(grader, solved, 1) is State.PASSED
+    assert not killed & set(bench.pids.values())
 
 
 @pytest.mark.parametrize(

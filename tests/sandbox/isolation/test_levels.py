@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -47,7 +46,7 @@ WRONG = "print('shape', x_ref.shape)\no_ref[...] = x_ref[...] * 3"
 LEAVES = "import os\nos._exit(3)"
 
 
-@pytest.fixture(params=LEVELS.values(), ids=LEVELS)
+@pytest.fixture(params=LEVELS.values(), ids=list(LEVELS))
 def grader(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Grader]:
