@@ -66,8 +66,8 @@ class Line:
     ) -> Answer | Accident:
         """Ask, and wait for the answer. A case may be prepared and never graded: -x, for one.
 
-        Without `keep`, nobody is going to ask the same again. If there is an accident, a new
-        process is asked once more, unless it could make nothing of the question: then not `twice`.
+        Without `keep`, nobody is going to ask the same again. After a hang or a crash, a new
+        process is asked once more; not `twice` where a new process couldn't answer the question.
         """
         if twice:
             return asked_twice(lambda limit: self._answer(question, limit, keep), seconds)

@@ -1,15 +1,14 @@
-"""How long an answer is waited for: in seconds of the process's own time, not of the clock's alone.
+"""When to give up on a worker: time limits that a busy machine does not use up.
 
-On a busy machine a process has a core for a fraction of the time, and a person can stop it for a
-while. So when the seconds of a question are over, its process is looked at:
+A limit of T seconds counts CPU time as well as wall time. After T seconds of wall time, the bench
+inspects the process:
 
-- if one of its threads has computed for so many seconds, it hangs;
-- if all of its threads sleep, and go on to sleep for IDLE seconds, it hangs;
-- otherwise the machine has kept it waiting, and it is waited for, at most MOST times as long.
+- One of its threads has used T seconds of CPU time: the process hangs.
+- All of its threads sleep, and still sleep IDLE seconds later: the process hangs.
+- Otherwise the machine has kept it waiting, and it gets up to MOST * T seconds.
 
-Whatever happened, `asked_twice` asks once more before there is an accident to report. A process
-that hung although nothing kept it waiting has a fraction of the time then: it costs little to be
-sure.
+After a hang or a crash, `asked_twice` asks a new process once more. If nothing kept the first one
+waiting, the second gets a fraction of the time, so that it costs little to make sure.
 """
 
 from __future__ import annotations
@@ -29,42 +28,41 @@ from grader.model import Accident
 
 T = TypeVar("T")
 
-EARLY = 0.5  # seconds, by which most answers are there: it costs nothing to wait for them
-STEP = 0.25  # seconds between two looks
-IDLE = 1.0
+EARLY = 0.5  # seconds; most answers come before, and cost no inspection
+STEP = 0.25  # seconds between two inspections
+IDLE = 1.0  # seconds
 MOST = 3
-ALONE = 1.25  # a process that has computed for 1 / ALONE of the time has had a core to itself
-#: Of what a second try is given: the fraction, and the least seconds.
-FRACTION, LEAST = 6, 5.0
-_TICKS = 0.02  # seconds: of a process that sleeps, the operating system may count so much
+ALONE = 1.25  # a thread that used at least 1 / ALONE of the time had a core to itself
+FRACTION, LEAST = 6, 5.0  # of T for the second try, and its least seconds
+_TICKS = 0.02  # seconds of CPU time that a sleeping process may seem to use
 _ASLEEP = "SI"  # as the operating system calls it; not "D", which waits for a disk
 _USED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):([\d.]+)")  # [[days-]hours:]minutes:seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A process at one moment: CPU seconds by thread, and whether all of them sleep."""
+    """A process at one moment: CPU seconds by thread, and whether all threads sleep."""
 
     cpu: Mapping[int, float]
     asleep: bool
 
     def computed(self, since: Look) -> float:
-        """The CPU seconds since then of the thread that has had most."""
+        """The CPU seconds since then of the thread that used most."""
         return max(
             (cpu - since.cpu.get(thread, 0.0) for thread, cpu in self.cpu.items()), default=0
         )
 
 
 class Patience:
-    """Waits for one answer of a process, `seconds` of its own; None for ever."""
+    """The wait for one answer of a process, with a limit of `seconds`; None for no limit."""
 
     def __init__(self, pid: int, seconds: float | None) -> None:
         self._pid, self._seconds = pid, seconds
-        #: Whether the machine is to blame, as far as anybody can tell.
+        #: Whether a busy machine may be the reason that no answer came.
         self.kept_waiting = False
 
     def waits(self) -> Iterator[float | None]:
-        """How long to wait next, time and again, until no answer is to be expected."""
+        """Yields how long to wait next, until it is time to give up."""
         if self._seconds is None:
             yield None
             return
@@ -88,7 +86,7 @@ class Patience:
 
 
 def asked_twice(ask: Callable[[float | None], T | Accident], seconds: float | None) -> T | Accident:
-    """What comes of asking within so many seconds, or once more where a process hung or crashed.
+    """The answer to a question with this limit; after a hang or a crash, that of a second try.
 
     A machine that is short of time or memory, or a person who ends a process, decides no verdict.
     """

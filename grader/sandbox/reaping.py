@@ -39,10 +39,10 @@ class Child(Protocol):
 
 
 def end_with_driver(driver: int) -> None:
-    """End this process when the other end of a pipe is closed, whatever it is doing then.
+    """End this process when the other end of a pipe closes, even if it runs compiled code.
 
-    The zygote ends it as well, also where its main thread keeps Python's lock. This thread is for
-    when the zygote was killed with the driver.
+    The zygote does the same, also to a process whose main thread never releases Python's lock. This
+    is for when the zygote was killed together with the driver.
     """
     end, read = os._exit, os.read  # before a kata's file could put its own there
 

@@ -104,7 +104,7 @@ class Trials:
         source = Source(subject.solution.file, text.encode())
         question: TryTest | Returned = TryTest(subject.written, subject.name)
         for calls in range(2 * MOST_CALLS):
-            # What the kernel has returned means nothing to a process that has called none.
+            # Not twice: a new process has called no kernel, so it can't take a result.
             answer = self._attempting.answer(question, seconds, keep=False, twice=False)
             if isinstance(answer, Tried | Accident):
                 return answer, calls

@@ -1,21 +1,21 @@
-"""A process that starts workers, and ends them when nobody is left to grade for.
+"""A process that starts workers, and ends them when pytest's process has ended.
 
     python -m grader.sandbox.zygote fork|spawn CONTROL DRIVER FOLDER ISOLATION
 
 CONTROL is the number of an inherited socket. Orders come over it, each with a number:
 
-    S  start a worker for the folder of this number in FOLDER and for a post, to serve the socket
-       that comes with the order; answered by the new process's number
+    S  start a worker at a post, with the folder of this number in FOLDER, to serve the socket that
+       comes with the order; answered by the new process's number
     P  has the process of this number ended? 1 or 0
     R  wait for its end; answered by its exit code, or minus the signal that ended it
 
-When CONTROL closes, every worker still alive is killed, and FOLDER is removed. What a worker has
-started ends with it: none outlives pytest, however that ends. DRIVER is the number of a pipe that
-pytest's process closes at its end, so that a worker ends, too, whose zygote has been killed.
+When CONTROL closes, the zygote kills all workers and what they have started, and removes FOLDER. So
+nothing outlives pytest, however that ends. DRIVER is the number of an inherited pipe whose other
+end closes with pytest's process: by it a worker ends whose zygote was killed, too.
 
-To "fork", it imports jax once and runs nothing; a fresh worker is there in about 12 ms. Where
-forking a process that has imported jax is not safe (macOS), it imports nothing, and has to "spawn"
-each worker as a new process:
+With "fork", the zygote imports jax once and runs nothing; a fork takes about 12 ms. Where forking a
+process that has imported jax is not safe (macOS), it does not import jax, and each worker is a new
+process ("spawn"):
 
     python -m grader.sandbox.zygote POST SOCKET DRIVER FOLDER ISOLATION
 """
