@@ -196,6 +196,7 @@ class Accident:
     place: Place | None = None
     printed: str = ""
     stuck: bool = False  # it was still running when it was stopped
+    kept_waiting: bool = False  # and the machine may have kept it from answering in time
     crashed: bool = False  # a signal ended it
     last_words: str = ""  # what a native library that gave up said, in one line
 

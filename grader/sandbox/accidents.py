@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from grader.model import Accident, Place
+from grader.tools.shortening import shortened
 from grader.tpu.libtpu_errors import last_words
 
 #: Signals by which a process dies, and the usual reason.
@@ -13,19 +14,27 @@ _REASONS: dict[int, str] = {
     signal.SIGBUS: "Usual reasons: native code called with a bad address, or a full disk.",
     signal.SIGABRT: "A native library gave up: it met something that it does not handle.",
 }
+#: Lines of stderr that are shown.
+LAST_LINES = 8
 _OTHERWISE = "Usual reasons: native code called with a bad address, or memory that ran out."
 
 
-def stopped(seconds: float, where: Place | None, printed: str) -> Accident:
-    """A process that gave no answer within `seconds`."""
+def stopped(
+    seconds: float, where: Place | None, printed: str, kept_waiting: bool = False
+) -> Accident:
+    """A process that gave no answer within `seconds`.
+
+    `kept_waiting`: the machine may have kept it from answering in time.
+    """
     message = (
-        f"No answer after {seconds:g} s, so the process was stopped.\n"
+        f"No answer after {seconds:g} s, so the process was stopped. "
+        "A second try gave no answer either.\n"
         "Usual reasons: a loop whose condition never changes; a DMA or semaphore wait that nothing "
         "ever signals (a wait without a start); or work element by element or column by column: "
         "Python writes a loop out turn by turn, and each load and store of a turn takes the "
         "interpreter as long as one of a whole block. Compute on whole blocks, x_ref[...]."
     )
-    return Accident(f"no answer after {seconds:g} s", message, where, printed, stuck=True)
+    return Accident(f"no answer after {seconds:g} s", message, where, printed, True, kept_waiting)
 
 
 def calls_without_end(calls: int) -> Accident:
@@ -47,7 +56,7 @@ def garbled() -> Accident:
 
 
 def hung_up(where: Place | None, printed: str) -> Accident:
-    """A process that closed its connection to the grader and ran on, so that it was stopped."""
+    """A process that closed its connection to the grader."""
     message = (
         "The process closed its connection to the grader before the kernel was graded, so it was "
         "stopped.\nUsual reason: code that closes files which it has not opened."
@@ -72,11 +81,12 @@ def died(
             "The process ended before the kernel was graded, and so did the one that had started "
             "it.\nUsual reason: a signal that a kata sent to other processes."
         )
-        return Accident("ended, and its parent process too", message, where, printed)
+        phrase = "ended, and its parent process too"
+        return Accident(phrase, message, where, printed, crashed=True)
     if code >= 0:
         message = (
             f"The process ended with exit code {code} before the kernel was graded.\n"
-            "Something called os._exit, which a kata never needs."
+            f"{_end_of_stderr(complaint)}"
         )
         return Accident(f"left the process (exit code {code})", message, where, printed)
     if -code == signal.SIGKILL:
@@ -90,6 +100,17 @@ def died(
     if said:
         message += f"\nIt said: {said}"
     return Accident(f"crashed ({name})", message, where, printed, crashed=True, last_words=said)
+
+
+def _end_of_stderr(complaint: str) -> str:
+    """Why a process ended with an exit code, as far as anyone can tell."""
+    if not complaint:
+        return (
+            "It wrote nothing to stderr.\n"
+            "Usual reason: a call of os._exit, which a kata never needs."
+        )
+    last = complaint.splitlines()[-LAST_LINES:]
+    return "\n".join(["The end of its stderr:", *(f"  {shortened(each, 500)}" for each in last)])
 
 
 def _name(number: int) -> str:

@@ -302,14 +302,11 @@ class Asking:
     ) -> Observation | Accident:
         """Trace and run the learner's launch, each within `seconds`; at production size, trace it.
 
-        One hidden case that hangs is enough: of this kata's others nothing is asked. A kernel that
-        crashes does so again, a machine that is short of something may not: so it is tried twice.
+        One hidden case that hangs is enough: of this kata's others nothing is asked.
         """
         if stuck := self._stuck.get(kata.path):
             return stuck
         answer = self._attempted(kata, case, reference, seconds)
-        if isinstance(answer, Accident) and answer.crashed:
-            answer = self._attempted(kata, case, reference, seconds)
         if isinstance(answer, Accident) and answer.stuck:
             self._stuck[kata.path] = answer
         return answer

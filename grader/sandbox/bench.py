@@ -20,6 +20,7 @@ from grader.sandbox.channel import Channel
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import BOOT_SECONDS, Launcher, SandboxError
 from grader.sandbox.messages import (
+    CONNECTION_CLOSED,
     Answer,
     Called,
     Closed,
@@ -32,6 +33,7 @@ from grader.sandbox.messages import (
     TryTest,
     Warm,
 )
+from grader.sandbox.patience import Patience
 from grader.sandbox.post import Post
 from grader.tools import codec
 
@@ -60,12 +62,13 @@ class Worker:
         with theirs:
             self._process = launcher.start(theirs, self._files, post)
         self._kills = memory.kills()
-        self._greeted = False
+        self._greeted = self._killed = False
         self._pending: list[Question] = []
 
     @property
     def alive(self) -> bool:
-        return self._channel.open
+        """Whether it can be asked, as far as anybody knows."""
+        return self._channel.open and not self._killed
 
     @property
     def pid(self) -> int:
@@ -84,17 +87,28 @@ class Worker:
             self._channel.send(codec.pack(question))
 
     def answer(self, seconds: float | None) -> Answer | Accident:
-        """Wait for the answer to the oldest open question; stop the process if none comes."""
+        """Wait for the answer to the oldest open question; stop the process if none comes.
+
+        It has so many seconds, as `patience` counts them.
+        """
         question = self._pending.pop(0)
+        patience = Patience(self.pid, seconds)
         try:
-            return _understood(self._channel.receive(seconds), question)
+            return _understood(self._received(patience), question)
         except TimeoutError:
-            return self._stop(question, seconds or 0.0)
+            return self._stop(question, seconds or 0.0, patience.kept_waiting)
         except Closed:
             return self._bury(question)
         except (TypeError, ValueError, struct.error, RecursionError):
             self.close()
             return accidents.garbled()
+
+    def _received(self, patience: Patience) -> bytes:
+        """The next message. Raises Closed, TimeoutError."""
+        for seconds in patience.waits():
+            with contextlib.suppress(TimeoutError):
+                return self._channel.receive(seconds)
+        raise TimeoutError
 
     def _greet(self) -> None:
         """Wait until the process is ready, once. Raises SandboxError where it never is."""
@@ -111,20 +125,20 @@ class Worker:
             raise SandboxError(f"asked jax for the {self._backend}, got the {hello.backend}")
         self._greeted = True
 
-    def _stop(self, question: Question, seconds: float) -> Accident:
+    def _stop(self, question: Question, seconds: float, kept_waiting: bool) -> Accident:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._process.pid, signal.SIGUSR1)
             time.sleep(DUMP_SECONDS)
         where, printed = self._place(question), self._files.printed()
         self.close()
-        return accidents.stopped(seconds, where, printed)
+        return accidents.stopped(seconds, where, printed, kept_waiting)
 
     def _bury(self, question: Question) -> Accident:
         ended = self._ends_by_itself()
         where, printed = self._place(question), self._files.printed()
         complaint = self._files.complained()
         code = self.close()
-        if not ended:
+        if not ended or code == CONNECTION_CLOSED:
             return accidents.hung_up(where, printed)
         starved = memory.kills() > self._kills
         return accidents.died(code, where, printed, starved, complaint)
@@ -144,8 +158,10 @@ class Worker:
 
     def kill(self) -> None:
         """End the process, whatever it is doing. Whoever waits for its answer takes note."""
+        self._killed = True
         # Of one that is already ending, a kill changes neither exit code nor signal.
-        with contextlib.suppress(ProcessLookupError):
+        # macOS refuses it of one that has ended and that nobody has waited for.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> int | None:
@@ -153,7 +169,7 @@ class Worker:
 
         None where nobody saw it end.
         """
-        if not self.alive:
+        if not self._channel.open:
             return 0
         self._channel.close()
         self.kill()
@@ -216,6 +232,7 @@ class Bench:
         self._unless_stopped(post)
         worker = self._workers.get(post)
         if worker is None or not worker.alive:
+            self._drop(post)
             worker = Worker(self._launcher, post, self._backend(post))
             self._workers[post] = worker
             self._unless_stopped(post)  # else nobody would have killed this one

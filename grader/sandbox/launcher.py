@@ -1,4 +1,4 @@
-"""Starts worker processes: from a zygote where forking is safe, else each anew."""
+"""Starts worker processes through a zygote, which outlives none of those that it serves."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from grader.model import Device
+from grader.sandbox import zygote
 from grader.sandbox.environment import environment
 from grader.sandbox.folders import WorkerFiles, removed
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.post import Post
-from grader.sandbox.zygote import FORK, NUMBER, ORDER, POLL, POSTS, WAIT
+from grader.sandbox.zygote import NUMBER, ORDER, POLL, POSTS, START, WAIT
 
 FORKS = sys.platform == "linux"
 BOOT_SECONDS = 120  # for importing jax on a slow disk
@@ -31,38 +31,27 @@ class SandboxError(RuntimeError):
     """No worker could be started: jax is missing or broken, or the backend is another one."""
 
 
-class Process(Protocol):
-    """A worker's process, however it was started."""
+class Process:
+    """A worker's process. The zygote has started it, and is asked about it."""
 
-    @property
-    def pid(self) -> int: ...
+    def __init__(self, pid: int, control: socket.socket) -> None:
+        self.pid = pid
+        self._control = control
 
     def ended(self) -> bool:
         """Whether it has ended, by now."""
-        ...
+        answer = self._ask(POLL)
+        return self._gone() if answer is None else bool(answer)
 
     def wait(self) -> int | None:
         """Wait for its end; the exit code, or minus the signal that ended it.
 
         None where nobody saw it end.
         """
-        ...
-
-
-class _Forked:
-    def __init__(self, pid: int, control: socket.socket) -> None:
-        self.pid = pid
-        self._control = control
-
-    def ended(self) -> bool:
-        answer = self._ask(POLL)
-        return self._gone() if answer is None else bool(answer)
-
-    def wait(self) -> int | None:
-        if (status := self._ask(WAIT)) is None:
+        code = self._ask(WAIT)
+        if code is None:
             self._end_unseen()
-            return None
-        return os.waitstatus_to_exitcode(status)
+        return code
 
     def _ask(self, order: bytes) -> int | None:
         """What the zygote answers; None if it has died."""
@@ -82,43 +71,35 @@ class _Forked:
 
     def _gone(self) -> bool:
         """Whether the process has ended, also where nobody takes note of it."""
-        try:
+        with contextlib.suppress(OSError):
             state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2]
-        except OSError:
+            return state.split()[0] in "ZX"
+        try:  # there is no such file, or no /proc
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
             return True
-        return state.split()[0] in "ZX"
-
-
-class _Spawned:
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.pid, self._process = process.pid, process
-
-    def ended(self) -> bool:
-        return self._process.poll() is not None
-
-    def wait(self) -> int:
-        return self._process.wait()
+        return False
 
 
 class _Zygote:
-    """The process that forks workers, and the socket over which it is told to."""
+    """The process that starts workers, and the socket over which it is told to."""
 
     def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
         self._process, self._control = process, control
-        self.has_forked = False
+        self.has_started = False
 
-    def fork(self, theirs: socket.socket, number: int, post: Post) -> Process | None:
+    def start(self, theirs: socket.socket, number: int, post: Post) -> Process | None:
         """A worker that serves the socket `theirs` at a post; None if the zygote has died."""
         try:
-            order = ORDER.pack(FORK, number, POSTS.index(post))
+            order = ORDER.pack(START, number, POSTS.index(post))
             socket.send_fds(self._control, [order], [theirs.fileno()])
             pid = self._control.recv(NUMBER.size)
         except OSError:
             pid = b""
         if not pid:
             return None
-        self.has_forked = True
-        return _Forked(NUMBER.unpack(pid)[0], self._control)
+        self.has_started = True
+        return Process(NUMBER.unpack(pid)[0], self._control)
 
     def close(self) -> None:
         self._control.close()  # the zygote takes this as its end
@@ -129,9 +110,9 @@ class _Zygote:
 
 
 class Launcher:
-    """Starts worker processes: from a zygote where forking is safe, else each anew.
+    """Starts worker processes: forks of a zygote where forking is safe, else new processes.
 
-    The zygote begins to import jax at once; one that dies later is started anew. `folder` is where
+    The zygote begins to import jax at once; one that dies later is started again. `folder` is where
     the processes write; it is removed with them.
     """
 
@@ -146,27 +127,24 @@ class Launcher:
         self.folder = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
         self._environ = environment(device, environ)
         self._workers = 0
-        self._zygote = self._hatched() if FORKS else None
+        reading, writing = os.pipe()  # nothing is written: workers see that our end closes
+        self._driver, self._ours = os.fdopen(reading, "rb", 0), os.fdopen(writing, "wb", 0)
+        self._zygote = self._hatched()
 
     def _hatched(self) -> _Zygote:
         control, theirs = socket.socketpair()
         with theirs:
-            return _Zygote(self._popen("zygote", theirs, self.folder), control)
+            return _Zygote(self._popen(theirs.fileno()), control)
 
-    def _popen(self, role: str, inherited: socket.socket, folder: Path) -> subprocess.Popen[bytes]:
+    def _popen(self, control: int) -> subprocess.Popen[bytes]:
+        driver = self._driver.fileno()
+        command = [sys.executable, "-m", zygote.__name__, "fork" if FORKS else "spawn"]
+        command += [str(control), str(driver), str(self.folder), self._isolation.value]
         with open(self._err, "ab") as err:
             return subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "grader.sandbox.zygote",
-                    role,
-                    str(inherited.fileno()),
-                    str(folder),
-                    self._isolation.value,
-                ],
+                command,
                 env=self._environ,
-                pass_fds=[inherited.fileno()],
+                pass_fds=[control, driver],
                 stdin=subprocess.DEVNULL,
                 stdout=err,
                 stderr=err,
@@ -186,12 +164,10 @@ class Launcher:
 
     def start(self, theirs: socket.socket, files: WorkerFiles, post: Post) -> Process:
         """Start a worker that serves the socket `theirs` at a post. Raises SandboxError."""
-        if self._zygote is None:
-            return _Spawned(self._popen(post.value, theirs, files.folder))
         for _ in range(TRIES):
-            if process := self._zygote.fork(theirs, int(files.folder.name), post):
+            if process := self._zygote.start(theirs, int(files.folder.name), post):
                 return process
-            if not self._zygote.has_forked and self.remains():
+            if not self._zygote.has_started and self.remains():
                 break  # it could not even begin, and has said why
             self._zygote.close()
             self._zygote = self._hatched()
@@ -205,6 +181,7 @@ class Launcher:
 
     def close(self) -> None:
         """End the zygote and every worker that it has started; remove what they wrote."""
-        if self._zygote is not None:
-            self._zygote.close()
+        self._zygote.close()
+        self._ours.close()
+        self._driver.close()
         removed(self.folder)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from grader.model import Accident
 from grader.sandbox.bench import Stopped, Worker
 from grader.sandbox.messages import Answer, Question, Warm
+from grader.sandbox.patience import asked_twice
 from grader.tools import codec
 
 #: For what is asked of a solution.
@@ -57,12 +58,22 @@ class Line:
         self._send(_Pending(question, seconds))
 
     def answer(
-        self, question: Question, seconds: float | None = SECONDS, keep: bool = True
+        self,
+        question: Question,
+        seconds: float | None = SECONDS,
+        keep: bool = True,
+        twice: bool = True,
     ) -> Answer | Accident:
         """Ask, and wait for the answer. A case may be prepared and never graded: -x, for one.
 
-        Without `keep`, nobody is going to ask the same again.
+        Without `keep`, nobody is going to ask the same again. After a hang or a crash, a new
+        process is asked once more; not `twice` where a new process couldn't answer the question.
         """
+        if twice:
+            return asked_twice(lambda limit: self._answer(question, limit, keep), seconds)
+        return self._answer(question, seconds, keep)
+
+    def _answer(self, question: Question, seconds: float | None, keep: bool) -> Answer | Accident:
         self.ask(question, seconds)
         while (place := self._place(question)) is None:
             self._receive()

@@ -358,6 +358,9 @@ class Hello:
 
 # ---- over a socket ----
 
+#: The exit code of a worker whose connection to the bench is closed.
+CONNECTION_CLOSED = 71
+
 
 class Closed(Exception):
     """The other side is gone."""

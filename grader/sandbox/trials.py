@@ -29,6 +29,7 @@ from grader.model import (
 from grader.sandbox import accidents
 from grader.sandbox.line import Line
 from grader.sandbox.messages import Called, Ran, Returned, Run, Traced, TraceLaunch, Tried, TryTest
+from grader.sandbox.patience import asked_twice
 from grader.tools.arrays import dtype_of
 
 #: Calls of one kernel by one test; more are refused, and of a test that goes on, no answer is
@@ -85,17 +86,32 @@ class Trials:
         self, subject: Subject, kernel: Planted, seconds: float | None
     ) -> tuple[Tried | Accident, int]:
         """How the test ends, and how often it called the kernel."""
+        calls = 0
+
+        def once(limit: float | None) -> Tried | Accident | None:
+            nonlocal calls
+            found, calls = self._tried_once(subject, kernel, limit)
+            return found
+
+        found = asked_twice(once, seconds)
+        return found or accidents.calls_without_end(calls), calls
+
+    def _tried_once(
+        self, subject: Subject, kernel: Planted, seconds: float | None
+    ) -> tuple[Tried | Accident | None, int]:
+        """The same, tried once; None where the test goes on calling the kernel."""
         text = version(subject.solution.content.decode(), kernel)
         source = Source(subject.solution.file, text.encode())
         question: TryTest | Returned = TryTest(subject.written, subject.name)
         for calls in range(2 * MOST_CALLS):
-            answer = self._attempting.answer(question, seconds, keep=False)
+            # Not twice: a new process has called no kernel, so it can't take a result.
+            answer = self._attempting.answer(question, seconds, keep=False, twice=False)
             if isinstance(answer, Tried | Accident):
                 return answer, calls
             if not isinstance(answer, Called):
                 raise TypeError(f"a test was called and answered {answer!r}")
             question = self._result(subject, source, answer, seconds, calls >= MOST_CALLS)
-        return accidents.calls_without_end(2 * MOST_CALLS), 2 * MOST_CALLS
+        return None, 2 * MOST_CALLS
 
     def _result(
         self, subject: Subject, source: Source, called: Called, seconds: float | None, late: bool

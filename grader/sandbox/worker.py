@@ -15,7 +15,7 @@ from collections.abc import Callable
 import jax
 
 from grader.exercise.keys import MOST_DEVICES
-from grader.sandbox import judging, limits, solving, tracing
+from grader.sandbox import judging, limits, reaping, solving, tracing
 from grader.sandbox.folders import WorkerFiles
 from grader.sandbox.isolation import Confinement
 from grader.sandbox.messages import (
@@ -40,12 +40,18 @@ STDERR = 2
 THREADS = 16  # for XLA, where several devices are simulated
 
 
-def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confinement) -> None:
-    """Answer the bench's questions until it hangs up. Raises NotIsolated."""
-    files.move_in()
+def main(
+    bench: socket.socket, driver: int, files: WorkerFiles, post: Post, prepared: Confinement
+) -> None:
+    """Answer the bench's questions until it hangs up. Raises NotIsolated.
+
+    `driver` is the descriptor of a pipe whose other end closes when the bench's process ends.
+    """
+    out = files.move_in()
     if post in (Post.ATTEMPTING, Post.SPARE):
         prepared.enforce(files.writable)
         limits.limit_strangers()
+    reaping.end_with_driver(driver)  # a thread: what was started before is not confined
     faulthandler.enable(STDERR)
     faulthandler.register(signal.SIGUSR1, STDERR, all_threads=True)
     if post is not Post.RUNNING:
@@ -73,7 +79,7 @@ def main(bench: socket.socket, files: WorkerFiles, post: Post, prepared: Confine
         tell(Hello(jax.default_backend(), jax.__version__))
         while True:
             given = answer(codec.unpack(Question, receive(bench)))
-            printed = shortened(files.take_printed())
+            printed = shortened(files.take_printed(out))
             if isinstance(
                 given, Traced | Ran | Tried
             ):  # of the others, what a trace prints is known

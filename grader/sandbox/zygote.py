@@ -1,19 +1,23 @@
-"""A process that imports jax once, runs nothing, and forks a fresh worker whenever it is told to.
+"""A process that starts workers, and ends them when pytest's process has ended.
 
-    python -m grader.sandbox.zygote zygote CONTROL FOLDER ISOLATION
+    python -m grader.sandbox.zygote fork|spawn CONTROL DRIVER FOLDER ISOLATION
 
 CONTROL is the number of an inherited socket. Orders come over it, each with a number:
 
-    F  fork a worker for the folder of this number in FOLDER and for a post, to serve the socket
-       that comes with the order; answered by the new process's number
+    S  start a worker at a post, with the folder of this number in FOLDER, to serve the socket that
+       comes with the order; answered by the new process's number
     P  has the process of this number ended? 1 or 0
-    R  wait for its end; answered by its wait status
+    R  wait for its end; answered by its exit code, or minus the signal that ended it
 
-When CONTROL closes, every worker still alive is killed, and FOLDER is removed. What a worker has
-started ends with it: none outlives pytest, however that ends.
+When CONTROL closes, the zygote kills all workers and what they have started, and removes FOLDER. So
+nothing outlives pytest, however that ends. DRIVER is the number of an inherited pipe whose other
+end closes with pytest's process: by it a worker ends whose zygote was killed, too.
 
-Where forking a process that has imported jax is not safe (macOS), the bench starts each worker
-anew, through `spawned`.
+With "fork", the zygote imports jax once and runs nothing; a fork takes about 12 ms. Where forking a
+process that has imported jax is not safe (macOS), it does not import jax, and each worker is a new
+process ("spawn"):
+
+    python -m grader.sandbox.zygote POST SOCKET DRIVER FOLDER ISOLATION
 """
 
 from __future__ import annotations
@@ -23,54 +27,55 @@ import gc
 import os
 import socket
 import struct
+import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from grader.sandbox import reaping
 from grader.sandbox.environment import skip_plugins
 from grader.sandbox.folders import WorkerFiles, removed
 from grader.sandbox.isolation import Confinement, Isolation, confinement
+from grader.sandbox.messages import CONNECTION_CLOSED
 from grader.sandbox.post import Post
+from grader.sandbox.reaping import Child
 
 NUMBER = struct.Struct("!q")
-ORDER = struct.Struct("!cqB")  # which, a number, and for a fork the place of the post in POSTS
-FORK, WAIT, POLL = b"F", b"R", b"P"
+ORDER = struct.Struct("!cqB")  # which, a number, and for a start the place of the post in POSTS
+START, WAIT, POLL = b"S", b"R", b"P"
 POSTS = tuple(Post)
 
+#: Starts a worker at a post that serves a socket and has a folder.
+Start = Callable[[Post, int, Path], Child]
 
-def main(control_fd: int, folder: str, isolation: Isolation) -> None:
-    """Serve until the control socket closes. Raises NotIsolated."""
+
+def main(control_fd: int, folder: Path, start: Start) -> None:
+    """Serve until the control socket closes."""
     control = socket.socket(fileno=control_fd)
-    with _kept_for_good():
-        from grader.kernels.carrier import make_ready
-        from grader.sandbox import worker
-
-        make_ready()
-        skip_plugins()
-    prepared = confinement(isolation)
     reaping.adopt_orphans()
-    alive: set[int] = set()
+    alive: dict[int, Child] = {}
     with contextlib.suppress(ConnectionError):
         while True:
             order, fds, _, _ = socket.recv_fds(control, ORDER.size, 1)
             if not order:
                 break
             letter, number, post = ORDER.unpack(order)
-            if letter == FORK:
-                files = WorkerFiles(Path(folder, str(number)))
-                alive.add(child := _fork(worker, control, fds[0], files, POSTS[post], prepared))
-                control.sendall(NUMBER.pack(child))
+            if letter == START:
+                child = start(POSTS[post], fds[0], folder / str(number))
+                os.close(fds[0])
+                alive[child.pid] = child
+                control.sendall(NUMBER.pack(child.pid))
             elif letter == POLL:
-                control.sendall(NUMBER.pack(_ended(number)))
+                control.sendall(NUMBER.pack(alive[number].poll() is not None))
             else:
-                _, status = os.waitpid(number, 0)
-                alive.discard(number)
+                code = alive.pop(number).wait()
                 reaping.kill_children(spared=alive)
-                control.sendall(NUMBER.pack(status))
+                control.sendall(NUMBER.pack(code))
+    reaping.kill_groups(alive.values())
     reaping.kill_children()
-    removed(Path(folder))  # for a pytest that was killed
+    removed(folder)  # for a pytest that was killed
     os._exit(0)  # nothing to tidy up that is worth the time
 
 
@@ -86,45 +91,89 @@ def _kept_for_good() -> Iterator[None]:
     gc.enable()
 
 
-def _fork(
-    worker,
-    control: socket.socket,
-    fd: int,
-    files: WorkerFiles,
-    post: Post,
-    prepared: Confinement,
-) -> int:
-    with warnings.catch_warnings():
-        # jax warns that forking may deadlock its threads; before its backend starts it has none.
-        warnings.simplefilter("ignore")
-        child = os.fork()
-    if child:
-        os.close(fd)
-        return child
-    control.close()
-    os.setsid()  # what the learner's code starts ends with it
-    worker.main(socket.socket(fileno=fd), files, post, prepared)
-    os._exit(0)
+class _Forks:
+    """Starts workers as forks of this process, which imports jax. Raises NotIsolated."""
+
+    def __init__(self, control_fd: int, driver: int, isolation: Isolation) -> None:
+        with _kept_for_good():
+            from grader.kernels.carrier import make_ready
+            from grader.sandbox import worker
+
+            make_ready()
+            skip_plugins()
+        self._main, self._control, self._driver = worker.main, control_fd, driver
+        self._prepared = confinement(isolation)
+
+    def __call__(self, post: Post, fd: int, folder: Path) -> Child:
+        with warnings.catch_warnings():
+            # jax warns that forking may deadlock its threads; before its backend starts it has none
+            warnings.simplefilter("ignore")
+            child = os.fork()
+        if child:
+            return _Fork(child)
+        os.close(self._control)
+        os.setsid()  # what the learner's code starts ends with it
+        _work(self._main, fd, self._driver, folder, post, self._prepared)
 
 
-def _ended(child: int) -> bool:
-    """Whether a worker has ended; its status can still be waited for."""
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+class _Fork:
+    """A forked process, with the methods of a Popen."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """Whether it has ended (then 0, whatever its exit code); `wait` can still tell."""
+        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return 0 if ended else None
+
+    def wait(self) -> int:
+        _, status = os.waitpid(self.pid, 0)
+        return os.waitstatus_to_exitcode(status)
 
 
-def spawned(fd: int, folder: str, post: Post, isolation: Isolation) -> None:
-    """Be a single worker, in a process of its own."""
+class _Spawns:
+    """Starts workers as new processes."""
+
+    def __init__(self, driver: int, isolation: Isolation) -> None:
+        self._driver, self._isolation = driver, isolation
+
+    def __call__(self, post: Post, fd: int, folder: Path) -> Child:
+        command = [sys.executable, "-m", __spec__.name, post.value, str(fd), str(self._driver)]
+        return subprocess.Popen(
+            [*command, str(folder), self._isolation.value],
+            pass_fds=(fd, self._driver),
+            start_new_session=True,  # what the learner's code starts ends with it
+        )
+
+
+def spawned(post: Post, fd: int, driver: int, folder: Path, isolation: Isolation) -> NoReturn:
+    """Be a single worker, in a new process. Raises NotIsolated."""
     from grader.sandbox import worker
 
     skip_plugins()
-    files = WorkerFiles(Path(folder))
-    worker.main(socket.socket(fileno=fd), files, post, confinement(isolation))
-    os._exit(0)
+    _work(worker.main, fd, driver, folder, post, confinement(isolation))
+
+
+def _work(
+    main: Callable[..., None],
+    fd: int,
+    driver: int,
+    folder: Path,
+    post: Post,
+    prepared: Confinement,
+) -> NoReturn:
+    main(socket.socket(fileno=fd), driver, WorkerFiles(folder), post, prepared)
+    os._exit(CONNECTION_CLOSED)
 
 
 if __name__ == "__main__":
-    role, fd, folder, wanted = sys.argv[1], int(sys.argv[2]), sys.argv[3], Isolation(sys.argv[4])
-    if role == "zygote":
-        main(fd, folder, wanted)
-    else:
-        spawned(fd, folder, Post(role), wanted)
+    role, fd, driver = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    folder, wanted = Path(sys.argv[4]), Isolation(sys.argv[5])
+    match role:
+        case "fork":
+            main(fd, folder, _Forks(fd, driver, wanted))
+        case "spawn":
+            main(fd, folder, _Spawns(driver, wanted))
+        case post:
+            spawned(Post(post), fd, driver, folder, wanted)

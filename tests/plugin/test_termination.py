@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -39,18 +40,23 @@ def hanging(repository: Repository) -> Repository:
     return repository
 
 
-def ended(repository: Repository, number: int, *arguments: str) -> int:
-    """Start a session, signal it while it grades the second kata; its exit code."""
+def started(repository: Repository, *arguments: str, **environ: str) -> subprocess.Popen[bytes]:
+    """A session of its own, with a folder for its temporary files."""
     scratch = repository.root / "scratch"
     scratch.mkdir()
     written = f"--kata-json={repository.grades}"
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-m", "pytest", "-p", "grader.plugin", *arguments, *FREE, written],
         cwd=repository.root,
-        env={**os.environ, "PYTEST_ADDOPTS": "", "TMPDIR": str(scratch)},
+        env={**os.environ, "PYTEST_ADDOPTS": "", "TMPDIR": str(scratch), **environ},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+
+
+def ended(repository: Repository, number: int, *arguments: str) -> int:
+    """Start a session, signal it while it grades the second kata; its exit code."""
+    process = started(repository, *arguments)
     wait_for((repository.root / "begun").exists)
     process.send_signal(number)
     return process.wait(SECONDS)
@@ -70,10 +76,52 @@ def test_sigterm_writes_what_was_graded_and_tidies_up(
     wait_for(lambda: not left(hanging))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no zygote")
-def test_a_killed_session_leaves_no_folder(hanging: Repository) -> None:
-    assert ended(hanging, signal.SIGKILL) == -signal.SIGKILL
-    wait_for(lambda: not left(hanging))
+#: Python imports this before anything else: workers are started as they are on macOS.
+SPAWNS = "from grader.sandbox import launcher\nlauncher.FORKS = False\n"
+#: No thread of Python's runs meanwhile.
+LOCKED_LOOP = "import re\nre.match('(a+)+$', 'a' * 60 + 'b')"
+COMPILED_LOOP = """with jax.ensure_compile_time_eval():
+    jax.lax.while_loop(lambda n: n < 10, lambda n: (n + 1) % 5, jax.numpy.int32(0))"""
+
+
+def workers(root: Path, zygote: bool) -> dict[int, bytes]:
+    """The command lines of the processes below `root`'s driver: all, or all but its zygote."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (entry / "cmdline").read_bytes()
+            told = (entry / "environ").read_bytes() + command
+            if str(root).encode() in told and b"grader.sandbox.zygote" in command:
+                found[int(entry.name)] = command
+    first = min(found, default=0)
+    return {number: found[number] for number in found if zygote or number != first}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("spawns", [False, True], ids=["forks", "spawns"])
+@pytest.mark.parametrize(
+    ("loop", "with_zygote"),
+    [(LOCKED_LOOP, False), (COMPILED_LOOP, True)],
+    ids=["alone", "with-its-zygote"],
+)
+def test_a_killed_session_leaves_nothing(
+    repository: Repository, loop: str, with_zygote: bool, spawns: bool
+) -> None:
+    """No process; and no folder, which the zygote removes."""
+    root = repository.root
+    begun = f"import pathlib\npathlib.Path({str(root / 'begun')!r}).touch()"
+    repository.solve(repository.add("hangs"), f"{begun}\n{loop}")
+    (root / "sitecustomize.py").write_text(SPAWNS if spawns else "")
+    process = started(repository, PYTHONPATH=os.pathsep.join([str(root), *sys.path]))
+    wait_for((root / "begun").exists)
+    assert len(workers(root, zygote=True)) > 2
+    zygote = set(workers(root, zygote=True)) - set(workers(root, zygote=False))
+    for number in (process.pid, *(zygote if with_zygote else ())):
+        os.kill(number, signal.SIGKILL)
+    process.wait(SECONDS)
+    wait_for(lambda: not workers(root, zygote=True))
+    if not with_zygote:
+        wait_for(lambda: not left(repository))
 
 
 def test_a_signal_comes_once_and_is_given_back() -> None:

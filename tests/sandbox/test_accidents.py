@@ -34,6 +34,15 @@ def test_an_end_is_told_as_what_it_was(
     assert ("bad address" in accident.message) == (code not in (3, None, -signal.SIGKILL))
 
 
+def test_an_exit_shows_the_end_of_stderr() -> None:
+    """An exception of the worker's, and not os._exit, may have ended it."""
+    lines = [*(f"line {number}" for number in range(100)), "PermissionError: not permitted"]
+    accident = accidents.died(1, None, "", complaint="\n".join(lines))
+    assert accident.message.endswith("line 99\n  PermissionError: not permitted")
+    assert "line 50" not in accident.message
+    assert "os._exit" not in accident.message
+
+
 def test_processes_killed_for_lack_of_memory_are_counted(tmp_path: Path) -> None:
     counts = tmp_path / "vmstat"
     assert memory.kills(counts) == 0

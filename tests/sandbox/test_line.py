@@ -14,6 +14,8 @@ from grader.sandbox.messages import Answer, Question, Shares, Warm, Warmed
 from grader.tools import codec
 
 DIED = Accident("crashed", "it crashed", crashed=True)
+STUCK = Accident("stuck", "it hangs", stuck=True)
+KEPT_WAITING = Accident("waited", "the machine is busy", stuck=True, kept_waiting=True)
 
 
 def question(name: str) -> Warm:
@@ -113,14 +115,48 @@ def test_a_death_is_that_of_the_question_that_was_asked_first() -> None:
     line.ask(question("b"))
     assert line.answer(question("b")) == Warmed()
     assert line.answer(question("deadly")) == DIED
-    assert post.asked == [["deadly", "b"], ["b"]]
+    assert post.asked == [["deadly", "b"], ["b", "deadly"]]
 
 
 def test_an_accident_is_not_kept() -> None:
-    answers = iter([DIED, Warmed()])
+    answers = iter([DIED, DIED, Warmed()])
     line = Line(Post(lambda _: next(answers)), kept=5)
     assert line.answer(question("a")) == DIED
     assert line.answer(question("a")) == Warmed()
+
+
+@pytest.mark.parametrize("accident", [DIED, STUCK, KEPT_WAITING], ids=lambda a: a.phrase)
+def test_an_accident_is_no_answer_before_it_came_twice(accident: Accident) -> None:
+    answers = iter([accident, Warmed()])
+    post = Post(lambda _: next(answers))
+    assert Line(post).answer(question("a")) == Warmed()
+    assert post.asked == [["a"], ["a"]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "seconds", "told"),
+    [
+        (STUCK, STUCK, 5, STUCK),
+        (KEPT_WAITING, STUCK, 30, KEPT_WAITING),
+        (DIED, STUCK, 30, STUCK),
+        (STUCK, DIED, 5, DIED),
+    ],
+)
+def test_who_hangs_has_less_time_the_second_time(
+    first: Accident, second: Accident, seconds: float, told: Accident
+) -> None:
+    """Unless the machine kept it waiting, or it has had no time. The first limit is told."""
+    answers = iter([first, second])
+    post = Post(lambda _: next(answers))
+    assert Line(post).answer(question("a"), 30) == told
+    assert [worker.seconds for worker in post.workers] == [[30], [seconds]]
+
+
+def test_who_leaves_is_not_asked_again() -> None:
+    left = Accident("left the process (exit code 3)", "")
+    post = Post(lambda _: left)
+    assert Line(post).answer(question("a")) == left
+    assert post.asked == [["a"]]
 
 
 def test_each_question_has_its_own_seconds() -> None:

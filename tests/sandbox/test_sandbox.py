@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from grader.sandbox.bench import MOST_ASKED, MOST_USED, Bench, Worker
 from grader.sandbox.environment import environment
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import Launcher, SandboxError
-from grader.sandbox.messages import Predict, Question, Refer, Run, TraceLaunch
+from grader.sandbox.messages import Predict, Question, Refer, Run, TraceLaunch, Warm
 from grader.sandbox.post import Post
 from tests.support.repositories import Repository
 from tests.support.sessions import LentBench
@@ -141,6 +143,111 @@ o_ref[...] = x_ref[...] * 2"""
     bench = Bench(CPU, isolation=Isolation.OFF)  # else the file could not be touched
     assert state(Grader(Asking(Lines(bench))), solved) is State.PASSED
     bench.close()
+
+
+HANGS_ONCE = "import time\ntime.sleep(1000)"
+KILLS_ITSELF_ONCE = "import os\nos.kill(os.getpid(), 9)"
+
+
+@pytest.mark.parametrize("does", [HANGS_ONCE, KILLS_ITSELF_ONCE], ids=["hangs", "is-killed"])
+def test_an_accident_that_does_not_come_again_is_no_verdict(
+    solved: Kata, repository: Repository, tmp_path: Path, does: str
+) -> None:
+    once = f"""import pathlib
+been = pathlib.Path({str(tmp_path / "been")!r})
+if not been.exists():
+    been.touch()
+    ONCE
+{repository.BODY}""".replace("ONCE", does.replace("\n", "\n    "))
+    repository.solve(solved, once)
+    bench = Bench(CPU, isolation=Isolation.OFF)  # else the file could not be touched
+    grader = Grader(Asking(Lines(bench)))
+    assert grader.grade(solved, draw(solved.id, solved.key, 1)[0], 3).state is State.PASSED
+    bench.close()
+
+
+def test_processes_killed_by_somebody_change_no_verdict(bench: Bench, solved: Kata) -> None:
+    """All of them, at every post."""
+    grader = Grader(Asking(Lines(bench)))
+    first, second, _ = draw(solved.id, solved.key, 1)
+    whole = grader.grade(solved, first, 60)
+    for pid in bench.pids.values():
+        os.kill(pid, signal.SIGKILL)
+    again = grader.grade(solved, second, 60)
+    assert (again.state, again.stars, again.finding) == (whole.state, whole.stars, whole.finding)
+
+
+def test_a_process_that_somebody_stops_for_a_while_changes_no_verdict(
+    bench: Bench, solved: Kata
+) -> None:
+    grader = Grader(Asking(Lines(bench)))
+    assert state(grader, solved) is State.PASSED
+    running = bench.worker(Post.RUNNING).pid
+    os.kill(running, signal.SIGSTOP)
+    begun = threading.Timer(6, os.kill, (running, signal.SIGCONT))
+    begun.start()
+    found = grader.grade(solved, draw(solved.id, solved.key, 1)[1], 5)
+    begun.join()
+    assert found.state is State.PASSED
+    assert bench.worker(Post.RUNNING).pid == running
+
+
+def test_processes_that_were_stopped_at_work_are_replaced(bench: Bench, solved: Kata) -> None:
+    """As by a new save under `kata watch`: the next attempt meets none of them."""
+    lines = Lines(bench)
+    grader = Grader(Asking(lines))
+    assert state(grader, solved) is State.PASSED
+    killed = set(bench.pids.values()) - {bench.pids[Post.TRUSTED]}
+    for post in (Post.RUNNING, Post.COMPILING):
+        bench.worker(post).ask(Warm())
+    bench.stop()
+    bench.go()
+    assert not killed & set(bench.pids.values())
+    assert state(grader, solved, 1) is State.PASSED
+    assert not killed & set(bench.pids.values())
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        "import os; os.closerange(1, 3)",
+        "import os; os.dup2(os.open('mine', os.O_WRONLY | os.O_CREAT), 1)",
+        "import os; [os.close(n) for n in range(3, 99) if os.path.exists(f'/proc/self/fd/{n}') "
+        "and os.readlink(f'/proc/self/fd/{n}').endswith('/out')]",
+        "import sys; sys.stdout.close(); sys.stderr = None",
+    ],
+    ids=["closes-its-output", "replaces-it", "closes-the-copy", "closes-its-streams"],
+)
+def test_what_a_kata_does_to_its_output_changes_no_verdict(
+    bench: Bench, solved: Kata, repository: Repository, does: str
+) -> None:
+    repository.solve(solved, f"{repository.BODY}\n{does}")
+    grader = Grader(Asking(Lines(bench)))
+    assert [state(grader, solved, case) for case in (0, 1)] == [State.PASSED] * 2
+
+
+def test_an_exception_in_the_worker_itself_is_shown(
+    bench: Bench, solved: Kata, repository: Repository
+) -> None:
+    """Nothing has called os._exit."""
+    broken = "import grader.sandbox.folders as f\nf.shortened = f.os.fstat = f.stat = None"
+    repository.solve(solved, f"{repository.BODY}\n{broken}")
+    grader = Grader(Asking(Lines(bench)))
+    found = grader.grade(solved, draw(solved.id, solved.key, 1)[0], 60).finding
+    assert found
+    assert found.phrase == "left the process (exit code 1)"
+    assert "TypeError: 'NoneType' object is not callable" in found.message
+    assert "os._exit" not in found.message
+
+
+def test_a_worker_that_lost_its_connection_did_not_leave(
+    bench: Bench, solved: Kata, repository: Repository
+) -> None:
+    repository.solve(solved, f"{repository.BODY}\nimport os\nos.closerange(3, 1000)")
+    grader = Grader(Asking(Lines(bench)))
+    found = grader.grade(solved, draw(solved.id, solved.key, 1)[0], 60).finding
+    assert found
+    assert found.phrase == "closed its connection to the grader"
 
 
 def test_a_solution_that_dies_is_told_apart(bench: Bench, solved: Kata) -> None:
