@@ -136,6 +136,11 @@ whole() {
     "$1/bin/pytest" tests -n "$workers" --seeds=1,20,300 --every-case --durations=30
 }
 
+# How far solutions stay below the tolerance, over 200 seeds; fails where an error reaches half of it.
+margins() {
+    "$1/bin/python" tests/benchmarks/margins.py --solutions
+}
+
 # ---- running them, and what each took ----
 
 # Run a stage; one that fails is noted, and ends nothing: the others have things to say too. Not to be

@@ -4,52 +4,99 @@ What float32 rounds on the way to a result depends on how a kernel orders its op
 attention are as large as 150, so rounding one of them changes its exponential by a multiple of what
 rounding the result does. How far the spec's results move when the inputs move by what float32
 rounds says how much of this a case has in it, without a word about the order.
+
+Small moves of many inputs cancel in their sum, and the error of a sum accumulated in float32 does
+not. If the mean of a row is 300 times its deviation, an error of the mean that is small relative to
+the mean is large relative to the normalized row. So the spec's sums are moved, too.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.extend import core
 
 from grader.kernels import longest_product
+from grader.kernels.jaxprs import primitives
+from grader.kernels.retrace import Replacement, retraced
 from grader.model import Array
 from grader.tools.arrays import from_numpy
 
 Values = np.ndarray[Any, Any]
 
 DRAWS = 3
+SUM = "reduce_sum"  # the primitive
 ROUNDING = 2.0**-24  # half the distance from 1 to the next float32
 #: No result counts as moved further than this, relative to the largest element: a spec that
 #: chooses between inputs may choose another one, and that is more than rounding.
 FURTHEST = 2.0**-13
 
 
+#: What must come back for these inputs, in float64, and how far each result moves; by a seed.
+Expectations = Callable[[Sequence[Values], int], tuple[tuple[Array, ...], tuple[float, ...]]]
+
+
 def expectations(
-    spec: Callable[..., Any], inputs: Sequence[Values], keywords: Mapping[str, int], seed: int
-) -> tuple[tuple[Array, ...], tuple[float, ...]]:
-    """The spec's results in float64, and how far each moves if the inputs are rounded to float32.
+    spec: Callable[..., Any], like: Sequence[Values], keywords: Mapping[str, int]
+) -> Expectations:
+    """A function that evaluates the spec for inputs with the shapes and dtypes of `like`.
 
-    The second is the largest difference of an element in any of some draws, times the square root
-    of the number of terms in the longest product, each of which a kernel rounds; 0 for integers.
+    How far a result moves is the larger of two differences of an element, and 0 for integers:
+
+    - the largest in any of some draws, in which the inputs are rounded to float32, times the square
+      root of the number of terms in the longest product, each of which a kernel rounds;
+    - that where each sum of the spec has the error of a sum accumulated in float32.
     """
-    terms = longest_product(spec, inputs, keywords)
     with jax.enable_x64(True):
-        compiled = jax.jit(functools.partial(spec, **keywords))
+        wide = list(map(widened, like))
+        traced = jax.make_jaxpr(lambda *xs: jax.tree.leaves(spec(*xs, **keywords)))(*wide)
+        exact = core.jaxpr_as_fun(traced)
+        terms = longest_product(exact, wide, {})
+        program = sums_moved = jax.jit(exact)
+        if SUM in primitives(traced.jaxpr):
+            moved = retraced(traced, {SUM: _moved_sum(itertools.cycle((1, -1)))})
+            sums_moved = jax.jit(core.jaxpr_as_fun(moved))
 
-        def results(arrays: Sequence[Values]) -> list[Values]:
-            return [np.asarray(result) for result in jax.tree.leaves(compiled(*arrays))]
+    def evaluate(
+        inputs: Sequence[Values], seed: int
+    ) -> tuple[tuple[Array, ...], tuple[float, ...]]:
+        wide, deck = list(map(widened, inputs)), np.random.default_rng(seed)
+        draws = ([_nudged(array, deck) for array in wide] for _ in range(DRAWS))
+        with jax.enable_x64(True):
+            expected = list(map(np.asarray, program(*wide)))
+            drawn = [list(map(np.asarray, program(*draw))) for draw in draws]
+            summed = list(map(np.asarray, sums_moved(*wide)))
+        by_result = zip(expected, summed, *drawn, strict=True)
+        sways = tuple(
+            max(_sway(exact, others, terms), _sway(exact, [moved], 1))
+            for exact, moved, *others in by_result
+        )
+        return tuple(map(from_numpy, expected)), sways
 
-        wide = list(map(widened, inputs))
-        expected = results(wide)
-        drawn = np.random.default_rng(seed)
-        moved = [results([_nudged(array, drawn) for array in wide]) for _ in range(DRAWS)]
-    by_result = zip(expected, *moved, strict=True)
-    sways = tuple(_sway(exact, others, terms) for exact, *others in by_result)
-    return tuple(map(from_numpy, expected)), sways
+    return evaluate
+
+
+def _moved_sum(signs: Iterator[int]) -> Replacement:
+    """A sum with the error of a sum of N terms in float32, up or down as the next sign says.
+
+    It is relative to the sum, as where all terms are alike, and to the root of their squares, as
+    where they cancel; and grows with the square root of N.
+    """
+
+    def replacement(eqn: core.JaxprEqn, inputs: Sequence[Any]) -> Sequence[Any]:
+        (x,), axes = inputs, eqn.params["axes"]
+        total = jnp.sum(x, axis=axes, dtype=x.dtype)
+        if not (_floating(x) and x.size):
+            return [total]
+        error = next(signs) * ROUNDING * (x.size / total.size) ** 0.5
+        return [total + error * (jnp.abs(total) + jnp.sqrt(jnp.sum(x * x, axis=axes)))]
+
+    return replacement
 
 
 def widened(array: Values) -> Values:

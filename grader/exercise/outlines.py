@@ -21,39 +21,40 @@ from jax.extend import core
 LARGE = 1 << 18
 
 
-def drawn(make: Callable[[Any], Sequence[Any]], key: Any) -> list[Any]:
-    """What `make` makes of the key, compiled as a whole.
+def drawn(make: Callable[..., Sequence[Any]], key: Any, **keywords: Any) -> list[Any]:
+    """The arrays that `make` returns for the key, compiled as a whole, for the next key, too.
 
     One by one, each operation would be compiled for each new shape, which takes three times as
     long. So they are where shapes, or Python's numbers, depend on what is drawn, or anything else
     can't be traced. Raises what `make` raises.
     """
     try:
-        return list(jax.jit(make)(key))
+        return list(jax.jit(make, static_argnames=tuple(keywords))(key, **keywords))
     except Exception:  # a TypeError of jax's, an IndexError, or what numpy makes of a tracer
-        return list(make(key))
+        return list(make(key, **keywords))
 
 
-def outlined(make: Callable[[Any], Sequence[Any]], key: Any) -> list[Any]:
+def outlined(make: Callable[..., Sequence[Any]], key: Any, **keywords: Any) -> list[Any]:
     """What `make` makes of the key, and outlines of the floating arrays that cost most.
 
     These are the large ones, and what is computed from products of matrices. Neither is even
     computed, unless shapes depend on what is drawn.
     """
+    whole = functools.partial(make, **keywords)
     try:
-        traced, outlines = jax.make_jaxpr(make, return_shape=True)(key)
+        traced, outlines = jax.make_jaxpr(whole, return_shape=True)(key)
     except jax.errors.JAXTypeError:
         with _cheap_draws(LARGE):
-            return [_outline_of(a) if is_large(a.shape, a.dtype) else a for a in make(key)]
+            return [_outline_of(a) if is_large(a.shape, a.dtype) else a for a in whole(key)]
     left_out = [
         is_large(outline.shape, outline.dtype) or (product and _is_floating(outline.dtype))
         for outline, product in zip(outlines, _by_products(traced), strict=True)
     ]
     if not any(left_out):
-        return drawn(make, key)
+        return drawn(make, key, **keywords)
 
     def others(key: Any) -> list[Any]:
-        return [array for array, out in zip(make(key), left_out, strict=True) if not out]
+        return [array for array, out in zip(whole(key), left_out, strict=True) if not out]
 
     values = iter(jax.jit(others)(key))
     return [o if out else next(values) for o, out in zip(outlines, left_out, strict=True)]

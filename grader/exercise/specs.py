@@ -54,7 +54,9 @@ def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = Tru
     keywords = _keywords(spec, case)
     # Both ways of evaluating are the spec's own; no shape is stated twice.
     results = jax.tree.leaves(jax.eval_shape(lambda *xs: spec(*xs, **keywords), *inputs))
-    expected, sways = expectations(spec, inputs, keywords, case.seed) if evaluated else ((), ())
+    expected, sways = (), ()
+    if evaluated:
+        expected, sways = expectations(spec, inputs, keywords)(inputs, case.seed)
     chances = getattr(solution, f"{name}_outcomes", None) if evaluated else None
     shapes = [result.shape for result in results]
     return Reference(
@@ -249,8 +251,8 @@ def _inputs(
         ]
     # Threefry, the default, takes half a second to compile for each new shape; this one, a tenth.
     key = jax.random.key(case.seed, impl="rbg")
-    make = functools.partial(make, dtype=dtype_of(case.dtype), **_keywords(make, case))
-    made = (drawn if evaluated else outlined)(make, key)
+    keywords = {"dtype": dtype_of(case.dtype), **_keywords(make, case)}
+    made = (drawn if evaluated else outlined)(make, key, **keywords)
     if len(made) != len(arrays):
         raise SpecProblem(f"{name}_inputs returns {len(made)} arrays, the spec takes {len(arrays)}")
     return [array if is_outline(array) else np.asarray(array) for array in made]

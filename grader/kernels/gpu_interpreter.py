@@ -28,9 +28,18 @@ def run_interpreted(
 
     Raises what the interpreter raises, and leaves none of its state behind.
     """
+    with interpreted(launch, noted) as program:
+        return program(args)
+
+
+@contextlib.contextmanager
+def interpreted(
+    launch: TracedLaunch, noted: list[str]
+) -> Iterator[Callable[[Sequence[ArrayLike]], list[np.ndarray]]]:
+    """Yields the launch as a function of its inputs, which is compiled at its first call."""
     _keep_layouts_to_the_gpu()
     closed = launch.closed if run_by_interpreter() else in_shared_memory(launch.closed)
-    program = core.jaxpr_as_fun(with_interpret(closed, _params()))
+    program = jax.jit(core.jaxpr_as_fun(with_interpret(closed, _params())))
     with (
         jax.default_device(jax.devices("cpu")[0]),
         _noting_races(noted),
@@ -38,8 +47,7 @@ def run_interpreted(
         _phases_may_be_left(),
         _afterwards_reset(),
     ):
-        results = jax.jit(program)(*args)
-        return [np.asarray(leaf) for leaf in results]
+        yield lambda args: [np.asarray(leaf) for leaf in program(*args)]
 
 
 def _keep_layouts_to_the_gpu() -> None:

@@ -24,7 +24,7 @@ from grader.kernels.carrier import (
 from grader.kernels.collectives import collectives_of
 from grader.kernels.hardware_bits import drawing_line
 from grader.kernels.held_outputs import held_outputs
-from grader.kernels.interpreter import running
+from grader.kernels.interpreter import Interpret, running
 from grader.kernels.known_values import known_values
 from grader.kernels.large_constants import large_constants
 from grader.kernels.lowering import Kernel, kernels_in
@@ -119,10 +119,18 @@ class TracedLaunch:
         CopiesDiffer where devices that should hold the same result do not.
         """
         with running(mode, seed, unwritten, padded, cores, eager) as interpret:
-            program = core.jaxpr_as_fun(with_interpret(self._as_traced, interpret))
-            placed = spread(args, axes)
-            results = jax.jit(program).lower(*placed).compile()(*placed)
-            return [whole(leaf, axes) for leaf in results]
+            return self.compiled(args, interpret, axes)(args)
+
+    def compiled(
+        self, args: Sequence[ArrayLike], interpret: Interpret, axes: Axes = ()
+    ) -> Callable[[Sequence[ArrayLike]], list[np.ndarray]]:
+        """Compile the launch for arrays like `args`, to be called with any number of such arrays.
+
+        Compile and call it while `running`, which yields `interpret`.
+        """
+        program = core.jaxpr_as_fun(with_interpret(self._as_traced, interpret))
+        compiled = jax.jit(program).lower(*spread(args, axes)).compile()
+        return lambda given: [whole(leaf, axes) for leaf in compiled(*spread(given, axes))]
 
     def function(self) -> Callable[..., list[jax.Array]]:
         """The launch as a function of its inputs, with kernels that are for a chip."""

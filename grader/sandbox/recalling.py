@@ -52,7 +52,11 @@ class Recollection:
         self._agreed = ""
 
     def first(self, situation: Situation, agrees: Agrees) -> str:
-        """The title of the first mistake whose results agree with what was observed; or ""."""
+        """The title of the first mistake whose results agree with what was observed; or "".
+
+        It is "", too, where the solution's results agree in the same sense: then nothing tells the
+        mistake from the solution on this case, and the cause is another one.
+        """
         if situation.written != self._written:
             self._written, self._spent, self._agreed = situation.written, 0.0, ""
         for mistake, version in self._versions(situation):
@@ -60,6 +64,8 @@ class Recollection:
                 results = self._results_of(situation, mistake, version)
                 if not results or not agrees(results):
                     continue
+            if agrees(self._run(situation, situation.solution.content.decode())):
+                return ""
             self._agreed = mistake.title
             return mistake.title
         return ""

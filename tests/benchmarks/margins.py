@@ -1,47 +1,74 @@
-"""How far right variants stay below the tolerance, and how far wrong ones exceed it.
+"""How far right kernels stay below the tolerance, and how far wrong ones exceed it.
 
-    python tests/benchmarks/margins.py [NAMES] [--seeds 1,2,3] [--variants]
+    python tests/benchmarks/margins.py [NAMES] [--seeds 3] [--all]
+    python tests/benchmarks/margins.py [NAMES] --solutions [--seeds 200] [--shapes 2] [--store FILE]
 
-For each kata with floating results, the spec is evaluated in float32 with the inputs' rounding, in
-other orders and other forms that are as good: these must be accepted. And with one precision
-mistake at a time, in bfloat16 or on the way to fp8: these must be rejected in at least one case of
-each session. What changes no bit of any result, such as fp8 numbers rounded to bfloat16, is left
-out. Printed are the largest error of the first and the smallest of the second, as multiples of the
-tolerance, so that the first has to stay below 1 and the second above.
+With `--solutions`, each kata's solution is run in the interpreter that grades it, on inputs of one
+hidden case of each seed, and its largest error is printed, as a multiple of the tolerance. It exits
+with 1 if an error is HALF or more. Compiling takes longest, so a kata has at most `--shapes`
+choices of sizes for each dtype: a case with other sizes has its inputs drawn, by its own seed, for
+sizes that were compiled before. Races are not looked for, and one core takes all steps: neither
+changes the values of a right kernel. Results of katas in FILE are kept, as long as solution and key
+are the same; so a run that was ended goes on where it was.
+
+Without it, for each kata with floating results, the spec is evaluated in float32 with the inputs'
+rounding, in other orders and other forms that are as good: these must be accepted. And with one
+precision mistake at a time, in bfloat16 or on the way to fp8: these must be rejected in at least
+one case of each session. What changes no bit of any result, such as fp8 numbers rounded to
+bfloat16, is left out. Printed are the largest error of the first and the smallest of the second, as
+multiples of the tolerance, so that the first has to stay below 1 and the second above.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
+import hashlib
+import json
 import os
+import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from grader.exercise.keys import MESH, MOST_DEVICES, Kind  # noqa: E402
 from grader.model import Device, Mode  # noqa: E402
 from grader.sandbox.environment import environment  # noqa: E402
 
 os.environ.update(environment(Device("cpu", Mode.STRICT), os.environ))
+os.environ["NPROC"] = "16"  # threads of XLA: one for each simulated core of each device
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from jax.extend import core  # noqa: E402
 
-from grader.checks.compare import Sum, coarsest, tolerance  # noqa: E402
+from grader.checks.chance import Throws  # noqa: E402
+from grader.checks.compare import ROUNDOFF, Sum, coarsest, tolerance  # noqa: E402
 from grader.exercise import specs  # noqa: E402
 from grader.exercise.cases import draw  # noqa: E402
 from grader.exercise.catalog import Kata, katas  # noqa: E402
-from grader.exercise.keys import Kind  # noqa: E402
+from grader.exercise.expectations import expectations  # noqa: E402
+from grader.gpu import chips as gpu_chips  # noqa: E402
+from grader.gpu.programs import traced_for  # noqa: E402
+from grader.kernels import TracedLaunch, for_chip, running  # noqa: E402
+from grader.kernels.carrier import make_ready_for_gpus  # noqa: E402
+from grader.kernels.gpu_interpreter import interpreted  # noqa: E402
 from grader.kernels.retrace import Replacement, retraced  # noqa: E402
-from grader.model import Case, Reference  # noqa: E402
-from grader.tools.arrays import in_float64, to_numpy  # noqa: E402
+from grader.model import Case, Outcomes, Reference  # noqa: E402
+from grader.tools.arrays import from_numpy, in_float64, to_numpy  # noqa: E402
 from grader.tools.modules import load_module  # noqa: E402
+from grader.tpu import chips  # noqa: E402
+
+jax.config.update("jax_num_cpu_devices", MOST_DEVICES)
 
 Values = np.ndarray[Any, Any]
 CHUNK = 64
@@ -272,22 +299,44 @@ def largest_error(got: Sequence[Values], reference: Reference, kata: Kata) -> fl
     coarse = coarsest(array.dtype for array in reference.inputs)
     worst = 0.0
     sways = reference.sways or (0.0,) * len(got)
-    for actual, expected, declared, sway in zip(
-        got, reference.expected, reference.results, sways, strict=True
+    chances = reference.outcomes or (None,) * len(got)
+    for actual, expected, declared, sway, may_be in zip(
+        got, reference.expected, reference.results, sways, chances, strict=True
     ):
+        rounded = np.asarray(jnp.asarray(actual).astype(declared.dtype))
+        if may_be:
+            worst = max(worst, error_of_throws(rounded, may_be, kata))
+            continue
         wanted = in_float64(expected)
         behind = Sum(reference.contraction, coarse, sway)
-        dtype = declared.dtype
-        allowed = tolerance(wanted, dtype, kata.key.roundings, behind)
-        rounded = np.asarray(jnp.asarray(actual).astype(dtype)).astype(np.float64)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            error = np.abs(rounded - wanted)
-            ratio = np.where(
-                (rounded == wanted) | (np.isnan(rounded) & np.isnan(wanted)), 0, error / allowed
-            )
-        ratio = np.where(np.isnan(ratio), np.inf, ratio)
-        worst = max(worst, float(ratio.max(initial=0.0)))
+        allowed = tolerance(wanted, declared.dtype, kata.key.roundings, behind)
+        worst = max(worst, largest_ratio(rounded, wanted, allowed, kata))
     return worst
+
+
+def error_of_throws(got: Values, may_be: Outcomes, kata: Kata) -> float:
+    """The same of a random result: each element is as far off as from the nearer outcome."""
+    roundings = 0 if kata.key.random and kata.key.random.exact else kata.key.roundings.results
+    throws = Throws.of(kata.name, from_numpy(got), may_be, roundings)
+    if throws.neither.any():
+        return np.inf
+    nearer = np.where(throws.is_low, throws.low, throws.high)
+    return largest_ratio(got, nearer, np.where(throws.is_low, *throws.allowed), kata)
+
+
+def largest_ratio(got: Values, wanted: Values, allowed: Values, kata: Kata) -> float:
+    """The largest error of an element, as a multiple of what is allowed.
+
+    If the key admits one rounding alone, no kernel can do without it, and a right result may be off
+    by all of it. Then this is about the rest, of the error and of what is allowed.
+    """
+    unit = ROUNDOFF.get(got.dtype.name, 0.0) if kata.key.roundings.results == 1 else 0.0
+    got = got.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        forced = np.minimum(unit * np.abs(wanted), allowed)
+        ratio = np.maximum(np.abs(got - wanted) - forced, 0) / (allowed - forced)
+    ratio = np.where((got == wanted) | (np.isnan(got) & np.isnan(wanted)), 0, ratio)
+    return float(np.where(np.isnan(ratio), np.inf, ratio).max(initial=0.0))
 
 
 def primitives(jaxpr: Any) -> set[str]:
@@ -328,16 +377,153 @@ def _equal(some: Sequence[Values], others: Sequence[Values]) -> bool:
     return all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
 
 
-def main() -> None:
+# ---- solutions ----
+
+#: The largest error of a solution, as a multiple of the tolerance, has to be smaller.
+HALF = 0.5
+
+#: Inputs in, results out.
+Program = Callable[[Sequence[Values]], Sequence[Values]]
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """The largest error of a solution, as a multiple of the tolerance, and the case that has it."""
+
+    kata: str
+    content: str  # a digest of what it was measured for
+    error: float
+    case: str
+    session_seed: int
+    cases: int
+    seconds: float
+
+
+def margins(names: Sequence[str], seeds: int, shapes: int, store: Path | None) -> list[Margin]:
+    """Those of all katas with floating inputs or results, or of the named ones; as they come."""
+    lines = store.read_text().splitlines() if store and store.exists() else ()
+    known = {(kept.kata, kept.content): kept for kept in (Margin(**json.loads(x)) for x in lines)}
+    found = []
+    for kata in katas(ROOT, "solutions"):
+        if (names and kata.name not in names) or kata.key.kind in (Kind.PREDICTIONS, Kind.TEST):
+            continue
+        text = kata.solution.read_bytes() + kata.key_path.read_bytes()
+        content = hashlib.sha256(text + f"{seeds} {shapes}".encode()).hexdigest()[:16]
+        margin = known.get((kata.id, content)) or measured(kata, content, seeds, shapes)
+        if store and (kata.id, content) not in known:
+            with store.open("a") as file:
+                file.write(json.dumps(dataclasses.asdict(margin)) + "\n")
+        print(f"{margin.error:8.3f}  {margin.cases:4}  {kata.id}  {margin.case}", flush=True)
+        found.append(margin)
+    return found
+
+
+def measured(kata: Kata, content: str, seeds: int, shapes: int) -> Margin:
+    """The margin of one solution."""
+    started = time.perf_counter()
+    solution = load_module(kata.solution)
+    worst, of, count = 0.0, None, 0
+    for group in grouped(kata, seeds, shapes):
+        first = specs.reference(solution, kata.name, group[0], evaluated=False)
+        dtypes = {array.dtype for array in (*first.inputs, *first.results)}
+        if not any(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
+            break
+        references = referred(solution, kata, first, group)
+        with compiled(kata, solution, first) as program:
+            for case, reference in zip(group, references, strict=True):
+                got = program(list(map(to_numpy, reference.inputs)))
+                error = largest_error(got, reference, kata)
+                worst, of = max((worst, of), (error, case), key=lambda pair: pair[0])
+                count += 1
+    seconds = round(time.perf_counter() - started, 1)
+    where = (f"{of}, seed {of.seed}", of.session_seed) if of else ("", 0)
+    return Margin(kata.id, content, worst, *where, count, seconds)
+
+
+def grouped(kata: Kata, seeds: int, shapes: int) -> list[list[Case]]:
+    """A case of each session, in lists of the same dtype and sizes: `shapes` of these a dtype."""
+    groups: dict[str, list[Case]] = {}
+    for seed in range(1, seeds + 1):
+        session = [case for case in draw(kata.id, kata.key, seed) if not case.production]
+        case = session[seed % len(session)]
+        firsts = [group[0] for group in groups.values() if group[0].dtype == case.dtype]
+        if str(case) not in groups and len(firsts) >= shapes:
+            case = dataclasses.replace(case, sizes=firsts[seed % shapes].sizes)
+        groups.setdefault(str(case), []).append(case)
+    return list(groups.values())
+
+
+def referred(
+    solution: ModuleType, kata: Kata, first: Reference, group: Sequence[Case]
+) -> Iterator[Reference]:
+    """The reference of each case of a group; `first` is that of the first one."""
+    spec, keywords = specs.spec_of(solution, kata.name, group[0])
+    evaluate = expectations(spec, specs.drawn_inputs(solution, kata.name, group[0]), keywords)
+    for case in group:
+        if kata.key.random:
+            yield specs.reference(solution, kata.name, case)
+            continue
+        inputs = specs.drawn_inputs(solution, kata.name, case)
+        wanted, sways = evaluate(inputs, case.seed)
+        carried = tuple(map(from_numpy, inputs))
+        yield dataclasses.replace(first, inputs=carried, expected=wanted, sways=sways)
+
+
+@contextlib.contextmanager
+def compiled(kata: Kata, solution: ModuleType, first: Reference) -> Iterator[Program]:
+    """Yields the solution's launch, compiled for inputs like the first."""
+    outlines = [jax.ShapeDtypeStruct(a.shape, jnp.dtype(a.dtype)) for a in first.inputs]
+    function, keywords = getattr(solution, kata.name), dict[str, object](first.keywords)
+    if kata.key.gpu:
+        make_ready_for_gpus()
+        with traced_for(gpu_chips.named(kata.key.gpu.only_on or "h100")):
+            launch = TracedLaunch.of(function, outlines, keywords)
+            with interpreted(launch, []) as program:
+                yield program
+        return
+    chip, mesh = chips.named(chips.with_cores(kata.key.cores, (chips.DEFAULT,))[0]), kata.key.mesh
+    with for_chip(chip.kind, chip.cores, mesh), running(Mode.STRICT, cores=1) as strict:
+        if mesh:
+            keywords[MESH] = jax.sharding.get_abstract_mesh()
+        launch = TracedLaunch.of(function, outlines, keywords)
+        assert not isinstance(strict, bool)
+        how = dataclasses.replace(strict, detect_races=False)
+        yield launch.compiled([np.zeros(a.shape, a.dtype) for a in outlines], how, mesh)
+
+
+def tell(found: Sequence[Margin]) -> int:
+    """Print the largest errors; the exit code."""
+    print(f"\n{'error / tolerance':>18}  cases  kata")
+    for margin in sorted(found, key=lambda margin: -margin.error)[:15]:
+        print(f"{margin.error:18.3f}  {margin.cases:5}  {margin.kata}  {margin.case}")
+    print(f"{statistics.median(margin.error for margin in found):18.3f}         median")
+    return int(any(margin.error >= HALF for margin in found))
+
+
+# ---- the command ----
+
+
+def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="?", default="")
-    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--seeds", type=int, help="so many sessions, from seed 1 on")
     parser.add_argument("--all", action="store_true", help="print each variant")
+    parser.add_argument("--solutions", action="store_true")
+    parser.add_argument("--shapes", type=int, default=2, help="compiled for each dtype, at most")
+    parser.add_argument("--store", type=Path, help="of solutions: what is known, and what is found")
     asked = parser.parse_args()
-    seeds = [int(seed) for seed in asked.seeds.split(",")]
+    names = asked.names.split(",") if asked.names else []
+    if asked.solutions:
+        return tell(margins(names, asked.seeds or 200, asked.shapes, asked.store))
+    print_variants(names, range(1, (asked.seeds or 3) + 1), asked.all)
+    return 0
+
+
+def print_variants(names: Sequence[str], seeds: Sequence[int], each: bool) -> None:
+    """Print the largest error of right variants, the smallest of wrong ones, of each kata."""
     print(f"{'':32}{'right, at most':>16}  {'wrong, at least':>16}")
     for kata in katas(ROOT, "solutions"):
-        if asked.names and kata.name not in asked.names.split(","):
+        if names and kata.name not in names:
             continue
         if kata.key.kind in (Kind.PREDICTIONS, Kind.TEST):
             continue
@@ -364,10 +550,10 @@ def main() -> None:
             f"{kata.name:32}{worst[1]:16.3f}  {least[1]:16.3g}   {worst[0]} | {least[0]}",
             flush=True,
         )
-        if asked.all:
+        if each:
             for name, error in [*right.items(), *wrong.items()]:
                 print(f"    {name:44}{error:.3g}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

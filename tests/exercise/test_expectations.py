@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from grader.checks.compare import SWAYS
 from grader.exercise.expectations import FURTHEST, ROUNDING, expectations
 from grader.tools.arrays import to_numpy
 
@@ -22,13 +23,13 @@ def cpu() -> None:
 
 
 def sway(spec: Callable[..., Any], *inputs: Any) -> float:
-    _, (found,) = expectations(spec, inputs, {}, 1)
+    _, (found,) = expectations(spec, inputs, {})(inputs, 1)
     return found
 
 
 def test_results_are_those_in_float64_whatever_the_inputs_are() -> None:
     inputs = [X.astype(jnp.bfloat16), np.arange(64, dtype=np.int32)]
-    (x, i), _ = expectations(lambda x, i: (x / 3, i * 2), inputs, {}, 1)
+    (x, i), _ = expectations(lambda x, i: (x / 3, i * 2), inputs, {})(inputs, 1)
     np.testing.assert_array_equal(to_numpy(x), inputs[0].astype(np.float64) / 3)
     assert to_numpy(i).dtype == np.int32
 
@@ -59,3 +60,25 @@ def test_what_is_no_number_stays_none() -> None:
     x = np.array([np.nan, np.inf, 1, 0], np.float32)
     assert ROUNDING / 10 < sway(lambda x: x, x) <= ROUNDING
     assert sway(lambda x: x, np.full(4, np.nan, np.float32)) == 0
+
+
+def normalized(h: Any, mean: Any) -> Any:
+    y = h - mean
+    return y / jnp.sqrt(jnp.mean(y * y, axis=1, keepdims=True))
+
+
+def test_errors_of_a_sum_count_as_what_they_move_the_result_by() -> None:
+    """The means are 300 times the deviation, and float32 adds them up from left to right."""
+    x = (300 + np.random.default_rng(1).standard_normal((64, 512))).astype(np.float32)
+    added = np.add.accumulate(x, axis=1)[:, -1:] / np.float32(512)
+    exact = x.astype(np.float64)
+    error = np.abs(normalized(x, added) - normalized(exact, exact.mean(1, keepdims=True))).max()
+    found = sway(lambda x: normalized(x, jnp.mean(x, axis=1, keepdims=True)), x)
+    assert error < SWAYS * found / 2
+    assert SWAYS * found < 2.0**-8  # with bfloat16, the mean is off by a deviation
+
+
+def test_a_sum_that_nothing_is_subtracted_from_moves_by_its_own_error() -> None:
+    few, many = (sway(jnp.sum, np.ones(count, np.float32)) / count for count in (16, 1024))
+    assert 4 * ROUNDING < few < 8 * ROUNDING
+    assert 32 * ROUNDING < many < 64 * ROUNDING
