@@ -54,7 +54,7 @@ from grader.kernels.carrier import CarrierError, NotCarried
 from grader.kernels.copy_faults import watching_copies
 from grader.kernels.copy_recorder import CopyWatch
 from grader.kernels.first_touches import first_touches
-from grader.kernels.flops import flops
+from grader.kernels.flops import flops, flops_by_dtypes
 from grader.kernels.interpreter import CALLBACK_LOGGER, running
 from grader.kernels.jaxprs import UnsupportedJax
 from grader.kernels.longest_sum import longest_product, longest_sum
@@ -79,6 +79,7 @@ __all__ = [
     "UnsupportedJax",
     "first_touches",
     "flops",
+    "flops_by_dtypes",
     "for_chip",
     "kernel_call",
     "longest_product",

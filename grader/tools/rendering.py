@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
+from collections.abc import Callable
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -10,7 +13,7 @@ from rich.text import Text
 NARROWEST, WIDEST = 40, 120
 
 #: For terminals that can't show them.
-_PLAIN = str.maketrans("✔✘·★☆█░×−–…µ←→", "+x-*.#.x---u<>")
+_PLAIN = {**str.maketrans("✔✘·★☆█░×−–…µ←→", "+x-*.#.x---u<>"), ord("≥"): ">="}
 
 
 def rendered(renderable: RenderableType, width: int, colour: bool, encoding: str = "utf-8") -> str:
@@ -45,3 +48,26 @@ def say(console: Console, line: str) -> None:
     """Write one line whole: no markup in it, and no wrapping, so that a path can be copied."""
     # Within a group: rich takes a text that it is given alone apart, and wraps it after all.
     show(Group(Text(line, no_wrap=True, overflow="ignore")), console)
+
+
+#: The exit code where nobody reads the output any more: rich ends a program with it, too.
+CLOSED = 1
+
+
+def exit_code(command: Callable[[], int], name: str) -> int:
+    """Run a command that writes to standard output, and return its exit code.
+
+    An error in what it was given is printed after `name`, and the code is 2. Where the reader of
+    the output has gone, as after `| head`, nothing is printed.
+    """
+    try:
+        try:
+            return command()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
+        return CLOSED
+    except (OSError, ValueError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
