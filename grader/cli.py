@@ -46,7 +46,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code: 0 done, 1 not done, 2 misused, 130 interrupted."""
     if "_ARGCOMPLETE" in os.environ:
         complete()
+    from grader.tools.files import exit_code
+
     words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return exit_code(lambda: _run(words), "kata")
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(words: Sequence[str]) -> int:
     parser = parser_for(words)
     if mistake := mistyped(words):
         parser.error(mistake)
@@ -67,20 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     if untested := untested_jax():
         print(f"kata: {untested}", file=sys.stderr)
-    try:
-        root = find_root(Path.cwd())
-        module = options.module if options.command else command("overview")
-        return module.run(options, root, Console(highlight=False))
-    except OSError as error:
-        from grader.tools.files import in_words
-
-        print(f"kata: {in_words(error)}", file=sys.stderr)
-        return 2
-    except ValueError as error:
-        print(f"kata: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    root = find_root(Path.cwd())
+    module = options.module if options.command else command("overview")
+    return module.run(options, root, Console(highlight=False))
 
 
 def complete() -> None:

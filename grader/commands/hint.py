@@ -13,6 +13,7 @@ from grader.commands.arguments import one_kata, open_if_asked, open_option
 from grader.exercise import repository
 from grader.exercise.keys import HINTS
 from grader.exercise.repository import STATE
+from grader.tools.rendering import say
 
 FILE = "hints.json"
 
@@ -32,15 +33,31 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     given = _given(file)
     level = options.level or min(given.get(kata.id, 0) + 1, len(HINTS))
     given[kata.id] = max(level, given.get(kata.id, 0))
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(given, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     title = (f"{kata.name}, hint {level} of {len(HINTS)}", "bold")
     console.print(Text.assemble(title, (f" ({HINTS[level - 1]})", "dim")))
     console.print(f"  {kata.key.hints[level - 1]}", markup=False)
-    more = "more: kata hint" if level < len(HINTS) else "the solution: kata show"
-    console.print(Text(f"  {more} {kata.name}", "dim"))
+    unsaved = _save(file, given)
+    if level == len(HINTS):
+        console.print(Text(f"  the solution: kata show {kata.name}", "dim"))
+    elif unsaved:
+        say(
+            console,
+            f"  more: kata hint {kata.name} {level + 1} (the level can't be saved: {unsaved})",
+        )
+    else:
+        console.print(Text(f"  more: kata hint {kata.name}", "dim"))
     open_if_asked(options, kata)
     return 0
+
+
+def _save(file: Path, given: dict[str, int]) -> str:
+    """Write how many hints were given; returns why that fails, where it does."""
+    try:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(given, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    except OSError as error:
+        return f"{error.strerror or error}, {error.filename}"
+    return ""
 
 
 def _given(file: Path) -> dict[str, int]:

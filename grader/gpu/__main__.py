@@ -25,6 +25,7 @@ from grader.gpu.scratch import Buffer, buffers_of
 from grader.gpu.screen import screen
 from grader.gpu.toolchain import NotInstalled
 from grader.tools.extras import remedy
+from grader.tools.files import exit_code
 from grader.tools.functions import Function, function_at
 from grader.tools.rendering import show
 from grader.tools.versions import untested_jax
@@ -33,6 +34,10 @@ from grader.tpu.arguments import Called, call_of
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code: 0 compiled, 1 refused or no kernel, 2 misused."""
+    return exit_code(lambda: _run(arguments), "grader.gpu")
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     if untested := untested_jax():
@@ -45,9 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"and what it takes there. {error}",
             file=sys.stderr,
         )
-        return 2
-    except (OSError, ValueError) as error:
-        print(f"grader.gpu: {error}", file=sys.stderr)
         return 2
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from grader.checks.outcome import NO_KERNEL, in_full, outcome_of
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import DTYPES, GPUS, Kind
+from grader.exercise.keys import DTYPES, GPUS, Kind, Slack
 from grader.grading import fitting
 from grader.model import Accident, Case, Collective, Measured, Mode
 from grader.sandbox import devices
@@ -126,9 +126,17 @@ def study(asking: Asking, kata: Kata, case: Case, events: int = 0) -> Launch:
         par=_par(asking.par(kata, case, reference, events), chip),
         xla=asking.xla(kata, case, reference),
         notes=(
+            _limits(kata.key.slack),
             f"right or wrong is not asked here: pytest -k {kata.name}",
             f"at other sizes: kata cost {kata.name} NAME=VALUE …, with {names_of(kata)}",
         ),
+    )
+
+
+def _limits(slack: Slack) -> str:
+    return (
+        f"★★★ allows at most {slack.bytes:.0%} more HBM bytes than par, and a time that is at most "
+        f"{slack.cycles:.0%} longer"
     )
 
 

@@ -56,7 +56,7 @@ from grader.kernels.carrier import CarrierError, NotCarried
 from grader.kernels.copy_faults import watching_copies
 from grader.kernels.copy_recorder import CopyWatch
 from grader.kernels.first_touches import first_touches
-from grader.kernels.flops import flops
+from grader.kernels.flops import flops, flops_by_dtypes
 from grader.kernels.interpreter import running
 from grader.kernels.jax_internals import CALLBACK_LOGGER, UnsupportedJax
 from grader.kernels.longest_sum import longest_product, longest_sum
@@ -81,6 +81,7 @@ __all__ = [
     "UnsupportedJax",
     "first_touches",
     "flops",
+    "flops_by_dtypes",
     "for_chip",
     "kernel_call",
     "longest_product",

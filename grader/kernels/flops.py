@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import jax
 from jax.extend import core
+from jax.interpreters import partial_eval
 
-from grader.kernels.jaxprs import Shaped, inner_jaxprs
+from grader.kernels.jaxprs import Shaped, inner_jaxprs, inner_refs
 
 #: One operation for each element of the result.
 _ELEMENTWISE = frozenset(
@@ -35,6 +36,14 @@ _REDUCTIONS = frozenset(
     }
 )
 
+#: What converts a number, or puts it elsewhere.
+_SAME_NUMBERS = frozenset(
+    {
+        *("convert_element_type", "transpose", "reshape", "squeeze", "expand_dims", "copy"),
+        *("broadcast_in_dim", "slice", "dynamic_slice", "rev"),
+    }
+)
+
 
 def flops(
     function: Callable[..., object], args: Sequence[object], products_alone: bool = False
@@ -45,16 +54,55 @@ def flops(
     With `products_alone`, only those of matrix products. Raises what tracing raises.
     """
     closed = jax.make_jaxpr(function)(*args)
-    return sum(_counted(closed.jaxpr, products_alone))
+    return sum(
+        times * _own(eqn)
+        for eqn, times in _repeated(closed.jaxpr, 1, {})
+        if eqn.primitive.name == "dot_general" or not products_alone
+    )
 
 
-def _counted(jaxpr: core.Jaxpr, products_alone: bool) -> Iterator[int]:
+def flops_by_dtypes(
+    function: Callable[..., object], args: Sequence[object]
+) -> tuple[dict[tuple[str, str], int], int]:
+    """The operations of matrix products, by the dtypes of their two operands, and all others.
+
+    The dtype of an operand is that before its conversions: XLA multiplies int8 that was converted
+    to int32 as int8. Unused operations are left out. Raises what tracing raises.
+    """
+    closed = jax.make_jaxpr(function)(*args)
+    used, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
+    products, others, origins = dict[tuple[str, str], int](), 0, dict[int, str]()
+    for eqn, times in _repeated(used, 1, origins):
+        if eqn.primitive.name == "dot_general":
+            left, right = (_origin(operand, origins) for operand in eqn.invars)
+            products[left, right] = products.get((left, right), 0) + times * product_flops(eqn)
+        else:
+            others += times * _own(eqn)
+    return products, others
+
+
+def _repeated(
+    jaxpr: core.Jaxpr, times: int, origins: dict[int, str]
+) -> Iterator[tuple[core.JaxprEqn, int]]:
+    """All equations, also inner ones, and how often each runs; in a loop of unknown length once.
+
+    `origins` gets the dtype that a value had before it was converted and moved, by the variable's
+    id.
+    """
     for eqn in jaxpr.eqns:
         turns = eqn.params["length"] if eqn.primitive.name == "scan" else 1
-        inside = (_counted(inner, products_alone) for inner in inner_jaxprs(eqn))
-        yield turns * sum(map(sum, inside))
-        if eqn.primitive.name == "dot_general" or not products_alone:
-            yield _own(eqn)
+        for inner in inner_jaxprs(eqn):
+            origins.update(inner_refs(eqn, inner, origins))
+            yield from _repeated(inner, times * turns, origins)
+            results = zip(eqn.outvars, inner.outvars, strict=False)
+            origins.update((id(out), _origin(result, origins)) for out, result in results)
+        if eqn.primitive.name in _SAME_NUMBERS:
+            origins[id(eqn.outvars[0])] = _origin(eqn.invars[0], origins)
+        yield eqn, times
+
+
+def _origin(atom: core.Var | core.Literal, origins: Mapping[int, str]) -> str:
+    return origins.get(id(atom)) or (str(atom.aval.dtype) if isinstance(atom.aval, Shaped) else "")
 
 
 def _own(eqn: core.JaxprEqn) -> int:

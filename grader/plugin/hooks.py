@@ -20,8 +20,8 @@ from grader.report.failures import FAILED, FailureText, explanation, summary_wor
 from grader.report.junit import properties
 from grader.sandbox import devices
 from grader.tools import codec
-from grader.tools.versions import untested_jax
 from grader.tools.extras import exist_here, remedy
+from grader.tools.versions import untested_jax
 from grader.tpu import libtpu
 
 NO_DEBUGGER = (

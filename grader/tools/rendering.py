@@ -10,7 +10,7 @@ from rich.text import Text
 NARROWEST, WIDEST = 40, 120
 
 #: For terminals that can't show them.
-_PLAIN = str.maketrans("✔✘·★☆█░×−–…µ←→", "+x-*.#.x---u<>")
+_PLAIN = {**str.maketrans("✔✘·★☆█░×−–…µ←→", "+x-*.#.x---u<>"), ord("≥"): ">="}
 
 
 def rendered(renderable: RenderableType, width: int, colour: bool, encoding: str = "utf-8") -> str:

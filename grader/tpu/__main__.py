@@ -20,6 +20,7 @@ from rich.progress import track
 from rich.text import Text
 
 from grader.tools.extras import remedy
+from grader.tools.files import exit_code
 from grader.tools.functions import Function, function_at, own_line
 from grader.tools.rendering import show
 from grader.tools.versions import untested_jax
@@ -36,16 +37,16 @@ from grader.tpu.screen import Launch, Side, Tried, screen, table
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code: 0 done, 1 nothing to predict, 2 misused."""
+    return exit_code(lambda: _run(arguments), "grader.tpu")
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     console = Console(highlight=False)
     if untested := untested_jax():
         print(f"grader.tpu: {untested}", file=sys.stderr)
-    try:
-        return _swept(options, console) if options.sweep else _one(options, console)
-    except (OSError, ValueError) as error:
-        print(f"grader.tpu: {error}", file=sys.stderr)
-        return 2
+    return _swept(options, console) if options.sweep else _one(options, console)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,7 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--against",
         metavar="FUNCTION",
-        help="a function of the same arguments to compare with; without kernels, XLA's estimate",
+        help="a function of the same arguments to compare with; if it has no kernels, the least "
+        "time for XLA's program",
     )
     parser.add_argument(
         "--sweep",

@@ -17,17 +17,25 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grader.tpu.units import time_of
+
 
 class Trust(enum.Enum):
-    """What predicted times are worth: how they compare with times measured on the chip."""
+    """Whether predicted times were compared with times measured on the chip, and how that went."""
 
-    VALIDATED = "predicted times are within about 10 % of measured ones"
-    TWO_CORES = (
-        "predicted times are within about 15 % of measured ones, whether one TensorCore runs the "
-        "kernel or two share its grid"
-    )
+    VALIDATED = "compared with measured ones, and close to them"
+    TWO_CORES = "the same, whether one TensorCore runs the kernel or two share its grid"
     UNKNOWN = "no measured times are known to compare predicted ones with"
     DOUBTFUL = "predicted times have been wrong by a factor of up to 2.8: not to be judged by"
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """All measured times of `least` seconds or more differ from the predicted by at most `error`,
+    which is a fraction of the measured time."""
+
+    least: float
+    error: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,10 @@ class Chip:
     link: float = 0.0
     """Bytes a second over one link to another chip, one way; 0 where it is not published. The
     pages have it for a chip, both ways: this is that, by two and by the number of links."""
+    accuracy: tuple[Accuracy, ...] = ()
+    """By the length of what was measured, the longest first; empty where nothing was compared."""
+    narrow: tuple[float, float] = (1.0, 1.0)
+    """How many times `peak` products reach whose operands have 8 bits, and 4 bits (jax)."""
     alone: float = 1.0
     """How much of `bandwidth` one core gets whose chip's other core rests. Fitted on v5p to every
     other row of grouped matmul of tokamax; where a core has no other, it is 1."""
@@ -69,6 +81,31 @@ class Chip:
     def peak(self) -> float:
         """Operations a second that the MXUs reach in bfloat16: a multiply-add counts as two."""
         return 2 * self.multiply_adds * self.clock
+
+    def peak_of(self, bits: int) -> float:
+        """The same of products whose wider operand has so many bits."""
+        by_8_bits, by_4_bits = self.narrow
+        return self.peak * (1.0 if bits > 8 else by_8_bits if bits > 4 else by_4_bits)
+
+    @property
+    def vector_peak(self) -> float:
+        """Operations a second that the VPU reaches: four a cycle on each of 8 by 128 elements
+        (compiler: from its schedule of a long chain of additions)."""
+        return 4 * 8 * 128 * self.clock
+
+    def accuracy_of(self, seconds: float) -> str:
+        """How far a predicted time may be from a measured one, in words."""
+        if not self.accuracy:
+            return self.trust.value
+        shortest = self.accuracy[-1]
+        found = next((one for one in self.accuracy if seconds >= one.least), shortest)
+        words = (
+            f"predicted times of {time_of(found.least)} or more are within {found.error:.0%} of "
+            "measured ones"
+        )
+        if seconds < shortest.least:
+            return f"{words}; no shorter times are known to compare with"
+        return words
 
     def bandwidth_of_each(self, sharing: int) -> float:
         """Bytes a second that one core moves while `sharing` cores of its chip run the kernel."""
@@ -109,6 +146,8 @@ _ALL = (
         vmem=128 * _MIB,  # jax, compiler
         scoped_vmem=16 * _MIB,  # compiler
         trust=Trust.VALIDATED,  # JAX's matmul tutorial; grouped matmul of tokamax
+        accuracy=(Accuracy(0.75e-3, 0.13), Accuracy(16e-6, 0.22)),  # tests/benchmarks
+        narrow=(2.0, 4.0),
     ),
     Chip(
         name="v5p",
@@ -124,6 +163,8 @@ _ALL = (
         vmem=64 * _MIB,  # jax, compiler
         scoped_vmem=16 * _MIB,  # compiler
         trust=Trust.TWO_CORES,  # grouped matmul and splash attention of tokamax
+        accuracy=(Accuracy(0.4e-3, 0.16),),  # tests/benchmarks
+        narrow=(2.0, 4.0),
         alone=1.4,
     ),
     Chip(
@@ -142,6 +183,8 @@ _ALL = (
         vmem=128 * _MIB,  # jax, compiler
         scoped_vmem=32 * _MIB,  # compiler
         trust=Trust.VALIDATED,  # splash attention of tokamax
+        accuracy=(Accuracy(0.75e-3, 0.16),),
+        narrow=(2.0, 4.0),
     ),
     Chip(
         name="tpu7x",
@@ -157,6 +200,7 @@ _ALL = (
         vmem=64 * _MIB,  # jax, compiler
         scoped_vmem=32 * _MIB,  # compiler
         trust=Trust.DOUBTFUL,
+        narrow=(2.0, 2.0),
         branch_delay=6,
     ),
 )

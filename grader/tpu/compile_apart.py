@@ -9,6 +9,7 @@ It ends with the process that asks.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import shutil
@@ -34,6 +35,7 @@ from grader.tpu.compile_child import (
 )
 from grader.tpu.compiler import Build, CompilerUnavailable, Estimate, not_estimated, why_not
 from grader.tpu.libtpu_errors import Failure, read_abort, read_lowering_error
+from grader.tpu.measuring import computing
 from grader.tpu.programs import program_of
 
 if TYPE_CHECKING:
@@ -82,15 +84,19 @@ def xla_cycles(
     Raises CompilerUnavailable.
     """
     _demand_libtpu()
+
+    def plain(*arrays: Any) -> Any:
+        return function(*arrays, **keywords)
+
     try:
-        program = program_of(lambda *arrays: function(*arrays, **keywords), args, chip)
+        program, least = program_of(plain, args, chip), computing(plain, args, chip)
     except Exception as error:
         return not_estimated(error)
     answer = _of_this_process().answer(AskEstimate(program, chip.name))
     if isinstance(answer, Failure):
         return Estimate(0, answer.message)
     assert isinstance(answer, Estimate), answer
-    return answer
+    return dataclasses.replace(answer, computing=least)
 
 
 def _demand_libtpu() -> None:

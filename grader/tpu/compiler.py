@@ -38,6 +38,7 @@ from grader.tpu.libtpu_errors import (
     read_refusal,
     windows_too_large,
 )
+from grader.tpu.measuring import computing
 from grader.tpu.vmem import Vmem, footprint, least_windows, limit_of, read_report
 from grader.tpu.xla_traffic import has_loops, steps_of
 
@@ -78,12 +79,19 @@ class Estimate:
     """XLA's estimate for a program in cycles; 0 where it has none, and `missing` says why.
 
     `moved` is what the program reads from HBM and writes there, in bytes; 0 where that can't be
-    read from it, since it has loops.
+    read from it, since it has loops. `computing` is how many seconds its operations take at the
+    chip's peaks.
     """
 
     cycles: int
     missing: str = ""
     moved: int = 0
+    computing: float = 0.0
+
+    def floor(self, chip: Chip) -> float:
+        """The seconds that the program takes at the least; 0 where its bytes are not known."""
+        moving = self.moved / (chip.bandwidth * chip.cores)
+        return max(moving, self.computing) if self.moved else 0.0
 
 
 def build(kernel: Kernel, chip: Chip) -> Build:
@@ -130,7 +138,16 @@ def xla_cycles(
 
     `args` are arrays or ShapeDtypeStructs. Raises CompilerUnavailable.
     """
-    return estimated(lambda: lower(lambda *arrays: function(*arrays, **keywords), args, chip))
+
+    def program(*arrays: Any) -> Any:
+        return function(*arrays, **keywords)
+
+    try:
+        least = computing(program, args, chip)
+    except Exception as error:
+        return not_estimated(error)
+    found = estimated(lambda: lower(program, args, chip))
+    return dataclasses.replace(found, computing=least)
 
 
 def estimated(lowered: Callable[[], Any]) -> Estimate:

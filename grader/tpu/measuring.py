@@ -10,6 +10,7 @@ from grader.model import Baseline, Program
 from grader.tpu.chips import Chip
 from grader.tpu.hlo import estimated_cycles
 from grader.tpu.libtpu import CompilerUnavailable, compiled, dump, lower
+from grader.tpu.tiling import dtype_bits
 from grader.tpu.xla_traffic import steps_of
 
 
@@ -45,6 +46,21 @@ def program_of(
         baseline=baseline(function, args, chip) if ask_xla else None,
         products=products,
     )
+
+
+def computing(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> float:
+    """Seconds that the operations of a program take on all cores of a chip at the least: products
+    at the peak of the MXUs, and meanwhile all others at that of the VPUs.
+
+    A loop of unknown length counts as one turn. Raises what tracing raises.
+    """
+    from grader.kernels import flops_by_dtypes
+
+    products, others = flops_by_dtypes(function, args)
+    multiplied = sum(
+        count / chip.peak_of(max(map(dtype_bits, dtypes))) for dtypes, count in products.items()
+    )
+    return max(multiplied, others / chip.vector_peak) / chip.cores
 
 
 def baseline(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Baseline:

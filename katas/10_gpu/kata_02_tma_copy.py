@@ -69,7 +69,7 @@ def tma_copy_kernel(x_gmem, y_gmem, o_gmem, x_smem, y_smem, here):
     """What a block does: one box of x and of y, and of the result."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "bring both boxes, wait, add them in shared memory, and send the sum"
+        "bring both boxes to x_smem and y_smem, wait, add them there, and send the sum"
     )
     # END SOLUTION
 

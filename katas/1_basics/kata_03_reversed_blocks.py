@@ -80,14 +80,14 @@ def reversed_blocks(x: Float[Array, "N"], *, bn: int = 65536) -> Float[Array, "N
     def x_index(i):
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "return a tuple with the number of the block of x that step i reads"
+            "return from x_index a tuple with the number of the block of x that step i reads"
         )
         # END SOLUTION
 
     def o_index(i):
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "return a tuple with the number of the block of the result that step i writes"
+            "return from o_index a tuple with the number of the block of the result that step i writes"
         )
         # END SOLUTION
 

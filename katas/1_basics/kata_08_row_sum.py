@@ -71,7 +71,7 @@ def row_sum_spec(x: Float[Array, "M N"]) -> Float32[Array, "M 1"]:
 def row_sum_kernel(x_ref, o_ref):
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "clear the sums in the first step of a row of blocks; add this block's row sums in every step"
+        "clear o_ref in the first step of a row of blocks; add this block's row sums in every step"
     )
     # END SOLUTION
 

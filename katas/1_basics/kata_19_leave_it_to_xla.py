@@ -122,7 +122,9 @@ class Prediction(NamedTuple):
 def roofline_us(moved: float, flops: float, bandwidth: float, peak: float) -> float:
     """The µs that no program can go below that moves so many bytes and does so many operations."""
     # BEGIN SOLUTION
-    raise NotImplementedError("return the longer of the two times, in µs")
+    raise NotImplementedError(
+        "return the longer of the two times, in µs, from moved, flops, bandwidth and peak"
+    )
     # END SOLUTION
 
 

@@ -82,7 +82,7 @@ def rms_norm_backward_spec(
 def rms_norm_backward_kernel(x_ref, w_ref, dy_ref, dx_ref, dw_ref, *, m):
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "store dx of this block, and add to dw what its rows have to add; mind the first step and the last"
+        "store dx of this block, and add to dw_ref what its rows have to add; mind the first step and the last"
     )
     # END SOLUTION
 

@@ -86,7 +86,7 @@ def softmax_fwd(x, bm):
     """The forward rule: what `softmax` returns, and the residuals."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "return the softmax, and a tuple of what the backward rule needs"
+        "return from softmax_fwd the softmax, and a tuple of what the backward rule needs"
     )
     # END SOLUTION
 

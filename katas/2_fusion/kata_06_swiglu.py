@@ -74,7 +74,7 @@ def swiglu_spec(
 def swiglu_kernel(x_ref, gate_ref, up_ref, o_ref, gate_acc, up_acc):
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "add both products of this step to their sums; in the last step along K, gate one by the other and store"
+        "add this step's products to gate_acc and up_acc; in the last step along K, gate and store"
     )
     # END SOLUTION
 

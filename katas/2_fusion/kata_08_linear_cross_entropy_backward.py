@@ -115,7 +115,7 @@ def dx_kernel(x_ref, w_ref, labels_ref, lse_ref, dloss_ref, dx_ref, dx_acc, *, T
 def dw_kernel(x_ref, w_ref, labels_ref, lse_ref, dloss_ref, dw_ref, dw_acc, *, T, V):
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "write the kernel for dw: the same over blocks of tokens, with x in place of w"
+        "write the kernel for dw_ref: the same over blocks of tokens, with x in place of w"
     )
     # END SOLUTION
 

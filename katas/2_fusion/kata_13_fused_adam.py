@@ -88,7 +88,7 @@ def fused_adam_spec(
 def fused_adam_kernel(p_ref, g_ref, m_ref, v_ref, numbers_ref, p_out, m_out, v_out):
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "compute the new m and v, then the new p from them, and store all three"
+        "compute the new m and v, then the new p from them, and store m_out, v_out and p_out"
     )
     # END SOLUTION
 

@@ -82,7 +82,7 @@ def attention_one_q_block_kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_r
     last_of_both = (((1,), (1,)), ((), ()))
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "initialize the three running values; update them with one block of keys and values; divide and store at the end"
+        "initialize m_ref, l_ref and acc_ref; update them with one block of keys and values; divide and store at the end"
     )
     # END SOLUTION
 

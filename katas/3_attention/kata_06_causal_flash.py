@@ -114,7 +114,7 @@ def causal_flash(
     def kv_index(b, n, i, j):
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "return the block of k and v for this step; in an empty step, one that will be needed anyway"
+            "return from kv_index this step's block of k and v; in an empty step, one that will be needed anyway"
         )
         # END SOLUTION
 

@@ -107,7 +107,7 @@ def attention_fwd(q, k, v, bq, bkv):
     """The forward rule: what `attention` returns, and the residuals."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "run the forward kernel; return its result, and a tuple of what the backward rule needs"
+        "run flash_forward; return its result, and a tuple of what the backward rule needs"
     )
     # END SOLUTION
 

@@ -117,7 +117,7 @@ def read_next(entries, reads):
     """
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "replace each entry that isn't read by the next one that is; after the last of them, by that one"
+        "replace each of the entries that isn't read by the next that is; after the last of them, by that one"
     )
     # END SOLUTION
 

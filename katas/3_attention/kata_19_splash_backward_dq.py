@@ -111,7 +111,7 @@ def splash_backward_dq_kernel(
         last_of_both = (((1,), (1,)), ((), ()))
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "write index maps and BlockSpecs that read the tables: q_spec, kv_spec, row_spec and mask_spec"
+            "add ds k of this block to acc_ref; if masked, with scores that mask_ref hides counting for nothing"
         )
         # END SOLUTION
 
@@ -150,7 +150,7 @@ def splash_backward_dq(
     rows, steps = block_mask.shape
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "add ds k of this block to acc_ref; if masked, with scores that mask_ref hides counting for nothing"
+        "write index maps and BlockSpecs that read the tables: q_spec, kv_spec, row_spec and mask_spec"
     )
     # END SOLUTION
     return pl.pallas_call(

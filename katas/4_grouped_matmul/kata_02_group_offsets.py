@@ -74,7 +74,9 @@ def group_offsets_spec(group_sizes: Int32[Array, "G"]) -> Int32[Array, "G+1"]:
 def group_offsets(group_sizes: Int32[Array, "G"]) -> Int32[Array, "G+1"]:
     """Return the first row of each group, followed by M."""
     # BEGIN SOLUTION
-    raise NotImplementedError("return the G + 1 offsets: 0, then where each group ends")
+    raise NotImplementedError(
+        "return the G + 1 group_offsets: 0, then where each group ends"
+    )
     # END SOLUTION
 
 

@@ -80,7 +80,7 @@ def tiles_per_group(
     """Return, for each group, the number of tiles of tm rows in which it has rows."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "return, for each group, the number of tiles in which it has rows; 0 for an empty group"
+        "return, for each group, the number of tiles of tm rows in which it has rows; 0 for an empty group"
     )
     # END SOLUTION
 

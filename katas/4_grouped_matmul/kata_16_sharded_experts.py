@@ -110,7 +110,7 @@ def sharded_experts_kernel(
         mine = (row >= group_offsets_ref[group]) & (row < group_offsets_ref[group + 1])
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "store the rows of this visit's group; which rows of the block has no visit of this chip written yet?"
+            "store the visit's group's rows in o_ref; which rows of the block has no visit of this chip written yet?"
         )
         # END SOLUTION
 

@@ -90,7 +90,7 @@ def paged_attention_index_map_kernel(
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "attend to the page, unless it lies past the sequence's length"
+        "attend to the page, unless it lies past the sequence's length in lengths_ref"
     )
     # END SOLUTION
 

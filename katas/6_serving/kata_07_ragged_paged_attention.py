@@ -104,7 +104,7 @@ def visits(cu_q_lens, num_seqs, *, bq, V):
     """
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "return the sequence and the q block of each visit, and their number"
+        "return the sequence and the q block of each visit, from cu_q_lens, and the number of visits"
     )
     # END SOLUTION
 

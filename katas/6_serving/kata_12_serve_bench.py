@@ -117,7 +117,7 @@ def predicted(chip: Chip, moved: float, flops: float, extra: float) -> Predictio
     """The answers of a program, of which XLA's version moves `extra` bytes more than the least."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "return the four answers, from least bytes, operations, and the bytes that XLA moves more"
+        "return the four answers, from least bytes, flops, and the extra bytes that XLA moves"
     )
     # END SOLUTION
 

@@ -80,7 +80,7 @@ def packed_int4_spec(
 def packed_int4_kernel(x_ref, packed_ref, scale_ref, o_ref):
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "unpack both halves of the bytes with their signs; for each group: multiply, scale its sum and add"
+        "unpack both halves of packed_ref with their signs; for each group: multiply, scale its sum and add"
     )
     # END SOLUTION
 

@@ -83,7 +83,7 @@ def reduce_scatter_kernel(
     pl.semaphore_wait(begun, 2)
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "pass quarters around the ring, add your part to each, and give credits where slots are used again"
+        "pass quarters of x_ref around the ring, add yours to each, give credits where slots are used again"
     )
     # END SOLUTION
 

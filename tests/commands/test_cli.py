@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -246,6 +250,49 @@ def test_each_exercise_counts_its_own_hints(shop: Shop, hints: Path) -> None:
         *("1", "1", "2")
     ]
     assert json.loads(hints.read_text()) == {shop.double.id: 2, shop.row_sum.id: 1}
+
+
+def test_where_the_level_cannot_be_saved_there_is_a_hint_all_the_same(
+    shop: Shop, hints: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a checkout that is read-only; root may write there, so writing itself is refused."""
+
+    def refused(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    with monkeypatch.context() as patched:
+        for method in ("mkdir", "write_text"):
+            patched.setattr(Path, method, refused)
+            said = shop.run("hint", "double")
+            assert "  one[i]\n" in said
+            assert "more: kata hint double 2 (the level can't be saved: Read-only file" in said
+        assert "two[/]" in shop.run("hint", "double", "2")
+        assert "saved" not in shop.run("hint", "double", "3")
+    assert not hints.exists()
+
+
+# ---- a reader that goes ----
+
+
+@pytest.mark.parametrize(
+    "words", [["list"], ["--help"], ["hint", "double"], ["show", "double", "-y"], ["nothing"], []]
+)
+def test_a_reader_that_has_gone_is_no_error(shop: Shop, words: list[str]) -> None:
+    """As after `| head -1`: nothing is printed about it, by the command or by the interpreter."""
+    for module in ("grader.cli", "grader.tpu", "grader.gpu")[: 3 if words == ["--help"] else 1]:
+        reader, writer = os.pipe()
+        os.close(reader)
+        ran = subprocess.run(
+            [sys.executable, "-m", module, *words],
+            cwd=shop.root,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        os.close(writer)
+        assert ("Broken" in ran.stderr, "Exception" in ran.stderr) == (False, False)
+        assert ran.returncode in {"nothing": (2,), "--help": (0, 1)}.get(" ".join(words), (1,))
+        assert bool(ran.stderr) == (words == ["nothing"])
 
 
 DAMAGED = {

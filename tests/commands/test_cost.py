@@ -46,11 +46,24 @@ def test_a_solved_one_beside_par_at_sizes_of_ones_own(shop: Shop) -> None:
     )
     assert "yours" in text
     assert "1.00×" in text
-    assert "XLA: its own estimate" in text
+    assert re.search(r"^time .*≥ \S+ [nµ]s$", text, re.MULTILINE)
+    assert "XLA's own estimate of its time is " in text
     assert "kernel double_kernel, grid (64,): 64 steps" in text
     assert "VMEM: 128 KiB of 32 MiB" in text
     assert "pytest -k double" in text
     assert "bm, M, N, dtype" in text
+
+
+@pytest.mark.parametrize(
+    ("slack", "more", "longer"),
+    [("", "10%", "15%"), ("slack = {bytes = 1.0, cycles = 0.06}\n", "100%", "6%")],
+)
+def test_the_limits_for_the_third_star_are_the_katas_own(
+    shop: Shop, slack: str, more: str, longer: str
+) -> None:
+    shop.edit_key(shop.double, "[cases]", f"{slack}[cases]")
+    said = f"at most {more} more HBM bytes than par, and a time that is at most {longer} longer"
+    assert f"★★★ allows {said}" in " ".join(shop.run("cost", "double").split())
 
 
 @pytest.mark.parametrize("command", ["cost", "trace", "view"])

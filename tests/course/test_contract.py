@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from grader.exercise import keys
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.needs import NOTHING, labelled, needs, needs_line
-from grader.exercise.regions import regions
+from grader.exercise.regions import Region, regions
 from grader.exercise.repository import Synced, synced
 from grader.tools.nearest import did_you_mean
 from tests.support.contract import demand
@@ -293,3 +295,35 @@ def test_every_key_names_a_solution(file: Path) -> None:
         f"there is no {file.stem}.py beside it",
         "Name both after the kata",
     )
+
+
+@each
+def test_each_todo_names_something_of_its_own_region(exercise: Kata) -> None:
+    """So that no two messages of a kata are exchanged: a name that no other region holds."""
+    text = exercise.solution.read_text(encoding="utf-8")
+    held = [names_in(text, region) for region in regions(text)]
+    key = tomllib.loads(exercise.key_path.read_text(encoding="utf-8"))
+    for number, message in enumerate(key.get("todo", ())):
+        function, names = held[number]
+        others = set[str]().union(*(names for _, names in held[:number] + held[number + 1 :]))
+        said = set(re.findall(r"\w+", message))
+        of_function = {word for word in said if "_" in word and word in function}
+        demand(
+            bool(of_function | said & (names - others)),
+            exercise.key_path,
+            f"`todo` {number + 1} names nothing that only its region holds: {message!r}",
+            f"Name one of {sorted(names - others) or [function]}, or put the messages in order",
+        )
+
+
+def names_in(text: str, region: Region) -> tuple[str, set[str]]:
+    """The function around a region; its parameters, and the names in the region."""
+    code = "\n".join(line.partition("#")[0] for line in region.body.splitlines())
+    names = set(re.findall(r"[A-Za-z_]\w*", code)) - set(keyword.kwlist)
+    functions = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)]
+    around = [one for one in functions if one.lineno < region.begin <= (one.end_lineno or 0)]
+    if not around:
+        return "", names
+    innermost = max(around, key=lambda one: one.lineno)
+    arguments = (*innermost.args.args, *innermost.args.kwonlyargs)
+    return innermost.name, names | {argument.arg for argument in arguments}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from grader.exercise import readmes
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
+from grader.exercise.keys import Slack
 from grader.exercise.unwritten import unwritten
 from tests.support.repositories import ROOT
 
@@ -38,3 +41,32 @@ def test_nothing_is_left_of_the_template() -> None:
 @pytest.mark.parametrize("kata", katas(ROOT, SOLUTIONS), ids=lambda kata: kata.name)
 def test_what_the_learner_writes_fits_a_column(kata: Kata) -> None:
     assert len(kata.key.write) <= 30
+
+
+def test_the_readme_states_the_default_limits_and_how_many_katas_differ() -> None:
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    default, others = Slack(), [s for s in limits_of("") if s != Slack()]
+    assert f"moves at most {default.bytes * 100:.0f} % more bytes" in text
+    assert f"predicted time is at most {default.cycles * 100:.0f} % longer" in text
+    ranges = [
+        f"{min(of) * 100:.0f} to {max(of) * 100:.0f} %"
+        for of in ([s.bytes for s in others], [s.cycles for s in others])
+    ]
+    said = f"{len(others)} katas have other limits for ★★★: {ranges[0]} more bytes, and {ranges[1]}"
+    assert said in text
+
+
+@pytest.mark.parametrize("track", TRACKS)
+def test_limits_that_a_track_states_are_those_of_its_keys(track: str) -> None:
+    text = " ".join(readmes.readme_of(ROOT, track).read_text(encoding="utf-8").split())
+    limits = limits_of(track)
+    for percent in re.findall(r"(\d+) % more (?:bytes|than the solution)", text):
+        assert {slack.bytes for slack in limits} == {int(percent) / 100}
+    for percent in re.findall(r"at most (\d+) % (?:longer|slower)", text):
+        assert {slack.cycles for slack in limits} == {int(percent) / 100}
+
+
+def limits_of(track: str) -> list[Slack]:
+    """Those of all katas, or of a track's, whose launch has a cost."""
+    every = [kata for kata in katas(ROOT, SOLUTIONS) if not track or kata.track == track]
+    return [kata.key.slack for kata in every if kata.key.kernel]

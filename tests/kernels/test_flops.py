@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from grader.kernels import flops
+from grader.kernels import flops, flops_by_dtypes
 
 X = jax.ShapeDtypeStruct((4, 8), jnp.float32)
 W = jax.ShapeDtypeStruct((8, 16), jnp.float32)
@@ -41,3 +41,21 @@ def test_products_alone() -> None:
     assert flops(function, (a, b), products_alone=True) == 2 * 8 * 16 * 4
     assert flops(function, (a, b)) == 2 * 8 * 16 * 4 + 2 * 8 * 4
     assert flops(jnp.exp, (a,), products_alone=True) == 0
+
+
+def test_products_are_told_apart_by_the_dtypes_before_conversions() -> None:
+    """XLA multiplies int8 that a spec converts to int32 as int8."""
+    x, w = (jax.ShapeDtypeStruct(shape, jnp.int8) for shape in ((4, 8), (16, 8)))
+
+    def turned(w: jax.Array) -> jax.Array:
+        return w.astype(jnp.int32).T
+
+    def function(x: jax.Array, w: jax.Array, scale: jax.Array) -> jax.Array:
+        unused = scale @ scale.T
+        del unused
+        whole = x.astype(jnp.int32) @ jax.jit(turned)(w)
+        return whole.astype(jnp.float32) * scale @ jnp.ones((16, 2))
+
+    products, others = flops_by_dtypes(function, (x, w, jax.ShapeDtypeStruct((4, 16), jnp.float32)))
+    assert products == {("int8", "int8"): 2 * 4 * 8 * 16, ("float32", "float32"): 2 * 4 * 16 * 2}
+    assert others == 4 * 16

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from grader.model import CopyReason, XlaCopy
+from grader.model import CopyReason, Runs, XlaCopy
 from grader.tpu import Prediction
 from grader.tpu.bottlenecks import Bottleneck, bottlenecks
+from grader.tpu.chips import CHIPS
 from grader.tpu.reuse import Reuse
 from grader.tpu.schedule import Moved
 from grader.tpu.screen.remarks import remarks
@@ -178,8 +179,42 @@ def test_where_hbm_has_no_time_left_only_fewer_bytes_help() -> None:
     )
     assert "fewer bytes" in one.remedy
     par = schedule(99_000, 90_000, {"VPU": 90_000}, size=97_000 * BYTES_PER_CYCLE, spills=90_000)
-    (at_pars,) = bottlenecks([moving(busy, (8, 2, 4))], [moving(par, (8, 2, 4))])
+    assert bottlenecks([by_hand(busy)], [by_hand(par)]) == ()
+    (at_pars,) = bottlenecks([by_hand(dataclasses.replace(busy, cycles=120_000))], [by_hand(par)])
     assert at_pars.remedy == "It moves no more bytes than par does: this is the limit."
+    assert at_pars.cycles == pytest.approx(23_000)
+
+
+def by_hand(ran: Any, **changed: Any) -> Prediction:
+    """A kernel of which only the schedule knows what it moves."""
+    traffic = rows(matmul(), (8, 2, 4))
+    unknown = tuple(dataclasses.replace(o, bytes=None, least=None) for o in traffic.operands)
+    return prediction(ran, traffic=dataclasses.replace(traffic, operands=unknown), **changed)
+
+
+@pytest.mark.parametrize("part", [0.3, 0.74, 0.76, 0.9, 1.0])
+@pytest.mark.parametrize("changed", [{}, {"runs": Runs(8)}, {"chip": "v5p", "sharing": 1}])
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside par"])
+def test_nothing_is_said_to_cost_more_than_hbm_leaves(
+    part: float, changed: dict[str, Any], beside: bool
+) -> None:
+    """Whatever is waited for, computed or repeated: the bytes take their time all the same."""
+    chip = CHIPS[changed.get("chip", "v5e")]
+    size = int(part * 100_000 / chip.clock * chip.bandwidth_of_each(1))
+    busy = {"VPU": 60_000, "scalar": 20_000}
+    moved = (Moved("x_ref", True, size, 60_000.0), Moved("o_ref", False, 0, 30_000.0))
+    ran = dataclasses.replace(schedule(100_000, 40_000, busy, spills=90_000), moved=moved)
+    own = by_hand(ran, **changed)
+    many = dataclasses.replace(own, traffic=dataclasses.replace(own.traffic, grid=(100, 1, 2)))
+    quick = dataclasses.replace(schedule(100_000, 100_000, {"MXU": 9}), moved=moved)
+    cores = {"chip": "v5p", "sharing": 2} if "chip" in changed else {}
+    par = [by_hand(quick, **cores)] if beside else []
+    found = bottlenecks([many], par)
+    assert found or part > 0.95
+    whole = chip.bandwidth_of_each(2) * 2 if cores and beside else chip.bandwidth_of_each(1)
+    needed = min(many.bytes, *(each.bytes for each in par or [many]))
+    for one in found:
+        assert one.cycles <= many.cycles - needed / whole * chip.clock + 1
 
 
 def test_many_small_steps() -> None:

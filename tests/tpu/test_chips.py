@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from grader.tools import codec
 from grader.tpu import chips
 from grader.tpu.chips import CHIPS, Chip, Trust
+from tests.support.repositories import ROOT
 
 ALL = [pytest.param(chip, id=name) for name, chip in CHIPS.items()]
 
@@ -92,3 +95,28 @@ def test_links_are_slower_than_memory_where_they_are_known() -> None:
     assert {chip.name for chip in known} == {"v5e", "v5p", "v6e", "tpu7x"}
     for chip in known:
         assert 0 < chip.link < chip.bandwidth / 4
+
+
+@pytest.mark.parametrize("chip", ALL)
+def test_contributing_states_the_accuracy_of_each_chip(chip: Chip) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| {chip.name} \| (.*) \| (?:yes|only .*) \|$", text, re.MULTILINE)
+    found = re.findall(r"from ([\d.]+) (ms|µs) on within (\d+) %", row)
+    units = {"ms": 1e-3, "µs": 1e-6}
+    said = [(float(n) * units[unit], int(error) / 100) for n, unit, error in found]
+    assert said == [pytest.approx((one.least, one.error)) for one in chip.accuracy]
+    assert [one.least for one in chip.accuracy] == sorted((t for t, _ in said), reverse=True)
+
+
+@pytest.mark.parametrize("chip", ALL)
+def test_the_peaks_of_narrow_products_are_jaxs(chip: Chip) -> None:
+    from jax.experimental.pallas import tpu as pltpu
+
+    from grader.kernels.lowering import for_chip
+
+    with for_chip(chip.kind, chip.cores):
+        info = pltpu.get_tpu_info()
+    of_8_bits = max(info.bf16_ops_per_second, info.int8_ops_per_second, info.fp8_ops_per_second)
+    assert chip.peak_of(8) == pytest.approx(of_8_bits, rel=0.01)
+    assert chip.peak_of(4) == pytest.approx(max(of_8_bits, info.int4_ops_per_second), rel=0.01)
+    assert chip.peak_of(16) == chip.peak_of(32) == chip.peak

@@ -110,7 +110,7 @@ def test_a_function_beside_a_plain_one(folder: Path) -> None:
         *("--against", "launches.py:plain", "--trace", "t.json"),
     )
     assert text.startswith("copied on a TPU v6e, predicted: nothing was run\nf32[512,256] bm=128\n")
-    assert "XLA: its own estimate" in text
+    assert "XLA: the same in jax.numpy" in text
     assert "kernel copy_kernel, grid (4,): 4 steps" in text
     found = read((folder / "t.json").read_text(encoding="utf-8"))
     assert list(found) == ["v6e yours: copy_kernel"]

@@ -12,5 +12,6 @@ Measured against par where there is one, else against what is the least that any
 
 from grader.tpu.bottlenecks.bottleneck import Bottleneck
 from grader.tpu.bottlenecks.causes import bottlenecks
+from grader.tpu.bottlenecks.waits import full
 
-__all__ = ["Bottleneck", "bottlenecks"]
+__all__ = ["Bottleneck", "bottlenecks", "full"]

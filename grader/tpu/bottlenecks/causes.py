@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
+from grader.model import Role
 from grader.tpu.bottlenecks.bottleneck import Bottleneck
 from grader.tpu.bottlenecks.copied import copied
 from grader.tpu.bottlenecks.moved import moved
-from grader.tpu.bottlenecks.waits import steps, waits
+from grader.tpu.bottlenecks.waits import for_hbm, steps, waits
 from grader.tpu.bottlenecks.work import work
 from grader.tpu.chips import named
 from grader.tpu.prediction import Prediction
@@ -31,9 +33,30 @@ def bottlenecks(
     found = [
         dataclasses.replace(each, why=f"{mine.call.name}: {each.why}") if len(own) > 1 else each
         for mine, pars in zip(own, paired, strict=True)
-        for each in (*_repeated(mine, pars), *_idle_cores(mine, pars), *_in_all_runs(mine, pars))
+        for each in _possible(mine, pars)
     ]
     return tuple(sorted(found, key=lambda each: -each.cycles))
+
+
+def _possible(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """The causes in one kernel. None costs more than the time that HBM leaves to be saved."""
+    most = _cycles_to_save(own, par)
+    for each in (*_repeated(own, par), *_idle_cores(own, par), *_in_all_runs(own, par, most)):
+        yield dataclasses.replace(each, cycles=min(each.cycles, most))
+
+
+def _cycles_to_save(own: Prediction, par: Prediction | None) -> float:
+    """What a kernel takes longer than HBM needs for the fewest bytes that are known to do: those
+    that it moves at least once, or par's."""
+    if own.schedule is None:
+        return math.inf
+    rows = own.traffic.operands
+    known = all(row.bytes is not None for row in rows if row.role is not Role.SCRATCH)
+    once = sum(row.least or row.bytes or 0 for row in rows) * own.runs.times
+    needed = min(once if known else own.bytes, own.bytes, par.bytes if par else own.bytes)
+    chip, cores = named(own.chip), max(own.sharing, par.sharing if par else 1)
+    moving = needed / (chip.bandwidth_of_each(cores) * cores) * chip.clock
+    return max(0.0, own.cycles - moving)
 
 
 def _repeated(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
@@ -107,24 +130,27 @@ def _alone(own: Prediction) -> float:
     return min(2 * chip.dma_latency * chip.clock, own.schedule.stalled)
 
 
-def _in_all_runs(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
-    """The causes within one run, with what they cost in all of them."""
+def _in_all_runs(own: Prediction, par: Prediction | None, most: float) -> Iterator[Bottleneck]:
+    """The causes within one run, with what they cost in all of them: `most` at the most."""
     times = own.runs.times
-    for each in _causes(own, par):
+    for each in _causes(own, par, most / times):
         why = f"in each of {times:,} runs: {each.why}" if times > 1 else each.why
         yield dataclasses.replace(each, why=why, cycles=each.cycles * times, size=each.size * times)
 
 
-def _causes(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+def _causes(own: Prediction, par: Prediction | None, most: float) -> Iterator[Bottleneck]:
     yield from copied(own, par)
-    found = [*moved(own, par), *waits(own, par)]
-    computed = [*steps(own, par), *work(own, par)]
+    fewer_bytes = [*moved(own, par), *for_hbm(own, par, most)]
+    others = [*waits(own, par), *steps(own, par), *work(own, par)]
     line = roofline(own)
     if own.schedule is None or line is None:
-        yield from (*found, *computed)
+        yield from (*fewer_bytes, *others)
         return
-    # However little is computed, the bytes take their time.
-    room = own.schedule.cycles * max(0.0, 1 - line.memory / line.total)
-    found += (dataclasses.replace(one, cycles=min(one.cycles, room)) for one in computed)
+    # Without fewer bytes, the bytes take their time, however little is computed or waited for.
+    room = min(most, own.schedule.cycles * max(0.0, 1 - line.memory / line.total))
+    found = (
+        *(dataclasses.replace(one, cycles=min(one.cycles, most)) for one in fewer_bytes),
+        *(dataclasses.replace(one, cycles=min(one.cycles, room)) for one in others),
+    )
     worth = _WORTH * own.schedule.cycles
     yield from (each for each in found if each.cycles > worth or each.size)

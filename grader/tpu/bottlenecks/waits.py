@@ -10,7 +10,7 @@ from grader.tpu.bottlenecks.bottleneck import Bottleneck
 from grader.tpu.chips import named
 from grader.tpu.prediction import Prediction
 from grader.tpu.roofline import Bound, Roofline, roofline
-from grader.tpu.schedule import Moved, Schedule
+from grader.tpu.schedule import Moved
 from grader.tpu.units import time_of
 
 
@@ -62,14 +62,34 @@ def _count(prediction: Prediction | None) -> int:
 _NO_TIME_LEFT = 0.75
 
 
-def waits(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
-    """Waiting that par does not do: for HBM, or else for each operand and direction."""
+def full(line: Roofline) -> bool:
+    """Whether HBM has hardly any time left, so that only fewer bytes would help."""
+    return line.bound is Bound.HBM and line.memory >= _NO_TIME_LEFT * line.total
+
+
+def for_hbm(own: Prediction, par: Prediction | None, most: float) -> Iterator[Bottleneck]:
+    """Waiting for an HBM that has no time left: whose block is waited for does not matter.
+
+    It costs `most` at the most, in cycles.
+    """
     line = roofline(own)
-    if own.schedule is None or line is None:
+    if own.schedule is None or line is None or not full(line):
         return
-    if line.bound is Bound.HBM and line.memory >= _NO_TIME_LEFT * line.total:
-        least = par is not None and own.bytes <= par.bytes
-        yield _for_hbm(own.schedule, par, line, _AT_PARS if least else _FEWER_BYTES)
+    least = par is not None and own.bytes <= par.bytes
+    pars = par.schedule.stalled if par and par.schedule else 0.0
+    yield Bottleneck(
+        "waits for HBM",
+        f"Moving its bytes keeps HBM busy for {line.memory / line.total:.0%} of the time, and the "
+        f"core waits for {time_of(line.waiting)}.",
+        _AT_PARS if least else _FEWER_BYTES,
+        min(most, own.schedule.stalled - pars),
+    )
+
+
+def waits(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """Waiting that par does not do, for each operand and direction, where HBM has time left."""
+    line = roofline(own)
+    if own.schedule is None or line is None or full(line):
         return
     for one in own.schedule.moved:
         cycles = one.stalled - _stalled(par, one)
@@ -131,18 +151,6 @@ _FEWER_BYTES = (
     "place of two, so that what passes between them stays in VMEM."
 )
 _AT_PARS = "It moves no more bytes than par does: this is the limit."
-
-
-def _for_hbm(schedule: Schedule, par: Prediction | None, line: Roofline, remedy: str) -> Bottleneck:
-    """HBM has no time left: whose block the core happens to wait for does not matter."""
-    less = par.schedule.stalled if par and par.schedule else 0.0
-    busy = f"Moving its bytes keeps HBM busy for {line.memory / line.total:.0%} of the time"
-    return Bottleneck(
-        "waits for HBM",
-        f"{busy}, and the core waits for {time_of(line.waiting)}.",
-        remedy,
-        schedule.stalled - less,
-    )
 
 
 def _stalled(par: Prediction | None, one: Moved) -> float:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.model import Collective
-from grader.tpu.bottlenecks import Bottleneck, bottlenecks
+from grader.tpu.bottlenecks import Bottleneck, bottlenecks, full
 from grader.tpu.chips import Chip, named
 from grader.tpu.compiler import Estimate
 from grader.tpu.libtpu import not_checked
@@ -142,7 +142,7 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
             for side, one in zip(sides, times, strict=True)
         ],
         _ratio_of_times(sides),
-        _time_of(launch.xla, launch.chip),
+        _floor_of(launch.xla, named(launch.chip)),
     )
     sizes = [side.bytes for side in sides]
     moved = bytes_of(launch.xla.moved) if launch.xla and launch.xla.moved else ""
@@ -178,17 +178,30 @@ def _overlap(side: Side) -> str:
     return f"{min(covered):.0%}" if covered else NONE
 
 
-def _time_of(xla: Estimate | None, chip: str) -> str:
-    return time_of(xla.cycles / named(chip).clock) if xla and xla.cycles else NONE
+def _floor_of(xla: Estimate | None, chip: Chip) -> str:
+    return f"≥ {time_of(floor)}" if xla and (floor := xla.floor(chip)) else NONE
 
 
-def _of_xla(xla: Estimate, chip: Chip) -> str:
-    """What its column stands for, and what its bytes alone take."""
-    what = "its own estimate for the same in jax.numpy, without Pallas"
-    told = f"XLA: {what if xla.cycles else f'no estimate ({xla.missing})'}"
-    if not xla.moved:
-        return told
-    return f"{told}; its bytes alone take {time_of(xla.moved / chip.bandwidth_of_each(1))}"
+def _of_xla(xla: Estimate, chip: Chip) -> Iterator[str]:
+    """What its column stands for, and its own estimate."""
+    program = "XLA: the same in jax.numpy, without Pallas"
+    if xla.moved:
+        moving, computing = time_of(xla.moved / (chip.bandwidth * chip.cores)), xla.computing
+        operations = f" and {time_of(computing)} for its operations" if computing else ""
+        yield (
+            f"{program}. It takes at least {moving} for its bytes{operations}, at the chip's "
+            "bandwidth and peaks"
+        )
+    elif not xla.missing or xla.cycles:
+        yield f"{program}. Its bytes, and so the least time for them, are not known"
+    else:
+        yield f"{program}: {xla.missing}"
+        return
+    if xla.cycles:
+        estimate = time_of(xla.cycles / chip.clock)
+        yield f"XLA's own estimate of its time is {estimate}; such estimates are rough"
+    else:
+        yield f"XLA's own estimate of its time: none ({xla.missing})"
 
 
 def _ratio(values: Sequence[float | None]) -> str:
@@ -253,13 +266,26 @@ def _to_try(own: Side, par: Side | None) -> list[RenderableType]:
     whole = sum(k.cycles for k in own.kernels)
     found = [each for each in found if each.size or each.cycles >= _WORTH * whole]
     if not found:
-        return []
+        return [Text(_AT_THE_LIMIT), Text()] if _full(own) else []
     parts: list[RenderableType] = [Text(title, "bold")]
     told: set[str] = set()
     for number, each in enumerate(found[:MOST_ADVICE], 1):
         parts.append(_advised(number, each, whole, each.remedy in told))
         told.add(each.remedy)
     return [*parts, Text()]
+
+
+_AT_THE_LIMIT = (
+    "Nothing to save: HBM is busy nearly all of the time, and hardly any byte moves twice. Only "
+    "other arrays would take less time: a narrower dtype, or one kernel instead of two, so that "
+    "the arrays between them stay in VMEM."
+)
+
+
+def _full(side: Side) -> bool:
+    """Whether HBM has no time left in any of the launch's kernels."""
+    lines = [roofline(kernel) for kernel in side.kernels]
+    return all(line is not None and full(line) for line in lines)
 
 
 def _advised(number: int, each: Bottleneck, whole: float, told: bool) -> RenderableType:
@@ -291,7 +317,10 @@ def _notes(launch: Launch) -> Iterator[str]:
         yield not_checked(reason, "its time and spills")
     elif asked:
         several = any(kernel.sent_bytes != 0 for side in asked for kernel in side.kernels)
-        yield over_links.NO_TIME if several else f"{launch.chip}: {named(launch.chip).trust.value}"
+        if several:
+            yield over_links.NO_TIME
+        elif times := [side.seconds for side in asked if side.seconds is not None]:
+            yield f"{launch.chip}: {named(launch.chip).accuracy_of(times[0])}"
     for side in asked:
         yield from over_links.told(side.title, routes_of(side.kernels))
     yield from _around(launch.own if launch.own.kernels else launch.par)
@@ -300,5 +329,5 @@ def _notes(launch: Launch) -> Iterator[str]:
     if launch.par and launch.par.trouble:
         yield f"par: {launch.par.trouble}"
     if asked and launch.xla:
-        yield _of_xla(launch.xla, named(launch.chip))
+        yield from _of_xla(launch.xla, named(launch.chip))
     yield from launch.notes
