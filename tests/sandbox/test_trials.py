@@ -65,10 +65,13 @@ class Test:
     def __init__(self, says: Callable[[list[Returned]], Any]) -> None:
         self._says = says
         self._returned: list[Returned] = []
+        self.began = 0
 
-    def answer(self, question: Question, seconds: float | None, keep: bool) -> Any:
+    def answer(self, question: Question, seconds: float | None, keep: bool, twice: bool) -> Any:
         assert not keep
+        assert not twice
         if isinstance(question, TryTest):
+            self.began += 1
             self._returned = []
         else:
             assert isinstance(question, Returned)
@@ -97,6 +100,26 @@ def test_each_kernel_is_tried() -> None:
     assert (right.right, right.verdict, right.calls) == (True, Verdict.PASSED, 1)
     assert (wrong.right, wrong.verdict, wrong.calls) == (False, Verdict.REJECTED, 1)
     assert wrong.error == "AssertionError: differs"
+
+
+def test_a_test_whose_process_dies_once_is_tried_again_from_its_start() -> None:
+    """A new process has called no kernel, so it can't take what one has returned."""
+    deaths = iter([Accident("killed (SIGKILL)", "", crashed=True)])
+
+    def dying_once(returned: list[Returned]) -> Any:
+        return (next(deaths, None) if returned else None) or comparing(returned)
+
+    observed = found(dying_once, WRONG)
+    assert isinstance(observed, Observation)
+    assert [trial.verdict for trial in observed.trials] == [Verdict.PASSED, Verdict.REJECTED]
+
+
+def test_calls_without_end_are_not_tried_again() -> None:
+    """The process is in the middle of a call: it would take a new question for an answer."""
+    kernels: Any = Kernels()
+    test: Any = Test(lambda _: Called((ONE,), {}))
+    assert isinstance(Trials(kernels, test, kernels).of(SUBJECT, (AS_GIVEN,), 1.0), Accident)
+    assert test.began == 1
 
 
 def test_the_same_call_is_run_once() -> None:
