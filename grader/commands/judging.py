@@ -18,6 +18,7 @@ from grader.batch.batch import Batch
 from grader.batch.crew import Hopeless
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
 from grader.tools.rendering import say
+from grader.tools.shortening import printable
 from grader.tpu.chips import CHIPS, DEFAULT
 
 
@@ -80,7 +81,7 @@ def judge(batch: Batch, console: Console) -> None:
 
 def tell(source: Path, text: str) -> None:
     """Say what is wrong with a line, or with a file, beside the results."""
-    print(f"{source}: {text}", file=sys.stderr)
+    print(printable(f"{source}: {text}"), file=sys.stderr)
 
 
 @contextlib.contextmanager
