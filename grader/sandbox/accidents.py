@@ -13,6 +13,8 @@ _REASONS: dict[int, str] = {
     signal.SIGBUS: "Usual reasons: native code called with a bad address, or a full disk.",
     signal.SIGABRT: "A native library gave up: it met something that it does not handle.",
 }
+#: Signals that a process gets for what it does itself; all others are sent by somebody.
+_FAULTS = (*_REASONS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGXFSZ)
 _OTHERWISE = "Usual reasons: native code called with a bad address, or memory that ran out."
 
 
@@ -72,7 +74,8 @@ def died(
             "The process ended before the kernel was graded, and so did the one that had started "
             "it.\nUsual reason: a signal that a kata sent to other processes."
         )
-        return Accident("ended, and its parent process too", message, where, printed)
+        phrase = "ended, and its parent process too"
+        return Accident(phrase, message, where, printed, killed=True)
     if code >= 0:
         message = (
             f"The process ended with exit code {code} before the kernel was graded.\n"
@@ -89,7 +92,15 @@ def died(
     said = last_words(complaint)
     if said:
         message += f"\nIt said: {said}"
-    return Accident(f"crashed ({name})", message, where, printed, crashed=True, last_words=said)
+    return Accident(
+        f"crashed ({name})",
+        message,
+        where,
+        printed,
+        crashed=True,
+        last_words=said,
+        killed=-code not in _FAULTS,
+    )
 
 
 def _name(number: int) -> str:
@@ -107,9 +118,10 @@ def _killed(where: Place | None, printed: str, starved: bool) -> Accident:
             "kernel was graded.\nUsual reasons: arrays that are far larger than the case's, or "
             "other programs that need the memory."
         )
-        return Accident("killed: out of memory", message, where, printed, crashed=True)
+        phrase = "killed: out of memory"
+        return Accident(phrase, message, where, printed, crashed=True, killed=True)
     message = (
         "The process was killed with SIGKILL before the kernel was graded, not by the grader.\n"
         "Usual reasons: code that kills its own process, a person, or a limit of the machine."
     )
-    return Accident("killed (SIGKILL)", message, where, printed, crashed=True)
+    return Accident("killed (SIGKILL)", message, where, printed, crashed=True, killed=True)

@@ -35,11 +35,19 @@ class Line:
 
     `worker` gives the process that is there now, or raises Stopped. Where it dies over a question,
     the others go to its successor. `kept` is how many of the latest answers stay for whoever asks
-    the same again, and `most` how many bytes they may have together.
+    the same again, and `most` how many bytes they may have together. To `killed` goes each answer
+    that is missing since its process was killed from outside.
     """
 
-    def __init__(self, worker: Callable[[], Worker], kept: int = 0, most: int = MOST_KEPT) -> None:
+    def __init__(
+        self,
+        worker: Callable[[], Worker],
+        kept: int = 0,
+        most: int = MOST_KEPT,
+        killed: list[Accident] | None = None,
+    ) -> None:
         self._worker = worker
+        self._killed = [] if killed is None else killed
         self._kept, self._most = kept, most
         self._asking: Worker | None = None  # of whom the pending questions were asked
         self._pending: list[_Pending] = []
@@ -67,6 +75,8 @@ class Line:
         while (place := self._place(question)) is None:
             self._receive()
         found = self._answered.pop(place)
+        if isinstance(found.answer, Accident) and found.answer.killed:
+            self._killed.append(found.answer)
         if keep and self._kept and not isinstance(found.answer, Accident):
             size = found.size or len(codec.pack(found.answer))
             self._answered.append(_Answered(found.question, found.answer, size))
