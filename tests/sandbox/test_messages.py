@@ -59,7 +59,7 @@ ALLOWED: tuple[tuple[Question, tuple[type, ...]], ...] = (
 )
 SAID = (
     *(Shares(), NoEstimate(), Measured(()), Called((), {}), Tried(), Traced(), Ran(), Looked()),
-    *(OnChip(None, ()), OnGpu("h100"), Followed(None), Warmed(), PROBLEM, Estimate(1, 1)),
+    *(OnChip(None, ()), OnGpu("h100"), Followed(None), Warmed(), PROBLEM, Estimate(1)),
 )
 NO_ANSWER = (TypeError, ValueError, struct.error, RecursionError)
 
