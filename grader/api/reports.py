@@ -35,6 +35,12 @@ class Report:
     beside_par: float | None = None
 
     @property
+    def accident(self) -> bool:
+        """Whether a process was killed from outside while a hidden case was judged, or the grader
+        itself failed: graded again, it may come out otherwise."""
+        return any(grade.accident for grade in self.grades)
+
+    @property
     def cost(self) -> Cost | None:
         """Bytes and cycles beside par's, of the last hidden case that has any."""
         return next((grade.cost for grade in reversed(self.grades) if grade.cost), None)
@@ -45,8 +51,9 @@ class Report:
         return 1 / self.beside_par if self.beside_par else None
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in values that JSON has, and `reward`, `speed` and `cost` beside them."""
+        """All of it in values that JSON has, with `reward`, `speed`, `cost` and `accident`."""
         more = {"reward": self.reward(), "speed": self.speed, "cost": self.cost}
+        more |= {"accident": self.accident}
         return codec.to_builtins(self) | {name: codec.to_builtins(of) for name, of in more.items()}
 
     def reward(self) -> float:

@@ -19,7 +19,9 @@ from grader.exercise.regions import BEGIN, regions
 #: Characters of bare code that are parsed here: a region's body. Some longer texts take Python's
 #: parser gigabytes, and a process that is not confined has no limit of its own.
 MOST_PARSED = 8 << 10
-_OPENING = re.compile(r"([ \t>]*)(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*")
+#: Characters of an answer, with its thoughts, that are looked through.
+MOST_ANSWER = 16 << 20
+_OPENING = re.compile(r"([ \t>]*+)(`{3,}+|~{3,}+)[ \t]*+([^\s`]*+)[^`]*+")
 _THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
 _A_FILE = re.compile(r"\s*(?:\"{3}|'{3}|import\s|from\s+[\w.]+\s+import\s)")
 _PYTHON = ("", "python", "python3", "py", "py3")
@@ -35,6 +37,8 @@ class Block:
 
 def source_in(kata: Kata, answer: str) -> str:
     """The whole file that a model's answer stands for. Raises NoSample, which says why not."""
+    if len(answer) > MOST_ANSWER:
+        raise NoSample(f"the answer has more than {MOST_ANSWER:,} characters")
     return source_of(kata, {COMPLETION: completion_in(kata, answer)})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ class Batch:
         self._every, self._samples, self._store, self._how = every, samples, store, how
         self._hire = hire
         given = random_seed() if how.seed is None else how.seed
-        own = int(store.setting("seed", str(given)))
+        own = store.seed(given)
         self.seed = own if how.seed is None else how.seed
         self._setup = Setup(str(root), (how.chip,), how.isolation, how.limit)
         digests = {id: every[id].answer_digest() for id in {one.kata for one in samples}}
@@ -65,6 +66,7 @@ class Batch:
             if one.source is not None
         }
         self.failed: dict[str, str] = {}  # by key: why there is no verdict
+        self._accidents: dict[str, dict[str, Any]] = {}  # by key: verdicts that are not stored
 
     def _key(self, kata: str, source: str, answer: str) -> str:
         return key_of(kata, source, answer, self.seed, self._setup.chips, self._versions)
@@ -79,11 +81,16 @@ class Batch:
         return list(jobs.values())
 
     def judge(self, jobs: Sequence[Job]) -> Generator[Outcome, None, None]:
-        """Have them judged, and keep each verdict before it is given out. Raises Hopeless."""
+        """Have them judged, and keep each verdict before it is given out. Raises Hopeless.
+
+        A verdict that an accident has decided counts in this run; the next run judges again.
+        """
         with self._hire(self._setup) as crew:
             for outcome in crew.outcomes(jobs):
                 if outcome.error:
                     self.failed[outcome.key] = outcome.error
+                elif outcome.accident:
+                    self._accidents[outcome.key] = json.loads(outcome.verdict)
                 else:
                     self._store.put(outcome.key, outcome.kata, outcome.verdict)
                 yield outcome
@@ -91,7 +98,7 @@ class Batch:
     def missing(self) -> list[Sample]:
         """The samples that could be judged and that the store has no verdict on."""
         asked = [one for one in self._samples if one.source is not None]
-        return [one for one in asked if self._keys[one.line] not in self._store]
+        return [one for one in asked if not self._verdict(one)]
 
     @property
     def known(self) -> int:
@@ -105,7 +112,8 @@ class Batch:
 
     def _verdict(self, sample: Sample) -> dict[str, Any] | None:
         if sample.source is not None:
-            return self._store.get(self._keys[sample.line])
+            key = self._keys[sample.line]
+            return self._store.get(key) or self._accidents.get(key)
         finding = {"check": Check.RUNS.value, "phrase": sample.why, "message": sample.why}
         return {"state": State.FAILED.value, "stars": 0, "reward": 0.0, "finding": finding}
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from grader.batch.store import TERMS, Store, StoreProblem, Verdict
+from grader.batch.store import TERMS, Store, StoreProblem, Verdict, terms_in
 from grader.batch.terms import Terms
-from grader.tools import codec
 
 
 def merge(files: Sequence[Path], into: Store) -> tuple[Terms, ...]:
@@ -50,7 +48,7 @@ def _terms_of(file: Path) -> Terms:
         found = store.execute("select value from settings where name = ?", (TERMS,)).fetchone()
     if found is None:
         raise StoreProblem(f"{file} says neither seed nor versions: was anything graded into it?")
-    return codec.from_builtins(Terms, json.loads(found[0]))
+    return terms_in(found[0], file)
 
 
 @contextlib.contextmanager

@@ -34,7 +34,8 @@ class Job:
 class Outcome:
     """What came of a job: the verdict as JSON, or why there is none.
 
-    `hopeless`: no other submission can be graded here either.
+    `accident`: the verdict holds for this run alone, see `Report.accident`. `hopeless`: no other
+    submission can be graded here either.
     """
 
     key: str
@@ -42,3 +43,4 @@ class Outcome:
     verdict: str = ""
     error: str = ""
     hopeless: bool = False
+    accident: bool = False

@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from grader.exercise.catalog import Kata
 from grader.exercise.regions import BEGIN, RegionError, blank, regions
@@ -16,6 +16,16 @@ from grader.grading.counted import MOST_BYTES
 from grader.tools.nearest import did_you_mean
 
 TASK, COMPLETION, ID = "task_id", "completion", "id"
+#: Bytes of a line that is read. JSON may write each byte of a file as six.
+MOST_LINE = 16 * MOST_BYTES
+
+
+def lines_of(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file. Of one that is too long, no more than what shows that it is."""
+    while line := file.readline(MOST_LINE + 1):
+        yield line
+        while len(line) > MOST_LINE and not line.endswith(b"\n"):
+            line = file.readline(MOST_LINE + 1)
 
 
 class NoSample(ValueError):
@@ -70,6 +80,8 @@ def read(lines: Iterable[bytes], katas: Mapping[str, Kata]) -> Iterator[Sample |
 
 
 def _row(line: bytes) -> dict[str, Any]:
+    if len(line) > MOST_LINE:
+        raise NoSample(f"has more than {MOST_LINE:,} bytes")
     try:
         row = json.loads(line.decode("utf-8"))
         json.dumps(row, allow_nan=False)  # as it will be written among the results

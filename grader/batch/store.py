@@ -75,52 +75,86 @@ class Store:
 
     def put(self, key: str, kata: str, verdict: str) -> bool:
         """Keep a verdict (JSON); False where there is one already, which stays."""
-        done = self._database.execute(
+        done = self._execute(
             "insert or ignore into verdicts values(?, ?, ?, datetime('now'))", (key, kata, verdict)
         )
         return bool(done.rowcount)
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The verdict on a submission, None where it was never judged."""
-        found = self._database.execute("select verdict from verdicts where key = ?", (key,))
+        found = self._execute("select verdict from verdicts where key = ?", (key,))
         row = found.fetchone()
-        return json.loads(row[0]) if row else None
+        return self._parsed(row[0]) if row else None
+
+    def _execute(self, *statement: Any) -> sqlite3.Cursor:
+        """Raises StoreProblem where the disk is full, or the file damaged."""
+        try:
+            return self._database.execute(*statement)
+        except sqlite3.Error as error:
+            raise StoreProblem(f"{self.file} can't be used as a store: {error}") from None
+
+    def _parsed(self, text: str) -> dict[str, Any]:
+        """A JSON object of the store's. Raises StoreProblem."""
+        try:
+            if isinstance(found := json.loads(text), dict):
+                return found
+        except (TypeError, ValueError):
+            pass
+        raise StoreProblem(f"{self.file} is damaged: {str(text)[:40]!r} isn't a JSON object")
 
     def __contains__(self, key: str) -> bool:
-        found = self._database.execute("select 1 from verdicts where key = ?", (key,))
+        found = self._execute("select 1 from verdicts where key = ?", (key,))
         return found.fetchone() is not None
 
     def __len__(self) -> int:
-        return self._database.execute("select count(*) from verdicts").fetchone()[0]
+        return self._execute("select count(*) from verdicts").fetchone()[0]
 
     def put_all(self, verdicts: Iterable[Verdict]) -> None:
         """Keep many, all of them or, where that fails, none; those that are there already stay."""
         rows = ((one.key, one.kata, one.verdict, one.judged) for one in verdicts)
-        self._database.execute("begin")
+        self._execute("begin")
         try:
             self._database.executemany("insert or ignore into verdicts values(?, ?, ?, ?)", rows)
         except BaseException:
-            self._database.execute("rollback")
+            self._execute("rollback")
             raise
-        self._database.execute("commit")
+        self._execute("commit")
 
     def terms(self) -> Terms | None:
         """By what the latest run judged; None before the first."""
         find = "select value from settings where name = ?"
-        found = self._database.execute(find, (TERMS,)).fetchone()
-        return codec.from_builtins(Terms, json.loads(found[0])) if found else None
+        found = self._execute(find, (TERMS,)).fetchone()
+        return terms_in(found[0], self.file) if found else None
 
     def judge_by(self, terms: Terms) -> None:
         """Note by what this run judges."""
         text = json.dumps(codec.to_builtins(terms))
-        self._database.execute("insert or replace into settings values(?, ?)", (TERMS, text))
+        self._execute("insert or replace into settings values(?, ?)", (TERMS, text))
 
-    def setting(self, name: str, otherwise: str) -> str:
-        """What was once set; set to `otherwise` where nothing was."""
-        add = "insert or ignore into settings values(?, ?)"
-        self._database.execute(add, (name, otherwise))
-        found = self._database.execute("select value from settings where name = ?", (name,))
-        return found.fetchone()[0]
+    def seed(self, otherwise: int) -> int:
+        """The seed of the first run; `otherwise` from now on where there was none.
+
+        Raises StoreProblem where the store's seed is no whole number.
+        """
+        add = "insert or ignore into settings values('seed', ?)"
+        self._execute(add, (str(otherwise),))
+        found = self._execute("select value from settings where name = 'seed'")
+        text = str(found.fetchone()[0])
+        try:
+            return int(text)
+        except ValueError:
+            raise StoreProblem(
+                f"{self.file} can't be used as a store: its seed {text[:40]!r} isn't a whole "
+                "number. Give another --store, or remove this one to judge everything again."
+            ) from None
+
+
+def terms_in(text: str, file: Path) -> Terms:
+    """The terms that a store holds as a text. Raises StoreProblem."""
+    try:
+        return codec.from_builtins(Terms, json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise StoreProblem(f"{file} is damaged: it holds no terms ({error})") from None
 
 
 def key_of(

@@ -17,13 +17,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from grader.api import BrokenKata, Examiner, KeyProblem, NotIsolated, Report, SandboxError
+from grader.api import Examiner, NotIsolated, Report, SandboxError
 from grader.batch.orders import Job, Outcome, Setup
-from grader.exercise.regions import RegionError
 from grader.sandbox.channel import Channel
 from grader.sandbox.folders import removed
 from grader.sandbox.messages import Closed
 from grader.tools import codec
+from grader.tools.shortening import printable
 
 
 def verdict_of(report: Report) -> dict[str, Any]:
@@ -44,18 +44,27 @@ def verdict_of(report: Report) -> dict[str, Any]:
         "versions": dict(report.versions),
         "blob": report.blob,
         "seconds": report.seconds,
+        "accident": report.accident,
     }
 
 
 def outcome_of(examiner: Examiner, job: Job) -> Outcome:
-    """Grade one submission; what is wrong with the repository is told instead of a verdict."""
+    """Grade one submission, and once more where an accident has decided.
+
+    Where it can't be graded, the outcome says why: where that is the repository's fault, or the
+    grader's.
+    """
     try:
         report = examiner.grade(job.kata, job.source, job.seed)
+        if report.accident:
+            examiner.close()
+            report = examiner.grade(job.kata, job.source, job.seed)
     except SandboxError as error:
         return Outcome(job.key, job.kata, error=str(error), hopeless=True)
-    except (BrokenKata, KeyProblem, RegionError, OSError) as error:
-        return Outcome(job.key, job.kata, error=f"{type(error).__name__}: {error}")
-    return Outcome(job.key, job.kata, json.dumps(verdict_of(report)))
+    except Exception as error:
+        return Outcome(job.key, job.kata, error=printable(f"{type(error).__name__}: {error}"))
+    verdict = json.dumps(verdict_of(report))
+    return Outcome(job.key, job.kata, verdict, accident=report.accident)
 
 
 def serve(channel: Channel) -> None:
@@ -64,11 +73,13 @@ def serve(channel: Channel) -> None:
     jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, jobs), daemon=True).start()
     try:
-        with _examiner(setup) as examiner:
-            while True:
-                channel.send(codec.pack(outcome_of(examiner, jobs.get())))
+        examiner = _examiner(setup)
     except (NotIsolated, ValueError) as error:
         channel.send(codec.pack(Outcome("", "", error=str(error), hopeless=True)))
+        return
+    with examiner:
+        while True:
+            channel.send(codec.pack(outcome_of(examiner, jobs.get())))
 
 
 def _examiner(setup: Setup) -> Examiner:

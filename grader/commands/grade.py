@@ -12,7 +12,7 @@ from rich.table import Table
 
 from grader.batch.batch import Batch
 from grader.batch.page import results_page
-from grader.batch.samples import Complaint, Sample, read
+from grader.batch.samples import Complaint, Sample, lines_of, read
 from grader.batch.scores import SPEEDS, Scores
 from grader.batch.store import Store
 from grader.batch.terms import Terms
@@ -120,7 +120,7 @@ def _found(options: argparse.Namespace, every: Mapping[str, Kata]) -> list[Sampl
 
 def _read(file: Path, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
     with open(file, "rb") as lines:
-        found = list(read(lines, every))
+        found = list(read(lines_of(lines), every))
     if not found:
         raise ValueError(f"{file} is empty: give it a JSON object a line")
     return found

@@ -20,6 +20,7 @@ from grader.batch.crew import Hopeless
 from grader.batch.orders import Outcome
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
 from grader.tools.rendering import say
+from grader.tools.shortening import printable
 from grader.tpu.chips import CHIPS, DEFAULT
 
 
@@ -92,7 +93,7 @@ def _not_isolated(outcome: Outcome) -> str:
 
 def tell(source: Path, text: str) -> None:
     """Say what is wrong with a line, or with a file, beside the results."""
-    print(f"{source}: {text}", file=sys.stderr)
+    print(printable(f"{source}: {text}"), file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,13 @@ TRACK = re.compile(r"(?P<number>\d+)_(?P<name>[a-z][a-z0-9_]*)")
 #: Characters that a stub is looked at with: of longer texts, some take Python's compiler gigabytes
 #: or crash it, and who asks is not confined. They are graded, where that ends a worker.
 MOST_ADDED = 4096
+#: Bytes of a learner's file that are read. Of what is graded, `grading.counted` allows far less.
+MOST_READ = 16 << 20
 FILE = re.compile(r"kata_(?P<number>\d+)_(?P<name>[a-z][a-z0-9_]*)\.py")
+
+
+class FileTooLong(OSError):
+    """A learner's file is longer than what is read."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +94,15 @@ class Kata:
         return blank(text, fillings)
 
     def content(self) -> bytes:
-        """What the learner has written, the whole file. Raises OSError where it is gone."""
-        return self.path.read_bytes()
+        """What the learner has written, the whole file.
+
+        Raises OSError where it is gone, FileTooLong where it is longer than any kata.
+        """
+        with open(self.path, "rb") as file:
+            content = file.read(MOST_READ + 1)
+        if len(content) > MOST_READ:
+            raise FileTooLong(f"{self.path} has more than {MOST_READ:,} bytes")
+        return content
 
     def text(self) -> str:
         """The same as text, lines ending in "\\n". Raises OSError, UnicodeDecodeError."""
@@ -116,7 +129,7 @@ class Kata:
                 return False
             compile(text, self.path, "exec")  # what can't be read is graded, and fails
             return [r.body for r in regions(text)] == [r.body for r in regions(shipped)]
-        except (OSError, SyntaxError, ValueError):
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             return False
 
     def where(self) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from grader.exercise.catalog import Kata, named, unmatched
+from grader.exercise.catalog import MOST_READ, FileTooLong, Kata, named, unmatched
 from grader.grading.grader import Grader
 from grader.model import Case, Check, Finding, Grade, State
 from grader.sandbox.asking import BrokenKata
@@ -77,6 +77,8 @@ class Counted:
             self._demand_same_answer()
             grade = self._graded(grader, case, seconds, following)
             self._demand_same_answer()
+        except FileTooLong:
+            grade = self._failed(case, _too_long(MOST_READ + 1))
         except FileNotFoundError:
             if self._content() is not None:
                 raise
@@ -123,5 +125,7 @@ class Counted:
 
 
 def _too_long(size: int) -> Finding:
-    said = f"The file has {size:,} bytes. Files of more than {MOST_BYTES:,} bytes are not graded."
-    return Finding(Check.RUNS, f"too long ({size:,} bytes)", said)
+    """`size` is in bytes; one that is larger than what is read stands for all such sizes."""
+    has = f"{size:,} bytes" if size <= MOST_READ else f"more than {MOST_READ:,} bytes"
+    said = f"The file has {has}. Files of more than {MOST_BYTES:,} bytes are not graded."
+    return Finding(Check.RUNS, f"too long ({has})", said)

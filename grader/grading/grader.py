@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
+import traceback
 from collections.abc import Iterator
 from functools import cache, partial
 
@@ -10,13 +12,20 @@ from grader.checks import cost, values
 from grader.checks.evidence import Evidence
 from grader.checks.on_gpu import missing
 from grader.exercise.catalog import Kata
+from grader.exercise.keys import KeyProblem
+from grader.exercise.regions import RegionError
 from grader.grading.ladder import verdict
-from grader.model import Accident, Case, Check, Clues, Grade, Mode, Observation, State
-from grader.sandbox.asking import Asking
+from grader.model import Accident, Case, Check, Clues, Finding, Grade, Mode, Observation, State
+from grader.sandbox.asking import Asking, BrokenKata
+from grader.sandbox.bench import Stopped
+from grader.sandbox.launcher import SandboxError
+from grader.tools.shortening import printable, shortened
 from grader.tpu import OnChip
 from grader.tpu.chips import named
 
 _CORES = {1: "one", 2: "two"}
+#: Exceptions that no submission causes: the course's, the machine's, or of whoever stops grading.
+NOT_THE_SUBMISSION = (BrokenKata, KeyProblem, RegionError, SandboxError, Stopped, OSError)
 
 
 class Grader:
@@ -42,8 +51,20 @@ class Grader:
     def grade(self, kata: Kata, case: Case, seconds: float | None) -> Grade:
         """Grade the learner's file on one case, within `seconds` (None: without end).
 
-        Raises BrokenKata where the solution's side fails, SandboxError where no process starts.
+        Where the grader itself fails over it, the grade says so: one file's oddities cost others
+        nothing. Raises BrokenKata where the solution's side fails, SandboxError where no process
+        starts.
         """
+        self._asking.take_killed()
+        try:
+            grade = self._graded(kata, case, seconds)
+        except NOT_THE_SUBMISSION:
+            raise
+        except Exception as error:
+            return _failed_over(kata, case, error)
+        return dataclasses.replace(grade, accident=bool(self._asking.take_killed()))
+
+    def _graded(self, kata: Kata, case: Case, seconds: float | None) -> Grade:
         started = time.perf_counter()
         if kata.key.gpu and (lacking := missing()):
             gpu = self._asking.gpu_of(kata)
@@ -99,6 +120,19 @@ class Grader:
         needs, has = _CORES[kata.key.cores], _CORES[named(asked[0]).cores]
         why = f"its kernel is for {needs} TensorCores, and a {asked[0]} has {has}"
         return (f"{kata.where()[0]}: judged for a {chip}: {why}",)
+
+
+def _failed_over(kata: Kata, case: Case, error: Exception) -> Grade:
+    """What becomes of a case over which the grader itself has failed."""
+    kind = type(error).__name__
+    said = (
+        f"The grader failed over this file with {kind}, so nothing is known of the kernel.\n"
+        "This is a fault of the grader's, unless the file attacks it. Please report it, with the "
+        "file and what pytest -vv shows."
+    )
+    full = shortened("".join(traceback.format_exception(error)))
+    finding = Finding(Check.RUNS, f"the grader failed ({kind})", said, printable(full))
+    return Grade(kata.id, case.index, State.FAILED, 0, finding, accident=True)
 
 
 def notes_of(evidence: Evidence) -> tuple[str, ...]:
@@ -187,5 +221,9 @@ def evidence_of(
         par_ran_on_gpu=cache(partial(asking.par_ran_on_gpu, kata, case, reference)),
         timed_on_gpu=cache(partial(asking.timed_on_gpu, kata, case, reference, lowered_for_gpu)),
         is_about=kata.key.is_about,
-        lines=tuple(kata.content().decode(errors="replace").splitlines()) if kata.key.gpu else (),
+        lines=_lines(kata) if kata.key.gpu else (),
     )
+
+
+def _lines(kata: Kata) -> tuple[str, ...]:
+    return tuple(map(printable, kata.content().decode(errors="replace").splitlines()))

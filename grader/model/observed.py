@@ -189,7 +189,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Accident:
-    """The sandbox's process did not answer: it was stopped, or it died."""
+    """The sandbox's process did not answer: it was stopped, or it died.
+
+    `killed`: by a signal that no fault of its own sends, or nobody saw how it ended. Another time
+    it may answer.
+    """
 
     phrase: str
     message: str
@@ -199,6 +203,7 @@ class Accident:
     kept_waiting: bool = False  # and the machine may have kept it from answering in time
     crashed: bool = False  # a signal ended it
     last_words: str = ""  # what a native library that gave up said, in one line
+    killed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,8 @@ class Grade:
     A case may be passed with a finding, which then says what the last star takes. `not_judged` is
     the first rung that could not be asked: `stars` stop below it. `blob` is git's id of the file's
     content, "" where that changed while it was graded. `gpu` is the one that it was judged for, ""
-    of a kata for TPUs.
+    of a kata for TPUs. `accident`: a process that judged was killed from outside, or the grader
+    itself failed, so that another run may find something else; nothing stores such a grade.
     """
 
     kata: str
@@ -162,3 +163,4 @@ class Grade:
     notes: tuple[str, ...] = ()  # what the learner should know, and what changes no verdict
     blob: str = ""
     gpu: str = ""
+    accident: bool = False

@@ -18,7 +18,7 @@ import pytest
 from grader.exercise.catalog import Kata, selects
 from grader.exercise.keys import KeyProblem
 from grader.exercise.regions import RegionError
-from grader.grading.counted import Counted
+from grader.grading.counted import MOST_BYTES, Counted
 from grader.model import Case, Grade, State
 from grader.plugin.session import SESSION, Session
 from grader.report.failures import explanation, kata_is_broken
@@ -138,7 +138,8 @@ class KataCase(pytest.Item):
 
 def _line_of(path: Path, test: str) -> int:
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read(MOST_BYTES).splitlines()
     except OSError:
         return 0
     pattern = re.compile(rf"def\s+{re.escape(test)}\b")

@@ -55,7 +55,8 @@ def solved_passes(
     judges: Mapping[str, str | None],
     conditions: Conditions,
 ) -> tuple[Pass, ...]:
-    """One for each kata of which every hidden case ran and passed, all on the same content.
+    """One for each kata of which every hidden case ran and passed, all on the same content, and
+    none with an accident.
 
     `judges` are what judged, by name, each with its version. Of the chips of the session, the one
     on which the kata's cost is judged counts, and of a kata for GPUs the GPU that it is for. libtpu
@@ -99,6 +100,8 @@ def _solved(kata: Kata, grades: Sequence[Grade]) -> bool:
         return False
     blobs = {grade.blob for grade in grades}
     passed = all(grade.state is State.PASSED for grade in grades)
+    if any(grade.accident for grade in grades):
+        return False  # another run may give more stars
     if any(grade.not_judged and not grade.stars for grade in grades):
         return False  # nothing was judged, and nothing is known
     return passed and {grade.case for grade in grades} == every and len(blobs) == 1 and all(blobs)

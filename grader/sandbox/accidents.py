@@ -16,6 +16,8 @@ _REASONS: dict[int, str] = {
 }
 #: Lines of stderr that are shown.
 LAST_LINES = 8
+#: Signals that a process gets for what it does itself; all others are sent by somebody.
+_FAULTS = (*_REASONS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGXFSZ)
 _OTHERWISE = "Usual reasons: native code called with a bad address, or memory that ran out."
 
 
@@ -82,7 +84,7 @@ def died(
             "it.\nUsual reason: a signal that a kata sent to other processes."
         )
         phrase = "ended, and its parent process too"
-        return Accident(phrase, message, where, printed, crashed=True)
+        return Accident(phrase, message, where, printed, crashed=True, killed=True)
     if code >= 0:
         message = (
             f"The process ended with exit code {code} before the kernel was graded.\n"
@@ -99,7 +101,15 @@ def died(
     said = last_words(complaint)
     if said:
         message += f"\nIt said: {said}"
-    return Accident(f"crashed ({name})", message, where, printed, crashed=True, last_words=said)
+    return Accident(
+        f"crashed ({name})",
+        message,
+        where,
+        printed,
+        crashed=True,
+        last_words=said,
+        killed=-code not in _FAULTS,
+    )
 
 
 def _end_of_stderr(complaint: str) -> str:
@@ -128,9 +138,10 @@ def _killed(where: Place | None, printed: str, starved: bool) -> Accident:
             "kernel was graded.\nUsual reasons: arrays that are far larger than the case's, or "
             "other programs that need the memory."
         )
-        return Accident("killed: out of memory", message, where, printed, crashed=True)
+        phrase = "killed: out of memory"
+        return Accident(phrase, message, where, printed, crashed=True, killed=True)
     message = (
         "The process was killed with SIGKILL before the kernel was graded, not by the grader.\n"
         "Usual reasons: code that kills its own process, a person, or a limit of the machine."
     )
-    return Accident("killed (SIGKILL)", message, where, printed, crashed=True)
+    return Accident("killed (SIGKILL)", message, where, printed, crashed=True, killed=True)

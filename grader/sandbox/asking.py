@@ -64,7 +64,7 @@ from grader.sandbox.on_hardware import Job, OnHardware, OnTpu
 from grader.sandbox.post import Post
 from grader.sandbox.recalling import Agrees, Recollection, Situation
 from grader.sandbox.reseeding import reseeded
-from grader.sandbox.trials import Subject, Trials
+from grader.sandbox.trials import BrokenPlanted, Subject, Trials
 from grader.tools.arrays import holds_nan
 from grader.tpu import OnChip
 from grader.tpu.chips import DEFAULT, with_cores
@@ -89,18 +89,23 @@ class Lines:
     """The questions under way at each post of a bench.
 
     `kept` is how many of the latest answers about solutions stay for whoever asks the same again.
+    `killed` are the answers that are missing since a process was killed from outside.
     """
 
     def __init__(self, bench: Bench, kept: int = 0) -> None:
         self.bench = bench
         self._kata = ""
-        self.trusted = Line(lambda: bench.worker(Post.TRUSTED), max(kept, TRACES))
-        self.attempting = Line(lambda: bench.worker(Post.ATTEMPTING), TRACES)
-        self.running = Line(lambda: bench.worker(Post.RUNNING))
-        self.meshed = Line(lambda: bench.worker(Post.MESHED))
-        self.compiling = Line(lambda: bench.worker(Post.COMPILING), kept)
+        self.killed: list[Accident] = []
+        self.trusted = self._line(Post.TRUSTED, max(kept, TRACES))
+        self.attempting = self._line(Post.ATTEMPTING, TRACES)
+        self.running = self._line(Post.RUNNING)
+        self.meshed = self._line(Post.MESHED)
+        self.compiling = self._line(Post.COMPILING, kept)
         self.recollection = Recollection(self.trusted, self.runs)
         self.trials = Trials(self.trusted, self.attempting, self.running)
+
+    def _line(self, post: Post, kept: int = 0) -> Line:
+        return Line(lambda: self.bench.worker(post), kept, killed=self.killed)
 
     def runs(self, mesh: Axes) -> Line:
         """The questions to the process that runs launches for such a mesh."""
@@ -134,7 +139,7 @@ class Lines:
         """
         self.bench.dismiss()
         self.bench.renew()
-        self.attempting = Line(lambda: self.bench.worker(Post.ATTEMPTING), TRACES)
+        self.attempting = self._line(Post.ATTEMPTING, TRACES)
         self.trials = Trials(self.trusted, self.attempting, self.running)
 
 
@@ -179,6 +184,12 @@ class Asking:
     def chip(self, kata: Kata) -> str:
         """The one that a launch is traced for, and its cost judged on."""
         return self.chips(kata)[0]
+
+    def take_killed(self) -> tuple[Accident, ...]:
+        """The answers that are missing, since asked last, as a process was killed from outside."""
+        killed = tuple(self._lines.killed)
+        self._lines.killed.clear()
+        return killed
 
     # ---- the solution's side ----
 
@@ -585,7 +596,7 @@ class Asking:
         subject = Subject(written, kata.name, _answer(kata), launch, case, chip, self.mode)
         try:
             found = self._lines.trials.of(subject, dealt(kata.key, case), seconds)
-        except ValueError as error:
+        except BrokenPlanted as error:
             raise BrokenKata(str(error)) from None
         if isinstance(found, Accident):
             self._lines.bench.dismiss()

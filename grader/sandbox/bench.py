@@ -16,34 +16,32 @@ import time
 
 from grader.model import Accident, Device, Place, Source
 from grader.sandbox import accidents, memory
-from grader.sandbox.channel import Channel
+from grader.sandbox.channel import Channel, TooLong
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import BOOT_SECONDS, Launcher, SandboxError
 from grader.sandbox.messages import (
     CONNECTION_CLOSED,
+    MOST_TRACED,
     Answer,
-    Called,
     Closed,
     Hello,
     Question,
-    Returned,
-    Traced,
-    TraceLaunch,
-    Tried,
-    TryTest,
     Warm,
+    place_in,
+    understood,
 )
 from grader.sandbox.patience import Patience
 from grader.sandbox.post import Post
 from grader.tools import codec
 
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
-MOST_TOLD = 1 << 20  # bytes of what a worker says of a launch, beside its trace
-MOST_TRACED = MOST_TOLD + (64 << 20)  # and with it; see kernels.carrier.limits
+#: Posts where processes import learners' files.
+STRANGERS = (Post.ATTEMPTING, Post.SPARE)
 # A process may go on to the next file with so many bytes of memory filled. A new one has 90 to 190
 # MB, and grows by up to 10 MB with each file that asks jax for something new.
 MOST_USED = 384 << 20
 MOST_ASKED = 3 << 29  # and with so many asked for: its limit is for the next file alone
+SEND_SECONDS = 10.0  # for a process with a learner's file to read a question
 ENDING_SECONDS = 1.0  # for a process that crashes to be gone
 
 
@@ -56,8 +54,11 @@ class Worker:
 
     def __init__(self, launcher: Launcher, post: Post, backend: str) -> None:
         self._launcher, self._backend = launcher, backend
+        self._stranger = post in STRANGERS
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
+        if self._stranger:
+            self._channel = Channel(ours, MOST_TRACED, SEND_SECONDS)
         self._files = launcher.new_files()
         with theirs:
             self._process = launcher.start(theirs, self._files, post)
@@ -94,14 +95,14 @@ class Worker:
         question = self._pending.pop(0)
         patience = Patience(self.pid, seconds)
         try:
-            return _understood(self._received(patience), question)
+            return understood(self._received(patience), question, self._stranger)
         except TimeoutError:
             return self._stop(question, seconds or 0.0, patience.kept_waiting)
-        except Closed:
-            return self._bury(question)
-        except (TypeError, ValueError, struct.error, RecursionError):
+        except (TooLong, TypeError, ValueError, struct.error, RecursionError):
             self.close()
             return accidents.garbled()
+        except Closed:
+            return self._bury(question)
 
     def _received(self, patience: Patience) -> bytes:
         """The next message. Raises Closed, TimeoutError."""
@@ -152,9 +153,9 @@ class Worker:
 
     def _place(self, question: Question) -> Place | None:
         """The innermost line of the question's file in what faulthandler wrote."""
-        pattern = re.compile(rf'File "{re.escape(question.source.file)}", line (\d+)')
+        pattern = re.compile(rf'File "{re.escape(question.source.file)}", line (\d{{1,7}})\b')
         found = pattern.search(self._files.complained())
-        return question.source.place(int(found.group(1))) if found else None
+        return place_in(question.source, int(found.group(1))) if found else None
 
     def kill(self) -> None:
         """End the process, whatever it is doing. Whoever waits for its answer takes note."""
@@ -176,32 +177,6 @@ class Worker:
         code = self._process.wait()
         self._files.remove()
         return code
-
-
-def _understood(message: bytes, question: Question) -> Answer:
-    """The answer to a question. Raises TypeError or ValueError where it is none.
-
-    One who has imported a kata may say anything: of something else, or more than anyone can read.
-    """
-    if isinstance(question, TryTest | Returned):
-        return _understood_of_a_test(message)
-    if not isinstance(question, TraceLaunch):
-        return codec.unpack(Answer, message)
-    if len(message) > MOST_TRACED:
-        raise ValueError(f"an answer of {len(message)} bytes")
-    answer = codec.unpack(Answer, message)
-    if not isinstance(answer, Traced) or len(message) - len(answer.trace) > MOST_TOLD:
-        raise TypeError(f"asked for a trace, a worker answered {type(answer).__name__}")
-    return answer
-
-
-def _understood_of_a_test(message: bytes) -> Called | Tried:
-    if len(message) > MOST_TRACED:
-        raise ValueError(f"an answer of {len(message)} bytes")
-    answer = codec.unpack(Answer, message)
-    if not isinstance(answer, Called | Tried):
-        raise TypeError(f"asked for a test, a worker answered {type(answer).__name__}")
-    return answer
 
 
 class Bench:

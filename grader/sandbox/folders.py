@@ -19,9 +19,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.tools.shortening import shortened
+from grader.tools.shortening import printable, shortened
 
 READ_MOST = 1 << 26  # bytes of what a process printed
+COMPLAINT_MOST = 1 << 20  # bytes of the end of what it complained
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,11 @@ class WorkerFiles:
 
     def printed(self) -> str:
         """What the worker has printed and not taken, cut to what anyone reads."""
-        return shortened(_text(self.out).strip())
+        return printable(shortened(_text(self.out).strip()))
 
     def complained(self) -> str:
         """What faulthandler, or a native library, has written."""
-        return _text(self.err).strip()
+        return printable(_text(self.err, COMPLAINT_MOST).strip())
 
     def remove(self) -> None:
         """Remove the folder with all that is in it."""
@@ -101,11 +102,14 @@ def removed(folder: Path) -> None:
         subprocess.run(["rm", "-rf", str(folder)], check=False)
 
 
-def _text(file: Path) -> str:
-    """The file's text, cut where it is huge; "" where there is none."""
+def _text(file: Path, last: int = 0) -> str:
+    """The file's text, cut where it is huge, or its `last` bytes; "" where there is none."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with contextlib.suppress(OSError), open(os.open(file, flags), "rb") as opened:
         found = os.fstat(opened.fileno())
+        if stat.S_ISREG(found.st_mode) and last:
+            opened.seek(max(0, found.st_size - last))
+            return opened.read(last).decode(errors="replace")
         if stat.S_ISREG(found.st_mode):
             text = opened.read(READ_MOST).decode(errors="replace")
             return shortened(text, READ_MOST, max(0, found.st_size - READ_MOST))

@@ -36,11 +36,19 @@ class Line:
 
     `worker` gives the process that is there now, or raises Stopped. Where it dies over a question,
     the others go to its successor. `kept` is how many of the latest answers stay for whoever asks
-    the same again, and `most` how many bytes they may have together.
+    the same again, and `most` how many bytes they may have together. To `killed` goes each answer
+    that is missing since its process was killed from outside.
     """
 
-    def __init__(self, worker: Callable[[], Worker], kept: int = 0, most: int = MOST_KEPT) -> None:
+    def __init__(
+        self,
+        worker: Callable[[], Worker],
+        kept: int = 0,
+        most: int = MOST_KEPT,
+        killed: list[Accident] | None = None,
+    ) -> None:
         self._worker = worker
+        self._killed = [] if killed is None else killed
         self._kept, self._most = kept, most
         self._asking: Worker | None = None  # of whom the pending questions were asked
         self._pending: list[_Pending] = []
@@ -69,9 +77,16 @@ class Line:
         Without `keep`, nobody is going to ask the same again. After a hang or a crash, a new
         process is asked once more; not `twice` where a new process couldn't answer the question.
         """
-        if twice:
-            return asked_twice(lambda limit: self._answer(question, limit, keep), seconds)
-        return self._answer(question, seconds, keep)
+        if not twice:
+            return self._answer(question, seconds, keep)
+        found = asked_twice(lambda limit: self._answer(question, limit, keep), seconds)
+        self.note_killed(found)
+        return found
+
+    def note_killed(self, found: object) -> None:
+        """Remember an answer that is missing because its process was killed from outside."""
+        if isinstance(found, Accident) and found.killed:
+            self._killed.append(found)
 
     def _answer(self, question: Question, seconds: float | None, keep: bool) -> Answer | Accident:
         self.ask(question, seconds)

@@ -6,9 +6,11 @@ of its trace, never as code.
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import struct
 from dataclasses import dataclass, field
+from typing import Any
 
 from grader.model import (
     Array,
@@ -22,13 +24,17 @@ from grader.model import (
     Measured,
     Mode,
     OnGpu,
+    Place,
     Problem,
     Reference,
     Share,
     Source,
+    Stage,
     Trace,
     Walk,
 )
+from grader.tools import codec
+from grader.tools.shortening import MOST, printable
 from grader.tpu import OnChip
 from grader.tpu.compiler import Estimate
 from grader.tpu.motion import Followed
@@ -328,7 +334,6 @@ class Warmed:
     """The kernel of no meaning is done with."""
 
 
-#: Each question is answered in its own type, or by the Problem that was raised on the way.
 Answer = (
     Reference
     | Shares
@@ -354,6 +359,80 @@ class Hello:
 
     backend: str
     jax: str
+
+
+# ---- what may answer what ----
+
+MOST_TOLD = 1 << 20  # bytes that a process with a learner's file says of a launch, beside arrays
+MOST_TRACED = MOST_TOLD + (64 << 20)  # and with a trace, or arrays; see kernels.carrier.limits
+#: Characters of an exception's class and text. Patterns are searched for in both, in pytest's
+#: process: of some patterns that takes as long as the square of the length.
+KIND_LIMIT, MESSAGE_LIMIT = 500, 4_000
+#: What `shortened` adds to a text that it has cut.
+_ROOM = 100
+
+#: By question: the types of its answers.
+_ANSWERS: dict[type, Any] = {
+    Refer: Reference | Problem,
+    TakeShares: Shares,
+    EstimateXla: Estimate | NoEstimate | Problem,
+    Measure: Measured | Problem,
+    TryTest: Called | Tried,
+    Returned: Called | Tried,
+    TraceLaunch: Traced,
+    Read: Ran,
+    Run: Ran,
+    LookCloser: Looked,
+    Predict: OnChip,
+    CompileForGpu: OnGpu,
+    Follow: Followed,
+    Warm: Warmed,
+}
+#: Where an exception may have been raised, by who tells of it.
+_STAGES = {Traced: (Stage.IMPORT, Stage.TRACE), Tried: (Stage.IMPORT, Stage.RUN)}
+
+
+def understood(message: bytes, question: Question, stranger: bool) -> Answer:
+    """The answer to a question, its texts printable. Raises TypeError or ValueError for any other.
+
+    A `stranger` has imported a learner's file, which may say anything: its answers are bounded, and
+    the lines that an exception passed through are taken from the file. RecursionError and
+    struct.error are raised for what is no message.
+    """
+    if stranger and len(message) > MOST_TRACED:
+        raise ValueError(f"an answer of {len(message)} bytes")
+    most = MOST_TOLD if stranger else None
+    answer = codec.unpack(_ANSWERS[type(question)], message, most, printable)
+    if not (stranger and isinstance(answer, Traced | Tried)):
+        return answer
+    changes: dict[str, Any] = {"printed": answer.printed[: MOST + _ROOM]}
+    if answer.problem:
+        changes["problem"] = _bounded(answer.problem, question.source, _STAGES[type(answer)])
+    if isinstance(answer, Traced):
+        changes["broken_annotation"] = answer.broken_annotation[: MOST + _ROOM]
+    return dataclasses.replace(answer, **changes)
+
+
+def _bounded(problem: Problem, source: Source, stages: tuple[Stage, ...]) -> Problem:
+    """A learner's exception as far as it can be believed. Raises ValueError."""
+    if problem.stage not in stages:
+        raise ValueError(f"an exception while it should {problem.stage.value}")
+    places = [each and place_in(source, each.line) for each in (problem.place, problem.within)]
+    return Problem(
+        problem.stage,
+        problem.kind[: KIND_LIMIT + _ROOM],
+        problem.message[: MESSAGE_LIMIT + _ROOM],
+        places[0],
+        problem.todo,
+        problem.traceback[: MOST + _ROOM],
+        within=places[1],
+    )
+
+
+def place_in(source: Source, line: int) -> Place:
+    """A line of a file, its text printable."""
+    place = source.place(line)
+    return Place(place.line, printable(place.text))
 
 
 # ---- over a socket ----
@@ -382,6 +461,11 @@ def taken(received: bytearray) -> bytes | None:
     message = bytes(received[_LENGTH.size : end])
     del received[:end]
     return message
+
+
+def announced(received: bytearray) -> int:
+    """How many bytes the first message has, or will have; 0 where that is not known yet."""
+    return _LENGTH.unpack_from(received)[0] if len(received) >= _LENGTH.size else 0
 
 
 def send(to: socket.socket, message: bytes) -> None:

@@ -11,11 +11,10 @@ from types import TracebackType
 from grader.exercise.regions import RegionError, regions
 from grader.kernels import CALLBACK_LOGGER, NotCarried, NotLowered
 from grader.model import Place, Problem, Source, Stage
+from grader.sandbox.messages import KIND_LIMIT, MESSAGE_LIMIT
 from grader.tools.shortening import shortened
 
 TRACEBACK_LIMIT = 20_000  # characters
-MESSAGE_LIMIT = 10_000
-LINE_LIMIT = 500
 
 
 class NotGraded(Exception):
@@ -63,7 +62,7 @@ def problem_of(error: BaseException, source: Source, stage: Stage) -> Problem:
     text = "".join(traceback.format_exception(error))
     return Problem(
         stage=stage,
-        kind=shortened(type(error).__name__, LINE_LIMIT),
+        kind=shortened(type(error).__name__, KIND_LIMIT),
         message=shortened(_message(error), MESSAGE_LIMIT),
         place=place,
         todo=isinstance(error, NotImplementedError) and _in_region(error, source),

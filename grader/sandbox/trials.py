@@ -35,10 +35,16 @@ from grader.tools.arrays import dtype_of
 #: Calls of one kernel by one test; more are refused, and of a test that goes on, no answer is
 #: waited for.
 MOST_CALLS = 40
+#: What a launch is called with, at most: a size, arrays, and dimensions of an array.
+MOST_SIZE, MOST_ARRAYS, MOST_AXES = 1 << 40, 64, 32
 #: What a planted kernel raises whose text is at fault, whatever it is called with.
 BROKEN = ("SyntaxError", "IndentationError", "NameError", "AttributeError")
 #: Results that are kept: a test calls each kernel with the same arrays.
 KEPT = 64
+
+
+class BrokenPlanted(Exception):
+    """A planted kernel can't be used: nobody's test can be graded with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class Trials:
     ) -> Observation | Accident:
         """What a test says of each kernel; the problem with the file where it does not get so far.
 
-        Raises ValueError where a planted kernel does not fit the solution.
+        Raises BrokenPlanted where a planted kernel does not fit the solution.
         """
         trials: list[Trial] = []
         printed = ""
@@ -94,13 +100,17 @@ class Trials:
             return found
 
         found = asked_twice(once, seconds)
+        self._attempting.note_killed(found)
         return found or accidents.calls_without_end(calls), calls
 
     def _tried_once(
         self, subject: Subject, kernel: Planted, seconds: float | None
     ) -> tuple[Tried | Accident | None, int]:
         """The same, tried once; None where the test goes on calling the kernel."""
-        text = version(subject.solution.content.decode(), kernel)
+        try:
+            text = version(subject.solution.content.decode(), kernel)
+        except ValueError as error:
+            raise BrokenPlanted(str(error)) from None
         source = Source(subject.solution.file, text.encode())
         question: TryTest | Returned = TryTest(subject.written, subject.name)
         for calls in range(2 * MOST_CALLS):
@@ -139,7 +149,7 @@ class Trials:
         if not isinstance(traced, Traced):
             return Returned(subject.written, error=_in_words(traced))
         if traced.problem and traced.problem.kind in BROKEN:
-            raise ValueError(f"a planted kernel is broken: {_in_words(traced.problem)}")
+            raise BrokenPlanted(f"a planted kernel is broken: {_in_words(traced.problem)}")
         if traced.problem:
             return Returned(subject.written, error=_in_words(traced.problem))
         run = Run(
@@ -178,15 +188,20 @@ def _in_words(why: object) -> str:
 
 def _unsound(called: Called) -> str:
     """Why these can't be a launch's inputs: a process with somebody's code in it has sent them."""
+    for name, size in called.keywords.items():
+        if not name.isidentifier() or abs(size) > MOST_SIZE:
+            return f"{name[:100]}: no launch takes such a size"
+    if len(called.inputs) > MOST_ARRAYS:
+        return f"more than {MOST_ARRAYS} arrays"
     for array in called.inputs:
         if array.dtype not in DTYPES:
-            return f"the launch takes no {array.dtype}"
+            return f"the launch takes no {array.dtype[:100]}"
         if not _whole(array):
             return "an array without its elements"
     return ""
 
 
 def _whole(array: Array) -> bool:
-    if any(size < 0 for size in array.shape):
+    if len(array.shape) > MOST_AXES or any(not 0 <= n <= MOST_SIZE for n in array.shape):
         return False
     return len(array.data) == math.prod(array.shape) * dtype_of(array.dtype).itemsize

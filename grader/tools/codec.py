@@ -13,6 +13,7 @@ import json
 import struct
 import types
 import typing
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -101,22 +102,38 @@ def pack(value: Any) -> bytes:
     return b"".join([_LENGTH.pack(len(header)), header, *blobs])
 
 
-def unpack(kind: type[T] | types.UnionType, message: bytes) -> T:
+def unpack(
+    kind: type[T] | types.UnionType,
+    message: bytes,
+    most: int | None = None,
+    text: Callable[[str], str] = str,
+) -> T:
     """Decode what `pack` made of a value of type `kind`, or of one of the types of a union.
 
-    Raises TypeError for a value of any other type.
+    `most` is how many bytes the value may have beside its raw bytes: parsing JSON takes many times
+    as much memory. `text` is applied to each text. Raises TypeError for a value of any other type,
+    ValueError or struct.error for a message that `pack` has not made.
     """
     (length,) = _LENGTH.unpack_from(message)
     at = _LENGTH.size + length
+    if at > len(message) or (most is not None and length > most):
+        raise ValueError(f"a header of {length} bytes in a message of {len(message)}")
+
+    def taken(count: object) -> bytes:
+        nonlocal at
+        if type(count) is not int or not 0 <= count <= len(message) - at:
+            raise ValueError(f"{count!r} raw bytes at {at} of {len(message)}")
+        start, at = at, at + count
+        return message[start:at]
 
     def fill(data: Any) -> Any:
-        nonlocal at
+        if isinstance(data, str):
+            return text(data)
         if isinstance(data, list):
             return [fill(item) for item in data]
         if isinstance(data, dict):
             if set(data) == {"$bytes"}:
-                start, at = at, at + data["$bytes"]
-                return message[start:at]
+                return taken(data["$bytes"])
             return {key: fill(item) for key, item in data.items()}
         return data
 

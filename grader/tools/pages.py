@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from grader.tools.shortening import printable
+
 _STYLE = """\
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
@@ -45,7 +47,7 @@ class Table:
 def page(title: str, about: Iterable[str], tables: Iterable[Table]) -> str:
     """A whole page: a title, a paragraph for each text in `about`, and the tables."""
     paragraphs = "\n".join(f"<p>{escape(text)}</p>" for text in about)
-    return (
+    return printable(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n'
         f"<title>{escape(title)}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>\n"

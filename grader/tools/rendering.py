@@ -30,7 +30,7 @@ def rendered(renderable: RenderableType, width: int, colour: bool, encoding: str
         console.print(renderable, crop=False)
     text = "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
     if encoding.lower().startswith("utf"):
-        return text
+        return text.encode(encoding, "backslashreplace").decode(encoding)
     return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,15 @@ from grader.api import Examiner, NotIsolated, Report, State, UnknownKata
 from grader.batch.worker import verdict_of
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.mistakes import wrong_version
+from grader.exercise.submission import Submission
 from grader.grading.counted import MOST_BYTES
 from grader.model import Conditions, Cost, Device, Grade, Mode
+from grader.sandbox.bench import Worker
 from grader.sandbox.isolation import levels
+from grader.sandbox.messages import Question
+from grader.sandbox.post import Post
 from grader.tools import codec
+from grader.tools.shortening import printable
 from tests.support.repositories import ROOT, Repository
 
 SEED = 1
@@ -256,3 +263,85 @@ def test_the_code_of_the_page_runs(
     monkeypatch.chdir(slow.root)
     exec(code.replace('"require"', '"auto"'), {"source": ADD.shipped()})
     assert capsys.readouterr().out == "State.TODO 0 0.0\n"
+
+
+@pytest.mark.parametrize("post", [Post.RUNNING, Post.ATTEMPTING])
+def test_a_verdict_is_an_accidents_where_a_process_was_killed(
+    post: Post, examiner: Examiner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody kills each process at this post that is asked something."""
+    ask = Worker.ask
+
+    def ask_and_kill(worker: Worker, question: Question) -> None:
+        ask(worker, question)
+        if examiner.bench and examiner.bench.pids.get(post) == worker.pid:
+            os.kill(worker.pid, signal.SIGKILL)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Worker, "ask", ask_and_kill)
+        report = examiner.grade(ADD.id, WHOLE, SEED)
+    assert report.state is State.FAILED
+    assert report.accident
+    assert verdict_of(report)["accident"]
+    right = examiner.grade(ADD.id, WHOLE, SEED)
+    assert (right.state, right.accident) == (State.PASSED, False)
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), TypeError(), AssertionError(), KeyError(1)])
+def test_a_failure_of_the_graders_is_the_verdict_on_one_submission(
+    error: Exception, examiner: Examiner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr("grader.grading.grader.verdict", fail)
+        report = examiner.grade(ADD.id, WHOLE, SEED)
+    assert (report.state, report.stars, report.accident) == (State.FAILED, 0, True)
+    assert report.finding
+    assert report.finding.phrase == f"the grader failed ({type(error).__name__})"
+    assert "in fail" in report.finding.full
+    assert examiner.grade(ADD.id, WHOLE, SEED).state is State.PASSED
+
+
+#: Texts that no file holds, that steer a terminal, or that end an XML file.
+ODD = r"\ud800 \x00 \x1b[2J \r \x85 \u202e \ufffe"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"raise ValueError('{ODD}')",
+        f"print('{ODD}'.encode('utf-8', 'replace').decode())\nraise ValueError",
+        "def constant_add(x):\n    raise ValueError  # \x1b[2J \u202e",
+        f"constant_add_kernel.__name__ = constant_add_kernel.__qualname__ = '{ODD}'",
+        "def constant_add(x: '\x1b[2J'):\n    return x",
+        f"import os\nos.write(2, b'{ODD}')\nos.kill(os.getpid(), 6)",
+    ],
+)
+def test_all_texts_of_a_report_can_be_written_and_shown(text: str, examiner: Examiner) -> None:
+    head, mark, test = WHOLE.partition("\ndef test_constant_add")
+    report = examiner.grade(ADD.id, f"{head}\n{text}\n{mark}{test}", SEED)
+    assert report.state is State.FAILED or "__name__" in text
+    for one in every_text(report.as_dict()):
+        assert printable(one) == one
+        one.encode()
+
+
+def every_text(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.items():
+            yield from every_text(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from every_text(one)
+
+
+def test_a_stub_with_more_than_python_can_compile_raises_nothing() -> None:
+    """Some Python versions can't compile so many signs: RecursionError, in the driver."""
+    kata = next(kata for kata in EVERY if kata.name == "revisit_bug")
+    deep = Submission.of(kata, f"{kata.shipped()}\nx = {'-' * 4000}1\n")
+    assert deep.untouched() in (True, False)
+    assert Submission.of(kata, kata.shipped()).untouched()

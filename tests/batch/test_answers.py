@@ -132,3 +132,10 @@ def test_a_long_answer_takes_no_longer_for_its_size() -> None:
         with contextlib.suppress(NoSample):
             completion_in(ONE, piece * 200_000 + "x")
         is_code(piece * 200_000 + "x")
+
+
+def test_an_answer_that_nobody_could_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grader.batch.answers.MOST_ANSWER", len(WHOLE))
+    assert source_in(ONE, WHOLE) == WHOLE
+    with pytest.raises(NoSample, match="the answer has more than"):
+        source_in(ONE, f"{WHOLE}#")

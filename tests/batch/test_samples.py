@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import io
 import json
 
 import pytest
 
-from grader.batch.samples import Complaint, NoSample, Sample, read, source_of
+from grader.batch.samples import Complaint, NoSample, Sample, lines_of, read, source_of
 from grader.batch.tasks import task
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.regions import regions, written
@@ -120,3 +121,17 @@ def test_a_task_gives_nothing_away(exercise: Kata) -> None:
     assert not [row for row in answers if len(row.strip()) > 40 and row in found["prompt"]]
     assert not [hint for hint in kata.key.hints if json.dumps(hint)[1:-1] in text]
     assert not [mistake.title for mistake in kata.key.mistakes if mistake.title in text]
+
+
+def test_a_line_that_is_too_long_is_reported_and_the_next_ones_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("grader.batch.samples.MOST_LINE", 1000)
+    good = line(task_id=ONE.id, completion=RIGHT)
+    file = io.BytesIO(b"\n".join([b"x" * 1_000_000, good, b"y" * 1001, good, b"z" * 5000]))
+    lines = list(lines_of(file))
+    assert max(map(len, lines)) == 1001
+    first, second, third, fourth, fifth = read(lines, EVERY)
+    assert [type(one) for one in (second, fourth)] == [Sample, Sample]
+    for number, one in ((1, first), (3, third), (5, fifth)):
+        assert str(one) == f"line {number}: has more than 1,000 bytes"

@@ -14,13 +14,13 @@ def test_a_verdict_is_kept_once_and_for_good(tmp_path: Path) -> None:
     with Store(file) as store:
         assert store.put("key", "x", '{"stars": 3}')
         assert not store.put("key", "x", '{"stars": 0}')
-        assert store.setting("seed", "7") == "7"
+        assert store.seed(7) == 7
     with Store(file) as store:
         assert store.get("key") == {"stars": 3}
         assert store.get("other") is None
         assert "key" in store
         assert len(store) == 1
-        assert store.setting("seed", "8") == "7"
+        assert store.seed(8) == 7
 
 
 def test_two_may_not_write_at_once(tmp_path: Path) -> None:

@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.catalog import FILE, TRACK, Kata, kata_at, katas, named, unmatched
+from grader.exercise.cases import draw
+from grader.exercise.catalog import (
+    FILE,
+    TRACK,
+    FileTooLong,
+    Kata,
+    kata_at,
+    katas,
+    named,
+    unmatched,
+)
+from grader.grading.counted import Counted
 from tests.support.repositories import Repository
 
 STUB = '["o_ref[...] = x_ref[...] * 3"]'
@@ -220,3 +231,17 @@ def test_typing_starts_in_the_first_region(repository: Repository) -> None:
     assert kata.where() == (file, 1)
     kata.path.unlink()
     assert kata.where() == (file, 1)
+
+
+def test_a_file_that_never_ends_is_not_read_whole(repository: Repository) -> None:
+    kata = repository.add("double")
+    kata.path.parent.mkdir(parents=True, exist_ok=True)
+    kata.path.unlink(missing_ok=True)
+    kata.path.symlink_to("/dev/zero")
+    with pytest.raises(FileTooLong, match="kata_"):
+        kata.content()
+    assert not kata.untouched()
+    counted = Counted(kata, kata.answer_digest())
+    grade = counted.grade(pytest.fail, draw(kata.id, kata.key, 1)[0], 1)
+    assert grade.finding
+    assert grade.finding.phrase == "too long (more than 16,777,216 bytes)"

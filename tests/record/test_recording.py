@@ -260,3 +260,10 @@ def test_no_key_is_read_of_what_was_not_graded(
     monkeypatch.setattr(keys, "load", noted)
     assert record_session(repository.root, grades, CONDITIONS).passes
     assert set(read) == {kata.key_path}
+
+
+def test_a_session_with_an_accident_records_nothing(double: Kata) -> None:
+    grades = [grade(double, case) for case in range(3)]
+    assert recorded(double, *grades)
+    grades[1] = dataclasses.replace(grades[1], stars=2, accident=True)
+    assert recorded(double, *grades) == ()

@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from grader.kernels.carrier import limits
-from grader.sandbox import bench
-from grader.sandbox.channel import Channel
+from grader.sandbox import messages
+from grader.sandbox.channel import Channel, TooLong
 from grader.sandbox.messages import Closed, framed, receive, send
 
 LARGE = b"x" * (8 << 20)
@@ -82,4 +82,50 @@ def _flood(theirs: socket.socket) -> None:
 
 def test_a_trace_that_may_be_carried_may_be_answered() -> None:
     """pytest's process has no jax, and so cannot read the carrier's limit from the carrier."""
-    assert bench.MOST_TRACED == bench.MOST_TOLD + limits.MOST_BYTES
+    assert messages.MOST_TRACED == messages.MOST_TOLD + limits.MOST_BYTES
+
+
+def test_of_a_message_that_is_too_long_nothing_is_kept() -> None:
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours, most=1 << 20)
+    with theirs:
+        theirs.sendall((1 << 30).to_bytes(8, "big"))
+        threading.Thread(target=lambda: _flood(theirs), daemon=True).start()
+        with pytest.raises(TooLong):
+            channel.receive(10)
+        with contextlib.suppress(TooLong):
+            channel.send(b"while more arrives")
+        assert len(channel._received) < 3 << 20
+    channel.close()
+
+
+def test_a_side_that_reads_nothing_is_not_waited_for() -> None:
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours, patience=0.1)
+    with theirs:
+        channel.send(LARGE)
+        with pytest.raises(TimeoutError):
+            channel.receive(0.1)
+        reading = threading.Thread(target=lambda: send(theirs, receive(theirs)), daemon=True)
+        reading.start()
+        assert channel.receive(10) == LARGE  # the rest is sent meanwhile
+
+
+def test_bytes_that_come_one_by_one_do_not_put_the_end_off() -> None:
+    channel, theirs = pair()
+    ended = threading.Event()
+
+    def trickle() -> None:
+        with contextlib.suppress(OSError):
+            theirs.sendall((1 << 20).to_bytes(8, "big"))
+            while not ended.is_set():
+                theirs.sendall(b"x")
+
+    thread = threading.Thread(target=trickle, daemon=True)
+    with theirs:
+        thread.start()
+        with pytest.raises(TimeoutError):
+            channel.receive(0.1)
+        ended.set()
+        thread.join(10)
+    channel.close()

@@ -22,7 +22,7 @@ from grader.sandbox.messages import (
     Tried,
     TryTest,
 )
-from grader.sandbox.trials import Subject, Trials
+from grader.sandbox.trials import BrokenPlanted, Subject, Trials
 
 SOLUTION = Source("solutions/b.py", b"right")
 WRONG = Planted("is wrong", "right", "wrong")
@@ -165,5 +165,5 @@ def test_a_file_that_is_still_to_do_is_tried_once() -> None:
 
 
 def test_a_planted_kernel_that_is_broken_is_the_authors_fault() -> None:
-    with pytest.raises(ValueError, match="a planted kernel is broken: SyntaxError: bad"):
+    with pytest.raises(BrokenPlanted, match="a planted kernel is broken: SyntaxError: bad"):
         found(comparing, BROKEN)

@@ -348,12 +348,32 @@ says(framed(codec.pack(Traced(problem))))
         SPEAKS + "says(framed(codec.pack(Traced(None, b''))))\n",
         "no carried trace",
     ),
+    fails_to(
+        "speaks of a run",
+        SPEAKS + "says(framed(codec.pack(Traced(Problem(Stage.RUN, 'ValueError', '')))))\n",
+        "gave no readable answer",
+    ),
+    fails_to(
+        "speaks of a compiler's refusal",
+        SPEAKS + "says(framed(codec.pack(Traced(Problem(Stage.LOWER, 'NotLowered', '')))))\n",
+        "gave no readable answer",
+    ),
     Hostile(
         "announces more than it says",
-        SPEAKS + "says(struct.pack('!Q', 1 << 60))\n" + ZEROS + LAUNCH,
+        SPEAKS + "says(struct.pack('!Q', 1 << 26))\n" + ZEROS + LAUNCH,
         Check.RUNS,
         "no answer after",
         seconds=2,
+    ),
+    fails_to(
+        "announces more than is taken",
+        SPEAKS + "says(struct.pack('!Q', 1 << 30))\n",
+        "gave no readable answer",
+    ),
+    fails_to(
+        "raises what no file holds",
+        "raise ValueError('\\udfff \\0 \\x1b[2J')\n",
+        r"ValueError: \udfff \x00 \x1b[2J",
     ),
     Hostile(
         "says that nobody has tried",

@@ -5,7 +5,7 @@ from __future__ import annotations
 #: A pattern in an exception's text, and what to try.
 DERIVATIVES: tuple[tuple[str, str], ...] = (
     (
-        r"\w*(fwd|bwd|forward|backward|rule)\w*\(\) (missing|takes) \d+",
+        r"(fwd|bwd|forward|backward|rule)\w{0,100}\(\) (missing|takes) \d+",
         "Rules are passed as f.defvjp(forward, backward). The forward rule takes what f takes and "
         "returns its result and the residuals; the backward rule takes first the arguments that "
         "nondiff_argnums names, then the residuals, then the cotangent.",

@@ -127,7 +127,8 @@ EXCEPTION_ADVICE: AdviceTable = (
     ),
     (
         # The last line of the text is the learner's: here it slices.
-        r"(boolean conversion of traced|static start)[\s\S]*\n.*\[[^\]\n]*:[^\]\n]*\].*\Z",
+        r"\A(?=[\s\S]*(?:boolean conversion of traced|static start))(?>[\s\S]*\n)"
+        r".*\[[^\]:]*+:[^\]]*+\].*\Z",
         "A slice needs a size that is known while tracing: ref[pl.ds(start, size)], where start "
         "may be a value. But remember that a Ref holds only the block of the current grid step, "
         "and its indices start at 0: often [...] is all you need.",

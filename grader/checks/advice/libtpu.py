@@ -161,7 +161,7 @@ _FOR_ANYTHING_ELSE = (
 def libtpu_advice(failure: Failure) -> CompilerLimit:
     """What is known about a refusal; for an unknown one, what is worth trying."""
     name = failure.operation.partition(".")[2]
-    dtypes = dict.fromkeys(re.findall(r"(?<=[x<])[a-z]\w*(?=[,>])", failure.types))
+    dtypes = dict.fromkeys(re.findall(r"(?<=[x<])[a-z]\w{0,30}(?=[,>])", failure.types))
     known = [_DTYPES[dtype] for dtype in dtypes if dtype in _DTYPES]
     called = _CALLED.get(name, name)
     if called and known:

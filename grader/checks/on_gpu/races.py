@@ -14,9 +14,11 @@ RACE = "RACE DETECTED"
 #: "write of HostAllocationKey(memory_space_id=0, …)[(slice(0, 256, 1),)] from 0, 1, FILE:13:12 (F)"
 _OF_0_10 = re.compile(
     r"(?P<kind>read|write) of \w+\(memory_space_id=(?P<space>\d)[^\n]*? (?P<file>/?[^\s,]+):"
-    r"(?P<line>\d+):\d+ \("
+    r"(?P<line>\d{1,7}):\d+ \("
 )
-_OF_0_12 = re.compile(r"(?P<kind>read|write)[^\n]*?(?P<file>/[^\s,:()]+):(?P<line>\d+)(?::\d+)?")
+_OF_0_12 = re.compile(
+    r"(?P<kind>read|write)[^\n]*?(?P<file>(?<![^\s,:()])/[^\s,:()]++):(?P<line>\d{1,7})(?::\d+)?"
+)
 SPACES = {"0": "global memory", "1": "shared memory"}
 #: What starts a copy, and what touches memory by itself.
 _COPY_IN, _COPY_OUT = "copy_gmem_to_smem", "copy_smem_to_gmem"

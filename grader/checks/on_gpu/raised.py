@@ -13,7 +13,7 @@ from grader.model import Check, Finding, NotJudged, Problem
 _AGAIN = re.compile(r"completed again before previous completion|no threads observed phase")
 _UNDRAINED = "operations completed before kernel finished"
 #: What the interpreter calls an allocation.
-_KEY = re.compile(r"\w+\(memory_space_id=(\d)[^)]*\)")
+_KEY = re.compile(r"\b\w++\(memory_space_id=(\d)[^)]*\)")
 _OUT_OF_BOUNDS = re.compile(
     r"out.of.bounds|out of range|could not broadcast input array from shape", re.IGNORECASE
 )
