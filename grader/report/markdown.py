@@ -10,6 +10,7 @@ from pathlib import Path
 from grader.model import MOST_STARS, Finding, Grade, State
 from grader.report.session_map import sign_of, without_stars
 from grader.report.standings import SessionStandings, Standing, TrackStandings, unasked
+from grader.tools.files import in_words
 
 LONGEST = 6000  # characters of one finding; GitHub shows no summary of more than 1 MiB
 
@@ -31,7 +32,7 @@ def append_summary(
         with file.open("a", encoding="utf-8", errors="backslashreplace") as end:
             end.write(text)
     except OSError as error:
-        return f"katas: no summary was written: {error}"
+        return f"katas: no summary was written: {in_words(error)}"
     return ""
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from grader.model import KernelCall, Place
-from grader.tpu.vmem import Allocation, footprint, named_allocations
+from grader.tpu.vmem import Allocation, footprint, named_allocations, scoped_buffers
 
 
 class Kind(enum.Enum):
@@ -111,7 +111,7 @@ def last_words(printed: str) -> str:
 
 def windows_too_large(call: KernelCall, limit: int) -> Failure:
     """What libtpu would say of blocks that, all together, are larger than `limit` bytes."""
-    taken = footprint(call)
+    taken = (*footprint(call), *scoped_buffers(call))
     wanted = sum(allocation.size for allocation in taken)
     text = f"{_TOO_MUCH}: blocks and scratch take {wanted:,} bytes, and the limit is {limit:,}"
     return Failure(Kind.VMEM, _TOO_MUCH, text, wanted=wanted, limit=limit, allocations=taken)

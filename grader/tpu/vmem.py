@@ -124,7 +124,7 @@ def _operand(call: KernelCall, direction: str, number: int) -> str:
 
 def footprint(call: KernelCall) -> tuple[Allocation, ...]:
     """Windows and scratch of a kernel by its blocks alone, where the compiler gives no report."""
-    operands = tuple(
+    return tuple(
         Allocation(
             use=Use.SCRATCH if operand.role is Role.SCRATCH else Use.WINDOW,
             name=operand.name,
@@ -135,11 +135,14 @@ def footprint(call: KernelCall) -> tuple[Allocation, ...]:
         for operand in call.operands
         if in_vmem(operand)
     )
-    scoped = tuple(
+
+
+def scoped_buffers(call: KernelCall) -> tuple[Allocation, ...]:
+    """The buffers that a kernel's body makes for its own copies."""
+    return tuple(
         Allocation(Use.SCRATCH, SCOPED, _in_words(array, array.shape), 1, _stored(array))
         for array in call.scoped
     )
-    return operands + scoped
 
 
 def limit_of(call: KernelCall, chip: Chip) -> int:
