@@ -384,6 +384,8 @@ HALF = 0.5
 
 #: Inputs in, results out.
 Program = Callable[[Sequence[Values]], Sequence[Values]]
+#: A case and its inputs.
+Drawn = tuple[Case, list[Values]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,16 +425,15 @@ def measured(kata: Kata, content: str, seeds: int, shapes: int) -> Margin:
     started = time.perf_counter()
     solution = load_module(kata.solution)
     worst, of, count = 0.0, None, 0
-    for group in grouped(kata, seeds, shapes):
-        first = specs.reference(solution, kata.name, group[0], evaluated=False)
+    for group in alike(solution, kata, grouped(kata, seeds, shapes)):
+        first = specs.reference(solution, kata.name, group[0][0], evaluated=False)
         dtypes = {array.dtype for array in (*first.inputs, *first.results)}
         if not any(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
             break
         references = referred(solution, kata, first, group)
         with compiled(kata, solution, first) as program:
-            for case, reference in zip(group, references, strict=True):
-                got = program(list(map(to_numpy, reference.inputs)))
-                error = largest_error(got, reference, kata)
+            for (case, inputs), reference in zip(group, references, strict=True):
+                error = largest_error(program(inputs), reference, kata)
                 worst, of = max((worst, of), (error, case), key=lambda pair: pair[0])
                 count += 1
     seconds = round(time.perf_counter() - started, 1)
@@ -453,17 +454,29 @@ def grouped(kata: Kata, seeds: int, shapes: int) -> list[list[Case]]:
     return list(groups.values())
 
 
+def alike(
+    solution: ModuleType, kata: Kata, groups: Sequence[Sequence[Case]]
+) -> Iterator[list[Drawn]]:
+    """The cases of each group with their inputs; in parts, where shapes depend on what is drawn."""
+    for group in groups:
+        parts: dict[str, list[Drawn]] = {}
+        for case in group:
+            inputs = specs.drawn_inputs(solution, kata.name, case)
+            parts.setdefault(str([array.shape for array in inputs]), []).append((case, inputs))
+        yield from parts.values()
+
+
 def referred(
-    solution: ModuleType, kata: Kata, first: Reference, group: Sequence[Case]
+    solution: ModuleType, kata: Kata, first: Reference, group: Sequence[Drawn]
 ) -> Iterator[Reference]:
-    """The reference of each case of a group; `first` is that of the first one."""
-    spec, keywords = specs.spec_of(solution, kata.name, group[0])
-    evaluate = expectations(spec, specs.drawn_inputs(solution, kata.name, group[0]), keywords)
-    for case in group:
+    """The reference of each case of a group; `first` is that of the first one, not evaluated."""
+    case, inputs = group[0]
+    spec, keywords = specs.spec_of(solution, kata.name, case)
+    evaluate = expectations(spec, inputs, keywords)
+    for case, inputs in group:
         if kata.key.random:
             yield specs.reference(solution, kata.name, case)
             continue
-        inputs = specs.drawn_inputs(solution, kata.name, case)
         wanted, sways = evaluate(inputs, case.seed)
         carried = tuple(map(from_numpy, inputs))
         yield dataclasses.replace(first, inputs=carried, expected=wanted, sways=sways)
