@@ -41,7 +41,7 @@ class Device:
     process_index = host_id = slice_index = core_on_chip = 0
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return jax.Device
 
     @property

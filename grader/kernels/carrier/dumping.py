@@ -14,7 +14,8 @@ from grader.kernels.carrier.forms import Form
 from grader.kernels.carrier.layout import BYTES, LARGEST, TRACEBACK, Layout, packed
 from grader.kernels.carrier.left_behind import behind, stays_behind
 from grader.kernels.carrier.limits import MOST_BYTES
-from grader.kernels.carrier.tracebacks import Stack, Traceback, stack_of
+from grader.kernels.carrier.tracebacks import Stack, stack_of
+from grader.kernels.jax_internals import Traceback
 
 _PLAIN = (bool, int, float, str)
 

@@ -13,8 +13,7 @@ from grader.kernels.carrier.forms import Form, constructed, interned
 from grader.kernels.carrier.left_behind import Behind, stand_in, stand_in_for_rule
 from grader.kernels.carrier.operations import REFUSED, home_of, primitive_at
 from grader.kernels.carrier.prints import peeks
-from grader.kernels.carrier.tracebacks import Traceback
-from grader.kernels.jax_internals import DebugInfo, NameStack, SourceInfo
+from grader.kernels.jax_internals import DebugInfo, NameStack, SourceInfo, Traceback
 from grader.kernels.jax_internals import jax_core as core
 
 _CONTEXT = (
