@@ -1,6 +1,7 @@
 """Draw the roofline of docs/why-write-a-kernel.md, with every solution on it.
 
-    python docs/draw_roofline.py             draws docs/roofline.svg from docs/roofline.json
+    python docs/draw_roofline.py             draws docs/roofline.svg from docs/roofline.json, and
+                                             writes the numbers in the page's SENTENCES
     python docs/draw_roofline.py --check     only compares; exits with 1 if it differs,
                                              or if a key draws another case than was measured
     python docs/draw_roofline.py --measure [NAME …]
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +25,7 @@ from drawing import BOLD, SMALL, Picture, Point
 from roofline_data import INT8, ROOT, Measured, data, measure, points_of, stale
 
 PICTURE = ROOT / "docs/roofline.svg"
-
+PAGE = ROOT / "docs/why-write-a-kernel.md"
 
 TRACKS = {
     "1": ("blue", "1_basics"),
@@ -46,6 +48,7 @@ NAMED_BELOW: Mapping[str, Point] = {
     "vmap_a_kernel": (8, 0),
     "tiled_matmul": (9, 8),
     "launch_matmul": (4, -17),
+    "int8_matmul": (9, 4),
     "permuted_matmul": (9, 0),
     "flash_backward_dq": (9, 4),
     "flash_attention": (10, 7),
@@ -87,11 +90,7 @@ def roofline(told: dict[str, Any]) -> Picture:
     """All solutions that compute something under the roof of the chip, and its corner enlarged."""
     points = [point for point in points_of(told) if point.operations]
     peak, bandwidth = told["peak"], told["bandwidth"]
-    shares = [
-        point.speed
-        / min(peak * (INT8 if point.dtype == "int8" else 1), point.intensity * bandwidth)
-        for point in points
-    ]
+    shares = [point.speed / roof_over(point, told) for point in points]
     assert max(shares) <= 1.005, "a solution above the roof: its operations are counted wrong"
     p = Picture(
         "roofline",
@@ -99,17 +98,18 @@ def roofline(told: dict[str, Any]) -> Picture:
         "Operations a second over operations per byte, both axes logarithmic. The roof rises with "
         f"the bandwidth of HBM, {bandwidth / 1e9:.0f} GB/s, up to {peak / bandwidth:.0f} "
         f"operations per byte, and is flat from there on at {peak / 1e12:.0f} T operations a "
-        "second. Sums and other elementwise kernels lie below 1 operation per byte, most of them "
-        "on the slope. "
+        f"second in bfloat16; in int8 it rises up to {INT8 * peak / 1e12:.0f} T. "
+        "Sums and other elementwise kernels lie below 1 operation per byte, most of them on the "
+        "slope. "
         "Matmuls and attention lie between 90 and 600.",
-        696,
+        712,
     )
-    whole = Axes(52, 60, 418, 250, (0.1, 2e10), (1500, 4e14))
-    corner = Axes(52, 378, 418, 266, (70, 2e13), (1400, 2.4e14))
+    whole = Axes(52, 76, 418, 250, (0.1, 2e10), (1500, 8e14))
+    corner = Axes(52, 394, 418, 266, (70, 2e13), (1400, 4.4e14))
     p.text(
         0, 16, f"{len(points)} solutions on the roofline of a TPU {told['chip']}", *BOLD, size=15
     )
-    places = ((7, 34), (82, 34), (157, 34), (250, 34), (380, 34), (7, 50), (380, 50))
+    places = ((7, 34), (82, 34), (157, 34), (250, 34), (390, 34), (7, 50), (112, 50))
     for (x, y), (colour, track) in zip(places, TRACKS.values(), strict=True):
         _circle(p, (x, y), colour, track)
         p.text(x + 10, y + 4, track, "ink halo", "start", 12)
@@ -118,14 +118,20 @@ def roofline(told: dict[str, Any]) -> Picture:
     right, bottom = whole.x(corner.highest[0]), whole.y(corner.lowest[1])
     p.box(left, top, right - left, bottom - top, "bare dash")
     p.text(right, bottom + 16, "enlarged below", "soft halo", "end", 12)
-    _roof(p, whole, peak, bandwidth)
+    for axes in (whole, corner):
+        _roof(p, axes, peak, bandwidth, "thick")
+        _roof(p, axes, INT8 * peak, bandwidth, "dash")
     slope = f"HBM: {bandwidth / 1e9:.0f} GB/s"
     p.text(whole.x(4.3), whole.y(4.6e12), slope, "soft halo", "end", 12)
-    p.text(whole.x(64), whole.y(peak) + 4, f"MXU: {peak / 1e12:.0f} T/s", "soft halo", "end", 12)
-    _frame(p, corner, (100, 200, 400, 800), (2e13, 5e13, 1e14, 2e14))
-    _roof(p, corner, peak, bandwidth)
+    for times, dtype in ((1, "bfloat16"), (INT8, "int8")):
+        flat = f"MXU, {dtype}: {times * peak / 1e12:.0f} T/s"
+        p.text(whole.x(64), whole.y(times * peak) + 4, flat, "soft halo", "end", 12)
+    _frame(p, corner, (100, 200, 400, 800), (2e13, 5e13, 1e14, 2e14, 4e14))
     ridge = peak / bandwidth
-    p.text(corner.x(ridge), corner.y(peak) - 8, f"ridge: {ridge:.0f}", "soft halo", size=12)
+    for times, dtype in ((1, "bfloat16"), (INT8, "int8")):
+        right, y = corner.left + corner.width - 6, corner.y(times * peak) + 14
+        p.text(right, y, dtype, "soft halo", "end", 12)
+    p.text(corner.x(ridge) - 8, corner.y(peak) - 6, f"ridge: {ridge:.0f}", "soft halo", "end", 12)
     for axes, named in ((whole, NAMED_ABOVE), (corner, NAMED_BELOW)):
         inside = [point for point in points if _inside(axes, point)]
         for point in inside:
@@ -142,6 +148,56 @@ def roofline(told: dict[str, Any]) -> Picture:
             axes.left + axes.width, bottom + 32, "operations per byte moved", "soft halo", "end", 12
         )
     return p
+
+
+#: Sentences of the page whose numbers are those of a solution: its operations per byte, its share
+#: of its roof, or its gigabytes.
+SENTENCES = (
+    ("`row_sum` has {} operations per byte and reaches {} % of", "row_sum", "intensity", "share"),
+    ("`tiled_matmul` moves {} GB", "tiled_matmul", "gigabytes"),
+    ("With {} operations per byte it is just left", "tiled_matmul", "intensity"),
+    (
+        "in VMEM: {} operations per byte, and {} % of the peak",
+        "launch_matmul",
+        "intensity",
+        "share",
+    ),
+    (
+        "`flash_attention` has {} operations per byte and is bound by computing: {} % of the peak",
+        *("flash_attention", "intensity", "share"),
+    ),
+    ("`segment_ids_and_soft_cap` reaches {} % of its roof", "segment_ids_and_soft_cap", "share"),
+)
+NUMBER = r"[\d.]+"
+
+
+def with_numbers(text: str, told: dict[str, Any]) -> str:
+    """The page with the numbers of its SENTENCES as measured. Raises ValueError where one is not
+    found."""
+    points = {point.kata: point for point in points_of(told)}
+    for sentence, kata, *fields in SENTENCES:
+        point = points[kata]
+        numbers = {
+            "intensity": f"{point.intensity:.{2 if point.intensity < 10 else 0}f}",
+            "share": f"{100 * point.speed / roof_over(point, told):.0f}",
+            "gigabytes": f"{point.bytes / 1e9:.2f}",
+        }
+        words = re.escape(sentence).replace(r"\ ", r"\s+").replace(r"\{\}", "{}").split("{}")
+        found = re.search(
+            "".join(f"({part}){NUMBER}" for part in words[:-1]) + f"({words[-1]})", text
+        )
+        if not found:
+            raise ValueError(f"{PAGE.name} has no sentence like {sentence!r}")
+        values = [*(numbers[field] for field in fields), ""]
+        new = "".join(part + value for part, value in zip(found.groups(), values, strict=True))
+        text = text.replace(found[0], new)
+    return text
+
+
+def roof_over(point: Measured, told: dict[str, Any]) -> float:
+    """Operations a second that are possible at most with this dtype at this intensity."""
+    peak = told["peak"] * (INT8 if point.dtype == "int8" else 1)
+    return min(peak, point.intensity * told["bandwidth"])
 
 
 def _inside(axes: Axes, point: Measured) -> bool:
@@ -164,13 +220,17 @@ def _circle(p: Picture, at: Point, colour: str, words: str) -> None:
     )
 
 
-def _roof(p: Picture, axes: Axes, peak: float, bandwidth: float) -> None:
-    ridge = peak / bandwidth
-    left = max(axes.lowest[0], axes.lowest[1] / bandwidth)
-    corners = [(left, left * bandwidth), (ridge, peak), (axes.highest[0], peak)]
-    ends = [(axes.x(x), axes.y(y)) for x, y in corners]
-    p.line(ends[0], ends[1], "thick")
-    p.line(ends[1], ends[2], "thick")
+def _roof(p: Picture, axes: Axes, peak: float, bandwidth: float, look: str) -> None:
+    """The slope of the bandwidth up to a dtype's peak, and that peak; as far as `axes` go."""
+    low = max(axes.lowest[0], axes.lowest[1] / bandwidth)
+    ridge = min(peak, axes.highest[1]) / bandwidth
+    p.line(_at(axes, low, low * bandwidth), _at(axes, ridge, ridge * bandwidth), look)
+    if peak <= axes.highest[1]:
+        p.line(_at(axes, ridge, peak), _at(axes, axes.highest[0], peak), look)
+
+
+def _at(axes: Axes, intensity: float, speed: float) -> Point:
+    return axes.x(intensity), axes.y(speed)
 
 
 def _frame(p: Picture, axes: Axes, xs: Sequence[float], ys: Sequence[float]) -> None:
@@ -195,13 +255,15 @@ def main() -> int:
         measure(options.measure)
     if old := stale(data()):
         print(f"other sizes than measured: python docs/draw_roofline.py --measure {' '.join(old)}")
-    text = roofline(data()).svg().encode()
-    if PICTURE.is_file() and PICTURE.read_bytes() == text:
-        return int(options.check and bool(old))
-    print(f"{PICTURE.relative_to(ROOT)}: {'differs' if options.check else 'written'}")
-    if not options.check:
-        PICTURE.write_bytes(text)
-    return int(options.check)
+    differing = bool(old)
+    page = PAGE.read_text(encoding="utf-8")
+    for file, now in ((PICTURE, roofline(data()).svg()), (PAGE, with_numbers(page, data()))):
+        if not file.is_file() or file.read_text(encoding="utf-8") != now:
+            differing = True
+            print(f"{file.relative_to(ROOT)}: {'differs' if options.check else 'written'}")
+            if not options.check:
+                file.write_text(now, encoding="utf-8")
+    return int(options.check and differing)
 
 
 if __name__ == "__main__":

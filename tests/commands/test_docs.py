@@ -207,7 +207,7 @@ def test_every_path_in_contributing_is_there() -> None:
 
 
 def test_the_rows_of_the_grader_are_drawn_as_they_are() -> None:
-    picture = CONTRIBUTING.split("```\ncli ")[1].split("```")[0]
+    picture = CONTRIBUTING.split("```text\ncli ")[1].split("```")[0]
     lines = [line.split() for line in f"cli {picture}".splitlines()]
     drawn = [set(itertools.takewhile(ROW.__contains__, words)) for words in lines]
     assert drawn[::-1] == [set(row) for row in ROWS]

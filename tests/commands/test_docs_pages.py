@@ -19,6 +19,9 @@ from grader.checks.advice.older_spellings import OLDER_SPELLINGS
 from grader.exercise.catalog import SOLUTIONS, katas
 from tests.support.repositories import ROOT
 
+sys.path.append(str(ROOT / "docs"))
+generate = importlib.import_module("generate")
+
 PAGES = ("why-write-a-kernel", "debugging-a-kernel", "profiling-on-a-tpu")
 READING = (ROOT / "docs/reading-production-kernels.md").read_text(encoding="utf-8")
 NUMBERS = {
@@ -42,36 +45,77 @@ def test_the_readme_leads_to_it(page: str) -> None:
 # ---- code ----
 
 
+def test_the_code_on_profiling_runs(tmp_path: Path) -> None:
+    """Its times differ from run to run, so its output is no quoted block."""
+    code = "\n".join(generate.CODE.findall(text_of("profiling-on-a-tpu")))
+    asked = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "called after " in done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES[:2])
+def test_its_code_prints_what_it_says(page: str) -> None:
+    of_code = [quote for quote in generate.quotes(ROOT / f"docs/{page}.md") if not quote.command]
+    assert of_code
+    if not AT_LEAST_0_12:  # which prints no races, and ends
+        for quote, now in zip(of_code, generate.outputs(of_code), strict=True):
+            assert generate.alike(quote.text, now, same_compiler=True), now
+
+
+def test_every_block_without_a_language_is_a_quoted_output() -> None:
+    """So that no output is pasted that nothing compares: a drawing is `text`."""
+    assert sum(len(generate.quotes(page)) for page in generate.pages()) > 10
+    for page in generate.pages():
+        text = page.read_text(encoding="utf-8")
+        blocks = re.findall(r"^ *```(.*)\n(?:.*\n)*?^ *```$", text, re.MULTILINE)
+        assert blocks.count("") == len(generate.quotes(page)), page
+
+
+def test_ci_compares_every_quoted_output_and_picture() -> None:
+    assert "python docs/generate.py --check\n" in (ROOT / ".ci/stages.sh").read_text()
+    scripts = {file.stem for file in (ROOT / "docs").glob("*.py")}
+    run = {*generate.SCRIPTS, *generate.SCREENSHOTS}
+    assert scripts - run == {"generate", "drawing", "roofline_data"}
+
+
+def test_a_quoted_output_that_no_longer_holds_is_found_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    block = "```python\nprint(1 + 1)\n```\n\n<!-- output of the code above -->\n```\n{}\n```\n"
+    page.write_text(block.format(3))
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    monkeypatch.setattr(generate, "pages", lambda: [page])
+    monkeypatch.setattr(generate.roofline_data, "data", generate.versions)
+    assert generate.quoted((), check=True) == 1
+    assert "-3\n+2" in capsys.readouterr().out
+    assert page.read_text() == block.format(3)
+    assert generate.quoted((), check=False) == 1
+    assert page.read_text() == block.format(2)
+    assert generate.quoted((), check=True) == 0
+
+
 @pytest.mark.parametrize(
-    ("page", "printed"),
+    ("shown", "now", "alike"),
     [
-        ("why-write-a-kernel", "123 µs, 698 µs\n"),
-        ("debugging-a-kernel", "1111.0\n22.0\n"),
-        ("debugging-a-kernel", "sum [10. 10. 10.]\n"),
-        ("debugging-a-kernel", "after step 2\nsum [111. 111. 111.]\n"),
-        ("debugging-a-kernel", "1111.0\nRACE DETECTED\n"),
-        ("debugging-a-kernel", "[0.00097656        nan 0.00097656 0.00097656]\n"),
-        ("profiling-on-a-tpu", "called after "),
+        ("1 failed in 3.21s", "1 failed in 40.02s", (True, True)),
+        ("time  411 µs  86%", "time  398 µs  80%", (False, True)),
+        ("waiting 6.9 ms ██████", "waiting 6.1 ms █████", (False, True)),
+        ("grid (4, 1, 2)", "grid (4, 1, 3)", (False, False)),
+        ("5 students, 110 katas", "5 students, 130 katas", (False, False)),
+        ("sum [10. 10. 10.]", "sum [11. 10. 10.]", (False, False)),
     ],
 )
-def test_its_code_prints_what_it_says(
-    page: str, printed: str, outputs: dict[str, str], tmp_path: Path
-) -> None:
-    text = text_of(page)
-    assert printed in text
-    if page not in outputs:
-        code = "\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
-        asked = [sys.executable, "-W", "ignore", "-c", code]
-        done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr[-2000:]
-        outputs[page] = done.stdout
-    assert [line for line in printed.splitlines() if line not in outputs[page]] == []
+def test_what_a_quoted_output_may_differ_by(shown: str, now: str, alike: tuple[bool, bool]) -> None:
+    """With the same libtpu, and with another one."""
+    assert (generate.alike(shown, now, True), generate.alike(shown, now, False)) == alike
 
 
-@pytest.fixture(scope="module")
-def outputs() -> dict[str, str]:
-    """What each page's code has printed so far: it runs once."""
-    return {}
+def test_lines_that_are_left_out_are_marked() -> None:
+    lines = (range(2, 3), range(4, 6))
+    quote = generate.Quote(Path("page.md"), "kata list", "", lines, "", 0)
+    assert quote.cut("1\n2  \n3\n4\n5\n6\n") == "2\n…\n4\n5\n"
 
 
 # ---- names ----
@@ -151,6 +195,19 @@ def test_a_changed_size_of_a_drawn_kernel_is_noticed(monkeypatch: pytest.MonkeyP
     row_sum = next(point for point in told["points"] if point["kata"] == "row_sum")
     row_sum["case"] = row_sum["case"].replace("=", "=1", 1)
     assert roofline_data.stale(told) == ["row_sum"]
+
+
+def test_a_number_of_the_page_that_was_not_measured_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw_roofline = importlib.import_module("draw_roofline")
+    told, page = draw_roofline.data(), text_of("why-write-a-kernel")
+    assert draw_roofline.with_numbers(page, told) == page
+    for point in told["points"]:
+        point["seconds"] *= 1.1
+    assert draw_roofline.with_numbers(page, told) != page
+    with pytest.raises(ValueError, match="no sentence like"):
+        draw_roofline.with_numbers(page.replace("`row_sum` has", "row_sum has"), told)
 
 
 # ---- old spellings ----
