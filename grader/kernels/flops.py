@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import jax
 from jax.extend import core
-from jax.interpreters import partial_eval
 
+from grader.kernels.jax_internals import dce_jaxpr
 from grader.kernels.jaxprs import Shaped, inner_jaxprs, inner_refs
 
 #: One operation for each element of the result.
@@ -70,7 +70,7 @@ def flops_by_dtypes(
     to int32 as int8. Unused operations are left out. Raises what tracing raises.
     """
     closed = jax.make_jaxpr(function)(*args)
-    used, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
+    used, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     products, others, origins = dict[tuple[str, str], int](), 0, dict[int, str]()
     for eqn, times in _repeated(used, 1, origins):
         if eqn.primitive.name == "dot_general":

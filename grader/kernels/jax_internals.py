@@ -46,6 +46,7 @@ PLACES = {
     "WrappedFun": "jax._src.linear_util.WrappedFun",
     "callback": "jax._src.callback",
     "check_jaxpr": "jax._src.core.check_jaxpr",
+    "dce_jaxpr": "jax._src.interpreters.partial_eval.dce_jaxpr",
     "debug_info": "jax._src.api_util.debug_info",
     "discharge_state": "jax._src.state.discharge.discharge_state",
     "extend_axis_env_nd": "jax._src.core.extend_axis_env_nd",
