@@ -105,15 +105,15 @@ install_newest() {
 }
 
 # A jax that is newer than the bound in pyproject.toml allows: "release" or "prerelease". pip warns
-# that the katas ask for another one, and installs it.
+# that the katas ask for another one, and installs it. JAX_INDEX is the address of the package index
+# with JAX's nightly builds, from JAX's installation guide.
 install_ahead() {
     install_newest
     case $1 in
     release) .venv-new/bin/pip install -q -U 'jax[tpu]' ;;
     prerelease)
         .venv-new/bin/pip install -q -U --pre jax jaxlib libtpu \
-            -i https://us-python.pkg.dev/ml-oss-artifacts-published/jax/simple/ \
-            --extra-index-url https://pypi.org/simple/
+            ${JAX_INDEX:+--extra-index-url "$JAX_INDEX"}
         ;;
     esac
     .venv-new/bin/kata --version
