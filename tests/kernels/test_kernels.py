@@ -17,7 +17,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from grader.kernels import TracedLaunch, longest_sum, running
-from grader.kernels.faster_interpreter import FOR_GPUS, shuffled
+from grader.kernels.faster_interpreter import shuffled
+from grader.kernels.jax_internals import GPU_INTERPRETER
 from grader.model import ArrayType, KernelCall, Mode, Operand, Role, Touch, Trace
 from grader.sandbox.problems import CALLBACK_LOGGER
 from tests.support.launches import on_v5e, shape
@@ -568,11 +569,11 @@ def test_only_callbacks_of_the_interpreter_are_called_without_jax(
 
 def test_the_interpreter_of_gpu_kernels_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a quarter of a second, in every process; afterwards whoever wants it can have it."""
-    monkeypatch.delitem(sys.modules, FOR_GPUS, raising=False)  # another test may have had it
+    monkeypatch.delitem(sys.modules, GPU_INTERPRETER, raising=False)  # another test may have had it
     with running(Mode.STRICT, 1):
-        assert sys.modules[FOR_GPUS] is None
+        assert sys.modules[GPU_INTERPRETER] is None
         run(launch())
-    assert FOR_GPUS not in sys.modules
+    assert GPU_INTERPRETER not in sys.modules
 
 
 def test_memory_that_nothing_has_written() -> None:
