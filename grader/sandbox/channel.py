@@ -21,8 +21,9 @@ class Channel:
     """Sends and receives whole messages. While it sends, it takes in what arrives.
 
     `most` is how many bytes one message from the other side may have, `patience` how many seconds
-    `send` waits for the other side to read (None: any number). After that, `receive` sends the rest
-    while it waits, so one thread has to do both.
+    `send` waits for the other side to read. After that, `receive` sends the rest while it waits, so
+    one thread has to do both. With None, `send` waits for any number of seconds, and one thread may
+    send while another receives.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Channel:
         until = _deadline(self._patience)
         while self._unsent:
             left = _left(until)
-            readable, writable = self._ready(left)
+            readable, writable = self._ready(left, sending=True)
             if left == 0 or not (readable or writable):
                 return  # out of patience
             if readable:
@@ -64,7 +65,7 @@ class Channel:
             if announced(self._received) > self._most:
                 raise TooLong
             left = _left(until)
-            readable, writable = self._ready(left)
+            readable, writable = self._ready(left, sending=self._patience is not None)
             if not (readable or writable):
                 raise TimeoutError
             if writable:
@@ -77,10 +78,12 @@ class Channel:
     def close(self) -> None:
         self._socket.close()
 
-    def _ready(self, seconds: float | None) -> tuple[bool, bool]:
-        """Wait until there is something to read, or room for what is unsent."""
+    def _ready(self, seconds: float | None, sending: bool) -> tuple[bool, bool]:
+        """Wait until there is something to read or, if `sending`, room for unsent bytes."""
         full = len(self._received) > self._most  # more than the message that is asked for
-        wanted = (0 if full else select.POLLIN) | (select.POLLOUT if self._unsent else 0)
+        wanted = (0 if full else select.POLLIN) | (
+            select.POLLOUT if sending and self._unsent else 0
+        )
         poll = select.poll()  # unlike select, for any number of open files
         poll.register(self._socket, wanted)
         milliseconds = None if seconds is None else seconds * 1000

@@ -89,7 +89,7 @@ def test_the_numbers_are_told_beside_pars_with_what_passes() -> None:
     assert "2 µs predicted on a v5e; par 667 ns (3.00×, up to 1.15× passes)" in message
 
 
-def test_the_limits_that_are_told_are_the_katas_own() -> None:
+def test_the_limits_that_are_printed_are_those_of_the_key() -> None:
     found = finding(beside(own(cycles=3000, size=4_000_000), slack=Slack(bytes=1.0, cycles=0.06)))
     assert found is not None
     message = " ".join(found.message.split())

@@ -58,7 +58,7 @@ def test_a_solved_one_beside_par_at_sizes_of_ones_own(shop: Shop) -> None:
     ("slack", "more", "longer"),
     [("", "10%", "15%"), ("slack = {bytes = 1.0, cycles = 0.06}\n", "100%", "6%")],
 )
-def test_the_limits_for_the_third_star_are_the_katas_own(
+def test_the_limits_for_the_third_star_are_those_of_the_key(
     shop: Shop, slack: str, more: str, longer: str
 ) -> None:
     shop.edit_key(shop.double, "[cases]", f"{slack}[cases]")

@@ -43,7 +43,7 @@ def test_what_the_learner_writes_fits_a_column(kata: Kata) -> None:
     assert len(kata.key.write) <= 30
 
 
-def test_the_readme_states_the_default_limits_and_how_many_katas_differ() -> None:
+def test_the_readme_states_the_default_limits_and_how_many_keys_differ() -> None:
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     default, others = Slack(), [s for s in limits_of("") if s != Slack()]
     assert f"moves at most {default.bytes * 100:.0f} % more bytes" in text

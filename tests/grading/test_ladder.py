@@ -66,7 +66,7 @@ def test_the_failing_rung_and_the_stars_before_it(
     assert judged.finding.check is check
 
 
-def test_what_a_kata_is_about_decides_whether_it_has_stars() -> None:
+def test_the_point_of_an_exercise_decides_whether_it_has_stars() -> None:
     """Without the compiler: right values are a star, unless the kata is about something else."""
     unasked = OwnAndPar(uncompiled(), uncompiled())
     tried = evidence(attempt(), on_chips=unasked)

@@ -278,7 +278,7 @@ def test_the_command_imports_a_file_as_on_the_chip(
 
 
 @pytest.mark.parametrize(("chip", "steps"), [("v5e", 6), ("v6e", 5)])
-def test_a_kata_is_imported_and_traced_as_on_the_chip(chip: str, steps: int) -> None:
+def test_a_learners_file_is_imported_and_traced_as_on_the_chip(chip: str, steps: int) -> None:
     source = Source(f"katas/asks_{chip}.py", FILE.encode())
     question = TraceLaunch(source, "doubled", (X,), {}, chip)
     heard = traced(loaded_for(question).doubled, question)

@@ -41,7 +41,7 @@ def ran(repository: Repository, tmp_path_factory: pytest.TempPathFactory) -> Ran
     return repository.process(summary, PYTHONPATH=f"{folder}:{ROOT}", COLUMNS="120", CI="")
 
 
-def test_what_a_kata_is_about_has_to_be_judged(
+def test_the_point_of_an_exercise_has_to_be_judged(
     ran: Ran,
     repository: Repository,
     monkeypatch: pytest.MonkeyPatch,
@@ -63,7 +63,7 @@ def test_what_a_kata_is_about_has_to_be_judged(
     assert "kata_03_open.py" in capsys.readouterr().out
 
 
-def test_the_katas_whose_point_nobody_can_judge_without_libtpu() -> None:
+def test_the_exercises_whose_point_nobody_can_judge_without_libtpu() -> None:
     """Those that require par, or whose known mistakes are mostly libtpu's or XLA's to find."""
     found = [
         kata.name

@@ -46,6 +46,28 @@ def test_large_messages_in_both_directions_do_not_wait_for_each_other() -> None:
         assert not answering.is_alive()
 
 
+def test_one_thread_sends_while_another_receives() -> None:
+    """A worker of `kata grade` listens for the next job all the time."""
+    channel, theirs = pair()
+    with theirs:
+        listening = threading.Thread(target=lambda: channel.receive(None))
+        listening.start()
+        job = framed(bytes(500))
+        for byte in job[:200]:
+            sending = threading.Thread(target=lambda: channel.send(LARGE[: 1 << 20]))
+            sending.start()
+            theirs.sendall(bytes([byte]))  # so that the other thread looks up
+            assert receive(theirs) == LARGE[: 1 << 20]
+            sending.join(10)
+        theirs.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)  # nothing was sent twice
+        theirs.setblocking(True)
+        theirs.sendall(job[200:])
+        listening.join(10)
+        assert not listening.is_alive()
+
+
 def test_nobody_is_there() -> None:
     channel, theirs = pair()
     theirs.close()

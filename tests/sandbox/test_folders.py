@@ -56,8 +56,16 @@ def test_of_much_text_the_beginning_is_read(
     files: WorkerFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folders, "READ_MOST", 3)
+    files.out.write_text("abcdefg")
+    assert files.printed() == "abc\n… 4 bytes more"
+
+
+def test_of_much_stderr_the_end_is_read(
+    files: WorkerFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "COMPLAINT_MOST", 3)
     files.err.write_text("abcdefg")
-    assert files.complained() == "abc\n… 4 bytes more"
+    assert files.complained() == "efg"
 
 
 def test_a_folder_of_any_depth_is_removed(files: WorkerFiles) -> None:

@@ -218,7 +218,7 @@ def test_processes_that_were_stopped_at_work_are_replaced(bench: Bench, solved: 
     ],
     ids=["closes-its-output", "replaces-it", "closes-the-copy", "closes-its-streams"],
 )
-def test_what_a_kata_does_to_its_output_changes_no_verdict(
+def test_closed_or_replaced_output_changes_no_verdict(
     bench: Bench, solved: Kata, repository: Repository, does: str
 ) -> None:
     repository.solve(solved, f"{repository.BODY}\n{does}")

@@ -78,6 +78,9 @@ class Test:
             self._returned.append(question)
         return self._says(self._returned)
 
+    def note_killed(self, found: object) -> None:
+        self.noted = found
+
 
 def found(says: Callable[[list[Returned]], Any], *planted: Planted) -> Observation | Accident:
     kernels: Any = Kernels()

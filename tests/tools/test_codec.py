@@ -88,6 +88,7 @@ def test_the_form_of_a_grade() -> None:
         "notes": [],
         "blob": "",
         "gpu": "",
+        "accident": False,
     }
 
 
