@@ -56,7 +56,8 @@ tries("holds a secret", lambda: any("HELD" + "-BACK" in str(one) for one in gc.g
 opened = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
           if os.path.lexists(f"/proc/self/fd/{fd}")]
 tries("has inherited files", lambda: bool([one for one in opened if one != "/dev/null"
-      and not one.startswith(("socket:", "pipe:", "/proc/")) and not one.endswith(("/out", "/err"))]))
+      and not one.startswith(("socket:", "pipe:", "/proc/"))
+      and not one.endswith(("/out", "/err"))]))
 tries("has inherited sockets", lambda: len([one for one in opened if "socket:" in one]) > 1)
 # One pipe is there to be read: it closes when pytest ends.
 tries("has inherited pipes", lambda: len([one for one in opened if "pipe:" in one]) > 1)
