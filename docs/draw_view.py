@@ -55,11 +55,13 @@ PICTURES = (
 
 def main() -> None:
     """Write each page with `kata view`, open it at its step, take a screenshot."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        sys.exit(f"docs/view-*.png need a browser: {', '.join(BROWSERS)}")
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         copy = Path(scratch)
         for name in ("katas", "solutions"):
             shutil.copytree(ROOT / name, copy / name)
-        found = next(filter(None, map(shutil.which, BROWSERS)))
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         for picture in PICTURES:
             page = written(copy, picture)
