@@ -20,7 +20,7 @@ from tests.support.repositories import Repository
 HERE = isolation.level()
 pytestmark = pytest.mark.skipif(not HERE.isolated, reason=str(HERE))
 
-CPU = Device("cpu", Mode.INTERPRET, "")  # the plain interpreter is the quickest
+CPU = Device("cpu", Mode.INTERPRET)  # the plain interpreter is the quickest
 
 #: Python imports this before anything else, in the processes that a launcher starts.
 PATCHES = """
