@@ -39,7 +39,7 @@ import roofline_data
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
 from grader.record.ledger import LEDGER, Pass
 from grader.tools.git import blob_id
-from grader.tools.versions import versions
+from pallascope.tools.versions import versions
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 100

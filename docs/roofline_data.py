@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from grader.exercise.catalog import Kata
-    from grader.model import Case
+    from grader.verdict import Case
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "docs/roofline.json"
@@ -97,8 +97,8 @@ def measure(names: Sequence[str]) -> None:
     """Predict these solutions, or all; what is known of the others is kept."""
     import jax
 
-    from grader.tools.versions import versions
-    from grader.tpu.chips import named
+    from pallascope.tools.versions import versions
+    from pallascope.tpu.chips import named
 
     chip = named(CHIP)
     every = _every()
@@ -121,9 +121,9 @@ def measure(names: Sequence[str]) -> None:
 
 def _measured(kata: Kata) -> Measured:
     from grader.exercise import specs
-    from grader.kernels import flops
-    from grader.tools.modules import load_module
-    from grader.tpu import predictions
+    from pallascope.kernels import flops
+    from pallascope.tools.files import load_module
+    from pallascope.tpu import predictions
 
     case = production_case(kata)
     solution = load_module(kata.solution)

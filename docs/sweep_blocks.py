@@ -40,8 +40,8 @@ def line(bm: int, bn: int, bk: int) -> str:
     import jax
     import jax.numpy as jnp
 
-    from grader.tools.modules import load_module
-    from grader.tpu import predictions
+    from pallascope.tools.files import load_module
+    from pallascope.tpu import predictions
 
     launch = functools.partial(load_module(SOLUTION).tune_blocks, bm=bm, bn=bn, bk=bk)
     x, y = jax.ShapeDtypeStruct((M, K), jnp.bfloat16), jax.ShapeDtypeStruct((K, N), jnp.bfloat16)

@@ -9,36 +9,41 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import keyword
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 
-from grader.tools.nearest import did_you_mean
+from pallascope.tools.text import did_you_mean
 
+#: The module of `kata` alone.
+OVERVIEW = "grader.commands.progress"
+#: What each command does, and the module of `grader.commands` that holds its two functions:
+#: NAME_arguments(parser) and run_NAME(options, root, console).
 COMMANDS = {
-    "list": "show all katas, or those that match",
-    "next": "show the first kata that is not solved",
-    "hint": "give a hint; each time you ask, it says more",
-    "show": "show the solution of a kata, after asking you",
-    "after": "say what a solved kata leads on to, and how your solution compares",
-    "reset": "put back the stub of a kata; what you wrote is saved first",
-    "restore": "list your saved attempts, or bring one back",
-    "progress": "show what is solved, without running anything",
-    "commit": "make one git commit for each solved kata",
-    "cost": "predict the time of a launch on a TPU, and say what to try",
-    "trace": "write the predicted timeline of a launch, for Perfetto",
-    "watch": "grade a kata whenever you save it",
-    "view": "draw a launch step by step, in your browser",
-    "update": "get new and changed katas from upstream; your code stays",
-    "tasks": "write the katas as tasks for models, as JSONL",
-    "grade": "judge many submissions, from JSONL to JSONL",
-    "class": "for teachers: report what a class has solved, and where it is stuck",
-    "baseline": "write samples whose verdicts are known, or compare results with them",
-    "sync": "for authors: generate the katas from the solutions",
-    "new": "for authors: write the three files of a new kata",
+    "list": ("progress", "show all katas, or those that match"),
+    "next": ("progress", "show the first kata that is not solved"),
+    "hint": ("hints", "give a hint; each time you ask, it says more"),
+    "show": ("hints", "show the solution of a kata, after asking you"),
+    "after": ("hints", "say what a solved kata leads on to, and how your solution compares"),
+    "reset": ("attempts", "put back the stub of a kata; what you wrote is saved first"),
+    "restore": ("attempts", "list your saved attempts, or bring one back"),
+    "progress": ("progress", "show what is solved, without running anything"),
+    "commit": ("attempts", "make one git commit for each solved kata"),
+    "cost": ("launches", "predict the time of a launch on a TPU, and say what to try"),
+    "trace": ("launches", "write the predicted timeline of a launch, for Perfetto"),
+    "watch": ("watch", "grade a kata whenever you save it"),
+    "view": ("launches", "draw a launch step by step, in your browser"),
+    "update": ("update", "get new and changed katas from upstream; your code stays"),
+    "tasks": ("grade", "write the katas as tasks for models, as JSONL"),
+    "grade": ("grade", "judge many submissions, from JSONL to JSONL"),
+    "class": (
+        "class_report_command",
+        "for teachers: report what a class has solved, and where it is stuck",
+    ),
+    "baseline": ("grade", "write samples whose verdicts are known, or compare results with them"),
+    "sync": ("authors", "for authors: generate the katas from the solutions"),
+    "new": ("authors", "for authors: write the three files of a new kata"),
 }
 
 
@@ -46,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code: 0 done, 1 not done, 2 misused, 130 interrupted."""
     if "_ARGCOMPLETE" in os.environ:
         complete()
-    from grader.tools.files import exit_code
+    from pallascope.tools.files import exit_code
 
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
@@ -61,7 +66,7 @@ def _run(words: Sequence[str]) -> int:
         parser.error(mistake)
     options, more = parser.parse_known_args(words)
     if options.version:
-        from grader.tools.versions import versions
+        from pallascope.tools.versions import versions
 
         print(", ".join(f"{name} {of or 'not installed'}" for name, of in versions().items()))
         return 0
@@ -72,13 +77,13 @@ def _run(words: Sequence[str]) -> int:
     from rich.console import Console
 
     from grader.exercise.repository import find_root
-    from grader.tools.versions import untested_jax
+    from pallascope.tools.versions import untested_jax
 
     if untested := untested_jax():
         print(f"kata: {untested}", file=sys.stderr)
     root = find_root(Path.cwd())
-    module = options.module if options.command else command("overview")
-    return module.run(options, root, Console(highlight=False))
+    run = options.run if options.command else importlib.import_module(OVERVIEW).run_overview
+    return run(options, root, Console(highlight=False))
 
 
 def complete() -> None:
@@ -100,12 +105,12 @@ def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
         "--version", action="store_true", help="show the versions of the grader, jax and libtpu"
     )
     commands = parser.add_subparsers(metavar="COMMAND", dest="command")
-    for name, text in COMMANDS.items():
+    for name, (_, text) in COMMANDS.items():
         sub = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if name in words:
-            module = command(name)
-            module.arguments(sub)
-            sub.set_defaults(module=module)
+            arguments, run = command(name)
+            arguments(sub)
+            sub.set_defaults(run=run)
     return parser
 
 
@@ -117,10 +122,10 @@ def mistyped(words: Sequence[str]) -> str:
     return f"no command {first!r}; {did_you_mean(first, COMMANDS) or 'kata --help lists them all'}"
 
 
-def command(name: str) -> ModuleType:
-    """The module of one command."""
-    module = f"{name}_" if keyword.iskeyword(name) else name
-    return importlib.import_module(f"grader.commands.{module}")
+def command(name: str) -> tuple[Callable[..., None], Callable[..., int]]:
+    """The two functions of a command: one adds its arguments to a parser, the other runs it."""
+    module = importlib.import_module(f"grader.commands.{COMMANDS[name][0]}")
+    return getattr(module, f"{name}_arguments"), getattr(module, f"run_{name}")
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from grader.grading import studies
+from grader.grading import cost_studies
 from grader.grading.grader import Grader
 from grader.sandbox import devices
-from grader.sandbox.asking import Asking, Lines
-from grader.sandbox.bench import Bench
-from grader.sandbox.environment import environment
-from grader.tpu.chips import DEFAULT
+from grader.sandbox.client import Asking, Lines
+from grader.sandbox.devices import environment
+from grader.sandbox.worker_pool import Bench
+from pallascope.tpu.chips import DEFAULT
 from tests.support.contract import OwnPar, Share
 from tests.support.distribution import Distribution, in_order
 from tests.support.repositories import ROOT, Clone, Repository, Shop
@@ -146,7 +146,7 @@ def shared(shop: Shop, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Shop:
     def studio(chip: str | None, gpu: str = "h100") -> Iterator[Asking]:
         yield Asking(lines, (chip or DEFAULT,), literally=chip is not None, gpu=gpu)
 
-    monkeypatch.setattr(studies, "studio", studio)
+    monkeypatch.setattr(cost_studies, "studio", studio)
     return shop
 
 

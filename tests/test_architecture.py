@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import graphlib
 import re
 import subprocess
@@ -17,24 +18,29 @@ from tests.support.repositories import ROOT
 #: From the ground up, as drawn in CONTRIBUTING.md. A module imports from rows below its own only; a
 #: package is one entry, inside which modules may import each other without going in circles.
 ROWS = (
-    ("model",),
-    ("tools",),
-    ("kernels",),
-    ("exercise", "tpu"),
-    ("gpu",),
-    ("checks", "sandbox", "record"),
-    ("grading", "report", "updates"),
-    ("api", "view", "watching"),
-    ("batch",),
-    ("classroom",),
-    ("plugin", "commands"),
-    ("cli",),
+    ("pallascope.model",),
+    ("pallascope.tools",),
+    ("pallascope.kernels",),
+    ("pallascope.tpu",),
+    ("pallascope.gpu",),
+    ("grader.verdict", "grader.tools"),
+    ("grader.exercise",),
+    ("grader.checks", "grader.sandbox", "grader.record"),
+    ("grader.grading", "grader.report", "grader.updates"),
+    ("grader.api", "grader.view", "grader.watching"),
+    ("grader.batch",),
+    ("grader.classroom",),
+    ("grader.plugin", "grader.commands"),
+    ("grader.cli",),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 
+#: `pallascope` knows nothing of katas, and `grader` imports it.
+PACKAGES = ("pallascope", "grader")
 FILES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
-    for file in sorted((ROOT / "grader").rglob("*.py"))
+    for package in PACKAGES
+    for file in sorted((ROOT / package).rglob("*.py"))
 }
 
 
@@ -52,19 +58,19 @@ def imports(module: str) -> Iterator[tuple[str, int]]:
 
 
 def room(module: str) -> str:
-    """What a module is called in ROWS: its first name below grader."""
-    return module.split(".")[1]
+    """The name of a module in ROWS: its first two names."""
+    return ".".join(module.split(".")[:2])
 
 
 def test_every_module_has_its_row() -> None:
-    assert {room(module) for module in FILES if module != "grader"} == set(ROW)
+    assert {room(module) for module in FILES if module not in PACKAGES} == set(ROW)
     assert sum(map(len, ROWS)) == len(ROW)
 
 
 @pytest.mark.parametrize("module", FILES)
 def test_a_module_imports_from_below(module: str) -> None:
-    ours = [(name, line) for name, line in imports(module) if name.split(".")[0] == "grader"]
-    if module == "grader":
+    ours = [(name, line) for name, line in imports(module) if name.split(".")[0] in PACKAGES]
+    if module in PACKAGES:
         assert not ours
         return
     for name, line in ours:
@@ -79,7 +85,7 @@ def test_no_imports_go_in_circles() -> None:
 
 
 def test_grading_knows_no_exercise() -> None:
-    """Nothing under grader/ imports from katas/, solutions/ or the tests."""
+    """Nothing of ours imports from katas/, solutions/ or the tests."""
     strange = {"katas", "solutions", "tests", "conftest"}
     for module in FILES:
         assert not strange & {name.split(".")[0] for name, _ in imports(module)}, module
@@ -113,9 +119,52 @@ INTERNALS = re.compile(r"jax\._src|jax\.interpreters|jax import interpreters|mos
 def test_only_one_module_names_what_jax_keeps_to_itself() -> None:
     texts = {module: file.read_text(encoding="utf-8") for module, file in FILES.items()}
     found = {module for module, text in texts.items() if INTERNALS.search(text)}
-    assert found == {"grader.kernels.jax_internals"}
+    assert found == {"pallascope.kernels.jax_internals"}
 
 
 def test_the_root_conftest_only_names_the_plugin() -> None:
     text = Path(ROOT / "conftest.py").read_text(encoding="utf-8")
     assert text.strip() == 'pytest_plugins = ["grader.plugin"]'
+
+
+#: The rule for the size of files: a file of fewer lines than SMALL is worth opening only if two
+#: rooms import it, and one of more lines than LARGE holds more than one feature. Nobody imports a
+#: command: `kata` loads it by name.
+SMALL, LARGE = 80, 700
+#: The most files of a folder.
+MANY = 35
+SCRIPTS = ("__init__", "__main__")
+#: Imported before anything that the Python of pytest may lack.
+ALONE = ("grader.plugin.dependencies",)
+
+
+def test_a_file_is_worth_opening() -> None:
+    importers: dict[str, set[str]] = {}
+    for module in FILES:
+        for name, _ in imports(module):
+            importers.setdefault(name, set()).add(room(module))
+    for module, file in FILES.items():
+        if file.stem not in SCRIPTS and module not in ALONE and room(module) != "grader.commands":
+            lines = len(file.read_text(encoding="utf-8").splitlines())
+            assert lines >= SMALL or len(importers.get(module, ())) > 1, f"{file}: {lines} lines"
+            assert lines <= LARGE, f"{file}: {lines} lines"
+
+
+def test_a_folder_is_not_crowded() -> None:
+    files = collections.Counter(file.parent for file in FILES.values())
+    assert {folder: count for folder, count in files.items() if count > MANY} == {}
+
+
+def test_no_two_files_have_the_same_name() -> None:
+    names = collections.Counter(file.stem for file in FILES.values() if file.stem not in SCRIPTS)
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_two_public_classes_have_the_same_name() -> None:
+    names = collections.Counter(
+        node.name
+        for file in FILES.values()
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from grader.checks.advice.exceptions import exception_advice
-from grader.model import Place, Problem, Stage
+from grader.checks.advice.exception_advice import exception_advice
 from grader.sandbox.messages import KIND_LIMIT, MESSAGE_LIMIT
+from pallascope.model import Problem, SourceLine, Stage
 from tests.support.patterns import Search, every_search, worst_cases
 
 #: Where texts are as long as a file: submissions, answers, ledgers.
@@ -78,6 +78,6 @@ def test_no_file_makes_a_pattern_slow_that_files_are_searched_for() -> None:
 def test_an_exception_that_looks_like_a_slice_in_many_places_gets_advice_at_once() -> None:
     text = ("static start" * 100 + "\n" + "[" * 4000 + ":" * 4000)[:MESSAGE_LIMIT]
     signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
-    exception_advice(Problem(Stage.TRACE, "ValueError", text, Place(1, "[" * 250 + ":" * 250)))
-    slice = Problem(Stage.TRACE, "TypeError", "static start", Place(1, "x = x_ref[i : i + 8]"))
+    exception_advice(Problem(Stage.TRACE, "ValueError", text, SourceLine(1, "[" * 250 + ":" * 250)))
+    slice = Problem(Stage.TRACE, "TypeError", "static start", SourceLine(1, "x = x_ref[i : i + 8]"))
     assert exception_advice(slice).startswith("A slice needs a size")

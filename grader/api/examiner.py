@@ -1,33 +1,155 @@
-"""Grades one text after another, in processes that stay warm."""
+"""Examiner, ExaminerPool and Report: grading for other programs.
+
+A limit for all of a submission: each step has its own, and there are many.
+
+What is known of one submission once it is graded.
+
+Grades one text after another, in processes that stay warm.
+
+Several Examiners, for programs that grade from many threads or from an event loop.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import os
+import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
-from grader.api.limits import Alarm, too_slow
-from grader.api.reports import Report
 from grader.exercise.cases import hidden_cases, random_seed
-from grader.exercise.catalog import SOLUTIONS, Kata, katas
+from grader.exercise.catalog import SOLUTIONS, Kata, Submission, katas
 from grader.exercise.repository import RepositoryError, find_root
-from grader.exercise.submission import Submission
-from grader.grading.counted import Counted
 from grader.grading.grader import Grader
-from grader.model import Case, Conditions, Grade, Mode, State
+from grader.grading.session_case import Counted
 from grader.report.standings import standing
 from grader.sandbox import devices
-from grader.sandbox.asking import Asking, Lines
-from grader.sandbox.bench import Bench, Stopped
+from grader.sandbox.client import Asking, Lines
 from grader.sandbox.isolation import Isolation, demanded
+from grader.sandbox.worker_pool import Bench, Stopped
 from grader.tools.git import blob_id
-from grader.tools.nearest import did_you_mean
-from grader.tools.versions import versions
-from grader.tpu.chips import CHIPS, DEFAULT
+from grader.verdict import (
+    MOST_STARS,
+    Case,
+    Check,
+    Conditions,
+    Cost,
+    Finding,
+    Grade,
+    NotJudged,
+    State,
+)
+from pallascope.model import Mode
+from pallascope.tools import codec
+from pallascope.tools.text import did_you_mean
+from pallascope.tools.versions import versions
+from pallascope.tpu.chips import CHIPS, DEFAULT
+
+
+class Alarm:
+    """Stops what is under way at a bench when its seconds are over, and remembers that it did."""
+
+    def __init__(self, bench: Bench, seconds: float) -> None:
+        self._bench = bench
+        self._rang = threading.Event()
+        self._timer = threading.Timer(seconds, self._ring)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+
+    @property
+    def rang(self) -> bool:
+        """Whether it has: then what was found meanwhile may be of processes that it ended."""
+        return self._rang.is_set()
+
+    def _ring(self) -> None:
+        self._rang.set()
+        self._bench.stop()
+
+
+def too_slow(seconds: float) -> Finding:
+    """What a submission is told whose hidden cases take longer than that together."""
+    said = (
+        f"The hidden cases took more than {seconds:g} s together, so grading was stopped. "
+        "Each step of each case stayed below its own limit.\n"
+        "Usual reasons: a great deal of Python while the file is imported or the launch is traced, "
+        "or work element by element, which the interpreter does one load at a time."
+    )
+    return Finding(Check.RUNS, f"no verdict after {seconds:g} s", said)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The verdict on one submission: that of its worst hidden case, as on pytest's map.
+
+    `grades` has one for each hidden case, in order. `finding` is what the worst case was told, None
+    where nothing is left to say; `not_judged` the first rung that could not be asked here, for want
+    of libtpu for example: stars stop below it. `blob` is git's id of the text. `beside_par` is its
+    predicted cycles (bytes from and to HBM where there are no cycles) as a multiple of the
+    solution's, at the worst case; None where no launch was compared. `versions` are pairs of
+    package and version.
+    """
+
+    kata: str
+    seed: int
+    state: State
+    stars: int
+    finding: Finding | None
+    grades: tuple[Grade, ...]
+    blob: str
+    seconds: float
+    conditions: Conditions
+    versions: tuple[tuple[str, str], ...]
+    not_judged: NotJudged | None = None
+    beside_par: float | None = None
+
+    @property
+    def accident(self) -> bool:
+        """Whether a process was killed from outside while a hidden case was judged, or the grader
+        itself failed: graded again, it may come out otherwise."""
+        return any(grade.accident for grade in self.grades)
+
+    @property
+    def cost(self) -> Cost | None:
+        """Bytes and cycles beside par's, of the last hidden case that has any."""
+        return next((grade.cost for grade in reversed(self.grades) if grade.cost), None)
+
+    @property
+    def speed(self) -> float | None:
+        """How many times as fast as par it is predicted to be; None where that isn't known."""
+        return 1 / self.beside_par if self.beside_par else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in values that JSON has, with `reward`, `speed`, `cost` and `accident`."""
+        more = {"reward": self.reward(), "speed": self.speed, "cost": self.cost}
+        more |= {"accident": self.accident}
+        return codec.to_builtins(self) | {name: codec.to_builtins(of) for name, of in more.items()}
+
+    def reward(self) -> float:
+        """One number from 0 to 1.
+
+        0 for what is wrong or still to do, 1/3 for right results (★), 2/3 for a kernel that a TPU
+        takes (★★), and from there up to 1 by par's cycles ÷ its own. Where no launch is compared,
+        as in katas without a kernel, ★★★ are 1.
+        """
+        if self.stars < MOST_STARS - 1:
+            return self.stars / MOST_STARS
+        unknown = float(self.stars == MOST_STARS)
+        part = unknown if self.speed is None else min(1.0, self.speed)
+        return (MOST_STARS - 1 + part) / MOST_STARS
+
 
 #: Seconds for each step of a hidden case, unless the kata's key says otherwise: as pytest's.
 SECONDS = 30.0
@@ -230,3 +352,62 @@ def _repository() -> Path:
     with contextlib.suppress(RepositoryError):
         return find_root(Path.cwd())
     return find_root(Path(__file__).resolve())
+
+
+class ExaminerPool:
+    """So many Examiners; who asks while all are busy waits for the next that is free.
+
+        async with ExaminerPool(lambda: Examiner(isolation="require"), size=4) as pool:
+            reports = await asyncio.gather(*(pool.agrade(kata, text) for text in texts))
+
+    `make` makes an Examiner, in a thread, when one more is needed: up to `size`, each of which
+    keeps a core busy and takes about 1 GB of memory. What Examiner raises comes out of `grade`.
+    """
+
+    def __init__(self, make: Callable[[], Examiner] = Examiner, size: int = 1) -> None:
+        if size < 1:
+            raise ValueError(f"size={size}: a pool needs at least one Examiner")
+        self._make, self._size = make, size
+        self._idle: queue.LifoQueue[Examiner] = queue.LifoQueue()  # the latest is the warmest
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="examiner")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self.close)
+
+    def grade(self, kata: str, source: str, seed: int | None = None) -> Report:
+        """As `Examiner.grade`, from any thread. Raises RuntimeError once the pool is closed."""
+        return self._threads.submit(self._grade, kata, source, seed).result()
+
+    async def agrade(self, kata: str, source: str, seed: int | None = None) -> Report:
+        """As `grade`, without blocking the event loop.
+
+        Where the task that waits is cancelled, a grade that is under way goes on to its end, and
+        one that has not begun never does.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._grade, kata, source, seed)
+
+    def close(self) -> None:
+        """Wait for the grades under way, drop those that have not begun, end all processes."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        while not self._idle.empty():
+            self._idle.get_nowait().close()
+
+    def _grade(self, kata: str, source: str, seed: int | None) -> Report:
+        try:
+            examiner = self._idle.get_nowait()
+        except queue.Empty:
+            examiner = self._make()  # no more than there are threads
+        try:
+            return examiner.grade(kata, source, seed)
+        finally:
+            self._idle.put(examiner)

@@ -1,4 +1,4 @@
-"""A model's answer -> the file that it stands for: code blocks among prose, or code alone.
+"""Finds the code in a model's answer.
 
 Fences are Markdown's: three or more backticks or tildes, a word for the language, up to a line of
 at least as many of the same, or to the end of the answer, where a model was cut off.
@@ -12,7 +12,12 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from grader.batch.samples import COMPLETION, NoSample, is_whole, source_of
+from grader.batch.samples import (
+    COMPLETION,
+    NoSample,
+    is_whole,
+    source_of,
+)
 from grader.exercise.catalog import Kata
 from grader.exercise.regions import BEGIN, regions
 
@@ -28,7 +33,7 @@ _PYTHON = ("", "python", "python3", "py", "py3")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FencedBlock:
     """A fenced block: its language in small letters, and its lines without the fence's indent."""
 
     language: str
@@ -79,14 +84,14 @@ def is_code(answer: str) -> bool:
         return False
 
 
-def blocks(text: str) -> Iterator[Block]:
+def blocks(text: str) -> Iterator[FencedBlock]:
     """The fenced blocks of a text, in order."""
     lines = iter(text.split("\n"))  # splitlines would also split at form feeds
     for line in lines:
         if opening := _OPENING.fullmatch(line.rstrip()):
             indent, fence, language = opening.groups()
             inner = list(_until(fence, lines))
-            yield Block(
+            yield FencedBlock(
                 language.lower(), "".join(f"{each}\n" for each in _outdented(inner, indent))
             )
 

@@ -1,4 +1,4 @@
-"""Submissions whose verdicts are known, for which no model is needed: solutions and known mistakes.
+"""Samples whose verdicts are known: solutions and known mistakes.
 
 What an evaluation says of them tells whether it is set up right.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 from grader.batch.samples import COMPLETION, ID, TASK
 from grader.exercise.catalog import Kata
-from grader.exercise.mistakes import wrong_version
-from grader.model import MOST_STARS, Check
+from grader.exercise.mutants import wrong_version
+from grader.verdict import MOST_STARS, Check
 
 EXPECTED = "expected"
 #: The most stars that a mistake has which the check finds; none, where it is one of the others.
@@ -63,7 +63,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BaselineComparison:
     """By check, and the results that came out otherwise. `skipped` were not judged whole here."""
 
     by_check: tuple[Agreement, ...]
@@ -71,7 +71,7 @@ class Comparison:
     skipped: int
 
 
-def compared(results: Sequence[Mapping[str, Any]]) -> Comparison:
+def compared(results: Sequence[Mapping[str, Any]]) -> BaselineComparison:
     """What became of a baseline. Raises ValueError where no row says what was expected and came."""
     rows = [dict(row) for row in results if isinstance(row.get(EXPECTED), dict)]
     if not rows:
@@ -94,7 +94,7 @@ def compared(results: Sequence[Mapping[str, Any]]) -> Comparison:
         if check in found
     )
     otherwise = tuple(row for row in judged if not _as_expected(row))
-    return Comparison(by_check, otherwise, len(rows) - len(judged))
+    return BaselineComparison(by_check, otherwise, len(rows) - len(judged))
 
 
 def _too_late(row: Mapping[str, Any]) -> bool:

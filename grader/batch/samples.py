@@ -1,4 +1,4 @@
-"""A file of samples, one JSON object a line: which can be graded, and what is wrong with others."""
+"""Reads a file of samples: one JSON object a line."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from grader.exercise.catalog import Kata
-from grader.exercise.regions import BEGIN, RegionError, blank, regions
-from grader.grading.counted import MOST_BYTES
-from grader.tools.nearest import did_you_mean
+from grader.exercise.regions import (
+    BEGIN,
+    RegionError,
+    blank,
+    regions,
+)
+from grader.grading.session_case import MOST_BYTES
+from pallascope.tools.text import did_you_mean
 
 TASK, COMPLETION, ID = "task_id", "completion", "id"
 #: Bytes of a line that is read. JSON may write each byte of a file as six.

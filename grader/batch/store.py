@@ -1,4 +1,11 @@
-"""Verdicts by submission, in an SQLite file: what is there is never judged again."""
+"""Verdicts by submission in an SQLite file, and merging such files.
+
+What a run judges by: its verdicts can be put beside another's only if all of it is the same.
+
+Verdicts by submission, in an SQLite file: what is there is never judged again.
+
+Stores of several runs into one.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +14,36 @@ import fcntl
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from grader.batch.terms import Terms
-from grader.tools import codec
+from pallascope.tools import codec
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Seed, chips, and versions by package; `shard` ("2/4") is the part of the samples judged."""
+
+    seed: int
+    chips: tuple[str, ...]
+    versions: dict[str, str | None]
+    shard: str = ""
+
+    def differs(self, other: Terms) -> str:
+        """In what they are not the same, in words; "" where they are. Shards may differ."""
+        if self.seed != other.seed:
+            return f"seed {self.seed}, and seed {other.seed}"
+        if self.chips != other.chips:
+            return f"for {', '.join(self.chips)}, and for {', '.join(other.chips)}"
+        for name in sorted({*self.versions, *other.versions}):
+            one, two = self.versions.get(name), other.versions.get(name)
+            if one != two:
+                return f"with {name} {one or 'not installed'}, and with {two or 'none'}"
+        return ""
+
 
 _TABLES = """
 create table if not exists verdicts(
@@ -32,7 +62,7 @@ class StoreProblem(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StoredVerdict:
     """A row of the store. `verdict` is JSON, `judged` the UTC time."""
 
     key: str
@@ -109,7 +139,7 @@ class Store:
     def __len__(self) -> int:
         return self._execute("select count(*) from verdicts").fetchone()[0]
 
-    def put_all(self, verdicts: Iterable[Verdict]) -> None:
+    def put_all(self, verdicts: Iterable[StoredVerdict]) -> None:
         """Keep many, all of them or, where that fails, none; those that are there already stay."""
         rows = ((one.key, one.kata, one.verdict, one.judged) for one in verdicts)
         self._execute("begin")
@@ -171,3 +201,66 @@ def key_of(
     """
     parts = [kata, source, answer, seed, list(chips), dict(versions)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def merge(files: Sequence[Path], into: Store) -> tuple[Terms, ...]:
+    """Copy the verdicts of some stores into one, and return the terms of each of them.
+
+    A verdict that is there stays. Raises StoreProblem before anything is copied where a file is no
+    store, is named twice, or was judged by other terms than the rest.
+    """
+    _demand_different(files, into.file)
+    terms = tuple(_terms_of(file) for file in files)
+    for file, other in zip(files[1:], terms[1:], strict=True):
+        if differs := terms[0].differs(other):
+            raise StoreProblem(f"{files[0]} and {file} can't be merged: {differs}")
+    own = into.terms()
+    if own and (differs := terms[0].differs(own)):
+        raise StoreProblem(f"{files[0]} can't be merged into {into.file}: {differs}")
+    for file in files:
+        with _reading(file) as store:
+            found = store.execute("select key, kata, verdict, judged from verdicts")
+            into.put_all(StoredVerdict(*row) for row in found)
+    return terms
+
+
+def _demand_different(files: Sequence[Path], target: Path) -> None:
+    seen: set[Path] = set()
+    for file in files:
+        if (resolved := file.resolve()) in seen:
+            raise StoreProblem(f"{file} is named twice")
+        if resolved == target.resolve():
+            raise StoreProblem(f"{file} can't be merged into itself: give another --out or --store")
+        seen.add(resolved)
+
+
+def _terms_of(file: Path) -> Terms:
+    with _reading(file) as store:
+        found = store.execute("select value from settings where name = ?", (TERMS,)).fetchone()
+    if found is None:
+        raise StoreProblem(f"{file} says neither seed nor versions: was anything graded into it?")
+    return terms_in(found[0], file)
+
+
+@contextlib.contextmanager
+def _reading(file: Path) -> Iterator[sqlite3.Connection]:
+    """A store that nothing is written to. Raises StoreProblem."""
+    if not file.exists():
+        raise StoreProblem(f"there is no store {file}")
+    if file.is_dir():
+        raise StoreProblem(f"{file} is a folder, and no store")
+    try:
+        name = urllib.parse.quote(str(file.resolve()))
+        how = "mode=rw" if _under_way(file) else "mode=ro&immutable=1"
+        with contextlib.closing(sqlite3.connect(f"file:{name}?{how}", uri=True)) as database:
+            yield database
+    except sqlite3.Error as error:
+        raise StoreProblem(f"{file} is no store of kata grade: {error}") from None
+
+
+def _under_way(file: Path) -> bool:
+    """Whether a run writes to it, or was killed: then the latest verdicts are in a file beside it.
+
+    Else nothing is written, not even the files that SQLite keeps beside one that is only read.
+    """
+    return Path(f"{file.resolve()}-wal").exists()

@@ -4,30 +4,26 @@ A check asks one question of what was observed. It raises nothing, prints nothin
 
 The rungs, from the lowest to the highest:
 
-runs          does it import, trace and finish?
-contract      does it return the shapes and dtypes that it is annotated with?
-own_work      is it the file's own work, made of JAX's operations?
-pallas_used   is the work inside a kernel?
-values        is every element right?
-randomness    do the results come about by the chances that they should?
-block_shapes  does a TPU take the blocks?
-lowers        does Mosaic lower the kernel?
-compiles      does the TPU's compiler take it, and does it fit into VMEM?
-cost          does it take about as many HBM bytes and cycles as par?
-
 What they share:
 
-evidence      what a check is given
-compare       a result beside its expected values
-diagnoses     what a wrong result looks like
-between_devices what goes wrong between several devices
-links         what a launch sends to other chips, beside par
-collectives   what collectives around the kernels send
-parts         where each device works on more than par's part of an array
-interpreter   what the TPU interpreter raises or prints
-races         accesses of two cores, or devices, that nothing orders
-runtime_errors what the TPU interpreter raises or prints
-advice        what to try, by what an exception says
-outcome       how far a launch came on its way to a chip, for `kata cost` and `kata view`
-prose         small pieces of text
+advice/                 What to try, by what an error message says
+allowed_operations      ★ Is it the file's own work, in a kernel, without forbidden operations?
+communication           ★★★ Bytes over links, shard sizes, overlap: compared with the solution
+compare                 Compares a result with its expected values: tolerance, wrong blocks
+compiles                ★★ Does libtpu accept the kernel, and does it fit into VMEM?
+contract                ★ Does the launch return the annotated shapes and dtypes?
+cost                    ★★★ Are HBM bytes and predicted cycles within the slack of par?
+device_races            Messages about races and faults between devices
+diagnoses/              What a wrong result looks like: one small function for each known pattern
+dma_messages            Messages about manual DMA: starts, waits, hazards
+evidence                Evidence: everything known about one kata on one hidden case
+lowers                  ★★ Are block shapes legal, and does Mosaic lower the kernel?
+numbers_and_tests       Katas without a kernel: predicted numbers, and a learner's test
+on_gpu/                 The rungs of a launch for GPUs, most of which need none
+phrasing                Small pieces of prose that several checks share
+random_statistics       Statistics of random results: bounds, frequencies, repetition
+randomness              ★ Are random results distributed as they should be?
+runs                    ★ Does it import, trace and finish? Races and interpreter errors in words
+surrounding_operations  How much may be done around a kernel: by cost, dtype and name
+values                  ★ Is every element right, within what rounding explains?
 """

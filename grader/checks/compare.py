@@ -1,4 +1,4 @@
-"""One result beside its expected values: tolerance, wrong elements, wrong blocks."""
+"""Compares a result with its expected values: tolerance, wrong blocks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from grader.exercise.keys import Roundings
-from grader.model import Array, Mode, Operand
-from grader.tools.arrays import in_float64
+from grader.exercise.answer_key import Roundings
+from pallascope.model import Array, Mode, Operand
+from pallascope.tools.arrays import in_float64
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]

@@ -1,4 +1,9 @@
-"""★★ Does the TPU's own compiler accept the kernel, and does it fit into VMEM?"""
+"""★★ Does libtpu accept the kernel, and does it fit into VMEM?
+
+What is said where the TPU's compiler gives no answer: it crashes, or takes too long.
+
+★★ Does the TPU's own compiler accept the kernel, and does it fit into VMEM?
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,70 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
-from grader.checks.advice.libtpu import libtpu_advice
-from grader.checks.compiler_accidents import accident_finding
+from grader.checks.advice.libtpu_advice import IN_32_BITS, libtpu_advice
 from grader.checks.evidence import Evidence
-from grader.checks.prose import at, listed, paragraph
-from grader.model import Accident, Check, Finding, NotJudged
-from grader.tpu import OnChip, Prediction
-from grader.tpu.chips import named
-from grader.tpu.libtpu_errors import Failure, Kind
-from grader.tpu.smaller_blocks import Fit, fitting
-from grader.tpu.tiling import Block
-from grader.tpu.units import bytes_of
-from grader.tpu.vmem import Allocation, Use
+from grader.checks.phrasing import at, listed, paragraph
+from grader.verdict import Check, Finding, NotJudged
+from pallascope.model import Accident, Narrow, Observation
+from pallascope.tpu import OnChip, Prediction
+from pallascope.tpu.chips import named
+from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind
+from pallascope.tpu.tiling import Block
+from pallascope.tpu.units import bytes_of
+from pallascope.tpu.vmem import Allocation, Fit, Use, fitting
+
+#: How libtpu's internal names end that say of which integers an operation is: kVectorAddS16.
+_WIDTH = re.compile(r"k[A-Z]\w*?[SU](\d+)\b")
+_UNROLLED = (
+    "The compiler writes out each operation once for every register that its operands fill, and a "
+    "Python loop once for every turn. Use smaller blocks, jax.lax.fori_loop, or fewer operations."
+)
+
+
+def accident_finding(accident: Accident, evidence: Evidence) -> Finding:
+    """What is said of a compiler that crashed, or that was stopped, over the learner's kernel."""
+    if accident.stuck:
+        stopped, _, _ = accident.message.partition("\n")
+        took = f"The TPU's compiler took too long.\n{stopped}\n{paragraph('try', _UNROLLED)}"
+        return Finding(Check.COMPILES, f"the TPU's compiler gave {accident.phrase}", took)
+    if narrow := _given_up_at(accident, evidence):
+        return _narrow(accident, narrow, evidence)
+    return Finding(
+        Check.COMPILES,
+        f"while compiling: {accident.phrase}",
+        f"The process that compiled the kernel for a TPU did not answer.\n{accident.message}",
+    )
+
+
+def _given_up_at(accident: Accident, evidence: Evidence) -> Narrow | None:
+    """The kernel's integers that the compiler crashed at, by the width in its last words."""
+    width = _WIDTH.search(accident.last_words)
+    trace = evidence.attempt.trace if isinstance(evidence.attempt, Observation) else None
+    if not width or trace is None:
+        return None
+    used = (narrow for call in trace.calls for narrow in call.narrow)
+    return next((one for one in used if re.search(rf"[a-z]{width[1]}$", one.dtype)), None)
+
+
+def _narrow(accident: Accident, narrow: Narrow, evidence: Evidence) -> Finding:
+    chips = listed(evidence.chips)
+    lines = [
+        f"The TPU's compiler crashes over the {narrow.dtype} numbers of the kernel.",
+        paragraph("error", f"on {chips}, it ended with: {accident.last_words}"),
+    ]
+    if narrow.line:
+        lines.append(paragraph("line", f"{evidence.file}:{narrow.line}"))
+    lines += [
+        paragraph("why", IN_32_BITS),
+        paragraph(
+            "try",
+            f"Compute in jnp.int32 in place of jnp.{narrow.dtype}: an index or a mask is "
+            "jax.lax.broadcasted_iota(jnp.int32, shape, dimension), and what is loaded is cast "
+            "after the load and back before the store.",
+        ),
+    ]
+    phrase = f"{narrow.dtype} arithmetic crashes the TPU's compiler"
+    return Finding(Check.COMPILES, phrase, "\n".join(lines), accident.message)
 
 
 def check(evidence: Evidence) -> Finding | NotJudged | None:
@@ -55,7 +112,7 @@ def _not_compiled(kernel: Prediction) -> Finding:
 
 def refused_finding(refused: Sequence[Prediction], file: str) -> Finding:
     """Explain refusals, at least one. `file` is the learner's, relative to the root."""
-    alike: dict[tuple[str, Kind, str], list[Prediction]] = {}
+    alike: dict[tuple[str, LibtpuRefusalKind, str], list[Prediction]] = {}
     for prediction in refused:
         failure = _failure(prediction)
         same = alike.setdefault((prediction.call.name, failure.kind, failure.message), [])
@@ -68,7 +125,7 @@ def refused_finding(refused: Sequence[Prediction], file: str) -> Finding:
     return Finding(Check.COMPILES, _phrase(first), "\n".join(parts), full)
 
 
-def _failure(prediction: Prediction) -> Failure:
+def _failure(prediction: Prediction) -> LibtpuRefusal:
     assert prediction.failure is not None
     return prediction.failure
 
@@ -78,18 +135,18 @@ def _chips(group: Iterable[Prediction]) -> str:
 
 
 def _headline(group: Sequence[Prediction]) -> str:
-    if _failure(group[0]).kind is Kind.CORES:
+    if _failure(group[0]).kind is LibtpuRefusalKind.CORES:
         return "The chip has fewer cores than the kernel asks for."
-    if _failure(group[0]).kind is Kind.VMEM:
+    if _failure(group[0]).kind is LibtpuRefusalKind.VMEM:
         return "The kernel needs more VMEM than it may have."
     return "The TPU's compiler refuses the kernel."
 
 
 def _phrase(group: Sequence[Prediction]) -> str:
     failure = _failure(group[0])
-    if failure.kind is Kind.CORES:
+    if failure.kind is LibtpuRefusalKind.CORES:
         return f"asks for {group[0].call.cores} TensorCores; {_cores_of(group[0].chip)}"
-    if failure.kind is Kind.VMEM:
+    if failure.kind is LibtpuRefusalKind.VMEM:
         return (
             f"needs {bytes_of(failure.wanted)} of VMEM; "
             f"the limit on {group[0].chip} is {bytes_of(failure.limit)}"
@@ -102,9 +159,9 @@ def _phrase(group: Sequence[Prediction]) -> str:
 
 def _explained(group: Sequence[Prediction], file: str) -> list[str]:
     failure = _failure(group[0])
-    if failure.kind is Kind.CORES:
+    if failure.kind is LibtpuRefusalKind.CORES:
         return list(_cores(group))
-    if failure.kind is Kind.VMEM:
+    if failure.kind is LibtpuRefusalKind.VMEM:
         return list(_vmem(group, failure))
     if failure.kind in _MEMORIES:
         return list(_memory(group, failure))
@@ -133,7 +190,7 @@ def _cores_of(chip: str) -> str:
 # ---- VMEM ----
 
 
-def _vmem(group: Sequence[Prediction], failure: Failure) -> Iterator[str]:
+def _vmem(group: Sequence[Prediction], failure: LibtpuRefusal) -> Iterator[str]:
     chip, call = named(group[0].chip), group[0].call
     yield paragraph(
         "vmem",
@@ -163,7 +220,7 @@ def _vmem(group: Sequence[Prediction], failure: Failure) -> Iterator[str]:
     yield paragraph("try", " ".join(filter(None, advice)))
 
 
-def _table(failure: Failure) -> str:
+def _table(failure: LibtpuRefusal) -> str:
     """What takes the memory, the largest first, in indented lines."""
     listed_sizes = sum(a.size for a in failure.allocations)
     rows = [(_called(a), _held(a), a.size) for a in failure.allocations]
@@ -198,7 +255,7 @@ def _shape(block: Block) -> str:
     return f"({', '.join(map(str, block))}{',' if len(block) == 1 else ''})"
 
 
-def _ways(failure: Failure, fits: Sequence[Fit]) -> str:
+def _ways(failure: LibtpuRefusal, fits: Sequence[Fit]) -> str:
     spilled = sum(a.size for a in failure.allocations if a.use is Use.SPILL)
     ways = "Use smaller blocks, and a grid with more steps." if fits else ""
     scratch = sum(a.size for a in failure.allocations if a.use is Use.SCRATCH)
@@ -209,7 +266,7 @@ def _ways(failure: Failure, fits: Sequence[Fit]) -> str:
     return ways.strip()
 
 
-def _one_buffer(failure: Failure, vmem: int) -> str:
+def _one_buffer(failure: LibtpuRefusal, vmem: int) -> str:
     """Where most of it is the buffers of one operand, what giving up all but one would bring."""
     windows = [a for a in failure.allocations if a.use is Use.WINDOW and a.buffers > 1 and a.name]
     largest = max(windows, key=lambda a: a.size, default=None)
@@ -225,7 +282,7 @@ def _one_buffer(failure: Failure, vmem: int) -> str:
     )
 
 
-def _higher_limit(failure: Failure, vmem: int, chip: str) -> str:
+def _higher_limit(failure: LibtpuRefusal, vmem: int, chip: str) -> str:
     if vmem < 1.5 * failure.limit or failure.wanted > vmem:
         return ""
     return (
@@ -236,18 +293,22 @@ def _higher_limit(failure: Failure, vmem: int, chip: str) -> str:
 
 # ---- other memories ----
 
-_MEMORIES = {Kind.SMEM: "SMEM", Kind.SEMAPHORES: "semaphores", Kind.HBM: "HBM"}
+_MEMORIES = {
+    LibtpuRefusalKind.SMEM: "SMEM",
+    LibtpuRefusalKind.SEMAPHORES: "semaphores",
+    LibtpuRefusalKind.HBM: "HBM",
+}
 _ADVICE = {
-    Kind.SMEM: "SMEM is for a few scalars: keep tables in VMEM or HBM, and let a BlockSpec with "
-    "memory_space=pltpu.SMEM bring in what a grid step needs.",
-    Kind.SEMAPHORES: "A semaphore can be used again after a wait: one for each copy that is in "
-    "flight at the same time is enough.",
-    Kind.HBM: "Inputs and outputs together must fit into the chip's main memory: use smaller "
-    "arrays.",
+    LibtpuRefusalKind.SMEM: "SMEM is for a few scalars: keep tables in VMEM or HBM, and let a "
+    "BlockSpec with memory_space=pltpu.SMEM bring in what a grid step needs.",
+    LibtpuRefusalKind.SEMAPHORES: "A semaphore can be used again after a wait: one for each copy "
+    "that is in flight at the same time is enough.",
+    LibtpuRefusalKind.HBM: "Inputs and outputs together must fit into the chip's main memory: "
+    "use smaller arrays.",
 }
 
 
-def _memory(group: Sequence[Prediction], failure: Failure) -> Iterator[str]:
+def _memory(group: Sequence[Prediction], failure: LibtpuRefusal) -> Iterator[str]:
     name = _MEMORIES[failure.kind]
     needs = f"{group[0].call.name} needs {bytes_of(failure.wanted)} of {name}"
     yield paragraph("memory", f"{needs} on {_chips(group)}, which has {bytes_of(failure.limit)}.")
@@ -259,7 +320,7 @@ def _memory(group: Sequence[Prediction], failure: Failure) -> Iterator[str]:
 # ---- what the compiler can't do ----
 
 
-def _unsupported(group: Sequence[Prediction], failure: Failure, file: str) -> Iterator[str]:
+def _unsupported(group: Sequence[Prediction], failure: LibtpuRefusal, file: str) -> Iterator[str]:
     advice = libtpu_advice(failure)
     error = f"in {advice.called}:\n{failure.message}" if advice.called else failure.message
     yield paragraph("error", f"on {_chips(group)}, {error}\n(the whole text: pytest -vv)")

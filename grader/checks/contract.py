@@ -1,10 +1,11 @@
-"""★ Does the launch function return the shapes and dtypes that it is annotated with?"""
+"""★ Does the launch return the annotated shapes and dtypes?"""
 
 from __future__ import annotations
 
 from grader.checks.evidence import Evidence
-from grader.checks.prose import paragraph
-from grader.model import ArrayType, Check, Finding
+from grader.checks.phrasing import paragraph
+from grader.verdict import Check, Finding
+from pallascope.model import ArrayType
 
 
 def check(evidence: Evidence) -> Finding | None:

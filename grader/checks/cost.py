@@ -13,16 +13,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from grader.checks.communication import Sender, in_words, larger_parts, links_finding, waits_first
 from grader.checks.evidence import Evidence
-from grader.checks.hidden_copies import waits_first
-from grader.checks.links import Sender, links_finding
-from grader.checks.parts import in_words, larger_parts
-from grader.checks.prose import allowed, multiple, paragraph
-from grader.model import Accident, Check, Cost, Finding, NotJudged
-from grader.tpu import OnChip, Prediction
-from grader.tpu.bottlenecks import Bottleneck, bottlenecks
-from grader.tpu.chips import Trust, named
-from grader.tpu.units import bytes_of, time_of
+from grader.checks.phrasing import allowed, multiple, paragraph
+from grader.verdict import (
+    Check,
+    Cost,
+    Finding,
+    NotJudged,
+)
+from pallascope.model import Accident
+from pallascope.tpu import OnChip, Prediction
+from pallascope.tpu.bottlenecks import bottlenecks
+from pallascope.tpu.chips import Trust, named
+from pallascope.tpu.excess_traffic import Bottleneck
+from pallascope.tpu.units import bytes_of, time_of
 
 _TRUSTED = (Trust.VALIDATED, Trust.TWO_CORES)
 

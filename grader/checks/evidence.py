@@ -1,15 +1,21 @@
-"""What the checks are given: everything that is known about one kata on one hidden case."""
+"""Evidence: everything known about one kata on one hidden case."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.exercise.keys import GpuTarget, Kind, Predictions, Randomness, Roundings, Slack
-from grader.model import (
+from grader.exercise.answer_key import Roundings, Slack
+from grader.exercise.key_tables import (
+    GpuTarget,
+    KataKind,
+    Predictions,
+    Randomness,
+)
+from grader.verdict import Check
+from pallascope.model import (
     Accident,
     Array,
-    Check,
     Clues,
     GpuRun,
     GpuTimes,
@@ -21,7 +27,7 @@ from grader.model import (
     Reference,
     Repeats,
 )
-from grader.tpu import OnChip
+from pallascope.tpu import OnChip
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class Evidence:
     production: bool = False
     costs: bool = True
     block_by_block: bool = False
-    kind: Kind = Kind.KERNEL
+    kind: KataKind = KataKind.KERNEL
     predictions: Predictions | None = None
     measured: Callable[[], Measured] = lambda: Measured(())
     baselines: Callable[[], Measured | Accident] = lambda: Measured(())

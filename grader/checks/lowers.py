@@ -1,13 +1,43 @@
-"""★★ Does Mosaic lower the kernel for a TPU?"""
+"""★★ Are block shapes legal, and does Mosaic lower the kernel?
+
+★★ Does every BlockSpec follow the TPU's block-shape rules?
+
+★★ Does Mosaic lower the kernel for a TPU?
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from grader.checks.advice.mosaic import workaround_for
+from grader.checks.advice.mosaic_advice import workaround_for
 from grader.checks.evidence import Evidence
-from grader.checks.prose import at, listed, paragraph
-from grader.model import Accident, Check, Finding, NotJudged, Operation, Problem
+from grader.checks.phrasing import at, listed, paragraph
+from grader.verdict import Check, Finding, NotJudged
+from pallascope.model import Accident, KernelCall, Operation, Problem
+from pallascope.tpu.tiling import block_paragraphs, block_text, refused_blocks
+
+
+def check_blocks(evidence: Evidence) -> Finding | None:
+    """Look at the blocks of every kernel in the trace, without running anything."""
+    trace = evidence.observed.trace
+    return blocks_finding(trace.calls) if trace else None
+
+
+def blocks_finding(calls: Sequence[KernelCall]) -> Finding | None:
+    """Explain which blocks of these kernels a TPU refuses, if any."""
+    refused = [block for call in calls for block in refused_blocks(call)]
+    if not refused:
+        return None
+    names = listed(operand.name for operand, _ in refused)
+    first, _ = refused[0]
+    parts = [paragraph(*part) for block in refused for part in block_paragraphs(*block)]
+    return Finding(
+        Check.BLOCKS,
+        f"a TPU refuses block {block_text(first.block)} of {names}",
+        "\n".join(["A TPU would refuse these blocks.", *parts]),
+    )
+
 
 _NO_RULE = re.compile(r"Unimplemented primitive in Pallas TPU lowering")
 #: What Mosaic says to its own developers.
@@ -30,7 +60,7 @@ _CALLED = {
 NOTHING_LOWERED = "traced for a TPU, the launch shows no kernel that could be lowered"
 
 
-def check(evidence: Evidence) -> Finding | NotJudged | None:
+def check_lowers(evidence: Evidence) -> Finding | NotJudged | None:
     """Look at how far the launch came on its way to a TPU."""
     own = evidence.own_on_chips()
     if isinstance(own, Accident):

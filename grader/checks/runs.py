@@ -1,16 +1,35 @@
-"""★ Does it import, trace and finish?"""
+"""★ Does it import, trace and finish? Races and interpreter errors in words.
+
+★ Does it import, trace and finish?
+
+Accesses that nothing orders, as the TPU interpreter tells them, in the learner's terms.
+
+What the TPU interpreter raises, or prints, while it runs a kernel, in the learner's terms.
+
+How far a launch came on its way to a chip, in words; nothing here looks at values.
+"""
 
 from __future__ import annotations
 
-from grader.checks.advice.exceptions import (
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from grader.checks import compiles, lowers
+from grader.checks.advice.exception_advice import (
     EXCEPTION_ADVICE,
     WITHOUT_KERNEL,
     AdviceTable,
     exception_advice,
 )
+from grader.checks.diagnoses import Diagnosis
 from grader.checks.evidence import Evidence
-from grader.checks.prose import at, paragraph
-from grader.model import Accident, Check, Finding, Problem, Stage
+from grader.checks.phrasing import at, paragraph
+from grader.verdict import Check, Finding
+from pallascope.model import Accident, KernelCall, Problem, Role, Stage
+from pallascope.tpu import OnChip, Prediction
 
 #: What kernels.NotCarried is called as a Problem.
 NOT_CARRIED = "NotCarried"
@@ -30,7 +49,9 @@ def check(evidence: Evidence) -> Finding | None:
     if problem is None or problem.stage is Stage.RUN:
         return None
     if evidence.gpu and problem.stage is Stage.TRACE:
-        from grader.checks.on_gpu.traced import trace_finding  # imported for such launches alone
+        from grader.checks.on_gpu.gpu_refused import (
+            trace_finding,  # imported for such launches alone
+        )
 
         if found := trace_finding(problem, evidence.file):
             return found
@@ -58,7 +79,7 @@ def raised_finding(problem: Problem, file: str, known: AdviceTable = EXCEPTION_A
         phrase, error = "opens a debugger", f"no debugger can be opened: {first_line}"
     elif problem.kind == "Skipped":
         phrase, error = "tries to skip itself", f"a kata cannot be skipped ({first_line})"
-    elif problem.kind == "NotGraded":
+    elif problem.kind == "MissingGradeCall":
         phrase, error = first_line, problem.message
     else:
         phrase = f"{problem.kind}: {first_line}"
@@ -67,7 +88,7 @@ def raised_finding(problem: Problem, file: str, known: AdviceTable = EXCEPTION_A
     if known is WITHOUT_KERNEL:
         tracing = "It cannot be traced by jit"
     importing = "The file cannot be imported"
-    if problem.kind == "NotGraded":
+    if problem.kind == "MissingGradeCall":
         importing = "The file hands over no launch function"
     stages = {Stage.IMPORT: importing, Stage.TRACE: tracing}
     parts = [
@@ -114,3 +135,256 @@ def first_paragraph(message: str) -> str:
     """The first paragraph of an exception's text, and where to find the rest."""
     first, _, rest = message.strip().partition("\n\n")
     return f"{first}\n(the whole text: pytest -vv)" if rest else first
+
+
+FOUND = "RACE DETECTED"
+
+_CREDIT = (
+    "A device may write to another's memory only once that has said so. Use another slot for each "
+    "hop, or have the neighbour signal a semaphore of yours when it has read its slot, and wait "
+    "for that signal before the slot is written again. Read what a copy brings only after "
+    "wait_recv, and write to what it takes away only after wait_send."
+)
+_GRID = (
+    "A grid dimension is marked parallel although its steps share an output block or scratch: "
+    "mark it arbitrary in dimension_semantics. Where both cores are to work, give each of them a "
+    "block of its own, along an axis of the grid that is parallel."
+)
+_MESH = (
+    "Each core of a mesh runs the whole body. Choose by jax.lax.axis_index which part of the work "
+    "is whose, so that no two cores write to the same place."
+)
+_ACCESS = re.compile(
+    r"^ *(?P<kind>read|write) of \('(?P<space>\w+)'.*?\)\[(?P<part>.*)\] from (?P<copy>a copy by )?"
+    r"\(?\d+, (?P<core>\d+)\)?, ?(?P<line>.*)$",
+    re.MULTILINE,
+)
+_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(:\d+)? \(.*\)$")
+#: What the interpreter names in the place of a line where a block is moved between two steps.
+_BLOCK = "pallas_call"
+
+
+def race_told(
+    text: str, devices: int = 1, calls: Sequence[KernelCall] = (), file: str = ""
+) -> tuple[str, str, str]:
+    """A race in short, what it is, and what to try. `file` is the learner's."""
+    # The vector clocks by which the interpreter knows are of no use to a reader.
+    text = "\n".join(line for line in text.splitlines() if "clock:" not in line)
+    if devices > 1:
+        return (
+            "race between devices",
+            "A race: a copy from one device, and another device or copy, access the same memory, "
+            f"at least one of them writes, and nothing orders the accesses.\n{_error(text)}",
+            _CREDIT,
+        )
+    explanation = (
+        "A race: two cores access the same memory, at least one of them writes, and nothing orders "
+        "the accesses."
+    )
+    found = list(_by_core(text, file)) or [_error(text)]
+    over_mesh = bool(calls) and all(call.cores > 1 for call in calls)
+    advice = _MESH if over_mesh else _GRID
+    return "race between two cores", "\n".join([explanation, *found]), advice
+
+
+def _error(text: str) -> str:
+    return paragraph("error", text)
+
+
+def _by_core(text: str, file: str) -> Iterator[str]:
+    """Each access: by which core, to which part of what, and in which line."""
+    for access in _ACCESS.finditer(text):
+        where = "HBM" if access["space"] in ("hbm", "any") else access["space"].upper()
+        does = f"{access['kind']}s {_part(access['part'])} of an array in {where}"
+        yield paragraph(f"core {access['core']}", f"{does}, {_how(access, file)}")
+
+
+def _how(access: re.Match[str], file: str) -> str:
+    if access["line"] == _BLOCK:
+        moved = "in before a step" if access["kind"] == "read" else "out after a step"
+        return f"as a block is copied {moved}"
+    if match := _LINE.match(access["line"]):
+        own = PurePath(match["file"]).parts[-len(PurePath(file).parts) :] == PurePath(file).parts
+        name = file if own else PurePath(match["file"]).name
+        return f"{'by a copy from ' if access['copy'] else ''}{name}:{match['line']}"
+    return "by a copy of a pipeline" if access["copy"] else "in the kernel"
+
+
+def _part(text: str) -> str:
+    """ "[0:8, 0:384]" for "(slice(0, 8, 1), slice(0, 384, 1))"; "all" where nothing is said."""
+    parts = [
+        f"{match['start']}:{match['stop']}" if match["start"] else match[0]
+        for match in re.finditer(r"slice\((?P<start>\d+), (?P<stop>\d+), \w+\)|\d+", text)
+    ]
+    return f"[{', '.join(parts)}]" if parts else "all"
+
+
+_BLOCK_INDEX = re.compile(
+    r'Out-of-bounds block index (\(.*?\)) for (\w+) "(.*?)" in iteration (\(.*?\))'
+)
+_REVISITED = re.compile(
+    r"Revisited block .* of output (\d+) in iteration (\(.*?\))\. .* in iterations (\(.*?\)) "
+    r"through (\(.*?\))"
+)
+
+
+def interpreter_finding(
+    problem: Problem, file: str, calls: tuple[KernelCall, ...] = (), devices: int = 1
+) -> Finding:
+    """What the interpreter raised while it ran these kernels, in the learner's terms."""
+    if FOUND in problem.message:
+        phrase, explanation, advice = race_told(problem.message, devices, calls, file)
+    else:
+        phrase, explanation, advice = _translated(problem, calls)
+    parts = [explanation]
+    if problem.place:
+        parts.append(paragraph("line", at(file, problem.place)))
+    if advice:
+        parts.append(paragraph("try", advice))
+    return Finding(Check.VALUES, phrase, "\n".join(parts), problem.traceback)
+
+
+def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, str, str]:
+    message = problem.message
+    if match := _BLOCK_INDEX.search(message):
+        index, role, name, step = match.groups()
+        return (
+            f"{name}: block index {index} is out of bounds",
+            f"At grid step {step} the index map of {role} {name} returns {index}: that block is "
+            f"out of bounds.\n{paragraph('error', message)}",
+            "An index map returns block indices, not element indices: block i starts at element "
+            "i × block size. Compare the grid with the number of blocks."
+            + _handed_over(name, message),
+        )
+    if match := _REVISITED.search(message):
+        output, step, first, last = match.groups()
+        return (
+            "an output block is revisited",
+            f"At grid step {step} output {output} comes back to a block that steps {first} to "
+            f"{last} had written: the block is revisited after it was copied out to HBM, and what "
+            "the kernel finds in VMEM is not what it stored there.",
+            "All steps that add to one output block must follow each other: sum over the last grid "
+            "dimension.",
+        )
+    stored = re.search(r"Out-of-bounds (masked swap|swap|write)", message)
+    if stored or (problem.kind == "AssertionError" and "swap" in problem.traceback):
+        explanation = "The kernel stores out of bounds: not all of it lies within its Ref."
+        return (
+            "stores out of bounds",
+            f"{explanation}\n{paragraph('error', message)}" if message else explanation,
+            _within_bounds(message, calls),
+        )
+    if "Out-of-bounds" in message or "out of bound" in message.lower():
+        return (
+            "reads out of bounds",
+            f"The kernel reads out of bounds.\n{paragraph('error', message)}",
+            _within_bounds(message, calls),
+        )
+    first_line = (message.splitlines() or [""])[0]
+    return (
+        f"{problem.kind}: {first_line}",
+        "The kernel raises an exception while it runs.\n"
+        + paragraph("error", first_paragraph(f"{problem.kind}: {message}")),
+        exception_advice(problem),
+    )
+
+
+def _handed_over(name: str, message: str) -> str:
+    """Where all index maps are given, or right, it is another array than they were made for."""
+    shape = re.search(r"but input has shape (\(.*?\))", message)
+    if not shape:
+        return ""
+    return (
+        f" {name} stands for an array of shape {shape[1]} here: if that is not the one that was "
+        "meant, look at the order in which the arrays are passed."
+    )
+
+
+def _within_bounds(message: str, calls: tuple[KernelCall, ...]) -> str:
+    """What to try. Where a store fails without a message, its index may have been negative."""
+    advice = "Inside the kernel a Ref holds only one block; its indices start at 0."
+    if shape := _of_a_whole_array(message, calls):
+        last = ", ".join(str(size - 1) for size in shape)
+        last = f"({last})" if len(shape) > 1 else last
+        advice = f"This Ref holds a whole array; its indices go from 0 to {last}."
+    if message and not re.search(r"slice\(-\d", message):
+        return advice
+    return (
+        f"{advice} A negative one is before the start, it does not count from the end: the last "
+        "row is ref[ref.shape[0] - 1]. Keep a computed index in bounds with jnp.clip."
+    )
+
+
+def _of_a_whole_array(message: str, calls: tuple[KernelCall, ...]) -> tuple[int, ...]:
+    """The shape of the buffer that a message names, if only whole arrays have it; else ()."""
+    match = re.search(r"buffer has shape \(([\d, ]*)\)", message)
+    shape = tuple(int(size) for size in match[1].split(",") if size.strip()) if match else ()
+    operands = [o for call in calls for o in call.operands if o.role is not Role.SCRATCH]
+    alike = [o for o in operands if tuple(size for size in o.block if size) == shape]
+    return shape if alike and all(o.array.shape == shape for o in alike) else ()
+
+
+def complaint_finding(
+    complaints: tuple[str, ...],
+    diagnosis: Diagnosis | None = None,
+    devices: int = 1,
+    calls: tuple[KernelCall, ...] = (),
+    file: str = "",
+) -> Finding:
+    """What the interpreter printed instead of raising, and what is wrong with the values."""
+    races = [text for text in complaints if text.startswith(FOUND)]
+    if races:
+        phrase, explanation, advice = race_told(races[0], devices, calls, file)
+    else:
+        phrase = "a semaphore is left non-zero"
+        explanation = "A semaphore is left non-zero at the end of the kernel."
+        explanation += f"\n{paragraph('error', complaints[0])}"
+        advice = "Every signal needs a wait: on a TPU, a leftover count breaks the next kernel."
+    parts = [explanation, paragraph("try", advice)]
+    if diagnosis:
+        parts.append(paragraph("also", diagnosis.why))
+    return Finding(Check.VALUES, phrase, "\n".join(parts))
+
+
+NO_KERNEL = "no pallas_call"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOutcome:
+    """A launch's kernels on one chip. `trouble` says why there are none.
+
+    `refusals` align with the kernels: why the compiler refuses one, None where it accepts it.
+    """
+
+    kernels: tuple[Prediction, ...] = ()
+    trouble: Finding | None = None
+    refusals: tuple[Finding | None, ...] = ()
+
+
+def outcome_of(on_chip: OnChip | Accident, chip: str, file: str) -> LaunchOutcome:
+    """Explain how far a launch came. `file` is the learner's, relative to the root."""
+    if isinstance(on_chip, Accident):
+        return LaunchOutcome(trouble=accident_finding(on_chip, file))
+    if on_chip.problem:
+        return LaunchOutcome(trouble=problem_finding(on_chip.problem, file))
+    kernels = on_chip.on(chip)
+    refusals = (compiles.refused_finding([k], file) if k.failure else None for k in kernels)
+    return LaunchOutcome(kernels, None, tuple(refusals))
+
+
+def in_full(finding: Finding) -> str:
+    """A finding where only the chip was asked about: its phrase, then the details."""
+    if finding.check not in (Check.BLOCKS, Check.LOWERS, Check.COMPILES):
+        return finding.message
+    _, _, details = finding.message.partition("\n")
+    return f"{finding.phrase[0].upper()}{finding.phrase[1:]}.\n{details}"
+
+
+def problem_finding(problem: Problem, file: str) -> Finding:
+    """Explain what was raised on the way to the chip; by its blocks first, if they are illegal."""
+    if problem.call and (finding := lowers.blocks_finding([problem.call])):
+        return finding
+    if problem.kind == "NotLowered":
+        return lowers.lowering_finding(problem, file)
+    stage = Stage.TRACE if problem.stage is Stage.LOWER else problem.stage
+    return raised_finding(dataclasses.replace(problem, stage=stage), file)

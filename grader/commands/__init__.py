@@ -4,7 +4,14 @@ A module has `arguments(parser)`, which adds what the command takes, and
 `run(options, root, console)`, which returns the exit code. Only the module of the command that was
 typed is imported, so that `kata next` does not wait for what only `kata cost` needs.
 
-overview    what `kata` alone shows
-arguments   arguments that several commands take, and what a shell completes them with
-launches    arguments of the commands that are about one launch
+arguments             Arguments that several commands take, and their completion
+attempts              `kata reset`, `kata restore`, `kata commit`
+authors               `kata new` and `kata sync`, for authors
+class_report_command  `kata class report`
+grade                 `kata grade`, `kata baseline`, `kata tasks`
+hints                 `kata hint`, `kata show`, `kata after`
+launches              `kata cost`, `kata trace`, `kata view`
+progress              `kata`, `kata progress`, `kata next`, `kata list`
+update                `kata update`: new and changed katas from upstream
+watch                 `kata watch`: threads, terminal and options
 """

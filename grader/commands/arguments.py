@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and what a shell offers to complete them with."""
+"""Arguments that several commands take, and their completion."""
 
 from __future__ import annotations
 

@@ -1,32 +1,366 @@
-"""`kata grade`: judge a file of samples, each once, in several processes."""
+"""`kata grade`, `kata baseline`, `kata tasks`.
+
+Who judges for `kata grade`: processes of this machine, or a Ray cluster.
+
+`kata grade --shard` and `--merge`: one file of samples, judged by several runs.
+
+What the commands that judge many submissions share: how to judge, and a bar while they do.
+
+`kata tasks`: prompts for models, one a line.
+
+`kata baseline`: submissions whose verdicts are known, and whether they came out so.
+
+`kata grade`: judge a file of samples, each once, in several processes.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import json
-from collections.abc import Mapping, Sequence
+import math
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group
+from rich.progress import Progress
 from rich.table import Table
 
-from grader.batch.batch import Batch
-from grader.batch.page import results_page
-from grader.batch.samples import Complaint, Sample, lines_of, read
-from grader.batch.scores import SPEEDS, Scores
-from grader.batch.store import Store
-from grader.batch.terms import Terms
-from grader.classroom import verified
-from grader.classroom.clones import class_in
-from grader.classroom.places import Course
-from grader.commands import crews, judging, parts
+from grader.api.examiner import LIMIT
+from grader.batch.baseline import BaselineComparison, compared, samples_of
+from grader.batch.batch_run import Batch, How, Shard, shard_of
+from grader.batch.evaluation import task
+from grader.batch.executor import Crew, Hire, Hopeless, LocalCrew, Outcome, Setup, cores
+from grader.batch.samples import (
+    Complaint,
+    Sample,
+    lines_of,
+    read,
+)
+from grader.batch.scores import SPEEDS, Scores, results_page
+from grader.batch.store import Store, Terms, merge
+from grader.classroom import students
+from grader.classroom.students import Course, class_in
+from grader.commands.arguments import some_katas
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
-from grader.model import MOST_STARS
-from grader.tools.files import replace_text
-from grader.tools.rendering import say, show
+from grader.exercise.repository import matching
+from grader.sandbox.isolation import Isolation, NotIsolated, demanded
+from grader.verdict import MOST_STARS
+from pallascope.tools.files import replace_text
+from pallascope.tools.terminal import say, show
+from pallascope.tools.text import printable
+from pallascope.tpu.chips import CHIPS, DEFAULT
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def executor_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="how many samples to grade at a time (default: one for each core, of this machine or "
+        "of the cluster)",
+    )
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="grade on the nodes of the Ray cluster at HOST:PORT; auto: the one that this machine "
+        "belongs to",
+    )
+
+
+def positive(text: str) -> int:
+    """Raises ArgumentTypeError, ValueError where a text is no number above 0."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("has to be at least 1")
+    return number
+
+
+def demand_executor_sense(options: argparse.Namespace) -> None:
+    """Raises ValueError where --ray is given with what it replaces, or there is no cluster."""
+    if options.ray is None:
+        return
+    if options.shard:
+        raise ValueError("--ray and --shard: a cluster shares the samples out itself; give one")
+    if options.merge:
+        raise ValueError("--ray judges and --merge doesn't: give one of them")
+    from grader.batch import ray_cluster
+
+    ray_cluster.demand(options.ray)
+
+
+def hire_executor(options: argparse.Namespace) -> Hire:
+    """Starts the crew that the options ask for."""
+    if options.ray is None:
+        return functools.partial(LocalCrew, count=options.workers or cores())
+    return functools.partial(_on_ray, options.ray, options.workers)
+
+
+def _on_ray(address: str, count: int | None, setup: Setup) -> AbstractContextManager[Crew]:
+    from grader.batch.ray_cluster import ray_crew
+
+    return ray_crew(setup, address, count, _tell)
+
+
+def _tell(text: str) -> None:
+    print(f"kata: {text}", file=sys.stderr)
+
+
+_MOST_LINES = 8  # that are named
+
+
+def shard_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--shard",
+        type=_shard,
+        metavar="I/N",
+        help="judge only the I-th of N parts of the samples; each part needs its own --out, "
+        "and all the same --seed",
+    )
+    parser.add_argument(
+        "--merge",
+        type=Path,
+        nargs="+",
+        metavar="STORE",
+        help="judge nothing: copy the verdicts from the stores of shards into one, and write "
+        "results and scores as a single run would",
+    )
+
+
+def _shard(text: str) -> Shard:
+    try:
+        return Shard.of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def demand_shard_sense(options: argparse.Namespace) -> None:
+    """Raises ValueError where the options contradict each other."""
+    if options.shard and options.merge:
+        raise ValueError("--shard judges and --merge doesn't: give one of them")
+    if options.shard and options.seed is None:
+        raise ValueError("--shard needs --seed: all shards have to draw the same hidden cases")
+
+
+def of_shard(
+    found: Sequence[Sample | Complaint], shard: Shard | None
+) -> Sequence[Sample | Complaint]:
+    """What of a file's lines belongs to a shard. Lines that can't be judged are the first's."""
+    return [one for one in found if one in shard] if shard else found
+
+
+def merge_given_stores(options: argparse.Namespace, store: Store) -> tuple[Terms, ...]:
+    """Merge into the store what is to be merged: the terms of each. Raises ValueError."""
+    if not options.merge:
+        return ()
+    terms = merge(options.merge, store)
+    if options.seed not in (None, terms[0].seed):
+        raise ValueError(f"--seed is {options.seed}, and the stores are of seed {terms[0].seed}")
+    return terms
+
+
+def how_judged(options: argparse.Namespace, merged: Sequence[Terms]) -> How:
+    """How samples are judged, or were where stores are merged."""
+    if merged:
+        (chip,), seed = merged[0].chips, merged[0].seed
+        return How(chip, options.isolation, seed, options.k, versions=merged[0].versions)
+    shard = str(options.shard or "")
+    given = (options.chip, options.isolation, options.seed, options.k, options.limit)
+    return How(*given, shard=shard)
+
+
+def unjudged_samples(samples: Sequence[Sample], terms: Iterable[Terms]) -> Iterator[str]:
+    """What to say of samples that no merged store has a verdict on: who has to judge them."""
+    counts = {Shard.of(each.shard).count for each in terms if each.shard}
+    if not samples:
+        return
+    if len(counts) != 1:
+        yield f"{_lines(samples)}: no store has a verdict"
+        return
+    (count,) = counts
+    by_shard: dict[Shard, list[Sample]] = {}
+    for one in samples:
+        by_shard.setdefault(shard_of(one, count), []).append(one)
+    for shard in sorted(by_shard, key=lambda shard: shard.number):
+        yield f"{_lines(by_shard[shard])}: no verdict, run --shard {shard} (again), and merge"
+
+
+def _lines(samples: Sequence[Sample]) -> str:
+    if len(samples) == 1:
+        return f"line {samples[0].line}"
+    numbers = ", ".join(str(one.line) for one in samples[:_MOST_LINES])
+    more = len(samples) - _MOST_LINES
+    return f"lines {numbers}" + (f" and {more} more" if more > 0 else "")
+
+
+def judge_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seed", type=int, help="draw the hidden cases with it (default: the store's own)"
+    )
+    parser.add_argument(
+        "--chip",
+        choices=CHIPS,
+        default=DEFAULT,
+        help="the TPU to compile for and to predict on (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=[isolation.value for isolation in Isolation],
+        default=Isolation.REQUIRE.value,
+        help="keep submissions from files, network and processes: or grade nothing (require, the "
+        "default), as far as the kernel can (auto), not at all (off)",
+    )
+    parser.add_argument(
+        "--limit",
+        type=_seconds,
+        default=LIMIT,
+        metavar="SECONDS",
+        help="how long all hidden cases of one submission may take together (default: %(default)g)",
+    )
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise argparse.ArgumentTypeError("has to be above 0")
+    return seconds
+
+
+def demand_isolation(options: argparse.Namespace) -> None:
+    """Raises ValueError where what is asked for can't be had. Nodes of a cluster decide alone."""
+    if options.ray is not None:
+        return
+    try:
+        demanded(Isolation(options.isolation))
+    except NotIsolated as error:
+        raise ValueError(f"{error}; --isolation auto grades all the same") from None
+
+
+def judge(batch: Batch, console: Console) -> None:
+    """Judge what the store has no verdict on. Raises ValueError where nothing can be graded."""
+    jobs, known = batch.waiting(), batch.known
+    say(console, f"seed {batch.seed}: {len(jobs)} submissions to judge, {known} in the store")
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("grading", total=len(jobs))
+        try:
+            with contextlib.closing(batch.judge(jobs)) as judged:
+                told = {""}
+                for outcome in judged:
+                    if (warning := _not_isolated(outcome)) not in told:
+                        say(console, warning)
+                    told |= {warning}
+                    progress.advance(bar)
+        except Hopeless as error:
+            raise ValueError(f"kernels cannot be graded here: {error}") from None
+
+
+def _not_isolated(outcome: Outcome) -> str:
+    """Why a submission was graded without isolation; "" where it was isolated, or not graded."""
+    level = json.loads(outcome.verdict).get("isolation", "") if outcome.verdict else ""
+    return level if level.startswith("not isolated") else ""
+
+
+def tell(source: Path, text: str) -> None:
+    """Say what is wrong with a line, or with a file, beside the results."""
+    print(printable(f"{source}: {text}"), file=sys.stderr)
+
+
+@contextlib.contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends as Ctrl-C does: what is judged is written, and no process stays."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def tasks_arguments(parser: argparse.ArgumentParser) -> None:
+    some_katas(parser)
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="write the tasks there, as JSONL"
+    )
+    parser.add_argument(
+        "--chip", choices=CHIPS, default=DEFAULT, help="the TPU to name (default: %(default)s)"
+    )
+
+
+def run_tasks(options: argparse.Namespace, root: Path, console: Console) -> int:
+    chosen = matching(root, options.name)
+    lines = [json.dumps(task(kata, options.chip), ensure_ascii=False) for kata in chosen]
+    options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    say(console, f"wrote {len(lines)} tasks to {options.out}")
+    return 0
+
+
+def baseline_arguments(parser: argparse.ArgumentParser) -> None:
+    some_katas(parser)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="write solutions and known mistakes there, as samples for `kata grade`",
+    )
+    what.add_argument(
+        "--compare",
+        type=Path,
+        metavar="RESULTS",
+        help="say how many of the results of `kata grade` are as they have to be",
+    )
+
+
+def run_baseline(options: argparse.Namespace, root: Path, console: Console) -> int:
+    """Returns 1 where a result is not as it has to be."""
+    chosen = matching(root, options.name)
+    if options.out:
+        rows = [json.dumps(row) for kata in chosen for row in samples_of(kata)]
+        options.out.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        say(console, f"wrote {len(rows)} samples to {options.out}")
+        return 0
+    ids = {kata.id for kata in chosen}
+    found = compared([row for row in _read_results(options.compare) if row.get("task_id") in ids])
+    show(_table(found), console)
+    for row in found.otherwise:
+        told = (row.get("finding") or {}).get("phrase", "")
+        say(console, f"{row['id']} ({row['title']}): {row['stars']} stars; {told}")
+    if found.skipped:
+        say(console, f"{found.skipped} could not be judged here: {_why(options.compare)}")
+    return int(bool(found.otherwise))
+
+
+def _read_results(file: Path) -> list[dict[str, Any]]:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    try:
+        rows = [json.loads(line) for line in lines if line.strip()]
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{file} is no JSONL: {error}") from None
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def _why(file: Path) -> str:
+    return next(row["not_judged"] for row in _read_results(file) if row.get("not_judged"))
+
+
+def _table(found: BaselineComparison) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading, justify in (("expected", "left"), ("samples", "right"), ("stars agree", "right")):
+        table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("told by the same check", justify="right", no_wrap=True)
+    for each in found.by_check:
+        table.add_row(each.check, str(each.count), str(each.stars), str(each.same))
+    rows = found.by_check
+    sums = (sum(each.count for each in rows), sum(e.stars for e in rows), sum(e.same for e in rows))
+    table.add_row("all", *map(str, sums))
+    return table
+
+
+def grade_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "samples", type=Path, nargs="?", help='JSONL: {"task_id": …, "completion": …} a line'
     )
@@ -48,8 +382,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", type=Path, metavar="FILE", help="write scores and findings as a page, too"
     )
-    crews.arguments(parser)
-    judging.arguments(parser)
+    executor_arguments(parser)
+    judge_arguments(parser)
     parser.add_argument(
         "--k",
         type=_ks,
@@ -57,44 +391,44 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K,K",
         help="which pass@k to print (default: 1,5,10)",
     )
-    parts.arguments(parser)
+    shard_arguments(parser)
 
 
 def _ks(text: str) -> tuple[int, ...]:
-    return tuple(map(crews.positive, text.split(",")))
+    return tuple(map(positive, text.split(",")))
 
 
-def run(options: argparse.Namespace, root: Path, console: Console) -> int:
+def run_grade(options: argparse.Namespace, root: Path, console: Console) -> int:
     """Returns 1 where a line could not be graded, or was not."""
     every = {kata.id: kata for kata in katas(root, SOLUTIONS)}
     if (options.samples is None) == (options.repositories is None):
         raise ValueError("give a file of samples, or --repositories FOLDER")
-    parts.demand_sense(options)
-    crews.demand_sense(options)
+    demand_shard_sense(options)
+    demand_executor_sense(options)
     _demand_other_files(options)
     if not options.merge:
-        judging.demand_isolation(options)
+        demand_isolation(options)
     source = options.samples or options.repositories
-    found = parts.of_shard(_found(options, every), options.shard)
+    found = of_shard(_found(options, every), options.shard)
     samples = [one for one in found if isinstance(one, Sample)]
     for one in found:
         if isinstance(one, Complaint):
-            judging.tell(source, str(one))
+            tell(source, str(one))
         elif one.source is None:
-            judging.tell(source, f"{_name(one)}: {one.why}")
-    with Store(_store(options)) as store, judging.terminated_as_interrupted():
-        merged = parts.merged(options, store)
-        how, hire = parts.how(options, merged), crews.hire(options)
+            tell(source, f"{_name(one)}: {one.why}")
+    with Store(_store(options)) as store, terminated_as_interrupted():
+        merged = merge_given_stores(options, store)
+        how, hire = how_judged(options, merged), hire_executor(options)
         batch = Batch(root, every, samples, store, how, hire)
         try:
             if merged:
                 _say_merged(batch, merged, console)
             else:
-                judging.judge(batch, console)
+                judge(batch, console)
         finally:
             rows = batch.rows()
             replace_text(options.out, "".join(f"{json.dumps(row)}\n" for row in rows))
-        untold = list(parts.untold(batch.missing(), merged)) if merged else []
+        untold = list(unjudged_samples(batch.missing(), merged)) if merged else []
     say(console, f"wrote {len(rows)} results to {options.out}")
     if rows:
         told = batch.scores(rows)
@@ -105,7 +439,7 @@ def run(options: argparse.Namespace, root: Path, console: Console) -> int:
     names = {one.line: _name(one) for one in samples}
     untold += [f"{names[line]}: not graded: {why}" for line, why in batch.errors()]
     for each in untold:
-        judging.tell(source, each)
+        tell(source, each)
     bad = any(isinstance(one, Complaint) or one.source is None for one in found)
     return int(bad or bool(untold))
 
@@ -115,7 +449,7 @@ def _found(options: argparse.Namespace, every: Mapping[str, Kata]) -> list[Sampl
         return _read(options.samples, every)
     course = Course(every.values())
     standings = [course.standing(clone) for clone in class_in(options.repositories).clones]
-    return list(verified.samples(standings, every))
+    return list(students.samples(standings, every))
 
 
 def _read(file: Path, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
@@ -128,7 +462,7 @@ def _read(file: Path, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
 
 def _name(sample: Sample) -> str:
     """What a sample is called where something is wrong with it."""
-    if student := sample.row.get(verified.STUDENT):
+    if student := sample.row.get(students.STUDENT):
         return f"{student}: {sample.kata}"
     return f"line {sample.line}"
 

@@ -1,4 +1,4 @@
-"""`kata update`: new and changed katas from upstream, around what is solved."""
+"""`kata update`: new and changed katas from upstream."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from pathlib import Path
 from rich.console import Console
 
 from grader.exercise.catalog import Kata
-from grader.tools.extras import reinstall
 from grader.tools.git import Git, git_in
-from grader.updates import merging, pending, source
-from grader.updates.merging import Conflict, Merge
-from grader.updates.news import News, holding_work, news
-from grader.updates.source import ADD_UPSTREAM, ORIGIN, Source
+from grader.updates import repository_merge, upstream
+from grader.updates.repository_merge import Conflict, Merge
+from grader.updates.upstream import ADD_UPSTREAM, ORIGIN, News, Upstream, holding_work, news
+from pallascope.tools.versions import reinstall
 
 Say = Callable[[str], None]
 
 SHOWN = 12  # lines of a conflict, and names of files
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def update_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="source",
@@ -35,47 +34,47 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, root: Path, console: Console) -> int:
+def run_update(options: argparse.Namespace, root: Path, console: Console) -> int:
     def say(text: str) -> None:
         console.print(text, markup=False, soft_wrap=True)
 
     if options.abort:
         return _abort(git_in(root), say)
-    git = source.ready(root)
-    remote = source.remote(git, options.source)
+    git = upstream.ready(root)
+    remote = upstream.remote(git, options.source)
     if console.is_terminal:  # it may take a while, and git may ask for a password
         say(f"fetching from {_public(remote)}")
-    found = source.fetch(git, remote, options.branch)
-    base = source.common(git, found)
+    found = upstream.fetch(git, remote, options.branch)
+    base = upstream.common(git, found)
     if base == found.commit:
         say(f"nothing new in {found}")
         if found.remote == ORIGIN:
             say(f"If that is a fork of your own: {ADD_UPSTREAM}; then kata update")
         return 0
     head = git("rev-parse", "HEAD").strip()
-    message = f"{merging.MESSAGE}{found.branch} of {_public(found.remote)}"
+    message = f"{repository_merge.MESSAGE}{found.branch} of {_public(found.remote)}"
     target, merge = found.commit, Merge()
     if base != head:
-        with merging.aside(git) as tree:
-            merge = merging.merge(tree, found.commit, base, message)
-            target = "" if merge.conflicts else merging.commit(tree)
+        with repository_merge.aside(git) as tree:
+            merge = repository_merge.merge(tree, found.commit, base, message)
+            target = "" if merge.conflicts else repository_merge.commit(tree)
     if merge.conflicts:
-        pending.nothing_in_the_way(git, base, found.commit)
-        with pending.uninterrupted():
-            merge = merging.merge(git, found.commit, base, message)
+        repository_merge.nothing_in_the_way(git, base, found.commit)
+        with repository_merge.uninterrupted():
+            merge = repository_merge.merge(git, found.commit, base, message)
         _tell_conflicts(root, found, merge, say)
         return 1
-    carried = pending.planned(git, target)
+    carried = repository_merge.planned(git, target)
     brought = news(git, head, target, found.commit)
     # From here on the grader's own files may be others than those that run: nothing is imported.
     yours = holding_work(git, base, head, [one.path for one in carried])
-    pending.move(git, target, carried)
+    repository_merge.move(git, target, carried)
     _tell(found, brought, merge, yours, say)
     return 0
 
 
 def _abort(git: Git, say: Say) -> int:
-    merging.abort(git)
+    repository_merge.abort(git)
     say(f"back at {git('log', '-1', '--format=%h %s').strip()}: nothing of the update is left")
     return 0
 
@@ -85,7 +84,7 @@ def _public(remote: str) -> str:
     return re.sub(r"(?<=//)[^/@]*@", "", remote)
 
 
-def _tell(found: Source, brought: News, merge: Merge, yours: frozenset[str], say: Say) -> None:
+def _tell(found: Upstream, brought: News, merge: Merge, yours: frozenset[str], say: Say) -> None:
     say(f"updated from {_public(str(found))}: {_count(brought.commits, 'commit')}")
     tracks = [f"{name} ({_count(count, 'kata')})" for name, count in brought.tracks.items()]
     _line("new tracks", tracks, say)
@@ -122,7 +121,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _tell_conflicts(root: Path, found: Source, merge: Merge, say: Say) -> None:
+def _tell_conflicts(root: Path, found: Upstream, merge: Merge, say: Say) -> None:
     say(f"{_public(str(found))} and you changed the same lines: the update is not finished")
     for conflict in merge.conflicts:
         say("")

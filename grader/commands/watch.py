@@ -1,4 +1,4 @@
-"""`kata watch`: threads, terminal and options around `Watch`."""
+"""`kata watch`: threads, terminal and options."""
 
 from __future__ import annotations
 
@@ -14,20 +14,16 @@ from rich.console import Console
 from grader.commands.arguments import some_katas
 from grader.commands.launches import chip_option
 from grader.exercise.cases import random_seed
-from grader.model import Mode
 from grader.sandbox import devices
 from grader.tools import editor
-from grader.watching.events import Event
-from grader.watching.keyboard import keyboard
-from grader.watching.lanes import Lanes, lanes_here
-from grader.watching.saves import Saves
-from grader.watching.screen import KEYS, Screen
-from grader.watching.settings import Settings
-from grader.watching.side_commands import Commands
-from grader.watching.watch import Watch
+from grader.watching.background_jobs import Commands, Lanes, lanes_here
+from grader.watching.watch_events import Event, Saves, keyboard
+from grader.watching.watch_loop import Watch
+from grader.watching.watch_screen import KEYS, Screen, Settings
+from pallascope.model import Mode
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def watch_arguments(parser: argparse.ArgumentParser) -> None:
     keys = ", ".join(f"{key} {word}" for key, word in KEYS.items())
     parser.epilog = f"Keys: {keys}. pytest confirms and records what passes."
     some_katas(parser)
@@ -52,7 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, root: Path, console: Console) -> int:
+def run_watch(options: argparse.Namespace, root: Path, console: Console) -> int:
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     seed = random_seed() if options.seed is None else options.seed
     seconds = pytest_timeout(root) if options.timeout is None else options.timeout

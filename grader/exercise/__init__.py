@@ -1,16 +1,16 @@
 """An exercise as files: where katas, solutions and answer keys lie, and what is in them.
 
-catalog      which katas there are, and where their three files lie
-keys         answer keys: what they hold, and how they are read
-planted      wrong versions of a kernel under test, and which case shows which
-mistakes     the solution with a known mistake made
-arithmetic   arithmetic over names, as answer keys write it
-cases        from an answer key and a session's seed to hidden cases
-specs        from a solution's spec to inputs and expected values
-chances      what random results may be, and how often
-needs        what a kata builds on, and the shortest way to one
-regions      the lines of a kata's file that a learner writes
-repository   writing kata files: stubs, new katas
-template     the texts of a new kata;  template_kinds, what other kinds have instead
-attempts     what a reset, a restore or an update saves before it writes
+answer_key         What an answer key holds, once read
+arithmetic         Arithmetic over names, as answer keys write it: "3*bm + 40"
+cases              Draws hidden cases from an answer key and the session's seed
+catalog            katas/ and solutions/ on disk: the katas and their files
+key_reader         Reads answer keys: the TOML file next to each solution, validated
+key_tables         Tables of an answer key: kinds, mesh, randomness, target; their errors
+mutants            Known mistakes, and versions of a kernel under test, as texts
+readmes            Tables in the READMEs, prerequisites, and leftovers of templates
+reference_results  Expected results and their sensitivity, and shapes of inputs
+regions            Solution regions: the lines of a kata file that a learner writes
+repository         Writes kata files: stubs, resets, saved attempts, new katas
+specs              Evaluates the solution's side of a case: inputs and expected results
+templates          The texts of a new kata, for each kind of kata
 """

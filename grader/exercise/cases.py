@@ -1,4 +1,4 @@
-"""From an answer key and the session's seed to hidden cases.
+"""Draws hidden cases from an answer key and the session's seed.
 
 Each name's choices are dealt like cards: shuffled, then handed out case by case, so that a list of
 no more values than there are cases is covered whole in every session, whatever the seed. Where a
@@ -13,10 +13,12 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from grader.exercise.answer_key import Choices, Key, Sizes
 from grader.exercise.arithmetic import settle
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import DTYPE, Choices, Key, KeyProblem, Sizes, cards
-from grader.model import Case
+from grader.exercise.key_reader import DTYPE, cards
+from grader.exercise.key_tables import KeyProblem
+from grader.verdict import Case
 
 T = TypeVar("T")
 

@@ -1,8 +1,11 @@
-"""katas/ and solutions/ on disk: which katas there are and where their three files lie.
+"""katas/ and solutions/ on disk: the katas and their files.
 
+katas/ and solutions/ on disk: which katas there are and where their three files lie.
 katas/1_basics/kata_01_constant_add.py         what the learner edits
 solutions/1_basics/kata_01_constant_add.py     the same file with its regions filled in
 solutions/1_basics/kata_01_constant_add.toml   the answer key
+
+A learner's file as text that somebody hands in, without a file.
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.exercise import keys
+from grader.exercise.answer_key import Key
+from grader.exercise.key_reader import MOST_CASES, load
+from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError, blank, regions
-from grader.tools.nearest import did_you_mean
+from pallascope.tools.text import did_you_mean
 
 KATAS = "katas"
 SOLUTIONS = "solutions"
@@ -72,9 +77,9 @@ class Kata:
         return self.solution.with_suffix(".toml")
 
     @functools.cached_property
-    def key(self) -> keys.Key:
+    def key(self) -> Key:
         """The answer key. Raises keys.KeyProblem."""
-        return keys.load(self.key_path)
+        return load(self.key_path)
 
     def shipped(self) -> str:
         """The text of the stub: the solution with its regions blanked.
@@ -90,7 +95,7 @@ class Kata:
         if places != len(fillings):
             name = "stub" if self.key.debugging else "todo"
             what = f"holds {len(fillings)} texts, {self.solution.name} {places} solution regions"
-            raise keys.KeyProblem(self.key_path, name, f"{what}: needs one text for each region")
+            raise KeyProblem(self.key_path, name, f"{what}: needs one text for each region")
         return blank(text, fillings)
 
     def content(self) -> bytes:
@@ -218,7 +223,7 @@ def selects(expression: str, kata: Kata) -> bool:
     except SyntaxError:
         return True
     text = f"{_text(kata)}[hidden"
-    return any(_evaluated(compiled, f"{text}{n}] timeout") for n in range(keys.MOST_CASES))
+    return any(_evaluated(compiled, f"{text}{n}] timeout") for n in range(MOST_CASES))
 
 
 def unmatched(all_katas: Iterable[Kata], expression: str) -> str:
@@ -253,3 +258,21 @@ def _text(kata: Kata) -> str:
 def _evaluated(compiled: Any, text: str) -> bool:
     """A compiled expression of -k, its words looked for in `text`."""
     return compiled.evaluate(lambda word, /, **_: word.lower() in text)
+
+
+@dataclass(frozen=True)
+class Submission(Kata):
+    """A kata with what somebody wrote in the place of its file, which is neither read nor needed.
+
+    Messages call the text by the name that the file would have. Text that no UTF-8 file can hold
+    (half a surrogate pair) stays what Python can't read.
+    """
+
+    written: str
+
+    @classmethod
+    def of(cls, kata: Kata, written: str) -> Submission:
+        return cls(kata.root, kata.track, kata.stem, written)
+
+    def content(self) -> bytes:
+        return self.written.encode("utf-8", "surrogatepass")

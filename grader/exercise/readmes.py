@@ -1,5 +1,12 @@
-"""The tables in the READMEs: the katas of a track, and the tracks, each with its number of katas.
+"""Tables in the READMEs, prerequisites, and leftovers of templates.
 
+What a kata builds on, and where to read on: two lines at the end of its docstring.
+Needs     tiled_matmul, row_sum
+    Read on   Grids and BlockSpecs, https://docs.jax.dev/en/latest/pallas/grid_blockspec.html
+
+`Needs` names katas in order of understanding, which all come earlier on the map, or says "nothing".
+
+The tables in the READMEs: the katas of a track, and the tracks, each with its number of katas.
 The answer keys say what stands in them. Between a table's markers only `kata sync` writes; all
 other lines of a README are its author's.
 
@@ -7,16 +14,72 @@ other lines of a README are its author's.
     | | kata | you write | new idea |
     …
     <!-- END KATAS -->
+
+What of the katas and tracks is still the template's text, for their author to write over.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from grader.exercise import template
-from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, katas
+from grader.exercise import templates
+from grader.exercise.catalog import (
+    KATAS,
+    SOLUTIONS,
+    Kata,
+    in_order,
+    katas,
+)
+
+NOTHING = "nothing"
+_DOCSTRING = re.compile(r'\A\s*r?"""(?P<text>.*?)"""', re.DOTALL)
+#: A label at the beginning of a line, and all that goes on below its text.
+_LABELLED = r"^{label} +(?P<text>\S.*(?:\n {{10}}\S.*)*)$"
+
+
+def needs(kata: Kata) -> tuple[str, ...]:
+    """The names of the katas that this one builds on, as its solution's docstring gives them.
+
+    Empty where it says so, and where there is no such line. Raises OSError.
+    """
+    names = (name.strip() for name in needs_line(kata).split(","))
+    return tuple(name for name in names if name and name != NOTHING)
+
+
+def needs_line(kata: Kata) -> str:
+    """What the docstring says that a kata needs, as one line; "" where it doesn't say."""
+    return labelled(_docstring(kata), "Needs").replace("\n", " ")
+
+
+def labelled(docstring: str, label: str) -> str:
+    """What stands behind a label such as "Needs", line by line; "" where there is none."""
+    found = re.search(_LABELLED.format(label=re.escape(label)), docstring, re.MULTILINE)
+    return "\n".join(line.strip() for line in found["text"].splitlines()) if found else ""
+
+
+def way_to(kata: Kata, every: Iterable[Kata]) -> tuple[Kata, ...]:
+    """The fewest katas that lead to this one: what it needs, what those need, itself; in order.
+
+    A name that no kata has is passed over.
+    """
+    by_name = {one.name: one for one in every}
+    found: dict[str, Kata] = {}
+    waiting = [kata]
+    while waiting:
+        one = waiting.pop()
+        if one.name not in found:
+            found[one.name] = one
+            waiting += [by_name[name] for name in needs(one) if name in by_name]
+    return in_order(found.values())
+
+
+def _docstring(kata: Kata) -> str:
+    found = _DOCSTRING.match(kata.solution.read_text(encoding="utf-8"))
+    return found["text"] if found else ""
+
 
 README = "README.md"
 _TABLE = re.compile(
@@ -67,7 +130,7 @@ def begin(root: Path, track: str) -> None:
         return
     text = overview.read_text(encoding="utf-8") if overview.exists() else ""
     said = {row["track"]: row["leads_to"] for row in _COMING.finditer(text)}
-    file.write_text(template.track(track, said.get(track)), encoding="utf-8", newline="\n")
+    file.write_text(templates.track(track, said.get(track)), encoding="utf-8", newline="\n")
 
 
 def _tracks(root: Path) -> dict[str, list[Kata]]:
@@ -139,3 +202,33 @@ def _katas(number: int) -> str:
 
 def _markdown(text: str) -> str:
     return _CODE.sub(lambda code: f"`{code[0]}`", text.replace("|", r"\|"))
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """A file, and its parts that are still the template's, such as "Concept"."""
+
+    file: Path
+    parts: tuple[str, ...]
+
+
+def unwritten(root: Path) -> tuple[Unwritten, ...]:
+    """Every file of an author's that is not finished, in the order of the katas."""
+    every = katas(root, SOLUTIONS)
+    tracks = dict.fromkeys(kata.track for kata in every)
+    files = [
+        *(file for kata in every for file in _files(kata)),
+        *(_readme(readme_of(root, track)) for track in tracks),
+    ]
+    return tuple(file for file in files if file.parts)
+
+
+def _files(kata: Kata) -> Iterable[Unwritten]:
+    solution, key = (file.read_text(encoding="utf-8") for file in (kata.solution, kata.key_path))
+    yield Unwritten(kata.solution, templates.left_of_solution(kata.name, solution))
+    yield Unwritten(kata.key_path, templates.left_of_key(kata.name, key))
+
+
+def _readme(file: Path) -> Unwritten:
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    return Unwritten(file, templates.left_of_track(text))

@@ -1,30 +1,39 @@
-"""The trusted side of a case: from a solution file to inputs and what must come back.
+"""Evaluates the solution's side of a case: inputs and expected results.
 
+A launch may not call its spec: that would be right, and teach nothing.
+
+The trusted side of a case: from a solution file to inputs and what must come back.
 Shapes and dtypes are read from the spec's jaxtyping annotations; values are drawn from the case's
 seed. What is expected is the spec evaluated in float64, so that its own rounding plays no part.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import jax
 import numpy as np
 
 from grader.exercise.arithmetic import arithmetic_names, evaluate
-from grader.exercise.chances import outcomes_of
-from grader.exercise.expectations import expectations
-from grader.exercise.outlines import drawn, is_large, is_outline, outlined
-from grader.kernels import longest_sum
-from grader.model import (
+from grader.exercise.reference_results import (
+    drawn,
+    expectations,
+    is_large,
+    is_outline,
+    outcomes_of,
+    outlined,
+)
+from grader.verdict import Case
+from pallascope.kernels import longest_sum
+from pallascope.model import (
     Array,
     ArrayType,
-    Case,
     KernelCall,
     Operand,
     Outcomes,
@@ -32,7 +41,37 @@ from grader.model import (
     Role,
     Share,
 )
-from grader.tools.arrays import dtype_of, from_numpy, to_numpy
+from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
+
+
+@contextlib.contextmanager
+def without_spec(module: ModuleType, name: str, refusal: Exception) -> Iterator[None]:
+    """Have `NAME_spec` of a kata's module raise `refusal`, under whatever name it is called.
+
+    The function object gets other code, so that an alias, a partial and jax.jit of it raise too. A
+    copy that was made of its code before is told from the trace (`Trace.from_spec`).
+    """
+    spec = getattr(module, f"{name}_spec", None)
+    if not isinstance(spec, FunctionType) or spec.__closure__:
+        yield
+        return
+    usual = spec.__code__
+    spec.__code__ = _raising(refusal, usual)
+    try:
+        yield
+    finally:
+        spec.__code__ = usual
+
+
+def _raising(error: Exception, usual: CodeType) -> CodeType:
+    """Code that takes anything and raises `error`, whatever its globals and builtins hold."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise "the error"  # type: ignore[misc]  # noqa: B016
+
+    code = refused.__code__
+    constants = tuple(error if one == "the error" else one for one in code.co_consts)
+    return code.replace(co_consts=constants, co_name=usual.co_name)
 
 
 class SpecProblem(ValueError):

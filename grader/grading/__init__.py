@@ -1,6 +1,7 @@
 """From a kata and a hidden case to a grade.
 
-ladder    the rungs in order, and the verdict on what was observed
-grader    grades one case after another
-studies   what a launch would cost at any size, beside par
+cost_studies  Cost of a kata's launch at any size, and sizes that fit it
+grader        Grades one kata on one hidden case
+ladder        The ladder: the rungs in order; the first that fails stops
+session_case  How a hidden case counts: todo, content graded, required
 """

@@ -1,4 +1,4 @@
-"""Kata and hidden case in, grade out."""
+"""Grades one kata on one hidden case."""
 
 from __future__ import annotations
 
@@ -12,16 +12,28 @@ from grader.checks import cost, values
 from grader.checks.evidence import Evidence
 from grader.checks.on_gpu import missing
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import KeyProblem
+from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.grading.ladder import verdict
-from grader.model import Accident, Case, Check, Clues, Finding, Grade, Mode, Observation, State
-from grader.sandbox.asking import Asking, BrokenKata
-from grader.sandbox.bench import Stopped
+from grader.sandbox.client import Asking, BrokenKata
 from grader.sandbox.launcher import SandboxError
-from grader.tools.shortening import printable, shortened
-from grader.tpu import OnChip
-from grader.tpu.chips import named
+from grader.sandbox.worker_pool import Stopped
+from grader.verdict import (
+    Case,
+    Check,
+    Finding,
+    Grade,
+    State,
+)
+from pallascope.model import (
+    Accident,
+    Clues,
+    Mode,
+    Observation,
+)
+from pallascope.tools.text import printable, shortened
+from pallascope.tpu import OnChip
+from pallascope.tpu.chips import named
 
 _CORES = {1: "one", 2: "two"}
 #: Exceptions that no submission causes: the course's, the machine's, or of whoever stops grading.

@@ -1,4 +1,4 @@
-"""The rungs that a kernel climbs, and how far it comes: the first rung that fails stops it."""
+"""The ladder: the rungs in order; the first that fails stops."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from grader.checks import (
-    block_shapes,
+    allowed_operations,
     compiles,
     contract,
     cost,
-    held_at_once,
     lowers,
-    own_work,
-    pallas_used,
-    planted,
-    predictions,
+    numbers_and_tests,
     randomness,
     runs,
     values,
 )
 from grader.checks.evidence import Evidence
-from grader.exercise.keys import Kind
-from grader.model import MOST_STARS, Finding, NotJudged, State
+from grader.exercise.key_tables import KataKind
+from grader.verdict import (
+    MOST_STARS,
+    Finding,
+    NotJudged,
+    State,
+)
 
 RIGHT = "The values are right, but"
 ACCEPTED = "Right, and a TPU takes it, but"
@@ -60,7 +61,7 @@ def _for_gpus_costs(evidence: Evidence) -> bool:
 
 
 def _of_values(evidence: Evidence) -> bool:
-    judged = evidence.kind not in (Kind.PREDICTIONS, Kind.TEST) and evidence.random is None
+    judged = evidence.kind not in (KataKind.PREDICTIONS, KataKind.TEST) and evidence.random is None
     return judged and not evidence.production and evidence.gpu is None
 
 
@@ -69,19 +70,19 @@ def _of_chance(evidence: Evidence) -> bool:
 
 
 def _of_predictions(evidence: Evidence) -> bool:
-    return evidence.kind is Kind.PREDICTIONS
+    return evidence.kind is KataKind.PREDICTIONS
 
 
 def _of_baselines(evidence: Evidence) -> bool:
-    return evidence.kind is Kind.PREDICTIONS and evidence.costs
+    return evidence.kind is KataKind.PREDICTIONS and evidence.costs
 
 
 def _of_a_test(evidence: Evidence) -> bool:
-    return evidence.kind is Kind.TEST
+    return evidence.kind is KataKind.TEST
 
 
 def _not_of_a_test(evidence: Evidence) -> bool:
-    return evidence.kind is not Kind.TEST
+    return evidence.kind is not KataKind.TEST
 
 
 def _of_blocks(evidence: Evidence) -> bool:
@@ -92,11 +93,11 @@ def _of_costs(evidence: Evidence) -> bool:
     return evidence.kernel and evidence.costs and evidence.gpu is None
 
 
-def _on_gpu(name: str) -> Callable[[Evidence], Finding | NotJudged | None]:
+def _on_gpu(module: str, name: str) -> Callable[[Evidence], Finding | NotJudged | None]:
     """A check of `checks.on_gpu`, imported when the first launch for a GPU comes to it."""
 
     def check(evidence: Evidence) -> Finding | NotJudged | None:
-        return importlib.import_module(f"grader.checks.on_gpu.{name}").check(evidence)
+        return getattr(importlib.import_module(f"grader.checks.on_gpu.{module}"), name)(evidence)
 
     return check
 
@@ -120,26 +121,30 @@ class Rung:
 LADDER = (
     Rung(runs.check, 0, asked=_always),
     Rung(contract.check, 0, asked=_not_of_a_test),
-    Rung(own_work.check, 0, asked=_not_of_a_test),
-    Rung(pallas_used.check, 0),
+    Rung(allowed_operations.check_own_work, 0, asked=_not_of_a_test),
+    Rung(allowed_operations.check_pallas_used, 0),
     Rung(values.check, 0, asked=_of_chance),  # what is certain, and how the run ended
-    Rung(predictions.check, 1, asked=_of_predictions),
+    Rung(numbers_and_tests.check_predictions, 1, asked=_of_predictions),
     Rung(values.check, 1, asked=_of_values),
     Rung(randomness.check, 1, asked=_of_chance),
-    Rung(held_at_once.check, 1, granted=RIGHT, asked=_of_blocks),
-    Rung(block_shapes.check, 1, granted=RIGHT, asked=_for_tpus),
-    Rung(lowers.check, 1, granted=RIGHT, asked=_for_tpus),
-    Rung(_on_gpu("interpreted"), 1, asked=_for_gpus_run),
-    Rung(_on_gpu("lowers"), 1, granted=RIGHT, asked=_for_gpus),
+    Rung(allowed_operations.check_array_sizes, 1, granted=RIGHT, asked=_of_blocks),
+    Rung(lowers.check_blocks, 1, granted=RIGHT, asked=_for_tpus),
+    Rung(lowers.check_lowers, 1, granted=RIGHT, asked=_for_tpus),
+    Rung(_on_gpu("gpu_interpreted", "check_gpu_interpreted"), 1, asked=_for_gpus_run),
+    Rung(_on_gpu("gpu_compiles", "check_gpu_lowers"), 1, granted=RIGHT, asked=_for_gpus),
     Rung(compiles.check, 2, granted=RIGHT, asked=_for_tpus),
-    Rung(_on_gpu("compiles"), 2, granted=RIGHT, asked=_for_gpus_costs),
-    Rung(_on_gpu("ran"), 2, asked=_for_gpus),
+    Rung(_on_gpu("gpu_compiles", "check_gpu_compiles"), 2, granted=RIGHT, asked=_for_gpus_costs),
+    Rung(_on_gpu("gpu_hardware", "check_gpu_ran"), 2, asked=_for_gpus),
     Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED, asked=_of_costs),
     Rung(
-        _on_gpu("timed"), MOST_STARS, needed=False, granted=ACCEPTED_BY_GPU, asked=_for_gpus_costs
+        _on_gpu("gpu_hardware", "check_gpu_timed"),
+        MOST_STARS,
+        needed=False,
+        granted=ACCEPTED_BY_GPU,
+        asked=_for_gpus_costs,
     ),
-    Rung(predictions.check_against_xla, MOST_STARS, asked=_of_baselines),
-    Rung(planted.check, MOST_STARS, asked=_of_a_test),
+    Rung(numbers_and_tests.check_against_xla, MOST_STARS, asked=_of_baselines),
+    Rung(numbers_and_tests.check_planted, MOST_STARS, asked=_of_a_test),
 )
 
 

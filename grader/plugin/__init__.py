@@ -1,16 +1,16 @@
 """The pytest plugin.
 
-needs      what the Python that runs pytest has to have, told before it would be imported
-start      what pytest loads: options, and jax's process, begun before anything heavy is imported
-hooks      what pytest calls: each hook hands on to something that can be tested without pytest
-items      a collector for each kata's file, an item for each hidden case
-reporter   grades as they arrive, the map at the end, the files for machines
-session    what one pytest process knows of its katas
+dependencies  Says which packages are missing, before anything imports them
+hooks         pytest's hooks: each calls something that can be tested without pytest
+items         Collectors and items for katas, and the session that they share
+options       The options --kata-…
+reporter      Collects grades from every process; writes the map and the record
+start         Loads the plugin: options, then the process that imports jax
 """
 
-from grader.plugin import needs
+from grader.plugin import dependencies
 
-needs.require()
+dependencies.require()
 
 from grader.plugin.start import pytest_addoption, pytest_configure  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: each hook calls something that can be tested without pytest."""
+"""pytest's hooks: each calls something that can be tested without pytest."""
 
 from __future__ import annotations
 
@@ -11,18 +11,33 @@ from typing import Any
 import pytest
 
 from grader.exercise import catalog
-from grader.model import Check, Finding, Grade, State
-from grader.plugin.items import GRADE, NEXT, SECONDS, KataCase, KataFile
+from grader.plugin.items import (
+    GRADE,
+    NEXT,
+    SECONDS,
+    SESSION,
+    KataCase,
+    KataFile,
+)
 from grader.plugin.options import SEED
 from grader.plugin.reporter import ATTRIBUTE, SUMMARISING
-from grader.plugin.session import SESSION
-from grader.report.failures import FAILED, FailureText, explanation, summary_word
-from grader.report.junit import properties
+from grader.report.failures import (
+    FAILED,
+    FailureText,
+    explanation,
+    summary_word,
+)
+from grader.report.report_files import properties
 from grader.sandbox import devices
-from grader.tools import codec
-from grader.tools.extras import exist_here, remedy
-from grader.tools.versions import untested_jax
-from grader.tpu import libtpu
+from grader.verdict import (
+    Check,
+    Finding,
+    Grade,
+    State,
+)
+from pallascope.tools import codec
+from pallascope.tools.versions import exist_here, remedy, untested_jax
+from pallascope.tpu import libtpu
 
 NO_DEBUGGER = (
     "katas: --pdb opens no debugger for a kata, whose kernel runs in another process; print, "

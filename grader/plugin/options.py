@@ -1,4 +1,4 @@
-"""The options --kata-…, as pytest is told of them."""
+"""The options --kata-…."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.keys import GPUS
+from grader.exercise.key_tables import GPUS
 from grader.sandbox import devices
 from grader.sandbox.isolation import Isolation
-from grader.tpu.chips import CHIPS, DEFAULT
+from pallascope.tpu.chips import CHIPS, DEFAULT
 
 ALL = "all"
 SEED = "kata_seed"  # by which an xdist worker is given its controller's

@@ -1,4 +1,4 @@
-"""Grades as they arrive from every process; the map at the end, the record, files for machines."""
+"""Collects grades from every process; writes the map and the record."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rich.console import RenderableType
 
 from grader.exercise import catalog
 from grader.exercise.catalog import Kata
-from grader.grading.counted import GONE
-from grader.model import Grade, State
-from grader.plugin.session import SESSION
-from grader.record.recording import NewPasses, record_session
-from grader.report import jsonfile, markdown, session_map
+from grader.grading.session_case import GONE
+from grader.plugin.items import SESSION
+from grader.record.ledger import NewPasses, record_session
+from grader.report import maps, report_files
+from grader.report.completion import newly_solved
 from grader.report.failures import FailureText, repeated
-from grader.report.session_map import newly_recorded
-from grader.report.solved import newly_solved
+from grader.report.maps import newly_recorded
 from grader.report.standings import SessionStandings, same_failure, standings
-from grader.tools import codec
-from grader.tools.files import in_words
-from grader.tools.rendering import rendered
+from grader.verdict import Grade, State
+from pallascope.tools import codec
+from pallascope.tools.files import in_words
+from pallascope.tools.terminal import rendered
 
 SUMMARISING = pytest.StashKey[bool]()  # the cases have been told: what follows is the summary
 ATTRIBUTE = "kata_grade"  # on a report: the grade, as builtins, for it to cross to the controller
@@ -99,7 +99,7 @@ class Reporter:
         if not (isolated.isolated or has_header(self._config)):
             terminalreporter.write_line(f"katas: {isolated}", yellow=True)
         text = rendered(
-            session_map.session_map(
+            maps.session_map(
                 self._standings(),
                 self._config.stash[SESSION].seed,
                 self._config.get_verbosity(),
@@ -107,7 +107,7 @@ class Reporter:
             ),
             width=shutil.get_terminal_size().columns,
             colour=terminalreporter.hasmarkup,
-            encoding=session_map.encoding_of(terminalreporter),
+            encoding=maps.encoding_of(terminalreporter),
         )
         terminalreporter.ensure_newline()
         terminalreporter.section("katas", sep="=")
@@ -131,13 +131,13 @@ class Reporter:
         written = True
         if file := self._config.getoption("kata_json"):
             try:
-                jsonfile.write_json(file, self._grades, session.conditions)
+                report_files.write_json(file, self._grades, session.conditions)
             except OSError as error:
                 written = False
                 self._unwritten.append(f"--kata-json is not written: {in_words(error)}")
         if file := self._config.getoption("kata_summary"):
             found = self._standings()
-            why = markdown.append_summary(file, found, self._grades, session.seed, os.environ)
+            why = report_files.append_summary(file, found, self._grades, session.seed, os.environ)
             self._unwritten += [why] if why else []
         return written
 

@@ -1,5 +1,9 @@
-"""What pytest loads: the options and, where there is something to grade, jax's process.
+"""Loads the plugin: options, then the process that imports jax.
 
+SIGTERM, with which a workflow or an editor stops pytest: an orderly end, as by Ctrl-C.
+Left to itself it would end the process at once: no grades written, no temporary files removed.
+
+What pytest loads: the options and, where there is something to grade, jax's process.
 Importing jax takes as long as all the rest, so that process starts before this one imports what it
 judges with.
 """
@@ -7,7 +11,9 @@ judges with.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +22,34 @@ import pytest
 from grader.exercise.cases import random_seed
 from grader.exercise.catalog import Kata, katas, selects
 from grader.plugin import options
-from grader.plugin.termination import end_orderly
 from grader.sandbox import devices
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
 from grader.sandbox.launcher import Launcher
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come. pytest ends its session then, tells what it knows, exits with 2."""
+
+
+def end_orderly() -> Callable[[], None]:
+    """From now on SIGTERM raises Terminated, once; returns what takes that back.
+
+    Whoever has a handler already keeps it, and so does a pytest that isn't in the main thread.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return lambda: None
+    signal.signal(signal.SIGTERM, _terminate)
+    return _restore
+
+
+def _terminate(*_: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end has begun
+    raise Terminated("SIGTERM")
+
+
+def _restore() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,8 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
     launcher = Launcher(device, isolation=isolation) if something else None
 
     from grader.plugin import hooks
+    from grader.plugin.items import SESSION, Session
     from grader.plugin.reporter import Reporter
-    from grader.plugin.session import SESSION, Session
 
     session = Session(
         config.rootpath,

@@ -1,4 +1,4 @@
-"""What happened when, from the ledger and from git's commits.
+"""The history of passes, from the ledger and git.
 
 A pass happened on the day of the commit that first brought its line, by the author's date; where
 no commit that is here did, on the day that the line itself names.
@@ -13,7 +13,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from grader.exercise.catalog import KATAS
-from grader.record.ledger import LEDGER, Ledger, Pass, pass_or_none
+from grader.record.ledger import (
+    LEDGER,
+    Ledger,
+    Pass,
+    pass_or_none,
+)
 from grader.tools.git import Git
 
 #: Before each commit of a log: its id, the author's day, the parents.

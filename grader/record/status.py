@@ -1,4 +1,4 @@
-"""Where each kata stands, from the ledger and the files as they are: nothing is run."""
+"""The state of each kata, from the ledger and the files."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
-from grader.exercise.keys import KeyProblem
-from grader.exercise.needs import needs
-from grader.model import Check
+from grader.exercise.key_tables import KeyProblem
+from grader.exercise.readmes import needs
 from grader.record.ledger import Ledger, Pass
 from grader.tools.git import blob_id
+from grader.verdict import Check
 
 
 class FileState(enum.Enum):
@@ -77,7 +77,7 @@ def _judged_here(kata: Kata) -> bool:
         return True
     if key.gpu or not key.is_about(Check.PREDICTIONS if key.predictions else Check.COMPILES):
         return True
-    from grader.tpu import libtpu  # most commands can do without
+    from pallascope.tpu import libtpu  # most commands can do without
 
     return not libtpu.why_not()
 

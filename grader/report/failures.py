@@ -1,4 +1,4 @@
-"""What a learner is told of a failed hidden case, and the form in which pytest holds it."""
+"""The text of a failed hidden case, for a learner and for pytest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grader.exercise.catalog import Kata
-from grader.model import Check, Grade
+from grader.verdict import Check, Grade
 
 
 def explanation(kata: Kata, grade: Grade, node: str, seed: int) -> str:

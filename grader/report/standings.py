@@ -1,4 +1,4 @@
-"""From a session's grades to standings: how far each kata, each track and the course are."""
+"""From a session's grades to the standing of katas, tracks and course."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import KeyProblem
-from grader.model import Grade, NotJudged, State
+from grader.exercise.key_tables import KeyProblem
+from grader.verdict import Grade, NotJudged, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,29 +1,23 @@
 """Runs learners' code in processes of its own, so that no kata can hurt another or the session.
 
-asking       the questions: a solution's side, a launch's side
-recalling    what comes out of a kata's known mistakes
-reseeding    the inputs of a launch with another seed in them
-line         questions to one post, asked ahead and answered in any order
-bench        in pytest's process: starts workers, sends questions, stops what hangs
-channel      the bench's end of a socket to a worker
-post         what each worker is there for
-patience     how long an answer is waited for, on a machine that is busy; what is asked twice
-accidents    what is said of a worker that was stopped, or that died
-memory       whether the machine ran out of it
-messages     what bench and workers say to each other
-devices      which backend and mode this machine offers
-environment  the variables that worker processes start with: backend, XLA's flags
-launcher     starts processes: the zygote, and workers
-zygote       a process that starts workers, as forks in about 12 ms, and ends them after the bench
-reaping      ends workers, and what they leave running
-folders      where one worker writes, and what of it is read
-worker       stands at one post and answers; judges nothing
-tracing      of one kata's file: its launch's trace, and no more
-handing_over the launch function, from the kata's own test
-solving      of a solution: inputs, what must come back, its launch's trace
-judging      of a trace: what it holds, its results, its way to a TPU
-problems     exceptions as data
-warming      a kernel of no meaning, so that what is slow once is over before it matters
-isolation    what a worker can reach of the machine: Landlock and seccomp, on Linux
-debuggers    what a kata is told that opens a debugger
+client             The questions that workers are asked about a launch and its solution
+devices            Detects TPUs and GPUs, chooses the mode, and the workers' environment
+exception_reports  Exceptions as data, and lines of a file that do nothing
+fork_server        The fork server: starts workers, and ends them with their session
+gpu_judge_worker   The same worker's answers about launches for GPUs
+gpu_runs           Runs launches of katas on hardware that is here: a TPU or a GPU
+isolation/         What a process that runs a learner's code can reach: its own folder, and the …
+judge_worker       The worker that runs, lowers and compiles traces
+launcher           Starts worker processes through a fork server
+messages           The messages between workers and the processes that ask them
+process_limits     Limits of memory and files of a worker, and ends of orphans
+request_queue      A queue of questions to one worker, asked ahead of time
+solution_worker    The worker of the solution: inputs, references, the solution's trace
+time_limits        Time limits that a busy machine does not use up
+trace_worker       The worker that imports a learner's file and traces its launch
+warmup             Warms a worker up: runs and compiles a small kernel before it matters
+worker             The main loop of a worker: receives questions, sends answers
+worker_files       The folder of one worker: what it writes and prints
+worker_pool        Starts, asks and stops workers, and explains how they died
+wrong_versions     Results of known mistakes, and a learner's test tried on mutants
 """

@@ -1,4 +1,4 @@
-"""Starts worker processes through a zygote, which outlives none of those that it serves."""
+"""Starts worker processes through a fork server."""
 
 from __future__ import annotations
 
@@ -13,13 +13,20 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from grader.model import Device
-from grader.sandbox import zygote
-from grader.sandbox.environment import environment
-from grader.sandbox.folders import WorkerFiles, removed
+from grader.sandbox import fork_server
+from grader.sandbox.devices import environment
+from grader.sandbox.fork_server import (
+    NUMBER,
+    ORDER,
+    POLL,
+    POSTS,
+    START,
+    WAIT,
+)
 from grader.sandbox.isolation import Isolation
-from grader.sandbox.post import Post
-from grader.sandbox.zygote import NUMBER, ORDER, POLL, POSTS, START, WAIT
+from grader.sandbox.messages import Post
+from grader.sandbox.worker_files import WorkerFiles, removed
+from grader.verdict import Device
 
 FORKS = sys.platform == "linux"
 BOOT_SECONDS = 120  # for importing jax on a slow disk
@@ -138,7 +145,7 @@ class Launcher:
 
     def _popen(self, control: int) -> subprocess.Popen[bytes]:
         driver = self._driver.fileno()
-        command = [sys.executable, "-m", zygote.__name__, "fork" if FORKS else "spawn"]
+        command = [sys.executable, "-m", fork_server.__name__, "fork" if FORKS else "spawn"]
         command += [str(control), str(driver), str(self.folder), self._isolation.value]
         with open(self._err, "ab") as err:
             return subprocess.Popen(

@@ -1,5 +1,8 @@
-"""What the bench and its workers say to each other, and how it goes over a socket.
+"""The messages between workers and the processes that ask them.
 
+The posts at which worker processes stand: what each of them is there for.
+
+What the bench and its workers say to each other, and how it goes over a socket.
 Each question names the one post that answers it. A launch goes from process to process as the bytes
 of its trace, never as code.
 """
@@ -7,16 +10,17 @@ of its trace, never as code.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import socket
 import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.model import (
+from grader.verdict import Case
+from pallascope.model import (
     Array,
     ArrayType,
     Axes,
-    Case,
     CopyFault,
     DeviceFault,
     GpuFault,
@@ -24,20 +28,32 @@ from grader.model import (
     Measured,
     Mode,
     OnGpu,
-    Place,
     Problem,
     Reference,
     Share,
-    Source,
+    SourceFile,
+    SourceLine,
     Stage,
     Trace,
     Walk,
 )
-from grader.tools import codec
-from grader.tools.shortening import MOST, printable
-from grader.tpu import OnChip
-from grader.tpu.compiler import Estimate
-from grader.tpu.motion import Followed
+from pallascope.tools import codec
+from pallascope.tools.text import MAX_CHARACTERS, printable
+from pallascope.tpu import OnChip
+from pallascope.tpu.compiler import Estimate
+from pallascope.tpu.pipeline_steps import Followed
+
+
+class Post(enum.Enum):
+    """What a worker is there for."""
+
+    TRUSTED = "trusted"  # imports solutions: inputs, what must come back, the solution's traces
+    ATTEMPTING = "attempting"  # imports the learner's present kata, and traces it
+    SPARE = "spare"  # will attempt; it is warm, and has imported no kata yet
+    RUNNING = "running"  # runs traces
+    MESHED = "meshed"  # runs traces of launches that are for several devices
+    COMPILING = "compiling"  # lowers and compiles traces for TPUs
+
 
 _LENGTH = struct.Struct("!Q")
 
@@ -51,7 +67,7 @@ class Refer:
     Without a `spec` there are no inputs, and what must come back has the types `results`.
     """
 
-    source: Source
+    source: SourceFile
     name: str  # the kata's
     case: Case
     evaluated: bool = True
@@ -63,7 +79,7 @@ class Refer:
 class TakeShares:
     """What the spec makes of the first and the last block alone of each input of these kernels."""
 
-    source: Source
+    source: SourceFile
     name: str
     case: Case
     inputs: tuple[Array, ...]
@@ -74,7 +90,7 @@ class TakeShares:
 class EstimateXla:
     """What XLA expects of the spec on a chip, without Pallas."""
 
-    source: Source
+    source: SourceFile
     name: str
     case: Case
     inputs: tuple[Array, ...]
@@ -85,7 +101,7 @@ class EstimateXla:
 class Measure:
     """What these functions of the file take on a chip at best, and, if wanted, XLA's programs."""
 
-    source: Source
+    source: SourceFile
     case: Case
     programs: tuple[str, ...]
     chip: str
@@ -99,7 +115,7 @@ class Measure:
 class TryTest:
     """Import the file and call its test, with a launch that the bench runs: see `Called`."""
 
-    source: Source
+    source: SourceFile
     name: str
 
 
@@ -107,7 +123,7 @@ class TryTest:
 class Returned:
     """What the launch has returned to the test, or why it raises."""
 
-    source: Source
+    source: SourceFile
     outputs: tuple[Array, ...] = ()
     error: str = ""
 
@@ -124,7 +140,7 @@ class TraceLaunch:
     The launch is the one that the file's test hands over; `by_name`, the function of that name.
     """
 
-    source: Source
+    source: SourceFile
     name: str
     inputs: tuple[ArrayType, ...]
     keywords: dict[str, int]
@@ -141,20 +157,21 @@ def eager_copies(case: Case) -> bool:
     """Whether copies that a kernel starts by hand happen at their start, and not at their wait.
 
     Every second hidden case, from the second on. What is wrong with starts and waits is found in
-    both ways (`kernels/in_flight.py`); values that are right by luck differ between the two.
+    both ways (`pallascope/kernels/dma_hazards.py`); values that are right by luck differ between
+    the two.
     """
     return case.index % 2 == 1
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunTrace:
     """Read the trace, and run it in this mode; the simulated `cores` share its steps.
 
     Copies that it starts by hand happen when they are waited for, or, `eager`, when they start.
     A launch for a `gpu` is run in that one's own interpreter, whatever the mode.
     """
 
-    source: Source
+    source: SourceFile
     name: str
     trace: bytes
     inputs: tuple[Array, ...]
@@ -168,10 +185,10 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadTrace:
     """Read the trace, and run nothing; of a launch for a `gpu`, `followed` where that is wanted."""
 
-    source: Source
+    source: SourceFile
     name: str
     trace: bytes
     inputs: tuple[Array, ...]
@@ -185,7 +202,7 @@ class Read:
 class LookCloser:
     """Of a launch whose result was wrong; run it `with_zeros` in unwritten memory, or don't."""
 
-    source: Source
+    source: SourceFile
     trace: bytes
     inputs: tuple[Array, ...]
     mode: Mode
@@ -200,7 +217,7 @@ class LookCloser:
 class Predict:
     """Lower the launch, compile it and simulate it; keep `events` single transfers and stalls."""
 
-    source: Source
+    source: SourceFile
     trace: bytes
     inputs: tuple[Array, ...]
     chip: str
@@ -212,7 +229,7 @@ class Predict:
 class CompileForGpu:
     """Lower the launch for a GPU and, if `compiled` is wanted, have it compiled."""
 
-    source: Source
+    source: SourceFile
     trace: bytes
     inputs: tuple[Array, ...]
     gpu: str
@@ -223,7 +240,7 @@ class CompileForGpu:
 class Follow:
     """Follow the launch's blocks, step by step."""
 
-    source: Source
+    source: SourceFile
     trace: bytes
     inputs: tuple[Array, ...]
     chip: str
@@ -244,7 +261,7 @@ class Warm:
     mode: Mode | None = None
     chips: tuple[str, ...] = ()
     compiles: bool = True
-    source: Source = field(default_factory=lambda: Source("", b""))
+    source: SourceFile = field(default_factory=lambda: SourceFile("", b""))
 
 
 Question = (
@@ -255,8 +272,8 @@ Question = (
     | TryTest
     | Returned
     | TraceLaunch
-    | Read
-    | Run
+    | ReadTrace
+    | RunTrace
     | LookCloser
     | Predict
     | CompileForGpu
@@ -278,7 +295,7 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class LaunchCalled:
     """A test calls the launch: answered by `Returned`, and then the test goes on."""
 
     inputs: tuple[Array, ...]
@@ -286,7 +303,7 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class FinishedTest:
     """A test has ended, with whatever it raised."""
 
     problem: Problem | None = None
@@ -294,7 +311,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class RunResult:
     """What was read from a trace, and what came of running it, if it was run."""
 
     problem: Problem | None = None
@@ -340,10 +357,10 @@ Answer = (
     | Estimate
     | NoEstimate
     | Measured
-    | Called
-    | Tried
+    | LaunchCalled
+    | FinishedTest
     | Traced
-    | Ran
+    | RunResult
     | Looked
     | OnChip
     | OnGpu
@@ -377,11 +394,11 @@ _ANSWERS: dict[type, Any] = {
     TakeShares: Shares,
     EstimateXla: Estimate | NoEstimate | Problem,
     Measure: Measured | Problem,
-    TryTest: Called | Tried,
-    Returned: Called | Tried,
+    TryTest: LaunchCalled | FinishedTest,
+    Returned: LaunchCalled | FinishedTest,
     TraceLaunch: Traced,
-    Read: Ran,
-    Run: Ran,
+    ReadTrace: RunResult,
+    RunTrace: RunResult,
     LookCloser: Looked,
     Predict: OnChip,
     CompileForGpu: OnGpu,
@@ -389,7 +406,7 @@ _ANSWERS: dict[type, Any] = {
     Warm: Warmed,
 }
 #: Where an exception may have been raised, by who tells of it.
-_STAGES = {Traced: (Stage.IMPORT, Stage.TRACE), Tried: (Stage.IMPORT, Stage.RUN)}
+_STAGES = {Traced: (Stage.IMPORT, Stage.TRACE), FinishedTest: (Stage.IMPORT, Stage.RUN)}
 
 
 def understood(message: bytes, question: Question, stranger: bool) -> Answer:
@@ -403,17 +420,17 @@ def understood(message: bytes, question: Question, stranger: bool) -> Answer:
         raise ValueError(f"an answer of {len(message)} bytes")
     most = MOST_TOLD if stranger else None
     answer = codec.unpack(_ANSWERS[type(question)], message, most, printable)
-    if not (stranger and isinstance(answer, Traced | Tried)):
+    if not (stranger and isinstance(answer, Traced | FinishedTest)):
         return answer
-    changes: dict[str, Any] = {"printed": answer.printed[: MOST + _ROOM]}
+    changes: dict[str, Any] = {"printed": answer.printed[: MAX_CHARACTERS + _ROOM]}
     if answer.problem:
         changes["problem"] = _bounded(answer.problem, question.source, _STAGES[type(answer)])
     if isinstance(answer, Traced):
-        changes["broken_annotation"] = answer.broken_annotation[: MOST + _ROOM]
+        changes["broken_annotation"] = answer.broken_annotation[: MAX_CHARACTERS + _ROOM]
     return dataclasses.replace(answer, **changes)
 
 
-def _bounded(problem: Problem, source: Source, stages: tuple[Stage, ...]) -> Problem:
+def _bounded(problem: Problem, source: SourceFile, stages: tuple[Stage, ...]) -> Problem:
     """A learner's exception as far as it can be believed. Raises ValueError."""
     if problem.stage not in stages:
         raise ValueError(f"an exception while it should {problem.stage.value}")
@@ -424,15 +441,15 @@ def _bounded(problem: Problem, source: Source, stages: tuple[Stage, ...]) -> Pro
         problem.message[: MESSAGE_LIMIT + _ROOM],
         places[0],
         problem.todo,
-        problem.traceback[: MOST + _ROOM],
+        problem.traceback[: MAX_CHARACTERS + _ROOM],
         within=places[1],
     )
 
 
-def place_in(source: Source, line: int) -> Place:
+def place_in(source: SourceFile, line: int) -> SourceLine:
     """A line of a file, its text printable."""
     place = source.place(line)
-    return Place(place.line, printable(place.text))
+    return SourceLine(place.line, printable(place.text))
 
 
 # ---- over a socket ----

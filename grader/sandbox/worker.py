@@ -1,4 +1,4 @@
-"""A process at one post: answers the bench's questions until it hangs up. Judges nothing.
+"""The main loop of a worker: receives questions, sends answers.
 
 What is printed goes to two files in the worker's folder.
 """
@@ -14,27 +14,32 @@ from collections.abc import Callable
 
 import jax
 
-from grader.exercise.keys import MOST_DEVICES
-from grader.sandbox import judging, limits, reaping, solving, tracing
-from grader.sandbox.folders import WorkerFiles
+from grader.exercise.key_tables import MOST_DEVICES
+from grader.sandbox import (
+    judge_worker,
+    process_limits,
+    solution_worker,
+    trace_worker,
+)
 from grader.sandbox.isolation import Confinement
 from grader.sandbox.messages import (
     Answer,
-    Called,
     Closed,
+    FinishedTest,
     Hello,
+    LaunchCalled,
+    Post,
     Question,
-    Ran,
     Returned,
+    RunResult,
     Traced,
-    Tried,
     receive,
     send,
 )
-from grader.sandbox.oracle import Ask
-from grader.sandbox.post import Post
-from grader.tools import codec
-from grader.tools.shortening import shortened
+from grader.sandbox.trace_worker import Ask
+from grader.sandbox.worker_files import WorkerFiles
+from pallascope.tools import codec
+from pallascope.tools.text import shortened
 
 STDERR = 2
 THREADS = 16  # for XLA, where several devices are simulated
@@ -50,8 +55,8 @@ def main(
     out = files.move_in()
     if post in (Post.ATTEMPTING, Post.SPARE):
         prepared.enforce(files.writable)
-        limits.limit_strangers()
-    reaping.end_with_driver(driver)  # a thread: what was started before is not confined
+        process_limits.limit_strangers()
+    process_limits.end_with_driver(driver)  # a thread: what was started before is not confined
     faulthandler.enable(STDERR)
     faulthandler.register(signal.SIGUSR1, STDERR, all_threads=True)
     if post is not Post.RUNNING:
@@ -60,7 +65,7 @@ def main(
     if post is Post.MESHED:
         _simulate_devices()
     if post is not Post.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
-        limits.limit_memory()
+        process_limits.limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
     # before a kata's file could put its own there
     pack, number, ours, end = codec.pack, os.getpid(), os.getpid, os._exit
@@ -70,7 +75,7 @@ def main(
             end(0)  # a fork that the file left behind: it would read and answer in our place
         send(bench, pack(answer))
 
-    def ask(called: Called) -> Returned:
+    def ask(called: LaunchCalled) -> Returned:
         tell(called)
         return codec.unpack(Returned, receive(bench))
 
@@ -81,7 +86,7 @@ def main(
             given = answer(codec.unpack(Question, receive(bench)))
             printed = shortened(files.take_printed(out))
             if isinstance(
-                given, Traced | Ran | Tried
+                given, Traced | RunResult | FinishedTest
             ):  # of the others, what a trace prints is known
                 given = dataclasses.replace(given, printed=printed)
             tell(given)
@@ -92,11 +97,11 @@ def main(
 def _answering(post: Post, ask: Ask) -> Callable[[Question], Answer]:
     match post:
         case Post.TRUSTED:
-            return solving.answer
+            return solution_worker.answer
         case Post.ATTEMPTING | Post.SPARE:
-            return tracing.Tracer(ask).answer
+            return trace_worker.Tracer(ask).answer
         case Post.RUNNING | Post.MESHED | Post.COMPILING:
-            return judging.answer
+            return judge_worker.answer
 
 
 def _simulate_devices() -> None:

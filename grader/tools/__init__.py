@@ -1,12 +1,6 @@
-"""Small tools that know nothing of katas.
+"""Git, the learner's editor, and pages of tables, for the commands and the reports.
 
-codec      frozen values to builtins, JSON and bytes, and back
-arrays     arrays between numpy and bytes
-git        git through its own command
-extras     which extras exist for this machine, and what to do where they don't
-modules    import a Python file by its path
-rendering  what rich draws, as text
-versions   which versions of jax, libtpu and the grader are installed
-nearest    which known names a mistyped one may stand for
-editor     a file at a line, in the learner's editor
+editor  Opens a file at a line in the learner's editor
+git     Runs git: what a clone knows of its files and their history
+html    Pages of tables for a browser: one file, all text escaped
 """

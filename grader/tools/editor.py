@@ -1,4 +1,4 @@
-"""Opens a file at a line, in the editor that the learner has chosen.
+"""Opens a file at a line in the learner's editor.
 
 The environment names it, as git does: KATA_EDITOR, else VISUAL, else EDITOR. The value is a command
 with its own options. How a line is given is known for the editors below; for any other, {file} and

@@ -1,4 +1,4 @@
-"""Git through its own command: what this clone knows of its files and their history.
+"""Runs git: what a clone knows of its files and their history.
 
 Nothing here knows about katas. Every path is relative to the folder that `Git` was made for, with
 forward slashes.

@@ -1,4 +1,4 @@
-"""What the page is given. Schema 1: the fields below, as JSON objects and lists.
+"""The document that the page of `kata view` gets, as JSON.
 
 Sizes are in elements or bytes, as said; times in cycles of the chip. Lists of growing numbers are
 given as differences: [3, 2, 5] stands for 3, 5, 10.
@@ -14,7 +14,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class WrongBlock:
     """A block with wrong elements: its index, how many of how many, and the largest error.
 
     `worst` is a number in words, or "not a number".
@@ -27,7 +27,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class WrongElements:
     """A result's wrong elements.
 
     The array is cut into cells, `cells` of them along each dimension; `size` is theirs in elements
@@ -46,7 +46,7 @@ class Wrong:
     cells: tuple[int, ...]
     share: tuple[int, ...]
     nan: tuple[int, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[WrongBlock, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class OperandPath:
     """An operand's `motion.Path`; `first` as differences."""
 
     first: tuple[int, ...]
@@ -110,7 +110,7 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class OperandView:
     """One Ref. `block` counts a squeezed dimension as 1, which `squeezed` lists.
 
     `counted` tells whether its moves and bytes are known; else they are 0, and `note` says why.
@@ -131,12 +131,12 @@ class Operand:
     least: int
     element: bool
     windows: int
-    runs: Runs | None
-    wrong: Wrong | None
+    runs: OperandPath | None
+    wrong: WrongElements | None
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PrefetchTable:
     """A scalar-prefetch operand's contents, row-major; None where they are not known.
 
     `untold` are operands whose index maps read it in a way that is not followed.
@@ -148,7 +148,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class TableCellRead:
     """An index map reads `cell` of a table from each step in `first` (differences) on.
 
     `cell` is -1 where a condition keeps it from reading.
@@ -172,7 +172,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class VmemView:
     """One kernel's VMEM in bytes. `reported`: by the compiler, else by the blocks' shapes."""
 
     limit: int
@@ -196,7 +196,7 @@ class Meeting:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelView:
     """One kernel: `steps` of its grid, of which `shown` can be stepped through.
 
     `read`, `written` and `least` are bytes, those of `traffic.Traffic`. `untold` says why there is
@@ -211,10 +211,10 @@ class Kernel:
     read: int
     written: int
     least: int
-    operands: tuple[Operand, ...]
-    tables: tuple[Table, ...]
-    reads: tuple[Read, ...]
-    memory: Memory
+    operands: tuple[OperandView, ...]
+    tables: tuple[PrefetchTable, ...]
+    reads: tuple[TableCellRead, ...]
+    memory: VmemView
     timeline: Timeline | None
     untold: str
     refusal: str
@@ -222,7 +222,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerdictView:
     """`state` is passed, failed, todo or unasked; `words` a phrase, `text` the finding in full."""
 
     state: str
@@ -243,10 +243,10 @@ class Document:
     case: str
     chip: str
     whose: str
-    verdict: Verdict
+    verdict: VerdictView
     trouble: str
-    kernels: tuple[Kernel, ...]
-    other: tuple[Wrong, ...]
+    kernels: tuple[KernelView, ...]
+    other: tuple[WrongElements, ...]
 
 
 def differences(growing: Sequence[int]) -> tuple[int, ...]:

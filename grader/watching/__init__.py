@@ -1,13 +1,7 @@
 """`kata watch`: grades what has been saved, in processes that are warm before the save comes.
 
-events         what can happen: a save, a key, a grade, a command's end
-saves          the file system -> events
-keyboard       the terminal -> events
-lanes          katas -> events: hidden cases dealt to graders in threads, each with a spare worker
-side_commands  `kata hint` and others beside the watch -> events
-screen         what is said, to a terminal or line by line
-watched        which katas it is about, and which comes next
-settings       what holds for the whole watch
-confirming     passes -> what pytest says of them, one after another
-watch          events -> what to grade and what to say next
+background_jobs  Background jobs of `kata watch`: grading, confirming, commands
+watch_events     The events of `kata watch`: saved files and pressed keys
+watch_loop       The loop of `kata watch`: events in, grading and texts out
+watch_screen     The screen and the settings of `kata watch`
 """

@@ -15,19 +15,25 @@ from typing import Any
 import pytest
 
 from grader import api
-from grader.api import Examiner, NotIsolated, Report, State, UnknownKata
-from grader.batch.worker import verdict_of
-from grader.exercise.catalog import Kata, katas
-from grader.exercise.mistakes import wrong_version
-from grader.exercise.submission import Submission
-from grader.grading.counted import MOST_BYTES
-from grader.model import Conditions, Cost, Device, Grade, Mode
-from grader.sandbox.bench import Worker
-from grader.sandbox.isolation import levels
-from grader.sandbox.messages import Question
-from grader.sandbox.post import Post
-from grader.tools import codec
-from grader.tools.shortening import printable
+from grader.api import Examiner, Report, UnknownKata
+from grader.batch.batch_worker import verdict_of
+from grader.exercise.catalog import Kata, Submission, katas
+from grader.exercise.mutants import wrong_version
+from grader.grading.session_case import MOST_BYTES
+from grader.sandbox.isolation import confine
+from grader.sandbox.isolation.confine import NotIsolated
+from grader.sandbox.messages import Post, Question
+from grader.sandbox.worker_pool import Worker
+from grader.verdict import (
+    Conditions,
+    Cost,
+    Device,
+    Grade,
+    State,
+)
+from pallascope.model import Mode
+from pallascope.tools import codec
+from pallascope.tools.text import printable
 from tests.support.repositories import ROOT, Repository
 
 SEED = 1
@@ -188,7 +194,7 @@ def test_a_changed_solution_grades_nobody(slow: Kata, examiner: Examiner) -> Non
 
 
 def test_required_isolation_is_had_or_refused(monkeypatch: pytest.MonkeyPatch, slow: Kata) -> None:
-    monkeypatch.setattr(levels.sys, "platform", "elsewhere")
+    monkeypatch.setattr(confine.sys, "platform", "elsewhere")
     with pytest.raises(NotIsolated, match="only Linux"):
         Examiner(root=slow.root)
 

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.api import Examiner, ExaminerPool, Report, State
+from grader.api import Examiner, ExaminerPool, Report
 from grader.exercise.catalog import katas
+from grader.verdict import State
 from tests.support.repositories import ROOT
 
 ADD = next(kata for kata in katas(ROOT, "solutions") if kata.name == "constant_add")
@@ -141,7 +142,7 @@ def test_a_closed_pool_grades_no_more() -> None:
 
 
 CLIENT = """
-from grader.api import Cost, Examiner, Finding, Report, State
+from grader.verdict import Cost, Finding, State; from grader.api import Examiner, Report
 
 def parts(report: Report) -> tuple[State, Finding | None, Cost | None, float | None]:
     return report.state, report.finding, report.cost, report.speed

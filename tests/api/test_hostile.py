@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from grader.api import Examiner, Report, State
+from grader.api import Examiner, Report
 from grader.exercise.catalog import katas
 from grader.sandbox.isolation import Isolation, level
+from grader.verdict import State
 from tests.support.hostile_strangers import ENDS, LEAVES, READS, STAYS, WRITES, attacks
 from tests.support.repositories import ROOT
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import cast
 
-from grader.api.limits import Alarm, too_slow
-from grader.sandbox.bench import Bench
+from grader.api.examiner import Alarm, too_slow
+from grader.sandbox.worker_pool import Bench
 
 
 class FakeBench:

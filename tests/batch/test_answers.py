@@ -6,7 +6,12 @@ import contextlib
 
 import pytest
 
-from grader.batch.answers import blocks, completion_in, is_code, source_in
+from grader.batch.answers import (
+    blocks,
+    completion_in,
+    is_code,
+    source_in,
+)
 from grader.batch.samples import NoSample
 from grader.exercise.catalog import katas
 from grader.exercise.regions import regions

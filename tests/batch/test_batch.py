@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch.batch import Batch, How
-from grader.batch.orders import Job, Outcome, Setup
+from grader.batch.batch_run import Batch, How
+from grader.batch.executor import Outcome, Setup, SubmissionJob
 from grader.batch.samples import Sample
 from grader.batch.store import Store, StoreProblem
 from grader.exercise.catalog import katas
@@ -28,7 +28,7 @@ class Crew:
     stars: int
     accident: bool
 
-    def outcomes(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+    def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
         verdict = json.dumps({"stars": self.stars})
         return (Outcome(job.key, job.kata, verdict, accident=self.accident) for job in jobs)
 

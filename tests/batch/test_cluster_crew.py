@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from grader.batch import cluster_crew
-from grader.batch.cluster_crew import TRIES, ClusterCrew, Lost
-from grader.batch.crew import Hopeless
-from grader.batch.orders import Job, Outcome
+from grader.batch import cluster_executor
+from grader.batch.cluster_executor import TRIES, ClusterCrew, Lost
+from grader.batch.executor import Hopeless, Outcome, SubmissionJob
 
 
 @dataclass
@@ -24,14 +23,14 @@ class Said:
     """
 
     size: int = 2
-    answers: Callable[[int, Job], Any] = lambda hand, job: None
+    answers: Callable[[int, SubmissionJob], Any] = lambda hand, job: None
     away: set[int] = field(default_factory=set)
     complaint: str = ""
     hands: int = 0
     graded: list[tuple[int, str]] = field(default_factory=list)
     most: int = 0  # calls to grade that were under way at once
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
-    _calls: dict[int, tuple[int, Job | None]] = field(default_factory=dict)
+    _calls: dict[int, tuple[int, SubmissionJob | None]] = field(default_factory=dict)
 
     def cores(self) -> int:
         return self.size
@@ -43,11 +42,11 @@ class Said:
     def ready(self, hand: int) -> int:
         return self._called(hand, None)
 
-    def grade(self, hand: int, job: Job) -> int:
+    def grade(self, hand: int, job: SubmissionJob) -> int:
         self.graded.append((hand, job.key))
         return self._called(hand, job)
 
-    def _called(self, hand: int, job: Job | None) -> int:
+    def _called(self, hand: int, job: SubmissionJob | None) -> int:
         call = next(self._numbers)
         self._calls[call] = hand, job
         self.most = max(self.most, sum(job is not None for _, job in self._calls.values()))
@@ -67,11 +66,13 @@ class Said:
         return said or Outcome(job.key, job.kata, "{}")
 
 
-def jobs(count: int, kata: str = "x") -> list[Job]:
-    return [Job(f"{kata}{number}", kata, "text", 1) for number in range(count)]
+def jobs(count: int, kata: str = "x") -> list[SubmissionJob]:
+    return [SubmissionJob(f"{kata}{number}", kata, "text", 1) for number in range(count)]
 
 
-def judged(cluster: Said, work: Sequence[Job], count: int | None = None) -> dict[str, str]:
+def judged(
+    cluster: Said, work: Sequence[SubmissionJob], count: int | None = None
+) -> dict[str, str]:
     """What the crew says of each job: its error."""
     found = list(ClusterCrew(cluster, count).outcomes(work))
     assert len({outcome.key for outcome in found}) == len(found)
@@ -141,7 +142,7 @@ def test_a_node_with_other_versions_ends_it() -> None:
 
 def test_waiting_for_a_core_is_told_and_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now, said = [0.0], []
-    monkeypatch.setattr(cluster_crew.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(cluster_executor.time, "monotonic", lambda: now[0])
     cluster = Said(size=0, away={1})
     crew = ClusterCrew(cluster, tell=said.append)
     monkeypatch.setattr(

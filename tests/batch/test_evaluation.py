@@ -13,7 +13,7 @@ import pytest
 
 from grader.batch.evaluation import Evaluation, Marks
 from grader.exercise.catalog import katas
-from grader.exercise.mistakes import wrong_version
+from grader.exercise.mutants import wrong_version
 from grader.exercise.repository import RepositoryError
 from tests.support.repositories import ROOT
 

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch.crew import Hopeless
-from grader.batch.local_crew import LocalCrew
-from grader.batch.orders import Job, Setup
+from grader.batch.executor import Hopeless, LocalCrew, Setup, SubmissionJob
 from grader.exercise.catalog import Kata
 from tests.support.repositories import Repository
 
@@ -22,9 +20,9 @@ def kata(repository: Repository) -> Kata:
     return repository.add("double")
 
 
-def jobs(kata: Kata, count: int) -> list[Job]:
+def jobs(kata: Kata, count: int) -> list[SubmissionJob]:
     """Each stands for a submission of its own, whatever it holds."""
-    return [Job(str(number), kata.id, kata.shipped(), number) for number in range(count)]
+    return [SubmissionJob(str(number), kata.id, kata.shipped(), number) for number in range(count)]
 
 
 def setup(kata: Kata, isolation: str = "off") -> Setup:
@@ -44,7 +42,7 @@ def test_each_is_judged_once_and_nobody_stays(kata: Kata, repository: Repository
     other = repository.add("row_sum", number=2)
     other.key_path.write_text("broken")
     with LocalCrew(setup(kata), 2) as crew:
-        found = list(crew.outcomes([Job("broken", other.id, "text", 1), *jobs(kata, 4)]))
+        found = list(crew.outcomes([SubmissionJob("broken", other.id, "text", 1), *jobs(kata, 4)]))
         pids = crew.pids
         assert len(pids) == 2
     errors = {outcome.key: outcome.error for outcome in found}
@@ -71,7 +69,7 @@ def test_a_worker_that_dies_is_replaced_and_its_job_tried_again(kata: Kata) -> N
 
 def test_what_kills_every_worker_is_told(kata: Kata) -> None:
     """Seeds are whole numbers: of another a worker makes nothing."""
-    bad = Job("bad", kata.id, kata.shipped(), "seed")  # type: ignore[arg-type]
+    bad = SubmissionJob("bad", kata.id, kata.shipped(), "seed")  # type: ignore[arg-type]
     with LocalCrew(setup(kata), 1) as crew:
         found = {outcome.key: outcome.error for outcome in crew.outcomes([bad, *jobs(kata, 1)])}
     assert found == {"bad": "2 processes died over it", "0": ""}

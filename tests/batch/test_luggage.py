@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch import luggage
-from grader.batch.luggage import COUNT, pack, unpack
-from grader.tools.versions import PACKAGE, versions
+from grader.batch import cluster_executor
+from grader.batch.cluster_executor import COUNT, pack, unpack
+from pallascope.tools.versions import PACKAGE, versions
 from tests.support.repositories import Repository
 
 SAYS = """
 import grader, pathlib
 from grader.exercise.catalog import SOLUTIONS, katas
-from grader.tools.versions import versions
+from pallascope.tools.versions import versions
 found = katas(pathlib.Path.cwd(), SOLUTIONS)
 print(grader.__file__, *(kata.shipped().count("SOLUTION") for kata in found))
 print(versions()["pallas-katas"])
@@ -52,7 +52,7 @@ def test_it_is_small_and_holds_nothing_of_the_learner(
     pack(repository.root, folder)
     files = [file for file in folder.rglob("*") if file.is_file()]
     assert {file.relative_to(folder).parts[0] for file in files} <= {
-        *("grader", "solutions", COUNT),
+        *("grader", "pallascope", "solutions", COUNT),
         f"{PACKAGE.replace('-', '_')}-{versions()[PACKAGE]}.dist-info",
     }
     assert not [file for file in files if "__pycache__" in file.parts]
@@ -68,12 +68,12 @@ def test_a_copy_is_whole_or_none(
     inside = kata.solution.relative_to(repository.root)
     assert (tmp_path / "own" / inside).read_text() == kata.solution.read_text()
     (tmp_path / "sent" / inside).unlink()
-    monkeypatch.setattr(luggage, "SECONDS", 0.01)
+    monkeypatch.setattr(cluster_executor, "SECONDS", 0.01)
     with pytest.raises(OSError, match="is not whole"):
         unpack(tmp_path / "sent", tmp_path / "own")
-    monkeypatch.setattr(luggage, "SECONDS", 9)
+    monkeypatch.setattr(cluster_executor, "SECONDS", 9)
     monkeypatch.setattr(
-        luggage.time, "sleep", lambda _: (tmp_path / "sent" / inside).write_text("again")
+        cluster_executor.time, "sleep", lambda _: (tmp_path / "sent" / inside).write_text("again")
     )
     unpack(tmp_path / "sent", tmp_path / "own")
     assert (tmp_path / "own" / inside).read_text() == "again"

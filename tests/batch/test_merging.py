@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch.merging import merge
-from grader.batch.store import Store, StoreProblem
-from grader.batch.terms import Terms
+from grader.batch.store import Store, StoreProblem, Terms, merge
 
 TERMS = Terms(7, ("v5e",), {"jax": "1.0", "libtpu": None}, "1/2")
 

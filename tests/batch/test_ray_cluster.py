@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from grader.batch import ray_cluster
-from grader.batch.crew import Hopeless
-from grader.batch.orders import Job, Setup
-from grader.batch.ray_cluster import NoCluster, demand_cluster, imported, ray_crew
+from grader.batch.executor import Hopeless, Setup, SubmissionJob
+from grader.batch.ray_cluster import (
+    NoCluster,
+    demand_cluster,
+    imported,
+    ray_crew,
+)
 from grader.exercise.catalog import Kata
 from tests.support.repositories import Repository
 
@@ -93,8 +97,8 @@ def kata(repository: Repository) -> Kata:
     return repository.add("double")
 
 
-def jobs(kata: Kata, count: int) -> list[Job]:
-    return [Job(str(number), kata.id, kata.shipped(), number) for number in range(count)]
+def jobs(kata: Kata, count: int) -> list[SubmissionJob]:
+    return [SubmissionJob(str(number), kata.id, kata.shipped(), number) for number in range(count)]
 
 
 def test_a_node_grades_with_what_is_sent_along(address: str, kata: Kata) -> None:

@@ -8,8 +8,15 @@ import json
 
 import pytest
 
-from grader.batch.samples import Complaint, NoSample, Sample, lines_of, read, source_of
-from grader.batch.tasks import task
+from grader.batch.evaluation import task
+from grader.batch.samples import (
+    Complaint,
+    NoSample,
+    Sample,
+    lines_of,
+    read,
+    source_of,
+)
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.regions import regions, written
 from tests.support.repositories import ROOT

@@ -7,7 +7,12 @@ from statistics import fmean
 
 import pytest
 
-from grader.batch.scores import Scored, by_track, pass_at, scores
+from grader.batch.scores import (
+    Scored,
+    by_track,
+    pass_at,
+    scores,
+)
 
 
 @pytest.mark.parametrize("k", range(1, 6))

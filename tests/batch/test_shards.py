@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from grader.batch.batch_run import Shard, shard_of
 from grader.batch.samples import Complaint, Sample
-from grader.batch.shards import Shard, shard_of
 
 SAMPLES = [Sample(line, {}, "1_first/kata_01_double", f"x = {line}") for line in range(1, 101)]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from grader.batch.orders import Job
-from grader.batch.waiting import Waiting
+from grader.batch.executor import SubmissionJob, Waiting
 
 
-def job(kata: str, key: str) -> Job:
-    return Job(key, kata, "source", 1)
+def job(kata: str, key: str) -> SubmissionJob:
+    return SubmissionJob(key, kata, "source", 1)
 
 
 def test_a_worker_stays_with_its_exercise_and_then_takes_the_longest() -> None:

@@ -26,9 +26,14 @@ import jax
 import jax.numpy as jnp
 
 from grader.exercise.catalog import Kata, katas
-from grader.gpu.chips import CHIPS, DEFAULT, Chip, named
-from grader.gpu.programs import traced_for
-from grader.tools.modules import load_module
+from pallascope.gpu.gpu_programs import traced_for
+from pallascope.gpu.gpus import (
+    CHIPS,
+    DEFAULT,
+    GpuChip,
+    named,
+)
+from pallascope.tools.files import load_module
 
 ROOT = Path(__file__).parents[2]
 SIZES = (1024, 2048, 4096, 8192, 16384)
@@ -183,7 +188,7 @@ def generation() -> int:
     return int(float(getattr(jax.devices()[0], "compute_capability", 0)))
 
 
-def chip_of(kata: Kata) -> Chip:
+def chip_of(kata: Kata) -> GpuChip:
     """The GPU that a kata is for."""
     assert kata.key.gpu
     return named(kata.key.gpu.only_on or DEFAULT)

@@ -28,9 +28,14 @@ from pathlib import Path
 import pytest
 
 from grader.api import Examiner
-from grader.exercise.catalog import SOLUTIONS, Kata, katas, named
-from grader.exercise.mistakes import wrong_version
-from grader.plugin.session import SESSION
+from grader.exercise.catalog import (
+    SOLUTIONS,
+    Kata,
+    katas,
+    named,
+)
+from grader.exercise.mutants import wrong_version
+from grader.plugin.items import SESSION
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("constant_add", "tiled_matmul", "row_softmax", "causal_flash", "ring_of_slots")

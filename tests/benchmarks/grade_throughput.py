@@ -22,8 +22,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.exercise.catalog import SOLUTIONS, Kata, katas, named
-from grader.exercise.mistakes import wrong_version
+from grader.exercise.catalog import (
+    SOLUTIONS,
+    Kata,
+    katas,
+    named,
+)
+from grader.exercise.mutants import wrong_version
 
 ROOT = Path(__file__).parents[2]
 NAMES = (

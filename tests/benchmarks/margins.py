@@ -39,9 +39,10 @@ from typing import Any
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from grader.exercise.keys import MESH, MOST_DEVICES, Kind  # noqa: E402
-from grader.model import Device, Mode  # noqa: E402
-from grader.sandbox.environment import environment  # noqa: E402
+from grader.exercise.key_tables import MESH, MOST_DEVICES, KataKind  # noqa: E402
+from grader.sandbox.devices import environment  # noqa: E402
+from grader.verdict import Device  # noqa: E402
+from pallascope.model import Mode  # noqa: E402
 
 os.environ.update(environment(Device("cpu", Mode.STRICT), os.environ))
 os.environ["NPROC"] = "16"  # threads of XLA: one for each simulated core of each device
@@ -51,22 +52,28 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from jax.extend import core  # noqa: E402
 
-from grader.checks.chance import Throws  # noqa: E402
-from grader.checks.compare import ROUNDOFF, Sum, coarsest, tolerance  # noqa: E402
+from grader.checks.compare import (  # noqa: E402
+    ROUNDOFF,
+    Sum,
+    coarsest,
+    tolerance,
+)
+from grader.checks.random_statistics import Throws  # noqa: E402
 from grader.exercise import specs  # noqa: E402
 from grader.exercise.cases import draw  # noqa: E402
 from grader.exercise.catalog import Kata, katas  # noqa: E402
-from grader.exercise.expectations import expectations  # noqa: E402
-from grader.gpu import chips as gpu_chips  # noqa: E402
-from grader.gpu.programs import traced_for  # noqa: E402
-from grader.kernels import TracedLaunch, for_chip, running  # noqa: E402
-from grader.kernels.carrier import make_ready_for_gpus  # noqa: E402
-from grader.kernels.gpu_interpreter import interpreted  # noqa: E402
-from grader.kernels.retrace import Replacement, retraced  # noqa: E402
-from grader.model import Case, Outcomes, Reference  # noqa: E402
-from grader.tools.arrays import from_numpy, in_float64, to_numpy  # noqa: E402
-from grader.tools.modules import load_module  # noqa: E402
-from grader.tpu import chips  # noqa: E402
+from grader.exercise.reference_results import expectations  # noqa: E402
+from grader.verdict import Case  # noqa: E402
+from pallascope.gpu import gpus as gpu_chips  # noqa: E402
+from pallascope.gpu.gpu_interpreter import interpreted  # noqa: E402
+from pallascope.gpu.gpu_programs import traced_for  # noqa: E402
+from pallascope.kernels import TracedLaunch, for_chip, running  # noqa: E402
+from pallascope.kernels.jaxprs import Replacement, retraced  # noqa: E402
+from pallascope.kernels.serialization import make_ready_for_gpus  # noqa: E402
+from pallascope.model import Outcomes, Reference  # noqa: E402
+from pallascope.tools.arrays import from_numpy, in_float64, to_numpy  # noqa: E402
+from pallascope.tools.files import load_module  # noqa: E402
+from pallascope.tpu import chips  # noqa: E402
 
 jax.config.update("jax_num_cpu_devices", MOST_DEVICES)
 
@@ -407,7 +414,10 @@ def margins(names: Sequence[str], seeds: int, shapes: int, store: Path | None) -
     known = {(kept.kata, kept.content): kept for kept in (Margin(**json.loads(x)) for x in lines)}
     found = []
     for kata in katas(ROOT, "solutions"):
-        if (names and kata.name not in names) or kata.key.kind in (Kind.PREDICTIONS, Kind.TEST):
+        if (names and kata.name not in names) or kata.key.kind in (
+            KataKind.PREDICTIONS,
+            KataKind.TEST,
+        ):
             continue
         text = kata.solution.read_bytes() + kata.key_path.read_bytes()
         content = hashlib.sha256(text + f"{seeds} {shapes}".encode()).hexdigest()[:16]
@@ -538,7 +548,7 @@ def print_variants(names: Sequence[str], seeds: Sequence[int], each: bool) -> No
     for kata in katas(ROOT, "solutions"):
         if names and kata.name not in names:
             continue
-        if kata.key.kind in (Kind.PREDICTIONS, Kind.TEST):
+        if kata.key.kind in (KataKind.PREDICTIONS, KataKind.TEST):
             continue
         right: dict[str, float] = {}
         wrong: dict[str, float] = {}

@@ -36,14 +36,20 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.keys import Kind
+from grader.exercise.key_tables import KataKind
 from grader.exercise.regions import regions
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import Judgement, verdict
-from grader.model import MOST_STARS, Case, Clues, Device, State
 from grader.sandbox import devices
-from grader.sandbox.asking import Asking, Lines
-from grader.sandbox.bench import Bench
+from grader.sandbox.client import Asking, Lines
+from grader.sandbox.worker_pool import Bench
+from grader.verdict import (
+    MOST_STARS,
+    Case,
+    Device,
+    State,
+)
+from pallascope.model import Clues
 from tests.support.mutations import Mutation, mutations
 from tests.support.repositories import ROOT, with_text
 
@@ -85,7 +91,7 @@ def chosen(count: int, words: Sequence[str]) -> list[Mutant]:
     rows = [
         _shuffled(kata)
         for kata in katas(ROOT, "solutions")
-        if kata.key.kind is not Kind.TEST  # right tests are many
+        if kata.key.kind is not KataKind.TEST  # right tests are many
         and (not words or any(word in kata.name for word in words))
     ]
     return list(itertools.islice(_dealt(rows), count))

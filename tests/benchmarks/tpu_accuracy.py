@@ -38,7 +38,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.tpu import predictions
+from pallascope.tpu import predictions
 
 TUTORIAL = "docs/pallas/tpu/matmul.ipynb of jax-ml/jax"
 LAUNCH = 0.105e-3  # seconds

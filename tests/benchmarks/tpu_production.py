@@ -26,14 +26,13 @@ from jax.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
 from jax.experimental.pallas.ops.tpu import splash_attention as splash
 from jax.experimental.pallas.ops.tpu.random import philox, threefry
 
-from grader.kernels import TracedLaunch
-from grader.kernels.lowering import for_chip, lower
-from grader.tpu import compile_apart
-from grader.tpu.chips import CHIPS, named
-from grader.tpu.predict import predict
-from grader.tpu.prediction import Prediction
-from grader.tpu.roofline import roofline
-from grader.tpu.units import bytes_of, time_of
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.lowering import for_chip, lower
+from pallascope.tpu import compile_process
+from pallascope.tpu.chips import CHIPS, named
+from pallascope.tpu.predict import predict
+from pallascope.tpu.prediction import Prediction, roofline
+from pallascope.tpu.units import bytes_of, time_of
 
 Launch = tuple[Callable[..., Any], Sequence[Any]]
 LAUNCHES: dict[str, Callable[[], Launch]] = {}
@@ -267,7 +266,7 @@ def rows(name: str, chip: str) -> Iterator[list[str]]:
         except Exception as error:
             yield [*who, "no", "–", "–", "–", "–", f"lowering: {_first_line(error)}"]
         else:
-            yield [*who, "yes", *_compiled(predict(kernel, target, 0, compile_apart.build))]
+            yield [*who, "yes", *_compiled(predict(kernel, target, 0, compile_process.build))]
 
 
 def _compiled(kernel: Prediction) -> list[str]:

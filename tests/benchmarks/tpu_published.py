@@ -42,8 +42,8 @@ import numpy as np
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
-from grader.tpu import predictions
-from grader.tpu.chips import named
+from pallascope.tpu import predictions
+from pallascope.tpu.chips import named
 
 TABLE = Path(__file__).with_name("published_v5p_tpu7x.json")
 CHIPS = ("v5p", "tpu7x")

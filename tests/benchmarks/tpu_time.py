@@ -37,15 +37,15 @@ from whole_process import ROOT, solved
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.kernels import TracedLaunch
-from grader.kernels.lowering import for_chip, lower
-from grader.model import Case
-from grader.tools import arrays
-from grader.tools.modules import load_module
-from grader.tpu import CHIPS, compiler
-from grader.tpu.chips import DEFAULT
-from grader.tpu.libtpu import device
-from grader.tpu.predict import predictions_of
+from grader.verdict import Case
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.lowering import for_chip, lower
+from pallascope.tools import arrays
+from pallascope.tools.files import load_module
+from pallascope.tpu import CHIPS, compiler
+from pallascope.tpu.chips import DEFAULT
+from pallascope.tpu.libtpu import device
+from pallascope.tpu.predict import predictions_of
 
 TRACK = "1_basics"
 #: `import libtpu` finds nothing.

@@ -36,11 +36,12 @@ from jax.experimental.pallas.ops.tpu.splash_attention import (
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.model import Case, Reference
-from grader.tools.modules import load_module
-from grader.tpu import Prediction, compile_apart, predictions
-from grader.tpu.chips import CHIPS, named, with_cores
-from grader.tpu.units import bytes_of, time_of
+from grader.verdict import Case
+from pallascope.model import Reference
+from pallascope.tools.files import load_module
+from pallascope.tpu import Prediction, compile_process, predictions
+from pallascope.tpu.chips import CHIPS, named, with_cores
+from pallascope.tpu.units import bytes_of, time_of
 
 ROOT = Path(__file__).parents[2]
 # The package has a function of the module's name.
@@ -104,7 +105,7 @@ def side(function: Function, args: Sequence[Any], chip: str, kernels: str = "") 
 
 def by_xla(function: Function, args: Sequence[Any], chip: str) -> tuple[str, str]:
     """XLA's estimate, or why there is none; and the bytes that its program moves."""
-    found = compile_apart.xla_cycles(function, args, named(chip))
+    found = compile_process.xla_cycles(function, args, named(chip))
     told = time_of(found.cycles / named(chip).clock) if found.cycles else found.missing
     return told, bytes_of(found.moved) if found.moved else "–"
 

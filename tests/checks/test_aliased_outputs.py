@@ -12,8 +12,15 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from grader.checks.values import check
-from grader.kernels import TracedLaunch, for_chip
-from grader.model import ArrayType, Clues, Finding, Mode, Observation, Reference
+from grader.verdict import Finding
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.model import (
+    ArrayType,
+    Clues,
+    Mode,
+    Observation,
+    Reference,
+)
 from tests.support.making import array, evidence, from_numpy
 
 DECK = np.random.default_rng(1)

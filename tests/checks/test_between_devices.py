@@ -8,8 +8,13 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.grading.grader import Grader
-from grader.model import MOST_STARS, Check, Grade, State
-from grader.tpu import compiler
+from grader.verdict import (
+    MOST_STARS,
+    Check,
+    Grade,
+    State,
+)
+from pallascope.tpu import compiler
 from tests.support.meshed import SPLIT_SUM, SPLIT_SUM_KEY, TO_RIGHT, TO_RIGHT_KEY
 from tests.support.repositories import Repository
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from grader.checks.block_shapes import check
-from grader.model import Check, Observation, Operand, Role
+from grader.checks.lowers import check_blocks
+from grader.verdict import Check
+from pallascope.model import Observation, Operand, Role
 from tests.support.making import attempt, call, doubling, evidence, operand, trace
 
 
 def finding_on(*operands: Operand) -> str:
-    finding = check(evidence(attempt(traced=trace(call(*operands)))))
+    finding = check_blocks(evidence(attempt(traced=trace(call(*operands)))))
     if finding is None:
         return ""
     assert finding.check is Check.BLOCKS
@@ -18,8 +19,8 @@ def finding_on(*operands: Operand) -> str:
 
 
 def test_legal_blocks_are_fine() -> None:
-    assert check(evidence(attempt())) is None
-    assert check(evidence(Observation())) is None
+    assert check_blocks(evidence(attempt())) is None
+    assert check_blocks(evidence(Observation())) is None
     squeezed = operand("x_ref", (4, 16, 256), (None, 8, 128))
     vector = operand("b_ref", (4096,), (1024,))
     whole = operand("c_ref", (3, 5), (3, 5))
@@ -86,4 +87,4 @@ def test_what_is_no_number_has_no_block_rule(dtype: str) -> None:
 def test_every_kernel_is_asked() -> None:
     bad = call(operand("x_ref", (64, 256), (7, 128)))
     for calls in ([bad, doubling()], [doubling(), bad]):
-        assert check(evidence(attempt(traced=trace(*calls))))
+        assert check_blocks(evidence(attempt(traced=trace(*calls))))

@@ -9,10 +9,18 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from grader.checks.compare import ROUNDOFF, SWAYS, Comparison, Sum, coarsest, compare, tolerance
-from grader.exercise.keys import Roundings
-from grader.model import Mode
-from grader.tools.arrays import from_numpy
+from grader.checks.compare import (
+    ROUNDOFF,
+    SWAYS,
+    Comparison,
+    Sum,
+    coarsest,
+    compare,
+    tolerance,
+)
+from grader.exercise.answer_key import Roundings
+from pallascope.model import Mode
+from pallascope.tools.arrays import from_numpy
 from tests.support.making import array, operand
 
 Values = np.ndarray[Any, Any]

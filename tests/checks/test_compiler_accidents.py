@@ -7,8 +7,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from grader.checks.compiler_accidents import accident_finding
-from grader.model import Accident, Check, Narrow
+from grader.checks.compiles import accident_finding
+from grader.verdict import Check
+from pallascope.model import Accident, Narrow
 from tests.support.making import FILE, attempt, doubling, evidence, trace
 from tests.support.repositories import Repository
 

@@ -11,13 +11,20 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.checks.advice.libtpu import libtpu_advice
+from grader.checks.advice.libtpu_advice import libtpu_advice
 from grader.checks.compiles import check, refused_finding
-from grader.model import Accident, Check, Finding, KernelCall, NotJudged, Operand, Place, Role
-from grader.tpu import OnChip, Prediction, predictions
-from grader.tpu.libtpu_errors import Failure, Kind
-from grader.tpu.traffic import Traffic
-from grader.tpu.vmem import Allocation, Use, footprint
+from grader.verdict import Check, Finding, NotJudged
+from pallascope.model import (
+    Accident,
+    KernelCall,
+    Operand,
+    Role,
+    SourceLine,
+)
+from pallascope.tpu import OnChip, Prediction, predictions
+from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind
+from pallascope.tpu.traffic import Traffic
+from pallascope.tpu.vmem import Allocation, Use, footprint
 from tests.support.making import FILE, OwnAndPar, at_par, attempt, call, evidence, operand
 from tests.support.predicted import uncompiled
 
@@ -34,16 +41,18 @@ def adding(rows: int, *scratch: Operand) -> KernelCall:
     )
 
 
-def refused(failure: Failure, kernel: KernelCall | None = None, chip: str = "v5e") -> Prediction:
+def refused(
+    failure: LibtpuRefusal, kernel: KernelCall | None = None, chip: str = "v5e"
+) -> Prediction:
     kernel = kernel or adding(8)
     nothing = Traffic(kernel.name, kernel.grid, (), ())
     return Prediction(chip, kernel, (), nothing, (), failure=failure)
 
 
-def too_large(kernel: KernelCall, wanted: int = 0, *more: Allocation) -> Failure:
+def too_large(kernel: KernelCall, wanted: int = 0, *more: Allocation) -> LibtpuRefusal:
     taken = footprint(kernel)
-    return Failure(
-        Kind.VMEM,
+    return LibtpuRefusal(
+        LibtpuRefusalKind.VMEM,
         "it needs more VMEM than it may have",
         "Scoped allocation …",
         wanted=wanted or sum(a.size for a in (*taken, *more)),
@@ -80,7 +89,7 @@ def test_vmem_line_by_line() -> None:
 
 def test_a_mesh_of_more_cores_than_there_are() -> None:
     two = dataclasses.replace(adding(8), cores=2)
-    said = words(refused(Failure(Kind.CORES, "its mesh asks for 2", "…"), two))
+    said = words(refused(LibtpuRefusal(LibtpuRefusalKind.CORES, "its mesh asks for 2", "…"), two))
     assert said.startswith(
         "asks for 2 TensorCores; a v5e has one\nThe chip has fewer cores than the kernel asks for. "
         "cores the mesh of double asks for 2 TensorCores; a v5e has one. try Let the mesh take as "
@@ -142,14 +151,18 @@ def test_one_buffer_needs_no_explanation() -> None:
 @pytest.mark.parametrize(
     ("kind", "phrase", "advice"),
     [
-        (Kind.SMEM, "needs more SMEM than a v5e has", "keep tables in VMEM or HBM"),
-        (Kind.SEMAPHORES, "needs more semaphores than a v5e has", "used again after a wait"),
-        (Kind.HBM, "needs more HBM than a v5e has", "smaller arrays"),
+        (LibtpuRefusalKind.SMEM, "needs more SMEM than a v5e has", "keep tables in VMEM or HBM"),
+        (
+            LibtpuRefusalKind.SEMAPHORES,
+            "needs more semaphores than a v5e has",
+            "used again after a wait",
+        ),
+        (LibtpuRefusalKind.HBM, "needs more HBM than a v5e has", "smaller arrays"),
     ],
 )
-def test_other_memories(kind: Kind, phrase: str, advice: str) -> None:
+def test_other_memories(kind: LibtpuRefusalKind, phrase: str, advice: str) -> None:
     table = Allocation(Use.WINDOW, "n_ref", "s32[400000]", 1, 1_600_000)
-    failure = Failure(kind, "…", "…", wanted=3 * MIB, limit=MIB, allocations=(table,))
+    failure = LibtpuRefusal(kind, "…", "…", wanted=3 * MIB, limit=MIB, allocations=(table,))
     said = words(refused(failure))
     assert said.startswith(f"{phrase}\n")
     assert "double needs 3 MiB of " in said
@@ -158,19 +171,19 @@ def test_other_memories(kind: Kind, phrase: str, advice: str) -> None:
     assert advice in said
 
 
-def unsupported(message: str, operation: str = "", types: str = "") -> Failure:
-    return Failure(Kind.UNSUPPORTED, message, "the whole text", operation, types)
+def unsupported(message: str, operation: str = "", types: str = "") -> LibtpuRefusal:
+    return LibtpuRefusal(LibtpuRefusalKind.UNSUPPORTED, message, "the whole text", operation, types)
 
 
 def test_an_operation_line_by_line() -> None:
-    failure = Failure(
-        Kind.UNSUPPORTED,
+    failure = LibtpuRefusal(
+        LibtpuRefusalKind.UNSUPPORTED,
         "Not implemented: Only vector<i16> and vector<i32> are supported",
         "the whole text",
         operation="arith.muli",
         types="(vector<32x128xi8>, vector<32x128xi8>) -> vector<32x128xi8>",
         file=f"/somewhere/{FILE}",
-        place=Place(7, "o_ref[...] = x_ref[...] * x_ref[...]"),
+        place=SourceLine(7, "o_ref[...] = x_ref[...] * x_ref[...]"),
     )
     finding = refused_finding([refused(failure)], FILE)
     assert finding.phrase == f"v5e refuses it: {failure.message}"
@@ -190,8 +203,10 @@ def test_an_operation_line_by_line() -> None:
 
 
 def test_a_line_of_another_file() -> None:
-    place = Place(7, "return x")
-    failure = Failure(Kind.UNSUPPORTED, "no", "no", file="/else/where.py", place=place)
+    place = SourceLine(7, "return x")
+    failure = LibtpuRefusal(
+        LibtpuRefusalKind.UNSUPPORTED, "no", "no", file="/else/where.py", place=place
+    )
     assert "line /else/where.py:7 return x" in words(refused(failure))
 
 
@@ -273,10 +288,15 @@ def test_a_line_of_another_file() -> None:
             "pltpu.prng_seed(seed, number)",
         ),
         (unsupported("it rains", "tpu.rain"), "rain", "", "outside the kernel"),
-        (Failure(Kind.INTERNAL, "RuntimeError: float16", "…"), "", "", "outside the kernel"),
+        (
+            LibtpuRefusal(LibtpuRefusalKind.INTERNAL, "RuntimeError: float16", "…"),
+            "",
+            "",
+            "outside the kernel",
+        ),
     ],
 )
-def test_advice(failure: Failure, called: str, why: str, way: str) -> None:
+def test_advice(failure: LibtpuRefusal, called: str, why: str, way: str) -> None:
     advice = libtpu_advice(failure)
     assert advice.called == called
     assert why in advice.why

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from grader.checks.contract import check
-from grader.model import ArrayType, Check, Observation
+from grader.verdict import Check
+from pallascope.model import ArrayType, Observation
 from tests.support.making import X, attempt, doubling, evidence, reference, trace
 
 TWO = replace(reference((2 * X, X[0])), annotations=('Float[Array, "M N"]', 'Float[Array, "N"]'))

@@ -9,21 +9,23 @@ import pytest
 
 from grader.checks import cost
 from grader.checks.evidence import Evidence
-from grader.exercise.keys import Slack
+from grader.exercise.answer_key import Slack
 from grader.grading.ladder import Judgement, verdict
-from grader.model import (
+from grader.verdict import (
     MOST_STARS,
-    Accident,
     Check,
     Cost,
     Finding,
     NotJudged,
-    Problem,
-    Runs,
-    Stage,
     State,
 )
-from grader.tpu import OnChip, Prediction
+from pallascope.model import (
+    Accident,
+    Problem,
+    RunCount,
+    Stage,
+)
+from pallascope.tpu import OnChip, Prediction
 from tests.support.making import OwnAndPar, attempt, evidence
 from tests.support.predicted import matmul, prediction, refused, rows, schedule
 
@@ -238,7 +240,7 @@ def test_a_grid_that_two_cores_share_is_judged_by_the_time_of_its_larger_part() 
 
 
 def test_a_loop_around_a_kernel_multiplies_its_cost() -> None:
-    again = own(runs=Runs(times=8))
+    again = own(runs=RunCount(times=8))
     found = finding(beside(again))
     assert found is not None
     assert found.phrase.startswith("8.0× par's HBM bytes: 8 runs of double")
@@ -246,7 +248,7 @@ def test_a_loop_around_a_kernel_multiplies_its_cost() -> None:
 
 
 def test_a_loop_whose_turns_nobody_knows_gets_no_verdict() -> None:
-    found = finding(beside(own(runs=Runs(untold=True))))
+    found = finding(beside(own(runs=RunCount(untold=True))))
     assert found is not None
     assert found.phrase.startswith("no verdict: a loop around the kernel")
 

@@ -10,26 +10,21 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from grader.checks.compare import Comparison, Index, Sum, tolerance
-from grader.checks.diagnoses import DIAGNOSES, Diagnosis, Suspect, diagnose, headline, map_of_blocks
-from grader.checks.diagnoses.amounts import (
-    all_zero,
-    factor_of_the_row,
-    input_unchanged,
-    mask_within_reach,
-    overflowed,
-    rows_of_nothing,
-    same_amount,
-    same_factor,
+from grader.checks.compare import (
+    Comparison,
+    Index,
+    Sum,
+    tolerance,
 )
-from grader.checks.diagnoses.nans import (
-    computed_nan,
-    nan_of_an_input,
-    nan_of_some_kind,
-    padding_likely,
-    padding_used,
+from grader.checks.diagnoses import (
+    DIAGNOSES,
+    Diagnosis,
+    Suspect,
+    diagnose,
+    headline,
+    map_of_blocks,
 )
-from grader.checks.diagnoses.places import (
+from grader.checks.diagnoses.position_patterns import (
     another_block,
     another_result,
     left_over,
@@ -41,17 +36,40 @@ from grader.checks.diagnoses.places import (
     rows_reordered,
     transposed,
 )
-from grader.checks.diagnoses.small_errors import another_formula, rounded_too_early
-from grader.checks.diagnoses.unwritten import (
+from grader.checks.diagnoses.uninitialized import (
+    computed_nan,
+    nan_of_an_input,
+    nan_of_some_kind,
     never_awaited,
     never_stored,
     never_visited,
     not_aliased,
+    padding_likely,
+    padding_used,
     read_before_written,
     shared_by_parallel_steps,
 )
-from grader.exercise.keys import Roundings
-from grader.model import Habit, Operand, Role, Share, Touch, Walk
+from grader.checks.diagnoses.value_patterns import (
+    all_zero,
+    another_formula,
+    factor_of_the_row,
+    input_unchanged,
+    mask_within_reach,
+    overflowed,
+    rounded_too_early,
+    rows_of_nothing,
+    same_amount,
+    same_factor,
+)
+from grader.exercise.answer_key import Roundings
+from pallascope.model import (
+    FirstAccess,
+    Habit,
+    Operand,
+    Role,
+    Share,
+    Walk,
+)
 from tests.support.making import X, array, call, operand, output
 
 Values = np.ndarray[Any, Any]
@@ -97,7 +115,7 @@ def kernel(*operands: Operand, **others: Any) -> dict[str, Any]:
     return {"call": call(*operands, **others), "output": 0}
 
 
-def scratch(first: Touch) -> Operand:
+def scratch(first: FirstAccess) -> Operand:
     return operand("acc_ref", ROWS, role=Role.SCRATCH, first=first)
 
 
@@ -153,14 +171,16 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
         "block (3, 0) never written",
     ),
     read_before_written: (
-        suspect(np.full_like(X, np.nan), with_zeros=X, **kernel(output(), scratch(Touch.READ))),
+        suspect(
+            np.full_like(X, np.nan), with_zeros=X, **kernel(output(), scratch(FirstAccess.READ))
+        ),
         "acc_ref read before it was written",
     ),
     never_awaited: (
         suspect(
             np.full_like(X, np.nan),
             with_zeros=np.zeros_like(X),
-            **kernel(output(), replace(scratch(Touch.GUARDED_WRITE), unawaited=True)),
+            **kernel(output(), replace(scratch(FirstAccess.GUARDED_WRITE), unawaited=True)),
         ),
         "a copy of acc_ref is never waited for",
     ),
@@ -266,8 +286,8 @@ def test_pattern_is_recognised(pattern: Callable[[Suspect], Diagnosis | None]) -
 
 @each
 def test_pattern_is_not_seen_in_noise(pattern: Callable[[Suspect], Diagnosis | None]) -> None:
-    x_ref = operand("x_ref", X.shape, ROWS, first=Touch.READ)
-    kernel_of = kernel(x_ref, output(), scratch(Touch.WRITE))
+    x_ref = operand("x_ref", X.shape, ROWS, first=FirstAccess.READ)
+    kernel_of = kernel(x_ref, output(), scratch(FirstAccess.WRITE))
     noise = suspect(
         NOISE,
         walk=EVERY_ROW,
@@ -350,13 +370,13 @@ def test_an_input_that_an_output_takes_the_place_of_need_not_be_read() -> None:
 @pytest.mark.parametrize(
     ("first", "reason"),
     [
-        (Touch.NOTHING, "The kernel's body never stores to o_ref"),
-        (Touch.NOTHING, "o_ref = value only gives a name to a value"),
-        (Touch.GUARDED_WRITE, "under a condition that is false"),
-        (Touch.WRITE, "The kernel stores nothing there"),
+        (FirstAccess.NOTHING, "The kernel's body never stores to o_ref"),
+        (FirstAccess.NOTHING, "o_ref = value only gives a name to a value"),
+        (FirstAccess.GUARDED_WRITE, "under a condition that is false"),
+        (FirstAccess.WRITE, "The kernel stores nothing there"),
     ],
 )
-def test_why_nothing_was_stored(first: Touch, reason: str) -> None:
+def test_why_nothing_was_stored(first: FirstAccess, reason: str) -> None:
     shown = suspect(
         with_part(LAST, np.nan), with_zeros=with_part(LAST, 0.0), **kernel(output(first=first))
     )
@@ -364,7 +384,9 @@ def test_why_nothing_was_stored(first: Touch, reason: str) -> None:
 
 
 def test_what_stays_in_hbm_is_written_by_copies() -> None:
-    in_hbm = operand("o_ref", (32, 128), role=Role.OUTPUT, first=Touch.GUARDED_WRITE, space="any")
+    in_hbm = operand(
+        "o_ref", (32, 128), role=Role.OUTPUT, first=FirstAccess.GUARDED_WRITE, space="any"
+    )
     shown = suspect(
         with_part(LAST, np.nan), with_zeros=with_part(LAST, 0.0), **kernel(in_hbm, output())
     )
@@ -398,16 +420,24 @@ def test_elements_that_become_numbers_were_stored() -> None:
     ("operands", "name", "words"),
     [
         (
-            (output(), scratch(Touch.READ)),
+            (output(), scratch(FirstAccess.READ)),
             "acc_ref",
             "The first thing that the kernel does with it",
         ),
-        ((output(), scratch(Touch.GUARDED_WRITE)), "acc_ref", "only under a condition"),
-        ((output(first=Touch.READ),), "o_ref", "An output block starts as whatever"),
-        ((output(first=Touch.GUARDED_WRITE),), "o_ref", "only under a condition"),
+        ((output(), scratch(FirstAccess.GUARDED_WRITE)), "acc_ref", "only under a condition"),
+        ((output(first=FirstAccess.READ),), "o_ref", "An output block starts as whatever"),
+        ((output(first=FirstAccess.GUARDED_WRITE),), "o_ref", "only under a condition"),
         # What is surely read first comes before what may be; scratch before outputs.
-        ((output(first=Touch.READ), scratch(Touch.GUARDED_WRITE)), "o_ref", "to read it"),
-        ((output(first=Touch.GUARDED_WRITE), scratch(Touch.GUARDED_WRITE)), "acc_ref", "Scratch"),
+        (
+            (output(first=FirstAccess.READ), scratch(FirstAccess.GUARDED_WRITE)),
+            "o_ref",
+            "to read it",
+        ),
+        (
+            (output(first=FirstAccess.GUARDED_WRITE), scratch(FirstAccess.GUARDED_WRITE)),
+            "acc_ref",
+            "Scratch",
+        ),
     ],
 )
 def test_what_was_read_before_it_was_written(
@@ -421,9 +451,9 @@ def test_what_was_read_before_it_was_written(
 
 def test_nothing_was_read_too_early() -> None:
     nan = np.full_like(X, np.nan)
-    written = kernel(output(), scratch(Touch.WRITE))
+    written = kernel(output(), scratch(FirstAccess.WRITE))
     assert read_before_written(suspect(nan, with_zeros=X, **written)) is None
-    read = kernel(output(), scratch(Touch.READ))
+    read = kernel(output(), scratch(FirstAccess.READ))
     assert read_before_written(suspect(nan, with_zeros=nan, **read)) is None
     assert read_before_written(suspect(NOISE, with_zeros=X, **read)) is None
     assert read_before_written(suspect(nan, **read)) is None
@@ -678,7 +708,7 @@ OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
         suspect(
             np.full_like(X, np.nan),
             with_zeros=np.zeros_like(X),
-            **kernel(output(first=Touch.READ)),
+            **kernel(output(first=FirstAccess.READ)),
         ),
         never_stored,
         read_before_written,
@@ -687,7 +717,7 @@ OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
         suspect(
             np.full_like(X, np.nan),
             with_zeros=X,
-            **kernel(RAGGED, output(), scratch(Touch.READ)),
+            **kernel(RAGGED, output(), scratch(FirstAccess.READ)),
         ),
         read_before_written,
         padding_likely,

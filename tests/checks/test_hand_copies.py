@@ -9,10 +9,22 @@ import jax
 import numpy as np
 import pytest
 
-from grader.checks.hand_copies import copies_finding, nothing_there
+from grader.checks.dma_messages import copies_finding, nothing_there
 from grader.checks.values import check
-from grader.kernels import CopyWatch, TracedLaunch, for_chip, watching, watching_copies
-from grader.model import Check, CopyFault, Hazard, Mode, Source
+from grader.verdict import Check
+from pallascope.kernels import (
+    CopyWatch,
+    TracedLaunch,
+    for_chip,
+    watching,
+    watching_copies,
+)
+from pallascope.model import (
+    CopyFault,
+    Hazard,
+    Mode,
+    SourceFile,
+)
 from tests.support import copying_kernels as kernels
 from tests.support import making
 from tests.support.copying_kernels import RIGHT, Launch, X
@@ -20,7 +32,7 @@ from tests.support.making import attempt, evidence
 
 FILE = "katas/5_pipelines/kata_01_x.py"
 with open(kernels.__file__, "rb") as file:
-    SOURCE = Source(kernels.__file__, file.read())
+    SOURCE = SourceFile(kernels.__file__, file.read())
 
 
 @pytest.fixture(autouse=True, scope="module")

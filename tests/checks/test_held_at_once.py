@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from grader.checks.held_at_once import check
+from grader.checks.allowed_operations import check_array_sizes
 from grader.grading.ladder import verdict
-from grader.kernels import TracedLaunch
-from grader.model import Check, Finding, State
+from grader.verdict import Check, Finding, State
+from pallascope.kernels import TracedLaunch
 from tests.support.making import FILE, X, attempt, evidence, reference, trace
 
 ENDS = np.arange(256, dtype=np.int32)
@@ -49,7 +49,9 @@ def in_turn(ends: Any) -> Any:
 def judged(function: Callable[..., Any]) -> Finding | None:
     found = TracedLaunch.of(function, (ENDS,), {}).trace(__file__)
     against = reference([np.zeros((8, BLOCK), np.float32)])
-    return check(evidence(attempt(traced=found), against, kernel=False, block_by_block=True))
+    return check_array_sizes(
+        evidence(attempt(traced=found), against, kernel=False, block_by_block=True)
+    )
 
 
 @pytest.mark.parametrize("function", [whole, mapped_at_once])

@@ -10,8 +10,8 @@ import pytest
 
 from grader.checks.compare import Comparison, Sum, tolerance
 from grader.checks.diagnoses import Diagnosis
-from grader.checks.known_mistakes import alike, known_mistake
-from grader.exercise.keys import Roundings
+from grader.checks.values import alike, known_mistake
+from grader.exercise.answer_key import Roundings
 from tests.support.making import X, array
 
 WRONG = X + np.abs(X).mean() * (X > 1)

@@ -7,9 +7,15 @@ import dataclasses
 import pytest
 
 from grader.checks import cost
-from grader.checks.collectives import dearest
-from grader.model import RESHARDING, ArrayType, Collective, Finding, Runs
-from grader.tpu import OnChip
+from grader.checks.communication import dearest
+from grader.verdict import Finding
+from pallascope.model import (
+    RESHARDING,
+    ArrayType,
+    Collective,
+    RunCount,
+)
+from pallascope.tpu import OnChip
 from tests.support.making import OwnAndPar, attempt, evidence
 from tests.support.predicted import prediction, schedule
 
@@ -51,12 +57,12 @@ def test_where_par_sends_nothing_there_is_no_ratio() -> None:
 
 
 def test_turns_that_nobody_can_count_get_no_verdict() -> None:
-    found = judged((dataclasses.replace(SUM, runs=Runs(untold=True)),), (SUM,))
+    found = judged((dataclasses.replace(SUM, runs=RunCount(untold=True)),), (SUM,))
     assert found is not None
     assert found.phrase.startswith('no verdict: a loop around psum over "model"')
 
 
 def test_those_that_par_has_too_are_not_named() -> None:
-    twice = dataclasses.replace(SUM, runs=Runs(times=2))
+    twice = dataclasses.replace(SUM, runs=RunCount(times=2))
     assert dearest((SUM, GATHER, SUM), (SUM,)) == (GATHER, SUM)
     assert dearest((twice,), (SUM,)) == (twice,)

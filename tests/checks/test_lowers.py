@@ -16,13 +16,19 @@ import pytest
 from jax import lax
 from jax.experimental import pallas as pl
 
-from grader.checks.advice.mosaic import WORKAROUNDS, workaround_for
-from grader.checks.advice.mosaic.vector_ops import FORMULAS
+from grader.checks.advice.mosaic_advice import FORMULAS, WORKAROUNDS, workaround_for
 from grader.checks.lowers import lowering_finding
-from grader.kernels import TracedLaunch
-from grader.kernels.lowering import for_chip, lower
-from grader.model import ArrayType, Check, Operation, Place, Problem, Stage
-from grader.sandbox.problems import caught
+from grader.sandbox.exception_reports import caught
+from grader.verdict import Check
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.lowering import for_chip, lower
+from pallascope.model import (
+    ArrayType,
+    Operation,
+    Problem,
+    SourceLine,
+    Stage,
+)
 from tests.support import refused
 from tests.support.making import read
 from tests.support.refused import F32, LongFloat, Pair
@@ -389,7 +395,7 @@ def test_an_mlir_error_is_told_without_its_locations() -> None:
 
 
 def test_what_fails_while_tracing_is_told_so() -> None:
-    line = Place(3, "o_ref[...] = f(x_ref[...])")
+    line = SourceLine(3, "o_ref[...] = f(x_ref[...])")
     problem = Problem(Stage.LOWER, "TypeError", "no\nway", line)
     finding = lowering_finding(problem, "katas/a.py")
     assert finding.phrase == "the launch cannot be traced for a TPU"

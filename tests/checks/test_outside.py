@@ -10,11 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from grader.checks.outside import LARGEST, TOTAL, TooMuch, too_much
-from grader.checks.pallas_used import check
-from grader.exercise.keys import LAYOUT
-from grader.kernels import TracedLaunch
-from grader.model import ArrayType, Operation
+from grader.checks.allowed_operations import check_pallas_used
+from grader.checks.surrounding_operations import (
+    LARGEST,
+    TOTAL,
+    TooMuch,
+    too_much,
+)
+from grader.exercise.answer_key import LAYOUT
+from pallascope.kernels import TracedLaunch
+from pallascope.model import ArrayType, Operation
 from tests.support.making import FILE, X, attempt, doubling, evidence, reference, trace
 
 #: What the grouped matmuls' keys allow, and more.
@@ -184,7 +189,7 @@ def test_the_bounds_are_multiples_of_the_largest_array_of_the_case(floats: bool)
 
 def test_the_line_is_told() -> None:
     sine = Operation("sin", (ArrayType("float32", (32, 128)),), line=17)
-    finding = check(evidence(attempt(traced=trace(doubling(), outside=(sine,)))))
+    finding = check_pallas_used(evidence(attempt(traced=trace(doubling(), outside=(sine,)))))
     assert finding is not None
     assert finding.phrase == "work outside the kernel: sin"
     assert f"{FILE}:17" in finding.message

@@ -6,9 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from grader.checks.own_work import CALLBACKS, check
-from grader.exercise.keys import Randomness
-from grader.model import ArrayType, Check, Constant, Observation, Operation, Trace
+from grader.checks.allowed_operations import CALLBACKS, check_own_work
+from grader.exercise.key_tables import Randomness
+from grader.verdict import Check
+from pallascope.model import (
+    ArrayType,
+    Constant,
+    Observation,
+    Operation,
+    Trace,
+)
 from tests.support.making import FILE, attempt, doubling, evidence, trace
 
 TILE = ArrayType("float32", (128, 128))
@@ -16,7 +23,7 @@ TABLE = Constant(TILE, 64 << 10, line=9)
 
 
 def told(traced: Trace, kernel: bool = True) -> str:
-    finding = check(evidence(attempt(traced=traced), kernel=kernel))
+    finding = check_own_work(evidence(attempt(traced=traced), kernel=kernel))
     assert finding is not None
     assert finding.check is Check.OWN_WORK
     assert "  why" in finding.message
@@ -25,9 +32,11 @@ def told(traced: Trace, kernel: bool = True) -> str:
 
 
 def test_nothing_is_said_of_a_kernel_made_of_jax() -> None:
-    assert check(evidence(attempt())) is None
-    assert check(evidence(Observation())) is None
-    assert check(evidence(attempt(traced=trace(outside=("cumsum",))), kernel=False)) is None
+    assert check_own_work(evidence(attempt())) is None
+    assert check_own_work(evidence(Observation())) is None
+    assert (
+        check_own_work(evidence(attempt(traced=trace(outside=("cumsum",))), kernel=False)) is None
+    )
 
 
 def test_a_kernel_from_elsewhere() -> None:
@@ -57,7 +66,7 @@ def test_without_a_kernel_nothing_may_be_done_on_the_host(name: str) -> None:
 
 def test_printing_is_no_work() -> None:
     asked = trace(outside=("cumsum", "debug_print"))
-    assert check(evidence(attempt(traced=asked), kernel=False)) is None
+    assert check_own_work(evidence(attempt(traced=asked), kernel=False)) is None
 
 
 @pytest.mark.parametrize(("line", "shown"), [(7, True), (0, False)])
@@ -67,7 +76,7 @@ def test_random_bits_are_for_what_is_random(line: int, shown: bool) -> None:
     assert said.startswith("draws random bits\n")
     assert (f"{FILE}:7" in said) is shown
     random = replace(evidence(attempt(traced=drawing)), random=Randomness("seed", ("a", "b")))
-    assert check(random) is None
+    assert check_own_work(random) is None
 
 
 def test_where_no_line_is_known_none_is_named() -> None:

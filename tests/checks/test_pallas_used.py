@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.pallas_used import check
-from grader.kernels import TracedLaunch
-from grader.kernels.lowering import for_chip
-from grader.model import Check, Observation, Trace
+from grader.checks.allowed_operations import check_pallas_used
+from grader.verdict import Check
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.lowering import for_chip
+from pallascope.model import Observation, Trace
 from tests.support.core_map_kernels import add_by_copies, add_in_core_map, launched
 from tests.support.making import attempt, call, doubling, evidence, output, trace
 
@@ -24,7 +25,7 @@ IN_THE_BODY = "Move the computation into the kernel's body"
 
 
 def told(traced: Trace, outside: tuple[str, ...] = LAYOUT, advice: str = IN_THE_BODY) -> str:
-    finding = check(evidence(attempt(traced=traced), outside=outside))
+    finding = check_pallas_used(evidence(attempt(traced=traced), outside=outside))
     assert finding is not None
     assert finding.check is Check.PALLAS_USED
     assert advice in finding.message
@@ -32,17 +33,19 @@ def told(traced: Trace, outside: tuple[str, ...] = LAYOUT, advice: str = IN_THE_
 
 
 def test_a_kernel_and_layout_around_it() -> None:
-    assert check(evidence(attempt())) is None
+    assert check_pallas_used(evidence(attempt())) is None
     fine = trace(doubling(), outside=("reshape", "reshape", "transpose"))
-    assert check(evidence(attempt(traced=fine), outside=LAYOUT)) is None
-    assert check(evidence(Observation())) is None
+    assert check_pallas_used(evidence(attempt(traced=fine), outside=LAYOUT)) is None
+    assert check_pallas_used(evidence(Observation())) is None
 
 
 @pytest.mark.parametrize("launch", [add_by_copies, add_in_core_map])
 def test_a_kernel_of_another_kind_counts(launch: Callable[..., Any]) -> None:
     with for_chip("TPU v5 lite", 1):
         traced = TracedLaunch.of(launch, [np.ones((32, 128), np.float32)], {}).trace()
-    assert check(evidence(attempt(traced=traced), outside=("broadcast_in_dim",))) is None
+    assert (
+        check_pallas_used(evidence(attempt(traced=traced), outside=("broadcast_in_dim",))) is None
+    )
 
 
 def test_a_kernel_over_a_mesh_may_not_call_the_host() -> None:
@@ -79,7 +82,7 @@ def test_work_outside_is_counted() -> None:
 @pytest.mark.parametrize("loop", ["scan", "while"])
 def test_a_loop_around_the_kernel_is_told_of_the_grid(loop: str) -> None:
     traced = trace(doubling(), outside=(loop,))
-    finding = check(evidence(attempt(traced=traced), outside=LAYOUT))
+    finding = check_pallas_used(evidence(attempt(traced=traced), outside=LAYOUT))
     assert finding
     assert "Let the grid be the loop." in finding.message
 
@@ -88,7 +91,7 @@ def test_the_key_says_what_is_allowed() -> None:
     traced = trace(doubling(), outside=("reshape",))
     said = told(traced, outside=(), advice="let BlockSpecs cut it")
     assert "Allowed around this kernel: what moves nothing" in said
-    assert check(evidence(attempt(traced=traced), outside=("reshape",))) is None
+    assert check_pallas_used(evidence(attempt(traced=traced), outside=("reshape",))) is None
 
 
 def test_a_decoy() -> None:

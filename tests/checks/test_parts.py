@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grader.checks.parts import in_words, larger_parts
-from grader.model import KernelCall, Role
+from grader.checks.communication import in_words, larger_parts
+from pallascope.model import KernelCall, Role
 from tests.support.making import call, operand
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from grader.checks import planted
-from grader.model import Check, Observation, Trial, Verdict
+from grader.checks import numbers_and_tests
+from grader.verdict import Check
+from pallascope.model import Observation, Trial, TrialVerdict
 from tests.support.making import evidence
 
-PASSED, REJECTED = Verdict
+PASSED, REJECTED = TrialVerdict
 RIGHT = Trial("stands in the file", True, PASSED, 1)
 FOUND = Trial("adds twice", False, REJECTED, 1, "AssertionError", 7)
 MISSED = Trial("forgets the last block", False, PASSED, 2)
 
 
 def told(*trials: Trial) -> str:
-    finding = planted.check(evidence(Observation(trials=trials)))
+    finding = numbers_and_tests.check_planted(evidence(Observation(trials=trials)))
     if finding is None:
         return ""
     assert finding.check is Check.PLANTED

@@ -7,14 +7,21 @@ from typing import Any
 
 import pytest
 
-from grader.checks import predictions
+from grader.checks import numbers_and_tests
 from grader.checks.evidence import Evidence
-from grader.exercise.keys import Kind, Predictions
-from grader.model import Accident, Baseline, Check, Finding, Measured, Moved, NotJudged, Program
+from grader.exercise.key_tables import KataKind, Predictions
+from grader.verdict import Check, Finding, NotJudged
+from pallascope.model import (
+    Accident,
+    Baseline,
+    InstructionBytes,
+    Measured,
+    MeasuredProgram,
+)
 from tests.support.making import attempt, evidence
 
 #: 1 ms for the bytes, 0.5 ms for the operations; XLA moves three times as much.
-SCALE = Program(
+SCALE = MeasuredProgram(
     "scale",
     read=600_000,
     written=400_000,
@@ -23,17 +30,17 @@ SCALE = Program(
     bandwidth=1e9,
     peak=1e9,
     other_peak=2e9,
-    baseline=Baseline((Moved("fusion", 2_000_000, 1_000_000),), 0.004),
+    baseline=Baseline((InstructionBytes("fusion", 2_000_000, 1_000_000),), 0.004),
 )
 #: The other way round.
 PRODUCT = dataclasses.replace(SCALE, name="product", flops=4_000_000)
 RIGHT = [[1e6, 5e5, 1000, 3.0], [1e6, 4e6, 4000, 1.0]]
 
 
-def asked(answers: Any, *programs: Program) -> Evidence:
+def asked(answers: Any, *programs: MeasuredProgram) -> Evidence:
     return dataclasses.replace(
         evidence(attempt(answers)),
-        kind=Kind.PREDICTIONS,
+        kind=KataKind.PREDICTIONS,
         predictions=Predictions(("scale", "product"), 0.2),
         measured=lambda: Measured(programs or (SCALE, PRODUCT)),
         baselines=lambda: Measured(programs or (SCALE, PRODUCT)),
@@ -49,8 +56,8 @@ def changed(row: int, column: int, value: float) -> Evidence:
 @pytest.mark.parametrize("off", [0.81, 1.0, 1.19])
 def test_what_is_near_is_right(off: float) -> None:
     answers = [[off * value for value in row] for row in RIGHT]
-    assert predictions.check(asked(answers)) is None
-    assert predictions.check_against_xla(asked(answers)) is None
+    assert numbers_and_tests.check_predictions(asked(answers)) is None
+    assert numbers_and_tests.check_against_xla(asked(answers)) is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +80,7 @@ def test_what_is_near_is_right(off: float) -> None:
     ],
 )
 def test_a_wrong_number_is_recognised(row: int, column: int, value: float, says: str) -> None:
-    finding = predictions.check(changed(row, column, value))
+    finding = numbers_and_tests.check_predictions(changed(row, column, value))
     assert isinstance(finding, Finding)
     assert finding.check is Check.PREDICTIONS
     assert says in " ".join(f"{finding.phrase} {finding.message}".split())
@@ -90,19 +97,19 @@ def test_a_wrong_number_is_recognised(row: int, column: int, value: float, says:
     ],
 )
 def test_a_wrong_speedup_is_recognised(row: int, value: float, says: str) -> None:
-    assert predictions.check(changed(row, 3, value)) is None
-    finding = predictions.check_against_xla(changed(row, 3, value))
+    assert numbers_and_tests.check_predictions(changed(row, 3, value)) is None
+    finding = numbers_and_tests.check_against_xla(changed(row, 3, value))
     assert isinstance(finding, Finding)
     assert says in " ".join(finding.message.split())
 
 
 def test_without_the_compiler_the_speedup_is_not_judged() -> None:
     unasked = dataclasses.replace(SCALE, baseline=Baseline(missing="no libtpu here"))
-    told = predictions.check_against_xla(asked(RIGHT, unasked, PRODUCT))
+    told = numbers_and_tests.check_against_xla(asked(RIGHT, unasked, PRODUCT))
     assert told == NotJudged(Check.PREDICTIONS, "no libtpu here")
 
 
 def test_what_xla_could_not_be_asked_is_not_judged() -> None:
     lost = dataclasses.replace(asked(RIGHT), baselines=lambda: Accident("crashed", "it crashed"))
-    assert predictions.check(lost) is None
-    assert predictions.check_against_xla(lost) == NotJudged(Check.PREDICTIONS, "crashed")
+    assert numbers_and_tests.check_predictions(lost) is None
+    assert numbers_and_tests.check_against_xla(lost) == NotJudged(Check.PREDICTIONS, "crashed")

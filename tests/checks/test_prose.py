@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from grader.checks import prose
+from grader.checks import phrasing
 
 
 @pytest.mark.parametrize("word", ["x" * 50_000, "words and " * 5_000], ids=["one-word", "many"])
@@ -19,14 +19,14 @@ def test_long_lines_are_wrapped_piece_by_piece(word: str, monkeypatch: pytest.Mo
         return wrap(text, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(textwrap, "wrap", watched)
-    paragraph = prose.paragraph("error", word)
-    assert max(lengths) <= prose.PIECE
+    paragraph = phrasing.paragraph("error", word)
+    assert max(lengths) <= phrasing.PIECE
     assert "".join(paragraph.removeprefix("  error").split()) == "".join(word.split())
-    assert all(len(line) <= prose.WIDTH for line in paragraph.splitlines())
+    assert all(len(line) <= phrasing.WIDTH for line in paragraph.splitlines())
 
 
 def test_a_short_line_is_wrapped_as_by_textwrap() -> None:
     text = "a hyphen-ated line of words, " * 9
-    assert prose.paragraph("why", text) == "  why    " + textwrap.fill(
-        text, prose.WIDTH, initial_indent=" " * 9, subsequent_indent=" " * 9
+    assert phrasing.paragraph("why", text) == "  why    " + textwrap.fill(
+        text, phrasing.WIDTH, initial_indent=" " * 9, subsequent_indent=" " * 9
     ).removeprefix(" " * 9)

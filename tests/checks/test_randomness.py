@@ -11,22 +11,20 @@ import pytest
 
 from grader.checks import randomness, values
 from grader.checks.evidence import Evidence
-from grader.exercise.keys import Randomness
+from grader.exercise.key_tables import Randomness
 from grader.grading.ladder import verdict
-from grader.model import (
+from grader.verdict import Check, Finding, State
+from pallascope.model import (
     Accident,
     ArrayType,
-    Check,
-    Finding,
     Observation,
     Outcomes,
     Problem,
     Reference,
     Repeats,
     Stage,
-    State,
 )
-from grader.tools.arrays import from_numpy
+from pallascope.tools.arrays import from_numpy
 from tests.support.making import array, attempt, doubling, evidence, trace
 
 SHAPE, BLOCK, KEPT = (96, 256), (32, 128), 0.75

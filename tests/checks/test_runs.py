@@ -14,19 +14,29 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.runs import check, exception_advice, first_paragraph
-from grader.kernels import TracedLaunch
-from grader.kernels.hardware_bits import NotSeeded
-from grader.model import Accident, Check, Mode, Observation, Place, Problem, Source, Stage
-from grader.sandbox.problems import NotGraded, caught
+from grader.checks.advice.exception_advice import exception_advice
+from grader.checks.runs import check, first_paragraph
+from grader.sandbox.exception_reports import MissingGradeCall, caught
+from grader.verdict import Check
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.prng_emulation import NotSeeded
+from pallascope.model import (
+    Accident,
+    Mode,
+    Observation,
+    Problem,
+    SourceFile,
+    SourceLine,
+    Stage,
+)
 from tests.support.making import FILE, NOWHERE, attempt, evidence
 
-LINE = Place(12, "o_ref[...] = x_ref + 1")
+LINE = SourceLine(12, "o_ref[...] = x_ref + 1")
 PROBLEM = Problem(Stage.TRACE, "ValueError", "no such thing\nat all", LINE)
 
 
 def problem(kind: str, message: str, line: str = "") -> Problem:
-    return Problem(Stage.TRACE, kind, message, Place(1, line) if line else None)
+    return Problem(Stage.TRACE, kind, message, SourceLine(1, line) if line else None)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -50,7 +60,7 @@ def test_what_was_raised_while_running_is_for_the_values_rung() -> None:
 
 
 @pytest.mark.parametrize("place", [None, LINE])
-def test_an_accident_is_told_as_the_bench_saw_it(place: Place | None) -> None:
+def test_an_accident_is_told_as_the_bench_saw_it(place: SourceLine | None) -> None:
     said = told(Accident("crashed (SIGSEGV)", "The process crashed.", place))
     assert said.startswith("crashed (SIGSEGV)\nThe process crashed.")
     assert (f"{FILE}:12" in said) == ("x_ref + 1" in said) == (place is LINE)
@@ -360,7 +370,7 @@ def uncalled() -> Any:
 )
 def test_advice_on_what_was_bare(trace: Callable[[], Any], says: str) -> None:
     """Each raises the real exception, with a line of this file."""
-    with caught(Source(__file__, Path(__file__).read_bytes()), Stage.TRACE) as found:
+    with caught(SourceFile(__file__, Path(__file__).read_bytes()), Stage.TRACE) as found:
         trace()
     assert found.problem
     said = " ".join(told(Observation(problem=found.problem)).split())
@@ -402,10 +412,10 @@ def test_a_dynamic_dimension_that_is_arbitrary_is_run() -> None:
 
 def test_advice_on_a_file_that_lost_its_test() -> None:
     for error in (
-        NotGraded("the file has lost its test: def test_double(hidden_case): …"),
-        NotGraded("test_double does not call hidden_case.grade(double)"),
+        MissingGradeCall("the file has lost its test: def test_double(hidden_case): …"),
+        MissingGradeCall("test_double does not call hidden_case.grade(double)"),
     ):
-        assert "last lines of the file" in exception_advice(problem("NotGraded", str(error)))
+        assert "last lines of the file" in exception_advice(problem("MissingGradeCall", str(error)))
 
 
 def test_advice_on_memory() -> None:
@@ -461,7 +471,7 @@ def test_advice_on_a_slice_differs_from_that_on_a_branch() -> None:
 )
 def test_advice_where_there_is_no_kernel(plain: Callable[[Any], Any], words: str) -> None:
     """What jit refuses is told without a word of grids and Refs."""
-    with caught(Source(__file__, Path(__file__).read_bytes()), Stage.TRACE) as found:
+    with caught(SourceFile(__file__, Path(__file__).read_bytes()), Stage.TRACE) as found:
         jax.jit(plain).trace(np.arange(1, 4))
     finding = check(evidence(Observation(problem=found.problem), kernel=False))
     assert finding

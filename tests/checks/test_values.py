@@ -14,25 +14,24 @@ import pytest
 from jax.experimental import pallas as pl
 
 from grader.checks.evidence import Evidence
-from grader.checks.runtime_errors import complaint_finding, interpreter_finding
+from grader.checks.runs import complaint_finding, interpreter_finding
 from grader.checks.values import check
-from grader.kernels import TracedLaunch
-from grader.model import (
+from grader.sandbox.exception_reports import caught
+from grader.verdict import Check, Finding
+from pallascope.kernels import TracedLaunch
+from pallascope.model import (
     ArrayType,
-    Check,
     Clues,
-    Finding,
+    FirstAccess,
     Habit,
     Mode,
     Observation,
-    Place,
     Problem,
     Role,
+    SourceLine,
     Stage,
-    Touch,
     Walk,
 )
-from grader.sandbox.problems import caught
 from tests.support.making import (
     FILE,
     NOWHERE,
@@ -120,7 +119,7 @@ def test_clues_reach_the_diagnosis() -> None:
     walk = Walk(((0,), (1,)), (((0, 0), (1, 0)),))
     said = told(evidence(attempt(nan), clues=lambda: Clues(walk=walk)))
     assert said.startswith("blocks (2, 0) and (3, 0) never written\n")
-    scratch = call(operand("x_ref", X.shape, (8, 128)), output(first=Touch.READ))
+    scratch = call(operand("x_ref", X.shape, (8, 128)), output(first=FirstAccess.READ))
     zeros = Clues(with_zeros=(array(Y + 1),))
     said = told(evidence(attempt(nan, trace(scratch)), clues=lambda: zeros))
     assert said.startswith("o_ref read before it was written\n")
@@ -183,7 +182,7 @@ def test_right_values_by_luck() -> None:
 
 
 def test_parallel_steps_may_copy_into_one_output_in_hbm() -> None:
-    by_hand = replace(output((32, 128), Touch.NOTHING, axes=()), space="any")
+    by_hand = replace(output((32, 128), FirstAccess.NOTHING, axes=()), space="any")
     assert check(evidence(attempt(traced=trace(call(by_hand, parallel=(0,)))))) is None
 
 
@@ -221,10 +220,10 @@ def test_a_complaint_comes_before_wrong_values_but_tells_of_them() -> None:
 
 # ---- what the interpreter raises ----
 
-LINE = Place(9, "o_ref[...] = x_ref[pl.ds(8, 8)]")
+LINE = SourceLine(9, "o_ref[...] = x_ref[pl.ds(8, 8)]")
 
 
-def on(kind: str, message: str, traceback: str = "", place: Place | None = LINE) -> str:
+def on(kind: str, message: str, traceback: str = "", place: SourceLine | None = LINE) -> str:
     problem = Problem(Stage.RUN, kind, message, place, traceback=traceback)
     assert check(evidence(Observation(problem=problem))) == interpreter_finding(problem, FILE)
     return text(interpreter_finding(problem, FILE))

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom.clones import LARGEST, Clone, NoClass, Unreadable, class_in
+from grader.classroom.students import (
+    LARGEST,
+    Clone,
+    NoClass,
+    Unreadable,
+    class_in,
+)
 
 FILE = "katas/1_first/kata_01_double.py"
 

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom.clones import class_in
-from grader.classroom.places import Course, Standing
-from grader.classroom.stuck import stuck
+from grader.classroom.students import Course, StudentStanding, class_in, stuck
 from grader.exercise.catalog import KATAS, katas
 from grader.record.status import FileState
 from tests.support.classes import DAY, ClassOf
@@ -20,12 +18,12 @@ def pupils(shop: Shop, tmp_path: Path) -> ClassOf:
     return ClassOf(shop, tmp_path / "class")
 
 
-def standings(pupils: ClassOf) -> list[Standing]:
+def standings(pupils: ClassOf) -> list[StudentStanding]:
     course = Course(katas(pupils.shop.root))
     return [course.standing(clone) for clone in class_in(pupils.folder).clones]
 
 
-def states(standing: Standing) -> list[str]:
+def states(standing: StudentStanding) -> list[str]:
     return [place.state.value for place in standing.places]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grader.batch.orders import Job
+from grader.batch.executor import SubmissionJob
 from tests.support.classes import ClassOf
 from tests.support.judges import judging
 from tests.support.repositories import Shop
@@ -17,7 +17,7 @@ from tests.support.repositories import Shop
 EVIL = "<script>alert(1)</script>"
 
 
-def verdict(job: Job) -> dict[str, Any]:
+def verdict(job: SubmissionJob) -> dict[str, Any]:
     """Right is what doubles; what triples is wrong by an amount, and the rest doesn't run."""
     if "_ref[...] * 2" in job.source:
         return {"state": "passed", "stars": 3, "reward": 1.0, "finding": None, "seed": job.seed}

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from grader.cli import main
+from grader.exercise.answer_key import HINTS
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import HINTS
 from grader.grading.grader import Grader
-from grader.model import MOST_STARS, State
+from grader.verdict import MOST_STARS, State
 from tests.support.repositories import ROOT, Clone, Repository, Shop, with_text
 
 
@@ -113,7 +113,7 @@ def test_the_versions_of_what_judges(
     """Also outside of a repository; a package that is not there is told as such."""
     if somewhere:
         monkeypatch.chdir(tmp_path.parent)
-    monkeypatch.setattr("grader.tools.versions._version", {"jax": "1.2.3"}.get)
+    monkeypatch.setattr("pallascope.tools.versions._version", {"jax": "1.2.3"}.get)
     said = shop.run("--version")
     assert said.startswith("pallas-katas not installed, jax 1.2.3, jaxlib not installed, libtpu")
 
@@ -279,7 +279,9 @@ def test_where_the_level_cannot_be_saved_there_is_a_hint_all_the_same(
 )
 def test_a_reader_that_has_gone_is_no_error(shop: Shop, words: list[str]) -> None:
     """As after `| head -1`: nothing is printed about it, by the command or by the interpreter."""
-    for module in ("grader.cli", "grader.tpu", "grader.gpu")[: 3 if words == ["--help"] else 1]:
+    for module in ("grader.cli", "pallascope.tpu", "pallascope.gpu")[
+        : 3 if words == ["--help"] else 1
+    ]:
         reader, writer = os.pipe()
         os.close(reader)
         ran = subprocess.run(

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from grader.record.commits import with_passes
-from grader.record.ledger import HEADER, LEDGER, Pass, parsed_ledger, read_ledger
+from grader.record.ledger import (
+    HEADER,
+    LEDGER,
+    Pass,
+    parsed_ledger,
+    read_ledger,
+)
 from grader.tools.git import Git
 from tests.support.repositories import Clone, Shop
 

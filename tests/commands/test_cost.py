@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.grading import studies
-from grader.sandbox.asking import Asking, Lines
-from grader.sandbox.bench import Bench
+from grader.grading import cost_studies
+from grader.sandbox.client import Asking, Lines
+from grader.sandbox.worker_pool import Bench
 from tests.support.repositories import Shop
 from tests.support.trace_events import read
 
@@ -137,8 +137,8 @@ def test_nothing_is_evaluated_and_large_arrays_stay_where_they_are(
     shared: Shop, bench: Bench
 ) -> None:
     asking = Asking(Lines(bench), ("v5e",))
-    small = studies.case_of(shared.double, 0, 0, {"dtype": "float32"})
-    large = studies.case_of(shared.double, 0, 0, {"M": "8192", "N": "256", "dtype": "float32"})
+    small = cost_studies.case_of(shared.double, 0, 0, {"dtype": "float32"})
+    large = cost_studies.case_of(shared.double, 0, 0, {"M": "8192", "N": "256", "dtype": "float32"})
     for case, known in ((small, True), (large, False)):
         reference = asking.inputs(shared.double, case)
         (x,) = reference.inputs

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from grader.batch import ray_cluster
-from grader.batch.orders import Job, Outcome, Setup
+from grader.batch.executor import Outcome, Setup, SubmissionJob
 from grader.batch.ray_cluster import NoCluster
 from grader.cli import main
 from tests.support.repositories import Shop
@@ -48,7 +48,7 @@ def test_without_ray_it_is_told_in_a_line(
 class Recording:
     """A crew that fails every submission."""
 
-    def outcomes(self, jobs: list[Job]) -> Iterator[Outcome]:
+    def outcomes(self, jobs: list[SubmissionJob]) -> Iterator[Outcome]:
         for job in jobs:
             yield Outcome(job.key, job.kata, error="as agreed")
 

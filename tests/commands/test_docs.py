@@ -12,9 +12,9 @@ import pytest
 
 from grader import cli
 from grader.plugin import options
-from grader.tpu import __main__ as predicting
-from grader.tpu.chips import CHIPS
-from grader.watching.screen import KEYS
+from grader.watching.watch_screen import KEYS
+from pallascope.tpu import __main__ as predicting
+from pallascope.tpu.chips import CHIPS
 from tests.support.repositories import ROOT
 from tests.test_architecture import ROW, ROWS
 
@@ -57,7 +57,8 @@ def mentioned(text: str) -> set[str]:
 def options_of(command: str) -> set[str]:
     """The long options of a `kata` command."""
     parser = argparse.ArgumentParser()
-    cli.command(command).arguments(parser)
+    arguments, _ = cli.command(command)
+    arguments(parser)
     return option_names(parser)
 
 
@@ -201,7 +202,9 @@ def test_every_path_in_contributing_is_there() -> None:
         if path in WRITTEN_LATER:
             continue
         if "/" in path:
-            assert any((base / path).exists() for base in (ROOT, ROOT / "grader")), path
+            assert any(
+                (base / path).exists() for base in (ROOT, ROOT / "grader", ROOT / "pallascope")
+            ), path
         else:
             assert path in names, path
 
@@ -209,5 +212,10 @@ def test_every_path_in_contributing_is_there() -> None:
 def test_the_rows_of_the_grader_are_drawn_as_they_are() -> None:
     picture = CONTRIBUTING.split("```text\ncli ")[1].split("```")[0]
     lines = [line.split() for line in f"cli {picture}".splitlines()]
-    drawn = [set(itertools.takewhile(ROW.__contains__, words)) for words in lines]
-    assert drawn[::-1] == [set(row) for row in ROWS]
+    ends = next(n for n, words in enumerate(lines) if words and words[0].startswith("--"))
+    drawn: list[set[str]] = []
+    for number, words in enumerate(lines):
+        package = "grader" if number < ends else "pallascope"
+        names = (f"{package}.{word}" for word in words)
+        drawn.append(set(itertools.takewhile(ROW.__contains__, names)))
+    assert [row for row in drawn[::-1] if row] == [set(row) for row in ROWS]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from grader.batch.batch import Batch
-from grader.batch.orders import Outcome
+from grader.batch.batch_run import Batch
+from grader.batch.executor import Outcome
 from grader.cli import main
-from grader.sandbox.isolation import levels
+from grader.sandbox.isolation import confine
 from tests.support.repositories import Repository, Shop
 
 RIGHT = Repository.BODY
@@ -120,7 +120,7 @@ def test_wrong_files_are_told(shop: Shop, words: tuple[str, ...], says: str) -> 
 
 def test_strangers_code_needs_isolation(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     sampled(shop, RIGHT)
-    monkeypatch.setattr(levels.sys, "platform", "elsewhere")
+    monkeypatch.setattr(confine.sys, "platform", "elsewhere")
     told = shop.run("grade", "samples.jsonl", "--out", "r.jsonl", code=2)
     assert "isolation is required" in told
     assert "--isolation auto grades all the same" in told

@@ -55,7 +55,7 @@ def workers(mark: str) -> Iterator[int]:
     """Those of the marked processes that are a crew's workers."""
     for number in descendants(mark):
         with contextlib.suppress(OSError):
-            if b"grader.batch.worker" in Path(f"/proc/{number}/cmdline").read_bytes():
+            if b"grader.batch.batch_worker" in Path(f"/proc/{number}/cmdline").read_bytes():
                 yield number
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch.orders import Job, Outcome, Setup
+from grader.batch.executor import Outcome, Setup, SubmissionJob
 from grader.cli import main
-from grader.commands import crews
+from grader.commands import grade
 from tests.support.repositories import Shop
 
 LENGTHS = range(1, 8)
@@ -21,7 +21,7 @@ LENGTHS = range(1, 8)
 class Judges:
     """A crew that gives stars by length, and starts no process."""
 
-    def outcomes(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+    def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
         for job in jobs:
             stars = len(job.source) % 4
             verdict = {"state": "passed" if stars else "failed", "stars": stars, "seed": job.seed}
@@ -33,7 +33,7 @@ def judged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def hire(_setup: Setup) -> contextlib.nullcontext[Judges]:
         return contextlib.nullcontext(Judges())
 
-    monkeypatch.setattr(crews, "hire", lambda _options: hire)
+    monkeypatch.setattr(grade, "hire_executor", lambda _options: hire)
 
 
 @pytest.fixture

@@ -15,11 +15,16 @@ from pathlib import Path
 import pytest
 
 from grader.cli import main
-from grader.record.history import EventKind, History, KataEvent, history
+from grader.record.history import (
+    EventKind,
+    History,
+    KataEvent,
+    history,
+)
 from grader.record.ledger import HEADER, LEDGER, read_ledger
-from grader.report.log import log_of
+from grader.report.history_log import log_of
 from grader.tools.git import Git, git_in
-from grader.tools.rendering import rendered
+from pallascope.tools.terminal import rendered
 from tests.support.repositories import ROOT, Clone, Shop
 
 TODAY = datetime.date(2026, 11, 20)

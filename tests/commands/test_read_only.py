@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.tools.files import in_words
+from pallascope.tools.files import in_words
 from tests.support.repositories import ROOT, Clone
 
 #: Root is subject to permissions only without these capabilities.

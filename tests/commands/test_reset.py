@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader.cli import main
-from grader.exercise import attempts, repository
+from grader.exercise import repository
 from grader.exercise.catalog import Kata
 from grader.exercise.regions import written
 from tests.support.repositories import Shop
@@ -230,7 +230,7 @@ def test_an_attempt_of_before_the_stub_was_noted_can_be_restored(shop: Shop) -> 
     file = save(shop, shop.double, FIRST)
     old = file.with_name("2020-01-02_12-00-00_000345.py")
     file.rename(old)
-    (attempt,) = attempts.attempts(shop.double)
+    (attempt,) = repository.attempts(shop.double)
     assert (attempt.stub, attempt.file) == ("", old)
     assert "The kata has changed" not in shop.run("restore", "double")
     assert shop.double.path.read_bytes() == old.read_bytes()

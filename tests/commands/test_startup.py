@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.repositories import Shop
 
-HEAVY = ("_pytest", "numpy", "jax", "watchfiles", "grader.tpu", "grader.sandbox", "argcomplete")
+HEAVY = ("_pytest", "numpy", "jax", "watchfiles", "pallascope.tpu", "grader.sandbox", "argcomplete")
 
 
 def imported(shop: Shop, *words: str) -> set[str]:

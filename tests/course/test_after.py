@@ -11,14 +11,19 @@ from pathlib import Path
 import pytest
 
 from grader.cli import parser_for
-from grader.exercise import keys
 from grader.exercise.catalog import Kata, katas
+from grader.exercise.key_reader import AFTER_WORDS
 from grader.exercise.repository import one
-from grader.gpu.chips import CHIPS
-from grader.grading import studies
-from grader.grading.fitting import no_multiple
-from grader.tools.modules import load_module
-from grader.tpu.arguments import assignments, call_of, choices, combinations
+from grader.grading import cost_studies
+from grader.grading.cost_studies import no_multiple
+from pallascope.gpu.gpus import CHIPS
+from pallascope.tools.files import load_module
+from pallascope.tpu.call_arguments import (
+    assignments,
+    call_of,
+    choices,
+    combinations,
+)
 from tests.support.contract import demand
 from tests.support.repositories import ROOT
 from tests.support.targets import GPU_COMMAND, target_of
@@ -59,7 +64,7 @@ def test_its_commands_can_be_typed(exercise: Kata) -> None:
         given = assignments(options.sizes)
         for tried in combinations(swept) if swept else [{}]:
             sizes = {**given, **{name: str(size) for name, size in tried.items()}}
-            find = studies.any_case_of if kata.key.predictions else studies.case_of
+            find = cost_studies.any_case_of if kata.key.predictions else cost_studies.case_of
             case = find(kata, options.case, options.seed, sizes)
             demand(
                 not (wrong := no_multiple(kata.key, case.sizes)),
@@ -92,7 +97,7 @@ def test_its_gpu_commands_can_be_typed(exercise: Kata) -> None:
 
 def test_every_word_counts() -> None:
     """The limits that the docs give are those of the reader."""
-    assert (keys.AFTER_WORDS[0], keys.AFTER_WORDS[-1]) == (40, 160)
+    assert (AFTER_WORDS[0], AFTER_WORDS[-1]) == (40, 160)
     assert "40 to 160 words" in (ROOT / "CONTRIBUTING.md").read_text()
 
 

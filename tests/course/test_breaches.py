@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from grader.exercise.answer_key import Mistake
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import Mistake
-from grader.model import Check
-from grader.sandbox.asking import Asking
+from grader.sandbox.client import Asking
+from grader.verdict import Check
 from tests.course import test_contract as contract
 from tests.course import test_sessions as sessions
 from tests.course import test_verdicts as verdicts

@@ -10,9 +10,9 @@ from grader.checks.compare import ROUNDOFF
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.specs import reference
-from grader.model import Outcomes, Reference
-from grader.tools.arrays import dtype_of, in_float64
-from grader.tools.modules import load_module
+from pallascope.model import Outcomes, Reference
+from pallascope.tools.arrays import dtype_of, in_float64
+from pallascope.tools.files import load_module
 from tests.support.repositories import ROOT
 
 RANDOM = [kata for kata in katas(ROOT, "solutions") if kata.key.random]

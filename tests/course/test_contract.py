@@ -10,12 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise import keys
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.needs import NOTHING, labelled, needs, needs_line
+from grader.exercise.key_reader import load
+from grader.exercise.readmes import (
+    NOTHING,
+    labelled,
+    needs,
+    needs_line,
+)
 from grader.exercise.regions import Region, regions
 from grader.exercise.repository import Synced, synced
-from grader.tools.nearest import did_you_mean
+from pallascope.tools.text import did_you_mean
 from tests.support.contract import demand
 from tests.support.repositories import ROOT
 
@@ -288,7 +293,7 @@ def test_numbers_have_no_gaps(track: str) -> None:
     "file", sorted((ROOT / "solutions").glob("*/*.toml")), ids=lambda file: file.parent.name
 )
 def test_every_key_names_a_solution(file: Path) -> None:
-    keys.load(file)
+    load(file)
     demand(
         file.with_suffix(".py").exists(),
         file,

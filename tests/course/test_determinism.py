@@ -24,8 +24,8 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.tools import codec
-from grader.tpu import Prediction
+from pallascope.tools import codec
+from pallascope.tpu import Prediction
 from tests.support.contract import Plan
 from tests.support.repositories import ROOT
 
@@ -118,7 +118,7 @@ def launches_by_name(step: int) -> dict[str, Callable[[], Launch]]:
 
 def main(file: str, order: str, step: str) -> None:
     """Predict all, first to last or last to first, and write them down first to last."""
-    from grader.tpu import predictions
+    from pallascope.tpu import predictions
 
     makers = launches_by_name(int(step))
     found: dict[str, Found] = {}

@@ -10,7 +10,7 @@ import pytest
 from grader.exercise.cases import draw
 from grader.exercise.catalog import katas
 from grader.grading.grader import Grader
-from grader.model import Check, Finding, State
+from grader.verdict import Check, Finding, State
 from tests.support.repositories import ROOT, with_text
 
 KATA = next(kata for kata in katas(ROOT, "solutions") if kata.key.tested)

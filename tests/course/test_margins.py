@@ -20,8 +20,8 @@ from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import verdict
-from grader.model import Case, State
-from grader.sandbox.asking import Asking
+from grader.sandbox.client import Asking
+from grader.verdict import Case, State
 from tests.support.repositories import ROOT, with_text
 
 BY_NAME = {exercise.name: exercise for exercise in katas(ROOT, "solutions")}

@@ -11,8 +11,8 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.model import Case
-from grader.tools.modules import load_module
+from grader.verdict import Case
+from pallascope.tools.files import load_module
 from tests.support.contract import Plan, demand
 from tests.support.features import BLOCKS, GROUPS, MASKS, UNWANTED, groups_of, mask_of
 from tests.support.repositories import ROOT

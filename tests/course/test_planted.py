@@ -8,9 +8,9 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.planted import AS_GIVEN, dealt, version
-from grader.model import Observation, Verdict
-from grader.sandbox.asking import Asking
+from grader.exercise.mutants import AS_GIVEN, dealt, version
+from grader.sandbox.client import Asking
+from pallascope.model import Observation, TrialVerdict
 from tests.support.contract import demand
 from tests.support.repositories import ROOT, with_text
 
@@ -51,7 +51,9 @@ def test_wrong_kernels_run_and_are_found(exercise: Kata, asking: Asking, tmp_pat
         found = asking.attempt(solved, case, asking.reference(solved, case), SECONDS)
         assert isinstance(found, Observation)
         for trial in found.trials:
-            wrong = trial.verdict is Verdict.REJECTED and trial.error.startswith("AssertionError")
+            wrong = trial.verdict is TrialVerdict.REJECTED and trial.error.startswith(
+                "AssertionError"
+            )
             demand(
                 trial.right is not wrong,
                 exercise.key_path,

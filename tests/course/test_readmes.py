@@ -7,9 +7,9 @@ import re
 import pytest
 
 from grader.exercise import readmes
+from grader.exercise.answer_key import Slack
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
-from grader.exercise.keys import Slack
-from grader.exercise.unwritten import unwritten
+from grader.exercise.readmes import unwritten
 from tests.support.repositories import ROOT
 
 TRACKS = tuple(dict.fromkeys(kata.track for kata in katas(ROOT, SOLUTIONS)))

@@ -13,8 +13,8 @@ from jax.experimental.pallas.ops.tpu import paged_attention as paged
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.tools.arrays import to_numpy
-from grader.tools.modules import load_module
+from pallascope.tools.arrays import to_numpy
+from pallascope.tools.files import load_module
 from tests.support.repositories import ROOT
 
 PAGED = [kata for kata in katas(ROOT, "solutions") if kata.name.startswith("paged_attention_")]

@@ -14,8 +14,14 @@ from grader.checks import cost
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import Grader
-from grader.model import MOST_STARS, Case, Check, Finding, State
-from grader.sandbox.asking import Asking
+from grader.sandbox.client import Asking
+from grader.verdict import (
+    MOST_STARS,
+    Case,
+    Check,
+    Finding,
+    State,
+)
 from tests.support.making import OwnAndPar, attempt, evidence
 from tests.support.repositories import ROOT, with_text
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from grader.exercise.answer_key import Mistake
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.keys import Mistake
-from grader.exercise.mistakes import wrong_version
+from grader.exercise.mutants import wrong_version
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import verdict
-from grader.model import Check
-from grader.sandbox.asking import Asking
-from grader.tpu import compiler
+from grader.sandbox.client import Asking
+from grader.verdict import Check
+from pallascope.tpu import compiler
 from tests.support.repositories import ROOT, with_text
 
 BY_NAME = {exercise.name: exercise for exercise in katas(ROOT, "solutions")}

@@ -13,7 +13,7 @@ import pytest
 from jax.experimental import pallas as pl
 
 from grader.exercise.catalog import katas
-from grader.tools.modules import load_module
+from pallascope.tools.files import load_module
 from tests.support.repositories import ROOT
 
 M, K, N = 512, 128, 256

@@ -16,10 +16,10 @@ import pytest
 from grader.exercise.cases import draw
 from grader.exercise.catalog import katas
 from grader.grading.grader import Grader
-from grader.model import MOST_STARS, Check
-from grader.sandbox.asking import Asking, Lines
-from grader.tpu import compiler
-from grader.tpu.chips import CHIPS
+from grader.sandbox.client import Asking, Lines
+from grader.verdict import MOST_STARS, Check
+from pallascope.tpu import compiler
+from pallascope.tpu.chips import CHIPS
 from tests.support.contract import Plan, demand
 from tests.support.repositories import ROOT, with_text
 from tests.support.targets import due, no_compiler

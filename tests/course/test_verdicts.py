@@ -12,15 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from grader.exercise.answer_key import Mistake
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.keys import Kind, Mistake
-from grader.exercise.mistakes import wrong_version
+from grader.exercise.key_tables import KataKind
+from grader.exercise.mutants import wrong_version
 from grader.grading.grader import Grader, costs, evidence_of
 from grader.grading.ladder import Judgement, verdict
-from grader.model import Case, Check, Finding, State
-from grader.sandbox.asking import Asking
-from grader.tpu import OnChip, compiler
+from grader.sandbox.client import Asking
+from grader.verdict import (
+    Case,
+    Check,
+    Finding,
+    State,
+)
+from pallascope.tpu import OnChip, compiler
 from tests.support.contract import Plan, demand
 from tests.support.repositories import ROOT, with_text
 from tests.support.targets import due, no_compiler
@@ -200,7 +206,7 @@ def _says(finding: Finding, words: str) -> bool:
 
 def test_no_launch_may_call_its_spec(grader: Grader, tmp_path: Path) -> None:
     """Where there is no kernel to ask for, the spec itself would be a right answer."""
-    plain = next(kata for kata in EVERY if kata.key.kind is Kind.TABLES)
+    plain = next(kata for kata in EVERY if kata.key.kind is KataKind.TABLES)
     spec = f"return {plain.name}_spec(*arrays, **sizes)"
     text = re.sub(
         rf"def {plain.name}\([\s\S]*?(?=\n\n\ndef test_)",

@@ -12,10 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grader.exercise.answer_key import (
+    Key,
+    Roundings,
+    Sizes,
+    Slack,
+)
 from grader.exercise.cases import SEED_BITS, draw, random_seed
-from grader.exercise.keys import Key, Roundings, Sizes, Slack
-from grader.model import Case
-from grader.tools import codec
+from grader.verdict import Case
+from pallascope.tools import codec
 from tests.support.repositories import ROOT
 
 NAME = "1_first/double"
@@ -81,7 +86,7 @@ def test_the_order_in_the_key_changes_nothing_but_the_order_of_the_sizes() -> No
 
 PROCESS = """
 import json
-from grader.tools import codec
+from pallascope.tools import codec
 from grader.exercise.cases import draw
 from tests.exercise.test_cases import KEY, NAME
 print(json.dumps(codec.to_builtins(draw(NAME, KEY, 12345))))

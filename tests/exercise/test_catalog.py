@@ -18,7 +18,7 @@ from grader.exercise.catalog import (
     named,
     unmatched,
 )
-from grader.grading.counted import Counted
+from grader.grading.session_case import Counted
 from tests.support.repositories import Repository
 
 STUB = '["o_ref[...] = x_ref[...] * 3"]'

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from grader.checks.compare import SWAYS
-from grader.exercise.expectations import FURTHEST, ROUNDING, expectations
-from grader.tools.arrays import to_numpy
+from grader.exercise.reference_results import FURTHEST, ROUNDING, expectations
+from pallascope.tools.arrays import to_numpy
 
 X = np.linspace(1, 2, 64, dtype=np.float32)
 

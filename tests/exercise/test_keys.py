@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.cases import draw
-from grader.exercise.keys import (
-    DEFAULT_CASES,
+from grader.exercise.answer_key import (
     HINTS,
     LAYOUT,
     Key,
-    KeyProblem,
     Roundings,
     Sizes,
-    load,
 )
-from grader.model import Check
+from grader.exercise.cases import draw
+from grader.exercise.key_reader import DEFAULT_CASES, load
+from grader.exercise.key_tables import KeyProblem
+from grader.verdict import Check
 
 KEY = """title = "Double"
 concept = "doubling"

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.keys import Key, KeyProblem, Kind, Planted, load
+from grader.exercise.answer_key import Key
+from grader.exercise.key_reader import load
+from grader.exercise.key_tables import KataKind, KeyProblem, Planted
 
 COMMON = """title = "T"
 concept = "c"
@@ -23,11 +25,11 @@ old = "a"
 new = "b"
 """
 KINDS = {
-    Kind.KERNEL: f'{COMMON}todo = ["x"]\n{CASES}',
-    Kind.TABLES: f'{COMMON}todo = ["x"]\nkernel = false\n{CASES}',
-    Kind.CASE_FILE: f'{COMMON}stub = ["x = 1"]\n{CASES}',
-    Kind.PREDICTIONS: PREDICTIONS,
-    Kind.TEST: TEST,
+    KataKind.KERNEL: f'{COMMON}todo = ["x"]\n{CASES}',
+    KataKind.TABLES: f'{COMMON}todo = ["x"]\nkernel = false\n{CASES}',
+    KataKind.CASE_FILE: f'{COMMON}stub = ["x = 1"]\n{CASES}',
+    KataKind.PREDICTIONS: PREDICTIONS,
+    KataKind.TEST: TEST,
 }
 
 
@@ -38,10 +40,10 @@ def read(tmp_path: Path, text: str) -> Key:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name.lower())
-def test_a_key_says_its_kind(kind: Kind, tmp_path: Path) -> None:
+def test_a_key_says_its_kind(kind: KataKind, tmp_path: Path) -> None:
     key = read(tmp_path, KINDS[kind])
     assert key.kind is kind
-    assert key.kernel is (kind in (Kind.KERNEL, Kind.CASE_FILE))
+    assert key.kernel is (kind in (KataKind.KERNEL, KataKind.CASE_FILE))
 
 
 def test_predictions_name_programs(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.keys import KeyProblem, load
+from grader.exercise.key_reader import load
+from grader.exercise.key_tables import KeyProblem
 from tests.support.meshed import TO_RIGHT_KEY
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from grader.exercise.answer_key import Mistake
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.keys import Mistake
-from grader.exercise.mistakes import likeliest, wrong_version
-from grader.model import Check
+from grader.exercise.mutants import likeliest, wrong_version
+from grader.verdict import Check
 from tests.support.repositories import ROOT
 
 SOLUTION = """def kernel(x_ref, o_ref):

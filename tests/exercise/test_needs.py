@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.needs import labelled, needs, way_to
+from grader.exercise.readmes import labelled, needs, way_to
 from tests.support.repositories import Shop
 
 LONG = "Needs     a_kata,\n          another\nRead on   A page:\n          https://x.org/y\n"

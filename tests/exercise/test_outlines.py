@@ -10,7 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from grader.exercise.outlines import LARGE, drawn, is_outline, outlined
+from grader.exercise.reference_results import (
+    LARGE,
+    drawn,
+    is_outline,
+    outlined,
+)
 
 KEY = jax.random.key(3, impl="rbg")
 

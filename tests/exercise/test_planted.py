@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from grader.exercise.keys import Planted
-from grader.exercise.planted import AS_GIVEN, version
+from grader.exercise.key_tables import Planted
+from grader.exercise.mutants import AS_GIVEN, version
 
 TEXT = "a = 1\nb = 2\nc = 2\n"
 

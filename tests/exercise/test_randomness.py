@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.keys import KeyProblem, Randomness, load
+from grader.exercise.key_reader import load
+from grader.exercise.key_tables import KeyProblem, Randomness
 from tests.exercise.test_kinds import CASES, COMMON
 
 RANDOM = f"""{COMMON}todo = ["x"]

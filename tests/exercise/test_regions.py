@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.exercise.regions import BEGIN, END, RegionError, blank, fill, regions, written
+from grader.exercise.regions import (
+    BEGIN,
+    END,
+    RegionError,
+    blank,
+    fill,
+    regions,
+    written,
+)
 
 TWO = """import jax
 

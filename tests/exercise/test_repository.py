@@ -7,10 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise import keys
 from grader.exercise.catalog import Kata
+from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
-from grader.exercise.repository import RepositoryError, Synced, find_root, new, reset, sync
+from grader.exercise.repository import (
+    RepositoryError,
+    Synced,
+    find_root,
+    new,
+    reset,
+    sync,
+)
 from tests.support.repositories import Repository
 
 NOON = datetime.datetime(2030, 1, 2, 12, 0, 0, 345)
@@ -175,13 +182,13 @@ def test_a_solution_that_does_not_fit_its_key_is_an_error(repository: Repository
     text = kata.solution.read_text()
     kata.solution.write_text("# no region\n")
     count = "todo: holds 1 texts, kata_01_double.py 0 solution regions: needs one text for each"
-    with pytest.raises(keys.KeyProblem, match=f"kata_01_double.toml: {count}"):
+    with pytest.raises(KeyProblem, match=f"kata_01_double.toml: {count}"):
         sync(kata.root, True)
     kata.solution.write_text(text.replace("# END SOLUTION", "# THE END"))
     with pytest.raises(RegionError, match=r"kata_01_double.py: line \d+: '# BEGIN SOLUTION' with"):
         sync(kata.root, True)
     kata.key_path.unlink()
-    with pytest.raises(keys.KeyProblem, match="no such file"):
+    with pytest.raises(KeyProblem, match="no such file"):
         sync(kata.root, True)
 
 
@@ -226,7 +233,7 @@ def test_an_attempt_outlives_a_broken_key(repository: Repository) -> None:
     kata = repository.add("double")
     repository.solve(kata)
     kata.key_path.write_text("")
-    with pytest.raises(keys.KeyProblem):
+    with pytest.raises(KeyProblem):
         reset(Kata(kata.root, kata.track, kata.stem), NOON)
     assert Repository.BODY in kata.path.read_text()
 

@@ -13,10 +13,11 @@ import jax
 import numpy as np
 import pytest
 
-from grader.exercise.outlines import LARGE
+from grader.exercise.reference_results import LARGE
 from grader.exercise.specs import SpecProblem, reference, shares
-from grader.model import ArrayType, Case, Reference, Role
-from grader.tools.arrays import in_float64, to_numpy
+from grader.verdict import Case
+from pallascope.model import ArrayType, Reference, Role
+from pallascope.tools.arrays import in_float64, to_numpy
 from tests.support.making import call, operand
 
 HEAD = """import jax

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.keys import GPUS, UNITS, GpuTarget, KeyProblem, load
-from grader.gpu import CHIPS
-from grader.gpu.sass import FAMILIES
+from grader.exercise.key_reader import load
+from grader.exercise.key_tables import (
+    GPUS,
+    UNITS,
+    GpuTarget,
+    KeyProblem,
+)
+from pallascope.gpu import CHIPS
+from pallascope.gpu.gpu_resources import FAMILIES
 from tests.support.repositories import Repository
 
 

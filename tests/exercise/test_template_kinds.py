@@ -5,38 +5,38 @@ from __future__ import annotations
 import pytest
 
 from grader.exercise.cases import draw
-from grader.exercise.keys import Kind
-from grader.exercise.mistakes import wrong_version
+from grader.exercise.key_tables import KataKind
+from grader.exercise.mutants import wrong_version
+from grader.exercise.readmes import unwritten
 from grader.exercise.repository import new
-from grader.exercise.unwritten import unwritten
 from grader.grading.grader import Grader
-from grader.model import Check, State
+from grader.verdict import Check, State
 from tests.support.repositories import Repository
 
 
-@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name.lower())
-def test_a_new_one_is_of_its_kind(kind: Kind, repository: Repository) -> None:
+@pytest.mark.parametrize("kind", KataKind, ids=lambda kind: kind.name.lower())
+def test_a_new_one_is_of_its_kind(kind: KataKind, repository: Repository) -> None:
     made = new(repository.root, "2_fusion/row_softmax", kind)
     assert made.key.kind is kind
     assert made.untouched()
     wrong_version(made.solution.read_text(), made.key.mistakes[0])
     left = {part for file in unwritten(repository.root) for part in file.parts}
     assert {"row_softmax_spec", "row_softmax_kernel", "after"} <= left
-    assert ("stub" in left) is (kind is Kind.CASE_FILE)
-    assert ("todo" in left) is (kind is not Kind.CASE_FILE)
+    assert ("stub" in left) is (kind is KataKind.CASE_FILE)
+    assert ("todo" in left) is (kind is not KataKind.CASE_FILE)
 
 
 @pytest.mark.parametrize(
     ("kind", "check"),
     [
-        (Kind.PREDICTIONS, Check.PREDICTIONS),
-        (Kind.TEST, Check.PLANTED),
-        (Kind.TABLES, Check.VALUES),
+        (KataKind.PREDICTIONS, Check.PREDICTIONS),
+        (KataKind.TEST, Check.PLANTED),
+        (KataKind.TABLES, Check.VALUES),
     ],
     ids=["predictions", "test", "tables"],
 )
 def test_a_new_one_can_be_graded(
-    kind: Kind, check: Check, repository: Repository, grader: Grader
+    kind: KataKind, check: Check, repository: Repository, grader: Grader
 ) -> None:
     made = new(repository.root, "2_fusion/row_softmax", kind)
     cases = [case for case in draw(made.id, made.key, 1) if not case.production]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from grader.exercise import readmes
+from grader.exercise.readmes import unwritten
 from grader.exercise.repository import new
-from grader.exercise.unwritten import unwritten
 from tests.support.repositories import Repository
 
 SOLUTION = (

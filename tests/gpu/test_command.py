@@ -1,17 +1,14 @@
-"""`python -m grader.gpu`."""
+"""`python -m pallascope.gpu`."""
 
 from __future__ import annotations
 
 import pytest
 
-from grader.gpu import __main__ as command
-from grader.gpu import chips
-from grader.gpu.compiler import Compiled, Kernel
-from grader.gpu.launches import LaunchShape
-from grader.gpu.occupancy import occupancy
-from grader.gpu.resources import read_resources
-from grader.gpu.sass import read_mix
-from grader.gpu.toolchain import NotInstalled
+from pallascope.gpu import __main__ as command
+from pallascope.gpu import gpus
+from pallascope.gpu.gpu_compiler import Compiled, GpuKernel
+from pallascope.gpu.gpu_resources import LaunchShape, occupancy, read_mix, read_resources
+from pallascope.gpu.toolchain import NotInstalled
 from tests.gpu.test_reading import PTXAS, SASS, SPILLED
 from tests.support.repositories import ROOT
 
@@ -19,10 +16,10 @@ FILE = ROOT / "tests" / "support" / "gpu_launches.py"
 X = "f32[256,128]"
 
 
-def compiled_kernel(ptxas: str = PTXAS) -> Kernel:
+def compiled_kernel(ptxas: str = PTXAS) -> GpuKernel:
     shape = LaunchShape((32, 64, 1), (128, 1, 1), dynamic_shared=65552)
-    held = occupancy(chips.named("h100"), 128, 90, 65553)
-    return Kernel("body", shape, read_resources(ptxas), read_mix(SASS), held)
+    held = occupancy(gpus.named("h100"), 128, 90, 65553)
+    return GpuKernel("body", shape, read_resources(ptxas), read_mix(SASS), held)
 
 
 def test_what_a_kernel_takes(

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from grader.gpu import Compiled, Kernel, Kind, NotInstalled, compile_apart, compiled_for, named
-from grader.gpu.toolchain import why_not
+from pallascope.gpu import (
+    Compiled,
+    GpuKernel,
+    GpuRefusalKind,
+    NotInstalled,
+    compiled_for,
+    gpu_compile_process,
+    named,
+)
+from pallascope.gpu.toolchain import why_not
 from tests.support import gpu_launches as launches
 from tests.support.gpu_launches import struct
 
@@ -15,7 +23,7 @@ H100, B200 = named("h100"), named("b200")
 X = struct("float32", 256, 128)
 
 
-def only(answer: Compiled) -> Kernel:
+def only(answer: Compiled) -> GpuKernel:
     assert not answer.failure, answer.failure
     (kernel,) = answer.kernels
     return kernel
@@ -50,7 +58,7 @@ def test_one_chip_after_another_and_the_unit_of_each() -> None:
     assert kernel.resources.target == "sm_100a"
     found = compiled_for(launches.tensor_memory, [X], H100).failure
     assert found
-    assert found.kind is Kind.CHIP
+    assert found.kind is GpuRefusalKind.CHIP
     assert only(compiled_for(launches.tensor_memory, [X], B200)).mix
 
 
@@ -68,7 +76,7 @@ def test_spills_are_told() -> None:
 def test_a_block_that_is_too_large_to_launch() -> None:
     found = compiled_for(launches.sixteen_warpgroups, [struct("float32", 2048)], H100).failure
     assert found
-    assert found.kind is Kind.THREADS
+    assert found.kind is GpuRefusalKind.THREADS
 
 
 @needs_compiler
@@ -80,13 +88,13 @@ def test_a_program_without_kernels() -> None:
 def test_a_compiler_that_takes_too_long_is_stopped() -> None:
     found = compiled_for(launches.double_by_tma, [X], H100, patience=0.01).failure
     assert found
-    assert found.kind is Kind.TIMEOUT
+    assert found.kind is GpuRefusalKind.TIMEOUT
 
 
 def test_without_the_extra_what_jax_refuses_is_still_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_apart, "why_not", lambda: "not installed: ptxas")
+    monkeypatch.setattr(gpu_compile_process, "why_not", lambda: "not installed: ptxas")
     found = compiled_for(launches.sorts, [X], H100).failure
     assert found
-    assert found.kind is Kind.PRIMITIVE
+    assert found.kind is GpuRefusalKind.PRIMITIVE
     with pytest.raises(NotInstalled, match="not installed: ptxas"):
         compiled_for(launches.double_by_tma, [X], H100)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grader.gpu.chips import CHIPS, description, named
-from grader.gpu.occupancy import Occupancy, occupancy
+from pallascope.gpu.gpu_resources import Occupancy, occupancy
+from pallascope.gpu.gpus import CHIPS, description, named
 
 H100 = named("h100")
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from grader.gpu.launches import LaunchShape, read_launch
-from grader.gpu.resources import Resources, read_resources
-from grader.gpu.sass import FAMILIES, read_mix
+from pallascope.gpu.gpu_resources import (
+    FAMILIES,
+    LaunchShape,
+    Resources,
+    read_launch,
+    read_mix,
+    read_resources,
+)
 
 PTXAS = """
 ptxas info    : (C7519) warpgroup.arrive is injected in around line 190 by compiler to allow use \

@@ -10,10 +10,16 @@ import jax
 import pytest
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
-from grader.gpu.chips import Chip, named
-from grader.gpu.programs import program_of
-from grader.gpu.refusals import Failure, Kind, read_refusal, read_text, timed_out
-from grader.gpu.scratch import buffers_of
+from pallascope.gpu.gpu_compile_errors import (
+    GpuRefusal,
+    GpuRefusalKind,
+    read_refusal,
+    read_text,
+    timed_out,
+)
+from pallascope.gpu.gpu_programs import program_of
+from pallascope.gpu.gpu_resources import buffers_of
+from pallascope.gpu.gpus import GpuChip, named
 from tests.support import gpu_launches as launches
 from tests.support.gpu_launches import struct, tiled
 
@@ -23,7 +29,9 @@ X = struct("float32", 256, 128)
 A = struct("float16", 64, 64)
 
 
-def refusal(launch: Callable[..., Any], *args: Any, chip: Chip = H100, **keywords: Any) -> Failure:
+def refusal(
+    launch: Callable[..., Any], *args: Any, chip: GpuChip = H100, **keywords: Any
+) -> GpuRefusal:
     try:
         program_of(functools.partial(launch, **keywords), args, chip)
     except Exception as error:
@@ -33,7 +41,7 @@ def refusal(launch: Callable[..., Any], *args: Any, chip: Chip = H100, **keyword
 
 def test_too_much_shared_memory_and_what_takes_it() -> None:
     found = refusal(launches.two_large_buffers, X)
-    assert found.kind is Kind.SHARED_MEMORY
+    assert found.kind is GpuRefusalKind.SHARED_MEMORY
     assert (found.wanted, found.limit) == (262152, H100.shared_of_block)
     assert found.message == "it needs 262,152 bytes of shared memory, and a block may have 232,448"
     taken = buffers_of(launches.two_large_buffers, [X])
@@ -47,12 +55,12 @@ def test_too_much_shared_memory_and_what_takes_it() -> None:
 
 def test_an_operation_that_mosaic_gpu_lacks() -> None:
     found = refusal(launches.sorts, X)
-    assert (found.kind, found.message) == (Kind.PRIMITIVE, "Mosaic GPU can't do sort")
+    assert (found.kind, found.message) == (GpuRefusalKind.PRIMITIVE, "Mosaic GPU can't do sort")
 
 
 def test_an_array_that_128_threads_cannot_share() -> None:
     found = refusal(launches.adds_one, struct("float32", 100))
-    assert found.kind is Kind.LAYOUT
+    assert found.kind is GpuRefusalKind.LAYOUT
     assert ("no layouts fit" if NEWER else "100 is no multiple of 128") in found.message
 
 
@@ -83,7 +91,7 @@ def names_a_barrier_for_copies(acc: Any, box: Any, here: Any, _o_gmem: Any) -> N
 )
 def test_tensor_memory_that_is_used_as_other_memory(use: Callable[..., Any], words: str) -> None:
     found = refusal(launches.misuses_tensor_memory, A, chip=named("b200"), use=use)
-    assert found.kind is Kind.TENSOR_MEMORY
+    assert found.kind is GpuRefusalKind.TENSOR_MEMORY
     assert words in found.message
 
 
@@ -100,13 +108,13 @@ def test_a_copy_that_tma_cannot_do(
 ) -> None:
     x = struct("float32", *shape)
     found = refusal(launches.part_by_tma, x, rows=rows, columns=columns)
-    assert found.kind is Kind.TMA
+    assert found.kind is GpuRefusalKind.TMA
     assert words in found.message
 
 
 def test_a_copy_between_two_shapes() -> None:
     found = refusal(launches.whole_into_part, struct("float32", 128, 64))
-    assert found.kind is Kind.SHAPES
+    assert found.kind is GpuRefusalKind.SHAPES
     assert found.message == (
         "a copy between (128, 64) in global memory and (64, 64) in shared memory"
     )
@@ -115,13 +123,13 @@ def test_a_copy_between_two_shapes() -> None:
 def test_rows_that_are_spread_by_an_index() -> None:
     found = read_text("Tiling ((64, 8), (16, 8), (8, 8), (2,)) does not apply to shape (64, 1)")
     assert found
-    assert found.kind is Kind.LAYOUT
+    assert found.kind is GpuRefusalKind.LAYOUT
     assert "lax.broadcast_in_dim" in found.message
 
 
 def test_too_few_rows_for_wgmma() -> None:
     found = refusal(launches.one_wgmma, struct("float16", 32, 64), A)
-    assert found.kind is Kind.WGMMA
+    assert found.kind is GpuRefusalKind.WGMMA
     assert "multiple" in found.message
     assert "32" in found.message
 
@@ -130,53 +138,53 @@ def test_an_order_of_float32_that_wgmma_does_not_take() -> None:
     a = struct("float32", 64, 64)
     both = tiled(32, 128)
     found = refusal(launches.one_wgmma, a, a, a_transforms=both, b_transforms=both)
-    assert found.kind is Kind.WGMMA
+    assert found.kind is GpuRefusalKind.WGMMA
     assert "K as the last axis" in found.message
 
 
 def test_a_swizzle_that_does_not_fit_the_tiling() -> None:
     found = refusal(launches.one_wgmma, A, A, a_transforms=tiled(64, 64))
-    assert found.kind is Kind.LAYOUT
+    assert found.kind is GpuRefusalKind.LAYOUT
     assert found.message == "a swizzle of 64 bytes goes with a tiling whose last size is 32"
     assert "gpu_launches.py" in found.line
 
 
 def test_a_tiling_that_does_not_divide_is_asserted_without_a_word() -> None:
     found = refusal(launches.one_wgmma, A, struct("float16", 64, 20))
-    assert found.kind is Kind.LAYOUT
+    assert found.kind is GpuRefusalKind.LAYOUT
     assert "a tiling that does not divide" in found.message
 
 
 def test_operands_with_two_swizzles() -> None:
     found = refusal(launches.one_wgmma, A, A, b_transforms=tiled(32, 64))
-    assert found.kind is (Kind.LAYOUT if NEWER else Kind.WGMMA)
+    assert found.kind is (GpuRefusalKind.LAYOUT if NEWER else GpuRefusalKind.WGMMA)
     assert "swizzles" in found.message
 
 
 @pytest.mark.skipif(NEWER, reason="lays operands out by itself")
 def test_an_operand_without_transforms() -> None:
     found = refusal(launches.one_wgmma, A, A, a_transforms=(), b_transforms=())
-    assert found.kind is Kind.WGMMA
+    assert found.kind is GpuRefusalKind.WGMMA
     assert "wgmma's lhs needs plgpu.TilingTransform" in found.message
 
 
 @pytest.mark.skipif(not NEWER, reason="lowers it: what was compiled is looked at instead")
 def test_more_warpgroups_than_a_block_may_have() -> None:
     found = refusal(launches.sixteen_warpgroups, struct("float32", 2048))
-    assert found.kind is Kind.THREADS
+    assert found.kind is GpuRefusalKind.THREADS
 
 
 @pytest.mark.skipif(not NEWER, reason="sends pallas_call to Mosaic GPU")
 @pytest.mark.filterwarnings("ignore:The Pallas Triton backend:DeprecationWarning")
 def test_a_pallas_call_is_of_triton() -> None:
     found = refusal(launches.by_pallas_call, X)
-    assert found.kind is Kind.TRITON
+    assert found.kind is GpuRefusalKind.TRITON
     assert "plgpu.kernel" in found.message
 
 
 def test_what_the_function_itself_raises_keeps_its_line() -> None:
     found = refusal(launches.name_error, X)
-    assert found.kind is Kind.PYTHON
+    assert found.kind is GpuRefusalKind.PYTHON
     assert found.message == "NameError: name 'undefined' is not defined"
     assert "block + undefined" in found.line
 
@@ -187,23 +195,23 @@ def test_what_the_function_itself_raises_keeps_its_line() -> None:
         (
             "loc(\"/home/me/mm.py\":59:21 to :46): error: 'nvvm.tcgen05.alloc' op is not supported "
             "on sm_90a",
-            Kind.CHIP,
+            GpuRefusalKind.CHIP,
             "sm_90a has no such instruction (nvvm.tcgen05.alloc)",
         ),
         (
             "ptxas /tmp/x, line 45; error   : Instruction 'tcgen05.alloc' not supported on .target "
             "'sm_90a'\nptxas fatal   : Ptx assembly aborted due to errors",
-            Kind.CHIP,
+            GpuRefusalKind.CHIP,
             "sm_90a has no such instruction (tcgen05.alloc)",
         ),
         (
             "ptxas fatal   : Ptx assembly aborted due to errors",
-            Kind.PTXAS,
+            GpuRefusalKind.PTXAS,
             "ptxas: Ptx assembly aborted due to errors",
         ),
     ],
 )
-def test_what_the_compiler_prints(text: str, kind: Kind, message: str) -> None:
+def test_what_the_compiler_prints(text: str, kind: GpuRefusalKind, message: str) -> None:
     found = read_text(text)
     assert found
     assert (found.kind, found.message) == (kind, message)
@@ -218,7 +226,7 @@ def test_the_compilers_place_is_told() -> None:
 def test_a_text_that_no_row_knows() -> None:
     assert read_text("something else") is None
     found = read_refusal(RuntimeError("something else"))
-    assert (found.kind, found.message) == (Kind.PYTHON, "RuntimeError: something else")
+    assert (found.kind, found.message) == (GpuRefusalKind.PYTHON, "RuntimeError: something else")
 
 
 def test_time_is_up() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.console import Group
 
-from grader.gpu.chips import CHIPS, peaks_of
-from grader.gpu.screen import measured
-from grader.model import GpuTimes, Times
-from grader.tools.rendering import rendered
+from pallascope.gpu.gpu_screen import measured
+from pallascope.gpu.gpus import CHIPS, peaks_of
+from pallascope.model import GpuTimes, Times
+from pallascope.tools.terminal import rendered
 
 OWN, PAR = Times(2e-3, 1.9e-3, 2.5e-3, 20), Times(1e-3, 1e-3, 1e-3, 20)
 H100 = CHIPS["h100"].title

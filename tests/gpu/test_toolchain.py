@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from grader.gpu import toolchain
-from grader.gpu.toolchain import NotInstalled, cuda_folder, tools, why_not
+from pallascope.gpu import toolchain
+from pallascope.gpu.toolchain import (
+    NotInstalled,
+    cuda_folder,
+    tools,
+    why_not,
+)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.exercise.catalog import katas
-from grader.kernels.carrier import make_ready_for_gpus
+from pallascope.kernels.serialization import make_ready_for_gpus
 from tests.benchmarks import gpu_tracks
 from tests.support.repositories import ROOT
 

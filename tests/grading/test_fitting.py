@@ -6,10 +6,9 @@ import dataclasses
 
 import pytest
 
-from grader.grading import studies
-from grader.grading.fitting import no_multiple, unreached
-from grader.grading.studies import NoStudy, case_of, fits
-from grader.sandbox.asking import Asking
+from grader.grading import cost_studies
+from grader.grading.cost_studies import NoStudy, case_of, fits, no_multiple, unreached
+from grader.sandbox.client import Asking
 from tests.support.repositories import Repository
 
 #: By what M may be, with bm = 16, G = 3 and M = 100: what it has to be a multiple of.
@@ -80,8 +79,8 @@ def test_a_sweep_goes_on_behind_sizes_that_do_not_fit(
 ) -> None:
     kata = repository.add("double")
     case = case_of(kata, 0, 0, {"M": "64", "bm": "16"})
-    tries = studies.sweep(asking, kata, case, [{"bm": 48}, {"bm": 32}])
+    tries = cost_studies.sweep(asking, kata, case, [{"bm": 48}, {"bm": 32}])
     (misfit, _), (fitting, _) = tries
-    assert (misfit.trouble, misfit.kernels) == (studies.MISFIT, ())
+    assert (misfit.trouble, misfit.kernels) == (cost_studies.MISFIT, ())
     assert fitting.trouble == ""
     assert fitting.kernels

@@ -6,8 +6,8 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.grading.grader import Grader
-from grader.model import MOST_STARS, Check, State
-from grader.tpu import compiler
+from grader.verdict import MOST_STARS, Check, State
+from pallascope.tpu import compiler
 from tests.support.repositories import Repository
 
 LARGE = "\n[production]\nbm = 256\nM = 8192\nN = 2048\n"

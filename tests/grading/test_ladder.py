@@ -7,8 +7,15 @@ from dataclasses import replace
 import pytest
 
 from grader.grading.ladder import LADDER, Judgement, verdict
-from grader.model import MOST_STARS, Accident, ArrayType, Check, Observation, Problem, Stage, State
-from grader.tpu import OnChip
+from grader.verdict import MOST_STARS, Check, State
+from pallascope.model import (
+    Accident,
+    ArrayType,
+    Observation,
+    Problem,
+    Stage,
+)
+from pallascope.tpu import OnChip
 from tests.support.making import (
     OwnAndPar,
     X,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from grader.grading.grader import notes_of
 from grader.grading.ladder import Judgement, verdict
-from grader.model import MOST_STARS, Accident, Note, Observation, State
+from grader.verdict import MOST_STARS, State
+from pallascope.model import Accident, Note, Observation
 from tests.support.making import FILE, attempt, doubling, evidence, trace
 
 NOTED = trace(doubling(), notes=(Note("interpret= is ignored", 7), Note("so is this")))

@@ -8,11 +8,24 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import Kind
+from grader.exercise.key_tables import KataKind
 from grader.exercise.repository import new
-from grader.grading.studies import NoStudy, any_case_of, case_of, common, names_of, side_of
-from grader.model import Accident, Place, Problem, Role, Stage
-from grader.tpu import OnChip
+from grader.grading.cost_studies import (
+    NoStudy,
+    any_case_of,
+    case_of,
+    common,
+    names_of,
+    side_of,
+)
+from pallascope.model import (
+    Accident,
+    Problem,
+    Role,
+    SourceLine,
+    Stage,
+)
+from pallascope.tpu import OnChip
 from tests.support.making import FILE, call, operand
 from tests.support.predicted import prediction, refused, schedule
 from tests.support.repositories import Repository
@@ -132,12 +145,12 @@ def test_what_mosaic_refuses_is_told_by_its_rung() -> None:
     ids=["import", "lower"],
 )
 def test_what_the_launch_raises_is_told_by_its_stage(stage: Stage, head: str) -> None:
-    text = trouble(problem("TypeError", "no", stage, place=Place(3, "x +")))
+    text = trouble(problem("TypeError", "no", stage, place=SourceLine(3, "x +")))
     assert text == [head, "  error  TypeError: no", f"  line   {FILE}:3", "             x +"]
 
 
 def test_an_accident_is_told_with_its_line() -> None:
-    text = trouble(Accident("no answer", "No answer after 3 s.", Place(3, "while True:")))
+    text = trouble(Accident("no answer", "No answer after 3 s.", SourceLine(3, "while True:")))
     assert text == ["No answer after 3 s.", f"  line   {FILE}:3", "             while True:"]
 
 
@@ -180,20 +193,25 @@ def test_kernels_on_other_chips_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        (Kind.TABLES, "plain jax.numpy, without a kernel"),
-        (Kind.PREDICTIONS, "asks for numbers, without a kernel: kata cost shows XLA's programs"),
-        (Kind.TEST, "asks for a test, without a kernel of yours"),
+        (KataKind.TABLES, "plain jax.numpy, without a kernel"),
+        (
+            KataKind.PREDICTIONS,
+            "asks for numbers, without a kernel: kata cost shows XLA's programs",
+        ),
+        (KataKind.TEST, "asks for a test, without a kernel of yours"),
     ],
     ids=["tables", "predictions", "test"],
 )
-def test_there_is_no_launch_without_a_kernel(kind: Kind, says: str, repository: Repository) -> None:
+def test_there_is_no_launch_without_a_kernel(
+    kind: KataKind, says: str, repository: Repository
+) -> None:
     kata = new(repository.root, "2_fusion/row_softmax", kind)
     with pytest.raises(NoStudy, match=says):
         case_of(kata, 0, 0, {})
 
 
 def test_the_case_of_predictions_takes_sizes(repository: Repository) -> None:
-    kata = new(repository.root, "2_fusion/row_softmax", Kind.PREDICTIONS)
+    kata = new(repository.root, "2_fusion/row_softmax", KataKind.PREDICTIONS)
     case = any_case_of(kata, None, 0, {"M": "64"})
     assert (case.sizes["M"], case.production) == (64, True)
     with pytest.raises(NoStudy, match="has no size 'bm'"):

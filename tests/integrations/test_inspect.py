@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from grader.exercise.catalog import katas
-from grader.exercise.mistakes import wrong_version
+from grader.exercise.mutants import wrong_version
 from tests.support.repositories import ROOT
 
 FILE = ROOT / "integrations/inspect/pallas_katas.py"

@@ -10,12 +10,17 @@ import pytest
 from jax import lax
 from jax.experimental import pallas as pl
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.kernels.alias_copies import alias_copies
-from grader.model import CopyReason
-from grader.tpu.chips import CHIPS
-from grader.tpu.libtpu import compiled, device, dump, why_not
-from grader.tpu.xla_traffic import steps_of
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.kernels.aliases import alias_copies
+from pallascope.model import CopyReason
+from pallascope.tpu.chips import CHIPS
+from pallascope.tpu.hlo import steps_of
+from pallascope.tpu.libtpu import (
+    compiled,
+    device,
+    dump,
+    why_not,
+)
 from tests.support.launches import shape
 
 X = shape("float32", 2048, 1024)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.model import Mode
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.model import Mode
 
 INF, NAN = np.inf, np.nan
 #: What each body makes of x under IEEE 754, with results that its rewritten form does not have.

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.tpu import libtpu
-from grader.tpu.chips import named
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.tpu import libtpu
+from pallascope.tpu.chips import named
 
 V5E = named("v5e")
 Function = Callable[[Any], Any]

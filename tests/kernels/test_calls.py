@@ -12,9 +12,14 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels import NotLowered, TracedLaunch
-from grader.kernels.lowering import for_chip, lower
-from grader.model import ArrayType, Operand, Role, Touch
+from pallascope.kernels import NotLowered, TracedLaunch
+from pallascope.kernels.lowering import for_chip, lower
+from pallascope.model import (
+    ArrayType,
+    FirstAccess,
+    Operand,
+    Role,
+)
 from tests.support import core_map_kernels as launches
 from tests.support.launches import on_v5e, shape
 
@@ -27,7 +32,9 @@ def cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def in_hbm(name: str, role: Role, first: Touch = Touch.READ, array: ArrayType = ARRAY) -> Operand:
+def in_hbm(
+    name: str, role: Role, first: FirstAccess = FirstAccess.READ, array: ArrayType = ARRAY
+) -> Operand:
     return Operand(name, role, array, array.shape, "any", first=first, buffers=1)
 
 
@@ -36,15 +43,17 @@ def test_operands_stay_in_hbm_and_cores_are_the_grid() -> None:
     assert (call.name, call.grid, call.cores, call.parallel) == ("kernel", (1,), 1, ())
     assert tuple(replace(operand, copied=False) for operand in call.operands) == (
         in_hbm("x_ref", Role.INPUT),
-        in_hbm("o_ref", Role.OUTPUT, Touch.WRITE),
-        Operand("buffer", Role.SCRATCH, ARRAY, (256, 128), "vmem", first=Touch.WRITE, buffers=1),
+        in_hbm("o_ref", Role.OUTPUT, FirstAccess.WRITE),
+        Operand(
+            "buffer", Role.SCRATCH, ARRAY, (256, 128), "vmem", first=FirstAccess.WRITE, buffers=1
+        ),
         Operand(
             "semaphore",
             Role.SCRATCH,
             ArrayType("dma_sem", ()),
             (),
             "semaphore_mem",
-            first=Touch.WRITE,
+            first=FirstAccess.WRITE,
             buffers=1,
         ),
     )

@@ -12,10 +12,10 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import PartitionSpec as P
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.kernels.copies import CONDITIONAL, Copies, Copy
-from grader.model import Route
-from grader.tpu.chips import named
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.kernels.manual_dma import CONDITIONAL, Dma, Dmas
+from pallascope.model import Route
+from pallascope.tpu.chips import named
 
 RING = (("x", 4),)
 X = jax.ShapeDtypeStruct((4 * 32, 128), jnp.float32)
@@ -28,7 +28,7 @@ def cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def copied(kernel: Callable[..., None], *, grid: tuple[int, ...] = ()) -> Copies:
+def copied(kernel: Callable[..., None], *, grid: tuple[int, ...] = ()) -> Dmas:
     """The copies of a kernel on each chip of a ring, from its rows of x to an output like them."""
 
     def part(x: jax.Array) -> jax.Array:
@@ -72,7 +72,7 @@ def test_a_condition_on_the_chip_counts_for_the_chip_that_sends_most() -> None:
     found = copied(kernel)
     assert found.sent == 2 * SIZE
     assert found.unknown == ("",) * 5
-    assert set(found.known) == {Copy(0, True, ROWS, 2), Copy(1, False, ROWS, 2)}
+    assert set(found.known) == {Dma(0, True, ROWS, 2), Dma(1, False, ROWS, 2)}
 
 
 def test_a_condition_on_the_hop_of_a_loop() -> None:
@@ -117,10 +117,10 @@ def test_what_a_pipeline_within_copies() -> None:
 
     found = copied(kernel)
     assert set(found.known) == {
-        Copy(0, True, ROWS, 1),
-        Copy(1, False, ROWS, 1),
-        Copy(0, True, (8, 128), 4),
-        Copy(1, False, (8, 128), 4),
+        Dma(0, True, ROWS, 1),
+        Dma(1, False, ROWS, 1),
+        Dma(0, True, (8, 128), 4),
+        Dma(1, False, (8, 128), 4),
     }
 
 

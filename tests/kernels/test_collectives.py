@@ -11,8 +11,8 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.model import RESHARDING, Collective, sent_by
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.model import RESHARDING, Collective, sent_by
 
 AXES = (("data", 2), ("model", 2))
 ROWS = P("x")

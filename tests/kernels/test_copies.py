@@ -11,7 +11,14 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels.copies import CONDITIONAL, NO_OPERAND, UNTOLD_LOOP, UNTOLD_SIZE, Copies, Copy
+from pallascope.kernels.manual_dma import (
+    CONDITIONAL,
+    NO_OPERAND,
+    UNTOLD_LOOP,
+    UNTOLD_SIZE,
+    Dma,
+    Dmas,
+)
 from tests.support import core_map_kernels as launches
 from tests.support.launches import on_v5e, shape
 
@@ -23,24 +30,24 @@ def cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def copied(body: Callable[..., None], *scratch: Any, x: Any = X) -> Copies:
+def copied(body: Callable[..., None], *scratch: Any, x: Any = X) -> Dmas:
     """The copies of a kernel from x to an output like it."""
     return on_v5e(lambda x: launches.launched(body, x, scratch_types=scratch)(x), x).copies()
 
 
 def test_a_copy_within_hbm_reads_and_writes() -> None:
     found = on_v5e(launches.copy_within_hbm, X).copies()
-    assert found.known == (Copy(0, True, (256, 128), 1), Copy(1, False, (256, 128), 1))
+    assert found.known == (Dma(0, True, (256, 128), 1), Dma(1, False, (256, 128), 1))
     assert found.unknown == ("", "")
-    assert found.of(1) == (Copy(1, False, (256, 128), 1),)
+    assert found.of(1) == (Dma(1, False, (256, 128), 1),)
 
 
 def test_copies_into_scratch_count_for_what_is_at_each_end() -> None:
     found = on_v5e(launches.add_with_scratch, X).copies()
     whole = (256, 128)
-    assert found.of(0) == (Copy(0, True, whole, 1),)
-    assert found.of(1) == (Copy(1, False, whole, 1),)
-    assert found.of(2) == (Copy(2, False, whole, 1), Copy(2, True, whole, 1))
+    assert found.of(0) == (Dma(0, True, whole, 1),)
+    assert found.of(1) == (Dma(1, False, whole, 1),)
+    assert found.of(2) == (Dma(2, False, whole, 1), Dma(2, True, whole, 1))
 
 
 def test_slices_of_slices_in_a_loop() -> None:
@@ -53,10 +60,10 @@ def test_slices_of_slices_in_a_loop() -> None:
         jax.lax.fori_loop(0, 5, step, None)
 
     assert set(copied(body).known) == {
-        Copy(0, True, (8, 128), 5),
-        Copy(1, False, (8, 128), 5),
-        Copy(0, True, (1, 128), 5),
-        Copy(1, False, (1, 128), 5),
+        Dma(0, True, (8, 128), 5),
+        Dma(1, False, (8, 128), 5),
+        Dma(0, True, (1, 128), 5),
+        Dma(1, False, (1, 128), 5),
     }
 
 
@@ -66,7 +73,7 @@ def test_a_copy_under_a_condition_is_not_counted() -> None:
         def _() -> None:
             pltpu.sync_copy(x_ref, o_ref)
 
-    assert copied(body) == Copies((), (CONDITIONAL, CONDITIONAL))
+    assert copied(body) == Dmas((), (CONDITIONAL, CONDITIONAL))
 
 
 def test_a_loop_as_long_as_it_turns_out_to_be() -> None:
@@ -101,6 +108,6 @@ def test_in_a_pallas_call_too() -> None:
     whole = pl.BlockSpec(memory_space=pl.ANY)
     call = pl.pallas_call(kernel, in_specs=[whole], out_specs=whole, out_shape=X)
     assert on_v5e(call, X).copies().known == (
-        Copy(0, True, (256, 128), 1),
-        Copy(1, False, (256, 128), 1),
+        Dma(0, True, (256, 128), 1),
+        Dma(1, False, (256, 128), 1),
     )

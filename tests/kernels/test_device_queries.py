@@ -22,15 +22,20 @@ from jax.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
 from jax.experimental.pallas.ops.tpu.ragged_paged_attention import tuned_block_sizes
 from jax.extend import backend
 
-from grader.gpu.chips import named as gpu
-from grader.gpu.programs import traced_for
-from grader.kernels import TracedLaunch, for_chip
-from grader.model import ArrayType, Axes, Operand, Source
 from grader.sandbox.messages import TraceLaunch
-from grader.sandbox.tracing import loaded_for, traced
-from grader.tpu import predictions
-from grader.tpu.__main__ import main
-from grader.tpu.chips import CHIPS
+from grader.sandbox.trace_worker import loaded_for, traced
+from pallascope.gpu.gpu_programs import traced_for
+from pallascope.gpu.gpus import named as gpu
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.model import (
+    ArrayType,
+    Axes,
+    Operand,
+    SourceFile,
+)
+from pallascope.tpu import predictions
+from pallascope.tpu.__main__ import main
+from pallascope.tpu.chips import CHIPS
 from tests.support.launches import shape
 
 megablox: Any = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.common")
@@ -279,7 +284,7 @@ def test_the_command_imports_a_file_as_on_the_chip(
 
 @pytest.mark.parametrize(("chip", "steps"), [("v5e", 6), ("v6e", 5)])
 def test_a_learners_file_is_imported_and_traced_as_on_the_chip(chip: str, steps: int) -> None:
-    source = Source(f"katas/asks_{chip}.py", FILE.encode())
+    source = SourceFile(f"katas/asks_{chip}.py", FILE.encode())
     question = TraceLaunch(source, "doubled", (X,), {}, chip)
     heard = traced(loaded_for(question).doubled, question)
     with for_chip(CHIPS[chip].kind, CHIPS[chip].cores):

@@ -6,10 +6,19 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from grader.kernels.exchange import Area, Copy, Exchange, Signal, Touch, Wait
-from grader.kernels.exchange_faults import left_over, unbegun, unordered
-from grader.kernels.flights import Part
-from grader.model import Between
+from pallascope.kernels.dma_hazards import BufferPart
+from pallascope.kernels.happens_before import (
+    Area,
+    DeviceAccess,
+    DeviceCopy,
+    Exchange,
+    Signal,
+    Wait,
+    left_over,
+    unbegun,
+    unordered,
+)
+from pallascope.model import Between
 
 DEVICES, SIZE, FIRST = 4, 8, 10
 #: The barrier semaphore, and those of the kernel.
@@ -39,7 +48,7 @@ class Device:
         there = self.right if to is None else to
         source, target = self._area(1, 0), Area((there, 0), _row(2, slot))
         came, left = (there, semaphore), (self.core[0], SEND)
-        self.exchange.add(Copy(self.core, self._at(), source, target, came, left, SIZE))
+        self.exchange.add(DeviceCopy(self.core, self._at(), source, target, came, left, SIZE))
 
     def read(self, slot: int) -> None:
         self._touch(self._area(2, slot), False)
@@ -48,7 +57,7 @@ class Device:
         self._touch(self._area(1, 0), True)
 
     def _touch(self, area: Area, writes: bool) -> None:
-        self.exchange.touches[Touch(self.core, self._at(), area, writes)] = None
+        self.exchange.touches[DeviceAccess(self.core, self._at(), area, writes)] = None
 
     def _area(self, buffer: int, row: int) -> Area:
         return Area(self.core, _row(buffer, row))
@@ -59,8 +68,8 @@ class Device:
         self.wait(BARRIER, 2)
 
 
-def _row(buffer: int, row: int) -> Part:
-    return Part(buffer, ((row, row + 1, 1),), (4,))
+def _row(buffer: int, row: int) -> BufferPart:
+    return BufferPart(buffer, ((row, row + 1, 1),), (4,))
 
 
 def _found(program: Program) -> list[Between]:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from grader.kernels import flops, flops_by_dtypes
+from pallascope.kernels import flops, flops_by_dtypes
 
 X = jax.ShapeDtypeStruct((4, 8), jnp.float32)
 W = jax.ShapeDtypeStruct((8, 16), jnp.float32)

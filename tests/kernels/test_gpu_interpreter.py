@@ -9,12 +9,12 @@ import jax.experimental.pallas.mosaic_gpu as plgpu
 import numpy as np
 import pytest
 
-from grader.gpu.chips import named
-from grader.gpu.programs import traced_for
-from grader.kernels import NotCarried, TracedLaunch
-from grader.kernels.carrier import make_ready_for_gpus
-from grader.kernels.gpu_interpreter import run_interpreted
-from grader.model import Role
+from pallascope.gpu.gpu_interpreter import run_interpreted
+from pallascope.gpu.gpu_programs import traced_for
+from pallascope.gpu.gpus import named
+from pallascope.kernels import NotCarried, TracedLaunch
+from pallascope.kernels.serialization import make_ready_for_gpus
+from pallascope.model import Role
 from tests.support.gpu_launches import Struct, struct
 from tests.support.gpu_pipelines import A, B, Launch, multiplied, scaled, tensor_products
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from jax.experimental.pallas.ops.gpu import hopper_matmul_mgpu
 
-from grader.gpu.chips import named
-from grader.gpu.programs import traced_for
-from grader.kernels import TracedLaunch
-from grader.kernels.carrier import make_ready_for_gpus
-from grader.kernels.gpu_order import disorders
-from grader.model import Disorder, GpuFault, Source
+from pallascope.gpu.gpu_programs import traced_for
+from pallascope.gpu.gpus import named
+from pallascope.gpu.thread_block import disorders
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.serialization import make_ready_for_gpus
+from pallascope.model import Disorder, GpuFault, SourceFile
 from tests.support import gpu_pipelines
 from tests.support.gpu_launches import double_by_tma, one_wgmma, struct
 from tests.support.gpu_pipelines import (
@@ -30,7 +30,7 @@ from tests.support.gpu_pipelines import (
     tensor_products,
 )
 
-SOURCE = Source(gpu_pipelines.__file__, Path(gpu_pipelines.__file__).read_bytes())
+SOURCE = SourceFile(gpu_pipelines.__file__, Path(gpu_pipelines.__file__).read_bytes())
 
 
 @pytest.fixture(autouse=True, scope="module")

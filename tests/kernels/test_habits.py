@@ -12,8 +12,8 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.model import Habit, KernelCall, Mode
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.model import Habit, KernelCall, Mode
 
 SHAPE = jax.ShapeDtypeStruct((256, 256), jnp.float32)
 HBM = pl.BlockSpec(memory_space=pl.ANY)

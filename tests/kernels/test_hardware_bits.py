@@ -14,12 +14,12 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.kernels.hardware_bits import Generators, NotSeeded, stochastically_rounded
-from grader.model import Mode
-from grader.tpu.chips import named
-from grader.tpu.compiler import CompilerUnavailable
-from grader.tpu.predict import predictions_of
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.kernels.prng_emulation import Generators, NotSeeded, stochastically_rounded
+from pallascope.model import Mode
+from pallascope.tpu.chips import named
+from pallascope.tpu.libtpu import CompilerUnavailable
+from pallascope.tpu.predict import predictions_of
 from tests.support.core_map_kernels import launched
 
 BLOCK, STEPS = (8, 128), 5

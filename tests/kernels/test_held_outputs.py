@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.kernels import TracedLaunch
+from pallascope.kernels import TracedLaunch
 from tests.support.launches import shape
 
 

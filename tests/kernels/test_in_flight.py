@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from grader.kernels.flights import Flight, Moment, Part
-from grader.kernels.in_flight import MOST_FAULTS, InFlight, WaitsForever
-from grader.model import Hazard
+from pallascope.kernels.dma_hazards import (
+    MOST_FAULTS,
+    BufferPart,
+    Flight,
+    InFlight,
+    Moment,
+    WaitsForever,
+)
+from pallascope.model import Hazard
 
 X, SLOTS, OTHER = 100, 101, 102
 SEM, SECOND = 2000, 2001
 SIZE = 4096
 
 
-def rows(buffer: int, start: int, stop: int, step: int = 1) -> Part:
-    return Part(buffer, ((start, stop, step), (0, 128, 1)), (64, 128))
+def rows(buffer: int, start: int, stop: int, step: int = 1) -> BufferPart:
+    return BufferPart(buffer, ((start, stop, step), (0, 128, 1)), (64, 128))
 
 
 def flight(slot: int, semaphore: int = SEM, size: int = SIZE, line: int = 1) -> Flight:

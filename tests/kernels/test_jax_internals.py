@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import jax
 import pytest
 
-from grader.kernels import jax_internals
-from grader.kernels.carrier import make_ready_for_gpus
-from grader.kernels.jax_internals import PLACES, UnsupportedJax, found
+from pallascope.kernels import jax_internals
+from pallascope.kernels.jax_internals import PLACES, UnsupportedJax, found
+from pallascope.kernels.serialization import make_ready_for_gpus
 from tests.support.repositories import ROOT
 
 #: What one end of the supported versions lacks. Who raises the oldest version empties its list.
@@ -128,7 +128,7 @@ def test_a_moved_name_is_told() -> None:
 
 def test_each_name_is_used_and_no_other() -> None:
     used: set[str] = set()
-    for file in (ROOT / "grader").rglob("*.py"):
+    for file in [*(ROOT / "grader").rglob("*.py"), *(ROOT / "pallascope").rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module == jax_internals.__name__:
                 used.update(alias.name for alias in node.names)
@@ -138,7 +138,7 @@ def test_each_name_is_used_and_no_other() -> None:
 
 def test_nothing_is_imported_before_it_is_used() -> None:
     """A verdict would wait for Mosaic GPU, which no kernel for a TPU needs."""
-    code = "import sys, grader.kernels; print('jax._src.pallas.mosaic_gpu.core' in sys.modules)"
+    code = "import sys, pallascope.kernels; print('jax._src.pallas.mosaic_gpu.core' in sys.modules)"
     ran = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.kernels import TracedLaunch
-from grader.model import Mode
+from pallascope.kernels import TracedLaunch
+from pallascope.model import Mode
 
 X = np.arange(32 * 128, dtype=np.float32).reshape(32, 128)
 

@@ -16,11 +16,18 @@ from jax._src import callback
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels import TracedLaunch, longest_sum, running
-from grader.kernels.faster_interpreter import shuffled
-from grader.kernels.jax_internals import GPU_INTERPRETER
-from grader.model import ArrayType, KernelCall, Mode, Operand, Role, Touch, Trace
-from grader.sandbox.problems import CALLBACK_LOGGER
+from pallascope.kernels import TracedLaunch, longest_sum, running
+from pallascope.kernels.faster_interpreter import shuffled
+from pallascope.kernels.jax_internals import CALLBACK_LOGGER, GPU_INTERPRETER
+from pallascope.model import (
+    ArrayType,
+    FirstAccess,
+    KernelCall,
+    Mode,
+    Operand,
+    Role,
+    Trace,
+)
 from tests.support.launches import on_v5e, shape
 
 Values = np.ndarray[Any, Any]
@@ -118,7 +125,7 @@ def test_a_kernel_is_read_as_data() -> None:
             space="default",
             moves=True,
             axes=(0, 1),
-            first=Touch.READ,
+            first=FirstAccess.READ,
         ),
         Operand(
             "o_ref",
@@ -128,7 +135,7 @@ def test_a_kernel_is_read_as_data() -> None:
             space="default",
             moves=True,
             axes=(0,),
-            first=Touch.WRITE,
+            first=FirstAccess.WRITE,
         ),
         Operand(
             "acc_ref",
@@ -136,7 +143,7 @@ def test_a_kernel_is_read_as_data() -> None:
             array=ArrayType("float32", (8, 256)),
             block=(8, 256),
             space="vmem",
-            first=Touch.GUARDED_WRITE,
+            first=FirstAccess.GUARDED_WRITE,
             buffers=1,
         ),
         Operand(
@@ -322,7 +329,7 @@ def test_no_kernel_at_all() -> None:
 # ---- first touches ----
 
 
-def first_of(kernel: Function, **others: Any) -> tuple[Touch, ...]:
+def first_of(kernel: Function, **others: Any) -> tuple[FirstAccess, ...]:
     return tuple(o.first for o in only(traced(launch(kernel, **others))).operands)
 
 
@@ -372,21 +379,21 @@ def in_jit(x_ref: Any, o_ref: Any) -> None:
 @pytest.mark.parametrize(
     ("kernel", "x", "o"),
     [
-        (double, Touch.READ, Touch.WRITE),
-        (lambda x_ref, o_ref: None, Touch.NOTHING, Touch.NOTHING),
-        (read_modify_write, Touch.READ, Touch.READ),
-        (guarded_write, Touch.READ, Touch.GUARDED_WRITE),
-        (guarded_write_then_read, Touch.READ, Touch.GUARDED_WRITE),
-        (nested, Touch.READ, Touch.GUARDED_WRITE),
-        (in_a_loop, Touch.READ, Touch.WRITE),
-        (guarded_loop, Touch.READ, Touch.GUARDED_WRITE),
-        (in_halves, Touch.READ, Touch.WRITE),
-        (write_then_read, Touch.READ, Touch.WRITE),
-        (in_jit, Touch.READ, Touch.WRITE),
+        (double, FirstAccess.READ, FirstAccess.WRITE),
+        (lambda x_ref, o_ref: None, FirstAccess.NOTHING, FirstAccess.NOTHING),
+        (read_modify_write, FirstAccess.READ, FirstAccess.READ),
+        (guarded_write, FirstAccess.READ, FirstAccess.GUARDED_WRITE),
+        (guarded_write_then_read, FirstAccess.READ, FirstAccess.GUARDED_WRITE),
+        (nested, FirstAccess.READ, FirstAccess.GUARDED_WRITE),
+        (in_a_loop, FirstAccess.READ, FirstAccess.WRITE),
+        (guarded_loop, FirstAccess.READ, FirstAccess.GUARDED_WRITE),
+        (in_halves, FirstAccess.READ, FirstAccess.WRITE),
+        (write_then_read, FirstAccess.READ, FirstAccess.WRITE),
+        (in_jit, FirstAccess.READ, FirstAccess.WRITE),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_is_done_first_to_a_ref(kernel: Function, x: Touch, o: Touch) -> None:
+def test_what_is_done_first_to_a_ref(kernel: Function, x: FirstAccess, o: FirstAccess) -> None:
     assert first_of(kernel) == (x, o)
 
 
@@ -398,7 +405,7 @@ def test_what_is_done_first_inside_run_scoped() -> None:
 
         pl.run_scoped(body, pltpu.VMEM((8, 128), jnp.float32))
 
-    assert first_of(scoped) == (Touch.READ, Touch.WRITE)
+    assert first_of(scoped) == (FirstAccess.READ, FirstAccess.WRITE)
 
 
 # ---- the walk ----

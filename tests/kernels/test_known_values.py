@@ -15,10 +15,9 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu.megablox.gmm import gmm
 from jax.sharding import PartitionSpec
 
-from grader.kernels import TracedLaunch, block_positions
-from grader.kernels.known_steps import computed
-from grader.kernels.known_values import known_values
-from grader.kernels.lowering import Kernel, for_chip
+from pallascope.kernels import TracedLaunch, index_maps
+from pallascope.kernels.host_values import computed, known_values
+from pallascope.kernels.lowering import TracedKernel, for_chip
 from tests.support import hand_pipelines
 from tests.support.launches import copies, on_v5e, shape
 
@@ -52,7 +51,7 @@ def gathered(table: Any, x: Any, index_map: Function | None = None) -> Any:
     )(table, x)
 
 
-def kernels(function: Function, *args: Any) -> tuple[Kernel, ...]:
+def kernels(function: Function, *args: Any) -> tuple[TracedKernel, ...]:
     with for_chip("TPU v5 lite", 1):
         return TracedLaunch.of(function, args, {}).kernels(args)
 
@@ -63,7 +62,7 @@ def tables(function: Function, *args: Any) -> list[list[int] | None]:
     return [None if value is None else value.tolist() for value in values]
 
 
-def starts(kernel: Kernel, operand: int) -> Any:
+def starts(kernel: TracedKernel, operand: int) -> Any:
     steps = kernel.block_positions().starts[operand]
     return None if steps is None else steps.tolist()
 
@@ -315,7 +314,7 @@ def test_a_kernel_without_a_grid_has_one_step() -> None:
 
 def test_too_many_steps_are_a_reason() -> None:
     kernel = on_v5e(*copies("float32", (32, 128), ROWS, grid=(4,)))
-    positions = block_positions.positions_of(kernel.equation, (), most=3)
+    positions = index_maps.positions_of(kernel.equation, (), most=3)
     assert positions.starts == (None, None)
     assert positions.unknown[0] == "the grid has 4 steps, and at most 3 are looked at"
     large = copies(
@@ -353,7 +352,7 @@ def test_a_map_that_computes_nothing_is_read_off(
         return [starts(kernel, operand) for operand in range(2)]
 
     expected = positions(evaluated)
-    monkeypatch.setattr(block_positions, "computed", None)
+    monkeypatch.setattr(index_maps, "computed", None)
     assert positions(read_off) == expected
     assert len(expected[0]) == 12
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.kernels import TracedLaunch
-from grader.kernels.large_constants import SMALL
-from grader.model import ArrayType, Constant
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.outside_kernels import SMALL
+from pallascope.model import ArrayType, Constant
 
 X = np.ones((64, 128), np.float32)
 TABLE = np.arange(64 * 128, dtype=np.float32).reshape(64, 128)

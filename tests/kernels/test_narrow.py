@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from grader.kernels import TracedLaunch
-from grader.model import Narrow
+from pallascope.kernels import TracedLaunch
+from pallascope.model import Narrow
 
 WORDS = jax.ShapeDtypeStruct((8, 128), jnp.int32)
 SHORTS = jax.ShapeDtypeStruct((8, 128), jnp.int16)

@@ -13,9 +13,9 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels import TracedLaunch, for_chip, watching
-from grader.kernels.parallel_dimensions import Orders
-from grader.model import Mode
+from pallascope.kernels import TracedLaunch, for_chip, watching
+from pallascope.kernels.interpreter import Orders
+from pallascope.model import Mode
 
 Function = Callable[..., Any]
 

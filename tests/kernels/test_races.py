@@ -15,10 +15,10 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.runtime_errors import complaint_finding
-from grader.kernels import TracedLaunch, watching
-from grader.kernels.races import Watch
-from grader.model import KernelCall, Mode
+from grader.checks.runs import complaint_finding
+from pallascope.kernels import TracedLaunch, watching
+from pallascope.kernels.race_detection import RaceWatch
+from pallascope.model import KernelCall, Mode
 from tests.support.core_map_kernels import launched
 
 Function = Callable[..., Any]
@@ -68,7 +68,7 @@ RACING = launch(summed, FIRST)
 LEAVING = launch(signalled, scratch_shapes=[pltpu.SemaphoreType.REGULAR])
 
 
-def watched(*functions: Function) -> Watch:
+def watched(*functions: Function) -> RaceWatch:
     """What is found in launches that run one after another; jax 0.12 raises for a race."""
     with watching() as watch:
         for function in functions:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.extend import core
 
-from grader.kernels.retrace import retraced
+from pallascope.kernels.jaxprs import retraced
 
 X = np.arange(8, dtype=np.float32)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grader.kernels.routes import receiver, ways
-from grader.model import Route, busiest, carried
+from pallascope.kernels.dma_events import receiver, ways
+from pallascope.model import Route, busiest, carried
 
 RING, TORUS = {"x": 4}, {"x": 2, "y": 4}
 

@@ -12,13 +12,13 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.kernels.outside_kernels import OutsideReader
-from grader.kernels.runs import runs_of
-from grader.model import Runs
-from grader.tpu.chips import CHIPS
-from grader.tpu.hlo import kernel_instructions
-from grader.tpu.libtpu import compiled, lower, why_not
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.kernels.liveness import runs_of
+from pallascope.kernels.outside_kernels import OutsideReader
+from pallascope.model import RunCount
+from pallascope.tpu.chips import CHIPS
+from pallascope.tpu.hlo import kernel_instructions
+from pallascope.tpu.libtpu import compiled, lower, why_not
 from tests.support.launches import shape
 
 X = shape("float32", 64, 128)
@@ -61,57 +61,60 @@ def kernel_in_condition(x: Any) -> Any:
     return lax.while_loop(lambda c: added(c)[0, 0] < 9, lambda c: c + 1, x)
 
 
-ONCE, LOOP = Runs(), Runs(untold=True)
-BRANCH = Runs(conditional=True)
-LAUNCHES: dict[str, tuple[Callable[[Any], Any], list[Runs]]] = {
+ONCE, LOOP = RunCount(), RunCount(untold=True)
+BRANCH = RunCount(conditional=True)
+LAUNCHES: dict[str, tuple[Callable[[Any], Any], list[RunCount]]] = {
     "one": (added, [ONCE]),
     "in jit": (jax.jit(added), [ONCE]),
     "under a checkpoint": (jax.checkpoint(added), [ONCE]),
     "one after another": (lambda x: added(added(x)), [ONCE, ONCE]),
-    "scan": (lambda x: scanned(added, x), [Runs(8)]),
-    "scan in scan": (lambda x: scanned(lambda c: scanned(added, c, 3), x), [Runs(24)]),
-    "scan of no turns": (lambda x: scanned(added, x, 0), [Runs(0)]),
-    "fori_loop": (lambda x: lax.fori_loop(0, 5, lambda i, c: added(c), x), [Runs(5)]),
+    "scan": (lambda x: scanned(added, x), [RunCount(8)]),
+    "scan in scan": (lambda x: scanned(lambda c: scanned(added, c, 3), x), [RunCount(24)]),
+    "scan of no turns": (lambda x: scanned(added, x, 0), [RunCount(0)]),
+    "fori_loop": (lambda x: lax.fori_loop(0, 5, lambda i, c: added(c), x), [RunCount(5)]),
     "fori_loop from a number to an array": (
         lambda x: lax.fori_loop(2, jnp.int32(5), lambda i, c: added(c) * i, x),
-        [Runs(3)],
+        [RunCount(3)],
     ),
-    "map": (lambda x: lax.map(lambda i: added(x + i), jnp.arange(6.0)), [Runs(6)]),
+    "map": (lambda x: lax.map(lambda i: added(x + i), jnp.arange(6.0)), [RunCount(6)]),
     "fori_loop to what is computed": (
         lambda x: lax.fori_loop(0, x[0, 0].astype(int), lambda i, c: added(c), x),
         [LOOP],
     ),
     "while": (lambda x: until(added, x)[1], [LOOP]),
-    "scan in while": (lambda x: until(lambda c: scanned(added, c), x)[1], [Runs(8, untold=True)]),
+    "scan in while": (
+        lambda x: until(lambda c: scanned(added, c), x)[1],
+        [RunCount(8, untold=True)],
+    ),
     "in the condition of a while": (kernel_in_condition, [LOOP]),
     "cond": (chosen, [BRANCH] * 3),
-    "cond in scan": (lambda x: scanned(chosen, x), [Runs(8, conditional=True)] * 3),
+    "cond in scan": (lambda x: scanned(chosen, x), [RunCount(8, conditional=True)] * 3),
     "half used": (lambda x: both(x)[0], [ONCE]),
     "times zero": (lambda x: x + 0 * added(x), [ONCE]),
-    "unused": (lambda x: (added(x), x)[1], [Runs(0)]),
-    "unused in jit": (lambda x: jax.jit(lambda x: (added(x), x))(x)[1], [Runs(0)]),
+    "unused": (lambda x: (added(x), x)[1], [RunCount(0)]),
+    "unused in jit": (lambda x: jax.jit(lambda x: (added(x), x))(x)[1], [RunCount(0)]),
     "unused but kept": (lambda x: (added(x, kept=True), x)[1], [ONCE]),
-    "only used by an unused one": (lambda x: (added(added(x)), x)[1], [Runs(0), Runs(0)]),
+    "only used by an unused one": (lambda x: (added(added(x)), x)[1], [RunCount(0), RunCount(0)]),
     "unused in scan": (
         lambda x: lax.scan(lambda c, _: (c + x, added(c)), x, None, length=8)[0],
-        [Runs(0)],
+        [RunCount(0)],
     ),
-    "unused carry": (lambda x: scanned(pair, (x, x))[1], [Runs(0)]),
-    "unused carry of a while": (lambda x: until(added, x)[0], [Runs(0, untold=True)]),
+    "unused carry": (lambda x: scanned(pair, (x, x))[1], [RunCount(0)]),
+    "unused carry of a while": (lambda x: until(added, x)[0], [RunCount(0, untold=True)]),
     "carry used by the other": (
         lambda x: scanned(lambda c: (added(c[0]), c[1] + c[0]), (x, x))[1],
-        [Runs(8)],
+        [RunCount(8)],
     ),
-    "twice the same": (lambda x: added(x) + added(x), [ONCE, Runs(0)]),
+    "twice the same": (lambda x: added(x) + added(x), [ONCE, RunCount(0)]),
     "twice the same, of the same": (
         lambda x: added(x * 2) + added(x * 2),
-        [ONCE, Runs(0)],
+        [ONCE, RunCount(0)],
     ),
     "twice the same in jit": (
         lambda x: added(x) + jax.jit(added)(x),
-        [ONCE, Runs(0)],
+        [ONCE, RunCount(0)],
     ),
-    "unused, then used": (lambda x: (added(x), added(x))[1], [Runs(0), ONCE]),
+    "unused, then used": (lambda x: (added(x), added(x))[1], [RunCount(0), ONCE]),
     "twice, kept": (lambda x: added(x, kept=True) + added(x, kept=True), [ONCE, ONCE]),
     "twice, of others": (lambda x: added(x) + added(x * 2), [ONCE, ONCE]),
     "another of the same": (lambda x: added(x) + added(x, 2.0), [ONCE, ONCE]),

@@ -11,9 +11,9 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import PartitionSpec as P
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.kernels.lowering import lower
-from grader.tpu.chips import CHIPS, named
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.kernels.lowering import lower
+from pallascope.tpu.chips import CHIPS, named
 
 RING = (("x", 4),)
 ROWS = jax.ShapeDtypeStruct((32, 128), jnp.float32)

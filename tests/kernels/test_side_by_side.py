@@ -13,9 +13,9 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import PartitionSpec as P
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.model import Act, Deed, SideBySide
-from grader.tpu.chips import named
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.model import Act, Deed, SideBySide
+from pallascope.tpu.chips import named
 
 RING = (("x", 4),)
 X = jax.ShapeDtypeStruct((4 * 8, 128), jnp.float32)

@@ -17,10 +17,10 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu import example_kernel, matmul
 from jax.experimental.pallas.ops.tpu.flash_attention import flash_attention
 
-from grader.kernels import TracedLaunch
-from grader.kernels.lowering import for_chip
-from grader.model import KernelCall
-from grader.tools.modules import load_module
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.lowering import for_chip
+from pallascope.model import KernelCall
+from pallascope.tools.files import load_module
 
 X = np.ones((256, 256), np.float32)
 MATMUL = "jax/experimental/pallas/ops/tpu/matmul.py"

@@ -12,8 +12,8 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.model import Mode
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.model import Mode
 from tests.support import core_map_kernels as launches
 
 Values = np.ndarray[Any, Any]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from grader.kernels.meetings import OUTSIDE
-from grader.kernels.watching_devices import within_axes
+from pallascope.kernels.device_hooks import OUTSIDE, within_axes
 
 SIZES, HERE = {"x": 2, "y": 2}, {"x": 0, "y": 1}
 

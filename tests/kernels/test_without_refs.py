@@ -9,10 +9,10 @@ import jax
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.kernels import TracedLaunch
-from grader.kernels.lowering import for_chip
-from grader.kernels.without_refs import without_refs
-from grader.model import Role
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.jaxprs import without_refs
+from pallascope.kernels.lowering import for_chip
+from pallascope.model import Role
 from tests.support import core_map_kernels as launches
 from tests.support.launches import copies, on_v5e, shape
 

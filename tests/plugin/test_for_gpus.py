@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from grader.gpu import why_not
+from pallascope.gpu import why_not
 from tests.support.repositories import ROOT, Repository
 
 BODY = """at = pl.ds((lax.axis_index("block") * 2 + lax.axis_index("wg")) * 128, 128)
@@ -83,11 +83,13 @@ def test_the_stars_and_what_is_told(repository: Repository, monkeypatch: pytest.
 def test_nobody_else_imports_what_is_for_gpus() -> None:
     """Pytest's process nothing at all; its workers what they need to trace a launch, no more."""
     code = (
-        "import sys, {modules}; from grader.kernels.carrier import make_ready; make_ready();"
-        "print(*(name for name in sys.modules if name.startswith(('grader.gpu.', 'grader.checks."
-        "on_gpu.', 'jax._src.pallas.mosaic_gpu.core', 'jax.experimental.mosaic.gpu'))))"
+        "import sys, {modules}; from pallascope.kernels.serialization import make_ready; "
+        "make_ready();"
+        "print(*(name for name in sys.modules if name.startswith(('pallascope.gpu.', "
+        "'grader.checks.on_gpu.', 'jax._src.pallas.mosaic_gpu.core', "
+        "'jax.experimental.mosaic.gpu'))))"
     )
-    modules = "grader.sandbox.worker, grader.plugin.hooks, grader.plugin.session"
+    modules = "grader.sandbox.worker, grader.plugin.hooks, grader.plugin.items"
     ran = subprocess.run(
         [sys.executable, "-c", code.format(modules=modules)],
         cwd=ROOT,
@@ -95,4 +97,4 @@ def test_nobody_else_imports_what_is_for_gpus() -> None:
         text=True,
         check=True,
     )
-    assert set(ran.stdout.split()) == {"grader.gpu.chips", "grader.gpu.programs"}
+    assert set(ran.stdout.split()) == {"pallascope.gpu.gpus", "pallascope.gpu.gpu_programs"}

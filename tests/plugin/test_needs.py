@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from grader.plugin import needs
+from grader.plugin import dependencies
 from tests.support.repositories import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -34,18 +34,18 @@ def no_rich(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_asked_for_is_what_the_project_declares() -> None:
     declared = {Requirement(text).name for text in PROJECT["dependencies"]}
-    assert set(needs.MODULES) <= declared
-    assert PROJECT["requires-python"] == ">={}.{}".format(*needs.PYTHON)
+    assert set(dependencies.MODULES) <= declared
+    assert PROJECT["requires-python"] == ">={}.{}".format(*dependencies.PYTHON)
 
 
 def test_nothing_is_said_where_everything_is_there() -> None:
-    needs.require()
+    dependencies.require()
 
 
 def test_an_environment_that_was_not_activated_is_named(no_rich: None, tmp_path: Path) -> None:
     (tmp_path / ".venv").mkdir()
     with pytest.raises(pytest.UsageError) as raised:
-        needs.require(tmp_path)
+        dependencies.require(tmp_path)
     said = str(raised.value)
     assert f"{sys.executable}, lacks what grading needs: rich.\n" in said
     assert "source .venv/bin/activate" in said
@@ -55,7 +55,7 @@ def test_where_none_was_made_the_command_is_that_of_the_readme(
     no_rich: None, tmp_path: Path
 ) -> None:
     with pytest.raises(pytest.UsageError) as raised:
-        needs.require(tmp_path)
+        dependencies.require(tmp_path)
     command = str(raised.value).splitlines()[-1].strip()
     assert f"\n{command} && .venv/bin/pytest -k" in (ROOT / "README.md").read_text()
 
@@ -63,7 +63,7 @@ def test_where_none_was_made_the_command_is_that_of_the_readme(
 def test_an_old_python_is_told_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 10, 13))
     with pytest.raises(pytest.UsageError, match=r"is Python 3\.10, and grading needs 3\.11"):
-        needs.require(tmp_path)
+        dependencies.require(tmp_path)
 
 
 def test_pytest_ends_with_that_alone(tmp_path: Path) -> None:

@@ -7,14 +7,15 @@ import dataclasses
 import pytest
 
 from grader.exercise.cases import hidden_cases
-from grader.gpu.running.messages import Ran
 from grader.grading.grader import Grader
-from grader.model import Check, Grade, State, Times
-from grader.sandbox.asking import Asking, Lines
-from grader.sandbox.on_hardware import NO_TOOL, OnHardware
-from grader.tools.arrays import from_numpy, to_numpy
+from grader.sandbox.client import Asking, Lines
+from grader.sandbox.gpu_runs import NO_TOOL, OnHardware
+from grader.verdict import Check, Grade, State
+from pallascope.gpu.hardware_process import GpuRunResult
+from pallascope.model import Times
+from pallascope.tools.arrays import from_numpy, to_numpy
 from tests.plugin.test_for_gpus import BODY, KEY, SOLUTION
-from tests.sandbox.test_on_hardware import Question, Stub
+from tests.sandbox.test_on_hardware import RunQuestion, Stub
 from tests.support.repositories import Repository
 
 DEVICE = "NVIDIA H100 80GB HBM3"
@@ -26,12 +27,12 @@ class Doubling(Stub):
 
     factor: float = 2.0
 
-    def run(self, question: Question) -> Ran:
+    def run(self, question: RunQuestion) -> GpuRunResult:
         self.asked.append(question)
         if question.par:
             own, par = (Times(t, t, t, 20) for t in (1.5e-5, 1e-5))
-            return Ran(DEVICE, own=own, par=par)
-        return Ran(DEVICE, (from_numpy(to_numpy(question.inputs[0]) * self.factor),))
+            return GpuRunResult(DEVICE, own=own, par=par)
+        return GpuRunResult(DEVICE, (from_numpy(to_numpy(question.inputs[0]) * self.factor),))
 
 
 def test_what_goes_to_a_gpu(
@@ -51,7 +52,7 @@ def test_what_goes_to_a_gpu(
     first = grade()
     assert (first.state, first.stars, first.gpu) == (State.PASSED, 3, "h100")
     assert first.notes == (f"{kata.where()[0]}: {NO_TOOL}",)
-    (question,) = [one for one in stub.asked if isinstance(one, Question)]
+    (question,) = [one for one in stub.asked if isinstance(one, RunQuestion)]
     assert b"mosaic_gpu" in question.own.module
     assert question.par is None
     assert question.inputs[0].shape == (small.sizes["N"],)

@@ -14,15 +14,21 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas, named
-from grader.exercise.mistakes import wrong_version
+from grader.exercise.mutants import wrong_version
 from grader.grading.grader import Grader
-from grader.model import Accident, Check, Grade, Mode, Problem, Stage, State
-from grader.plugin import session
-from grader.sandbox import accidents, devices
-from grader.sandbox.asking import Asking, Lines
-from grader.sandbox.messages import Answer, Ran, Run
-from grader.sandbox.on_hardware import OnTpu
-from grader.tools.arrays import from_numpy, to_numpy
+from grader.plugin import items
+from grader.sandbox import devices, worker_pool
+from grader.sandbox.client import Asking, Lines
+from grader.sandbox.gpu_runs import OnTpu
+from grader.sandbox.messages import Answer, RunResult, RunTrace
+from grader.verdict import Check, Grade, State
+from pallascope.model import (
+    Accident,
+    Mode,
+    Problem,
+    Stage,
+)
+from pallascope.tools.arrays import from_numpy, to_numpy
 from tests.support.repositories import ROOT, Repository, with_text
 
 GREEDY = "o_ref[...] = x_ref[...] * 2 + 0 * o_ref[...]"  # right where memory happens to be zero
@@ -36,16 +42,16 @@ class StandIn(OnTpu):
     def __init__(self, lines: Lines | None = None, factor: float = 1.0) -> None:
         super().__init__()
         self._lines, self._factor = lines, factor
-        self.instead: Ran | Accident | None = None
-        self.asked: list[Run] = []
+        self.instead: RunResult | Accident | None = None
+        self.asked: list[RunTrace] = []
 
-    def ran(self, question: Run, seconds: float | None) -> Answer | Accident | None:
+    def ran(self, question: RunTrace, seconds: float | None) -> Answer | Accident | None:
         self.asked.append(question)
         if self.instead or self._lines is None:
             return self.instead
         plain = dataclasses.replace(question, mode=Mode.INTERPRET)
         answer = self._lines.running.answer(plain, seconds)
-        assert isinstance(answer, Ran)
+        assert isinstance(answer, RunResult)
         outputs = (np.asarray(to_numpy(one)) * self._factor for one in answer.outputs)
         return dataclasses.replace(answer, outputs=tuple(map(from_numpy, outputs)))
 
@@ -82,11 +88,11 @@ def test_what_is_wrong_there_gets_a_note(solved: Kata, lines: Lines) -> None:
 
 ENDS = {
     "raises": (
-        Ran(Problem(Stage.RUN, "XlaRuntimeError", "INTERNAL: Mosaic failed\nmore")),
+        RunResult(Problem(Stage.RUN, "XlaRuntimeError", "INTERNAL: Mosaic failed\nmore")),
         "not on the TPU of this machine: XlaRuntimeError: INTERNAL: Mosaic failed",
     ),
     "hangs": (
-        accidents.stopped(30.0, None, ""),
+        worker_pool.stopped(30.0, None, ""),
         "not on the TPU of this machine: no answer after 30 s",
     ),
 }
@@ -94,7 +100,7 @@ ENDS = {
 
 @pytest.mark.parametrize(("instead", "words"), ENDS.values(), ids=ENDS)
 def test_how_a_launch_ends_there_is_a_note(
-    solved: Kata, lines: Lines, instead: Ran | Accident, words: str
+    solved: Kata, lines: Lines, instead: RunResult | Accident, words: str
 ) -> None:
     tpu = StandIn()
     tpu.instead = instead
@@ -130,7 +136,7 @@ def test_known_mistakes_are_caught_beside_a_tpu_that_forgives_them(
 def test_a_file_whose_launch_hangs_there_is_not_run_there_again(
     solved: Kata, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tpu, stuck, asked = OnTpu(), accidents.stopped(30.0, None, ""), []
+    tpu, stuck, asked = OnTpu(), worker_pool.stopped(30.0, None, ""), []
     monkeypatch.setattr(tpu._line, "answer", lambda question, _: asked.append(question) or stuck)
     first, second = (graded(solved, lines, tpu, case) for case in (0, 1))
     assert (len(first.notes), second.notes) == (1, ())
@@ -164,7 +170,7 @@ def machine(
 def test_every_machine_is_as_strict(
     repository: Repository, machine: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "OnTpu", StandIn)
+    monkeypatch.setattr(items, "OnTpu", StandIn)
     repository.solve(repository.add("greedy"), GREEDY)
     ran = repository.pytest("-k", "hidden0", JAX_PLATFORMS="")
     assert "o_ref read before it was written" in ran.phrase("greedy")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from _pytest.mark import KeywordMatcher
 
-from grader.tpu import compiler
+from pallascope.tpu import compiler
 from tests.support.repositories import ROOT, Ran, Repository
 from tests.support.sessions import LentBench
 

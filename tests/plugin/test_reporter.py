@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grader.plugin import session
-from grader.sandbox.isolation import levels
+from grader.plugin import items
+from grader.sandbox.isolation import confine
 from tests.support.repositories import Repository
 
 SWALLOWS_EXCEPTIONS = """import pytest
@@ -94,8 +94,8 @@ def test_a_session_says_once_that_it_is_not_isolated(
 ) -> None:
     """Also where pytest prints no header."""
     repository.solve(repository.add("double"))
-    able = levels.Level(7, True)
-    unable = levels.Level(0, False, "only Linux has Landlock and seccomp")
-    monkeypatch.setattr(session, "level", lambda _: able if machine == "linux" else unable)
+    able = confine.Level(7, True)
+    unable = confine.Level(0, False, "only Linux has Landlock and seccomp")
+    monkeypatch.setattr(items, "level", lambda _: able if machine == "linux" else unable)
     out = repository.pytest("-k", "hidden0", *words).out
     assert out.count("not isolated: only Linux") == (machine == "darwin")

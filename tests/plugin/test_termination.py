@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.plugin.termination import Terminated, end_orderly
+from grader.plugin.start import Terminated, end_orderly
 from tests.support.repositories import Repository
 
 SECONDS = 60
@@ -91,7 +91,7 @@ def workers(root: Path, zygote: bool) -> dict[int, bytes]:
         with contextlib.suppress(OSError):
             command = (entry / "cmdline").read_bytes()
             told = (entry / "environ").read_bytes() + command
-            if str(root).encode() in told and b"grader.sandbox.zygote" in command:
+            if str(root).encode() in told and b"grader.sandbox.fork_server" in command:
                 found[int(entry.name)] = command
     first = min(found, default=0)
     return {number: found[number] for number in found if zygote or number != first}

@@ -6,9 +6,9 @@ import pytest
 
 from grader.cli import main
 from grader.exercise.catalog import katas
-from grader.model import Check
 from grader.record.ledger import read_ledger
-from grader.tpu import libtpu
+from grader.verdict import Check
+from pallascope.tpu import libtpu
 from tests.support.repositories import ROOT, Ran, Repository
 
 #: Python imports this at its start, in pytest and in all workers.

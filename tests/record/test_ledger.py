@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.model import MOST_STARS
 from grader.record.ledger import (
     HEADER,
     LEDGER,
@@ -26,8 +25,14 @@ from grader.record.ledger import (
     pass_in,
     read_ledger,
 )
-from grader.record.status import FileState, all_statuses, next_kata, status_of
+from grader.record.status import (
+    FileState,
+    all_statuses,
+    next_kata,
+    status_of,
+)
 from grader.tools.git import blob_id
+from grader.verdict import MOST_STARS
 from tests.support.repositories import Clone, Shop
 
 DAY = datetime.date(2026, 11, 18)

@@ -10,25 +10,34 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise import keys
+from grader.exercise import catalog
+from grader.exercise.answer_key import Key
 from grader.exercise.catalog import Kata
-from grader.model import (
+from grader.exercise.key_reader import load
+from grader.record import ledger
+from grader.record.ledger import (
+    LEDGER,
+    NewPasses,
+    Pass,
+    pass_in,
+    record_passes,
+    record_session,
+    solved_passes,
+)
+from grader.report.maps import newly_recorded
+from grader.tools.git import blob_id
+from grader.verdict import (
     Check,
     Conditions,
     Device,
     Finding,
     Grade,
-    Mode,
     NotJudged,
     State,
 )
-from grader.record import ledger
-from grader.record.ledger import LEDGER, Pass, pass_in
-from grader.record.recording import NewPasses, record_passes, record_session, solved_passes
-from grader.report.session_map import newly_recorded
-from grader.tools.git import blob_id
-from grader.tools.rendering import rendered
-from grader.tpu import compiler
+from pallascope.model import Mode
+from pallascope.tools.terminal import rendered
+from pallascope.tpu import compiler
 from tests.support.repositories import Repository
 
 DAY = datetime.date(2026, 11, 20)
@@ -251,13 +260,13 @@ def test_no_key_is_read_of_what_was_not_graded(
     kata = repository.add("double")
     repository.add("halve")
     grades = [grade(kata, case) for case in range(kata.key.total)]
-    load, read = keys.load, []
+    read: list[Path] = []
 
-    def noted(path: Path) -> keys.Key:
+    def noted(path: Path) -> Key:
         read.append(path)
         return load(path)
 
-    monkeypatch.setattr(keys, "load", noted)
+    monkeypatch.setattr(catalog, "load", noted)
     assert record_session(repository.root, grades, CONDITIONS).passes
     assert set(read) == {kata.key_path}
 

@@ -8,9 +8,17 @@ from pathlib import Path
 import jax
 import pytest
 
-from grader.model import Check, Conditions, Device, Finding, Grade, Mode, State
-from grader.report import jsonfile, junit
-from grader.tools import codec, versions
+from grader.report import report_files
+from grader.verdict import (
+    Check,
+    Conditions,
+    Device,
+    Finding,
+    Grade,
+    State,
+)
+from pallascope.model import Mode
+from pallascope.tools import codec, versions
 
 OFF = Finding(Check.VALUES, "off by −1", "all\nof it")
 GRADES = [
@@ -26,8 +34,8 @@ def conditions() -> Conditions:
 
 
 def test_the_document_says_how_the_grades_came_about(conditions: Conditions) -> None:
-    document = jsonfile.document(GRADES, conditions)
-    assert document["schema"] == jsonfile.VERSION == 3
+    document = report_files.document(GRADES, conditions)
+    assert document["schema"] == report_files.VERSION == 3
     assert (document["seed"], document["backend"], document["mode"]) == (77, "cpu", "interpret")
     assert document["chips"] == ["v6e"]
     assert document["gpu"] == "h100"
@@ -44,13 +52,13 @@ def test_a_package_that_is_not_here_has_no_version(
         return f"1.{package}"
 
     monkeypatch.setattr(versions, "version", version)
-    installed = jsonfile.document([], conditions)["versions"]
+    installed = report_files.document([], conditions)["versions"]
     assert installed["libtpu"] is None
     assert installed["jaxlib"] == "1.jaxlib"
 
 
 def test_grades_stand_in_the_order_of_exercise_and_case(conditions: Conditions) -> None:
-    grades = jsonfile.document(GRADES, conditions)["grades"]
+    grades = report_files.document(GRADES, conditions)["grades"]
     assert [(grade["kata"], grade["case"]) for grade in grades] == [
         ("1_a/x", 0),
         ("1_a/y", 0),
@@ -63,16 +71,16 @@ def test_what_is_written_reads_back_as_the_same_grades(
 ) -> None:
     file = tmp_path / "deep" / "er" / "grades.json"
     for _ in range(2):  # into a new folder, and over a file
-        jsonfile.write_json(file, GRADES, conditions)
+        report_files.write_json(file, GRADES, conditions)
     data = json.loads(file.read_text(encoding="utf-8"))
     back = [codec.from_builtins(Grade, grade) for grade in data["grades"]]
     assert back == [GRADES[2], GRADES[1], GRADES[0]]
-    assert data == jsonfile.document(GRADES, conditions)
+    assert data == report_files.document(GRADES, conditions)
 
 
 def test_the_file_is_for_people_too(conditions: Conditions, tmp_path: Path) -> None:
     file = tmp_path / "grades.json"
-    jsonfile.write_json(file, GRADES, conditions)
+    report_files.write_json(file, GRADES, conditions)
     text = file.read_text(encoding="utf-8")
     assert "off by −1" in text
     assert text.startswith('{\n  "schema": 3,\n')
@@ -82,11 +90,11 @@ def test_the_file_is_for_people_too(conditions: Conditions, tmp_path: Path) -> N
 def test_whatever_was_printed_can_be_written(conditions: Conditions, tmp_path: Path) -> None:
     """An exception in pytest_sessionfinish would end the session in an internal error."""
     grade = Grade("1_a/x", 0, State.FAILED, 0, Finding(Check.RUNS, "ValueError: \ud800", ""))
-    jsonfile.write_json(tmp_path / "grades.json", [grade], conditions)
+    report_files.write_json(tmp_path / "grades.json", [grade], conditions)
 
 
 def test_a_failed_grade_as_properties() -> None:
-    assert junit.properties(GRADES[1]) == [
+    assert report_files.properties(GRADES[1]) == [
         ("kata", "1_a/y"),
         ("kata_state", "failed"),
         ("kata_stars", "1"),
@@ -97,5 +105,5 @@ def test_a_failed_grade_as_properties() -> None:
 
 
 def test_a_passed_grade_has_no_reason() -> None:
-    names = [name for name, _ in junit.properties(GRADES[0])]
+    names = [name for name, _ in report_files.properties(GRADES[0])]
     assert names == ["kata", "kata_state", "kata_stars", "kata_case"]

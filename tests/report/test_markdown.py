@@ -12,9 +12,15 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.model import Check, Finding, Grade, NotJudged, State
-from grader.report import markdown
+from grader.report import report_files
 from grader.report.standings import SessionStandings, standings
+from grader.verdict import (
+    Check,
+    Finding,
+    Grade,
+    NotJudged,
+    State,
+)
 from tests.support.repositories import ROOT, Repository
 
 ACTIONS = {
@@ -50,7 +56,7 @@ def standings_of(given: list[Grade]) -> SessionStandings:
 
 
 def shown(given: list[Grade], address: str = "") -> str:
-    return markdown.summary(standings_of(given), given, 7, address)
+    return report_files.summary(standings_of(given), given, 7, address)
 
 
 def test_totals_then_tables_then_what_failed_then_what_is_next() -> None:
@@ -86,7 +92,7 @@ Fix: 02 row\\_sum, `pytest -k row_sum`
 
 
 def test_a_name_links_to_the_line_in_the_commit_that_was_graded() -> None:
-    address = markdown.files_at(ACTIONS)
+    address = report_files.files_at(ACTIONS)
     line = (
         "[01 double](https://example.org/me/katas/blob/c0ffee/katas/1_first/kata_01_double.py#L1)"
     )
@@ -96,8 +102,8 @@ def test_a_name_links_to_the_line_in_the_commit_that_was_graded() -> None:
 
 @pytest.mark.parametrize("missing", ACTIONS)
 def test_outside_of_a_workflow_there_are_no_links(missing: str) -> None:
-    assert not markdown.files_at({**ACTIONS, missing: ""})
-    assert not markdown.files_at({name: ACTIONS[name] for name in ACTIONS if name != missing})
+    assert not report_files.files_at({**ACTIONS, missing: ""})
+    assert not report_files.files_at({name: ACTIONS[name] for name in ACTIONS if name != missing})
 
 
 SAID = "a | b `c` <d> *e* [f](g)\n_h_ \x1b[31m ~i~ \\| #1 @me"
@@ -147,7 +153,7 @@ def test_nothing_graded_is_said() -> None:
 def test_it_is_appended_in_a_folder_that_is_made(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "summary.md"
     said = [
-        markdown.append_summary(file, standings_of(grades("\ud800")), grades("\ud800"), 7, {})
+        report_files.append_summary(file, standings_of(grades("\ud800")), grades("\ud800"), 7, {})
         for _ in "ab"
     ]
     assert said == ["", ""]
@@ -155,7 +161,7 @@ def test_it_is_appended_in_a_folder_that_is_made(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_a_line(tmp_path: Path) -> None:
-    said = markdown.append_summary(tmp_path, standings_of(grades()), grades(), 7, {})
+    said = report_files.append_summary(tmp_path, standings_of(grades()), grades(), 7, {})
     assert said.startswith("katas: no summary was written: ")
     assert str(tmp_path) in said
 

@@ -11,11 +11,18 @@ import pytest
 from rich.text import Text
 
 from grader.exercise.catalog import Kata
-from grader.model import MOST_STARS, Check, Finding, Grade, NotJudged, State
 from grader.report.failures import repeated
-from grader.report.session_map import encoding_of, session_map
+from grader.report.maps import encoding_of, session_map
 from grader.report.standings import standings
-from grader.tools.rendering import rendered
+from grader.verdict import (
+    MOST_STARS,
+    Check,
+    Finding,
+    Grade,
+    NotJudged,
+    State,
+)
+from pallascope.tools.terminal import rendered
 
 PHRASE = (
     "bm=8: every element of o_ref is off by the same factor, 1.5, on all of the grid's steps, so"

@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.model import Cost, Grade, State
-from grader.report.solved import MOST, compared, compared_in, newly_solved, solved_text
-from grader.tools.rendering import rendered
+from grader.report.completion import (
+    MOST,
+    compared,
+    compared_in,
+    newly_solved,
+    solved_text,
+)
+from grader.verdict import Cost, Grade, State
+from pallascope.tools.terminal import rendered
 from tests.support.repositories import Repository
 
 WORDS = "word " * 19 + "word\n"

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.model import Check, Finding, Grade, NotJudged, State
 from grader.report.standings import same_failure, standings
+from grader.verdict import (
+    Check,
+    Finding,
+    Grade,
+    NotJudged,
+    State,
+)
 from tests.support.repositories import Repository
 
 A, B, C = (Kata(Path("/nowhere"), "1_first", f"kata_0{i}_{name}") for i, name in enumerate("abc"))

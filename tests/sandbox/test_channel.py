@@ -8,10 +8,15 @@ import threading
 
 import pytest
 
-from grader.kernels.carrier import limits
 from grader.sandbox import messages
-from grader.sandbox.channel import Channel, TooLong
-from grader.sandbox.messages import Closed, framed, receive, send
+from grader.sandbox.messages import (
+    Closed,
+    framed,
+    receive,
+    send,
+)
+from grader.sandbox.worker_pool import Channel, TooLong
+from pallascope.kernels.serialization import encoding
 
 LARGE = b"x" * (8 << 20)
 
@@ -88,7 +93,7 @@ def test_half_a_message_is_none() -> None:
 def test_a_length_that_no_message_has_does_not_fill_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("grader.sandbox.channel.MOST", 1 << 20)
+    monkeypatch.setattr("grader.sandbox.worker_pool.MOST", 1 << 20)
     channel, theirs = pair()
     with theirs:
         theirs.sendall((1 << 60).to_bytes(8, "big"))
@@ -104,7 +109,7 @@ def _flood(theirs: socket.socket) -> None:
 
 def test_a_trace_that_may_be_carried_may_be_answered() -> None:
     """pytest's process has no jax, and so cannot read the carrier's limit from the carrier."""
-    assert messages.MOST_TRACED == messages.MOST_TOLD + limits.MOST_BYTES
+    assert messages.MOST_TRACED == messages.MOST_TOLD + encoding.MOST_BYTES
 
 
 def test_of_a_message_that_is_too_long_nothing_is_kept() -> None:

@@ -10,14 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from grader.model import Device, Mode
-from grader.sandbox import environment as workers_environment
-from grader.sandbox.bench import Bench
-from grader.sandbox.devices import AUTO, GOOGLE, MODES, Hardware, ModeError, choose, in_words, probe
-from grader.sandbox.environment import QUICK_TO_COMPILE, environment, passed_on
+from grader.sandbox import devices as workers_environment
+from grader.sandbox.devices import (
+    AUTO,
+    GOOGLE,
+    MODES,
+    QUICK_TO_COMPILE,
+    Hardware,
+    ModeError,
+    choose,
+    environment,
+    in_words,
+    passed_on,
+    probe,
+)
 from grader.sandbox.launcher import Launcher
-from grader.sandbox.messages import Warm, Warmed
-from grader.sandbox.post import Post
+from grader.sandbox.messages import Post, Warm, Warmed
+from grader.sandbox.worker_pool import Bench
+from grader.verdict import Device
+from pallascope.model import Mode
 
 NOTHING = Hardware(tpu=False, gpu=False)
 GPU = Hardware(tpu=False, gpu=True)

@@ -6,8 +6,8 @@ import types
 
 import pytest
 
-from grader.sandbox.handing_over import handed_over
-from grader.sandbox.problems import NotGraded
+from grader.sandbox.exception_reports import MissingGradeCall
+from grader.sandbox.trace_worker import handed_over
 from tests.support.repositories import Repository
 
 
@@ -33,7 +33,7 @@ def test_the_test_hands_it_over() -> None:
     ids=["no-test", "no-call", "renamed", "number"],
 )
 def test_it_says_what_is_missing(text: str, why: str) -> None:
-    with pytest.raises(NotGraded, match=why):
+    with pytest.raises(MissingGradeCall, match=why):
         handed_over(module(text), "f")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from grader.model import Source
-from grader.sandbox.idle_lines import notes_on
+from grader.sandbox.exception_reports import notes_on
+from pallascope.model import SourceFile
 
 
 def noted(text: str) -> list[tuple[int, str]]:
-    return [(note.line, note.text) for note in notes_on(Source("a.py", text.encode()))]
+    return [(note.line, note.text) for note in notes_on(SourceFile("a.py", text.encode()))]
 
 
 def test_when_on_a_line_of_its_own() -> None:

@@ -6,11 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from grader.kernels import TracedLaunch, for_chip
-from grader.model import Case, Hazard, Mode, Source
-from grader.sandbox.judging import answer
-from grader.sandbox.messages import Ran, Run, eager_copies
-from grader.tools import arrays, codec
+from grader.sandbox.judge_worker import answer
+from grader.sandbox.messages import RunResult, RunTrace, eager_copies
+from grader.verdict import Case
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.model import Hazard, Mode, SourceFile
+from pallascope.tools import arrays, codec
 from tests.support import copying_kernels as kernels
 
 
@@ -19,16 +20,16 @@ def cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def ran(bug: str, eager: bool) -> Ran:
+def ran(bug: str, eager: bool) -> RunResult:
     """The answer of a process that knows the trace alone."""
     with for_chip("TPU v5 lite", 1):
         trace = TracedLaunch.of(kernels.through_vmem(bug), (kernels.X,), {}).dumped()
     with open(kernels.__file__, "rb") as file:
-        source = Source(kernels.__file__, file.read())
+        source = SourceFile(kernels.__file__, file.read())
     inputs = (arrays.from_numpy(kernels.X),)
-    question = Run(source, "copied", trace, inputs, Mode.STRICT, 1, "v5e", eager=eager)
+    question = RunTrace(source, "copied", trace, inputs, Mode.STRICT, 1, "v5e", eager=eager)
     found = answer(question)
-    assert isinstance(found, Ran)
+    assert isinstance(found, RunResult)
     return found
 
 
@@ -38,7 +39,7 @@ def test_what_went_wrong_crosses_over_with_its_lines() -> None:
     assert fault.hazard is Hazard.NEVER_AWAITED
     assert fault.line is not None
     assert fault.line.text == "out.start()"
-    assert codec.from_builtins(Ran, codec.to_builtins(found)) == found
+    assert codec.from_builtins(RunResult, codec.to_builtins(found)) == found
 
 
 def test_copies_happen_when_they_are_waited_for_or_when_they_start() -> None:

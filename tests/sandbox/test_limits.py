@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has 
 
 LIMITED = """
 import resource
-from grader.sandbox import limits
+from grader.sandbox import process_limits as limits
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
 limits.limit_strangers()
 limits.limit_memory()

@@ -7,11 +7,17 @@ from typing import Any, cast
 
 import pytest
 
-from grader.model import Accident
-from grader.sandbox.bench import Stopped, Worker
-from grader.sandbox.line import Line
-from grader.sandbox.messages import Answer, Question, Shares, Warm, Warmed
-from grader.tools import codec
+from grader.sandbox.messages import (
+    Answer,
+    Question,
+    Shares,
+    Warm,
+    Warmed,
+)
+from grader.sandbox.request_queue import Line
+from grader.sandbox.worker_pool import Stopped, Worker
+from pallascope.model import Accident
+from pallascope.tools import codec
 
 DIED = Accident("crashed", "it crashed", crashed=True)
 STUCK = Accident("stuck", "it hangs", stuck=True)

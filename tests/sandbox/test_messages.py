@@ -10,55 +10,64 @@ from typing import Any
 
 import pytest
 
-from grader.model import (
-    Array,
-    KernelCall,
-    Measured,
-    OnGpu,
-    Operation,
-    Place,
-    Problem,
-    Source,
-    Stage,
-)
 from grader.sandbox.messages import (
     MESSAGE_LIMIT,
     MOST_TOLD,
     MOST_TRACED,
-    Called,
+    FinishedTest,
+    LaunchCalled,
     Looked,
     NoEstimate,
     Question,
-    Ran,
     Returned,
+    RunResult,
     Shares,
     Traced,
     TraceLaunch,
-    Tried,
     TryTest,
     Warm,
     Warmed,
     understood,
 )
-from grader.tools import codec
-from grader.tools.shortening import MOST
-from grader.tpu import OnChip
-from grader.tpu.compiler import Estimate
-from grader.tpu.motion import Followed
+from pallascope.model import (
+    Array,
+    KernelCall,
+    Measured,
+    OnGpu,
+    Operation,
+    Problem,
+    SourceFile,
+    SourceLine,
+    Stage,
+)
+from pallascope.tools import codec
+from pallascope.tools.text import MAX_CHARACTERS
+from pallascope.tpu import OnChip
+from pallascope.tpu.compiler import Estimate
+from pallascope.tpu.pipeline_steps import Followed
 
-SOURCE = Source("/katas/kata.py", b"import jax\nx = 1  # \x1b[2J\n")
+SOURCE = SourceFile("/katas/kata.py", b"import jax\nx = 1  # \x1b[2J\n")
 TRACE = TraceLaunch(SOURCE, "kata", (), {}, "v5e")
 TEST = TryTest(SOURCE, "kata")
-PROBLEM = Problem(Stage.TRACE, "ValueError", "wrong", Place(2, "a line of its choice"))
+PROBLEM = Problem(Stage.TRACE, "ValueError", "wrong", SourceLine(2, "a line of its choice"))
 #: What each question may be answered, and what else a worker can say.
 ALLOWED: tuple[tuple[Question, tuple[type, ...]], ...] = (
     (TRACE, (Traced,)),
-    (TEST, (Called, Tried)),
-    (Returned(SOURCE), (Called, Tried)),
+    (TEST, (LaunchCalled, FinishedTest)),
+    (Returned(SOURCE), (LaunchCalled, FinishedTest)),
     (Warm(), (Warmed,)),
 )
 SAID = (
-    *(Shares(), NoEstimate(), Measured(()), Called((), {}), Tried(), Traced(), Ran(), Looked()),
+    *(
+        Shares(),
+        NoEstimate(),
+        Measured(()),
+        LaunchCalled((), {}),
+        FinishedTest(),
+        Traced(),
+        RunResult(),
+        Looked(),
+    ),
     *(OnChip(None, ()), OnGpu("h100"), Followed(None), Warmed(), PROBLEM, Estimate(1)),
 )
 NO_ANSWER = (TypeError, ValueError, struct.error, RecursionError)
@@ -80,10 +89,10 @@ def test_a_question_is_answered_in_its_own_type(
             answer(said, question)
 
 
-@pytest.mark.parametrize(("question", "kind"), [(TRACE, Traced), (TEST, Tried)])
+@pytest.mark.parametrize(("question", "kind"), [(TRACE, Traced), (TEST, FinishedTest)])
 @pytest.mark.parametrize("stage", Stage)
 def test_an_exception_comes_from_where_the_process_was(
-    question: Question, kind: type[Traced] | type[Tried], stage: Stage
+    question: Question, kind: type[Traced] | type[FinishedTest], stage: Stage
 ) -> None:
     said = kind(dataclasses.replace(PROBLEM, stage=stage))
     if stage in (Stage.IMPORT, Stage.TRACE if kind is Traced else Stage.RUN):
@@ -102,9 +111,9 @@ def test_what_only_a_judge_knows_is_left_out() -> None:
 
 @pytest.mark.parametrize(("line", "text"), [(1, "import jax"), (2, r"x = 1  # \x1b[2J"), (-5, "")])
 def test_lines_are_those_of_the_file(line: int, text: str) -> None:
-    place = Place(line, "a line of its choice")
+    place = SourceLine(line, "a line of its choice")
     said = answer(Traced(dataclasses.replace(PROBLEM, place=place, within=place))).problem
-    assert said.place == said.within == Place(line, text)
+    assert said.place == said.within == SourceLine(line, text)
 
 
 def test_texts_are_short_and_printable() -> None:
@@ -115,7 +124,7 @@ def test_texts_are_short_and_printable() -> None:
     for one in texts:
         assert one.startswith(r"\ud800\x00\x1b[2J\u202e")
         assert one.isprintable()
-        assert len(one) < MOST + 1000
+        assert len(one) < MAX_CHARACTERS + 1000
     assert len(said.problem.message) < MESSAGE_LIMIT + 1000
 
 
@@ -129,7 +138,7 @@ def test_an_answer_is_bounded() -> None:
 @pytest.mark.parametrize("count", [-3, 1 << 40, 2.0, True, "3", None, [3]])
 def test_raw_bytes_lie_within_the_message(count: object) -> None:
     blobs = [{"$bytes": 3}, {"$bytes": count}]
-    header = json.dumps(["Called", {"inputs": blobs, "keywords": {}}]).encode()
+    header = json.dumps(["LaunchCalled", {"inputs": blobs, "keywords": {}}]).encode()
     with pytest.raises(ValueError, match="raw bytes at"):
         understood(struct.pack("!Q", len(header)) + header + b"abc", TEST, stranger=True)
 
@@ -142,8 +151,8 @@ def test_whatever_is_said_it_is_an_answer_or_none(seed: int) -> None:
     question, said = chance.choice(
         [
             (TRACE, Traced(PROBLEM, b"trace", "text", "text")),
-            (TEST, Called((array, array), {"size": 8})),
-            (TEST, Tried(dataclasses.replace(PROBLEM, stage=Stage.RUN), "text")),
+            (TEST, LaunchCalled((array, array), {"size": 8})),
+            (TEST, FinishedTest(dataclasses.replace(PROBLEM, stage=Stage.RUN), "text")),
         ]
     )
     message = codec.pack(said)

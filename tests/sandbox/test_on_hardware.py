@@ -6,58 +6,70 @@ import dataclasses
 
 import pytest
 
-from grader.gpu.running.here import Here
-from grader.gpu.running.messages import Failure, Question, Ran, Stage
-from grader.gpu.running.sanitizer import MEMCHECK, RACECHECK, Report
-from grader.model import Accident, Array, GpuCrash, OnGpu, Times
-from grader.sandbox.on_hardware import NO_TOOL, Job, OnHardware
-from grader.tools import codec
-from grader.tpu.programs import Program
+from grader.sandbox.gpu_runs import NO_TOOL, GpuJob, OnHardware
+from pallascope.gpu.hardware import MEMCHECK, RACECHECK, Here, SanitizerReport
+from pallascope.gpu.hardware_process import (
+    GpuRunFailure,
+    GpuRunResult,
+    GpuRunStage,
+    RunQuestion,
+)
+from pallascope.model import (
+    Accident,
+    Array,
+    GpuCrash,
+    OnGpu,
+    Times,
+)
+from pallascope.tools import codec
+from pallascope.tpu.lowered_programs import LoweredProgram
 
-OWN = Program(b"own", (0,), (), ())
-PAR = Program(b"par", (0,), (), ())
+OWN = LoweredProgram(b"own", (0,), (), ())
+PAR = LoweredProgram(b"par", (0,), (), ())
 X = Array("float32", (2,), bytes(8))
 H100 = Here("NVIDIA H100 80GB HBM3", (9, 0))
 FAST, SLOW = Times(1e-5, 0.9e-5, 2e-5, 20), Times(3e-5, 3e-5, 3e-5, 20)
-RAN = Ran("NVIDIA H100 80GB HBM3", (X,), own=FAST, par=FAST, floor=1e-6)
-STRAY = Report(MEMCHECK, "global", "a write of 4 bytes of global memory", "out of bounds")
-RACE = Report(RACECHECK, "shared", "a write and a read of shared memory", "nothing orders them")
+RAN = GpuRunResult("NVIDIA H100 80GB HBM3", (X,), own=FAST, par=FAST, floor=1e-6)
+STRAY = SanitizerReport(MEMCHECK, "global", "a write of 4 bytes of global memory", "out of bounds")
+RACE = SanitizerReport(
+    RACECHECK, "shared", "a write and a read of shared memory", "nothing orders them"
+)
 
 
-def lowered(program: Program) -> OnGpu:
+def lowered(program: LoweredProgram) -> OnGpu:
     return OnGpu("h100", lowered=True, program=codec.pack(program))
 
 
-JOB = Job("10_gpu/x", "h100", lowered(OWN), (X,), seed=5)
+JOB = GpuJob("10_gpu/x", "h100", lowered(OWN), (X,), seed=5)
 
 
 @dataclasses.dataclass
 class Stub:
     """A GPU that answers what it is told to, and keeps what it was asked."""
 
-    ran: Ran = RAN
+    ran: GpuRunResult = RAN
     is_here: Here = H100
-    reports: dict[str, tuple[Report, ...] | None] | None = None
-    asked: list[Question | str] = dataclasses.field(default_factory=list)
+    reports: dict[str, tuple[SanitizerReport, ...] | None] | None = None
+    asked: list[RunQuestion | str] = dataclasses.field(default_factory=list)
 
     def here(self) -> Here:
         self.asked.append("here")
         return self.is_here
 
-    def run(self, question: Question) -> Ran:
+    def run(self, question: RunQuestion) -> GpuRunResult:
         self.asked.append(question)
         return self.ran
 
     def has_tools(self) -> bool:
         return self.reports is not None
 
-    def look(self, question: Question, tool: str) -> tuple[Report, ...] | None:
+    def look(self, question: RunQuestion, tool: str) -> tuple[SanitizerReport, ...] | None:
         self.asked.append(tool)
         return (self.reports or {}).get(tool)
 
 
-def failing(crash: GpuCrash, stage: Stage = Stage.RUNNING) -> Ran:
-    return Ran(failure=Failure(crash, stage, "CUDA_ERROR_X"))
+def failing(crash: GpuCrash, stage: GpuRunStage = GpuRunStage.RUNNING) -> GpuRunResult:
+    return GpuRunResult(failure=GpuRunFailure(crash, stage, "CUDA_ERROR_X"))
 
 
 def test_a_gpu_is_looked_for_once_and_a_launch_is_run_once() -> None:
@@ -67,7 +79,7 @@ def test_a_gpu_is_looked_for_once_and_a_launch_is_run_once() -> None:
     assert first == second
     assert first
     assert (first.device, first.outputs, first.crash) == (H100.title, (X,), None)
-    assert stub.asked == ["here", Question(OWN, (X,), 5), Question(OWN, (X,), 5)]
+    assert stub.asked == ["here", RunQuestion(OWN, (X,), 5), RunQuestion(OWN, (X,), 5)]
 
 
 def test_without_a_gpu_nothing_is_run_and_nothing_told() -> None:
@@ -115,7 +127,7 @@ def test_a_crash_is_the_kernels_or_nobodys(crash: GpuCrash) -> None:
 
 
 def test_a_crash_beside_par_is_not_the_kernels() -> None:
-    times = OnHardware(Stub(failing(GpuCrash.ADDRESS, Stage.PAR))).timed(JOB, lowered(PAR))
+    times = OnHardware(Stub(failing(GpuCrash.ADDRESS, GpuRunStage.PAR))).timed(JOB, lowered(PAR))
     assert times
     assert times.why_not
     assert not times.wrong
@@ -129,7 +141,7 @@ def test_what_has_hung_is_not_run_again() -> None:
     times = hardware.timed(JOB, lowered(PAR))
     assert times
     assert "does not end in another hidden case" in times.why_not
-    assert stub.asked == ["here", Question(OWN, (X,), 5)]
+    assert stub.asked == ["here", RunQuestion(OWN, (X,), 5)]
     stub.ran = RAN
     other = hardware.ran(dataclasses.replace(JOB, of="10_gpu/y"), False)
     assert other
@@ -187,7 +199,7 @@ def test_a_tool_that_says_nothing_is_told() -> None:
 def test_both_are_timed_in_one_process() -> None:
     stub = Stub(dataclasses.replace(RAN, own=SLOW))
     times = OnHardware(stub).timed(JOB, lowered(PAR))
-    assert stub.asked[-1] == Question(OWN, (X,), 5, PAR)
+    assert stub.asked[-1] == RunQuestion(OWN, (X,), 5, PAR)
     assert times
     assert (times.own, times.par, times.wrong, times.why_not) == (SLOW, FAST, "", "")
 

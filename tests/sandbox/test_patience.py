@@ -12,8 +12,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from grader.sandbox import patience
-from grader.sandbox.patience import EARLY, IDLE, MOST, STEP, Look, Patience
+from grader.sandbox import time_limits
+from grader.sandbox.time_limits import (
+    EARLY,
+    IDLE,
+    MOST,
+    STEP,
+    Look,
+    Patience,
+)
 
 SECONDS = 30.0
 
@@ -70,7 +77,7 @@ def test_a_process_has_its_seconds(
 ) -> None:
     """A hang ends soon after its time; one that the machine keeps waiting has up to MOST times."""
     machine = Machine(look_at)
-    monkeypatch.setattr(patience, "look", machine.look)
+    monkeypatch.setattr(time_limits, "look", machine.look)
     monkeypatch.setattr(time, "monotonic", lambda: machine.now)
     of = Patience(1, SECONDS)
     for seconds in of.waits():
@@ -81,13 +88,13 @@ def test_a_process_has_its_seconds(
 
 
 def test_without_a_limit_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(patience, "look")
+    monkeypatch.delattr(time_limits, "look")
     assert list(Patience(1, None).waits()) == [None]
 
 
-@pytest.fixture(params=[patience._by_proc, patience._by_ps], ids=["proc", "ps"])
+@pytest.fixture(params=[time_limits._by_proc, time_limits._by_ps], ids=["proc", "ps"])
 def look(request: pytest.FixtureRequest) -> Callable[[int], Look | None]:
-    if request.param is patience._by_proc and sys.platform != "linux":
+    if request.param is time_limits._by_proc and sys.platform != "linux":
         pytest.skip("there is no /proc")
     return request.param
 
@@ -141,5 +148,5 @@ def test_ps_counts_in_several_ways(
 ) -> None:
     ran = subprocess.CompletedProcess([], 0, stdout=f"{told}\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: ran)
-    found = patience._by_ps(1)
+    found = time_limits._by_ps(1)
     assert (found and found.cpu[1]) == seconds

@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from grader.model import Place, Problem, Source, Stage
-from grader.sandbox.problems import CALLBACK_LOGGER, caught, problem_of
+from grader.sandbox.exception_reports import caught, problem_of
+from pallascope.kernels.jax_internals import CALLBACK_LOGGER
+from pallascope.model import (
+    Problem,
+    SourceFile,
+    SourceLine,
+    Stage,
+)
 from tests.support.making import NOWHERE, read
 
 FILE = """import helper
@@ -137,16 +143,16 @@ def test_an_exception_is_told_as_data(learner: Learner, stage: Stage) -> None:
     problem = learner.problem("another", stage=stage)
     assert (problem.stage, problem.kind, problem.message) == (stage, "ValueError", "padded")
     line = '    raise ValueError("  padded  ")'
-    assert problem.place == Place(line_of(line), line.strip())
+    assert problem.place == SourceLine(line_of(line), line.strip())
     assert "Traceback" in problem.traceback
     assert "exercise.py" in problem.traceback
 
 
 def test_the_place_is_the_innermost_line_of_the_file(learner: Learner) -> None:
     call = '    helper.raises(NotImplementedError("helper"))'
-    assert learner.problem("by_helper").place == Place(line_of(call), call.strip())
+    assert learner.problem("by_helper").place == SourceLine(line_of(call), call.strip())
     inner = '    raise NotImplementedError("given")'
-    assert learner.problem("by_given").place == Place(line_of(inner), inner.strip())
+    assert learner.problem("by_given").place == SourceLine(line_of(inner), inner.strip())
 
 
 @pytest.mark.parametrize("through", ["wraps", "hides"])
@@ -186,7 +192,7 @@ def test_a_syntax_error_has_the_line_that_does_not_parse(tmp_path: Path) -> None
         compile(file.read_text(), str(file), "exec")
     assert result.problem
     assert result.problem.kind in ("SyntaxError", "IndentationError")
-    assert result.problem.place == Place(3, "def (:")
+    assert result.problem.place == SourceLine(3, "def (:")
 
 
 def test_a_syntax_error_of_another_file_has_no_line_here(tmp_path: Path) -> None:
@@ -199,8 +205,8 @@ def test_a_syntax_error_of_another_file_has_no_line_here(tmp_path: Path) -> None
 
 
 def test_a_line_past_the_end_has_no_text() -> None:
-    assert Source("", b"a\n b ").place(2) == Place(2, "b")
-    assert Source("", b"a\nb").place(3) == Place(3, "")
+    assert SourceFile("", b"a\n b ").place(2) == SourceLine(2, "b")
+    assert SourceFile("", b"a\nb").place(3) == SourceLine(3, "")
 
 
 @pytest.mark.parametrize(

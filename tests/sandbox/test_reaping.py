@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux give
 
 PARENT = """
 import os, subprocess
-from grader.sandbox import reaping
+from grader.sandbox import process_limits as reaping
 FOUND
 reaping.adopt_orphans()
 spared = subprocess.Popen(["sleep", "60"])

@@ -7,11 +7,24 @@ from typing import Any
 
 import pytest
 
-from grader.exercise.keys import Mistake
-from grader.model import Array, Case, Check, Mode, Problem, Source, Stage
-from grader.sandbox import recalling
-from grader.sandbox.messages import Question, Ran, Run, Traced, TraceLaunch
-from grader.sandbox.recalling import Recollection, Situation
+from grader.exercise.answer_key import Mistake
+from grader.sandbox import wrong_versions
+from grader.sandbox.messages import (
+    Question,
+    RunResult,
+    RunTrace,
+    Traced,
+    TraceLaunch,
+)
+from grader.sandbox.wrong_versions import Recollection, Situation
+from grader.verdict import Case, Check
+from pallascope.model import (
+    Array,
+    Mode,
+    Problem,
+    SourceFile,
+    Stage,
+)
 
 SOLUTION = "# BEGIN SOLUTION\no_ref[...] = x_ref[...] + 10\n# END SOLUTION\n"
 MISTAKES = (
@@ -40,19 +53,19 @@ class Worker:
             broken = b"/ None" in question.source.content
             problem = Problem(Stage.TRACE, "TypeError", "") if broken else None
             return Traced(problem, question.source.content)
-        assert isinstance(question, Run)
+        assert isinstance(question, RunTrace)
         self.ran.append(question.trace.decode())
-        return Ran(outputs=(Array("uint8", (1,), question.trace),))
+        return RunResult(outputs=(Array("uint8", (1,), question.trace),))
 
 
 def situation(written: str, case: Case = CASE, comment: str = "  # mine") -> Situation:
-    solution = Source("solutions/b.py", SOLUTION.encode())
+    solution = SourceFile("solutions/b.py", SOLUTION.encode())
     trace = TraceLaunch(solution, "b", (), {}, "v5e")
-    source = Source("katas/b.py", SOLUTION.replace("+ 10", written + comment).encode())
+    source = SourceFile("katas/b.py", SOLUTION.replace("+ 10", written + comment).encode())
     return Situation(source, solution, MISTAKES, case, (), trace, Mode.STRICT)
 
 
-def holds(text: str) -> recalling.Agrees:
+def holds(text: str) -> wrong_versions.Agrees:
     return lambda outputs: text.encode() in outputs[0].data
 
 
@@ -82,7 +95,7 @@ def test_what_agreed_on_one_case_is_tried_first_on_the_next(
 ) -> None:
     """And it is tried even where the time is over."""
     assert recollection.first(situation("+ 11"), holds("- 10")) == "subtracts"
-    monkeypatch.setattr(recalling, "BUDGET", 0.0)
+    monkeypatch.setattr(wrong_versions, "BUDGET", 0.0)
     other = Case("1_a/kata_01_b", 1, 1, 8, {"N": 8}, "float32")
     assert recollection.first(situation("+ 11", other), holds("- 10")) == "subtracts"
     assert worker.wrong() == ["+ 11", "- 10", "- 10"]
@@ -92,9 +105,9 @@ def test_what_agreed_on_one_case_is_tried_first_on_the_next(
 def test_another_attempt_has_its_own_time(
     recollection: Recollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recalling, "BUDGET", 0.0)
+    monkeypatch.setattr(wrong_versions, "BUDGET", 0.0)
     assert recollection.first(situation("+ 11"), holds("+ 11")) == ""
-    monkeypatch.setattr(recalling, "BUDGET", 1.0)
+    monkeypatch.setattr(wrong_versions, "BUDGET", 1.0)
     assert recollection.first(situation("+ 11"), holds("+ 11")) == "adds one more"
 
 

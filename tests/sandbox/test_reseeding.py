@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grader.model import Reference
-from grader.sandbox.reseeding import reseeded
-from grader.tools.arrays import to_numpy
+from grader.sandbox.judge_worker import reseeded
+from pallascope.model import Reference
+from pallascope.tools.arrays import to_numpy
 from tests.support.making import array, reference
 
 

@@ -14,15 +14,28 @@ import pytest
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.grading.grader import Grader
-from grader.model import Device, Mode, State
-from grader.sandbox import devices, launcher, memory
-from grader.sandbox.asking import Asking, BrokenKata, Lines
-from grader.sandbox.bench import MOST_ASKED, MOST_USED, Bench, Worker
-from grader.sandbox.environment import environment
+from grader.sandbox import devices, launcher, process_limits
+from grader.sandbox.client import Asking, BrokenKata, Lines
+from grader.sandbox.devices import environment
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import Launcher, SandboxError
-from grader.sandbox.messages import Predict, Question, Refer, Run, TraceLaunch, Warm
-from grader.sandbox.post import Post
+from grader.sandbox.messages import (
+    Post,
+    Predict,
+    Question,
+    Refer,
+    RunTrace,
+    TraceLaunch,
+    Warm,
+)
+from grader.sandbox.worker_pool import (
+    MOST_ASKED,
+    MOST_USED,
+    Bench,
+    Worker,
+)
+from grader.verdict import Device, State
+from pallascope.model import Mode
 from tests.support.repositories import Repository
 from tests.support.sessions import LentBench
 
@@ -126,7 +139,7 @@ def test_a_launch_is_traced_once_and_compiled_once(
     files = [str(solved.path), str(solved.solution.resolve())]
     for kind in (TraceLaunch, Predict):
         assert sorted(q.source.file for q in asked if isinstance(q, kind)) == files
-    assert [q.source.file for q in asked if isinstance(q, Run)] == files[:1]
+    assert [q.source.file for q in asked if isinstance(q, RunTrace)] == files[:1]
 
 
 def test_a_crash_that_does_not_come_again_is_no_verdict(
@@ -230,7 +243,7 @@ def test_an_exception_in_the_worker_itself_is_shown(
     bench: Bench, solved: Kata, repository: Repository
 ) -> None:
     """Nothing has called os._exit."""
-    broken = "import grader.sandbox.folders as f\nf.shortened = f.os.fstat = f.stat = None"
+    broken = "import grader.sandbox.worker_files as f\nf.shortened = f.os.fstat = f.stat = None"
     repository.solve(solved, f"{repository.BODY}\n{broken}")
     grader = Grader(Asking(Lines(bench)))
     found = grader.grade(solved, draw(solved.id, solved.key, 1)[0], 60).finding
@@ -315,12 +328,12 @@ def test_processes_grown_large_are_replaced(
     lines.part()
     assert bench.worker(Post.RUNNING) is running
     large = {running.pid}
-    monkeypatch.setattr(memory, "used", lambda pid: MOST_USED + (pid in large))
+    monkeypatch.setattr(process_limits, "used", lambda pid: MOST_USED + (pid in large))
     lines.part()
     assert not running.alive
     assert trusted.alive
     assert state(Grader(Asking(lines)), solved, 1) is State.PASSED
-    monkeypatch.setattr(memory, "asked", lambda _pid: MOST_ASKED + 1)
+    monkeypatch.setattr(process_limits, "asked", lambda _pid: MOST_ASKED + 1)
     lines.part()
     assert not trusted.alive
 
@@ -339,7 +352,7 @@ def test_processes_grown_large_are_replaced_between_exercises(
     assert state(grader, solved) is State.PASSED
     large = {bench.worker(post) for post in (Post.TRUSTED, Post.RUNNING, Post.COMPILING)}
     pids = {worker.pid for worker in large}
-    monkeypatch.setattr(memory, "used", lambda pid: MOST_USED + (pid in pids))
+    monkeypatch.setattr(process_limits, "used", lambda pid: MOST_USED + (pid in pids))
     grader.prepare(solved, second)
     grader.prepare(following, other)
     assert grader.grade(solved, second, 60).state is State.PASSED
@@ -356,7 +369,7 @@ def test_processes_grown_large_are_replaced_while_nobody_waits(
     lines = Lines(bench)
     assert state(Grader(Asking(lines)), solved) is State.PASSED
     running = bench.worker(Post.RUNNING)
-    monkeypatch.setattr(memory, "used", lambda pid: MOST_USED + (pid == running.pid))
+    monkeypatch.setattr(process_limits, "used", lambda pid: MOST_USED + (pid == running.pid))
     lines.warm(())
     assert not running.alive
     assert bench.worker(Post.RUNNING).alive
@@ -368,7 +381,9 @@ def test_pytest_renews_once_for_each_exercise(
 ) -> None:
     repository.solve(repository.add("triple", number=2))
     note = "open(os.path.join(os.environ['NOTES'], 'renewed'), 'a').write('r')"
-    text = f"import os\nfrom grader.sandbox.bench import Bench\nBench.renew = lambda _: {note}\n"
+    text = (
+        f"import os\nfrom grader.sandbox.worker_pool import Bench\nBench.renew = lambda _: {note}\n"
+    )
     (repository.root / "conftest.py").write_text(text)
     done = repository.process("-n", workers, "--dist=loadfile", NOTES=str(repository.root))
     assert (done.state("double"), done.state("triple")) == ("passed", "passed")

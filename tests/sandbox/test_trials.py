@@ -7,29 +7,39 @@ from typing import Any
 
 import pytest
 
-from grader.exercise.keys import Planted
-from grader.exercise.planted import AS_GIVEN
-from grader.model import Accident, Array, Case, Mode, Observation, Problem, Source, Stage, Verdict
-from grader.sandbox import trials
+from grader.exercise.key_tables import Planted
+from grader.exercise.mutants import AS_GIVEN
+from grader.sandbox import wrong_versions
 from grader.sandbox.messages import (
-    Called,
+    FinishedTest,
+    LaunchCalled,
     Question,
-    Ran,
     Returned,
-    Run,
+    RunResult,
+    RunTrace,
     Traced,
     TraceLaunch,
-    Tried,
     TryTest,
 )
-from grader.sandbox.trials import BrokenPlanted, Subject, Trials
+from grader.sandbox.wrong_versions import BrokenPlanted, Subject, Trials
+from grader.verdict import Case
+from pallascope.model import (
+    Accident,
+    Array,
+    Mode,
+    Observation,
+    Problem,
+    SourceFile,
+    Stage,
+    TrialVerdict,
+)
 
-SOLUTION = Source("solutions/b.py", b"right")
+SOLUTION = SourceFile("solutions/b.py", b"right")
 WRONG = Planted("is wrong", "right", "wrong")
 BROKEN = Planted("is broken", "right", "broken")
 ONE = Array("uint8", (1,), b"1")
 SUBJECT = Subject(
-    Source("katas/b.py", b""),
+    SourceFile("katas/b.py", b""),
     "b",
     SOLUTION,
     "dense",
@@ -52,9 +62,9 @@ class Kernels:
             broken = question.source.content == b"broken"
             problem = Problem(Stage.TRACE, "SyntaxError", "bad") if broken else None
             return Traced(problem, question.source.content)
-        assert isinstance(question, Run)
+        assert isinstance(question, RunTrace)
         self.ran += 1
-        return Ran(outputs=(Array("uint8", (len(question.trace),), question.trace),))
+        return RunResult(outputs=(Array("uint8", (len(question.trace),), question.trace),))
 
 
 class Test:
@@ -88,20 +98,20 @@ def found(says: Callable[[list[Returned]], Any], *planted: Planted) -> Observati
     return Trials(kernels, test, kernels).of(SUBJECT, (AS_GIVEN, *planted), 1.0)
 
 
-def comparing(returned: list[Returned]) -> Called | Tried:
+def comparing(returned: list[Returned]) -> LaunchCalled | FinishedTest:
     """A test that calls the launch once, and wants the right kernel's text."""
     if not returned:
-        return Called((ONE,), {"bm": 8})
+        return LaunchCalled((ONE,), {"bm": 8})
     right = returned[0].outputs and returned[0].outputs[0].data == b"right"
-    return Tried(None if right else Problem(Stage.RUN, "AssertionError", "differs"))
+    return FinishedTest(None if right else Problem(Stage.RUN, "AssertionError", "differs"))
 
 
 def test_each_kernel_is_tried() -> None:
     observed = found(comparing, WRONG)
     assert isinstance(observed, Observation)
     right, wrong = observed.trials
-    assert (right.right, right.verdict, right.calls) == (True, Verdict.PASSED, 1)
-    assert (wrong.right, wrong.verdict, wrong.calls) == (False, Verdict.REJECTED, 1)
+    assert (right.right, right.verdict, right.calls) == (True, TrialVerdict.PASSED, 1)
+    assert (wrong.right, wrong.verdict, wrong.calls) == (False, TrialVerdict.REJECTED, 1)
     assert wrong.error == "AssertionError: differs"
 
 
@@ -114,13 +124,16 @@ def test_a_test_whose_process_dies_once_is_tried_again_from_its_start() -> None:
 
     observed = found(dying_once, WRONG)
     assert isinstance(observed, Observation)
-    assert [trial.verdict for trial in observed.trials] == [Verdict.PASSED, Verdict.REJECTED]
+    assert [trial.verdict for trial in observed.trials] == [
+        TrialVerdict.PASSED,
+        TrialVerdict.REJECTED,
+    ]
 
 
 def test_calls_without_end_are_not_tried_again() -> None:
     """The process is in the middle of a call: it would take a new question for an answer."""
     kernels: Any = Kernels()
-    test: Any = Test(lambda _: Called((ONE,), {}))
+    test: Any = Test(lambda _: LaunchCalled((ONE,), {}))
     assert isinstance(Trials(kernels, test, kernels).of(SUBJECT, (AS_GIVEN,), 1.0), Accident)
     assert test.began == 1
 
@@ -145,24 +158,24 @@ def test_the_same_call_is_run_once() -> None:
 def test_arrays_that_are_none_never_reach_a_kernel(array: Array, says: str) -> None:
     errors: list[str] = []
 
-    def sending(returned: list[Returned]) -> Called | Tried:
+    def sending(returned: list[Returned]) -> LaunchCalled | FinishedTest:
         errors.extend(one.error for one in returned)
-        return Tried() if returned else Called((array,), {})
+        return FinishedTest() if returned else LaunchCalled((array,), {})
 
     assert isinstance(found(sending), Observation)
     assert says in errors[0]
 
 
 def test_calls_without_end_are_ended() -> None:
-    ended = found(lambda _: Called((ONE,), {}))
+    ended = found(lambda _: LaunchCalled((ONE,), {}))
     assert isinstance(ended, Accident)
     assert ended.stuck
-    assert str(2 * trials.MOST_CALLS) in ended.phrase
+    assert str(2 * wrong_versions.MOST_CALLS) in ended.phrase
 
 
 def test_a_file_that_is_still_to_do_is_tried_once() -> None:
     todo = Problem(Stage.RUN, "NotImplementedError", "", todo=True)
-    observed = found(lambda _: Tried(todo), WRONG)
+    observed = found(lambda _: FinishedTest(todo), WRONG)
     assert isinstance(observed, Observation)
     assert (observed.problem, observed.trials) == (todo, ())
 

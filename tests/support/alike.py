@@ -8,10 +8,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from grader.exercise.answer_key import Key
 from grader.exercise.arithmetic import arithmetic_names, terms
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import Key
-from grader.model import Case
+from grader.verdict import Case
 
 #: With two steps along an axis, a sum that forgets all but the last two steps is right.
 ENOUGH_BLOCKS = 3

@@ -20,12 +20,13 @@ from jax.extend import core
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import MESH
-from grader.kernels.carrier import dumped, loaded
-from grader.kernels.lowering import for_chip
-from grader.model import Axes, Case
-from grader.tools.arrays import dtype_of
-from grader.tools.modules import load_module
+from grader.exercise.key_tables import MESH
+from grader.verdict import Case
+from pallascope.kernels.lowering import for_chip
+from pallascope.kernels.serialization import dumped, loaded
+from pallascope.model import Axes
+from pallascope.tools.arrays import dtype_of
+from pallascope.tools.files import load_module
 from tests.support.contract import Plan, Share
 
 X = np.arange(256 * 128, dtype=np.float32).reshape(256, 128)

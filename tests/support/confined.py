@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.sandbox import isolation
-from grader.sandbox.isolation import calls
-from grader.sandbox.isolation.libc import Libc
+from grader.sandbox.isolation import seccomp
+from grader.sandbox.isolation.seccomp import Libc
 
 SECONDS = 20
 
@@ -108,10 +108,10 @@ def _outcome(
 
 def _call(name: str, *arguments: Any) -> int:
     """A system call by name."""
-    every = [*calls.REFUSED, *calls.UNKNOWN, *(call for call, _ in calls.CONDITIONAL)]
-    every += [calls.TRUNCATE, *(call for call, _ in calls.signalling(1))]
+    every = [*seccomp.REFUSED, *seccomp.UNKNOWN, *(call for call, _ in seccomp.CONDITIONAL)]
+    every += [seccomp.TRUNCATE, *(call for call, _ in seccomp.signalling(1))]
     wanted = next(call for call in every if call.name == name)
-    number = wanted.number(calls.known_machine())
+    number = wanted.number(seccomp.known_machine())
     if number is None:
         raise PermissionError(errno.EPERM, "not on this machine")
     return Libc().call(number, *arguments)

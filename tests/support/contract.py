@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from grader.exercise.answer_key import Mistake
 from grader.exercise.catalog import Kata
-from grader.exercise.keys import Mistake
-from grader.model import Accident, Case, Check, Reference
-from grader.sandbox.asking import Asking
-from grader.tpu import OnChip
+from grader.sandbox.client import Asking
+from grader.verdict import Case, Check
+from pallascope.model import Accident, Reference
+from pallascope.tpu import OnChip
 from tests.support.turns import Turn, this_turn
 
 #: CI grades one in so many known mistakes of a kata that has not changed lately, and so on.

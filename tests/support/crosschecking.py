@@ -14,10 +14,11 @@ import numpy as np
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.exercise.expectations import widened
-from grader.kernels import TracedLaunch
-from grader.model import Case, Mode
-from grader.tools.modules import load_module
+from grader.exercise.reference_results import widened
+from grader.verdict import Case
+from pallascope.kernels import TracedLaunch
+from pallascope.model import Mode
+from pallascope.tools.files import load_module
 from tests.support.independent import INDEPENDENT
 
 #: The largest error, relative to the largest element: sums in float32, and operands in bfloat16.

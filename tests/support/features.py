@@ -13,8 +13,8 @@ import jax
 import numpy as np
 
 from grader.exercise.catalog import Kata
-from grader.model import Case
-from grader.tools.arrays import dtype_of
+from grader.verdict import Case
+from pallascope.tools.arrays import dtype_of
 
 # ---- masks: which query sees which key ----
 

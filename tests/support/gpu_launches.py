@@ -1,4 +1,4 @@
-"""Small launches of Mosaic GPU kernels, right and wrong, for the tests of grader.gpu."""
+"""Small launches of Mosaic GPU kernels, right and wrong, for the tests of pallascope.gpu."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.model import Check, State
+from grader.verdict import Check, State
 
 IMPORTS = """
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ def sorting_kernel(x_ref, o_ref):
 #: What the file hands over is `changed(closed)` in the place of its trace.
 FORGED = """
 import dataclasses
-import grader.kernels.traced_launch as _made
+import pallascope.kernels.traced_launch as _made
 _dumped = _made.dumped
 _made.dumped = lambda closed: _dumped(changed(closed))
 
@@ -54,9 +54,9 @@ def first_block(closed):
 #: Writes into whatever socket the process has.
 SPEAKS = """
 import os, struct
-from grader.model import *
+from pallascope.model import *
 from grader.sandbox.messages import *
-from grader.tools import codec
+from pallascope.tools import codec
 
 def says(message):
     for name in os.listdir("/proc/self/fd"):
@@ -119,7 +119,7 @@ def constant_add(x):
 PATCHED_METHOD = zeros(
     "a method of the grader's own kernels package",
     """
-from grader.kernels import TracedLaunch
+from pallascope.kernels import TracedLaunch
 TracedLaunch.run = lambda self, args, *_, **__: [args[0] + 10]
 TracedLaunch.kernels = lambda self, args: ()
 """,
@@ -129,7 +129,7 @@ HIDDEN_VALUES = Hostile(
     """
 import gc, sys
 import numpy as np
-from grader.model import Array, Reference
+from pallascope.model import Array, Reference
 
 def frames():
     frame = sys._getframe()
@@ -260,7 +260,7 @@ def constant_add(x):
     Hostile(
         "a trace for smaller inputs",
         """
-from grader.kernels import TracedLaunch
+from pallascope.kernels import TracedLaunch
 _of = TracedLaunch.of
 TracedLaunch.of = lambda function, args, keywords: _of(
     function, [jax.ShapeDtypeStruct((128,), args[0].dtype)], keywords
@@ -274,7 +274,7 @@ TracedLaunch.of = lambda function, args, keywords: _of(
     Hostile(
         "a trace for inputs of another dtype",
         """
-from grader.kernels import TracedLaunch
+from pallascope.kernels import TracedLaunch
 _of = TracedLaunch.of
 TracedLaunch.of = lambda function, args, keywords: _of(
     function, [jax.ShapeDtypeStruct(args[0].shape, "int8")], keywords
@@ -294,7 +294,7 @@ def constant_add(x):
     fails_to(
         "a trace of another jax",
         """
-import grader.kernels.carrier.dumping as _dumping, types
+import pallascope.kernels.serialization.dump as _dumping, types
 _dumping.jax = types.SimpleNamespace(__version__="1.0", config=jax.config)
 """,
         "a trace of jax '1.0'",
@@ -302,7 +302,7 @@ _dumping.jax = types.SimpleNamespace(__version__="1.0", config=jax.config)
     fails_to(
         "a pickle in the place of a trace",
         """
-import grader.kernels.traced_launch as _made, os, pickle
+import pallascope.kernels.traced_launch as _made, os, pickle
 class Runs:
     def __reduce__(self):
         return os.system, ("true",)
@@ -312,7 +312,9 @@ _made.dumped = lambda closed: pickle.dumps(Runs())
     ),
 )
 ANSWERS = (
-    zeros("packs another answer", "from grader.tools import codec\ncodec.pack = lambda _: b''\n"),
+    zeros(
+        "packs another answer", "from pallascope.tools import codec\ncodec.pack = lambda _: b''\n"
+    ),
     fails_to(
         "speaks of another question",
         SPEAKS + "says(framed(codec.pack(Warmed())))\n",
@@ -324,13 +326,13 @@ ANSWERS = (
         + """
 import numpy as np
 results = (Array("float32", (1024,), np.ones(1024, "float32").tobytes()),)
-says(framed(codec.pack(Ran(None, None, results))))
+says(framed(codec.pack(RunResult(None, None, results))))
 """,
         "gave no readable answer",
     ),
     fails_to(
         "speaks as a compiler",
-        SPEAKS + "from grader.tpu import OnChip\nsays(framed(codec.pack(OnChip(None, ()))))\n",
+        SPEAKS + "from pallascope.tpu import OnChip\nsays(framed(codec.pack(OnChip(None, ()))))\n",
         "gave no readable answer",
     ),
     fails_to("speaks nonsense", SPEAKS + "says(framed(bytes([255]) * 99))\n", "no readable answer"),
@@ -413,7 +415,7 @@ _mlir.register_lowering(_lax.mul_p, lambda context, x, y: [x])
         "puts its own modules into the grader's place",
         """
 import sys, types
-for name in ("grader.sandbox.judging", "grader.checks.values", "grader.tools.arrays"):
+for name in ("grader.sandbox.judge_worker", "grader.checks.values", "pallascope.tools.arrays"):
     sys.modules[name] = types.ModuleType(name)
 """,
     ),
@@ -433,7 +435,7 @@ atexit.register(later)
     Hostile(
         "silences jaxtyping",
         """
-import grader.sandbox.tracing as _tracing
+import grader.sandbox.trace_worker as _tracing
 _tracing.jaxtyped = lambda function, **_: function
 
 def constant_add_kernel(x_ref, o_ref):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.model import Check, State
+from grader.verdict import Check, State
 from tests.support.hostile import LAUNCH, RIGHT, ZEROS, Hostile, two_faced
 
 FACES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.model import State
+from grader.verdict import State
 from tests.support.hostile import LAUNCH, RIGHT, Hostile, fails_to
 from tests.support.repositories import ROOT
 

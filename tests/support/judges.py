@@ -9,25 +9,27 @@ from typing import Any
 
 import pytest
 
-from grader.batch.orders import Job, Outcome, Setup
-from grader.commands import crews
+from grader.batch.executor import Outcome, Setup, SubmissionJob
+from grader.commands import grade
 
 
 class Judges:
     """Gives each job the verdict that a function makes of it."""
 
-    def __init__(self, verdict: Callable[[Job], dict[str, Any]]) -> None:
+    def __init__(self, verdict: Callable[[SubmissionJob], dict[str, Any]]) -> None:
         self._verdict = verdict
 
-    def outcomes(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+    def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
         for job in jobs:
             yield Outcome(job.key, job.kata, json.dumps(self._verdict(job)))
 
 
-def judging(monkeypatch: pytest.MonkeyPatch, verdict: Callable[[Job], dict[str, Any]]) -> None:
+def judging(
+    monkeypatch: pytest.MonkeyPatch, verdict: Callable[[SubmissionJob], dict[str, Any]]
+) -> None:
     """Have every command's jobs judged by this function."""
 
     def hire(_setup: Setup) -> contextlib.nullcontext[Judges]:
         return contextlib.nullcontext(Judges(verdict))
 
-    monkeypatch.setattr(crews, "hire", lambda _options: hire)
+    monkeypatch.setattr(grade, "hire_executor", lambda _options: hire)

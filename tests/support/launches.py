@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from grader.kernels import TracedLaunch
-from grader.kernels.lowering import Kernel, for_chip
-from grader.tpu.traffic import Traffic, traffic
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.lowering import TracedKernel, for_chip
+from pallascope.tpu.traffic import Traffic, traffic
 
 Function = Callable[..., Any]
 
@@ -22,20 +22,20 @@ def shape(dtype: str, *sizes: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(sizes, jnp.dtype(dtype))
 
 
-def on_v5e(function: Function, *args: Any) -> Kernel:
+def on_v5e(function: Function, *args: Any) -> TracedKernel:
     """The only kernel of a launch, traced for a TPU v5e."""
     with for_chip("TPU v5 lite", 1):
         (kernel,) = TracedLaunch.of(function, args, {}).kernels(args)
     return kernel
 
 
-def counted(kernel: Kernel) -> Traffic:
+def counted(kernel: TracedKernel) -> Traffic:
     """What a kernel moves, by its index maps and by its trace."""
     blocks = kernel.block_positions()
     return traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies())
 
 
-def moved_bytes(kernel: Kernel) -> dict[str, int | None]:
+def moved_bytes(kernel: TracedKernel) -> dict[str, int | None]:
     """Bytes of HBM by operand name: what a simulator of the compiled kernel has to find."""
     rows = counted(kernel).operands
     return {row.name: row.bytes for row in rows if row.role.value != "scratch"}

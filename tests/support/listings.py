@@ -7,18 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grader.tpu.chips import CHIPS
-from grader.tpu.schedule import Schedule, Source, simulate
-from grader.tpu.schedule.bundles import Bundle, parse
-from grader.tpu.schedule.machine import ALLOCATION_SHIFT, Machine
-from grader.tpu.schedule.program import Program, Ran
+from pallascope.tpu.chips import CHIPS
+from pallascope.tpu.schedule import OperandSource, Schedule, simulate
+from pallascope.tpu.schedule.bundles import Bundle, parse
+from pallascope.tpu.schedule.machine import ALLOCATION_SHIFT, Machine
+from pallascope.tpu.schedule.scalar_core import ScheduleProgram, ScheduleRun
 
 #: One cycle is a nanosecond, a DMA moves a granule a cycle and arrives 100 cycles later.
 CHIP = dataclasses.replace(
     CHIPS["v5e"], clock=1e9, bandwidth=32e9, dma_latency=100e-9, granule=32, branch_delay=2
 )
 
-INPUT, OUTPUT = Source("input", 0), Source("output", 1)
+INPUT, OUTPUT = OperandSource("input", 0), OperandSource("output", 1)
 
 
 def listing(*bundles: str) -> str:
@@ -50,13 +50,13 @@ def place(allocation: int, word: int = 0) -> int:
 
 def run(
     *texts: str,
-    words: Mapping[Source, Sequence[int]] | None = None,
+    words: Mapping[OperandSource, Sequence[int]] | None = None,
     delay: int = CHIP.branch_delay,
     most_events: int = 100,
-) -> tuple[Machine, Ran]:
+) -> tuple[Machine, ScheduleRun]:
     """Run a schedule; gives the machine as it is at the end."""
     machine = Machine(100.0, 32.0, 32, {INPUT: "x", OUTPUT: "o"}, words or {}, most_events)
-    return machine, Program(bundles(*texts), delay).run(machine)
+    return machine, ScheduleProgram(bundles(*texts), delay).run(machine)
 
 
 def simulated(*texts: str, most_events: int = 100, **words: Sequence[int]) -> Schedule:

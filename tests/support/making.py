@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from grader.checks.evidence import Evidence
-from grader.exercise.keys import Roundings, Slack
-from grader.model import (
+from grader.exercise.answer_key import Roundings, Slack
+from pallascope.model import (
     Accident,
     Array,
     ArrayType,
     Clues,
+    FirstAccess,
     Habit,
     KernelCall,
     Mode,
@@ -24,13 +25,12 @@ from grader.model import (
     Operation,
     Reference,
     Role,
-    Source,
-    Touch,
+    SourceFile,
     Trace,
 )
-from grader.tools.arrays import dtype_of, from_numpy
-from grader.tpu import OnChip, Prediction
-from grader.tpu.traffic import Traffic
+from pallascope.tools.arrays import dtype_of, from_numpy
+from pallascope.tpu import OnChip, Prediction
+from pallascope.tpu.traffic import Traffic
 
 FILE = "katas/1_first/kata_01_double.py"
 X = np.random.default_rng(0).standard_normal((32, 128))
@@ -45,7 +45,7 @@ def operand(
     shape: tuple[int, ...],
     block: tuple[int | None, ...] | None = None,
     role: Role = Role.INPUT,
-    first: Touch = Touch.NOTHING,
+    first: FirstAccess = FirstAccess.NOTHING,
     dtype: str = "float32",
     space: str = "default",
     moves: bool = False,
@@ -65,7 +65,7 @@ def operand(
 
 def output(
     block: tuple[int | None, ...] = (8, 128),
-    first: Touch = Touch.WRITE,
+    first: FirstAccess = FirstAccess.WRITE,
     axes: tuple[int, ...] = (0,),
 ) -> Operand:
     return operand("o_ref", (32, 128), block, Role.OUTPUT, first, axes=axes)
@@ -82,7 +82,7 @@ def call(
 
 
 def doubling(block: tuple[int | None, ...] = (8, 128)) -> KernelCall:
-    return call(operand("x_ref", (32, 128), block, first=Touch.READ), output(block))
+    return call(operand("x_ref", (32, 128), block, first=FirstAccess.READ), output(block))
 
 
 def trace(
@@ -176,9 +176,9 @@ def evidence(
 
 
 #: A file that no line of anybody's is in.
-NOWHERE = Source("absent.py", b"")
+NOWHERE = SourceFile("absent.py", b"")
 
 
-def read(file: Path) -> Source:
+def read(file: Path) -> SourceFile:
     """A file as it is now."""
-    return Source(str(file), file.read_bytes())
+    return SourceFile(str(file), file.read_bytes())

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from grader.model import KernelCall, Role
-from grader.tpu import OnChip, Prediction
-from grader.tpu.libtpu_errors import Failure, Kind
-from grader.tpu.reuse import Reuse
-from grader.tpu.schedule import Moved, Schedule, Stall, Transfer
-from grader.tpu.traffic import OperandTraffic, Traffic
-from grader.tpu.vmem import Allocation, Use, Vmem
+from pallascope.model import KernelCall, Role
+from pallascope.tpu import OnChip, Prediction
+from pallascope.tpu.block_sizes import Reuse
+from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind
+from pallascope.tpu.schedule import (
+    OperandDmas,
+    Schedule,
+    Stall,
+    Transfer,
+)
+from pallascope.tpu.traffic import OperandTraffic, Traffic
+from pallascope.tpu.vmem import Allocation, Use, Vmem
 from tests.support.making import call, operand
 
 BYTES_PER_CYCLE = 546
@@ -28,7 +33,7 @@ def schedule(
 ) -> Schedule:
     """One that moves `size` bytes of x_ref in, and waits for them for all that is not issued."""
     stalled = cycles - issue if waits is None else waits
-    moved = (Moved("x_ref", True, size, stalled), Moved("o_ref", False, 0, 0.0))
+    moved = (OperandDmas("x_ref", True, size, stalled), OperandDmas("o_ref", False, 0, 0.0))
     found: dict[str, Any] = {"transfers": (), "stalls": (), "turns": (), **events}
     return Schedule(
         cycles=cycles,
@@ -103,7 +108,9 @@ def refused(wanted: int = 36 << 20) -> Prediction:
     """One that needs more VMEM than there is."""
     text = "it needs more VMEM than it may have"
     held = (Allocation(Use.WINDOW, "x_ref", "bf16[128,128]", 2, wanted),)
-    failure = Failure(Kind.VMEM, text, text, wanted=wanted, limit=16 << 20, allocations=held)
+    failure = LibtpuRefusal(
+        LibtpuRefusalKind.VMEM, text, text, wanted=wanted, limit=16 << 20, allocations=held
+    )
     return prediction(failure=failure)
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from grader.cli import main
 from grader.exercise.catalog import Kata
-from grader.model import Device
 from grader.record.ledger import Pass, append_passes
-from grader.sandbox.bench import Bench
+from grader.sandbox.worker_pool import Bench
 from grader.tools.git import Git, blob_id, git_in
+from grader.verdict import Device
 from tests.support import sessions
 
 ROOT = Path(__file__).parent.parent.parent

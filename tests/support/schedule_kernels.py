@@ -19,12 +19,12 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels import TracedLaunch
-from grader.kernels.lowering import Kernel, for_chip
-from grader.tpu import compiler
-from grader.tpu.chips import named
-from grader.tpu.schedule import words
-from grader.tpu.traffic import traffic
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.lowering import TracedKernel, for_chip
+from pallascope.tpu import compiler
+from pallascope.tpu.chips import named
+from pallascope.tpu.schedule import words
+from pallascope.tpu.traffic import traffic
 
 F32, I32, U32 = jnp.float32, jnp.int32, jnp.uint32
 ANYWHERE = pl.BlockSpec(memory_space=pl.ANY)
@@ -259,7 +259,7 @@ def compiled(name: str, chip_name: str) -> dict[str, Any]:
     }
 
 
-def _bytes(kernel: Kernel) -> list[int]:
+def _bytes(kernel: TracedKernel) -> list[int]:
     blocks = kernel.block_positions()
     moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown)
     return [row.bytes or 0 for row in moved.operands]

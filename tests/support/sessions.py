@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from grader.model import Device
-from grader.plugin import session, start
-from grader.sandbox.bench import Bench
-from grader.sandbox.post import Post
+from grader.plugin import items, start
+from grader.sandbox.messages import Post
+from grader.sandbox.worker_pool import Bench
+from grader.verdict import Device
 
 #: Root, arguments and added environment in; exit code, and what stdout and stderr got.
 Session = Callable[[Path, Sequence[str], Mapping[str, str]], tuple[int, str]]
@@ -62,7 +62,7 @@ def here(
         patch.chdir(root)
         for name, value in {"PYTEST_ADDOPTS": "", **environ}.items():
             patch.setenv(name, value)
-        patch.setattr(session, "Bench", lambda device, *_: opened(device))
+        patch.setattr(items, "Bench", lambda device, *_: opened(device))
         patch.setattr(start, "_something_to_grade", lambda _config: False)  # jax is there already
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             code = pytest.main([*_PLUGIN, *arguments])

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from grader.tools.modules import load_module
+from pallascope.tools.files import load_module
 from tests.support.repositories import ROOT
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]

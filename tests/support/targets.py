@@ -4,20 +4,25 @@
   GPUs earns two at most, and without the extra "gpu" one.
 - Memory: other names under `Shapes`, and Refs that are called after where they lie.
 - Cost: nothing predicts it, so such a kata is on no roofline, and what its `after` has the learner
-  type is `python -m grader.gpu`, where a kata for TPUs has `kata cost`.
+  type is `python -m pallascope.gpu`, where a kata for TPUs has `kata cost`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.checks.on_gpu.timed import WITHOUT
+from grader.checks.on_gpu.gpu_hardware import WITHOUT
 from grader.exercise.catalog import Kata
-from grader.gpu import toolchain
-from grader.gpu.chips import DEFAULT
 from grader.grading.grader import costs
-from grader.model import MOST_STARS, Case, Check, NotJudged
-from grader.tpu import compiler
+from grader.verdict import (
+    MOST_STARS,
+    Case,
+    Check,
+    NotJudged,
+)
+from pallascope.gpu import toolchain
+from pallascope.gpu.gpus import DEFAULT
+from pallascope.tpu import compiler
 
 #: The memory that a Ref may be said to lie in.
 SPACES = {
@@ -27,7 +32,7 @@ SPACES = {
 #: How the name of an operand's Ref ends.
 OPERANDS = ("_ref", "_gmem")
 #: How a command begins that looks at a kernel for GPUs.
-GPU_COMMAND = "python -m grader.gpu "
+GPU_COMMAND = "python -m pallascope.gpu "
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.model import KernelCall
-from grader.tools import codec
-from grader.tpu.compiler import Build
+from pallascope.model import KernelCall
+from pallascope.tools import codec
+from pallascope.tpu.compiler import Build
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,8 +438,8 @@ def launches() -> dict[str, Callable[[], Launch]]:
 
 
 def main(file: str, chip: str, *names: str) -> None:
-    from grader.kernels import TracedLaunch, for_chip
-    from grader.tpu import chips, compiler
+    from pallascope.kernels import TracedLaunch, for_chip
+    from pallascope.tpu import chips, compiler
 
     target, table = chips.named(chip), launches()
     built = []

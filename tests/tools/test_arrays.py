@@ -6,7 +6,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from grader.tools.arrays import dtype_of, from_numpy, in_float64, to_numpy
+from pallascope.tools.arrays import (
+    dtype_of,
+    from_numpy,
+    in_float64,
+    to_numpy,
+)
 
 DTYPES = ["float32", "bfloat16", "float16", "float64", "int32", "uint8", "int8", "bool"]
 

@@ -11,28 +11,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.exercise.keys import DTYPES
-from grader.model import (
+from grader.exercise.answer_key import DTYPES
+from grader.verdict import (
+    Case,
+    Check,
+    Finding,
+    Grade,
+    State,
+)
+from pallascope.model import (
     Accident,
     Array,
     ArrayType,
-    Case,
-    Check,
     Clues,
-    Finding,
-    Grade,
     Observation,
     Operand,
     Problem,
     Reference,
     Role,
     Share,
-    State,
     Trace,
     Walk,
 )
-from grader.tools import codec
-from grader.tools.arrays import dtype_of, from_numpy, in_float64, to_numpy
+from pallascope.tools import codec
+from pallascope.tools.arrays import (
+    dtype_of,
+    from_numpy,
+    in_float64,
+    to_numpy,
+)
 
 st.register_type_strategy(float, st.floats(allow_nan=False))  # NaN is equal to nothing
 anything = settings(deadline=None, database=None, max_examples=25)

@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from grader.gpu import __main__ as gpu_command
-from grader.gpu import toolchain
 from grader.plugin import hooks
-from grader.tools.extras import reinstall, remedy
-from grader.tpu import __main__ as tpu_command
-from grader.tpu import libtpu
+from pallascope.gpu import __main__ as gpu_command
+from pallascope.gpu import toolchain
+from pallascope.tools.versions import reinstall, remedy
+from pallascope.tpu import __main__ as tpu_command
+from pallascope.tpu import libtpu
 
 LINUX, ARM = ("linux", "x86_64"), ("linux", "aarch64")
 APPLE, INTEL_MAC = ("darwin", "arm64"), ("darwin", "x86_64")
@@ -38,8 +38,8 @@ def said() -> dict[str, str]:
         "gpu": toolchain.why_not(),
         "remedies": f"{remedy('tpu')}, {remedy('gpu')}",
         "update": reinstall(),
-        "grader.tpu": tpu_command._parser().format_help(),
-        "grader.gpu": gpu_command._parser().format_help(),
+        "pallascope.tpu": tpu_command._parser().format_help(),
+        "pallascope.gpu": gpu_command._parser().format_help(),
     }
 
 

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from grader.tools.git import Git, GitError, NoGit, NoRepository, blob_id, git_in
+from grader.tools.git import (
+    Git,
+    GitError,
+    NoGit,
+    NoRepository,
+    blob_id,
+    git_in,
+)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.tools.shortening import shortened
+from pallascope.tools.text import shortened
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import tomllib
 import pytest
 from packaging.requirements import Requirement
 
-from grader.tools.versions import TESTED_JAX, untested_jax
+from pallascope.tools.versions import TESTED_JAX, untested_jax
 from tests.support.repositories import ROOT
 
 OLDEST, TOO_NEW = TESTED_JAX
 SAID = "isn't one of the versions that the katas are tested with: grading goes on"
 #: A package that is imported before all others, in whose view another jax is installed.
-OTHER = "import grader.tools.versions as v; v._version = lambda name: '0.13.1'"
+OTHER = "import pallascope.tools.versions as v; v._version = lambda name: '0.13.1'"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ OTHER = "import grader.tools.versions as v; v._version = lambda name: '0.13.1'"
 def test_a_jax_outside_of_the_range_is_named(
     monkeypatch: pytest.MonkeyPatch, installed: str | None, tested: bool
 ) -> None:
-    monkeypatch.setattr("grader.tools.versions._version", {"jax": installed}.get)
+    monkeypatch.setattr("pallascope.tools.versions._version", {"jax": installed}.get)
     said = untested_jax()
     assert (not said) == tested
     assert tested or (f"jax {installed} {SAID}" in said and "\n" not in said)
@@ -59,11 +59,11 @@ def test_the_installed_jax_is_tested() -> None:
     ("run", "arguments"),
     [
         ("from grader.cli import main; main", ["list"]),
-        ("from grader.tpu.__main__ import main; main", ["nothing", "--case", "f32[8]"]),
-        ("from grader.gpu.__main__ import main; main", ["nothing", "--case", "f32[8]"]),
+        ("from pallascope.tpu.__main__ import main; main", ["nothing", "--case", "f32[8]"]),
+        ("from pallascope.gpu.__main__ import main; main", ["nothing", "--case", "f32[8]"]),
         ("import pytest; pytest.main", ["--collect-only", "-k", "constant_add"]),
     ],
-    ids=["kata", "grader.tpu", "grader.gpu", "pytest"],
+    ids=["kata", "pallascope.tpu", "pallascope.gpu", "pytest"],
 )
 def test_one_sentence_is_printed(run: str, arguments: list[str]) -> None:
     code = f"{OTHER}; {run}({arguments})"

@@ -5,8 +5,14 @@ from __future__ import annotations
 import jax.numpy as jnp
 import pytest
 
-from grader.model import ArrayType
-from grader.tpu.arguments import DTYPES, assignments, call_of, choices, combinations
+from pallascope.model import ArrayType
+from pallascope.tpu.call_arguments import (
+    DTYPES,
+    assignments,
+    call_of,
+    choices,
+    combinations,
+)
 
 
 def test_sizes_by_name() -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 
-from grader.model import Baseline, Measured, Moved, Program
-from grader.tools.rendering import rendered
-from grader.tpu.screen import baselines
+from pallascope.model import (
+    Baseline,
+    InstructionBytes,
+    Measured,
+    MeasuredProgram,
+)
+from pallascope.tools.terminal import rendered
+from pallascope.tpu.launch_screen import baselines
 
-NORM = Program(
+NORM = MeasuredProgram(
     "norm",
     read=2048,
     written=1024,
@@ -17,7 +22,9 @@ NORM = Program(
     bandwidth=1e9,
     peak=1e12,
     other_peak=2e12,
-    baseline=Baseline((Moved("sum", 2048, 0), Moved("scale", 2048, 1024)), 5e-6),
+    baseline=Baseline(
+        (InstructionBytes("sum", 2048, 0), InstructionBytes("scale", 2048, 1024)), 5e-6
+    ),
 )
 
 

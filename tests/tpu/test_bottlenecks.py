@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from grader.model import CopyReason, Runs, XlaCopy
-from grader.tpu import Prediction
-from grader.tpu.bottlenecks import Bottleneck, bottlenecks
-from grader.tpu.chips import CHIPS
-from grader.tpu.reuse import Reuse
-from grader.tpu.schedule import Moved
-from grader.tpu.screen.remarks import remarks
-from grader.tpu.traffic import BY_THE_KERNEL
+from pallascope.model import CopyReason, RunCount, XlaCopy
+from pallascope.tpu import Prediction
+from pallascope.tpu.block_sizes import Reuse
+from pallascope.tpu.bottlenecks import bottlenecks
+from pallascope.tpu.chips import CHIPS
+from pallascope.tpu.excess_traffic import Bottleneck
+from pallascope.tpu.kernel_screen import remarks
+from pallascope.tpu.schedule import OperandDmas
+from pallascope.tpu.traffic import BY_THE_KERNEL
 from tests.support.predicted import BYTES_PER_CYCLE, SIZE, matmul, prediction, rows, schedule
 
 #: A kernel that computes half of the time and waits for blocks for the other half.
@@ -145,7 +146,10 @@ def test_without_a_schedule_bytes_are_told_all_the_same() -> None:
 
 
 def test_waiting_goes_by_operand_and_direction() -> None:
-    moved = (Moved("x_ref", True, SIZE, 40_000.0), Moved("o_ref", False, SIZE, 10_000.0))
+    moved = (
+        OperandDmas("x_ref", True, SIZE, 40_000.0),
+        OperandDmas("o_ref", False, SIZE, 10_000.0),
+    )
     found = bottlenecks([moving(dataclasses.replace(WAITING, moved=moved), (8, 2, 4))])
     one, other = (
         about(found, "x_ref's block to arrive"),
@@ -193,7 +197,7 @@ def by_hand(ran: Any, **changed: Any) -> Prediction:
 
 
 @pytest.mark.parametrize("part", [0.3, 0.74, 0.76, 0.9, 1.0])
-@pytest.mark.parametrize("changed", [{}, {"runs": Runs(8)}, {"chip": "v5p", "sharing": 1}])
+@pytest.mark.parametrize("changed", [{}, {"runs": RunCount(8)}, {"chip": "v5p", "sharing": 1}])
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside par"])
 def test_nothing_is_said_to_cost_more_than_hbm_leaves(
     part: float, changed: dict[str, Any], beside: bool
@@ -202,7 +206,7 @@ def test_nothing_is_said_to_cost_more_than_hbm_leaves(
     chip = CHIPS[changed.get("chip", "v5e")]
     size = int(part * 100_000 / chip.clock * chip.bandwidth_of_each(1))
     busy = {"VPU": 60_000, "scalar": 20_000}
-    moved = (Moved("x_ref", True, size, 60_000.0), Moved("o_ref", False, 0, 30_000.0))
+    moved = (OperandDmas("x_ref", True, size, 60_000.0), OperandDmas("o_ref", False, 0, 30_000.0))
     ran = dataclasses.replace(schedule(100_000, 40_000, busy, spills=90_000), moved=moved)
     own = by_hand(ran, **changed)
     many = dataclasses.replace(own, traffic=dataclasses.replace(own.traffic, grid=(100, 1, 2)))
@@ -272,7 +276,7 @@ def test_registers_that_do_not_suffice() -> None:
     ],
 )
 def test_a_copy_by_hand_has_a_remedy_for_its_direction(inward: bool, why: str, remedy: str) -> None:
-    waits = dataclasses.replace(WAITING, moved=(Moved("x_ref", inward, SIZE, 40_000.0),))
+    waits = dataclasses.replace(WAITING, moved=(OperandDmas("x_ref", inward, SIZE, 40_000.0),))
     by_hand = rows(matmul(), note=BY_THE_KERNEL)
     found = about(bottlenecks([prediction(waits, traffic=by_hand)]), why)
     assert remedy in found.remedy

@@ -9,11 +9,11 @@ import jax
 import numpy as np
 import pytest
 
-from grader.tpu import Prediction, compiler
-from grader.tpu.by_hand import as_scheduled
-from grader.tpu.predict import predictions
-from grader.tpu.schedule import Moved
-from grader.tpu.traffic import BY_THE_KERNEL, OUTSIDE
+from pallascope.tpu import Prediction, compiler
+from pallascope.tpu.dma_buffers import as_scheduled
+from pallascope.tpu.predict import predictions
+from pallascope.tpu.schedule import OperandDmas
+from pallascope.tpu.traffic import BY_THE_KERNEL, OUTSIDE
 from tests.support import hand_pipelines as launches
 from tests.support.launches import shape
 from tests.support.predicted import matmul, rows, schedule
@@ -36,7 +36,10 @@ def test_only_what_the_trace_does_not_tell_is_taken_from_the_schedule() -> None:
         [one.name for one in call.operands],
         dataclasses.replace(
             schedule(),
-            moved=(Moved("x_ref", True, 600, 9.0, 3), Moved("x_ref", False, 400, 0.0, 2)),
+            moved=(
+                OperandDmas("x_ref", True, 600, 9.0, 3),
+                OperandDmas("x_ref", False, 400, 0.0, 2),
+            ),
         ),
     )
     x, *others = again.operands

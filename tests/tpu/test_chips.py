@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from grader.tools import codec
-from grader.tpu import chips
-from grader.tpu.chips import CHIPS, Chip, Trust
+from pallascope.tools import codec
+from pallascope.tpu import chips
+from pallascope.tpu.chips import CHIPS, Chip, Trust
 from tests.support.repositories import ROOT
 
 ALL = [pytest.param(chip, id=name) for name, chip in CHIPS.items()]
@@ -52,7 +52,7 @@ def test_clock_and_mxus_make_the_published_peak(chip: Chip) -> None:
 def test_jax_has_the_same_numbers(chip: Chip) -> None:
     from jax.experimental.pallas import tpu as pltpu
 
-    from grader.kernels.lowering import for_chip
+    from pallascope.kernels.lowering import for_chip
 
     with for_chip(chip.kind, chip.cores):
         info = pltpu.get_tpu_info()
@@ -112,7 +112,7 @@ def test_contributing_states_the_accuracy_of_each_chip(chip: Chip) -> None:
 def test_the_peaks_of_narrow_products_are_jaxs(chip: Chip) -> None:
     from jax.experimental.pallas import tpu as pltpu
 
-    from grader.kernels.lowering import for_chip
+    from pallascope.kernels.lowering import for_chip
 
     with for_chip(chip.kind, chip.cores):
         info = pltpu.get_tpu_info()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.tpu import compile_apart
-from grader.tpu.libtpu_errors import Kind, read_abort
+from pallascope.tpu import compile_process
+from pallascope.tpu.libtpu_errors import LibtpuRefusalKind, read_abort
 from tests.support.repositories import ROOT
 
 needs_libtpu = pytest.mark.skipif(find_spec("libtpu") is None, reason="libtpu is not installed")
@@ -40,7 +40,9 @@ def filled(n):
 
 X = jax.ShapeDtypeStruct((64, 128), jnp.float32)
 """
-IMPORTS = "from jax.experimental.pallas import tpu as pltpu\nfrom grader.tpu import predictions\n"
+IMPORTS = (
+    "from jax.experimental.pallas import tpu as pltpu\nfrom pallascope.tpu import predictions\n"
+)
 
 
 def run(folder: Path, code: str) -> str:
@@ -91,7 +93,7 @@ def test_a_sweep_goes_on_after_an_abort(tmp_path: Path) -> None:
     )
     command = ["counts.py:sized", "--case", "", "--sweep", "bits=16,32"]
     ran = subprocess.run(
-        [sys.executable, "-m", "grader.tpu", *command],
+        [sys.executable, "-m", "pallascope.tpu", *command],
         cwd=tmp_path,
         env={**os.environ, "COLUMNS": "120", "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -113,7 +115,7 @@ def test_an_abort_gives_the_compilers_line() -> None:
     line = "F0000 00:00:1795346526.370794    7751 lower.cc:554] Operation not supported: kAdd"
     failure = read_abort(-signal.SIGABRT, f"another line\n{line}\n*** Check failure stack ***")
     assert failure is not None
-    assert failure.kind is Kind.ABORT
+    assert failure.kind is LibtpuRefusalKind.ABORT
     assert failure.message.endswith("(SIGABRT): Operation not supported: kAdd")
 
 
@@ -121,6 +123,6 @@ def test_without_libtpu_there_is_no_child(monkeypatch: pytest.MonkeyPatch) -> No
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(compile_apart, "why_not", lambda: "no libtpu here")
+    monkeypatch.setattr(compile_process, "why_not", lambda: "no libtpu here")
     monkeypatch.setattr(subprocess, "Popen", never)
-    compile_apart.start()
+    compile_process.start()

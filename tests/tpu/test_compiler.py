@@ -16,13 +16,19 @@ from pathlib import Path
 
 import pytest
 
-from grader.model import KernelCall, Operand, Role
-from grader.tpu import compiler, libtpu
-from grader.tpu.chips import CHIPS
-from grader.tpu.hlo import estimated_cycles, kernel_instructions
-from grader.tpu.libtpu_errors import Kind, read_refusal
-from grader.tpu.smaller_blocks import fitting
-from grader.tpu.vmem import Allocation, Use, footprint, least_windows, named_allocations
+from pallascope.model import KernelCall, Operand, Role
+from pallascope.tpu import compiler, libtpu
+from pallascope.tpu.chips import CHIPS
+from pallascope.tpu.hlo import estimated_cycles, kernel_instructions
+from pallascope.tpu.libtpu_errors import LibtpuRefusalKind, read_refusal
+from pallascope.tpu.vmem import (
+    Allocation,
+    Use,
+    fitting,
+    footprint,
+    least_windows,
+    named_allocations,
+)
 from tests.support.making import call, operand
 from tests.support.repositories import ROOT
 from tests.support.tpu_kernels import Built, read
@@ -173,7 +179,7 @@ TOO_LARGE = {
 def test_too_much_vmem(name: str, mebibytes: int, built: dict[str, Built]) -> None:
     failure = built[name].build.failure
     assert failure is not None
-    assert (failure.kind, failure.limit) == (Kind.VMEM, 16 * MIB)
+    assert (failure.kind, failure.limit) == (LibtpuRefusalKind.VMEM, 16 * MIB)
     assert failure.wanted // MIB == mebibytes
     assert failure.allocations == footprint(built[name].call)
     assert failure.full
@@ -183,7 +189,7 @@ def test_too_much_vmem_for_values(built: dict[str, Built]) -> None:
     """What blocks and scratch do not explain is looked up where it compiles."""
     failure = built["values_too_large"].build.failure
     assert failure is not None
-    assert failure.kind is Kind.VMEM
+    assert failure.kind is LibtpuRefusalKind.VMEM
     assert failure.wanted > failure.limit == 16 * MIB
     assert sum(a.size for a in footprint(built["values_too_large"].call)) < failure.limit
     spilled = [a for a in failure.allocations if a.use is Use.SPILL]
@@ -194,13 +200,13 @@ def test_too_much_vmem_for_values(built: dict[str, Built]) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "wanted", "limit"),
     [
-        ("large_table", Kind.SMEM, 1_600_000, MIB),
-        ("many_semaphores", Kind.SEMAPHORES, 20_000, 2048),
-        ("large_arrays", Kind.HBM, 64 << 30, 16_911_433_728),
+        ("large_table", LibtpuRefusalKind.SMEM, 1_600_000, MIB),
+        ("many_semaphores", LibtpuRefusalKind.SEMAPHORES, 20_000, 2048),
+        ("large_arrays", LibtpuRefusalKind.HBM, 64 << 30, 16_911_433_728),
     ],
 )
 def test_other_memories(
-    name: str, kind: Kind, wanted: int, limit: int, built: dict[str, Built]
+    name: str, kind: LibtpuRefusalKind, wanted: int, limit: int, built: dict[str, Built]
 ) -> None:
     failure = built[name].build.failure
     assert failure is not None
@@ -219,7 +225,7 @@ def test_other_memories(
 def test_unsupported(name: str, operation: str, words: str, built: dict[str, Built]) -> None:
     failure = built[name].build.failure
     assert failure is not None
-    assert (failure.kind, failure.operation) == (Kind.UNSUPPORTED, operation)
+    assert (failure.kind, failure.operation) == (LibtpuRefusalKind.UNSUPPORTED, operation)
     assert words in failure.message
     assert "\n" not in failure.message
     assert not re.match(r"E\d+|INTERNAL", failure.message)
@@ -235,7 +241,7 @@ def test_unsupported(name: str, operation: str, words: str, built: dict[str, Bui
 def test_what_jax_does_not_lower(built: dict[str, Built]) -> None:
     failure = built["sorted_values"].build.failure
     assert failure is not None
-    assert failure.kind is Kind.LOWERING
+    assert failure.kind is LibtpuRefusalKind.LOWERING
     assert "sort" in failure.message
 
 
@@ -243,8 +249,8 @@ def test_what_jax_does_not_lower(built: dict[str, Built]) -> None:
 
 BUILD = """
 from tests.support.tpu_kernels import launches
-from grader.kernels import TracedLaunch, for_chip
-from grader.tpu import chips, compiler, libtpu
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.tpu import chips, compiler, libtpu
 
 def build(name, chip="v5e"):
     target = chips.named(chip)
@@ -297,7 +303,7 @@ print(jax.config.jax_persistent_cache_min_compile_time_secs)
         JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
         JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1",
     )
-    assert out == "True Kind.VMEM\n{}\n0.0\n"
+    assert out == "True LibtpuRefusalKind.VMEM\n{}\n0.0\n"
     assert not [path for path in (tmp_path / "store").iterdir() if "program" not in path.name]
 
 
@@ -315,7 +321,9 @@ print(fine.missing)
 """,
         **libtpu._ENVIRONMENT,
     )
-    assert out.startswith("/None/Kind.VMEM\nlibtpu was loaded before, by another part of this")
+    assert out.startswith(
+        "/None/LibtpuRefusalKind.VMEM\nlibtpu was loaded before, by another part of this"
+    )
 
 
 def test_a_fork_after_loading(tmp_path: Path) -> None:
@@ -367,7 +375,7 @@ def test_xla(tmp_path: Path) -> None:
         tmp_path,
         """
 import jax, jax.numpy as jnp, json
-from grader.tpu import chips, compiler
+from pallascope.tpu import chips, compiler
 v5e = chips.named("v5e")
 x = lambda n: jax.ShapeDtypeStruct((n, n), jnp.bfloat16)
 print(json.dumps([
@@ -465,9 +473,9 @@ except compiler.CompilerUnavailable as error:
 
 def test_nothing_is_imported_before_it_is_needed(tmp_path: Path) -> None:
     code = "import sys, importlib.util\n"
-    for module in ("chips", "smaller_blocks", "hlo", "libtpu", "libtpu_errors", "vmem", "compiler"):
-        code += f"import grader.tpu.{module}\n"
-    code += "grader.tpu.compiler.why_not()\n"
+    for module in ("chips", "hlo", "libtpu", "libtpu_errors", "vmem", "compiler"):
+        code += f"import pallascope.tpu.{module}\n"
+    code += "pallascope.tpu.compiler.why_not()\n"
     code += "print([name for name in ('jax', 'libtpu', 'jaxlib') if name in sys.modules])"
     assert running(tmp_path, code) == "[]\n"
 
@@ -501,7 +509,7 @@ def test_reading_hlo() -> None:
 
 def test_a_refusal_of_unknown_form_stays_whole() -> None:
     failure = read_refusal(RuntimeError("the sky\nis falling"), call())
-    assert (failure.kind, failure.message) == (Kind.INTERNAL, "RuntimeError: the sky")
+    assert (failure.kind, failure.message) == (LibtpuRefusalKind.INTERNAL, "RuntimeError: the sky")
     assert failure.full == "the sky\nis falling"
     assert failure.place is None
 
@@ -527,7 +535,7 @@ def raised_in(*files: str) -> RuntimeError:
 
 
 def test_the_kernels_line_is_looked_for_inside_of_this_package() -> None:
-    ours, jax = str(ROOT / "grader/tpu/compiler.py"), "/lib/jax/_src/compiler.py"
+    ours, jax = str(ROOT / "pallascope/tpu/compiler.py"), "/lib/jax/_src/compiler.py"
     failure = read_refusal(raised_in("learner.py", ours, jax), call())
     assert (failure.message, failure.operation) == ("it rains", "tpu.rain")
     assert failure.types == "(vector<8xf32>) -> i32"

@@ -1,4 +1,4 @@
-"""`python -m grader.tpu` on a file that is nobody's exercise."""
+"""`python -m pallascope.tpu` on a file that is nobody's exercise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.tpu.__main__ import main
+from pallascope.tpu.__main__ import main
 from tests.support.repositories import ROOT
 from tests.support.trace_events import read
 
@@ -89,7 +89,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(folder: Path, *arguments: str, code: int = 0) -> str:
     """What the command writes, run by itself: it imports jax."""
     ran = subprocess.run(
-        [sys.executable, "-m", "grader.tpu", *arguments],
+        [sys.executable, "-m", "pallascope.tpu", *arguments],
         cwd=folder,
         env={**os.environ, "COLUMNS": "100", "PYTHONPATH": str(ROOT), "TERM": "dumb"},
         capture_output=True,
@@ -201,4 +201,4 @@ def test_misuse_is_told(
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setattr("sys.path", [*sys.path])
     assert main(arguments) == 2
-    assert capsys.readouterr().err.startswith(f"grader.tpu: {words}")
+    assert capsys.readouterr().err.startswith(f"pallascope.tpu: {words}")

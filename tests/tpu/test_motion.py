@@ -13,12 +13,17 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels.lowering import Kernel
-from grader.model import Role
-from grader.tools import codec
-from grader.tpu.motion import Followed, Motion, follow, motions
-from grader.tpu.motion import Path as Runs
-from grader.tpu.traffic import BY_THE_KERNEL, OUTSIDE, move_bytes
+from pallascope.kernels.lowering import TracedKernel
+from pallascope.model import Role
+from pallascope.tools import codec
+from pallascope.tpu.pipeline_steps import (
+    Followed,
+    Motion,
+    follow,
+    motions,
+)
+from pallascope.tpu.pipeline_steps import Path as Runs
+from pallascope.tpu.traffic import BY_THE_KERNEL, OUTSIDE, move_bytes
 from tests.support.core_map_kernels import add_by_copies, add_by_pipeline, add_in_core_map
 from tests.support.launches import copies, draw, on_v5e, shape
 from tests.support.solved import NAMES, arguments
@@ -128,7 +133,7 @@ def test_tables_of_two_dimensions_are_read_row_by_row() -> None:
     assert motion.tables[1] == tuple(np.asarray(args[5]).reshape(-1).tolist())
 
 
-def chosen(index_map: Any, table: Any, blocks: int = 4) -> Kernel:
+def chosen(index_map: Any, table: Any, blocks: int = 4) -> TracedKernel:
     """A copy of `blocks` blocks in the order that an index map finds in a table."""
 
     def kernel(table_ref: Any, x_ref: Any, o_ref: Any) -> None:

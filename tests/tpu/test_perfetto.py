@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from grader.tpu import Prediction
-from grader.tpu.perfetto import lanes, trace
-from grader.tpu.schedule import Transfer
+from pallascope.tpu import Prediction
+from pallascope.tpu.perfetto import lanes, trace
+from pallascope.tpu.schedule import Transfer
 from tests.support.predicted import (
     SIZE,
     matmul,

@@ -15,17 +15,24 @@ from jax.experimental.pallas import tpu as pltpu
 from rich.console import Console
 
 from grader.checks.compiles import refused_finding
-from grader.kernels import NotLowered
-from grader.model import Runs
-from grader.tools import codec
-from grader.tpu import OnChip, Prediction, compile_apart, compiler, predict, predictions
-from grader.tpu.bottlenecks import bottlenecks
-from grader.tpu.chips import CHIPS
-from grader.tpu.compiler import Build
-from grader.tpu.libtpu_errors import Kind
-from grader.tpu.screen import Tried, table
-from grader.tpu.screen.kernel import kernel_block
-from grader.tpu.vmem import Use
+from pallascope.kernels import NotLowered
+from pallascope.model import RunCount
+from pallascope.tools import codec
+from pallascope.tpu import (
+    OnChip,
+    Prediction,
+    compile_process,
+    compiler,
+    predict,
+    predictions,
+)
+from pallascope.tpu.bottlenecks import bottlenecks
+from pallascope.tpu.chips import CHIPS
+from pallascope.tpu.compiler import Build
+from pallascope.tpu.kernel_screen import kernel_block
+from pallascope.tpu.libtpu_errors import LibtpuRefusalKind
+from pallascope.tpu.sweep_screen import SweepRow, table
+from pallascope.tpu.vmem import Use
 from tests.support import core_map_kernels as launches
 from tests.support.launches import shape
 
@@ -173,7 +180,7 @@ def test_without_the_compiler_the_index_maps_still_tell(monkeypatch: pytest.Monk
     def gone(*_: Any) -> Build:
         raise compiler.CompilerUnavailable("no libtpu here")
 
-    monkeypatch.setattr(compile_apart, "build", gone)
+    monkeypatch.setattr(compile_process, "build", gone)
     (found,) = predictions(added, X)
     assert found.traffic.bytes == found.bytes == 2 * BYTES
     assert (found.compiled, found.schedule, found.seconds) == (False, None, None)
@@ -264,11 +271,11 @@ def test_blocks_and_buffers_alone_are_too_much(
         raise compiler.CompilerUnavailable("no libtpu here")
 
     if not libtpu_is_here:
-        monkeypatch.setattr(compile_apart, "build", gone)
+        monkeypatch.setattr(compile_process, "build", gone)
     (found,) = predictions(launch, shape("float32", 8192, 1024))
     assert (found.failure is not None) is refused
     if found.failure:
-        assert found.failure.kind is Kind.VMEM
+        assert found.failure.kind is LibtpuRefusalKind.VMEM
         assert found.failure.wanted > found.failure.limit
 
 
@@ -402,7 +409,7 @@ def test_a_copy_within_hbm_has_bytes_and_a_least_time() -> None:
 def test_more_cores_than_the_chip_has() -> None:
     (found,) = predictions(launches.add_on_two_cores, WIDE)
     assert found.failure is not None
-    assert found.failure.kind is Kind.CORES
+    assert found.failure.kind is LibtpuRefusalKind.CORES
     assert found.failure.message == "its mesh asks for 2 TensorCores, and a v5e has 1 TensorCore"
 
 
@@ -515,7 +522,7 @@ def test_too_large_a_buffer_is_told_by_where_it_comes_from() -> None:
 
     (found,) = predictions(through_vmem, shape("float32", 8192, 1024))
     assert found.failure is not None
-    assert (found.failure.kind, found.failure.wanted) == (Kind.VMEM, 32 << 20)
+    assert (found.failure.kind, found.failure.wanted) == (LibtpuRefusalKind.VMEM, 32 << 20)
     message = refused_finding([found], "katas/a.py").message
     assert "run_scoped  u8[33554432]    32 MiB" in message
     assert "hold less of the problem at a time" in " ".join(message.split())
@@ -532,7 +539,7 @@ def looped(x: jax.Array, turns: int = 3) -> jax.Array:
 def test_a_kernel_in_a_loop_counts_once_for_each_turn() -> None:
     (once,) = predictions(added, X)
     (found,) = predictions(looped, X)
-    assert found.runs == Runs(times=3)
+    assert found.runs == RunCount(times=3)
     assert found.schedule == once.schedule
     assert found.seconds == pytest.approx(3 * (once.seconds or 0))
     assert found.bytes == 3 * once.bytes
@@ -549,13 +556,13 @@ def test_a_loop_whose_turns_nobody_knows_is_told_of() -> None:
         return jax.lax.while_loop(lambda carry: carry[0, 0] < 3, added, x)
 
     (found,) = predictions(until, X)
-    assert found.runs == Runs(untold=True)
+    assert found.runs == RunCount(untold=True)
     assert "known only at run time" in shown(found)
 
 
 def test_a_branch_is_told_of() -> None:
     (found,) = predictions(lambda x: jax.lax.cond(x[0, 0] > 0, added, jnp.sin, x), X)
-    assert found.runs == Runs(conditional=True)
+    assert found.runs == RunCount(conditional=True)
     assert "in a branch of lax.cond" in shown(found)
 
 
@@ -599,7 +606,7 @@ def test_a_block_outside_of_its_array_is_told_of(keywords: dict[str, Any], words
     (told,) = found.outside
     assert words in told
     assert "its block is not within the array" in shown(found)
-    assert "not within its array" in shown(table([Tried({}, (found,))]))
+    assert "not within its array" in shown(table([SweepRow({}, (found,))]))
 
 
 def test_a_block_that_is_cut_off_at_the_edge_is_within() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.tpu.roofline import Bound, roofline
+from pallascope.tpu.prediction import Bound, roofline
 from tests.support.predicted import BYTES_PER_CYCLE, prediction, schedule
 
 THOUSAND = 1000 * BYTES_PER_CYCLE  # bytes that take all of a thousand cycles

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from rich.console import RenderableType
 
-from grader.model import Role
-from grader.tools.rendering import rendered
-from grader.tpu import Prediction
-from grader.tpu.chips import CHIPS
-from grader.tpu.compiler import Estimate
-from grader.tpu.schedule import Moved
-from grader.tpu.screen import Launch, Side, Tried, screen, table
-from grader.tpu.traffic import BY_THE_KERNEL, OUTSIDE
+from pallascope.model import Role
+from pallascope.tools.terminal import rendered
+from pallascope.tpu import Prediction
+from pallascope.tpu.chips import CHIPS
+from pallascope.tpu.compiler import Estimate
+from pallascope.tpu.launch_screen import Launch, Side, screen
+from pallascope.tpu.schedule import OperandDmas
+from pallascope.tpu.sweep_screen import SweepRow, table
+from pallascope.tpu.traffic import BY_THE_KERNEL, OUTSIDE
 from tests.support.making import call, operand
 from tests.support.predicted import SIZE, matmul, prediction, refused, rows, schedule, vmem
 
@@ -156,7 +157,7 @@ def test_it_can_do_without_unicode() -> None:
 def test_square_brackets_are_text() -> None:
     unchecked = prediction(unknown="pip install '.[tpu]'")
     assert "(pip install '.[tpu]')" in shown(screen(launch(unchecked)), 120)
-    tries = [Tried({"bm": 8}, trouble="[red]no[/red]")]
+    tries = [SweepRow({"bm": 8}, trouble="[red]no[/red]")]
     assert "[red]no[/red]" in shown(table(tries))
 
 
@@ -265,7 +266,7 @@ def test_at_hbms_limit_nothing_is_offered() -> None:
 
 def test_the_costliest_few_are_enough() -> None:
     """A wait that is half of a small kernel's time is little of the launch's."""
-    moved = tuple(Moved(f"x{n}_ref", True, 0, 300.0 - n) for n in range(5))
+    moved = tuple(OperandDmas(f"x{n}_ref", True, 0, 300.0 - n) for n in range(5))
     ran = dataclasses.replace(schedule(3000, 1500, {"MXU": 1500}), moved=moved)
     traffic = dataclasses.replace(rows(matmul(), counts=(8, 2, 4)), grid=(1,))
     waiting = prediction(ran, traffic=traffic)
@@ -277,8 +278,8 @@ def test_the_costliest_few_are_enough() -> None:
 
 def test_what_is_told_once_is_not_told_again() -> None:
     moved = (
-        Moved("x_ref", True, 0, 700.0),
-        Moved("y_ref", True, 0, 600.0),
+        OperandDmas("x_ref", True, 0, 700.0),
+        OperandDmas("y_ref", True, 0, 600.0),
     )
     waiting = dataclasses.replace(schedule(3000, 1700, {"MXU": 1700}), moved=moved)
     text = shown(screen(launch(prediction(waiting), par=None)))
@@ -349,7 +350,7 @@ def test_a_lower_bound_is_told_as_such() -> None:
     assert "its time is a lower bound (a DMA from HBM to HBM)" in text
     text = shown(screen(launch(PAR, par=bounded)))
     assert re.search(r"^time +1 µs +≥ 2 µs +≥ 600 ns", text, re.MULTILINE)
-    tried = shown(table([Tried({"bm": 8}, (bounded,))]))
+    tried = shown(table([SweepRow({"bm": 8}, (bounded,))]))
     assert "≥ 2 µs" in tried
 
 
@@ -445,13 +446,13 @@ def partly(position: int, part: float) -> Prediction:
 
 
 SWEPT = [
-    Tried({"bm": 128, "bn": 256}, (SLOW,)),
-    Tried({"bm": 256, "bn": 256}, (PAR,)),
-    Tried({"bm": 384, "bn": 256}, (partly(2, 0.75),)),
-    Tried({"bm": 512, "bn": 256}, (partly(0, 0.5),)),
-    Tried({"bm": 100, "bn": 256}, trouble="a TPU refuses block (100, 256)"),
-    Tried({"bm": 2048, "bn": 256}, (refused(),)),
-    Tried({"bm": 64, "bn": 256}, (prediction(compiled=True, unknown="a DMA within HBM"),)),
+    SweepRow({"bm": 128, "bn": 256}, (SLOW,)),
+    SweepRow({"bm": 256, "bn": 256}, (PAR,)),
+    SweepRow({"bm": 384, "bn": 256}, (partly(2, 0.75),)),
+    SweepRow({"bm": 512, "bn": 256}, (partly(0, 0.5),)),
+    SweepRow({"bm": 100, "bn": 256}, trouble="a TPU refuses block (100, 256)"),
+    SweepRow({"bm": 2048, "bn": 256}, (refused(),)),
+    SweepRow({"bm": 64, "bn": 256}, (prediction(compiled=True, unknown="a DMA within HBM"),)),
 ]
 
 
@@ -486,26 +487,26 @@ def test_what_is_not_written_comes_before_what_is_not_read() -> None:
     operands = (first[0], *other[1:])
     traffic = dataclasses.replace(rows(matmul()), operands=operands)
     both = prediction(schedule(500, 400), traffic=traffic)
-    text = shown(table([Tried({"bm": 1}, (both,)), Tried({"bm": 2}, (PAR,))]))
+    text = shown(table([SweepRow({"bm": 1}, (both,)), SweepRow({"bm": 2}, (PAR,))]))
     assert "writes 50% of o_ref" in text
     assert "reads" not in text
 
 
 def test_an_output_that_none_writes_whole_is_held_against_all() -> None:
-    text = shown(table([Tried({"bm": 1}, (partly(2, 0.75),))]))
+    text = shown(table([SweepRow({"bm": 1}, (partly(2, 0.75),))]))
     assert "writes 75% of o_ref" in text
     assert "fastest" not in text
 
 
 def test_an_input_that_none_reads_whole_is_not_held_against_any() -> None:
-    assert "reads" not in shown(table([Tried({"bm": 1}, (partly(0, 0.5),))]))
+    assert "reads" not in shown(table([SweepRow({"bm": 1}, (partly(0, 0.5),))]))
 
 
 def test_without_times_the_fewest_bytes_are_marked() -> None:
     unknown = "pip install '.[tpu]'"
     more = prediction(unknown=unknown, traffic=rows(matmul(), counts=(16, 8, 4)))
     text = shown(
-        table([Tried({"bm": 1}, (more,)), Tried({"bm": 2}, (prediction(unknown=unknown),))])
+        table([SweepRow({"bm": 1}, (more,)), SweepRow({"bm": 2}, (prediction(unknown=unknown),))])
     )
     assert re.search(r" 2 .*← fewest bytes\n", text)
     assert "fewest bytes: bm=2\n" in text
@@ -519,11 +520,11 @@ def test_what_a_table_leaves_out_of_an_input_is_not_held_against_a_size() -> Non
         dataclasses.replace(one, call=dataclasses.replace(one.call, operands=(tables,)))
         for one in (partly(0, 0.5), partly(0, 1.0))
     ]
-    both = [Tried({"bm": size}, (one,)) for size, one in enumerate(halves, 1)]
+    both = [SweepRow({"bm": size}, (one,)) for size, one in enumerate(halves, 1)]
     assert "reads" not in shown(table(both))
 
 
 def test_a_sweep_of_nothing_good_marks_none() -> None:
     assert "fastest" not in shown(
-        table([Tried({"bm": 8}, trouble="no"), Tried({"bm": 9}, (refused(),))])
+        table([SweepRow({"bm": 8}, trouble="no"), SweepRow({"bm": 9}, (refused(),))])
     )

@@ -5,14 +5,21 @@ from __future__ import annotations
 import jax
 import pytest
 
-from grader.model import Role
-from grader.tpu import Prediction, compiler
-from grader.tpu.perfetto import lanes
-from grader.tpu.predict import predictions
-from grader.tpu.schedule import Landing, Stall, Transfer
-from grader.tpu.slot_lanes import MOST_SLOTS, Phase, slot_lanes
-from grader.tpu.slots import ByHand, copies_by_hand, most_at_once, overlap
-from grader.tpu.traffic import traffic
+from pallascope.model import Role
+from pallascope.tpu import Prediction, compiler
+from pallascope.tpu.dma_buffers import (
+    MOST_SLOTS,
+    ByHand,
+    Phase,
+    copies_by_hand,
+    most_at_once,
+    overlap,
+    slot_lanes,
+)
+from pallascope.tpu.perfetto import lanes
+from pallascope.tpu.predict import predictions
+from pallascope.tpu.schedule import Landing, Stall, Transfer
+from pallascope.tpu.traffic import traffic
 from tests.support import hand_pipelines as launches
 from tests.support.launches import shape
 from tests.support.making import call, operand

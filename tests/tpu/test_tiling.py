@@ -1,4 +1,4 @@
-"""`grader.tpu.tiling` against Mosaic itself, and what it says about single blocks."""
+"""`pallascope.tpu.tiling` against Mosaic itself, and what it says about single blocks."""
 
 import itertools
 from collections import Counter
@@ -13,18 +13,19 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
-from grader.kernels import TracedLaunch
-from grader.tpu.refused_blocks import block_paragraphs, refused_blocks
-from grader.tpu.tiling import (
+from pallascope.kernels import TracedLaunch
+from pallascope.tpu.tiling import (
     Block,
     Rule,
     Shape,
     Space,
     Violation,
+    block_paragraphs,
     dtype_bits,
     kinds_violations,
     native_tile,
     nearest_legal_blocks,
+    refused_blocks,
     violations,
 )
 from tests.support.contract import Plan

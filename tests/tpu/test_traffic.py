@@ -13,12 +13,17 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels.lowering import Kernel
-from grader.model import ArrayType, KernelCall, Operand, Role
-from grader.tools import codec
-from grader.tpu import layout
-from grader.tpu.reuse import Reuse, reuse
-from grader.tpu.traffic import (
+from pallascope.kernels.lowering import TracedKernel
+from pallascope.model import (
+    ArrayType,
+    KernelCall,
+    Operand,
+    Role,
+)
+from pallascope.tools import codec
+from pallascope.tpu import block_sizes
+from pallascope.tpu.block_sizes import Reuse, reuse
+from pallascope.tpu.traffic import (
     BY_THE_KERNEL,
     NO_DMA,
     OUTSIDE,
@@ -41,11 +46,11 @@ def cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def rows(kernel: Kernel) -> dict[str, OperandTraffic]:
+def rows(kernel: TracedKernel) -> dict[str, OperandTraffic]:
     return {row.name: row for row in counted(kernel).operands}
 
 
-def reused(kernel: Kernel) -> dict[str, Reuse]:
+def reused(kernel: TracedKernel) -> dict[str, Reuse]:
     blocks = kernel.block_positions()
     grid = [n for n in blocks.grid if n is not None]
     named = zip(kernel.call.operands, blocks.starts, strict=True)
@@ -57,7 +62,7 @@ def copied(*args: Any, **kwargs: Any) -> OperandTraffic:
     return rows(on_v5e(*copies(*args, **kwargs)))["x_ref"]
 
 
-def matmul(order: str, bk: int = 128) -> Kernel:
+def matmul(order: str, bk: int = 128) -> TracedKernel:
     """256 x 256 times 256 x 256 in blocks of 128 x bk, the grid's axes in this order."""
 
     def kernel(x_ref: Any, y_ref: Any, o_ref: Any, acc_ref: Any) -> None:
@@ -287,14 +292,18 @@ def test_a_single_element_comes_along() -> None:
     ],
 )
 def test_padding_in_words(sizes: tuple[int, ...], bits: int, says: str) -> None:
-    assert layout.padding_words(sizes, bits) == says
+    assert block_sizes.padding_words(sizes, bits) == says
 
 
 def test_tiles_of_narrow_elements() -> None:
-    assert [layout.tile((64, 128), bits)[0] for bits in (32, 16, 8, 4)] == [8, 8, 8, 8]
-    assert [layout.tile((1, 128), bits)[0] for bits in (32, 16, 8, 4)] == [1, 2, 4, 8]
-    assert [layout.tile((128,), bits) for bits in (32, 16, 8)] == [(128,), (256,), (512,)]
-    assert layout.tile((), 32) == ()
+    assert [block_sizes.tile_shape((64, 128), bits)[0] for bits in (32, 16, 8, 4)] == [8, 8, 8, 8]
+    assert [block_sizes.tile_shape((1, 128), bits)[0] for bits in (32, 16, 8, 4)] == [1, 2, 4, 8]
+    assert [block_sizes.tile_shape((128,), bits) for bits in (32, 16, 8)] == [
+        (128,),
+        (256,),
+        (512,),
+    ]
+    assert block_sizes.tile_shape((), 32) == ()
 
 
 # ---- memory ----
@@ -311,7 +320,7 @@ def test_an_axis_of_one_step_moves_no_block() -> None:
     assert copied("float32", (32, 128), spec, grid=(1, 4)).vmem == 4 * KIB
 
 
-def own_copies(condition: bool) -> Kernel:
+def own_copies(condition: bool) -> TracedKernel:
     """Eight rows of x into each block of the output, by hand; on some steps or on all."""
 
     def kernel(x_ref: Any, o_ref: Any, sem: Any) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grader.model import Moved
-from grader.tpu.xla_traffic import bytes_in_hbm, has_loops, steps_of
+from pallascope.model import InstructionBytes
+from pallascope.tpu.hlo import bytes_in_hbm, has_loops, steps_of
 
 HLO = """HloModule jit_f
 
@@ -28,9 +28,9 @@ ENTRY %main.1 (x: bf16[8,128], w: bf16[128]) -> bf16[8,128] {
 
 def test_each_instruction_reads_its_operands_and_writes_its_results() -> None:
     assert steps_of(HLO) == (
-        Moved("two", read=2048, written=32 + 4096),
-        Moved("copy-start", read=256, written=4),
-        Moved("out", read=4096 + 32, written=2048),
+        InstructionBytes("two", read=2048, written=32 + 4096),
+        InstructionBytes("copy-start", read=256, written=4),
+        InstructionBytes("out", read=4096 + 32, written=2048),
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from grader.exercise.regions import fill, written
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git
-from grader.updates import contents, region_merge
+from grader.updates import file_merge
 
 BASE = '''"""Double every element.
 
@@ -52,10 +52,10 @@ def git() -> Git:
 
 def merged(
     base: str, ours: str, theirs: str, path: str = "katas/1_a/kata_01_a.py"
-) -> region_merge.Merged:
+) -> file_merge.Merged:
     """As bytes and back, through git where git is needed."""
-    found = contents.merge(git(), path, base.encode(), ours.encode(), theirs.encode())
-    return region_merge.Merged(found.data.decode(), found.conflicts)
+    found = file_merge.merge(git(), path, base.encode(), ours.encode(), theirs.encode())
+    return file_merge.Merged(found.data.decode(), found.conflicts)
 
 
 def clean(ours: str, theirs: str) -> str:
@@ -83,7 +83,7 @@ HALF = fill(BASE, [LOAD, STORE_STUB])
 )
 @pytest.mark.parametrize("bodies", [(LOAD, STORE), (LOAD, STORE_STUB)], ids=["solved", "half"])
 def test_what_changed_outside_arrives(
-    old: str, new: str, bodies: tuple[region_merge.Body, ...]
+    old: str, new: str, bodies: tuple[file_merge.Body, ...]
 ) -> None:
     theirs = BASE.replace(old, new, 1)
     assert clean(fill(BASE, bodies), theirs) == fill(theirs, bodies)
@@ -133,7 +133,7 @@ def test_a_renamed_function_keeps_its_body() -> None:
     single = "def a():\n    # BEGIN SOLUTION\n    raise E\n    # END SOLUTION\n"
     theirs = single.replace("def a", "def b").replace("raise E", "raise E('more')")
     ours = fill(single, [("    mine",)])
-    assert merged(single, ours, theirs) == region_merge.Merged(ours.replace("def a", "def b"), 0)
+    assert merged(single, ours, theirs) == file_merge.Merged(ours.replace("def a", "def b"), 0)
 
 
 def test_a_region_that_moves_in_takes_its_lines_along() -> None:
@@ -217,10 +217,12 @@ def test_both_sides_edits_outside_are_merged() -> None:
 def test_line_ends_and_bytes_stay_the_learners() -> None:
     theirs = BASE.replace("bm=8", "bm=16")
     windows = SOLVED.replace("\n", "\r\n").encode()
-    found = contents.merge(git(), "katas/1_a/kata_01_a.py", BASE.encode(), windows, theirs.encode())
+    found = file_merge.merge(
+        git(), "katas/1_a/kata_01_a.py", BASE.encode(), windows, theirs.encode()
+    )
     assert found.data == windows.replace(b"bm=8", b"bm=16")
     latin = SOLVED.encode().replace(b"# mine", b"# caf\xe9")
-    found = contents.merge(git(), "katas/1_a/kata_01_a.py", BASE.encode(), latin, theirs.encode())
+    found = file_merge.merge(git(), "katas/1_a/kata_01_a.py", BASE.encode(), latin, theirs.encode())
     assert found.data == latin.replace(b"bm=8", b"bm=16")
 
 
@@ -250,7 +252,7 @@ def edited(draw: st.DrawFn, text: str) -> str:
 
 
 @st.composite
-def versions(draw: st.DrawFn) -> tuple[str, str, str, list[region_merge.Body]]:
+def versions(draw: st.DrawFn) -> tuple[str, str, str, list[file_merge.Body]]:
     """A base of one to three regions; ours and theirs; the bodies that ours has written."""
     names = [f"f{number}" for number in range(draw(st.integers(1, 3)))]
     parts = [
@@ -273,7 +275,7 @@ def versions(draw: st.DrawFn) -> tuple[str, str, str, list[region_merge.Body]]:
 @settings(max_examples=150, deadline=None, database=None)
 @given(versions())
 def test_what_was_written_comes_out_as_it_was_or_is_a_conflict(
-    versions: tuple[str, str, str, list[region_merge.Body]],
+    versions: tuple[str, str, str, list[file_merge.Body]],
 ) -> None:
     base, ours, theirs, changed = versions
     found = merged(base, ours, theirs)

@@ -17,7 +17,7 @@ from grader.exercise.catalog import Kata
 from grader.exercise.regions import fill, written
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git
-from grader.updates import merging, pending
+from grader.updates import repository_merge
 from tests.support.repositories import Repository
 
 MINE = ("    # mine, √2  ", "", "    value = x_ref[...]", "    o_ref[...] = value + value", "")
@@ -704,7 +704,7 @@ def test_a_failure_midway_leaves_all_as_it_was(
 ) -> None:
     """Aside, and in the learner's own work tree, where the conflict is to be shown."""
     calls = 2 if where == "merge" else 1
-    resolved = merging._resolved
+    resolved = repository_merge._resolved
 
     def fail(*arguments: object) -> object:
         nonlocal calls
@@ -716,9 +716,9 @@ def test_a_failure_midway_leaves_all_as_it_was(
     if where == "commit":
         torn.mine("reset", "-q", "--hard", "HEAD~1")
         torn.solve(torn.double, MINE)
-        monkeypatch.setattr(merging, "commit", fail)
+        monkeypatch.setattr(repository_merge, "commit", fail)
     else:
-        monkeypatch.setattr(merging, "_resolved", fail)
+        monkeypatch.setattr(repository_merge, "_resolved", fail)
     torn.solve(torn.row_max, OTHER, commit=False)
     before = torn.state()
     assert main(["update"]) == 130
@@ -758,7 +758,7 @@ def ctrl_c() -> Iterator[None]:
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_waits_for_the_files(pair: Pair) -> None:
-    with pending.uninterrupted():
+    with repository_merge.uninterrupted():
         os.kill(os.getpid(), signal.SIGINT)
         code = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
         assert subprocess.run([sys.executable, "-S", "-c", code], check=False).returncode == 0

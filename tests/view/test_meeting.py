@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grader.model import Act, Deed, SideBySide
-from grader.view.meeting import meeting_of
+from grader.view.kernel_view import meeting_of
+from pallascope.model import Act, Deed, SideBySide
 
 SENDS = Deed(Act.SENDS, "x_ref", "o_ref[0]", 1, "recv[0]", 2048)
 WAITS = Deed(Act.WAITS, semaphore="recv[0]", size=2048)

@@ -12,21 +12,25 @@ import numpy as np
 import pytest
 
 from grader.checks.compare import Comparison, Sum, compare
-from grader.commands.view import screenless
-from grader.exercise.keys import Roundings
-from grader.grading import studies
-from grader.model import Mode, Role
-from grader.tools import codec
-from grader.tpu.motion import Motion, motions
-from grader.tpu.motion import Path as Runs
-from grader.tpu.perfetto import step_spans
-from grader.tpu.schedule import Landing
-from grader.tpu.traffic import traffic
-from grader.view.document import SCHEMA, Copied, Document, Verdict, differences
-from grader.view.drawn import kernel_of
-from grader.view.heat import MOST, MOST_BLOCKS, wrong_of
-from grader.view.page import page
-from grader.view.timeline import timeline
+from grader.commands.launches import screenless
+from grader.exercise.answer_key import Roundings
+from grader.grading import cost_studies
+from grader.view.document import (
+    SCHEMA,
+    Copied,
+    Document,
+    VerdictView,
+    differences,
+)
+from grader.view.kernel_view import MOST, MOST_BLOCKS, kernel_of, timeline, wrong_of
+from grader.view.launch_view import page
+from pallascope.model import Mode, Role
+from pallascope.tools import codec
+from pallascope.tpu.perfetto import step_spans
+from pallascope.tpu.pipeline_steps import Motion, motions
+from pallascope.tpu.pipeline_steps import Path as Runs
+from pallascope.tpu.schedule import Landing
+from pallascope.tpu.traffic import traffic
 from tests.support import making
 from tests.support.core_map_kernels import add_by_copies, add_by_pipeline, add_in_core_map
 from tests.support.launches import shape
@@ -65,7 +69,7 @@ def document(**changed: Any) -> Document:
         "case": "M=32",
         "chip": "v5e",
         "whose": "yours",
-        "verdict": Verdict("passed", "right"),
+        "verdict": VerdictView("passed", "right"),
         "trouble": "",
         "kernels": (kernel_of(motion(), None, "v5e"),),
         "other": (),
@@ -294,7 +298,7 @@ def test_a_wrong_kernel_shows_where_and_succeeds(shared: Shop) -> None:
     wrong = kernel["operands"][1]["wrong"]
     assert wrong["wrong_blocks"] == kernel["steps"] - 1  # the first is doubled, as it should be
     assert wrong["blocks"][0]["at"] == [1, 0]
-    case = studies.case_of(shared.double, 1, 0, {})
+    case = cost_studies.case_of(shared.double, 1, 0, {})
     assert found["case"] == str(case)
 
 
@@ -375,7 +379,7 @@ def test_where_no_browser_is_opened(environ: dict[str, str], platform: str, word
 
 
 def test_results_that_are_no_output_stand_by_themselves() -> None:
-    from grader.view.gather import _placed
+    from grader.view.launch_view import _placed
 
     bare = result(np.ones((32, 128)), np.zeros((32, 128)), (8, 128))
     on, other = _placed([bare], motion(), (0,))
@@ -388,7 +392,7 @@ def test_results_that_are_no_output_stand_by_themselves() -> None:
 
 
 def test_a_result_that_was_reshaped_is_drawn_as_the_output_that_it_holds() -> None:
-    from grader.view.gather import _placed
+    from grader.view.launch_view import _placed
 
     actual = np.zeros(4096)
     actual[8 * 128 : 9 * 128] = 1.0

@@ -16,17 +16,20 @@ import pytest
 from jax.experimental import pallas as pl
 
 from grader.checks.compare import Sum, compare
-from grader.exercise.keys import Roundings
-from grader.kernels.lowering import Kernel
-from grader.model import Mode, Role
-from grader.tpu import predictions
-from grader.tpu.motion import follow, motions
-from grader.tpu.traffic import Traffic, traffic
-from grader.view.document import SCHEMA, Document, Verdict, Wrong
-from grader.view.drawn import kernel_of
-from grader.view.heat import wrong_of
-from grader.view.page import page as page_of
-from grader.view.timeline import EVENTS
+from grader.exercise.answer_key import Roundings
+from grader.view.document import (
+    SCHEMA,
+    Document,
+    VerdictView,
+    WrongElements,
+)
+from grader.view.kernel_view import EVENTS, kernel_of, wrong_of
+from grader.view.launch_view import page as page_of
+from pallascope.kernels.lowering import TracedKernel
+from pallascope.model import Mode, Role
+from pallascope.tpu import predictions
+from pallascope.tpu.pipeline_steps import follow, motions
+from pallascope.tpu.traffic import Traffic, traffic
 from tests.support import hand_pipelines
 from tests.support.launches import on_v5e, shape
 from tests.support.making import array
@@ -123,7 +126,7 @@ def document(*kernels: Any, **changed: Any) -> Document:
         "case": "M=256",
         "chip": "v5e",
         "whose": "yours",
-        "verdict": Verdict("passed", "right, ★★★"),
+        "verdict": VerdictView("passed", "right, ★★★"),
         "trouble": "",
         "kernels": kernels,
         "other": (),
@@ -141,7 +144,7 @@ def matmul() -> Document:
     return document(kernel_of(motion, predicted, "v5e"))
 
 
-def so_far(kernel: Kernel, step: int) -> tuple[dict[str, int], int]:
+def so_far(kernel: TracedKernel, step: int) -> tuple[dict[str, int], int]:
     """What traffic counts of the first steps alone: bytes by operand, and the least in all.
 
     A block that is still to be written back at the last of these steps is not counted.
@@ -166,7 +169,7 @@ def so_far(kernel: Kernel, step: int) -> tuple[dict[str, int], int]:
     return found, least
 
 
-def counted(kernel: Kernel, position: int, starts: Any) -> Traffic:
+def counted(kernel: TracedKernel, position: int, starts: Any) -> Traffic:
     """The traffic of one operand over some steps."""
     if not len(starts):
         return Traffic("none", (), (), ())
@@ -338,7 +341,7 @@ def _background(shown: View) -> list[int]:
 # ---- wrong elements ----
 
 
-def wrong(blocks: list[tuple[int, int]]) -> Wrong:
+def wrong(blocks: list[tuple[int, int]]) -> WrongElements:
     """A result of 256 x 256 with these blocks of 128 x 128 wrong, the first one not a number."""
     launch, args, keywords = arguments("tiled_matmul")
     (motion,) = motions(launch, *args, **keywords)
@@ -357,7 +360,7 @@ def test_wrong_blocks_are_coloured_and_listed(view: Callable[..., View], matmul:
     (kernel,) = matmul.kernels
     x, y, o, acc = kernel.operands
     operands = (x, y, replace(o, wrong=wrong([(0, 1), (1, 1)])), acc)
-    failed = Verdict("failed", "too large", "values: o_ref: 2 of 4 blocks\n  why    because")
+    failed = VerdictView("failed", "too large", "values: o_ref: 2 of 4 blocks\n  why    because")
     shown = view(document(replace(kernel, operands=operands), verdict=failed))
     words = shown.operand("o_ref").locator(".wrong-words")
     assert words.get_attribute("data-wrong-blocks") == "2"

@@ -19,21 +19,35 @@ from rich.console import Console
 from grader.commands.watch import pytest_timeout
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.model import Case, Check, Finding, Grade, NotJudged, State
 from grader.record.ledger import Pass, append_passes
 from grader.sandbox import devices
 from grader.sandbox.isolation import Level
 from grader.tools.editor import NoEditor
 from grader.tools.git import blob_id
-from grader.watching import watch as watch_module
-from grader.watching.events import Blind, Ended, Event, Graded, NotGraded, Pressed, Saved
-from grader.watching.keyboard import keyboard
-from grader.watching.lanes import Lanes
-from grader.watching.saves import Saves, changed
-from grader.watching.screen import Screen
-from grader.watching.settings import Settings
-from grader.watching.side_commands import Commands
-from grader.watching.watch import Watch
+from grader.verdict import (
+    Case,
+    Check,
+    Finding,
+    Grade,
+    NotJudged,
+    State,
+)
+from grader.watching import watch_loop as watch_module
+from grader.watching.background_jobs import Commands, Lanes
+from grader.watching.watch_events import (
+    Blind,
+    CommandEnded,
+    Event,
+    Graded,
+    GradingFailed,
+    Pressed,
+    Saved,
+    Saves,
+    changed,
+    keyboard,
+)
+from grader.watching.watch_loop import Watch
+from grader.watching.watch_screen import Screen, Settings
 from tests.support.repositories import ROOT, Repository, Shop
 
 SEED = 5
@@ -307,7 +321,7 @@ def test_a_broken_key_is_told_and_the_watch_goes_on(desk: Desk) -> None:
 def test_what_cannot_be_graded_ends_the_run(desk: Desk) -> None:
     desk.watch.begin()
     run = desk.save(desk.shop.double)
-    desk.watch.handle(NotGraded(run, "Kernels cannot be run here.\nno jax"))
+    desk.watch.handle(GradingFailed(run, "Kernels cannot be run here.\nno jax"))
     assert "double could not be graded. Kernels cannot be run here.\nno jax" in desk.said()
     desk.graded(run, desk.shop.double)
     assert "✔" not in desk.said()
@@ -318,7 +332,7 @@ def test_what_was_wrong_with_a_dropped_run_is_not_told(desk: Desk) -> None:
     run = desk.save(desk.shop.double, "o_ref[...] = 1")
     desk.save(desk.shop.double)
     desk.said()
-    desk.watch.handle(NotGraded(run, "no jax"))
+    desk.watch.handle(GradingFailed(run, "no jax"))
     assert desk.said() == ""
 
 
@@ -337,7 +351,7 @@ def test_a_pass_is_confirmed_by_pytest(desk: Desk) -> None:
     assert (module, file) == ("pytest", "katas/1_first/kata_01_double.py")
     assert not any(str(argument).startswith("--kata-seed") for argument in arguments)
     desk.said()
-    desk.watch.handle(Ended(desk.bench.number, 0, "all fine\nrecorded  double ★★★\n"))
+    desk.watch.handle(CommandEnded(desk.bench.number, 0, "all fine\nrecorded  double ★★★\n"))
     said = desk.said()
     assert "12:00:00  double is confirmed\n" in said
     assert "\nrecorded  double ★★★\n" in said
@@ -355,7 +369,7 @@ def test_the_first_pass_tells_what_comes_after_it(desk: Desk) -> None:
             assert "word word" not in desk.said(), "pytest has not confirmed it yet"
             blob = blob_id(kata.path.read_bytes())
             append_passes(desk.shop.root, [Pass(kata.id, blob, 3, datetime.date(2026, 11, 20))])
-        desk.watch.handle(Ended(desk.bench.number, 0, "recorded  double ★★★\n"))
+        desk.watch.handle(CommandEnded(desk.bench.number, 0, "recorded  double ★★★\n"))
         said = desk.said()
         assert ("solved    double  doubling\n  word word" in said) is not known
         assert said.rstrip().endswith("1 of 3 solved"), "the bar stays below"
@@ -364,7 +378,7 @@ def test_the_first_pass_tells_what_comes_after_it(desk: Desk) -> None:
 def test_a_pass_that_is_not_confirmed_is_told_in_full(desk: Desk) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.double), desk.shop.double)
-    desk.watch.handle(Ended(desk.bench.number, 1, "values: block 3 is wrong\n"))
+    desk.watch.handle(CommandEnded(desk.bench.number, 1, "values: block 3 is wrong\n"))
     said = desk.said()
     assert "double is not confirmed; on other hidden cases:\nvalues: block 3 is wrong" in said
 
@@ -376,7 +390,7 @@ def test_keys_do_not_keep_a_pass_from_the_record(desk: Desk, key: str) -> None:
     recording = desk.bench.number
     desk.watch.handle(Pressed(key))
     desk.said()
-    desk.watch.handle(Ended(recording, 0, "recorded  double ★★★\n"))
+    desk.watch.handle(CommandEnded(recording, 0, "recorded  double ★★★\n"))
     assert "double is confirmed\nrecorded  double ★★★\n" in desk.said()
 
 
@@ -386,9 +400,9 @@ def test_one_pass_is_confirmed_after_the_other(desk: Desk) -> None:
     first = desk.bench.number
     desk.graded(desk.save(desk.shop.row_sum), desk.shop.row_sum)
     assert desk.bench.last[0] == "grade", "the first is still being confirmed"
-    desk.watch.handle(Ended(first, 0, ""))
+    desk.watch.handle(CommandEnded(first, 0, ""))
     assert desk.bench.last[:2] == ("pytest", "katas/1_first/kata_02_row_sum.py")
-    desk.watch.handle(Ended(desk.bench.number, 0, ""))
+    desk.watch.handle(CommandEnded(desk.bench.number, 0, ""))
     said = desk.said()
     assert said.index("double is confirmed") < said.index("row_sum is confirmed")
 
@@ -405,7 +419,7 @@ def test_a_confirmation_that_was_overtaken_is_not_told(desk: Desk) -> None:
     recording = desk.bench.number
     desk.save(desk.shop.double, "o_ref[...] = 1")
     desk.said()
-    desk.watch.handle(Ended(recording, -15, ""))
+    desk.watch.handle(CommandEnded(recording, -15, ""))
     assert desk.said() == ""
 
 
@@ -416,7 +430,7 @@ def test_a_hint_is_asked_for_and_told(desk: Desk) -> None:
     desk.watch.begin()
     desk.watch.handle(Pressed("h"))
     assert desk.bench.last == ("grader.cli", "hint", "double")
-    desk.watch.handle(Ended(desk.bench.number, 0, "double, hint 1 of 3\n"))
+    desk.watch.handle(CommandEnded(desk.bench.number, 0, "double, hint 1 of 3\n"))
     assert "kata hint double\ndouble, hint 1 of 3\n" in desk.said()
 
 
@@ -611,7 +625,7 @@ def events() -> queue.SimpleQueue[Event]:
 def test_a_command_tells_what_it_said(shop: Shop, events: queue.SimpleQueue[Event]) -> None:
     number = Commands(shop.root, events.put, colour=False).start("grader.cli", "hint", "double")
     event = until(events)
-    assert isinstance(event, Ended)
+    assert isinstance(event, CommandEnded)
     assert (event.command, event.code) == (number, 0)
     assert event.said.startswith("double, hint 1 of 3")
 
@@ -621,7 +635,7 @@ def test_a_new_command_ends_the_one_before(shop: Shop, events: queue.SimpleQueue
     commands = Commands(shop.root, events.put, colour=False)
     first = commands.start("asleep")
     second = commands.start("grader.cli", "list")
-    ended = [event for event in (until(events), until(events)) if isinstance(event, Ended)]
+    ended = [event for event in (until(events), until(events)) if isinstance(event, CommandEnded)]
     assert {event.command: event.code for event in ended} == {first: -15, second: 0}
 
 
@@ -708,7 +722,7 @@ def test_a_broken_solution_is_told(
     shop.double.solution.write_text("no python")
     run = lanes.grade(shop.double, cases[:1], 60)
     event = until(told, 60)
-    assert isinstance(event, NotGraded)
+    assert isinstance(event, GradingFailed)
     assert event.run == run
     assert event.why.startswith("This kata is broken, not your kernel.\nthe solution's spec: Syn")
 

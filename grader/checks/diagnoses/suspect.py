@@ -1,4 +1,4 @@
-"""A wrong result and what is known about it; a diagnosis; what the patterns share."""
+"""A wrong result with its context, and helpers of all diagnoses."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.checks.compare import ROUNDOFF, Comparison, Floats, Index, Mask
-from grader.checks.prose import listed, times
-from grader.model import KernelCall, Operand, Role, Share, Walk
+from grader.checks.compare import (
+    ROUNDOFF,
+    Comparison,
+    Floats,
+    Index,
+    Mask,
+)
+from grader.checks.phrasing import listed, times
+from pallascope.model import (
+    KernelCall,
+    Operand,
+    Role,
+    Share,
+    Walk,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,9 @@
 """The rungs of a launch for GPUs, most of which need none.
 
-interpreted   ★ what Mosaic GPU's interpreter and the trace show: right, and by more than luck?
-races         two accesses that nothing orders, in words
-disorder      what a trace shows and no interpreter does, in words
-raised        what the interpreter raises, in words
-traced        what jax refuses while a launch is traced
-refused       why jax, or the compiler, refuses a kernel
-lowers        ★★ does jax lower it for the GPU? Needs jax alone
-compiles      ★★ does it compile, fit, spill nothing and use what it is about? Needs the extra
-ran           ★★ is it right on the GPU that is here? Asks nothing without one
-timed         ★★★ how long does it take? Needs the GPU
+gpu_compiles     ★★ Do jax and a GPU's compiler accept the kernel, without spills?
+gpu_hardware     ★★ and ★★★ Is it right and fast on the GPU of this machine?
+gpu_interpreted  ★ Is it right in Mosaic GPU's interpreter, and without races?
+gpu_refused      Messages about refusals of jax and of a GPU's compiler
 """
 
 from __future__ import annotations
@@ -17,11 +11,12 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
-from grader.model import Check, NotJudged, OnGpu
-from grader.tools import codec
+from grader.verdict import Check, NotJudged
+from pallascope.model import OnGpu
+from pallascope.tools import codec
 
 if TYPE_CHECKING:
-    from grader.gpu import Compiled
+    from pallascope.gpu import Compiled
 
 
 def missing() -> NotJudged | None:
@@ -34,6 +29,6 @@ def missing() -> NotJudged | None:
 
 def compiled_of(on_gpu: OnGpu) -> Compiled | None:
     """The kernels of a launch, or why they are refused; None where nothing came of it."""
-    from grader.gpu import Compiled
+    from pallascope.gpu import Compiled
 
     return codec.unpack(Compiled, on_gpu.compiled) if on_gpu.compiled else None

@@ -13,16 +13,19 @@ run already would stay free, and what was opened before stays open.
 Nothing can take it back, and what the process starts is bound by it as well. It costs about a
 millisecond. `level()` tells what a worker would get here, without binding anyone.
 
-levels       how far this machine's kernel can isolate, in words
-confining    what is prepared before a fork, and enforced after it
-readable     the files that an interpreter and jax read
-landlock     Linux's rules for files, TCP and signals
-seccomp      Linux's filter of system calls
-calls        which system calls are refused, and why
-libc         system calls by number, through ctypes
+confine   How far this kernel can isolate a process, and doing it
+landlock  Landlock: the files that a worker may read
+seccomp   seccomp: the system calls that a worker is refused
 """
 
-from grader.sandbox.isolation.confining import Confinement, confinement
-from grader.sandbox.isolation.levels import Isolation, Level, NotIsolated, demanded, level
+from grader.sandbox.isolation.confine import (
+    Confinement,
+    Isolation,
+    Level,
+    NotIsolated,
+    confinement,
+    demanded,
+    level,
+)
 
 __all__ = ["Confinement", "Isolation", "Level", "NotIsolated", "confinement", "demanded", "level"]

@@ -1,15 +1,134 @@
-"""Landlock, Linux's rules for files, TCP and signals that any process can set for itself."""
+"""Landlock: the files that a worker may read.
+
+The files that a Python interpreter and jax read: what a worker is let see of the machine.
+
+Landlock, Linux's rules for files, TCP and signals that any process can set for itself.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import site
 import stat
 import struct
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 
-from grader.sandbox.isolation.libc import Libc
+from grader.sandbox.isolation.seccomp import Libc
+
+OWN_PROCESS = Path("/proc/self")  # means another folder after each fork
+DEVICES = tuple(Path("/dev", name) for name in ("null", "random", "urandom"))
+
+#: Of the machine: the libraries, how the loader finds them, the time zone, how many cores.
+_SYSTEM = (
+    *("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo"),
+    *("/usr/share/locale", "/usr/libexec", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store"),
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload"),
+    *(
+        "/etc/localtime",
+        "/etc/timezone",
+        "/etc/os-release",
+        "/etc/nsswitch.conf",
+        "/etc/locale.alias",
+    ),
+    *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/version"),
+    *("/proc/filesystems", "/proc/sys/vm", "/proc/sys/kernel/osrelease"),
+    *("/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max", "/proc/sys/kernel/ngroups_max"),
+    *("/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm"),
+)
+_OF_A_PREFIX = ("lib", "lib64", "share", "pyvenv.cfg")
+_OURS = ("grader", "pallascope")
+_PACKAGES = ("site-packages", "dist-packages")
+
+
+def readable(also: Sequence[Path] = (), never: Sequence[Path] = ()) -> tuple[Path, ...]:
+    """Every file and folder that a worker may read, by its real path, `also` among them.
+
+    What is below `never` is left out, unless it belongs to the interpreter or to `also`.
+    """
+    closed = [path.resolve() for path in never]
+    own = list(dict.fromkeys(_existing(_interpreter())))
+    found = [*own, *_existing(map(Path, _SYSTEM))]
+    beyond = [*_link_targets(own), *_imported(sys.modules.values(), own)]
+    found += [path for path in _existing(beyond) if not _below(path, closed)]
+    open_ = [part for path in found for part in _around(path, closed)]
+    return _outermost([*open_, *_existing(also)])
+
+
+def _interpreter() -> Iterator[Path]:
+    """Folders of the standard library and of installed packages."""
+    for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
+        yield from (Path(prefix, name) for name in _OF_A_PREFIX)
+    yield from (Path(entry) for entry in sys.path if Path(entry).name in _PACKAGES)
+    if site.ENABLE_USER_SITE:
+        yield Path(site.getusersitepackages())
+
+
+def _link_targets(folders: Iterable[Path]) -> Iterator[Path]:
+    """Where packages lie that are installed as links."""
+    below = {path for folder in folders for path in _package_folders(folder)}
+    for folder in below:
+        with os.scandir(folder) as entries:
+            yield from (Path(entry.path) for entry in entries if entry.is_symlink())
+
+
+def _package_folders(folder: Path) -> Iterator[Path]:
+    if folder.name in _PACKAGES:
+        yield folder
+    else:
+        yield from (path for path in folder.glob("python3*/*-packages") if path.is_dir())
+
+
+def _imported(modules: Iterable[ModuleType], own: Sequence[Path]) -> Iterator[Path]:
+    """Where modules lie that are imported by now: a package's folder, or a single file.
+
+    Those that lie in `own` are passed over, unless they are links.
+    """
+    inside = tuple(f"{folder}{os.sep}" for folder in own)
+    for module in list(modules):
+        name = getattr(module, "__name__", "")
+        if "." in name or name in ("__main__", *_OURS):
+            continue
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and (not file.startswith(inside) or os.path.islink(file)):
+            real = Path(os.path.realpath(file))
+            yield real.parent if hasattr(module, "__path__") else real
+
+
+def _existing(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        try:
+            yield path.resolve(strict=True)
+        except OSError:
+            continue
+
+
+def _below(path: Path, folders: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _around(path: Path, closed: Sequence[Path]) -> Iterator[Path]:
+    """The folder `path`, or, where something closed lies in it, all else that lies there."""
+    if not any(folder.is_relative_to(path) and folder != path for folder in closed):
+        yield path
+        return
+    for inner in path.iterdir():
+        real = inner.resolve()
+        if real.is_relative_to(path) and real not in closed:
+            yield from _around(real, closed)
+
+
+def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The paths without those that lie below others."""
+    kept: list[Path] = []
+    for path in sorted(set(paths)):  # by their parts, so a folder comes right before what it holds
+        if not _below(path, kept[-1:]):
+            kept.append(path)
+    return tuple(kept)
+
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _TELL_VERSION = 1

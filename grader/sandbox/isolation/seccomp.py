@@ -1,5 +1,10 @@
-"""seccomp, Linux's filter of system calls: a small program that the kernel runs before each one.
+"""seccomp: the system calls that a worker is refused.
 
+System calls by number, and the machines whose numbers are known.
+
+Which system calls a worker is refused, with their numbers on each machine, and why.
+
+seccomp, Linux's filter of system calls: a small program that the kernel runs before each one.
 A call that is refused answers EPERM, as for a user without rights, and nothing is killed for it. A
 call from after this was written answers ENOSYS, as on the kernels of its day.
 """
@@ -7,15 +12,296 @@ call from after this was written answers ENOSYS, as on the kernels of its day.
 from __future__ import annotations
 
 import ctypes
+import enum
 import errno
+import os
+import platform
 import struct
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from grader.sandbox.isolation import calls
-from grader.sandbox.isolation.calls import Call
-from grader.sandbox.isolation.libc import Libc, Machine
+_NO_NEW_PRIVS = 38  # prctl's option
 
-_SECCOMP = {Machine.X86_64: 317, Machine.AARCH64: 277}
+
+class ProcessorKind(enum.Enum):
+    """A kind of processor; the value is what seccomp calls it (AUDIT_ARCH_*)."""
+
+    X86_64 = 0xC000003E
+    AARCH64 = 0xC00000B7
+
+
+_NAMES = {"x86_64": ProcessorKind.X86_64, "aarch64": ProcessorKind.AARCH64}
+
+
+def machine() -> ProcessorKind | None:
+    """What this process runs on, where its system calls are known: 64-bit Linux."""
+    known = sys.platform == "linux" and sys.maxsize > 2**32
+    return _NAMES.get(platform.machine()) if known else None
+
+
+class Libc:
+    """The C library of this process."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(None, use_errno=True)
+        self._library.syscall.restype = ctypes.c_long
+
+    def call(self, number: int, *arguments: int | bytes | None) -> int:
+        """A system call; bytes are handed over by address. Raises OSError."""
+        typed = [a if a is None or isinstance(a, bytes) else ctypes.c_ulong(a) for a in arguments]
+        return self._checked(self._library.syscall(ctypes.c_long(number), *typed))
+
+    def no_new_privileges(self) -> None:
+        """Promise that nothing run from here gains rights; the kernel asks for it first."""
+        self.control(_NO_NEW_PRIVS, 1)
+
+    def control(self, option: int, value: int) -> None:
+        """Set an attribute of this process, by prctl. Raises OSError."""
+        rest = [ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3]
+        self._checked(self._library.prctl(ctypes.c_int(option), *rest))
+
+    def _checked(self, result: int) -> int:
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A system call, and its numbers; None where a machine doesn't have it."""
+
+    name: str
+    x86_64: int | None
+    aarch64: int | None
+
+    def number(self, machine: ProcessorKind) -> int | None:
+        """What the call is called by on this machine."""
+        return self.x86_64 if machine is ProcessorKind.X86_64 else self.aarch64
+
+
+class Compare(enum.Enum):
+    """What an argument is asked."""
+
+    ONE_OF = "one of"  # after `mask`, if there is one
+    NONE_OF = "none of"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Under which a call is allowed: what the argument of this index (from 0) has to be.
+
+    It is its low 32 bits that are asked; with `high_half`, the others have to be zero.
+    """
+
+    argument: int
+    test: Compare
+    values: tuple[int, ...]
+    mask: int = 0
+    high_half: bool = False
+
+
+def known_machine() -> ProcessorKind:
+    """What this process runs on. Raises OSError where its calls are not known."""
+    here = machine()
+    if here is None:
+        raise OSError("the system calls of this machine are not known")
+    return here
+
+
+#: The first number that was free when these lists were written.
+FIRST_UNKNOWN = 470
+
+REFUSED = (
+    # other processes: their memory, what they have open, where they run
+    Call("ptrace", 101, 117),
+    Call("process_vm_readv", 310, 270),
+    Call("process_vm_writev", 311, 271),
+    Call("kcmp", 312, 272),
+    Call("process_madvise", 440, 440),
+    Call("process_mrelease", 448, 448),
+    Call("pidfd_open", 434, 434),
+    Call("pidfd_getfd", 438, 438),
+    Call("pidfd_send_signal", 424, 424),
+    Call("perf_event_open", 298, 241),
+    Call("migrate_pages", 256, 238),
+    Call("move_pages", 279, 239),
+    Call("get_robust_list", 274, 100),
+    # other programs, and processes of its own: see clone
+    Call("fork", 57, None),
+    Call("vfork", 58, None),
+    Call("execve", 59, 221),
+    Call("execveat", 322, 281),
+    # how the machine divides its time
+    Call("setpriority", 141, 140),
+    Call("sched_setscheduler", 144, 119),
+    Call("sched_setparam", 142, 118),
+    Call("sched_setattr", 314, 274),
+    Call("ioprio_set", 251, 30),
+    # mounts and namespaces
+    Call("mount", 165, 40),
+    Call("umount2", 166, 39),
+    Call("pivot_root", 155, 41),
+    Call("chroot", 161, 51),
+    Call("unshare", 272, 97),
+    Call("setns", 308, 268),
+    Call("open_tree", 428, 428),
+    Call("move_mount", 429, 429),
+    Call("fsopen", 430, 430),
+    Call("fsconfig", 431, 431),
+    Call("fsmount", 432, 432),
+    Call("fspick", 433, 433),
+    Call("mount_setattr", 442, 442),
+    Call("open_tree_attr", 467, 467),
+    Call("statmount", 457, 457),
+    Call("listmount", 458, 458),
+    Call("swapon", 167, 224),
+    Call("swapoff", 168, 225),
+    Call("quotactl", 179, 60),
+    Call("quotactl_fd", 443, 443),
+    # the machine itself
+    Call("reboot", 169, 142),
+    Call("kexec_load", 246, 104),
+    Call("kexec_file_load", 320, 294),
+    Call("init_module", 175, 105),
+    Call("finit_module", 313, 273),
+    Call("delete_module", 176, 106),
+    Call("acct", 163, 89),
+    Call("syslog", 103, 116),
+    Call("sethostname", 170, 161),
+    Call("setdomainname", 171, 162),
+    Call("settimeofday", 164, 170),
+    Call("clock_settime", 227, 112),
+    Call("clock_adjtime", 305, 266),
+    Call("adjtimex", 159, 171),
+    Call("iopl", 172, None),
+    Call("ioperm", 173, None),
+    Call("vhangup", 153, 58),
+    Call("nfsservctl", 180, 42),
+    Call("lookup_dcookie", 212, 18),
+    # ways around the rules for files and calls, and parts of the kernel that often had holes
+    Call("bpf", 321, 280),
+    Call("userfaultfd", 323, 282),
+    Call("io_uring_setup", 425, 425),
+    Call("io_uring_enter", 426, 426),
+    Call("io_uring_register", 427, 427),
+    Call("add_key", 248, 217),
+    Call("request_key", 249, 218),
+    Call("keyctl", 250, 219),
+    Call("open_by_handle_at", 304, 265),
+    Call("name_to_handle_at", 303, 264),
+    Call("memfd_secret", 447, 447),
+    Call("memfd_create", 319, 279),  # memory that no limit counts
+    # what Landlock doesn't cover: modes, owners, times and attributes of files; watching files
+    Call("chmod", 90, None),
+    Call("fchmod", 91, 52),
+    Call("fchmodat", 268, 53),
+    Call("fchmodat2", 452, 452),
+    Call("chown", 92, None),
+    Call("fchown", 93, 55),
+    Call("lchown", 94, None),
+    Call("fchownat", 260, 54),
+    Call("utime", 132, None),
+    Call("utimes", 235, None),
+    Call("futimesat", 261, None),
+    Call("utimensat", 280, 88),
+    Call("setxattr", 188, 5),
+    Call("lsetxattr", 189, 6),
+    Call("fsetxattr", 190, 7),
+    Call("setxattrat", 463, 463),
+    Call("removexattr", 197, 14),
+    Call("lremovexattr", 198, 15),
+    Call("fremovexattr", 199, 16),
+    Call("removexattrat", 466, 466),
+    Call("file_setattr", 469, 469),
+    Call("mknod", 133, None),
+    Call("mknodat", 259, 33),
+    Call("inotify_init", 253, None),
+    Call("inotify_init1", 294, 26),
+    Call("inotify_add_watch", 254, 27),
+    Call("fanotify_init", 300, 262),
+    Call("fanotify_mark", 301, 263),
+    # memory, messages and locks shared with other processes
+    Call("shmget", 29, 194),
+    Call("shmat", 30, 196),
+    Call("shmctl", 31, 195),
+    Call("shmdt", 67, 197),
+    Call("msgget", 68, 186),
+    Call("msgsnd", 69, 189),
+    Call("msgrcv", 70, 188),
+    Call("msgctl", 71, 187),
+    Call("semget", 64, 190),
+    Call("semop", 65, 193),
+    Call("semctl", 66, 191),
+    Call("semtimedop", 220, 192),
+    Call("mq_open", 240, 180),
+    Call("mq_unlink", 241, 181),
+    Call("mq_timedsend", 242, 182),
+    Call("mq_timedreceive", 243, 183),
+    Call("mq_notify", 244, 184),
+    # sockets; those that were inherited go on
+    Call("socket", 41, 198),
+    Call("connect", 42, 203),
+    Call("bind", 49, 200),
+    Call("listen", 50, 201),
+    Call("accept", 43, 202),
+    Call("accept4", 288, 242),
+)
+
+#: Said not to exist: the C library then takes clone, of which the filter can see the flags.
+UNKNOWN = (Call("clone3", 435, 435),)
+
+#: Refused where Landlock is too old to see to it.
+TRUNCATE = Call("truncate", 76, 45)
+
+_NAMESPACES, _THREAD = 0x7E020000, 0x10000  # clone's flags CLONE_NEW* and CLONE_THREAD
+#: mmap's flags. What is shared and has no file is memory that no limit counts.
+_SHARED, _PRIVATE, _SHARED_CHECKED, _WITHOUT_FILE = 0x1, 0x2, 0x3, 0x20
+_OWNERS_AND_LEASES = (8, 15, 1024, 1026)  # fcntl: F_SETOWN, F_SETOWN_EX, F_SETLEASE, F_NOTIFY
+#: ioctl: TIOCSTI and TIOCLINUX type into a terminal, FIOSETOWN and SIOCSPGRP make signals come,
+#: FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR make files that can't be removed.
+_REQUESTS = (0x5412, 0x541C, 0x8901, 0x8902, 0x40086602, 0x401C5820)
+_ITSELF = (0,)
+
+CONDITIONAL = (
+    (
+        # Threads alone: a process that a file forks would live on with the worker's socket.
+        Call("clone", 56, 220),
+        Condition(0, Compare.ONE_OF, (_THREAD,), mask=_THREAD | _NAMESPACES),
+    ),
+    (
+        Call("mmap", 9, 222),
+        Condition(
+            3,
+            Compare.ONE_OF,
+            (_PRIVATE | _WITHOUT_FILE, _PRIVATE, _SHARED, _SHARED_CHECKED),
+            mask=_SHARED_CHECKED | _WITHOUT_FILE,
+        ),
+    ),
+    (Call("fcntl", 72, 25), Condition(1, Compare.NONE_OF, _OWNERS_AND_LEASES)),
+    (Call("ioctl", 16, 29), Condition(1, Compare.NONE_OF, _REQUESTS)),
+    (Call("prlimit64", 302, 261), Condition(0, Compare.ONE_OF, _ITSELF)),
+    (Call("sched_setaffinity", 203, 122), Condition(0, Compare.ONE_OF, _ITSELF)),
+    # Pairs of streams: one of datagrams could still be pointed at somebody else's socket.
+    (Call("socketpair", 53, 199), Condition(1, Compare.ONE_OF, (1,), mask=0xF)),
+    (Call("sendto", 44, 206), Condition(4, Compare.ONE_OF, (0,), high_half=True)),
+)
+
+
+def signalling(process: int) -> tuple[tuple[Call, Condition], ...]:
+    """The calls that signal by number, each allowed for this process alone."""
+    itself = Condition(0, Compare.ONE_OF, (process,))
+    return (
+        (Call("kill", 62, 129), itself),
+        (Call("tkill", 200, 130), itself),
+        (Call("tgkill", 234, 131), itself),
+        (Call("rt_sigqueueinfo", 129, 138), itself),
+        (Call("rt_tgsigqueueinfo", 297, 240), itself),
+    )
+
+
+_SECCOMP = {ProcessorKind.X86_64: 317, ProcessorKind.AARCH64: 277}
 _SET_FILTER, _ACTION_AVAILABLE = 1, 2
 _ALL_THREADS = 1
 
@@ -35,7 +321,7 @@ _UNKNOWN: Instruction = (_RETURN, 0, 0, _ERROR | errno.ENOSYS)
 
 def probe(libc: Libc) -> None:
     """Raise OSError unless this kernel lets a filter answer with an error."""
-    here = calls.known_machine()
+    here = known_machine()
     libc.call(_SECCOMP[here], _ACTION_AVAILABLE, 0, struct.pack("=I", _ERROR))
 
 
@@ -45,25 +331,25 @@ def install(libc: Libc, program: bytes) -> None:
     length = len(program) // struct.calcsize("=HBBI")
     described = struct.pack("=HxxxxxxQ", length, ctypes.addressof(code))
     libc.no_new_privileges()
-    number = _SECCOMP[calls.known_machine()]
+    number = _SECCOMP[known_machine()]
     if libc.call(number, _SET_FILTER, _ALL_THREADS, described):
         raise OSError(errno.EBUSY, "a thread has a filter of its own")
 
 
-def program(machine: Machine, signals_to: int | None, truncating: bool) -> bytes:
+def program(machine: ProcessorKind, signals_to: int | None, truncating: bool) -> bytes:
     """The filter for a machine.
 
     `signals_to` is the only process that may be signalled, None where Landlock sees to that;
     `truncating` says that it sees to truncate() as well.
     """
-    refused = calls.REFUSED if truncating else (*calls.REFUSED, calls.TRUNCATE)
-    conditional = (*calls.CONDITIONAL, *(calls.signalling(signals_to) if signals_to else ()))
+    refused = REFUSED if truncating else (*REFUSED, TRUNCATE)
+    conditional = (*CONDITIONAL, *(signalling(signals_to) if signals_to else ()))
     instructions = [
         *[(_LOAD, 0, 0, _MACHINE), (_EQUAL, 1, 0, machine.value), _NO],
         *[(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), _NO],
-        *[(_AT_LEAST, 0, 1, calls.FIRST_UNKNOWN), _UNKNOWN],
+        *[(_AT_LEAST, 0, 1, FIRST_UNKNOWN), _UNKNOWN],
         *_for(machine, refused, [_NO]),
-        *_for(machine, calls.UNKNOWN, [_UNKNOWN]),
+        *_for(machine, UNKNOWN, [_UNKNOWN]),
     ]
     for call, condition in conditional:
         instructions += _for(machine, [call], list(_judged(condition)))
@@ -72,7 +358,7 @@ def program(machine: Machine, signals_to: int | None, truncating: bool) -> bytes
 
 
 def _for(
-    machine: Machine, wanted: Sequence[Call], then: list[Instruction]
+    machine: ProcessorKind, wanted: Sequence[Call], then: list[Instruction]
 ) -> Iterator[Instruction]:
     """What is done with these calls; `then` ends with a return. All others pass by."""
     for call in wanted:
@@ -82,18 +368,18 @@ def _for(
             yield from then
 
 
-def _judged(condition: calls.Condition) -> Iterator[Instruction]:
+def _judged(condition: Condition) -> Iterator[Instruction]:
     """Allow or refuse a call by one of its arguments, of which the low half comes first."""
     place = _ARGUMENTS + 8 * condition.argument
     if condition.high_half:
         yield from [(_LOAD, 0, 0, place + 4), (_EQUAL, 1, 0, 0), _NO]
     yield (_LOAD, 0, 0, place)
     match condition.test:
-        case calls.Compare.NONE_OF:
+        case Compare.NONE_OF:
             for value in condition.values:
                 yield from [(_EQUAL, 0, 1, value), _NO]
             yield _YES
-        case calls.Compare.ONE_OF:
+        case Compare.ONE_OF:
             if condition.mask:
                 yield (_AND, 0, 0, condition.mask)
             for value in condition.values:

@@ -2,7 +2,7 @@
 // An operand's array as it lies in HBM: its blocks, those visited, the present one, wrong elements.
 
 // What becomes of the block of a step: "in" and "out" are moves, all else stays.
-/** @type {(operand: View.Operand, runs: OperandRuns, step: number) => Fate} */
+/** @type {(operand: View.OperandView, runs: OperandRuns, step: number) => Fate} */
 const stateOf = (operand, runs, step) => {
   if (!operand.moves) return "stays";
   const r = runs.run(step);
@@ -11,7 +11,7 @@ const stateOf = (operand, runs, step) => {
 };
 
 // For each cell of a result, the number of the block that it lies in; -1 where no step writes it.
-/** @type {(operand: View.Operand, runs: OperandRuns) => Int32Array | null} */
+/** @type {(operand: View.OperandView, runs: OperandRuns) => Int32Array | null} */
 const writtenBy = (operand, runs) => {
   const { wrong, element } = operand;
   if (element || wrong.cells.length !== runs.rank) return null;
@@ -28,7 +28,7 @@ const writtenBy = (operand, runs) => {
 };
 
 class ArrayView {
-  /** @param {View.Operand} operand @param {OperandRuns} runs */
+  /** @param {View.OperandView} operand @param {OperandRuns} runs */
   constructor(operand, runs) {
     this.operand = operand;
     this.runs = runs;

@@ -6,16 +6,16 @@ const STATES = {
   alone: ["not followed", ""], byHand: ["by hand", ""],
 };
 
-/** @param {View.Operand} operand */
+/** @param {View.OperandView} operand */
 const isTable = (operand) => operand.role === "scalar prefetch";
-/** @param {View.Operand} operand */
+/** @param {View.OperandView} operand */
 const isScratch = (operand) => operand.role === "scratch";
 // It stays in HBM, and the kernel copies what it needs of it.
-/** @param {View.Operand} operand */
+/** @param {View.OperandView} operand */
 const isByHand = (operand) => ["any", "hbm"].includes(operand.space);
 
 // "3 × 2 blocks", of the dimensions that are cut.
-/** @param {View.Operand} operand */
+/** @param {View.OperandView} operand */
 const blocksOf = (operand) => {
   if (!operand.runs || operand.element) return "";
   const counts = operand.shape.map((size, axis) => Math.ceil(size / Math.max(operand.block[axis], 1)));
@@ -24,7 +24,7 @@ const blocksOf = (operand) => {
 };
 
 class Card {
-  /** @param {View.Operand} operand @param {number} steps */
+  /** @param {View.OperandView} operand @param {number} steps */
   constructor(operand, steps) {
     this.operand = operand;
     this.runs = unpackRuns(operand, steps);
@@ -200,7 +200,7 @@ class Card {
 }
 
 // One scale for all arrays of a kernel, so that equal dimensions are drawn alike.
-/** @param {View.Operand[]} operands */
+/** @param {View.OperandView[]} operands */
 const scaleOf = (operands) => {
   const longest = Math.max(1, ...operands.filter((operand) => !isTable(operand)).map((operand) => {
     const array = flat(operand);
@@ -210,7 +210,7 @@ const scaleOf = (operands) => {
 };
 
 // Scratch has no blocks and never moves: drawn at the same scale, all of it in VMEM.
-/** @param {View.Operand} operand @param {number} scale */
+/** @param {View.OperandView} operand @param {number} scale */
 const scratchOf = (operand, scale) => {
   const array = flat(operand);
   const item = put("li");

@@ -1,14 +1,14 @@
 // What document.py gives the page, as JSON has it. Written by: python -m tests.view.document_types
 
 declare namespace View {
-  interface Block {
+  interface WrongBlock {
     at: number[];
     wrong: number;
     of: number;
     worst: string;
   }
 
-  interface Wrong {
+  interface WrongElements {
     name: string;
     shape: number[];
     wrong: number;
@@ -19,7 +19,7 @@ declare namespace View {
     cells: number[];
     share: number[];
     nan: number[];
-    blocks: Block[];
+    blocks: WrongBlock[];
   }
 
   interface Lane {
@@ -51,14 +51,14 @@ declare namespace View {
     waiting: number;
   }
 
-  interface Runs {
+  interface OperandPath {
     first: number[];
     place: number[];
     starts: number[];
     sizes: number[];
   }
 
-  interface Operand {
+  interface OperandView {
     label: string;
     role: string;
     dtype: string;
@@ -73,17 +73,17 @@ declare namespace View {
     least: number;
     element: boolean;
     windows: number;
-    runs: Runs | null;
-    wrong: Wrong | null;
+    runs: OperandPath | null;
+    wrong: WrongElements | null;
   }
 
-  interface Table {
+  interface PrefetchTable {
     operand: number;
     cells: number[] | null;
     untold: number[];
   }
 
-  interface Read {
+  interface TableCellRead {
     operand: number;
     table: number;
     first: number[];
@@ -98,7 +98,7 @@ declare namespace View {
     size: number;
   }
 
-  interface Memory {
+  interface VmemView {
     limit: number;
     used: number;
     reported: boolean;
@@ -112,7 +112,7 @@ declare namespace View {
     note: string;
   }
 
-  interface Kernel {
+  interface KernelView {
     name: string;
     grid: (number | null)[];
     steps: number;
@@ -120,17 +120,17 @@ declare namespace View {
     read: number;
     written: number;
     least: number;
-    operands: Operand[];
-    tables: Table[];
-    reads: Read[];
-    memory: Memory;
+    operands: OperandView[];
+    tables: PrefetchTable[];
+    reads: TableCellRead[];
+    memory: VmemView;
     timeline: Timeline | null;
     untold: string;
     refusal: string;
     meeting: Meeting | null;
   }
 
-  interface Verdict {
+  interface VerdictView {
     state: string;
     words: string;
     text: string;
@@ -143,9 +143,9 @@ declare namespace View {
     case: string;
     chip: string;
     whose: string;
-    verdict: Verdict;
+    verdict: VerdictView;
     trouble: string;
-    kernels: Kernel[];
-    other: Wrong[];
+    kernels: KernelView[];
+    other: WrongElements[];
   }
 }

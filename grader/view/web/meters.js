@@ -2,7 +2,7 @@
 // Bytes against the least that would do, and VMEM against its limit.
 
 class Meters {
-  /** @param {View.Kernel} kernel @param {Card[]} cards */
+  /** @param {View.KernelView} kernel @param {Card[]} cards */
   constructor(kernel, cards) {
     this.kernel = kernel;
     this.cards = cards.filter((card) => card.operand.counted && card.runs);

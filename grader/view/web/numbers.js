@@ -21,7 +21,7 @@ const upTo = (list, value) => {
 };
 
 // One operand over the grid: its runs, and what they have moved by each of them.
-/** @param {View.Operand} operand @param {number} steps */
+/** @param {View.OperandView} operand @param {number} steps */
 const unpackRuns = (operand, steps) => {
   if (!operand.runs) return null;
   const { place, starts, sizes } = operand.runs;
@@ -70,7 +70,7 @@ const indexOf = (grid, step) => {
 const tuple = (numbers) => `(${numbers.join(", ")}${numbers.length === 1 ? "," : ""})`;
 
 // The index of the block that begins at `start`; of pl.Element windows, where it begins.
-/** @param {View.Operand} operand @param {number[]} start */
+/** @param {View.OperandView} operand @param {number[]} start */
 const blockWords = (operand, start) => {
   if (operand.element) return `at ${tuple(start)}`;
   return tuple(start.map((at, axis) => Math.floor(at / Math.max(operand.block[axis], 1))));

@@ -46,7 +46,7 @@ const sized = (canvas, width, height) => {
 };
 
 // Rows and columns of an array as drawn, and its other dimensions, which become planes.
-/** @param {View.Operand} operand */
+/** @param {View.OperandView} operand */
 const flat = (operand) => {
   const { shape, block } = operand;
   const rank = shape.length;
@@ -60,7 +60,7 @@ const flat = (operand) => {
 };
 
 // Where things lie in a canvas that is `room` pixels wide. `scale` is in pixels an element.
-/** @param {View.Operand} operand @param {number} room @param {number} scale */
+/** @param {View.OperandView} operand @param {number} room @param {number} scale */
 const layoutOf = (operand, room, scale) => {
   const array = flat(operand);
   const count = array.outer.reduce((a, b) => a * b, 1);
@@ -87,7 +87,7 @@ const layoutOf = (operand, room, scale) => {
 };
 
 // The planes that a block which begins at `start` lies in, and its rows and columns.
-/** @param {View.Operand} operand @param {Layout} layout @param {number[]} start */
+/** @param {View.OperandView} operand @param {Layout} layout @param {number[]} start */
 const extent = (operand, layout, start) => {
   const { array } = layout;
   const rank = operand.shape.length;
@@ -109,7 +109,7 @@ const extent = (operand, layout, start) => {
 };
 
 // Cells end where blocks end: their edges in elements along one dimension.
-/** @param {View.Wrong} wrong @param {number} axis @param {number} cells */
+/** @param {View.WrongElements} wrong @param {number} axis @param {number} cells */
 const cellEdges = (wrong, axis, cells) => {
   const block = wrong.block[axis], size = wrong.size[axis], each = Math.ceil(block / size);
   const edges = [];

@@ -6,7 +6,7 @@ const NEAR = 48;            // of larger ones, so many around what is read
 const ROW = 12;             // cells of a one-dimensional table in a row
 
 class TableView {
-  /** @param {View.Kernel} kernel @param {View.Table} table */
+  /** @param {View.KernelView} kernel @param {View.PrefetchTable} table */
   constructor(kernel, table) {
     this.operand = kernel.operands[table.operand];
     this.cells = table.cells;

@@ -13,7 +13,7 @@ const tickWords = (time, tick) => {
 };
 
 class TimelineView {
-  /** @param {View.Kernel} kernel */
+  /** @param {View.KernelView} kernel */
   constructor(kernel) {
     this.data = kernel.timeline;
     this.kernel = kernel;

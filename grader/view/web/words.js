@@ -67,7 +67,7 @@ const wrongList = (data) => {
   }
 };
 
-/** @param {View.Kernel} kernel */
+/** @param {View.KernelView} kernel */
 const legend = (kernel) => {
   const shown = [["swatch held", "in VMEM, stays"], ["swatch in", "comes in from HBM"], ["swatch out", "goes back to HBM"],
     ["swatch next", "next, on its way"], ["swatch visited", "has been moved"]];

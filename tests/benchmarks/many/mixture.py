@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.keys import Kind
-from grader.exercise.mistakes import wrong_version
+from grader.exercise.key_tables import KataKind
+from grader.exercise.mutants import wrong_version
 from tests.benchmarks.mutants import chosen
 from tests.support import hostile, hostile_launches, hostile_machine
 from tests.support.hostile import LAUNCH, ZEROS, Hostile, fails_to
@@ -65,7 +65,7 @@ def mixture(count: int, words: Sequence[str], folder: Path) -> list[Made]:
     every = [
         kata
         for kata in katas(ROOT, "solutions")
-        if kata.key.kind is not Kind.TEST
+        if kata.key.kind is not KataKind.TEST
         and (not words or any(word in kata.name for word in words))
     ]
     texts = {

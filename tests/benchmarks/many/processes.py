@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MARK = "GRADE_MANY_RUN"
-GRADES = ("grader.batch.worker", "grader.sandbox.zygote")
+GRADES = ("grader.batch.batch_worker", "grader.sandbox.fork_server")
 DRIVES = "grader.cli"
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -11,9 +11,9 @@ import numpy as np
 from jax.experimental import pallas as pl
 
 from grader.checks.runs import check
-from grader.kernels import TracedLaunch
-from grader.model import Observation, Source, Stage
-from grader.sandbox.problems import caught
+from grader.sandbox.exception_reports import caught
+from pallascope.kernels import TracedLaunch
+from pallascope.model import Observation, SourceFile, Stage
 from tests.support.making import evidence
 
 ROWS = pl.BlockSpec((8, 128), lambda i: (i, 0))
@@ -31,7 +31,7 @@ def launching(kernel: Any, **changes: Any) -> None:
 
 def told(action: Callable[[], Any], file: str, content: bytes, kernel: bool = True) -> str:
     """What a learner reads of what `action` raises in a file, in one line of text."""
-    with caught(Source(file, content), Stage.TRACE) as found:
+    with caught(SourceFile(file, content), Stage.TRACE) as found:
         action()
     assert found.problem, "nothing was raised"
     observed = Observation(problem=found.problem)

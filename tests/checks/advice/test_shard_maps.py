@@ -12,7 +12,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.sharding import PartitionSpec as P
 
-from grader.kernels import for_chip
+from pallascope.kernels import for_chip
 from tests.checks.advice.raising import told
 
 ROWS = P("data")

@@ -7,8 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from grader.checks.chance.bounds import QUESTIONS, SESSIONS, Budget, deviation
-from grader.exercise.keys import MOST_CASES
+from grader.checks.random_statistics import (
+    QUESTIONS,
+    SESSIONS,
+    ErrorBudget,
+    deviation,
+)
+from grader.exercise.key_reader import MOST_CASES
 
 
 def tail(n: int, p: float, t: float) -> float:
@@ -33,5 +38,5 @@ def test_no_binomial_lies_further_off_more_often(n: int, p: float, chance: float
 def test_a_sessions_comparisons_cost_one_alarm_in_a_million() -> None:
     results, comparisons = 2, 1000
     each = 1 / (SESSIONS * MOST_CASES * QUESTIONS * results * comparisons)
-    assert Budget(results).deviation(50.0, 0.9, comparisons) == deviation(50.0, 0.9, each)
+    assert ErrorBudget(results).deviation(50.0, 0.9, comparisons) == deviation(50.0, 0.9, each)
     assert each * MOST_CASES * QUESTIONS * results * comparisons == pytest.approx(1e-6)

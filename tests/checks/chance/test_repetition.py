@@ -7,10 +7,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from grader.checks.chance import Budget, Throws, repeated_between, repeated_within
+from grader.checks.random_statistics import (
+    ErrorBudget,
+    Throws,
+    repeated_between,
+    repeated_within,
+)
 
 SHAPE, KEPT = (96, 128), 0.75
-BUDGET = Budget(1)
+BUDGET = ErrorBudget(1)
 RNG = np.random.default_rng(0)
 
 

@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 
 from grader.checks.evidence import Evidence
-from grader.checks.on_gpu import interpreted, ran
-from grader.exercise.keys import GpuTarget
+from grader.checks.on_gpu import gpu_hardware, gpu_interpreted
+from grader.exercise.key_tables import GpuTarget
 from grader.grading.ladder import verdict
-from grader.model import (
+from grader.verdict import (
     Check,
     Finding,
+    NotJudged,
+    State,
+)
+from pallascope.model import (
     GpuCrash,
     GpuRun,
     GpuTimes,
-    NotJudged,
-    State,
     Times,
 )
 from tests.checks.on_gpu.test_rungs import found, judged, kernel, on_gpu
@@ -42,22 +44,22 @@ def wrong() -> GpuRun:
 
 
 def test_without_a_gpu_nothing_is_asked() -> None:
-    assert ran.check(on(None)) is None
+    assert gpu_hardware.check_gpu_ran(on(None)) is None
 
 
 def test_what_is_right_there_goes_on() -> None:
-    assert ran.check(on(RIGHT)) is None
+    assert gpu_hardware.check_gpu_ran(on(RIGHT)) is None
     times = GpuTimes(H100, FAST, FAST)
     told = verdict(on(RIGHT, timed_on_gpu=lambda: times))
     assert (told.state, told.stars) == (State.PASSED, 3)
 
 
 def test_what_is_wrong_there_fails() -> None:
-    told = found(ran.check(on(wrong())))
+    told = found(gpu_hardware.check_gpu_ran(on(wrong())))
     assert told.phrase.startswith("on the GPU: ")
     assert told.message.startswith(f"On {H100} itself:\n")
     assert "what results hold before the launch" in told.message
-    off = found(ran.check(on(GpuRun(H100, (array(3 * X),)))))
+    off = found(gpu_hardware.check_gpu_ran(on(GpuRun(H100, (array(3 * X),)))))
     assert "what results hold" not in off.message
     assert verdict(on(wrong())).state is State.FAILED
 
@@ -74,27 +76,32 @@ def test_what_is_wrong_there_fails() -> None:
     ids=["crash", "input", "guard", "memcheck", "values"],
 )
 def test_what_the_solution_does_too_is_not_judged(run: GpuRun) -> None:
-    assert isinstance(ran.check(on(run)), Finding)
-    told = ran.check(on(run, run))
+    assert isinstance(gpu_hardware.check_gpu_ran(on(run)), Finding)
+    told = gpu_hardware.check_gpu_ran(on(run, run))
     assert isinstance(told, NotJudged)
     assert f"on {H100}, the solution fails too: " in told.why
     assert "on the GPU" not in told.why
-    assert isinstance(ran.check(on(run, GpuRun(H100, why_not="out of memory"))), Finding)
+    assert isinstance(
+        gpu_hardware.check_gpu_ran(on(run, GpuRun(H100, why_not="out of memory"))), Finding
+    )
 
 
 @pytest.mark.parametrize("crash", [crash for crash in GpuCrash if crash.of_the_kernel])
 def test_each_crash_has_words_of_its_own(crash: GpuCrash) -> None:
     run = GpuRun(H100, crash=crash, said="CUDA_ERROR_X", strays=("a read of 4 bytes",))
-    told = found(ran.check(on(run)))
+    told = found(gpu_hardware.check_gpu_ran(on(run)))
     assert told.check is Check.VALUES
     assert "CUDA_ERROR_X" in told.message
     assert "a read of 4 bytes" in told.message
-    others = {found(ran.check(on(GpuRun(H100, crash=c)))).phrase for c in ran._CRASHES}
-    assert len(others) == len(ran._CRASHES)
+    others = {
+        found(gpu_hardware.check_gpu_ran(on(GpuRun(H100, crash=c)))).phrase
+        for c in gpu_hardware._CRASHES
+    }
+    assert len(others) == len(gpu_hardware._CRASHES)
 
 
 def test_an_input_that_is_overwritten_is_named() -> None:
-    told = found(ran.check(on(GpuRun(H100, (array(2 * X),), changed=(0,)))))
+    told = found(gpu_hardware.check_gpu_ran(on(GpuRun(H100, (array(2 * X),), changed=(0,)))))
     assert told.phrase == "on the GPU: overwrites its input x"
 
 
@@ -105,10 +112,14 @@ def test_an_accident_is_no_fault() -> None:
 
 
 def test_a_gpu_tells_what_no_interpreter_does() -> None:
-    assert isinstance(interpreted.check(on(None, gpu=NO_INTERPRETER)), NotJudged)
-    assert interpreted.check(on(RIGHT, gpu=NO_INTERPRETER)) is None
+    assert isinstance(
+        gpu_interpreted.check_gpu_interpreted(on(None, gpu=NO_INTERPRETER)), NotJudged
+    )
+    assert gpu_interpreted.check_gpu_interpreted(on(RIGHT, gpu=NO_INTERPRETER)) is None
     accident = GpuRun(H100, why_not="out of memory")
-    assert isinstance(interpreted.check(on(accident, gpu=NO_INTERPRETER)), NotJudged)
+    assert isinstance(
+        gpu_interpreted.check_gpu_interpreted(on(accident, gpu=NO_INTERPRETER)), NotJudged
+    )
     assert verdict(on(wrong(), gpu=NO_INTERPRETER)).state is State.FAILED
     assert verdict(on(RIGHT, gpu=NO_INTERPRETER)).stars == 2
 

@@ -8,41 +8,47 @@ from typing import Any
 import pytest
 
 from grader.checks.evidence import Evidence
-from grader.checks.on_gpu import compiles, interpreted, lowers, timed
-from grader.checks.on_gpu.disorder import disorder_finding
-from grader.checks.on_gpu.raised import run_finding
-from grader.exercise.keys import GpuTarget
-from grader.gpu.compiler import Compiled, Kernel
-from grader.gpu.refusals import Failure, Kind
-from grader.gpu.resources import Resources
-from grader.gpu.sass import Mix
+from grader.checks.on_gpu import (
+    gpu_compiles,
+    gpu_hardware,
+    gpu_interpreted,
+)
+from grader.checks.on_gpu.gpu_interpreted import disorder_finding, run_finding
+from grader.exercise.key_tables import GpuTarget
 from grader.grading.ladder import verdict
-from grader.model import (
+from grader.verdict import (
     Check,
-    Disorder,
     Finding,
+    NotJudged,
+    State,
+)
+from pallascope.gpu.gpu_compile_errors import GpuRefusal, GpuRefusalKind
+from pallascope.gpu.gpu_compiler import Compiled, GpuKernel
+from pallascope.gpu.gpu_resources import Mix, Resources
+from pallascope.model import (
+    Disorder,
     GpuFault,
     GpuTimes,
-    NotJudged,
     OnGpu,
-    Place,
     Problem,
+    SourceLine,
     Stage,
-    State,
     Times,
 )
-from grader.tools import codec
+from pallascope.tools import codec
 from tests.support.making import attempt, evidence
 
 MIX = Mix(311, (("wgmma", 8), ("TMA loads", 4)))
-TMEM = Failure(Kind.CHIP, "sm_90a has no such instruction (tcgen05.alloc)", "the whole text")
+TMEM = GpuRefusal(
+    GpuRefusalKind.CHIP, "sm_90a has no such instruction (tcgen05.alloc)", "the whole text"
+)
 
 
-def kernel(spills: int = 0, mix: Mix | None = MIX) -> Kernel:
-    return Kernel("step", None, Resources("sm_90a", 90, spills, spills, 0, 1, 0), mix, None)
+def kernel(spills: int = 0, mix: Mix | None = MIX) -> GpuKernel:
+    return GpuKernel("step", None, Resources("sm_90a", 90, spills, spills, 0, 1, 0), mix, None)
 
 
-def on_gpu(*kernels: Kernel, failure: Failure | None = None, lowered: bool = True) -> OnGpu:
+def on_gpu(*kernels: GpuKernel, failure: GpuRefusal | None = None, lowered: bool = True) -> OnGpu:
     answer = codec.pack(Compiled("h100", kernels, failure))
     return OnGpu("h100", compiled=answer, lowered=lowered)
 
@@ -84,7 +90,7 @@ def test_what_no_interpreter_runs_has_no_star_and_is_compiled_all_the_same() -> 
 def test_the_interpreter_may_say_so_itself() -> None:
     problem = Problem(Stage.RUN, "JaxRuntimeError", "…\nNotImplementedError: predicate not here")
     given = judged(NOT_HERE, attempt=attempt(problem=problem))
-    told = interpreted.check(given)
+    told = gpu_interpreted.check_gpu_interpreted(given)
     assert isinstance(told, NotJudged)
     assert "can't run it: predicate not here; a GPU would tell" in told.why
 
@@ -102,8 +108,10 @@ def test_the_interpreter_may_say_so_itself() -> None:
     ],
 )
 def test_what_the_interpreter_raises(message: str, phrase: str) -> None:
-    problem = Problem(Stage.RUN, "JaxRuntimeError", f"Traceback\n{message}", Place(3, "x"))
-    told = found(interpreted.check(judged(NOT_HERE, attempt=attempt(problem=problem))))
+    problem = Problem(Stage.RUN, "JaxRuntimeError", f"Traceback\n{message}", SourceLine(3, "x"))
+    told = found(
+        gpu_interpreted.check_gpu_interpreted(judged(NOT_HERE, attempt=attempt(problem=problem)))
+    )
     assert phrase in told.phrase
     assert "HostAllocationKey" not in told.message
 
@@ -111,9 +119,11 @@ def test_what_the_interpreter_raises(message: str, phrase: str) -> None:
 def test_a_block_that_asks_for_program_id_is_told_of_axis_index() -> None:
     race = attempt(complaints=("RACE DETECTED",))
     launch = dataclasses.replace(evidence(race), gpu=GpuTarget(), lines=("i = pl.program_id(0)",))
-    assert "by lax.axis_index alone" in " ".join(found(interpreted.check(launch)).message.split())
+    assert "by lax.axis_index alone" in " ".join(
+        found(gpu_interpreted.check_gpu_interpreted(launch)).message.split()
+    )
     comment = dataclasses.replace(launch, lines=("i = 0  # no pl.program_id(0)",))
-    assert "axis_index alone" not in found(interpreted.check(comment)).message
+    assert "axis_index alone" not in found(gpu_interpreted.check_gpu_interpreted(comment)).message
 
 
 @pytest.mark.parametrize(
@@ -139,15 +149,19 @@ def test_what_to_try_against_a_wait_that_never_ends(arrived: int, advice: str) -
 
 
 def test_what_the_trace_shows_is_told_before_races_and_values() -> None:
-    fault = GpuFault(Disorder.NO_COMMIT, "o_smem", Place(7, "copy"), Place(6, "store"), "wgmma")
+    fault = GpuFault(
+        Disorder.NO_COMMIT, "o_smem", SourceLine(7, "copy"), SourceLine(6, "store"), "wgmma"
+    )
     seen = attempt(gpu_faults=(fault,), complaints=("RACE DETECTED",))
-    told = found(interpreted.check(judged(NOT_HERE, attempt=seen)))
+    told = found(gpu_interpreted.check_gpu_interpreted(judged(NOT_HERE, attempt=seen)))
     assert told.phrase == "o_smem is stored to, and not committed before wgmma"
 
 
 @pytest.mark.parametrize("disorder", Disorder)
 def test_each_disorder_has_words_of_its_own(disorder: Disorder) -> None:
-    fault = GpuFault(disorder, "a_smem", Place(7, "here()"), reader="wgmma", arrived=1, needed=2)
+    fault = GpuFault(
+        disorder, "a_smem", SourceLine(7, "here()"), reader="wgmma", arrived=1, needed=2
+    )
     told = disorder_finding(fault, "katas/x.py")
     assert "a_smem" in told.phrase
     assert "katas/x.py:7" in told.message
@@ -158,29 +172,41 @@ def test_each_disorder_has_words_of_its_own(disorder: Disorder) -> None:
 
 
 def test_what_jax_refuses_is_told_without_the_extra() -> None:
-    full = Failure(Kind.SHARED_MEMORY, "too much", "…", wanted=300_000, limit=232_448)
+    full = GpuRefusal(GpuRefusalKind.SHARED_MEMORY, "too much", "…", wanted=300_000, limit=232_448)
     refused = dataclasses.replace(
         on_gpu(failure=full, lowered=False), buffers=(("float32[1024,64]", 262_144),)
     )
-    told = found(lowers.check(judged(refused)))
+    told = found(gpu_compiles.check_gpu_lowers(judged(refused)))
     assert told.check is Check.LOWERS
     assert "float32[1024,64]   256 KiB" in told.message
-    assert lowers.check(judged(on_gpu(failure=TMEM))) is None  # the compiler's: the next rung's
+    assert (
+        gpu_compiles.check_gpu_lowers(judged(on_gpu(failure=TMEM))) is None
+    )  # the compiler's: the next rung's
 
 
 def test_what_the_compiler_refuses_spills_or_leaves_out() -> None:
-    assert "no such instruction" in found(compiles.check(judged(on_gpu(failure=TMEM)))).phrase
-    spilled = found(compiles.check(judged(on_gpu(kernel(spills=408)))))
+    assert (
+        "no such instruction"
+        in found(gpu_compiles.check_gpu_compiles(judged(on_gpu(failure=TMEM)))).phrase
+    )
+    spilled = found(gpu_compiles.check_gpu_compiles(judged(on_gpu(kernel(spills=408)))))
     assert spilled.phrase == ("spills registers on h100: 408 bytes stored and 408 bytes loaded")
-    unused = found(compiles.check(judged(on_gpu(kernel()), ("wgmma", "TMA stores"))))
+    unused = found(
+        gpu_compiles.check_gpu_compiles(judged(on_gpu(kernel()), ("wgmma", "TMA stores")))
+    )
     assert unused.phrase == "no TMA stores in what is compiled"
-    assert compiles.check(judged(on_gpu(kernel(mix=None)), ("wgmma",))) is None
+    assert gpu_compiles.check_gpu_compiles(judged(on_gpu(kernel(mix=None)), ("wgmma",))) is None
 
 
 def test_an_accident_of_the_compiler_is_no_fault_where_par_has_it_too() -> None:
-    aborted = on_gpu(failure=Failure(Kind.ABORT, "it ends", "…"))
-    assert isinstance(compiles.check(judged(aborted, par_on_gpu=lambda: aborted)), NotJudged)
-    assert isinstance(compiles.check(judged(aborted, par_on_gpu=lambda: on_gpu(kernel()))), Finding)
+    aborted = on_gpu(failure=GpuRefusal(GpuRefusalKind.ABORT, "it ends", "…"))
+    assert isinstance(
+        gpu_compiles.check_gpu_compiles(judged(aborted, par_on_gpu=lambda: aborted)), NotJudged
+    )
+    assert isinstance(
+        gpu_compiles.check_gpu_compiles(judged(aborted, par_on_gpu=lambda: on_gpu(kernel()))),
+        Finding,
+    )
 
 
 def test_times_that_a_gpu_would_give() -> None:
@@ -188,6 +214,11 @@ def test_times_that_a_gpu_would_give() -> None:
         times = GpuTimes("H100", Times(own, own, own, 30), Times(1e-5, 1e-5, 1e-5, 30), **others)
         return judged(on_gpu(kernel()), timed_on_gpu=lambda: times)
 
-    assert timed.check(given(1.14e-5)) is None
-    assert found(timed.check(given(1.3e-5))).phrase == "1.30× par's time on the GPU"
-    assert "wrong on the GPU" in found(timed.check(given(1e-5, wrong="half is NaN"))).phrase
+    assert gpu_hardware.check_gpu_timed(given(1.14e-5)) is None
+    assert (
+        found(gpu_hardware.check_gpu_timed(given(1.3e-5))).phrase == "1.30× par's time on the GPU"
+    )
+    assert (
+        "wrong on the GPU"
+        in found(gpu_hardware.check_gpu_timed(given(1e-5, wrong="half is NaN"))).phrase
+    )

@@ -9,22 +9,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.gpu.programs import Program
-from grader.model import Array
-from grader.tools.arrays import from_numpy
-from grader.tpu.programs import as_data
+from pallascope.model import Array
+from pallascope.tools.arrays import from_numpy
+from pallascope.tpu.lowered_programs import LoweredProgram, as_data
 
 X = np.arange(256, dtype=np.float32).reshape(2, 128)
 
 
-def program(function: Callable[..., Any], *inputs: Any) -> Program:
+def program(function: Callable[..., Any], *inputs: Any) -> LoweredProgram:
     """Lowered for the CPU, for inputs like these."""
     shapes = [jax.ShapeDtypeStruct(np.shape(x), np.asarray(x).dtype) for x in inputs or (X,)]
     traced = jax.jit(lambda *arrays: jax.tree.leaves(function(*arrays)))
     return as_data(jax.export.export(traced, platforms=["cpu"])(*shapes))
 
 
-def doubling() -> Program:
+def doubling() -> LoweredProgram:
     return program(lambda x: x + x)
 
 

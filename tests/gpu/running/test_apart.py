@@ -9,29 +9,33 @@ from pathlib import Path
 
 import pytest
 
-from grader.gpu.running import apart
-from grader.gpu.running.apart import Ended, run
-from grader.gpu.running.child import ANSWER, STAGE
-from grader.gpu.running.messages import Question, Ran, Stage
-from grader.model import GpuCrash
-from grader.tools import codec
+from pallascope.gpu import hardware
+from pallascope.gpu.hardware import ProcessEnd, run
+from pallascope.gpu.hardware_process import ANSWER, STAGE, GpuRunResult, GpuRunStage, RunQuestion
+from pallascope.model import GpuCrash
+from pallascope.tools import codec
 from tests.gpu.running.programs import doubling, given
 
-QUESTION = Question(doubling(), (given(),))
+QUESTION = RunQuestion(doubling(), (given(),))
 
 
 class Process:
     """Stands for the process: leaves files in its folder, and ends."""
 
-    def __init__(self, ended: Ended, stage: Stage | None = None, answer: Ran | None = None) -> None:
+    def __init__(
+        self,
+        ended: ProcessEnd,
+        stage: GpuRunStage | None = None,
+        answer: GpuRunResult | None = None,
+    ) -> None:
         self.ended, self.stage, self.answer = ended, stage, answer
         self.environ: Mapping[str, str] = {}
 
     def __call__(
         self, command: Sequence[str], question: bytes, environ: Mapping[str, str], patience: float
-    ) -> Ended:
+    ) -> ProcessEnd:
         self.environ, folder = environ, Path(environ["TMPDIR"])
-        assert codec.unpack(Question, question) == QUESTION
+        assert codec.unpack(RunQuestion, question) == QUESTION
         assert str(folder) in command[-1]
         if self.stage:
             (folder / STAGE).write_text(self.stage.value)
@@ -42,8 +46,10 @@ class Process:
 
 def test_an_answer_and_the_environment_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    process = Process(Ended(0, ""), Stage.RUNNING, Ran("H100", guarded=4, sides=6))
-    assert run(QUESTION, start=process) == Ran("H100", guarded=4, sides=6)
+    process = Process(
+        ProcessEnd(0, ""), GpuRunStage.RUNNING, GpuRunResult("H100", guarded=4, sides=6)
+    )
+    assert run(QUESTION, start=process) == GpuRunResult("H100", guarded=4, sides=6)
     assert process.environ["JAX_PLATFORMS"] == "cuda"
     assert process.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "true"
 
@@ -51,37 +57,45 @@ def test_an_answer_and_the_environment_of_its_process(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("ended", "stage", "crash"),
     [
-        (Ended(-6, "F0000 CUDA_ERROR_ILLEGAL_ADDRESS\nAborted"), Stage.RUNNING, GpuCrash.ADDRESS),
-        (Ended(None, ""), Stage.RUNNING, GpuCrash.HANG),
-        (Ended(None, ""), Stage.COMPILING, GpuCrash.SLOW),
-        (Ended(1, ""), None, GpuCrash.UNKNOWN),
+        (
+            ProcessEnd(-6, "F0000 CUDA_ERROR_ILLEGAL_ADDRESS\nAborted"),
+            GpuRunStage.RUNNING,
+            GpuCrash.ADDRESS,
+        ),
+        (ProcessEnd(None, ""), GpuRunStage.RUNNING, GpuCrash.HANG),
+        (ProcessEnd(None, ""), GpuRunStage.COMPILING, GpuCrash.SLOW),
+        (ProcessEnd(1, ""), None, GpuCrash.UNKNOWN),
     ],
 )
-def test_a_process_without_an_answer(ended: Ended, stage: Stage | None, crash: GpuCrash) -> None:
+def test_a_process_without_an_answer(
+    ended: ProcessEnd, stage: GpuRunStage | None, crash: GpuCrash
+) -> None:
     failure = run(QUESTION, start=Process(ended, stage)).failure
     assert failure
-    assert (failure.crash, failure.stage) == (crash, stage or Stage.STARTING)
+    assert (failure.crash, failure.stage) == (crash, stage or GpuRunStage.STARTING)
 
 
 def test_a_process_that_hangs_is_stopped_with_what_it_started() -> None:
     code = "import subprocess, sys; print('here', flush=True); subprocess.run(['sleep', '60'])"
-    ended = apart.started([sys.executable, "-c", code], b"", {"PATH": "/usr/bin:/bin"}, 1.0)
+    ended = hardware.started([sys.executable, "-c", code], b"", {"PATH": "/usr/bin:/bin"}, 1.0)
     assert ended.code is None
     assert "here" in ended.printed
 
 
 def on_the_cpu(
     command: Sequence[str], question: bytes, environ: Mapping[str, str], patience: float
-) -> Ended:
+) -> ProcessEnd:
     """The process itself, but with the CPU for a GPU."""
     *before, code = command
     folder = environ["TMPDIR"]
     code = code.replace(f"main({folder!r})", f"main({folder!r}, 'cpu')")
-    return apart.started([*before, code], question, {**environ, "JAX_PLATFORMS": "cpu"}, patience)
+    return hardware.started(
+        [*before, code], question, {**environ, "JAX_PLATFORMS": "cpu"}, patience
+    )
 
 
 def test_a_real_process_runs_compares_and_times() -> None:
-    found = run(Question(doubling(), (given(),), par=doubling()), start=on_the_cpu)
+    found = run(RunQuestion(doubling(), (given(),), par=doubling()), start=on_the_cpu)
     assert found.failure is None, found.failure
     assert (found.far, found.changed, found.trampled, found.sides) == (0.0, (), (), 4)
     assert found.own
@@ -93,7 +107,7 @@ def test_the_real_process_says_why_it_has_no_gpu() -> None:
     """Where jax has no GPU: an exception that comes back as a failure, and is nobody's fault."""
     failure = run(QUESTION).failure
     if failure is not None:
-        assert failure.stage is Stage.STARTING
+        assert failure.stage is GpuRunStage.STARTING
         assert not failure.crash.of_the_kernel
 
 
@@ -108,11 +122,11 @@ def test_one_at_a_time(tmp_path: Path) -> None:
                 return True
         return False
 
-    with apart.alone(lock):
+    with hardware.alone(lock):
         lock.chmod(0o444)
         assert taken()
     assert not taken()
-    with apart.alone(lock):
+    with hardware.alone(lock):
         assert taken()
-    with apart.alone(tmp_path / "no folder/lock"):
+    with hardware.alone(tmp_path / "no folder/lock"):
         assert not taken()

@@ -13,12 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from grader.gpu.running import child, guards, launches
-from grader.gpu.running.guards import GAP, PATTERN, Extent, Layout, lay_out
-from grader.gpu.running.messages import Question, Ran, Stage
-from grader.gpu.toolchain import NotInstalled, Tools
-from grader.model import Array
-from grader.tools.arrays import to_numpy
+from pallascope.gpu import hardware_process
+from pallascope.gpu.hardware_process import (
+    GAP,
+    PATTERN,
+    Extent,
+    GpuRunResult,
+    GpuRunStage,
+    GuardLayout,
+    RunQuestion,
+    lay_out,
+)
+from pallascope.gpu.toolchain import NotInstalled, Tools
+from pallascope.model import Array
+from pallascope.tools.arrays import to_numpy
 from tests.gpu.running.programs import X, doubling, given, halved, program
 
 CPU = jax.devices("cpu")[0]
@@ -35,9 +43,9 @@ def in_a_row() -> Callable[[Any], Extent]:
     return extent
 
 
-def ran(question: Question, **others: Any) -> tuple[Ran, list[Stage]]:
-    stages: list[Stage] = []
-    return child.run(question, CPU, "cpu", stages.append, **others), stages
+def ran(question: RunQuestion, **others: Any) -> tuple[GpuRunResult, list[GpuRunStage]]:
+    stages: list[GpuRunStage] = []
+    return hardware_process.run(question, CPU, "cpu", stages.append, **others), stages
 
 
 def test_the_process_knows_what_launches_kernels(
@@ -51,14 +59,14 @@ def test_the_process_knows_what_launches_kernels(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "jax_cuda12_plugin", raising=False)  # jax may have loaded it
     monkeypatch.setattr(os, "environ", {"CUDA_HOME": "/opt/cuda"})
-    monkeypatch.setattr(child, "tools", no_tools)
-    child.prepare(tmp_path)
+    monkeypatch.setattr(hardware_process, "tools", no_tools)
+    hardware_process.prepare(tmp_path)
     assert os.environ["MOSAIC_GPU_RUNTIME_LIB_PATH"] == str(library)
     assert os.environ["MOSAIC_GPU_CUDA_ROOT"] == "/opt/cuda"
 
     (tmp_path / "ptxas").touch()
-    monkeypatch.setattr(child, "tools", lambda: Tools(tmp_path / "ptxas", tmp_path))
-    child.prepare(tmp_path)
+    monkeypatch.setattr(hardware_process, "tools", lambda: Tools(tmp_path / "ptxas", tmp_path))
+    hardware_process.prepare(tmp_path)
     assert os.environ["MOSAIC_GPU_CUDA_ROOT"] == str(tmp_path / "cuda")
     assert (tmp_path / "cuda/bin/ptxas").exists()
 
@@ -68,37 +76,37 @@ def no_tools() -> Tools:
 
 
 def test_a_launch_runs_once_and_its_results_come_back() -> None:
-    found, stages = ran(Question(doubling(), (given(),)))
+    found, stages = ran(RunQuestion(doubling(), (given(),)))
     assert (to_numpy(found.outputs[0]) == 2 * X).all()
-    assert stages == [Stage.COMPILING, Stage.RUNNING]
+    assert stages == [GpuRunStage.COMPILING, GpuRunStage.RUNNING]
     assert (found.changed, found.trampled, found.sides) == ((), (), 4)
     assert found.own is None
 
 
 def test_results_are_stored_into_what_was_filled() -> None:
-    launch, straight = launches.donated(doubling(), "cpu")
-    spare = jnp.array(guards.filled(X.shape, X.dtype))  # jax's own memory, as on a GPU
-    place = guards.extent_of(spare)
+    launch, straight = hardware_process.donated(doubling(), "cpu")
+    spare = jnp.array(hardware_process.filled(X.shape, X.dtype))  # jax's own memory, as on a GPU
+    place = hardware_process.extent_of(spare)
     assert np.isnan(np.asarray(spare)).all()
     (result,) = launch([spare], jax.device_put(X, CPU))
     assert straight
     assert spare.is_deleted()
-    assert guards.extent_of(result) == place
+    assert hardware_process.extent_of(result) == place
 
 
 def test_results_that_xla_copies_are_not_guarded() -> None:
-    launch, straight = launches.donated(program(lambda x: x), "cpu")
+    launch, straight = hardware_process.donated(program(lambda x: x), "cpu")
     assert (np.asarray(launch([jnp.zeros(X.shape)], X)[0]) == X).all()
     assert not straight
-    found, _ = ran(Question(program(lambda x: x), (given(),)), extent=in_a_row())
+    found, _ = ran(RunQuestion(program(lambda x: x), (given(),)), extent=in_a_row())
     assert found.sides == 4
     assert found.guarded <= 2  # the input's
 
 
 def test_beside_par_results_are_compared_and_both_are_timed() -> None:
     outline = Array("float32", X.shape, b"")
-    found, stages = ran(Question(doubling(), (outline,), par=program(lambda x: 2 * x)))
-    assert stages[-2:] == [Stage.PAR, Stage.TIMING]
+    found, stages = ran(RunQuestion(doubling(), (outline,), par=program(lambda x: 2 * x)))
+    assert stages[-2:] == [GpuRunStage.PAR, GpuRunStage.TIMING]
     assert (found.far, found.outputs) == (0.0, ())
     assert found.own
     assert found.par
@@ -113,18 +121,18 @@ def test_what_an_input_or_a_guard_holds_afterwards() -> None:
     assert layout.trampled() == ("2 bytes of memory that no input or result holds",)
     changed = X.copy()
     changed[0, 0] = -1
-    question = Question(doubling(), (given(),))
-    assert child._seen(question, CPU, layout, [changed], True).changed == (0,)
-    assert child._seen(question, CPU, layout, [X], True).changed == ()
+    question = RunQuestion(doubling(), (given(),))
+    assert hardware_process._seen(question, CPU, layout, [changed], True).changed == (0,)
+    assert hardware_process._seen(question, CPU, layout, [X], True).changed == ()
 
 
-def laid(*places: int) -> Layout:
+def laid(*places: int) -> GuardLayout:
     """A guard, a buffer of 256 bytes, a guard, by where they begin."""
     pattern = np.full(64, PATTERN, np.uint8)
     first, buffer, second = places
     extents = ((first, 64), (second, 64))
-    held = (guards.Buffer("result 0", (buffer, 256)),)
-    return Layout([], held, [pattern, pattern.copy()], extents)
+    held = (hardware_process.GuardedBuffer("result 0", (buffer, 256)),)
+    return GuardLayout([], held, [pattern, pattern.copy()], extents)
 
 
 @pytest.mark.parametrize(
@@ -151,17 +159,17 @@ def test_where_a_guard_was_hit() -> None:
 
 def test_how_far_results_are_apart() -> None:
     x = jnp.asarray(X)
-    assert launches.distance(x, x) == 0
-    assert launches.distance(x.at[0, 0].add(2.55), x) == pytest.approx(0.01)
-    assert launches.distance(halved(x), x) == np.inf
-    assert launches.distance(halved(x), halved(x)) == 0
-    assert launches.distance(jnp.zeros(4, jnp.int32), jnp.ones(4, jnp.int32)) == 1
+    assert hardware_process.distance(x, x) == 0
+    assert hardware_process.distance(x.at[0, 0].add(2.55), x) == pytest.approx(0.01)
+    assert hardware_process.distance(halved(x), x) == np.inf
+    assert hardware_process.distance(halved(x), halved(x)) == 0
+    assert hardware_process.distance(jnp.zeros(4, jnp.int32), jnp.ones(4, jnp.int32)) == 1
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_inputs_without_contents_are_drawn(dtype: str) -> None:
-    (one,) = launches.contents([Array(dtype, (64, 64), b"")], 3)
-    (again,) = launches.contents([Array(dtype, (64, 64), b"")], 3)
+    (one,) = hardware_process.contents([Array(dtype, (64, 64), b"")], 3)
+    (again,) = hardware_process.contents([Array(dtype, (64, 64), b"")], 3)
     assert one.dtype.name == dtype
     assert (one == again).all()
     assert len(np.unique(one.astype(np.float32))) > 20

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grader.gpu.running.crashes import read_failure, stopped
-from grader.gpu.running.messages import Stage
-from grader.model import GpuCrash
+from pallascope.gpu.hardware_process import GpuRunStage, read_failure, stopped
+from pallascope.model import GpuCrash
 
 
 @pytest.mark.parametrize(
@@ -21,26 +20,26 @@ from grader.model import GpuCrash
     ],
 )
 def test_what_the_driver_says(line: str, crash: GpuCrash) -> None:
-    failure = read_failure(f"Traceback\n{line}\n", Stage.RUNNING)
+    failure = read_failure(f"Traceback\n{line}\n", GpuRunStage.RUNNING)
     assert failure.crash is crash
     assert failure.said == line
 
 
 def test_the_first_fault_counts() -> None:
     later = "CUDA_ERROR_ILLEGAL_ADDRESS\nRESOURCE_EXHAUSTED: Out of memory\n"
-    assert read_failure(later, Stage.RUNNING).crash is GpuCrash.ADDRESS
+    assert read_failure(later, GpuRunStage.RUNNING).crash is GpuCrash.ADDRESS
 
 
 @pytest.mark.parametrize(
     ("stage", "crash"),
     [
-        (Stage.RUNNING, GpuCrash.HANG),
-        (Stage.COMPILING, GpuCrash.SLOW),
-        (Stage.PAR, GpuCrash.SLOW),
-        (Stage.STARTING, GpuCrash.SLOW),
+        (GpuRunStage.RUNNING, GpuCrash.HANG),
+        (GpuRunStage.COMPILING, GpuCrash.SLOW),
+        (GpuRunStage.PAR, GpuCrash.SLOW),
+        (GpuRunStage.STARTING, GpuCrash.SLOW),
     ],
 )
-def test_only_a_launch_hangs(stage: Stage, crash: GpuCrash) -> None:
+def test_only_a_launch_hangs(stage: GpuRunStage, crash: GpuCrash) -> None:
     assert stopped(60, stage, "").crash is crash
 
 

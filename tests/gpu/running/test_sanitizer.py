@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from grader.gpu.running import apart, sanitizer
-from grader.gpu.running.messages import Question
-from grader.gpu.running.sanitizer import MEMCHECK, RACECHECK, found, look, reports
+from pallascope.gpu import hardware
+from pallascope.gpu.hardware import (
+    MEMCHECK,
+    RACECHECK,
+    found,
+    look,
+    reports,
+)
+from pallascope.gpu.hardware_process import RunQuestion
 from tests.gpu.running.programs import doubling
 
 MEMORY = """\
@@ -112,7 +118,7 @@ def test_no_report_is_not_no_run() -> None:
 
 
 def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sanitizer.sys, "path", [])
+    monkeypatch.setattr(hardware.sys, "path", [])
     assert found({"PATH": str(tmp_path)}, tmp_path) is None
     below = tmp_path / "usr/local/cuda/bin/compute-sanitizer"
     below.parent.mkdir(parents=True)
@@ -128,22 +134,22 @@ def test_a_process_is_run_under_it(tool: str, log: str) -> None:
 
     def start(
         command: Sequence[str], given: bytes, environ: Mapping[str, str], patience: float
-    ) -> apart.Ended:
+    ) -> hardware.ProcessEnd:
         seen.append(environ)
         assert command[:3] == ["/cuda/compute-sanitizer", "--tool", tool]
         assert ("--padding" in command) == (tool == MEMCHECK)
         assert ("--racecheck-report" in command) == (tool == RACECHECK)
         Path(command[command.index("--log-file") + 1]).write_text(log)
-        return apart.Ended(1, "")
+        return hardware.ProcessEnd(1, "")
 
-    question = Question(doubling(), ())
+    question = RunQuestion(doubling(), ())
     assert look(question, tool, Path("/cuda/compute-sanitizer"), start) == reports(log, tool)
     assert seen[0]["XLA_PYTHON_CLIENT_ALLOCATOR"] == "platform"
     assert seen[0]["JAX_PLATFORMS"] == "cuda"
 
 
 def test_a_tool_that_writes_no_log() -> None:
-    def start(*_: object) -> apart.Ended:
-        return apart.Ended(255, "unsupported GPU")
+    def start(*_: object) -> hardware.ProcessEnd:
+        return hardware.ProcessEnd(255, "unsupported GPU")
 
-    assert look(Question(doubling(), ()), MEMCHECK, Path("x"), start) is None
+    assert look(RunQuestion(doubling(), ()), MEMCHECK, Path("x"), start) is None

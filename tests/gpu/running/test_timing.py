@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from grader.gpu.running.timing import BUDGET, FEWEST, MOST, Batch, enough, interleaved
-from grader.model import Times
+from pallascope.gpu.hardware_process import (
+    BUDGET,
+    FEWEST,
+    MOST,
+    Batch,
+    enough,
+    interleaved,
+)
+from pallascope.model import Times
 
 
 def side(name: str, seconds: float, log: list[tuple[str, int]]) -> Batch:

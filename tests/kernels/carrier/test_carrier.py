@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from grader.exercise.catalog import katas
-from grader.exercise.keys import Kind
-from grader.kernels.carrier import dumped
+from grader.exercise.key_tables import KataKind
+from pallascope.kernels.serialization import dumped
 from tests.support import launches, refused, schedule_kernels, tpu_kernels
 from tests.support.carried import (
     NESTED,
@@ -34,7 +34,7 @@ from tests.support.repositories import ROOT
 from tests.support.solved import arguments
 
 CHUNKS = 3
-SPECLESS = (Kind.PREDICTIONS, Kind.TEST)
+SPECLESS = (KataKind.PREDICTIONS, KataKind.TEST)
 ALL = [kata for kata in katas(ROOT, "solutions") if kata.key.kind not in SPECLESS]
 SOLUTIONS = [kata for kata in ALL if not kata.key.gpu]  # lowered for another chip
 
@@ -130,8 +130,8 @@ import json, sys
 from pathlib import Path
 import numpy as np
 from jax.experimental.pallas import tpu as pltpu
-from grader.kernels.carrier import loaded, with_interpret
-from grader.kernels.lowering import for_chip
+from pallascope.kernels.serialization import loaded, with_interpret
+from pallascope.kernels.lowering import for_chip
 from tests.support.carried import lowered, mosaic, run
 folder = Path(sys.argv[1])
 with for_chip("TPU v5 lite", 1):

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import pytest
 from jax.extend import core
 
-from grader.kernels.carrier import CarrierError, checked
-from grader.kernels.lowering import for_chip
+from pallascope.kernels.lowering import for_chip
+from pallascope.kernels.serialization import CarrierError, checked
 from tests.support.carried import NESTED, X, carried, doubling, traced
 from tests.support.tpu_kernels import launches
 

@@ -15,10 +15,16 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.extend import core
 
-from grader.kernels.calls import kernel_call
-from grader.kernels.carrier import NotCarried, arrays, dumped, loaded, with_interpret
-from grader.kernels.carrier.left_behind import LeftBehind
-from grader.kernels.lowering import for_chip
+from pallascope.kernels.calls import kernel_call
+from pallascope.kernels.lowering import for_chip
+from pallascope.kernels.serialization import (
+    NotCarried,
+    array_encoders,
+    dumped,
+    loaded,
+    with_interpret,
+)
+from pallascope.kernels.serialization.python_encoders import LeftBehind
 from tests.support.carried import NESTED, X, carried, doubling, like, run, traced
 
 
@@ -197,7 +203,7 @@ def test_constants_keep_their_types() -> None:
 
 def test_gradients_of_integers_have_no_bytes() -> None:
     zeros = np.zeros((2, 3), jax.dtypes.float0)
-    again = arrays.array(*arrays.array_parts(zeros))
+    again = array_encoders.array(*array_encoders.array_parts(zeros))
     assert (again.dtype, again.shape) == (zeros.dtype, zeros.shape)
 
 

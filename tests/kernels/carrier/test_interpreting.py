@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels.carrier import asks_to_interpret, with_interpret
+from pallascope.kernels.serialization import asks_to_interpret, with_interpret
 from tests.support.carried import NESTED, X, carried, doubling, lowered, run, traced
 
 STRICT = pltpu.InterpretParams(uninitialized_memory="nan", detect_races=True)

@@ -13,8 +13,13 @@ import jax
 import pytest
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.kernels.carrier import CarrierError, dumped, limits, loaded
-from grader.kernels.carrier.layout import BYTES, TRACEBACK
+from pallascope.kernels.serialization import (
+    CarrierError,
+    dumped,
+    encoding,
+    loaded,
+)
+from pallascope.kernels.serialization.wire_format import BYTES, TRACEBACK
 from tests.support.carried import NESTED, X, by_pipeline, traced
 from tests.support.tpu_kernels import launches
 
@@ -164,13 +169,13 @@ def test_made_by_hand(data: bytes) -> None:
 
 def test_too_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     data = carried("pallas_call")
-    monkeypatch.setattr("grader.kernels.carrier.loading.MOST_BYTES", len(data) - 1)
+    monkeypatch.setattr("pallascope.kernels.serialization.load.MOST_BYTES", len(data) - 1)
     with pytest.raises(CarrierError, match="too many"):
         loaded(data)
 
 
 def test_objects_in_objects_without_end() -> None:
-    deep = [[0, number] for number in range(limits.MOST_LEVELS + 10)]
+    deep = [[0, number] for number in range(encoding.MOST_LEVELS + 10)]
     with pytest.raises(CarrierError, match="without end"):
         loaded(document(0, *deep, forms=("tuple",)))
     wide = [[0, number, number] for number in range(64)]

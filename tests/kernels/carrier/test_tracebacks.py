@@ -8,11 +8,10 @@ from typing import Any
 import jax
 import pytest
 
-from grader.kernels.calls import kernel_call
-from grader.kernels.carrier.tracebacks import Frame, stack_of, tracebacks
-from grader.kernels.lowering import Kernel, for_chip, lower
-from grader.kernels.mosaic_errors import NotLowered
-from grader.model import Runs
+from pallascope.kernels.calls import kernel_call
+from pallascope.kernels.lowering import NotLowered, TracedKernel, for_chip, lower
+from pallascope.kernels.serialization.wire_format import Frame, stack_of, tracebacks
+from pallascope.model import RunCount
 from tests.support import refused
 from tests.support.carried import carried, traced
 
@@ -43,12 +42,12 @@ def test_as_python_shows_them() -> None:
     ]
 
 
-def kernel_of(eqn: Any) -> Kernel:
+def kernel_of(eqn: Any) -> TracedKernel:
     def function(*arrays: Any) -> Any:
         return eqn.primitive.bind(*arrays, **eqn.params)
 
     args = tuple(jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in eqn.invars)
-    return Kernel(kernel_call(eqn), function, args, (), eqn, Runs())
+    return TracedKernel(kernel_call(eqn), function, args, (), eqn, RunCount())
 
 
 def refusal(closed: Any) -> tuple[Any, ...] | None:

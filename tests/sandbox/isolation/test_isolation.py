@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader.sandbox import isolation
-from grader.sandbox.isolation import Level, NotIsolated, levels
+from grader.sandbox.isolation import Level, NotIsolated, confine
 from tests.support import confined
 
 LEVEL = isolation.level()
@@ -93,8 +93,8 @@ DANGEROUS = {
     "handles-page-faults": "call('userfaultfd', 0)",
     "sets-the-clock": "call('clock_settime', 0, None)",
     "loads-a-module": "call('finit_module', 0, b'', 0)",
-    "calls-what-came-later": "from grader.sandbox.isolation.libc import Libc; Libc().call(600)",
-    "calls-in-32-bit-pointers": "from grader.sandbox.isolation.libc import Libc\n"
+    "calls-what-came-later": "from grader.sandbox.isolation.seccomp import Libc; Libc().call(600)",
+    "calls-in-32-bit-pointers": "from grader.sandbox.isolation.seccomp import Libc\n"
     "Libc().call(0x40000000 + 39)",
 }
 
@@ -168,8 +168,8 @@ def test_an_older_landlock_is_made_up_for(tmp_path: Path, version: int) -> None:
 
 JAX = """
 import os, pathlib, sys, time
-from grader.model import Mode
-from grader.sandbox import isolation, warming
+from pallascope.model import Mode
+from grader.sandbox import isolation, warmup as warming
 folder = pathlib.Path(sys.argv[1])
 prepared = isolation.confinement(isolation.Isolation.REQUIRE, never=[pathlib.Path(sys.argv[2])])
 if not os.fork():
@@ -208,7 +208,7 @@ def _without_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> int:
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
-    monkeypatch.setattr(levels.landlock, "version", refuse)
+    monkeypatch.setattr(confine.landlock, "version", refuse)
 
 
 def test_without_landlock_it_is_said_and_can_be_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,5 +221,5 @@ def test_without_landlock_it_is_said_and_can_be_an_error(monkeypatch: pytest.Mon
 
 
 def test_other_systems_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levels.sys, "platform", "darwin")
+    monkeypatch.setattr(confine.sys, "platform", "darwin")
     assert str(isolation.level()) == "not isolated: only Linux has Landlock and seccomp"

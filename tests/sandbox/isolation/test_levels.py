@@ -10,11 +10,12 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.grading.grader import Grader
-from grader.model import Device, Grade, Mode, State
 from grader.sandbox import isolation
-from grader.sandbox.asking import Asking, Lines
-from grader.sandbox.bench import Bench
+from grader.sandbox.client import Asking, Lines
 from grader.sandbox.launcher import Launcher
+from grader.sandbox.worker_pool import Bench
+from grader.verdict import Device, Grade, State
+from pallascope.model import Mode
 from tests.support.repositories import Repository
 
 HERE = isolation.level()

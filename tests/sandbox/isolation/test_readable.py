@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox.isolation import readable as module
-from grader.sandbox.isolation.readable import readable
+from grader.sandbox.isolation import landlock as module
+from grader.sandbox.isolation.landlock import readable
 from tests.support.repositories import ROOT
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox.isolation import calls, seccomp
-from grader.sandbox.isolation.libc import Machine
+from grader.sandbox.isolation import seccomp
+from grader.sandbox.isolation.seccomp import ProcessorKind
 
 ALLOWED, REFUSED, UNKNOWN = 0, errno.EPERM, errno.ENOSYS
-EVERY_MACHINE = pytest.mark.parametrize("machine", Machine, ids=lambda machine: machine.name)
+EVERY_MACHINE = pytest.mark.parametrize("machine", ProcessorKind, ids=lambda machine: machine.name)
 
 #: Each machine's own list of numbers, where a C compiler's headers are installed.
 HEADERS = {
-    Machine.X86_64: Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
-    Machine.AARCH64: Path("/usr/include/asm-generic/unistd.h"),
+    ProcessorKind.X86_64: Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    ProcessorKind.AARCH64: Path("/usr/include/asm-generic/unistd.h"),
 }
 
 
@@ -41,28 +41,28 @@ def judged(program: bytes, machine: int, number: int, arguments: tuple[int, ...]
             place += if_true if true else if_false
 
 
-def every_call() -> list[calls.Call]:
-    named = [*calls.REFUSED, *calls.UNKNOWN, calls.TRUNCATE]
-    conditional = (*calls.CONDITIONAL, *calls.signalling(7))
+def every_call() -> list[seccomp.Call]:
+    named = [*seccomp.REFUSED, *seccomp.UNKNOWN, seccomp.TRUNCATE]
+    conditional = (*seccomp.CONDITIONAL, *seccomp.signalling(7))
     return [*named, *(call for call, _ in conditional)]
 
 
 @EVERY_MACHINE
-def test_every_call_is_judged_by_its_number(machine: Machine) -> None:
+def test_every_call_is_judged_by_its_number(machine: ProcessorKind) -> None:
     program = seccomp.program(machine, None, truncating=True)
-    for call in calls.REFUSED:
+    for call in seccomp.REFUSED:
         if (number := call.number(machine)) is not None:
             assert judged(program, machine.value, number) == REFUSED, call.name
-    for call in calls.UNKNOWN:
+    for call in seccomp.UNKNOWN:
         assert judged(program, machine.value, call.number(machine) or 0) == UNKNOWN
     known = {call.number(machine) for call in every_call()}
-    for number in set(range(calls.FIRST_UNKNOWN)) - known:
+    for number in set(range(seccomp.FIRST_UNKNOWN)) - known:
         assert judged(program, machine.value, number) == ALLOWED, number
-    assert judged(program, machine.value, calls.FIRST_UNKNOWN) == UNKNOWN
+    assert judged(program, machine.value, seccomp.FIRST_UNKNOWN) == UNKNOWN
 
 
 @EVERY_MACHINE
-def test_calls_of_another_machine_are_refused(machine: Machine) -> None:
+def test_calls_of_another_machine_are_refused(machine: ProcessorKind) -> None:
     """As those of 32-bit programs, which have numbers of their own."""
     program = seccomp.program(machine, None, truncating=True)
     assert judged(program, 0x40000003, 20) == REFUSED
@@ -104,7 +104,7 @@ def test_calls_of_another_machine_are_refused(machine: Machine) -> None:
 )
 @EVERY_MACHINE
 def test_some_calls_are_judged_by_their_arguments(
-    machine: Machine, name: str, arguments: tuple[int, ...], answer: int
+    machine: ProcessorKind, name: str, arguments: tuple[int, ...], answer: int
 ) -> None:
     """Signals and truncate() too, where Landlock is too old to see to them."""
     program = seccomp.program(machine, 7, truncating=False)
@@ -114,7 +114,7 @@ def test_some_calls_are_judged_by_their_arguments(
 
 
 @EVERY_MACHINE
-def test_the_numbers_are_those_of_the_kernels_headers(machine: Machine) -> None:
+def test_the_numbers_are_those_of_the_kernels_headers(machine: ProcessorKind) -> None:
     if not HEADERS[machine].exists():
         pytest.skip("the kernel's headers are not installed")
     text = HEADERS[machine].read_text()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grader.tpu.schedule import NotUnderstood
-from grader.tpu.schedule.bundles import Instruction, parse
+from pallascope.tpu.schedule import NotUnderstood
+from pallascope.tpu.schedule.bundles import Instruction, parse
 from tests.support.listings import bundles, listing
 
 

@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 
-from grader.tpu.chips import CHIPS
-from grader.tpu.schedule import NotUnderstood, Schedule, Source, simulate
-from grader.tpu.schedule.bundles import parse
-from grader.tpu.schedule.machine import Machine
-from grader.tpu.schedule.program import Program
+from pallascope.tpu.chips import CHIPS
+from pallascope.tpu.schedule import (
+    NotUnderstood,
+    OperandSource,
+    Schedule,
+    simulate,
+)
+from pallascope.tpu.schedule.bundles import parse
+from pallascope.tpu.schedule.machine import Machine
+from pallascope.tpu.schedule.scalar_core import ScheduleProgram
 from tests.support.repositories import ROOT
 
 pytest.importorskip("libtpu")
@@ -40,8 +45,8 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
 ON_ALL = pytest.mark.parametrize("chip", ["v5e", "v6e", "tpu7x"])
 
 
-def known(kernel: dict[str, Any]) -> dict[Source, list[int]]:
-    return {Source("input", n): words for n, words in enumerate(kernel["words"]) if words}
+def known(kernel: dict[str, Any]) -> dict[OperandSource, list[int]]:
+    return {OperandSource("input", n): words for n, words in enumerate(kernel["words"]) if words}
 
 
 def schedule(kernel: dict[str, Any], chip: str) -> Schedule:
@@ -68,7 +73,7 @@ class Recorder(Machine):
 def test_the_scalar_core_computes_what_jax_does(kernels: Any, chip: str) -> None:
     kernel = kernels[chip]["arithmetic"]
     machine = Recorder(1.0, 1.0, CHIPS[chip].granule, {}, known(kernel), 0)
-    Program(parse(kernel["listing"]), CHIPS[chip].branch_delay).run(machine)
+    ScheduleProgram(parse(kernel["listing"]), CHIPS[chip].branch_delay).run(machine)
     assert [word or 0 for word in machine.written] == kernel["truth"]
 
 
@@ -119,7 +124,7 @@ def test_loops_turn_as_often_as_they_are_told(kernels: Any) -> None:
     kernel = kernels["v5e"]["trips"]
     listing = parse(kernel["listing"])
     machine = Machine(1.0, 1.0, CHIPS["v5e"].granule, {}, known(kernel), 0)
-    ran = Program(listing, CHIPS["v5e"].branch_delay).run(machine)
+    ran = ScheduleProgram(listing, CHIPS["v5e"].branch_delay).run(machine)
     powers = sum(
         count * sum(one.opcode.startswith(("vexp2", "vpow2")) for one in bundle.instructions)
         for bundle, count in zip(listing, ran.counts, strict=True)

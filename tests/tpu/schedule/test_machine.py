@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from grader.tpu.schedule import Moved, NotUnderstood, Stall, Transfer, simulate
-from grader.tpu.schedule.registers import Unknown
+from pallascope.tpu.schedule import (
+    NotUnderstood,
+    OperandDmas,
+    Stall,
+    Transfer,
+    simulate,
+)
+from pallascope.tpu.schedule.registers import Unknown
 from tests.support.listings import CHIP, INPUT, OUTPUT, listing, place, run, simulated
 
 X = "%s0 = inlined_call_operand.hbm [shape: f32[64,128], index: 0, kind: input]"
@@ -48,7 +54,7 @@ def test_a_dma_takes_its_bytes_and_the_latency() -> None:
     # Issued at 1, it has moved its 64 granules at 65 and arrives at 165; the wait began at 2.
     assert found.transfers == (Transfer("x", True, 1.0, 165.0, 2048),)
     assert found.stalls == (Stall("x", True, 2.0, 165.0),)
-    assert found.moved == (Moved("x", True, 2048, 163.0, 1),)
+    assert found.moved == (OperandDmas("x", True, 2048, 163.0, 1),)
     assert (found.issue, found.cycles, found.stalled, found.bytes) == (4, 167.0, 163.0, 2048)
 
 
@@ -62,14 +68,17 @@ def test_dmas_wait_their_turn() -> None:
         Transfer("x", True, 97.0, 213.0, 512),
     )
     assert found.stalls == (Stall("x", True, 4.0, 213.0),)  # by then the other has arrived
-    assert found.moved == (Moved("x", True, 2560, 209.0, 2), Moved("o", False, 1024, 0.0, 1))
+    assert found.moved == (
+        OperandDmas("x", True, 2560, 209.0, 2),
+        OperandDmas("o", False, 1024, 0.0, 1),
+    )
 
 
 def test_after_a_pause_the_engine_is_free() -> None:
     found = simulated(OPERANDS, copy_in(4), "%8 = vdelay 50", copy_in(4), wait(8))
     assert [transfer.start for transfer in found.transfers] == [1.0, 53.0]
     assert found.stalls == (Stall("", False, 2.0, 52.0), Stall("x", True, 54.0, 157.0))
-    assert found.moved == (Moved("x", True, 256, 103.0, 2), Moved("", False, 0, 50.0))
+    assert found.moved == (OperandDmas("x", True, 256, 103.0, 2), OperandDmas("", False, 0, 50.0))
 
 
 def test_bundles_that_are_issued_take_their_time() -> None:
@@ -235,14 +244,14 @@ def test_what_the_chip_computed_is_not_known_in_smem(source: str) -> None:
 
 def test_smem_may_be_written_out() -> None:
     found = simulated(OPERANDS, copy_out(2, of="smem"), wait(2, 8))
-    assert found.moved == (Moved("o", False, 64, 101.0, 1),)
+    assert found.moved == (OperandDmas("o", False, 64, 101.0, 1),)
 
 
 def test_a_general_dma_with_strides() -> None:
     found = simulated(OPERANDS, general("%s0", "%s2", 64, "/* hbm-to-vmem */"), wait(64))
-    assert found.moved == (Moved("x", True, 2048, 163.0, 1),)
+    assert found.moved == (OperandDmas("x", True, 2048, 163.0, 1),)
     found = simulated(OPERANDS, general("%s2", "%s1", 64, "/* bounds: (3, 1) */"), wait(64))
-    assert found.moved == (Moved("o", False, 2048, 163.0, 1),)
+    assert found.moved == (OperandDmas("o", False, 2048, 163.0, 1),)
 
 
 def test_what_a_general_dma_brings_is_in_an_order_unknown() -> None:
@@ -258,7 +267,10 @@ def test_what_a_general_dma_brings_is_in_an_order_unknown() -> None:
 def test_within_hbm_bytes_are_read_and_written_and_the_time_is_a_lower_bound(note: str) -> None:
     found = simulated(OPERANDS, general("%s0", "%s1", 64, note), wait(64))
     # Issued at 1; 64 granules are read until 65 and written until 129, and arrive at 229.
-    assert found.moved == (Moved("x", True, 2048, 0.0, 1), Moved("o", False, 2048, 227.0, 1))
+    assert found.moved == (
+        OperandDmas("x", True, 2048, 0.0, 1),
+        OperandDmas("o", False, 2048, 227.0, 1),
+    )
     assert found.stalls == (Stall("o", False, 2.0, 229.0),)
     assert found.least == "a DMA from HBM to HBM: its speed was never measured"
     assert simulated(OPERANDS, copy_in(64), wait(64)).least == ""
@@ -294,7 +306,7 @@ def test_events_are_kept_where_asked_for() -> None:
     text = listing(OPERANDS, copy_in(10), wait(10))
     found = simulate(text, CHIP, {}, {})
     assert (found.transfers, found.stalls, found.turns) == ((), (), ())
-    assert found.moved == (Moved("input 0", True, 320, 109.0, 1),)
+    assert found.moved == (OperandDmas("input 0", True, 320, 109.0, 1),)
 
 
 def test_turns_are_events_too() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grader.tpu.schedule import Unit
-from grader.tpu.schedule.mix import busy, spills, unit_of
+from pallascope.tpu.schedule import Unit
+from pallascope.tpu.schedule.bundles import busy, spills, unit_of
 from tests.support.listings import bundles, simulated
 
 LOAD = "%v1_v1 = vld [vmem:[%s1_s1] sm:$0xff]"

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from grader.tpu.schedule import NotUnderstood
-from grader.tpu.schedule import program as running
-from grader.tpu.schedule.registers import Address, Source, Unknown, choose, wrapped
+from pallascope.tpu.schedule import NotUnderstood
+from pallascope.tpu.schedule import scalar_core as running
+from pallascope.tpu.schedule.registers import (
+    Address,
+    OperandSource,
+    Unknown,
+    choose,
+    wrapped,
+)
 from tests.support.listings import INPUT, evaluate, place, run
 
 LOW, HIGH = -(2**31), 2**31 - 1
@@ -475,10 +481,10 @@ def test_scalar_operands_come_by_value() -> None:
 
 
 def test_addresses_count_from_their_operand() -> None:
-    x = Address(Source("input", 0))
+    x = Address(OperandSource("input", 0))
     moved = (x + 3 << 4) + 1 - 2
     assert isinstance(moved, Address)
-    assert (moved.source, moved.offset) == (Source("input", 0), 47)
+    assert (moved.source, moved.offset) == (OperandSource("input", 0), 47)
     assert (8 + x & 0x7FFFFFFF).offset == 8
     for made in (x == x, x < x, x ^ 1, 5 - x, x + x, x * 2, x >> 31):
         assert type(made) is Unknown

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from grader.tpu.schedule import words
+from pallascope.tpu.schedule import words
 
 
 def test_a_row_lies_word_by_word() -> None:

@@ -1,0 +1,307 @@
+"""★★★ Bytes over links, shard sizes, overlap: compared with the solution.
+
+What is said of collectives around the kernels of a launch: what each sends, and what to try.
+
+What is said where each device works on a larger part of an array than par's do.
+
+Does a launch send more to other chips than par does? By its kernels, and by what is around them.
+The time of this is not predicted, so bytes alone are judged, as they are to and from HBM.
+
+Are copies between chips hidden under matrix products, as they are in par?
+No time is predicted for a kernel that communicates. But the order in which it starts copies, waits
+and multiplies is known, and what is multiplied while nothing is on its way hides nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from grader.checks.phrasing import allowed, listed, multiple, paragraph
+from grader.verdict import Check, Finding
+from pallascope.model import (
+    RESHARDING,
+    ArrayType,
+    Collective,
+    KernelCall,
+    Role,
+    carried_by,
+    sent_by,
+)
+from pallascope.tpu import Prediction
+from pallascope.tpu.prediction import routes_of
+from pallascope.tpu.units import bytes_of, way_of
+
+_MOST = 3  # that are told
+
+
+def dearest(own: Sequence[Collective], par: Sequence[Collective]) -> tuple[Collective, ...]:
+    """The collectives of `own` that par does not have, those that send most first."""
+    left = Counter(map(_kind, par))
+    more = []
+    for one in own:
+        if left[_kind(one)]:
+            left[_kind(one)] -= 1
+        else:
+            more.append(one)
+    return tuple(sorted(more, key=lambda one: -(one.bytes or 0)))
+
+
+def named(one: Collective) -> str:
+    """A collective and its axes: `psum over "model"`."""
+    return f"{one.name} over {listed(_quoted(one))}"
+
+
+def lines(collectives: Sequence[Collective]) -> list[str]:
+    """A paragraph that says what each of the first few sends, and where it stands."""
+    if not collectives:
+        return []
+    more = len(collectives) - _MOST
+    rest = [f"and {more} more"] if more > 0 else []
+    return [paragraph("of it", "\n".join([*map(_told, collectives[:_MOST]), *rest]))]
+
+
+def advice(one: Collective) -> str:
+    """What may be done instead of what sends too much."""
+    if one.name == RESHARDING:
+        return (
+            "The array lies on the devices in one way and is wanted in another, so XLA moves it in "
+            "between. Give out_specs and the next in_specs the same axes, or do both steps within "
+            "one shard_map."
+        )
+    return _INSTEAD.get(one.name, _ONLY)
+
+
+_ONLY = (
+    "Only what a device lacks has to come to it. Let in_specs give each device the part that it "
+    "works on, and communicate once, as late as the sums allow."
+)
+_INSTEAD = {
+    "psum": (
+        "Add up over those axes alone along which a sum is cut, and add up the smallest array: "
+        "after the product, not before it. Where each device goes on with a part of the sum, "
+        "psum_scatter sends half as much."
+    ),
+    "all_gather": (
+        "A device that gathers all parts works on all of them. Let it work on its own part, and "
+        "add up what comes out, or let in_specs split another dimension."
+    ),
+}
+
+
+def _kind(one: Collective) -> tuple[str, frozenset[str], int | None]:
+    return one.name, frozenset(one.axes), one.bytes
+
+
+def _quoted(one: Collective) -> list[str]:
+    return [f'"{axis}"' for axis in one.axes]
+
+
+def _told(one: Collective) -> str:
+    where = f", line {one.line}" if one.line else ""
+    arrays = listed(map(str, one.arrays), 2)
+    size = "nobody can tell how much" if one.bytes is None else bytes_of(one.bytes)
+    return f"{named(one)} ({one.devices} devices) of {arrays}{where}: {size}"
+
+
+_MAX_PARTS = 3  # that are told
+
+
+@dataclass(frozen=True, slots=True)
+class LargerPart:
+    """An operand of a kernel whose array is larger, on each device, than in par's kernel."""
+
+    kernel: str
+    operand: str
+    own: ArrayType
+    par: ArrayType
+
+    @property
+    def ratio(self) -> float:
+        """How many times as many elements it has."""
+        return _size(self.own) / max(_size(self.par), 1)
+
+    def __str__(self) -> str:
+        return f"{self.operand} of {self.kernel} stands for {self.own}, par's for {self.par}"
+
+
+def larger_parts(own: Sequence[KernelCall], par: Sequence[KernelCall]) -> tuple[LargerPart, ...]:
+    """The operands that have the same names in both launches, those with most elements first."""
+    return tuple(sorted(_larger(own, par), key=lambda part: -_size(part.own)))
+
+
+def in_words(parts: Sequence[LargerPart]) -> tuple[str, list[str]]:
+    """The end of a phrase, and paragraphs: what is larger, why that costs, and what to try."""
+    first = parts[0]
+    names = listed(dict.fromkeys(part.operand for part in parts[:_MAX_PARTS]))
+    phrase = f"each chip works on {first.ratio:.1f}× par's part of {first.operand}"
+    return phrase, [
+        paragraph("parts", "\n".join(map(str, parts[:_MAX_PARTS]))),
+        paragraph(
+            "why",
+            "Where in_specs doesn't name an axis, all chips along it get the same part: each "
+            "reads it, and does the same work as the others.",
+        ),
+        paragraph("try", f"Let in_specs cut {names} along an axis that isn't named for them yet."),
+    ]
+
+
+def _larger(own: Sequence[KernelCall], par: Sequence[KernelCall]) -> Iterator[LargerPart]:
+    beside = {call.name: {o.name: o.array for o in call.operands} for call in par}
+    for call in own:
+        for operand in call.role(Role.INPUT, Role.OUTPUT):
+            array = beside.get(call.name, {}).get(operand.name)
+            if array is not None and _size(operand.array) > _size(array):
+                yield LargerPart(call.name, operand.name, operand.array, array)
+
+
+def _size(array: ArrayType) -> int:
+    return math.prod(array.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """A launch on one chip of several: its kernels there, and the collectives around them."""
+
+    kernels: tuple[Prediction, ...]
+    collectives: tuple[Collective, ...]
+
+    @property
+    def sent(self) -> int | None:
+        """What it sends to other chips, in bytes; None where nobody can tell."""
+        sent = [*(kernel.sent_bytes for kernel in self.kernels), sent_by(self.collectives)]
+        return None if None in sent else sum(filter(None, sent))
+
+    @property
+    def carried(self) -> int | None:
+        """What links carry of that: bytes times hops. None where nobody can tell."""
+        sizes = [*(one.carried_bytes for one in self.kernels), carried_by(self.collectives)]
+        return None if None in sizes else sum(filter(None, sizes))
+
+    @property
+    def farthest(self) -> int:
+        """The most links that some copy of a kernel passes over."""
+        routes = (route for kernel in self.kernels for route in kernel.routes or ())
+        return max((route.hops for route in routes), default=0)
+
+    def larger_than(self, par: Sender) -> tuple[LargerPart, ...]:
+        """The arrays of which this one's kernels have larger parts than those of `par`."""
+        own, theirs = ([kernel.call for kernel in side.kernels] for side in (self, par))
+        return larger_parts(own, theirs)
+
+
+def links_finding(own: Sender, par: Sender, slack: float) -> Finding | None:
+    """Reject a launch that sends more than the slack of par allows, as a fraction."""
+    sent, least = _compared(own, par)
+    untold = [one for one in own.collectives if one.bytes is None]
+    if untold and least is not None:
+        return _untold(untold[0])
+    if sent is None or least is None or sent <= least * (1 + slack):
+        return None
+    over = "bytes over the links"
+    over = f"{multiple(sent / least)} par's {over}" if least else f"{over}, and par needs none"
+    more = dearest(own.collectives, par.collectives)
+    far = not more and own.farthest > par.farthest
+    parts = [
+        "It would keep the links between chips busy for longer than it needs to.",
+        paragraph("links", f"{_carries(own, sent)}; {_par_carries(par, sent, least, slack)}"),
+        *(paragraph("way", one) for one in _ways(own) * far),
+        *lines(more),
+    ]
+    phrase = f"{over}: {named(more[0])}" if more else over
+    if far:
+        phrase = f"{over}: copies that pass over {own.farthest} links"
+    if more and (larger := own.larger_than(par)):
+        in_short, explained = in_words(larger)
+        return Finding(Check.COST, f"{phrase}, as {in_short}", "\n".join([*parts, *explained]))
+    parts.append(paragraph("try", advice(more[0]) if more else _FAR if far else _HOPS))
+    return Finding(Check.COST, phrase, "\n".join(parts))
+
+
+def _compared(own: Sender, par: Sender) -> tuple[int | None, int | None]:
+    """The bytes of both: times hops, or as they are sent where the ways are not known."""
+    carried = own.carried, par.carried
+    return (own.sent, par.sent) if None in carried else carried
+
+
+def _carries(own: Sender, carried: int) -> str:
+    if own.sent is None or own.sent == carried:
+        return f"each chip sends {bytes_of(carried)} to others"
+    return (
+        f"each chip sends {bytes_of(own.sent)} to others, for which links carry "
+        f"{bytes_of(carried)}, since not all go to a neighbour"
+    )
+
+
+def _par_carries(par: Sender, sent: int, least: int, slack: float) -> str:
+    if not least:
+        return "par sends nothing"
+    verb = "sends" if par.sent == least else "makes them carry"
+    return f"par {verb} {bytes_of(least)} ({allowed(sent / least, slack)})"
+
+
+def _ways(own: Sender) -> list[str]:
+    """How much goes which way."""
+    return [f"{bytes_of(route.bytes)} {way_of(route)}" for route in routes_of(own.kernels) or ()]
+
+
+_FAR = (
+    "A copy to a chip that is not a neighbour passes over every link between, and what goes over "
+    "one link waits there for what goes over it already. Send to neighbours alone, and let each "
+    "pass on what it got."
+)
+_HOPS = (
+    "Count the hops: in a ring of n chips, what starts on one has reached all others after n - 1. "
+    "A last hop that brings a block back to where it began is not needed. Send what the neighbour "
+    "lacks, and nothing twice."
+)
+
+
+def _untold(one: Collective) -> Finding:
+    """A loop whose turns nobody can count, around a collective."""
+    reason = f"a loop around {named(one)} makes as many turns as is known only at run time"
+    parts = [
+        "What it would cost on a TPU can't be predicted.",
+        *lines([one]),
+        paragraph("try", "Let the loop make as many turns as follows from sizes alone."),
+    ]
+    return Finding(Check.COST, f"no verdict: {reason}", "\n".join(parts))
+
+
+#: Where par covers less than this, copies are not what its products are meant to hide.
+WORTH_HIDING = 0.25
+#: Of par's part, what is enough.
+ENOUGH = 0.5
+
+
+def waits_first(own: Sequence[Prediction], par: Sequence[Prediction]) -> Finding | None:
+    """Reject a launch that multiplies before copies start, or after they have come, if par does so
+    meanwhile."""
+    mine, best = _covered(own), _covered(par)
+    if mine is None or best is None or best < WORTH_HIDING or mine >= best * ENOUGH:
+        return None
+    part = f"{mine:.0%} of its matrix products are" if mine else "No matrix product is"
+    lines = [
+        "The links would be idle while the chip multiplies, and the chip while they are busy.",
+        paragraph(
+            "why",
+            f"{part} computed between the start of a copy from another chip and the wait for it; "
+            f"in par, {best:.0%} are.",
+        ),
+        paragraph(
+            "try",
+            "Start the copy, then multiply what is here already, and wait only when you need what "
+            "comes.",
+        ),
+    ]
+    much = "little" if mine else "nothing"
+    return Finding(
+        Check.COST, f"{much} is multiplied while blocks are on their way", "\n".join(lines)
+    )
+
+
+def _covered(side: Sequence[Prediction]) -> float | None:
+    """The least of these kernels; None where it is known of none."""
+    return min((one.covered for one in side if one.covered is not None), default=None)

@@ -1,0 +1,307 @@
+"""Diagnoses of NaN and memory that nothing has written.
+
+NaN where numbers belong: from past an edge, from an input, from the arithmetic itself.
+
+Blocks that nothing wrote, memory that was read before it was written, races.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from grader.checks.compare import Comparison, Index
+from grader.checks.diagnoses.suspect import Diagnosis, Suspect, blocks_in_words
+from grader.checks.phrasing import count, listed
+from pallascope.model import (
+    FirstAccess,
+    KernelCall,
+    Operand,
+    Role,
+)
+
+
+def padding_used(suspect: Suspect) -> Diagnosis | None:
+    """NaN from past an input's edge, as a run with no other NaN has shown."""
+    if not suspect.wrong_nan.any():
+        return None
+    used = suspect.padding or ()
+    ragged = [place for place in ragged_inputs(suspect) if place[0].name in used]
+    return _of_padding(list({place[0].name: place for place in reversed(ragged)}.values()))
+
+
+def padding_likely(suspect: Suspect) -> Diagnosis | None:
+    """NaN from unwritten memory, where the last block of some input overhangs the array."""
+    if suspect.padding is not None or not suspect.garbage:
+        return None
+    ragged = ragged_inputs(suspect)
+    summed = [place for place in ragged if not _kept(suspect, place)] or ragged
+    return _of_padding(list({place[0].name: place for place in reversed(summed)}.values()))
+
+
+def _of_padding(ragged: list[tuple[Operand, int]]) -> Diagnosis | None:
+    """What to say of the padding of these operands, along these of their dimensions."""
+    if not ragged:
+        return None
+    names = listed(dict.fromkeys(operand.name for operand, _ in reversed(ragged)))
+    operand, axis = ragged[-1]
+    size, block = operand.array.shape[axis], operand.block[axis] or 1
+    whose = "Its" if len(ragged) == 1 else f"{operand.name}'s"
+    return Diagnosis(
+        f"padding of {names} was used",
+        f"The padding of {names} was used. {whose} dimension {axis} has {size} elements in "
+        f"blocks of {block}, so the last block holds only {size % block} of them: what is past the "
+        "edge is garbage. Before anything is computed with it, replace it by what does not count: "
+        "jnp.where(mask, value, 0) for a sum or a product, -inf in place of 0 for a maximum or an "
+        "exponential. A product with zero keeps NaN.",
+    )
+
+
+def nan_of_an_input(suspect: Suspect) -> Diagnosis | None:
+    """NaN where an input holds NaN or infinity that the result must not depend on."""
+    if not suspect.computed_nan:
+        return None
+    given = [
+        (name, "NaN" if np.isnan(value).any() else "infinity")
+        for name, value in (suspect.inputs or {}).items()
+        if not np.isfinite(value).all()
+    ]
+    if not given:
+        return None
+    names = listed(name for name, _ in given)
+    held = " and ".join(f"{name} holds {what}" for name, what in given)
+    return Diagnosis(
+        f"NaN from what {names} {'holds' if len(given) == 1 else 'hold'}",
+        f"In this case {held} in places that must not count, and some of it got into the result. "
+        "Such elements have to be replaced before anything is computed with them, by "
+        "jnp.where(mask, value, 0): zero times NaN is NaN, and so is zero times infinity. Where "
+        "that is done, look at the mask, and at rows without any element that counts: -inf minus "
+        "-inf is NaN, too.",
+        vague=True,
+    )
+
+
+def nan_of_some_kind(suspect: Suspect) -> Diagnosis | None:
+    """NaN in a run that cannot tell where it comes from."""
+    nan = suspect.wrong_nan
+    if suspect.strict or not nan.any():
+        return None
+    return Diagnosis(
+        "NaN where numbers belong",
+        "NaN stands where numbers belong: from memory that nothing had written, or from "
+        "arithmetic such as 0/0 or inf − inf. The strict interpreter (--kata-mode strict) can "
+        "tell which.",
+        vague=True,
+    )
+
+
+def computed_nan(suspect: Suspect) -> Diagnosis | None:
+    """NaN that the arithmetic itself produced."""
+    if not suspect.computed_nan:
+        return None
+    return Diagnosis(
+        "NaN from arithmetic",
+        "The arithmetic itself produces NaN, whatever was in memory before: 0/0, inf − inf, "
+        "inf × 0, or the logarithm or root of a negative number.",
+        vague=True,
+    )
+
+
+def ragged_inputs(suspect: Suspect) -> list[tuple[Operand, int]]:
+    """Input dimensions that their block does not divide, the summed ones first.
+
+    A dimension that the result has too only affects what is past the result's own edge.
+    """
+    ragged = [
+        (operand, axis)
+        for operand in suspect.refs(Role.INPUT)
+        for axis, block in enumerate(operand.block)
+        if block and operand.array.shape[axis] % block
+    ]
+    return sorted(ragged, key=lambda place: _kept(suspect, place))
+
+
+def _kept(suspect: Suspect, place: tuple[Operand, int]) -> bool:
+    """Whether the result has a dimension of the same size."""
+    operand, axis = place
+    return operand.array.shape[axis] in suspect.result.actual.shape
+
+
+def no_steps(calls: Iterable[KernelCall]) -> Diagnosis | None:
+    """A kernel whose grid has an axis of length 0 never runs, whatever reads its results."""
+    for call in calls:
+        if 0 in call.grid:
+            grid = ", ".join("?" if size is None else str(size) for size in call.grid)
+            grid = f"({grid},)" if len(call.grid) == 1 else f"({grid})"
+            return Diagnosis(
+                f"{call.name} makes no steps: its grid is {grid}",
+                f"{call.name} never runs, as its grid is {grid}: nothing is written. A size // "
+                "block is 0 where the block is larger. In a shard_map, sizes are those of one "
+                "device's part.",
+            )
+    return None
+
+
+def shared_by_parallel_steps(suspect: Suspect) -> Diagnosis | None:
+    """A grid dimension is marked parallel, but its steps write to one output block.
+
+    The trace alone shows it: whether the values are right is then a matter of luck.
+    """
+    for axis in suspect.call.parallel if suspect.call else ():
+        steps = suspect.call.grid[axis] if suspect.call else None
+        for output in suspect.refs(Role.OUTPUT):
+            pipelined = output.space not in ("any", "hbm")  # else the kernel copies by hand
+            if pipelined and steps != 1 and axis not in output.axes:
+                return Diagnosis(
+                    f"grid dimension {axis} is not parallel: a race",
+                    f"Grid dimension {axis} is marked parallel, but all its steps write to the "
+                    f"same blocks of {output.name}, whose index map does not use it. Parallel "
+                    "steps may run in any order and on two cores, each with its own scratch: a "
+                    "race. Mark that dimension arbitrary.",
+                )
+    return None
+
+
+def not_aliased(suspect: Suspect) -> Diagnosis | None:
+    """Garbage where the result should hold what an input held, in an output that is another array.
+
+    Of a copy, all of the result is such, and nothing is to be kept.
+    """
+    result = suspect.result
+    nan = suspect.wrong_nan
+    outputs = suspect.refs(Role.OUTPUT)
+    mine = outputs[suspect.output] if suspect.output is not None else None
+    if mine is None or mine.aliased or not suspect.garbage:
+        return None
+    for name, value in (suspect.inputs or {}).items():
+        if value.shape != result.expected.shape or np.array_equal(value, result.expected):
+            continue
+        if np.array_equal(value[nan], result.expected[nan]):
+            return Diagnosis(
+                f"{mine.name} does not hold what {name} held",
+                f"What the kernel does not write has to be as it was in {name}, but {mine.name} is "
+                "another array, and it starts as garbage, here NaN. input_output_aliases={a: b} in "
+                "the launch makes input a and output b one array: a counts all arguments of the "
+                "launch, scalar prefetch included.",
+            )
+    return None
+
+
+def never_visited(suspect: Suspect) -> Diagnosis | None:
+    """Wrong blocks that the output's index map returns on no grid step.
+
+    A right one may be left alone on purpose: it holds what an aliased input held.
+    """
+    result = suspect.result
+    missed = [index for index in result.wrong_blocks if index not in suspect.written]
+    if not missed:
+        return None
+    which = blocks_in_words(missed)
+    steps = len(suspect.walk.steps) if suspect.walk else 0
+    return Diagnosis(
+        f"{which} never written",
+        f"In {result.name}, {which} {_were(which)} never written: the output's index map never "
+        f"returns {'it' if len(missed) == 1 else 'them'}. The grid has {count(steps, 'step')}, "
+        f"the result {count(len(result.indices()), 'block')}.",
+    )
+
+
+def never_stored(suspect: Suspect) -> Diagnosis | None:
+    """Elements that stay what memory held before: zeros if it held zeros."""
+    result, zeros = suspect.result, suspect.with_zeros
+    nan = suspect.wrong_nan
+    if zeros is None or not nan.any() or (zeros[nan] != 0).any() or not result.expected[nan].any():
+        return None
+    blocks = [index for index in result.indices() if nan[result.part(index)].any()]
+    whole = all(nan[result.part(index)].all() for index in blocks)
+    unwritten = blocks_in_words(blocks) if whole else _elements(nan, blocks[0], result)
+    if alone := whole and len(result.indices()) == 1:
+        unwritten = result.name
+    reason = "The kernel stores nothing there."
+    mine = next((o for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
+    touch = mine.first if mine else None
+    in_hbm = mine is not None and mine.space in ("any", "hbm")
+    if touch is FirstAccess.NOTHING and in_hbm:
+        reason = (
+            f"The kernel's body never stores to {result.name}: it stays in HBM, and only copies "
+            "that the kernel starts write to it."
+        )
+    elif touch is FirstAccess.NOTHING:
+        reason = (
+            f"The kernel's body never stores to {result.name}. {result.name}[...] = value stores; "
+            f"{result.name} = value only gives a name to a value."
+        )
+    elif in_hbm:
+        reason = (
+            f"{result.name} stays in HBM: only copies write to it, those of the kernel or of a "
+            "pipeline in it, and none goes there. Perhaps a pipeline's grid has too few steps, or "
+            "the copies of the last steps are missing."
+        )
+    elif touch is FirstAccess.GUARDED_WRITE:
+        reason = (
+            f"The store to {result.name} is under a condition that is false on the steps that "
+            "should write it."
+        )
+    where = "" if alone else f"In {result.name}, "
+    were = "was" if alone else _were(unwritten)
+    return Diagnosis(
+        f"{unwritten} never written", f"{where}{unwritten} {were} never written. {reason}"
+    )
+
+
+def never_awaited(suspect: Suspect) -> Diagnosis | None:
+    """NaN where a copy that the kernel starts by itself has not arrived: nothing waits for it."""
+    names = [o.name for o in suspect.refs(*Role) if o.unawaited]
+    if not names or not suspect.garbage:
+        return None
+    return Diagnosis(
+        f"a copy of {listed(names)} is never waited for",
+        f"The kernel starts to copy from or to {listed(names)} and never waits for it: what a copy "
+        "brings is there only after .wait(), and until then there is garbage, here NaN.",
+    )
+
+
+def read_before_written(suspect: Suspect) -> Diagnosis | None:
+    """NaN that would be another number if memory had started as zeros: garbage was used."""
+    untold = suspect.padding is None and ragged_inputs(suspect)
+    if not suspect.garbage or (untold and not _first(suspect, FirstAccess.READ)):
+        return None
+    sure = _first(suspect, FirstAccess.READ)
+    guarded = _first(suspect, FirstAccess.GUARDED_WRITE)
+    refs = sure or [o for o in guarded if o.role is Role.SCRATCH] or guarded
+    if not refs:
+        return None
+    name = refs[0].name
+    if sure:
+        how = "The first thing that the kernel does with it is to read it."
+    else:
+        how = (
+            "It is written only under a condition, and that condition is false on the first step "
+            "that reads it."
+        )
+    role = "Scratch" if refs[0].role is Role.SCRATCH else "An output block"
+    return Diagnosis(
+        f"{name} read before it was written",
+        f"{name} is read before it was written. {how} {role} starts as whatever bits are in "
+        "memory; here that is NaN.",
+    )
+
+
+def _first(suspect: Suspect, touch: FirstAccess) -> list[Operand]:
+    return [o for o in suspect.refs(Role.SCRATCH, Role.OUTPUT) if o.first is touch]
+
+
+def _were(which: str) -> str:
+    return "was" if which.startswith("block ") else "were"
+
+
+def _elements(mask: Any, block: Index, result: Comparison) -> str:
+    """The bounding box of the marked elements of one block, in the whole array's indices."""
+    part = result.part(block)
+    places = np.argwhere(mask[part])
+    starts = [p.start + int(low) for p, low in zip(part, places.min(0), strict=True)]
+    ends = [p.start + int(high) + 1 for p, high in zip(part, places.max(0), strict=True)]
+    box = ", ".join(f"{a}:{b}" for a, b in zip(starts, ends, strict=True))
+    return f"elements [{box}]"

@@ -1,0 +1,281 @@
+"""Diagnoses of wrong values: offsets, factors, overflow, rounding.
+
+Wrong numbers: too large, off by a constant, of rows that should be zero.
+
+Numbers that are nearly right: another formula, or rounded too early.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grader.checks.compare import ROUNDOFF, Comparison
+from grader.checks.diagnoses.suspect import (
+    Diagnosis,
+    Suspect,
+    rms,
+    rounding,
+    wrong_values,
+)
+from grader.checks.phrasing import count, number
+from pallascope.model import Habit
+
+_LEAST_FACTOR = 1e-3
+
+
+def overflowed(suspect: Suspect) -> Diagnosis | None:
+    """Infinity where a finite value belongs."""
+    result = suspect.result
+    infinite = np.isinf(result.actual) & np.isfinite(result.expected)
+    if not infinite.any():
+        return None
+    return Diagnosis(
+        "overflow to inf",
+        f"{count(int(infinite.sum()), 'element')} overflowed to infinity where a finite value was "
+        "expected: a value left its dtype's range (exp of a large number? a division by zero?).",
+        vague=True,
+    )
+
+
+def rows_of_nothing(suspect: Suspect) -> Diagnosis | None:
+    """Every wrong row should be zero, because nothing contributes to it; others should not."""
+    result = suspect.result
+    if result.actual.ndim < 2 or result.dtype not in ROUNDOFF or _unwritten(suspect):
+        return None
+    rows = [v.reshape(-1, result.actual.shape[-1]) for v in (result.wrong, result.expected)]
+    wrong, empty = rows[0].any(1), ~rows[1].any(1)
+    if not wrong.any() or empty.all() or (wrong & ~empty).any():
+        return None
+    row = np.unravel_index(int(np.argmax(wrong)), result.actual.shape[:-1])
+    where = ", ".join(str(int(i)) for i in row)
+    held = "NaN" if np.isnan(result.actual[row]).any() else "other numbers"
+    return Diagnosis(
+        "rows to which nothing contributes are not zero",
+        f"All wrong rows, such as row {where}, should be zero and hold {held}. Nothing "
+        "contributes to them (in attention, such a query may see no key): look at what a row "
+        f"becomes of which everything is masked. {_what_masks(suspect)}",
+        vague=True,
+    )
+
+
+def _what_masks(suspect: Suspect) -> str:
+    if suspect.call and Habit.NEAR_MASK in suspect.call.habits:
+        return f"The kernel masks with a number that {_NEAR}"
+    return (
+        "A mask value far below all scores, but finite, keeps (−inf) − (−inf) out, and no score "
+        "may be as low as it."
+    )
+
+
+def mask_within_reach(suspect: Suspect) -> Diagnosis | None:
+    """A mask value that is a score like any other, in a kernel whose result has wrong rows."""
+    call = suspect.call
+    if call is None or Habit.NEAR_MASK not in call.habits or suspect.result.actual.ndim < 2:
+        return None
+    if not np.isfinite(suspect.result.actual).all():
+        return None
+    return Diagnosis(
+        "a mask value within reach of the scores?",
+        f"The kernel masks with a number that {_NEAR} Mask with the value that the maxima start "
+        "with, near the lowest that the dtype has.",
+        vague=True,
+    )
+
+
+_NEAR = (
+    "is large, but a score like any other. Where real scores are as low, or all that a row has "
+    "seen is masked, masked elements get a weight; and a row without any key is not told from one "
+    "that has some, because its maximum is above what the maxima start with."
+)
+
+
+def _unwritten(suspect: Suspect) -> bool:
+    """Whether the NaN in a result are gone where unwritten memory holds zeros."""
+    nan = np.isnan(suspect.result.actual) & suspect.result.wrong
+    zeros = suspect.with_zeros
+    return bool(nan.any() and (zeros is None or not np.isnan(zeros[nan]).any()))
+
+
+def all_zero(suspect: Suspect) -> Diagnosis | None:
+    """Every wrong element is exactly zero."""
+    result = suspect.result
+    if result.actual[result.wrong].any():
+        return None
+    how = (
+        ": either nothing was added or stored after it was initialised, or it was initialised "
+        "again after the work was done"
+    )
+    return Diagnosis(
+        "zeros where values belong",
+        f"Every wrong element is exactly zero{how if suspect.call else ''}.",
+        vague=True,
+    )
+
+
+def same_amount(suspect: Suspect) -> Diagnosis | None:
+    """Every element is off by one constant."""
+    result = suspect.result
+    got, wanted, allowed = wrong_values(result)
+    if got.size < 2:
+        return None
+    amount = float(np.median(got - wanted))
+    slack = allowed + rounding(got, result.dtype)
+    if not (np.abs(got - wanted - amount) <= slack).all() or abs(amount) <= slack.max():
+        return None
+    return Diagnosis(
+        f"off by the same amount: {number(amount)}",
+        f"Every wrong element is off by the same amount: {number(amount)}.",
+        vague=True,
+    )
+
+
+def same_factor(suspect: Suspect) -> Diagnosis | None:
+    """Every element is off by one constant factor."""
+    result = suspect.result
+    got, wanted, allowed = wrong_values(result)
+    large = np.abs(wanted) > 4 * allowed
+    if large.sum() < 2:
+        return None
+    factor = float(np.median(got[large] / wanted[large]))
+    slack = allowed * max(abs(factor), 1.0) + rounding(got, result.dtype)
+    if abs(factor - 1) * np.abs(wanted[large]).max() <= slack.max():
+        return None
+    if not (np.abs(got - factor * wanted) <= slack).all():
+        return None
+    return Diagnosis(
+        f"off by the same factor: {number(factor)}",
+        f"Every wrong element is off by the same factor: {number(factor)} times what it should be.",
+        vague=True,
+    )
+
+
+def factor_of_the_row(suspect: Suspect) -> Diagnosis | None:
+    """The elements of each wrong row are off by one factor, a different one for each row."""
+    result = suspect.result
+    if result.actual.ndim < 2 or not np.isfinite(result.actual[result.wrong]).all():
+        return None
+    length = result.actual.shape[-1]
+    rows = [v.reshape(-1, length) for v in (result.actual, result.expected, result.allowed)]
+    wrong = result.wrong.reshape(-1, length).any(1)
+    got, wanted, allowed = (values[wrong] for values in rows)
+    power = (wanted**2).sum(1)
+    if len(got) < 2 or length < 2 or not power.all() or not np.isfinite(power).all():
+        return None
+    factors = (got * wanted).sum(1) / power
+    # A row of zeros fits any factor; a factor of zero means that the row is missing.
+    if (np.abs(factors) < _LEAST_FACTOR).any():
+        return None
+    slack = allowed * np.maximum(np.abs(factors), 1.0)[:, None] + rounding(got, result.dtype)
+    if not (np.abs(got - factors[:, None] * wanted) <= slack).all():
+        return None
+    low, high = number(float(factors.min())), number(float(factors.max()))
+    return Diagnosis(
+        "each row is off by a factor of its own",
+        f"Each wrong row is off by a factor of its own, from {low} to {high}. Something that is "
+        "computed for each row is wrong: what the row is divided by, such as the sum of a softmax, "
+        "or a rescaling that was forgotten or done twice.",
+        vague=True,
+    )
+
+
+def input_unchanged(suspect: Suspect) -> Diagnosis | None:
+    """The result is one of the inputs."""
+    result = suspect.result
+    for name, value in (suspect.inputs or {}).items():
+        if value.shape == result.actual.shape and np.array_equal(value, result.actual):
+            return Diagnosis(f"equals {name}, unchanged", f"The result is {name}, unchanged.")
+    return None
+
+
+def another_formula(suspect: Suspect) -> Diagnosis | None:
+    """Small errors that follow the value, as those of rounding do not."""
+    result = suspect.result
+    if not np.isfinite(result.actual).all() or not np.isfinite(result.expected).all():
+        return None
+    scale, error = rms(result.expected), rms(result.actual - result.expected)
+    if not 0 < error <= 2**-5 * scale or not _by_formula(suspect):
+        return None
+    return Diagnosis(
+        "nearly right: another formula?",
+        "The errors are small, and elements with the same value are off by the same amount, as "
+        "they rarely are after one rounding. So it is a formula that differs a little: an "
+        "approximation in place of the exact function, or the other way round, a constant that is "
+        "a bit off, or a state that is rounded again in every turn of a loop.",
+        vague=True,
+    )
+
+
+#: Groups of wrong elements with like values, wide enough for rounding errors to cancel; so many
+#: elements at least in all; and the part of their errors that the groups' means must explain.
+_GROUPS, _FEWEST, _EXPLAINED = 16, 256, 0.5
+
+
+def _by_formula(suspect: Suspect) -> bool:
+    """Whether the error is a function of the value: rounding errors cancel in a group of like
+    values, those of another formula do not."""
+    result = suspect.result
+    got, wanted, _ = wrong_values(result)
+    error = (got - wanted)[np.argsort(wanted)]
+    if error.size < _FEWEST:
+        return False
+    groups = [float(group.mean()) for group in np.array_split(error, _GROUPS)]
+    total = rms(error)
+    return total > 0 and rms(np.array(groups)) ** 2 > _EXPLAINED * total**2
+
+
+#: Rounding errors are about alike everywhere: their mean is no smaller part of their root mean
+#: square. A few large ones among many small are no rounding errors.
+_EVEN = 0.3
+
+
+#: Which part of the rows and columns that elements anywhere would meet those of rounding meet, at
+#: least. And an error that no rounding makes, as a part of the largest element.
+_SCATTERED, _WILD = 0.8, 2**-3
+
+
+def _everywhere(result: Comparison) -> bool:
+    """Whether errors are spread like those of rounding: over most rows and columns, none of them
+    of the size of the values, and none where the right value is zero in a whole row."""
+    error, wanted = np.abs(result.actual - result.expected), np.abs(result.expected)
+    if (error > _WILD * wanted.max(initial=0.0)).any():
+        return False
+    if wanted.ndim < 2:
+        return True
+    rows = [values.reshape(-1, wanted.shape[-1]) for values in (error, wanted)]
+    if (rows[0].any(1) & ~rows[1].any(1)).any():
+        return False
+    return all(_scattered(result, axis) for axis in (0, 1))
+
+
+def _scattered(result: Comparison, axis: int) -> bool:
+    """Whether the wrong elements of the wrong blocks meet about as many columns (`axis` 0) or rows
+    (1) as so many elements do that are anywhere."""
+    touched = expected = 0.0
+    for index in result.wrong_blocks:
+        wrong = result.wrong[result.part(index)]
+        lines = wrong.reshape(-1, wrong.shape[-1]).any(axis)
+        touched += lines.sum()
+        expected += lines.size * (1 - (1 - 1 / lines.size) ** int(wrong.sum()))
+    return touched >= _SCATTERED * expected
+
+
+def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
+    """Errors of bfloat16 size in a result that should have float32's: rounded on the way."""
+    result = suspect.result
+    if result.dtype not in ROUNDOFF or not np.isfinite(result.actual).all():
+        return None
+    if not np.isfinite(result.expected).all():
+        return None
+    scale, error = rms(result.expected), rms(result.actual - result.expected)
+    # One rounding to bfloat16 is off by about 2**-10 of a value; sums add a little to that.
+    if not 2**-12 * scale <= error <= 2**-5 * scale or _by_formula(suspect):
+        return None
+    if np.abs(result.actual - result.expected).mean() < _EVEN * error or not _everywhere(result):
+        return None
+    return Diagnosis(
+        "rounded too early",
+        "The errors are small, but as large as rounding to bfloat16 makes them: something was "
+        "rounded too early. Accumulate in float32 (preferred_element_type, a float32 scratch) and "
+        "cast once, at the end.",
+        vague=True,
+    )

@@ -1,0 +1,308 @@
+"""Messages about manual DMA: starts, waits, hazards.
+
+What is said of each hazard of a copy that a kernel starts by hand.
+
+Copies that a kernel starts by hand: what is wrong with their starts and waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grader.checks.diagnoses import Diagnosis
+from grader.checks.phrasing import at, ordinal, paragraph, times
+from grader.verdict import Check, Finding
+from pallascope.model import (
+    CopyFault,
+    HandCopy,
+    Hazard,
+    KernelCall,
+)
+from pallascope.tpu.units import bytes_of
+
+#: A phrase, what happens, why that is wrong, and what to try.
+Words = tuple[str, str, str, str]
+#: What is told of a copy that has not ended when something else touches its ends.
+_ENDS = (
+    "A copy runs beside the kernel from .start() until .wait() has returned. Until then its target "
+    "holds the old bytes, the new ones or some of both, and its source must stay as it is."
+)
+
+
+def words_of(fault: CopyFault) -> Words:
+    """A phrase, what happens, why that is wrong, and what to try."""
+    match fault.hazard:
+        case Hazard.READ_EARLY | Hazard.SENT_EARLY | Hazard.NOTHING_THERE:
+            return _early(fault)
+        case Hazard.TWO_AT_ONCE | Hazard.OVERWRITES_ARRIVING | Hazard.OVERWRITES_LEAVING:
+            return _overwritten(fault)
+        case Hazard.NO_START:
+            return _no_start(fault)
+        case Hazard.OUTSIDE:
+            return _outside(fault)
+        case Hazard.TOO_MANY_BYTES:
+            return (
+                f"waits for more bytes than {fault.semaphore} gets",
+                f"The kernel waits for {bytes_of(fault.size)} on {fault.semaphore}, and the "
+                f"copies under way on it bring {bytes_of(fault.coming)}. It would wait for "
+                "ever.",
+                "A DMA semaphore counts bytes. A wait takes as many as its descriptor's target "
+                "has, whichever copy brought them.",
+                "Wait with a descriptor of the same size as the one that was started, on the same "
+                "semaphore.",
+            )
+        case Hazard.NEVER_AWAITED:
+            return _never_awaited(fault)
+        case Hazard.BYTES_LEFT:
+            left = bytes_of(fault.coming)
+            return (
+                f"{fault.semaphore} is left non-zero: waits for fewer bytes than were copied",
+                f"{left} are left on {fault.semaphore} when the kernel ends: its waits take fewer "
+                "bytes than its copies bring.",
+                "A DMA semaphore counts bytes, and a wait takes as many as its descriptor's target "
+                "has. If a copy is larger than what is waited for, the wait returns before the "
+                "copy has ended, and what is left over breaks the next kernel.",
+                "Wait with descriptors of the same sizes as those that were started.",
+            )
+
+
+def _early(fault: CopyFault) -> Words:
+    """Something is read, by the core or by another copy, before it is known to be there."""
+    copy, part = fault.copy, fault.part
+    assert copy
+    read = "read" if fault.hazard is Hazard.READ_EARLY else "copied on"
+    happens = f"{part} is {read} while the copy into it may still be under way."
+    if fault.hazard is Hazard.READ_EARLY and fault.line is None:
+        read = "copied out"
+        happens = (
+            f"{part} is an output block: the pipeline copies it to HBM at the end of the step, and "
+            "then a copy into it may still be under way."
+        )
+    if copy.sharing and fault.size:
+        return (
+            f"{part} is {read} before all copies on {copy.semaphore} have ended",
+            happens,
+            f"{copy.sharing + 1} copies count on "
+            f"{copy.semaphore}, and {bytes_of(fault.size)} of their "
+            f"{bytes_of(fault.size + fault.coming)} were waited for. The semaphore counts "
+            "bytes and does not say whose: copies end in any order, so none of these is known to "
+            "have ended before all of them have been waited for.",
+            "Give copies that are waited for one by one a semaphore each, such as one for each "
+            "slot; or wait for all of them before the first is used.",
+        )
+    if (last := fault.last_wait) and copy.waits:
+        line = f" (line {last.line.line})" if last.line else ""
+        return (
+            f"{part} is {read} after a wait for another slot",
+            happens,
+            f"Its copy counts on {copy.semaphore}; the wait before was on {last.semaphore}{line}. "
+            + _ENDS,
+            "Wait with the slot that this step reads: the one into which its block was copied.",
+        )
+    if fault.unread:
+        return (
+            f"{part} is overwritten before it is {read}",
+            f"{part} held a block that nothing had {read} yet when another copy into it was "
+            "started.",
+            _ENDS,
+            "Prefetch into a slot that this step does not use: with two slots, the next block "
+            "goes to 1 - slot.",
+        )
+    if not copy.waits:
+        return (
+            f"{part} is {read}, and nothing waits for its copy",
+            happens,
+            f"No wait on {copy.semaphore} comes after the copy was started. {_ENDS}",
+            f"Call .wait() on the same copy, on {copy.semaphore}, before {part} is {read}.",
+        )
+    return (
+        f"{part} is {read} before its copy was waited for",
+        happens,
+        f"The wait on {copy.semaphore} comes too late: after this. {_ENDS}",
+        f"Move the wait before the line where {part} is {read}.",
+    )
+
+
+def _overwritten(fault: CopyFault) -> Words:
+    copy, part = fault.copy, fault.part
+    assert copy
+    if fault.hazard is Hazard.TWO_AT_ONCE:
+        return (
+            f"two copies into {part} are under way at once",
+            f"A copy into {part} is started while another copy into it may still be under way.",
+            f"Nothing has waited on {copy.semaphore} for the first. Which of the two ends last, "
+            "and what the kernel reads then, is a matter of luck.",
+            "Copies that are under way at the same time need slots of their own: wait for a slot's "
+            "copy, and read it, before the next one into it is started. Where numbers say which "
+            "rows are written, no two copies may write the same row.",
+        )
+    if fault.hazard is Hazard.OVERWRITES_ARRIVING:
+        return (
+            f"{part} is stored to while a copy into it is under way",
+            f"The kernel stores to {part} while a copy into it may still be under way.",
+            _ENDS,
+            f"Wait on {copy.semaphore} before the store, or store elsewhere.",
+        )
+    by = "another copy into it" if fault.another else "a store"
+    if fault.line is None:
+        by = "the block of the next step"
+    late = (
+        f"The next wait on {copy.semaphore} comes too late: after this."
+        if copy.waits
+        else f"No wait on {copy.semaphore} comes after the copy was started."
+    )
+    return (
+        f"{part} is overwritten while it is being copied",
+        f"{part} is overwritten by {by} while the copy from it to {copy.target} may still be under "
+        "way: what arrives there is partly the new value.",
+        f"{late} {_ENDS}",
+        f"Before a step writes to {part}, wait for the copy that was last started from it: with "
+        "two slots, that of two steps ago.",
+    )
+
+
+def _no_start(fault: CopyFault) -> Words:
+    if fault.started:
+        why = (
+            f"All copies that were started on {fault.semaphore} until then "
+            f"({fault.started} in all) had been waited for already. "
+        )
+        advice = "Take away the wait that is too many, or start the copy that it is meant for."
+    else:
+        why = f"No copy on {fault.semaphore} was ever started before. "
+        advice = (
+            "Start the first copy before the loop or on the first grid step (the prologue), with "
+            "the same slot and semaphore as the wait. If it is for a copy that is started only "
+            "later, wait later."
+        )
+    if fault.elsewhere:
+        others = ", ".join(dict.fromkeys(copy.semaphore for copy in fault.elsewhere))
+        why += f"Copies under way at that time count on {others}. "
+    again = " again" if fault.started else ""
+    return (
+        f"waits on {fault.semaphore}, where no copy was started{again}",
+        f"The kernel waits for a copy on {fault.semaphore} that nothing has started: on a TPU it "
+        "would hang here, for ever.",
+        why + "A wait returns once the bytes of some copy that was started have arrived.",
+        advice,
+    )
+
+
+def _outside(fault: CopyFault) -> Words:
+    part, base, shape = fault.part, _base(fault.part), times(fault.shape)
+    return (
+        f"a copy of {part} is out of bounds",
+        f"The kernel starts a copy of {part}, and {base} has {shape} elements: some of that does "
+        "not exist.",
+        "Pallas doesn't check this on a TPU by itself: the copy would bring whatever lies there, "
+        "or overwrite it.",
+        "Start a copy only for a block that exists. Where a step starts the copy of a later one, "
+        "that is a condition: pl.when(i + 1 < steps).",
+    )
+
+
+def _never_awaited(fault: CopyFault) -> Words:
+    copy = fault.copy
+    assert copy
+    target = _base(copy.target)
+    why = (
+        f"What a copy brings is there only after .wait(). Whoever reads {target} next may come "
+        "too early, and on a TPU the leftover count lets the next kernel's wait return at once."
+    )
+    if fault.number == fault.started:
+        return (
+            f"a copy to {target} is never waited for",
+            "The kernel ends, and nothing has waited for a copy that it started: "
+            f"{fault.semaphore} is left non-zero.",
+            why,
+            "Every start needs a wait of the same size on the same semaphore.",
+        )
+    last = copy.turn > fault.started - fault.number
+    return (
+        f"{'the last' if last else 'a'} copy to {target} is never waited for",
+        f"Of the {fault.started} copies that the line below starts, {_which(fault, last)} never "
+        f"waited for: {fault.semaphore} is left non-zero.",
+        why,
+        "Wait for the copies of the last steps after the loop or on the last grid step: that is "
+        "the epilogue of a pipeline.",
+    )
+
+
+def _which(fault: CopyFault, last: bool) -> str:
+    """Which of a line's copies nothing has waited for, with its verb."""
+    assert fault.copy
+    if not last:
+        return f"the {ordinal(fault.copy.turn)} is"
+    return f"the last {fault.number} are" if fault.number > 1 else "the last is"
+
+
+def _base(name: str) -> str:
+    """A Ref's name without its indices."""
+    return name.partition("[")[0]
+
+
+#: Of kernels whose steps run in any order.
+_PARALLEL = (
+    "The grid is marked parallel: steps run in any order, and two cores share them, each with "
+    "slots and semaphores of its own. A copy that one step starts for another needs dimensions "
+    "marked arbitrary."
+)
+
+
+def copies_finding(
+    faults: Sequence[CopyFault], file: str, calls: Sequence[KernelCall] = ()
+) -> Finding | None:
+    """What is wrong with the copies that these kernels start by hand; None where nothing is."""
+    sure = [fault for fault in faults if fault.hazard is not Hazard.NOTHING_THERE]
+    if not sure:
+        return None
+    fault = sure[0]
+    phrase, happens, why, advice = words_of(fault)
+    parts = [happens]
+    if fault.line and fault.hazard not in (Hazard.NEVER_AWAITED, Hazard.BYTES_LEFT):
+        parts.append(paragraph("line", at(file, fault.line)))
+        if when := _when(fault.step, fault.turn):
+            parts.append(paragraph("when", when))
+    if fault.copy:
+        parts.append(paragraph("copy", _copy(fault.copy, file)))
+    if any(call.parallel for call in calls):
+        parts.append(paragraph("note", _PARALLEL))
+    parts += [paragraph("why", why), paragraph("try", advice)]
+    return Finding(Check.VALUES, phrase, "\n".join(parts))
+
+
+def nothing_there(faults: Sequence[CopyFault]) -> Diagnosis | None:
+    """Why a result may be garbage: a slot was read before any copy into it was started."""
+    hints = [fault for fault in faults if fault.hazard is Hazard.NOTHING_THERE]
+    if not hints:
+        return None
+    fault = hints[0]
+    line = f" on line {fault.line.line}" if fault.line else ""
+    when = _when(fault.step, fault.turn)
+    return Diagnosis(
+        f"{fault.part} read before anything was copied there",
+        f"{fault.part} is read{line}{f' ({when})' if when else ''}, and until then no copy into "
+        "it was started and nothing was stored in it. The copies for the first step have to start "
+        "before the loop: that is the prologue of a pipeline.",
+        vague=True,
+    )
+
+
+def _copy(copy: HandCopy, file: str) -> str:
+    """From where to where, how much, on what, and where it was started."""
+    told = (
+        f"{copy.source} → {copy.target}, {bytes_of(copy.size)}, on {copy.semaphore}\n"
+        f"started at {at(file, copy.line)}"
+    )
+    if copy.line is None:
+        told = told.removesuffix("\nstarted at ")
+    when = _when(copy.step, copy.turn)
+    return f"{told}\n({when})" if when else told
+
+
+def _when(step: tuple[int, ...], turn: int) -> str:
+    """ "grid step (2, 0)"; "the 3rd time that this line runs"."""
+    told = [f"grid step ({', '.join(map(str, step))})"] if step else []
+    if turn > 1:
+        told.append(f"the {ordinal(turn)} time that this line runs")
+    return ", ".join(told)

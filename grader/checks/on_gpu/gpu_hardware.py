@@ -1,0 +1,162 @@
+"""★★ and ★★★ Is it right and fast on the GPU of this machine?
+
+★★★ Is it about as fast as the solution, on a GPU that is here?
+
+★★ Is it right on the GPU that is here? Without one, nothing is asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from grader.checks import values
+from grader.checks.evidence import Evidence
+from grader.checks.phrasing import paragraph
+from grader.verdict import Check, Finding, NotJudged
+from pallascope.model import GpuCrash, GpuRun, GpuTimes
+from pallascope.tools.arrays import holds_nan
+
+#: How much longer than the solution a launch may take, by the medians of one run.
+SLACK = 0.15
+WITHOUT = {
+    "h100": "time needs a GPU: a Hopper (H100, H200) or newer, and here is none",
+    "b200": "time needs a GPU: a Blackwell (B200), and here is none",
+}
+
+
+def check_gpu_timed(evidence: Evidence) -> Finding | NotJudged | None:
+    """Compare the medians of runs that were interleaved with the solution's."""
+    times = evidence.timed_on_gpu()
+    if times is None:
+        return NotJudged(Check.COST, WITHOUT.get(evidence.gpu_chip, "time needs a GPU"))
+    if times.why_not:
+        return NotJudged(Check.COST, times.why_not)
+    if times.wrong:
+        return Finding(Check.COST, "wrong on the GPU", f"On the GPU itself, {times.wrong}.")
+    own, par = times.own.median, times.par.median
+    if own <= par * (1 + SLACK):
+        return None
+    ratio = own / par
+    parts = [
+        f"It takes {ratio:.2f}× the solution's time on this GPU.",
+        paragraph("yours", _spread(times, "own")),
+        paragraph("par", _spread(times, "par")),
+        paragraph(
+            "try",
+            "Keep copies under way while the units compute: more slots, a warpgroup that only "
+            "copies, larger tiles.",
+        ),
+    ]
+    return Finding(Check.COST, f"{ratio:.2f}× par's time on the GPU", "\n".join(parts))
+
+
+def _spread(times: GpuTimes, side: str) -> str:
+    one = times.own if side == "own" else times.par
+    low, mid, high = (f"{1e6 * value:.1f}" for value in (one.lowest, one.median, one.highest))
+    return f"{mid} µs, the median of {one.runs} runs ({low} to {high} µs)"
+
+
+_BEGINNING = "on the GPU: "
+#: Of each way not to return that is the kernel's: phrase, what happens, what to look at.
+_CRASHES = {
+    GpuCrash.ADDRESS: (
+        "reads or writes memory that is not its own",
+        "The kernel reads or writes an address at which no buffer lies, and the GPU ends it.",
+        "Look at what indexes depend on the block and the warpgroup, in the last block above all.",
+    ),
+    GpuCrash.MISALIGNED: (
+        "accesses memory at an unaligned address",
+        "The kernel accesses memory at an address that is no multiple of the access's size.",
+        "Look at offsets into shared memory and slices of Refs: TMA and wgmma want 128 bytes.",
+    ),
+    GpuCrash.INSTRUCTION: (
+        "comes to an instruction that the GPU does not have",
+        "The kernel comes to an instruction that this GPU does not have.",
+        "A kernel for another generation? --kata-gpu chooses it.",
+    ),
+    GpuCrash.LAUNCH: (
+        "is ended by the GPU",
+        "The GPU ends the kernel: a fault of its hardware, or a trap.",
+        "Look at barriers: arrivals that nobody counts on, copies of a size that nobody waits for.",
+    ),
+    GpuCrash.HANG: (
+        "does not end",
+        "The launch does not end on the GPU, and its process was stopped.",
+        "A barrier at which too few arrive, or a wait for a phase that has passed, waits for ever.",
+    ),
+}
+
+
+def check_gpu_ran(evidence: Evidence) -> Finding | NotJudged | None:
+    """Judge a launch on the GPU; what the solution does there too is nobody's fault.
+
+    At production size it is run beside the solution's, and compared with that.
+    """
+    if evidence.production:
+        times = evidence.timed_on_gpu()
+        if times is None or not times.wrong:
+            return None
+        happens = f"At this size, {times.wrong}."
+        return _told(times.device, "wrong at production size", happens, "")
+    own = evidence.ran_on_gpu()
+    if own is None:
+        return None
+    if own.why_not:
+        return NotJudged(Check.VALUES, own.why_not)
+    if not (finding := found(evidence, own)):
+        return None
+    par = evidence.par_ran_on_gpu()
+    if par is None or par.why_not:
+        return finding
+    if fault := found(evidence, par):
+        phrase = fault.phrase.removeprefix(_BEGINNING)
+        return NotJudged(Check.VALUES, f"on {par.device}, the solution fails too: {phrase}")
+    return finding
+
+
+def found(evidence: Evidence, run: GpuRun) -> Finding | None:
+    """What is wrong with one run, the learner's or the solution's."""
+    if run.crash:
+        phrase, happens, advice = _CRASHES[run.crash]
+        said = paragraph("driver", run.said) if run.said else ""
+        return _told(run.device, phrase, happens, advice, said, _strays(run))
+    if run.changed:
+        name = evidence.reference.names[run.changed[0]]
+        happens = f"{name} holds something else after the launch than before: the kernel stores "
+        return _told(
+            run.device, f"overwrites its input {name}", f"{happens}into it.", "", _strays(run)
+        )
+    if run.trampled:
+        happens = f"The launch changes {run.trampled[0]}, where a pattern was to be left alone."
+        advice = "Look at the last block's slices: which element is the last that it may store?"
+        return _told(run.device, "stores outside of its buffers", happens, advice, _strays(run))
+    if run.strays:
+        happens = "compute-sanitizer's memcheck reports an access that is not allowed."
+        phrase = "accesses memory that is not its own"
+        return _told(run.device, phrase, happens, "", _strays(run))
+    return _values(evidence, run)
+
+
+def _strays(run: GpuRun) -> str:
+    return paragraph("seen", f"{run.strays[0]}, by memcheck") if run.strays else ""
+
+
+def _values(evidence: Evidence, run: GpuRun) -> Finding | None:
+    seen = dataclasses.replace(
+        evidence.observed, problem=None, outputs=run.outputs, complaints=(), gpu_faults=()
+    )
+    wrong = values.check(dataclasses.replace(evidence, attempt=seen))
+    if wrong is None:
+        return None
+    parts = [f"On {run.device} itself:", wrong.message]
+    if any(map(holds_nan, run.outputs)) and not any(map(holds_nan, evidence.reference.expected)):
+        parts.append(paragraph("NaN", "what results hold before the launch: is this part stored?"))
+    phrase = f"{_BEGINNING}{wrong.phrase}"
+    return dataclasses.replace(wrong, phrase=phrase, message="\n".join(parts))
+
+
+def _told(device: str, phrase: str, happens: str, advice: str, *more: str) -> Finding:
+    parts = [happens, *filter(None, more), paragraph("GPU", device)]
+    if advice:
+        parts.append(paragraph("try", advice))
+    return Finding(Check.VALUES, f"{_BEGINNING}{phrase}", "\n".join(parts))

@@ -1,0 +1,408 @@
+"""★ Is it right in Mosaic GPU's interpreter, and without races?
+
+What is said of a kernel whose trace shows that a unit may come too early, or nothing come.
+
+Two accesses of one memory that nothing orders, as Mosaic GPU's interpreter finds them.
+
+What is raised while a launch for GPUs is interpreted, in words.
+
+★ Is it right in Mosaic GPU's interpreter, and by more than luck?
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from grader.checks import values
+from grader.checks.advice.exception_advice import EXCEPTION_ADVICE, exception_advice
+from grader.checks.evidence import Evidence
+from grader.checks.on_gpu import gpu_compiles
+from grader.checks.phrasing import at, listed, paragraph
+from grader.checks.runs import first_paragraph
+from grader.verdict import Check, Finding, NotJudged
+from pallascope.model import Disorder, GpuFault, Problem, Stage
+
+#: A phrase, what happens, why that is wrong, and what to try.
+Words = tuple[str, str, str, str]
+
+
+def disorder_finding(fault: GpuFault, file: str) -> Finding:
+    """Explain a fault. `file` is the learner's, relative to the root."""
+    phrase, happens, why, advice = _words(fault)
+    parts = [happens]
+    if fault.line:
+        parts.append(paragraph("line", at(file, fault.line)))
+    if fault.since:
+        parts.append(paragraph("since", at(file, fault.since)))
+    if fault.others:
+        parts.append(paragraph("also", f"So wait {listed(fault.others)}."))
+    parts += [paragraph("why", why), paragraph("try", advice)]
+    return Finding(Check.VALUES, phrase, "\n".join(parts))
+
+
+def _words(fault: GpuFault) -> Words:
+    match fault.disorder:
+        case Disorder.NO_COMMIT:
+            return (
+                f"{fault.ref} is stored to, and not committed before {fault.reader}",
+                f"{fault.ref} is stored to, and {fault.reader} reads it without a commit between.",
+                "TMA and the tensor cores read shared memory past the threads' own view of it: "
+                "what threads have stored may not be there yet.",
+                f"plgpu.commit_smem() after the last store to {fault.ref}, before {fault.reader}.",
+            )
+        case Disorder.READ_BY_WGMMA:
+            return (
+                f"{fault.ref} is overwritten while wgmma reads it",
+                f"Something is written to {fault.ref}, and the wgmma that reads it may still be "
+                "under way.",
+                "plgpu.wgmma only starts the product: the tensor cores read their operands from "
+                "shared memory beside the kernel. An interpreter carries it out at once, so the "
+                "values are right there.",
+                f"plgpu.wgmma_wait(0) before {fault.ref} is written again, or before the barrier "
+                "that lets another warpgroup do so; wgmma_wait(1) leaves the last one under way.",
+            )
+        case Disorder.READ_BY_MMA:
+            return (
+                f"{fault.ref} is overwritten while tcgen05_mma reads it",
+                f"Something is written to {fault.ref}, and the tcgen05_mma that reads it may still "
+                "be under way.",
+                "plgpu.tcgen05_mma only starts the product: the tensor cores read their operands "
+                "from shared memory beside the kernel, and arrive at the product's barrier when "
+                "they have. An interpreter may carry it out at once, so the values can be right "
+                "there.",
+                f"plgpu.barrier_wait on the barrier that this product arrives at, before "
+                f"{fault.ref} is written again.",
+            )
+        case Disorder.NOT_MULTIPLIED:
+            return (
+                f"{fault.ref} is loaded while tcgen05_mma adds to it",
+                f"{fault.ref} is loaded, and a tcgen05_mma that adds to it may still be under way.",
+                "plgpu.tcgen05_mma only starts a product. An interpreter may carry it out at "
+                "once, so the values can be right there.",
+                "plgpu.tcgen05_commit_arrive(barrier) after the last product: the barrier "
+                "completes when all before it have ended. plgpu.barrier_wait(barrier) before the "
+                "load. A product for later sums has begun too early: it waits for a barrier at "
+                "which the warpgroup that loads arrives, after plgpu.wait_load_tmem().",
+            )
+        case Disorder.STILL_LOADED:
+            return (
+                f"tcgen05_mma begins in {fault.ref} while it is loaded",
+                f"A tcgen05_mma begins in {fault.ref}, and a load from there may not have ended.",
+                "async_load_tmem returns values that can be used at once; that tensor memory may "
+                "be overwritten, only wait_load_tmem says.",
+                "plgpu.wait_load_tmem() after the last load, before the barrier that lets the next "
+                "product begin.",
+            )
+        case Disorder.LEAVING:
+            return (
+                f"{fault.ref} is overwritten while it is being copied out",
+                f"Something is written to {fault.ref}, and the copy_smem_to_gmem that reads it may "
+                "still be under way.",
+                "copy_smem_to_gmem only starts a copy: TMA reads its source beside the kernel.",
+                "plgpu.wait_smem_to_gmem(n) returns when at most n copies out are left. With two "
+                "slots, wait_smem_to_gmem(1) before a slot is stored to again.",
+            )
+        case Disorder.NOT_DRAINED:
+            return (
+                f"the kernel ends before the copy out of {fault.ref} has",
+                f"The kernel ends, and the copy out of {fault.ref} may still be under way.",
+                "A block's shared memory goes to the next block when it ends, and TMA would copy "
+                "what that one writes there.",
+                "End with plgpu.wait_smem_to_gmem(0).",
+            )
+        case Disorder.LAPPED:
+            return (
+                f"{fault.ref} completes twice before a wait on it",
+                f"When the kernel comes to wait on {fault.ref}, the phase that it waits for may be "
+                "over, and the next one as well.",
+                "A wait tells one phase from the next by a single bit. Two phases later the bit is "
+                "as before, and the wait goes on until a third: it returns late or never, and what "
+                "came with the first has been overwritten.",
+                "Count what arrives between two waits: with two copies on one barrier, "
+                "plgpu.Barrier(num_arrivals=2). And let nothing arrive a second time before this "
+                "wait: no more copies ahead than there are slots, less the one in use, and between "
+                "warpgroups a second barrier that says when a slot is free.",
+            )
+        case Disorder.NEVER_ARRIVES:
+            return _hang(fault)
+
+
+def _hang(fault: GpuFault) -> Words:
+    needed = "arrival" if fault.needed == 1 else "arrivals"
+    had = f"{fault.arrived} of {fault.needed} {needed}"
+    return (
+        f"waits on {fault.ref} for ever: {had}",
+        f"The kernel waits on {fault.ref} for ever. It has had {had} since it last completed, and "
+        "no thread is left that could arrive.",
+        "A barrier completes when as many have arrived as its num_arrivals says: each "
+        "copy_gmem_to_smem or tcgen05_mma that names it arrives once, and so does each "
+        "plgpu.barrier_arrive or plgpu.tcgen05_commit_arrive. A wait that finds the phase "
+        "completed returns, and the next one waits for the next phase.",
+        _arrivals(fault),
+    )
+
+
+def _arrivals(fault: GpuFault) -> str:
+    """What to try, by whether some have arrived."""
+    if fault.arrived:
+        return (
+            f"Let {fault.needed} arrive: is a copy that should name {fault.ref} missing, or on "
+            "another barrier? With one copy, or one warpgroup that arrives, num_arrivals is 1."
+        )
+    return (
+        f"Start what arrives at {fault.ref} before this wait, in whichever warpgroup, and wait "
+        "once for each phase: what one wait has waited for, the next doesn't find. Of several "
+        "slots, the copy, or the product, and the wait name the same one."
+    )
+
+
+RACE = "RACE DETECTED"
+#: "write of HostAllocationKey(memory_space_id=0, …)[(slice(0, 256, 1),)] from 0, 1, FILE:13:12 (F)"
+_OF_0_10 = re.compile(
+    r"(?P<kind>read|write) of \w+\(memory_space_id=(?P<space>\d)[^\n]*? (?P<file>/?[^\s,]+):"
+    r"(?P<line>\d{1,7}):\d+ \("
+)
+_OF_0_12 = re.compile(
+    r"(?P<kind>read|write)[^\n]*?(?P<file>(?<![^\s,:()])/[^\s,:()]++):(?P<line>\d{1,7})(?::\d+)?"
+)
+SPACES = {"0": "global memory", "1": "shared memory"}
+#: What starts a copy, and what touches memory by itself.
+_COPY_IN, _COPY_OUT = "copy_gmem_to_smem", "copy_smem_to_gmem"
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    kind: str
+    line: int
+    text: str
+    space: str
+
+
+def race_finding(texts: Sequence[str], file: str, lines: Sequence[str]) -> Finding | None:
+    """The first of the races that are told in these texts; None where none is.
+
+    `lines` are those of the learner's file, which is called `file`.
+    """
+    told = next((text[text.index(RACE) :] for text in texts if RACE in text), None)
+    if told is None:
+        return None
+    accesses = _accesses(told, file, lines)
+    phrase, why, advice = _race_words(accesses)
+    parts = [f"A race: {phrase}, and nothing orders the two."]
+    for access in accesses:
+        at = f"{file}:{access.line}" if access.text else "in given code"
+        parts.append(paragraph(access.kind, f"{at}\n    {access.text}" if access.text else at))
+    if not accesses:
+        parts.append(paragraph("error", _without_clocks(told)))
+    parts += [paragraph("why", why), paragraph("try", advice)]
+    return Finding(Check.VALUES, f"race: {phrase}", "\n".join(parts), told)
+
+
+def _accesses(told: str, file: str, lines: Sequence[str]) -> list[_Access]:
+    found = []
+    for line in told.splitlines():
+        match = _OF_0_10.search(line) or _OF_0_12.search(line)
+        if match:
+            number = int(match["line"])
+            own = PurePath(match["file"]).name == PurePath(file).name
+            text = lines[number - 1].strip() if own and 0 < number <= len(lines) else ""
+            space = SPACES.get(match.groupdict().get("space", ""), "memory")
+            found.append(_Access(match["kind"], number, text, space))
+    return found[:2]
+
+
+def _race_words(accesses: Sequence[_Access]) -> tuple[str, str, str]:
+    """A phrase, why it is wrong, and what to try."""
+    kinds = sorted(access.kind for access in accesses)
+    started = [a for a in accesses if _COPY_IN in a.text]
+    sent = [a for a in accesses if _COPY_OUT in a.text]
+    if started and sent:
+        return (
+            "a copy into shared memory, while a copy out of it is under way",
+            "The TMA engine still reads what the next copy overwrites.",
+            "plgpu.wait_smem_to_gmem(n) returns when at most n copies out are left: wait for this "
+            "slot's before you start a copy into it.",
+        )
+    if started and kinds == ["read", "write"]:
+        return (
+            "memory is read while a copy into it is under way",
+            "copy_gmem_to_smem only starts a copy. The TMA engine carries it out beside the "
+            "kernel, and arrives at the barrier when all bytes are there.",
+            "Wait on the copy's barrier, plgpu.barrier_wait, after the copy was started and before "
+            "its target is read; of several slots, on that slot's own barrier.",
+        )
+    if kinds == ["write", "write"] and len(accesses) == 2:
+        return (
+            "two write the same elements",
+            "Blocks and warpgroups run at the same time, in any order. Here two of them write to "
+            "the same place, so what stays there is a matter of luck.",
+            "Each block, and each warpgroup of it, needs elements of its own: compute where from "
+            "lax.axis_index of the grid's axes and of the threads' axis. Of a part that two share, "
+            "each stores its own elements alone.",
+        )
+    if sent:
+        return (
+            "memory is copied out while it is being written",
+            "The TMA engine reads shared memory past the threads' own view of it. What they have "
+            "stored it sees after plgpu.commit_smem(); what it reads they may write again after "
+            "plgpu.wait_smem_to_gmem.",
+            "Store, then plgpu.commit_smem(), then copy_smem_to_gmem; and before the same memory "
+            "is stored to again, plgpu.wait_smem_to_gmem.",
+        )
+    return (
+        "one reads what another writes",
+        "Blocks and warpgroups run at the same time, in any order.",
+        "Let what is read wait for what is written: a barrier between warpgroups, "
+        "plgpu.commit_smem() before a unit reads, or another kernel between blocks.",
+    )
+
+
+def _without_clocks(told: str) -> str:
+    return "\n".join(line for line in told.splitlines() if "clock" not in line)
+
+
+_AGAIN = re.compile(r"completed again before previous completion|no threads observed phase")
+_UNDRAINED = "operations completed before kernel finished"
+#: What the interpreter calls an allocation.
+_KEY = re.compile(r"\b\w++\(memory_space_id=(\d)[^)]*\)")
+_OUT_OF_BOUNDS = re.compile(
+    r"out.of.bounds|out of range|could not broadcast input array from shape", re.IGNORECASE
+)
+#: How jax 0.10's interpreter says that a copy's source, or an operand, isn't all there.
+_NOTHING_READ = re.compile(r"assert \w+ is not None")
+
+
+def not_interpreted(problem: Problem) -> NotJudged | None:
+    """Where the interpreter says that it can't run such a kernel; None of all else."""
+    if problem.kind != "NotImplementedError" and "NotImplementedError:" not in problem.message:
+        return None
+    said = problem.message.strip().splitlines() or [""]
+    last = next((line for line in reversed(said) if line.strip()), "")
+    reason = last.partition("NotImplementedError:")[2].strip() or last.strip()
+    why = f"Mosaic GPU's interpreter can't run it: {reason[:120]}"
+    return NotJudged(Check.VALUES, f"{why}; a GPU would tell")
+
+
+def run_finding(problem: Problem, file: str) -> Finding:
+    """What the interpreter raised while it ran the kernel."""
+    text = problem.message
+    phrase, happens, advice = _raised_words(text, problem)
+    parts = [happens]
+    if problem.place:
+        parts.append(paragraph("line", at(file, problem.place)))
+    if advice:
+        parts.append(paragraph("try", advice))
+    return Finding(Check.VALUES, phrase, "\n".join(parts), problem.traceback)
+
+
+def _raised_words(text: str, problem: Problem) -> tuple[str, str, str]:
+    if _AGAIN.search(text):
+        return (
+            "a barrier completes twice without a wait",
+            "A barrier completes for a second time, and nobody has waited for the first. A wait "
+            "tells one phase from the next by a single bit: the one that was missed is lost, and "
+            "a wait for it returns at the wrong time or never.",
+            "Each copy into a slot needs a plgpu.barrier_wait on that slot's barrier before the "
+            "next copy into it is started: at most as many copies ahead as there are slots, less "
+            "the one that is in use.",
+        )
+    if _UNDRAINED in text:
+        return (
+            "the kernel ends before its last copy out",
+            "The kernel ends while a copy_smem_to_gmem may still be reading its shared memory, "
+            "which then belongs to the next block.",
+            "End with plgpu.wait_smem_to_gmem(0): it returns when no copy out is left.",
+        )
+    asserted = not _last(text) and _NOTHING_READ.search(problem.traceback)
+    named = "IndexError" in (problem.kind, text.partition(":")[0])
+    if _OUT_OF_BOUNDS.search(text) or named or asserted:
+        error = _last(text) or "a box that is copied or multiplied does not lie within its buffer"
+        return (
+            "reads or writes out of bounds",
+            "The kernel reaches beyond an array.\n" + paragraph("error", first_paragraph(error)),
+            "Compare the grid, the threads and the rows of each with the sizes of the array; at an "
+            "uneven edge, take only what is there.",
+        )
+    return (
+        f"{problem.kind}: {_last(text)}",
+        "The kernel raises an exception while it is interpreted.\n"
+        + paragraph("error", first_paragraph(f"{problem.kind}: {_last(text)}")),
+        exception_advice(problem, EXCEPTION_ADVICE),
+    )
+
+
+def _last(text: str) -> str:
+    """The last line that says something: a callback's exception comes with its traceback."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"\w*(?:Error|Exception)\b", line)]
+    return _KEY.sub(_space, (named or lines or [""])[-1])
+
+
+def _space(key: re.Match[str]) -> str:
+    return SPACES.get(key[1], "memory")
+
+
+_PROGRAM_ID = re.compile(r"^[^#]*\bprogram_id\(")
+
+
+def check_gpu_interpreted(evidence: Evidence) -> Finding | NotJudged | None:
+    """Judge what the trace shows, races, what the interpreter raised, and the values.
+
+    What is told first is what the rest follows from: a wait that never ends, a race, an exception.
+    """
+    assert evidence.gpu is not None
+    observed = evidence.observed
+    if finding := _disorder(evidence, (Disorder.NEVER_ARRIVES,)):
+        return finding
+    problem = evidence.problem
+    raised = problem if problem is not None and problem.stage is Stage.RUN else None
+    texts = [*observed.complaints, *([raised.message] if raised else [])]
+    race = race_finding(texts, evidence.file, evidence.lines)
+    other = _disorder(evidence, tuple(Disorder))
+    if other:
+        return other
+    if race:
+        return _beside_program_id(race, evidence.lines)
+    if evidence.gpu.not_interpreted:
+        why = f"{evidence.gpu.not_interpreted}; a GPU would tell"
+        return None if _a_gpu_tells(evidence) else NotJudged(Check.VALUES, why)
+    if raised and not raised.message.rpartition("AssertionError")[2].strip(": \n"):
+        refused = gpu_compiles.check_gpu_lowers(
+            evidence
+        )  # the interpreter asserts some rules without a word
+        if isinstance(refused, Finding):
+            return refused
+    if raised and (unable := not_interpreted(raised)):
+        return None if _a_gpu_tells(evidence) else unable
+    if raised:
+        return run_finding(raised, evidence.file)
+    wrong = values.check(evidence)
+    return _beside_program_id(wrong, evidence.lines) if wrong else None
+
+
+def _beside_program_id(finding: Finding, lines: Sequence[str]) -> Finding:
+    """A finding, and what it may come from: the interpreter takes each block for the first."""
+    asks = next((n for n, line in enumerate(lines, 1) if _PROGRAM_ID.search(line)), 0)
+    if not asks:
+        return finding
+    also = (
+        f"Line {asks} asks for pl.program_id, which is 0 in each block here: Mosaic GPU's "
+        "interpreter tells a block where it is by lax.axis_index alone, with the name of an axis "
+        "of the grid."
+    )
+    return dataclasses.replace(finding, message=f"{finding.message}\n{paragraph('also', also)}")
+
+
+def _a_gpu_tells(evidence: Evidence) -> bool:
+    """Whether the launch has been run on a GPU, of which another rung speaks: `ran`."""
+    run = evidence.ran_on_gpu()
+    return run is not None and not run.why_not
+
+
+def _disorder(evidence: Evidence, kinds: tuple[Disorder, ...]) -> Finding | None:
+    faults = [fault for fault in evidence.observed.gpu_faults if fault.disorder in kinds]
+    return disorder_finding(faults[0], evidence.file) if faults else None

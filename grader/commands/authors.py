@@ -1,0 +1,74 @@
+"""`kata new` and `kata sync`, for authors.
+
+`kata sync`, for authors: generates the katas and the READMEs' tables from the solutions.
+
+`kata new`, for authors: the three files of a new kata, and what to write over in them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+
+from grader.exercise import readmes, repository
+from grader.exercise.key_tables import KataKind
+from grader.exercise.readmes import Unwritten, unwritten
+from grader.exercise.repository import Synced
+
+
+def sync_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; exit with 1 if a kata is not as generated",
+    )
+
+
+def run_sync(options: argparse.Namespace, root: Path, console: Console) -> int:
+    results = repository.sync(root, options.check)
+    for result in results:
+        if result.outcome is not Synced.SAME:
+            file = result.kata.path.relative_to(root).as_posix()
+            console.print(f"{file}: {result.outcome.value}")
+    tables = readmes.sync(root, options.check)
+    for file in tables:
+        outcome = "its table or count differs from the keys" if options.check else "written"
+        console.print(f"{file.relative_to(root).as_posix()}: {outcome}")
+    say_unwritten(unwritten(root), root, console)
+    outcomes = [result.outcome for result in results]
+    bad, held = outcomes.count(Synced.DIFFERS), outcomes.count(Synced.HELD)
+    attempts = f"; {held} not compared: an attempt" if held else ""
+    console.print(f"{len(results)} katas, {bad} not in step with their solutions{attempts}")
+    return 1 if bad or (options.check and tables) else 0
+
+
+def say_unwritten(files: Iterable[Unwritten], root: Path, console: Console) -> None:
+    """One line for each file: which of its parts are still the template's."""
+    for each in files:
+        name, parts = each.file.relative_to(root).as_posix(), ", ".join(each.parts)
+        console.print(f"{name}: still the template's: {parts}", markup=False, soft_wrap=True)
+
+
+def new_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("place", metavar="TRACK/NAME", help="such as 2_fusion/row_softmax")
+    parser.add_argument(
+        "--kind",
+        choices=[kind.value for kind in KataKind],
+        default=KataKind.KERNEL.value,
+        help="what the learner writes (default: %(default)s)",
+    )
+
+
+def run_new(options: argparse.Namespace, root: Path, console: Console) -> int:
+    kata = repository.new(root, options.place, KataKind(options.kind))
+    readmes.begin(root, kata.track)
+    tables = readmes.sync(root, check=False)
+    for file in (kata.solution, kata.key_path, kata.path, *tables):
+        console.print(file.relative_to(root).as_posix())
+    own = (kata.solution, kata.key_path, readmes.readme_of(root, kata.track))
+    say_unwritten([each for each in unwritten(root) if each.file in own], root, console)
+    console.print(f"Write over these, then: kata sync && pytest tests -k {kata.name}")
+    return 0

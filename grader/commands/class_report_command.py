@@ -1,0 +1,107 @@
+"""`kata class report`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console, Group, RenderableType
+
+from grader.batch.batch_run import Batch, How
+from grader.batch.store import Store
+from grader.classroom import class_report
+from grader.classroom.class_report import as_csv, class_page
+from grader.classroom.students import (
+    Course,
+    Earned,
+    StudentStanding,
+    class_in,
+    earned,
+    samples,
+    stuck,
+    troubles,
+)
+from grader.commands import grade
+from grader.commands.arguments import some_katas
+from grader.exercise.catalog import Kata
+from grader.exercise.repository import matching
+from pallascope.tools.files import replace_text
+from pallascope.tools.terminal import say, show
+
+STORE = "verdicts.sqlite"
+
+
+def class_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", dest="action", required=True)
+    text = "a map by student and kata, and where the class is stuck"
+    report = actions.add_parser("report", help=text, description=f"{text[0].upper()}{text[1:]}.")
+    report.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="holds a clone of the course for each student"
+    )
+    some_katas(report)
+    report.add_argument(
+        "--verify",
+        action="store_true",
+        help="grade the files anew, and say whose ledger claims what its files don't earn",
+    )
+    report.add_argument("--csv", type=Path, metavar="FILE", help="write a row by student and kata")
+    report.add_argument("--html", type=Path, metavar="FILE", help="write a page for a browser")
+    report.add_argument(
+        "--store",
+        type=Path,
+        metavar="FILE",
+        help=f"with --verify: the SQLite file that keeps verdicts (default: FOLDER/{STORE})",
+    )
+    grade.executor_arguments(report)
+    grade.judge_arguments(report)
+
+
+def run_class(options: argparse.Namespace, root: Path, console: Console) -> int:
+    """Returns 1 where a file could not be graded, or a ledger claims what its files don't earn."""
+    katas = matching(root, options.name)
+    found = class_in(options.folder)
+    course = Course(katas)
+    standings = [course.standing(clone) for clone in found.clones]
+    verdicts, untold = None, []
+    if options.verify:
+        verdicts, untold = _verified(options, root, katas, standings, console)
+    parts: list[RenderableType] = [class_report.overview(standings, katas, console.width), ""]
+    lines = stuck(standings)
+    parts.append(class_report.where_stuck(lines))
+    told = troubles(verdicts or ())
+    if verdicts is not None:
+        parts += ["", class_report.findings(told), "", *class_report.claims(verdicts)]
+    parts += class_report.problems(standings, found.others)
+    show(Group(*parts), console)
+    if options.csv:
+        replace_text(options.csv, as_csv(standings, verdicts))
+        say(console, f"wrote {options.csv}")
+    if options.html:
+        replace_text(options.html, class_page(standings, katas, lines, verdicts, told))
+        say(console, f"wrote {options.html}")
+    for line in untold:
+        grade.tell(options.folder, line)
+    return int(bool(untold) or any(one.overclaimed for one in verdicts or ()))
+
+
+def _verified(
+    options: argparse.Namespace,
+    root: Path,
+    katas: Sequence[Kata],
+    standings: Sequence[StudentStanding],
+    console: Console,
+) -> tuple[list[Earned], list[str]]:
+    """What the files earn, and what to say of those that could not be graded."""
+    grade.demand_isolation(options)
+    by_id = {kata.id: kata for kata in katas}
+    asked = list(samples(standings, by_id))
+    file = options.store or options.folder / STORE
+    how = How(options.chip, options.isolation, options.seed, limit=options.limit)
+    with Store(file) as store, grade.terminated_as_interrupted():
+        batch = Batch(root, by_id, asked, store, how, grade.hire_executor(options))
+        grade.judge(batch, console)
+        rows = batch.rows()
+        names = {one.line: f"{one.row['student']}: {one.kata}" for one in asked}
+        untold = [f"{names[line]}: not graded: {why}" for line, why in batch.errors()]
+    return earned(rows), untold

@@ -1,0 +1,148 @@
+"""`kata hint`, `kata show`, `kata after`.
+
+`kata hint`: one hint, and one level more each time it is asked.
+
+`kata show`: the solution of a kata, after asking.
+
+`kata after`: what a solved kata tells, and how the learner's solution compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.text import Text
+
+from grader.commands.arguments import confirmed, one_kata, open_if_asked, open_option
+from grader.exercise import repository
+from grader.exercise.answer_key import HINTS
+from grader.exercise.catalog import Kata
+from grader.exercise.regions import regions
+from grader.exercise.repository import STATE
+from grader.record.ledger import read_ledger
+from grader.record.status import FileState, status_of
+from grader.report.completion import compared, solved_text
+from pallascope.tools.terminal import say, show
+
+FILE = "hints.json"
+
+
+def hint_arguments(parser: argparse.ArgumentParser) -> None:
+    one_kata(parser)
+    levels = range(1, len(HINTS) + 1)
+    parser.add_argument(
+        "level", nargs="?", type=int, choices=levels, help="this hint (default: the next one)"
+    )
+    open_option(parser)
+
+
+def run_hint(options: argparse.Namespace, root: Path, console: Console) -> int:
+    kata = repository.one(root, options.name)
+    file = root / STATE / FILE
+    given = _given(file)
+    level = options.level or min(given.get(kata.id, 0) + 1, len(HINTS))
+    given[kata.id] = max(level, given.get(kata.id, 0))
+    title = (f"{kata.name}, hint {level} of {len(HINTS)}", "bold")
+    console.print(Text.assemble(title, (f" ({HINTS[level - 1]})", "dim")))
+    console.print(f"  {kata.key.hints[level - 1]}", markup=False)
+    unsaved = _save(file, given)
+    if level == len(HINTS):
+        console.print(Text(f"  the solution: kata show {kata.name}", "dim"))
+    elif unsaved:
+        say(
+            console,
+            f"  more: kata hint {kata.name} {level + 1} (the level can't be saved: {unsaved})",
+        )
+    else:
+        console.print(Text(f"  more: kata hint {kata.name}", "dim"))
+    open_if_asked(options, kata)
+    return 0
+
+
+def _save(file: Path, given: dict[str, int]) -> str:
+    """Write how many hints were given; returns why that fails, where it does."""
+    try:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(given, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    except OSError as error:
+        return f"{error.strerror or error}, {error.filename}"
+    return ""
+
+
+def _given(file: Path) -> dict[str, int]:
+    """How many hints were given, by kata; a damaged file counts as none."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    levels = data.items() if isinstance(data, dict) else ()
+    known = range(1, len(HINTS) + 1)
+    return {kata: level for kata, level in levels if type(level) is int and level in known}
+
+
+def show_arguments(parser: argparse.ArgumentParser) -> None:
+    one_kata(parser)
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask first")
+
+
+def run_show(options: argparse.Namespace, root: Path, console: Console) -> int:
+    kata = repository.one(root, options.name)
+    if not options.yes and not confirmed(f"Show the solution of {kata.name}?", console):
+        return 1
+    text = kata.solution.read_text(encoding="utf-8")
+    for region in regions(text):
+        console.print(Text(f"{kata.solution.relative_to(root).as_posix()}:{region.first}", "cyan"))
+        console.print(Syntax(region.body, "python", background_color="default"))
+    return 0
+
+
+def after_arguments(parser: argparse.ArgumentParser) -> None:
+    one_kata(parser)
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="also where it is not solved, without asking"
+    )
+
+
+def run_after(options: argparse.Namespace, root: Path, console: Console) -> int:
+    kata = repository.one(root, options.name)
+    status = status_of(kata, read_ledger(root))
+    if status.last_pass is None and not options.yes and not _asked(kata, console):
+        return 1
+    text = solved_text(kata)
+    if text is None:
+        console.print(f"{kata.name} has no text for afterwards", markup=False)
+        return 1
+    show(text, console)
+    solved = status.file_state is FileState.SOLVED
+    if solved and kata.key.kernel and (line := _compared(kata)):
+        show(Text(f"\n  {line}"), console)
+    return 0
+
+
+def _asked(kata: Kata, console: Console) -> bool:
+    """Whether the learner wants it before solving. Raises RepositoryError where nobody is asked."""
+    said = f"{kata.name} is not solved yet, and this tells how its solution works"
+    return confirmed(f"{said}. Show it?", console, said)
+
+
+def _compared(kata: Kata) -> str:
+    """How the learner's launch compares with the solution's; "" where one can't be predicted."""
+    from grader.grading import cost_studies  # takes its time, and only this line needs it
+    from pallascope.tpu import libtpu
+
+    if libtpu.why_not():
+        return ""
+    try:
+        case = cost_studies.case_of(kata, None, 0, {})
+        with cost_studies.studio(None) as asking:
+            launch = cost_studies.study(asking, kata, case)
+    except ValueError:  # what can't be studied: kata cost says why
+        return ""
+    own, par = launch.own, launch.par
+    if par is None or own.trouble or par.trouble or own.least or par.least:
+        return ""
+    return compared((own.bytes, par.bytes), (own.seconds, par.seconds))

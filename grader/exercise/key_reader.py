@@ -1,0 +1,409 @@
+"""Reads answer keys: the TOML file next to each solution, validated.
+
+[cases] and [production] of an answer key: what each dimension, block size and dtype may be.
+
+Reads answer keys: the TOML file beside each solution, validated whole.
+Every complaint is a KeyProblem that names the file, the key and the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import textwrap
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from grader.exercise.answer_key import (
+    DTYPES,
+    HINTS,
+    LAYOUT,
+    Choices,
+    Key,
+    Mistake,
+    Roundings,
+    Sizes,
+    Slack,
+)
+from grader.exercise.arithmetic import arithmetic_names, settle
+from grader.exercise.key_tables import (
+    MESH,
+    OF_GPUS,
+    KeyProblem,
+    TomlTable,
+    gpu_of,
+    mesh_of,
+    predictions_of,
+    randomness_of,
+    tested_of,
+)
+from grader.verdict import Check
+
+#: What stands in [cases] beside the sizes, alone or in rows with some of them.
+DTYPE = "dtype"
+
+
+def cases_of(source: TomlTable) -> Sizes:
+    """What each name of [cases] may be. Raises KeyProblem."""
+    table = source.data.get("cases")
+    if not isinstance(table, dict):
+        raise source.fail("cases", "needs a table of names and what each may be")
+    return _sizes(source, "cases", table, Sizes({}, (), ("float32",)))
+
+
+def production_of(source: TomlTable, cases: Sizes) -> Sizes | None:
+    """The same for the case of production size, or None. What it doesn't name is as in [cases].
+
+    Raises KeyProblem.
+    """
+    table = source.data.get("production")
+    if table is None:
+        return None
+    if not isinstance(table, dict) or not table:
+        raise source.fail("production", "needs a table of names of [cases] and what each may be")
+    sizes = _sizes(source, "production", table, cases)
+    source.known(sizes.choices, list(cases.choices), "production.")
+    return sizes
+
+
+def _sizes(source: TomlTable, where: str, table: dict[str, Any], others: Sizes) -> Sizes:
+    """What a table gives, and of the others what it doesn't."""
+    given, together = _columns(source, where, table)
+    dtypes = given.pop(DTYPE, list(others.dtypes))
+    if not isinstance(dtypes, list) or not dtypes or any(d not in DTYPES for d in dtypes):
+        raise source.fail(f"{where}.{DTYPE}", f"needs a list from {', '.join(DTYPES)}")
+    names = list({**others.choices, **given})
+    own = {name: _choices(source, where, name, value, names) for name, value in given.items()}
+    choices = {**others.choices, **own}
+    apart = {*own, DTYPE}
+    left = (tuple(name for name in row if name not in apart) for row in others.together)
+    together = (*together, *(names for names in left if len(names) > 1))
+    _no_cycle(source, where, choices)
+    _all_sizes(source, where, choices, together)
+    return Sizes(choices, together, tuple(dtypes))
+
+
+def cards(choices: Iterable[str], together: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The names that are dealt as one, and each of the others alone."""
+    joint = {name for names in together for name in names}
+    return [*together, *((name,) for name in choices if name not in joint)]
+
+
+def alike_of(source: TomlTable, choices: Choices) -> dict[str, str]:
+    """What a session need not tell apart, with the reason. Raises KeyProblem."""
+    table = source.data.get("alike", {})
+    if not isinstance(table, dict):
+        raise source.fail("alike", 'needs a table: N = "why one value is enough"')
+    for what, why in table.items():
+        key = f"alike.{what}"
+        if not isinstance(why, str) or not why.strip():
+            raise source.fail(key, "needs a text: the reason")
+        parts = what.split(",")
+        if len(parts) > 2:
+            raise source.fail(key, "names one size or number of blocks, or two that may be equal")
+        for part in parts:
+            _arithmetic(source, key, part.strip(), list(choices))
+    return table
+
+
+def _columns(
+    source: TomlTable, where: str, table: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[tuple[str, ...], ...]]:
+    """Rows of several names as one list for each name, and which names share rows."""
+    columns: dict[str, Any] = {}
+    together: list[tuple[str, ...]] = []
+    for heading, value in table.items():
+        names = tuple(name.strip() for name in heading.split(","))
+        if len(names) > 1:
+            together.append(names)
+        for name, column in zip(names, _rows(source, where, heading, names, value), strict=True):
+            if name in columns or not name.isidentifier():
+                raise source.fail(f"{where}.{heading}", f"{name!r} is no name, or stands twice")
+            columns[name] = column
+    return columns, tuple(together)
+
+
+def _rows(
+    source: TomlTable, where: str, heading: str, names: tuple[str, ...], value: Any
+) -> list[Any]:
+    """The value of each name: as it is where the name stands alone."""
+    if len(names) == 1:
+        return [value]
+    rows = isinstance(value, list) and value
+    if not rows or not all(isinstance(row, list) and len(row) == len(names) for row in value):
+        raise source.fail(
+            f"{where}.{heading}", f"needs a list of rows, each with {len(names)} values"
+        )
+    return [list(column) for column in zip(*value, strict=True)]
+
+
+def _choices(
+    source: TomlTable, where: str, name: str, value: Any, names: list[str]
+) -> tuple[int | str, ...]:
+    key = f"{where}.{name}"
+    if isinstance(value, dict):
+        return _range(source, key, value)
+    items = value if isinstance(value, list) else [value]
+    if not items:
+        raise source.fail(key, "needs at least one value")
+    for item in items:
+        if isinstance(item, str):
+            _arithmetic(source, key, item, [n for n in names if n != name])
+        elif type(item) is not int or item < 0:
+            raise source.fail(key, f"needs whole numbers or arithmetic, not {item!r}")
+    return tuple(items)
+
+
+def _range(source: TomlTable, key: str, value: dict[str, Any]) -> tuple[int, ...]:
+    source.known(value, ["min", "max", "step"], f"{key}.")
+    ends = value.get("min"), value.get("max"), value.get("step", 1)
+    if not any(isinstance(end, bool) for end in ends):
+        match ends:
+            case int(low), int(high), int(step) if step >= 1 and 0 <= low <= high:
+                return tuple(range(low, high + 1, step))
+    raise source.fail(key, "a range is {min = …, max = …, step = …} with 0 <= min <= max")
+
+
+def _arithmetic(source: TomlTable, key: str, text: str, names: list[str]) -> None:
+    try:
+        used = arithmetic_names(text)
+    except ValueError as error:
+        raise source.fail(key, str(error)) from None
+    for name in used - set(names):
+        raise source.fail(key, f"{text!r} uses {name!r}, which is no other name of [cases]")
+
+
+def _no_cycle(source: TomlTable, where: str, choices: Choices) -> None:
+    needs = {
+        name: {n for item in items if isinstance(item, str) for n in arithmetic_names(item)}
+        for name, items in choices.items()
+    }
+    while needs:
+        free = [name for name, others in needs.items() if not others & set(needs)]
+        if not free:
+            raise source.fail(where, f"these depend on each other: {', '.join(needs)}")
+        for name in free:
+            del needs[name]
+
+
+def _all_sizes(
+    source: TomlTable, where: str, choices: Choices, together: tuple[tuple[str, ...], ...]
+) -> None:
+    """Try each choice, or row of choices, once, beside the others' first."""
+    first = {name: items[0] for name, items in choices.items()}
+    sized = [tuple(name for name in names if name != DTYPE) for names in together]
+    for names in cards(choices, sized):
+        for row in zip(*(choices[name] for name in names), strict=True):
+            beside = {**first, **dict(zip(names, row, strict=True))}
+            try:
+                settle(beside)
+            except ValueError as error:
+                raise source.fail(where, str(error)) from None
+
+
+#: Hidden cases a session, where a key does not say; and the bounds of what it may say.
+DEFAULT_CASES = 4
+FEWEST_CASES, MOST_CASES = 3, 5
+#: TensorCores that a device of some chip has.
+MOST_CORES = 2
+#: What `after` may hold: words in all, and columns in each line.
+AFTER_WORDS, AFTER_COLUMNS = range(40, 161), 100
+
+_NAMES = (
+    *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
+    *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
+    *("outside_floats", "full_precision", "production", "alike", "after", "block_by_block"),
+    *("predictions", "tested", "planted", "random", "results", "mesh", "cores"),
+    *("target", *OF_GPUS),
+)
+
+
+def load(file: Path) -> Key:
+    """Read and validate an answer key. Raises KeyProblem."""
+    source = _table(file)
+    source.known(source.data, list(_NAMES))
+    predictions, tested = predictions_of(source), tested_of(source)
+    if predictions and tested:
+        raise source.fail("tested", "needs either [predictions] or a launch under test, not both")
+    cases = Sizes({}, (), ("float32",)) if tested else cases_of(source)
+    fillings, debugging = _fillings(source)
+    return Key(
+        title=source.text("title"),
+        concept=source.text("concept"),
+        write=source.text("write"),
+        hints=_hints(source),
+        fillings=fillings,
+        debugging=debugging,
+        choices=cases.choices,
+        dtypes=cases.dtypes,
+        count=source.number("count", DEFAULT_CASES, FEWEST_CASES, MOST_CASES),
+        production=production_of(source, cases),
+        kernel=_kernel(source) and not (predictions or tested),
+        outside=_outside(source),
+        outside_floats=_true(source, "outside_floats", default=False),
+        full_precision=_true(source, "full_precision", default=False),
+        roundings=Roundings(
+            source.number("roundings", 2, 1, 64), source.number("operand_roundings", 0, 0, 64)
+        ),
+        timeout=_timeout(source),
+        par_required=_par_required(source),
+        slack=_slack(source),
+        mistakes=_mistakes(source),
+        together=cases.together,
+        alike=alike_of(source, cases.choices),
+        block_by_block=_block_by_block(source),
+        predictions=predictions,
+        tested=tested,
+        random=randomness_of(source),
+        results=source.texts("results", ()),
+        mesh=mesh_of(source, cases.choices),
+        gpu=gpu_of(source),
+        cores=source.number("cores", 1, 1, MOST_CORES),
+        after=_after(source),
+    )
+
+
+def _table(file: Path) -> TomlTable:
+    try:
+        return TomlTable(file, tomllib.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise KeyProblem(file, "(file)", "there is no such file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise KeyProblem(file, "(file)", f"not valid TOML: {error}") from None
+
+
+def _outside(source: TomlTable) -> tuple[str, ...]:
+    """What may stand around the kernel; of a launch for several devices, what splits arrays."""
+    given = source.texts("outside", LAYOUT)
+    return (*given, "shard_map") if MESH in source.data else given
+
+
+def _kernel(source: TomlTable) -> bool:
+    value = _true(source, "kernel", default=True)
+    of_kernels = ("outside", "outside_floats", "full_precision", "par", "slack", "production")
+    for name in () if value else (*of_kernels, "cores"):
+        if name in source.data:
+            raise source.fail(name, "means nothing where there is no kernel")
+    return value
+
+
+def _block_by_block(source: TomlTable) -> bool:
+    value = _true(source, "block_by_block", default=False)
+    if value and _kernel(source):
+        raise source.fail("block_by_block", "means nothing where there is a kernel")
+    return value
+
+
+def _true(source: TomlTable, name: str, *, default: bool) -> bool:
+    value = source.data.get(name, default)
+    if not isinstance(value, bool):
+        raise source.fail(name, f"needs true or false, not {value!r}")
+    return value
+
+
+def _timeout(source: TomlTable) -> float | None:
+    value = source.data.get("timeout")
+    if value is not None and (type(value) not in (int, float) or not 0 < value < math.inf):
+        raise source.fail("timeout", f"needs a number of seconds above 0, not {value!r}")
+    return value
+
+
+def _par_required(source: TomlTable) -> bool:
+    value = source.data.get("par", "for a star")
+    if value not in ("required", "for a star"):
+        raise source.fail("par", f'needs "required" or "for a star", not {value!r}')
+    return value == "required"
+
+
+def _slack(source: TomlTable) -> Slack:
+    table = source.data.get("slack", {})
+    if not isinstance(table, dict):
+        raise source.fail("slack", "needs a table: {bytes = 0.10, cycles = 0.15}")
+    source.known(table, ["bytes", "cycles"], "slack.")
+    for name, value in table.items():
+        if type(value) not in (int, float) or not 0 <= value < math.inf:
+            raise source.fail(f"slack.{name}", f"needs a fraction of par, not {value!r}")
+    return Slack(**table)
+
+
+def _hints(source: TomlTable) -> tuple[str, ...]:
+    hints = source.texts("hints", ())
+    if len(hints) != len(HINTS) or not all(hint.strip() for hint in hints):
+        raise source.fail("hints", f"needs {len(HINTS)} texts: {', '.join(HINTS)}")
+    return hints
+
+
+def _after(source: TomlTable) -> str:
+    if "after" not in source.data:
+        return ""
+    text = source.text("after").strip("\n")
+    words = len(text.split())
+    if words not in AFTER_WORDS:
+        fewest, most = AFTER_WORDS[0], AFTER_WORDS[-1]
+        raise source.fail("after", f"has {words} words; say it in {fewest} to {most}")
+    if wide := [line for line in text.splitlines() if len(line) > AFTER_COLUMNS]:
+        raise source.fail("after", f"a line is longer than {AFTER_COLUMNS} columns: {wide[0]!r}")
+    return text
+
+
+def _fillings(source: TomlTable) -> tuple[tuple[str, ...], bool]:
+    if ("todo" in source.data) == ("stub" in source.data):
+        raise source.fail("todo", "needs either todo (messages) or stub (given code), not both")
+    if "stub" in source.data:
+        stubs = tuple(map(_dedented, source.texts("stub", ())))
+        if not stubs:
+            raise source.fail("stub", "needs the given code of each solution region")
+        for stub in stubs:
+            _parse(source, "stub", stub)
+        return stubs, True
+    messages = source.texts("todo", ())
+    if not messages:
+        raise source.fail("todo", "needs one message for each solution region")
+    if any(not message.strip() or "\n" in message for message in messages):
+        raise source.fail("todo", "a message is one line that is not empty")
+    return tuple(map(_raise, messages)), False
+
+
+def _parse(source: TomlTable, key: str, code: str) -> None:
+    try:
+        ast.parse(f"def _():\n    if True:\n{_indented(code)}")
+    except SyntaxError as error:
+        raise source.fail(key, f"is no Python: {error.msg}") from None
+
+
+def _mistakes(source: TomlTable) -> tuple[Mistake, ...]:
+    tables = source.data.get("mistakes", [])
+    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise source.fail("mistakes", "needs [[mistakes]] tables")
+    return tuple(_mistake(source, f"mistakes[{i}]", t) for i, t in enumerate(tables))
+
+
+def _mistake(source: TomlTable, key: str, table: dict[str, Any]) -> Mistake:
+    names = ["title", "old", "new", "caught", "says"]
+    source.known(table, names, f"{key}.")
+    for name in names:
+        if not isinstance(table.get(name), str) or (name != "new" and not table[name]):
+            raise source.fail(f"{key}.{name}", "needs a text")
+    checks = [check.value for check in Check]
+    if table["caught"] not in checks:
+        raise source.fail(f"{key}.caught", f"needs one of {', '.join(checks)}")
+    texts = {name: table[name] for name in names if name != "caught"}
+    return Mistake(caught=Check(table["caught"]), **texts)
+
+
+def _raise(message: str) -> str:
+    """The stub of a region, wrapped like the formatter would where the message is long."""
+    quoted = '"' + message.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if len(quoted) <= 60:
+        return f"raise NotImplementedError({quoted})"
+    return f"raise NotImplementedError(\n    {quoted}\n)"
+
+
+def _dedented(code: str) -> str:
+    return textwrap.dedent(code).strip("\n")
+
+
+def _indented(code: str) -> str:
+    return "\n".join(f"        {line}" for line in code.splitlines())

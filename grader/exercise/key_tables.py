@@ -1,0 +1,309 @@
+"""Tables of an answer key: kinds, mesh, randomness, target; their errors.
+
+What is said of an answer key that can't be used.
+
+A table of a TOML file, and the complaints about it: which file, which key, why.
+
+The kinds of kata, and the parts of an answer key that only one kind has.
+
+The part of an answer key that says how many devices a launch is for.
+
+[random] of an answer key: whose results are drawn at random, and are judged by their chances.
+
+The part of an answer key that says for which hardware a launch is: TPUs, or GPUs.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pallascope.model import Axes, devices_of
+from pallascope.tools.text import did_you_mean
+
+
+class KeyProblem(ValueError):
+    """An answer key that can't be used: which file, which key, why."""
+
+    def __init__(self, file: Path, key: str, reason: str) -> None:
+        super().__init__(f"{file}: {key}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class TomlTable:
+    """Reads values of the kind that is asked for; raises KeyProblem for those of another."""
+
+    file: Path
+    data: dict[str, Any]
+
+    def fail(self, key: str, reason: str) -> KeyProblem:
+        return KeyProblem(self.file, key, reason)
+
+    def known(self, table: dict[str, Any], names: list[str], prefix: str = "") -> None:
+        for name in table:
+            if name not in names:
+                advice = did_you_mean(name, names) or f"known: {', '.join(names)}"
+                raise self.fail(prefix + name, f"unknown key; {advice}")
+
+    def text(self, name: str) -> str:
+        value = self.data.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise self.fail(name, "needs a text that is not empty")
+        return value
+
+    def texts(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        value = self.data.get(name, list(default))
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.fail(name, "needs a list of texts")
+        return tuple(value)
+
+    def number(self, name: str, default: int, low: int, high: int) -> int:
+        value = self.data.get(name, default)
+        if type(value) is not int or not low <= value <= high:
+            raise self.fail(name, f"needs a whole number from {low} to {high}, not {value!r}")
+        return value
+
+
+#: What the key of a kata without a kernel to grade has no use for.
+OF_A_KERNEL = ("kernel", "outside", "outside_floats", "full_precision", "par", "slack", "roundings")
+
+
+class KataKind(enum.Enum):
+    """What a learner writes, and so what is graded."""
+
+    KERNEL = "kernel"  # a kernel or its launch
+    TABLES = "tables"  # plain jax.numpy; the values are graded
+    CASE_FILE = "case-file"  # somebody's wrong kernel, to be repaired
+    PREDICTIONS = "predictions"  # numbers about programs, beside those that are measured
+    TEST = "test"  # a test, beside kernels that it should tell apart
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Of a kata that asks for numbers: about which functions of its file, and how near.
+
+    `within` is a fraction of what is measured.
+    """
+
+    programs: tuple[str, ...]
+    within: float
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A version of the kernel under test: replace `old` by `new` in the solution's file.
+
+    It is wrong, unless it is `right`, only written in another way. `title` goes on from "a kernel
+    that".
+    """
+
+    title: str
+    old: str
+    new: str
+    right: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """Of a kata that asks for a test: the launch under test, and the versions of it."""
+
+    launch: str
+    planted: tuple[Planted, ...]
+
+
+def predictions_of(source: TomlTable) -> Predictions | None:
+    """[predictions], or None. Raises KeyProblem."""
+    if (table := source.data.get("predictions")) is None:
+        return None
+    if not isinstance(table, dict):
+        raise source.fail("predictions", 'needs a table: programs = ["NAME", …], within = 0.20')
+    source.known(table, ["programs", "within"], "predictions.")
+    inner = TomlTable(source.file, table)
+    programs = inner.texts("programs", ())
+    if not programs or not all(name.isidentifier() for name in programs):
+        raise source.fail("predictions.programs", "needs names of functions of the file")
+    if len(set(programs)) < len(programs):
+        raise source.fail("predictions.programs", "names a function twice")
+    within = table.get("within", 0.20)
+    if type(within) is not float or not 0 < within < 1:
+        raise source.fail("predictions.within", f"needs a fraction below 1, not {within!r}")
+    _nothing_of_a_kernel(source, "predictions are graded")
+    return Predictions(programs, within)
+
+
+def tested_of(source: TomlTable) -> Tested | None:
+    """`tested` and [[planted]], or None. Raises KeyProblem."""
+    if "tested" not in source.data:
+        if "planted" in source.data:
+            raise source.fail("tested", "needs the name of the launch that [[planted]] change")
+        return None
+    launch = source.text("tested")
+    if not launch.isidentifier():
+        raise source.fail("tested", f"needs the name of a function of the file, not {launch!r}")
+    tables = source.data.get("planted", [])
+    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise source.fail("planted", "needs [[planted]] tables")
+    planted = tuple(_planted(source, f"planted[{i}]", t) for i, t in enumerate(tables))
+    wrong = [one for one in planted if not one.right]
+    if not wrong:
+        raise source.fail("planted", "needs at least one wrong version to be found")
+    if twice := [one.title for one in planted if [p.title for p in planted].count(one.title) > 1]:
+        raise source.fail("planted", f"two are called {twice[0]!r}")
+    for name in ("cases", "production", "alike"):
+        if name in source.data:
+            raise source.fail(name, "means nothing where a test is graded: it draws its own sizes")
+    _nothing_of_a_kernel(source, "a test is graded")
+    return Tested(launch, planted)
+
+
+def _planted(source: TomlTable, key: str, table: dict[str, Any]) -> Planted:
+    source.known(table, ["title", "old", "new", "right"], f"{key}.")
+    for name in ("title", "old", "new"):
+        if not isinstance(table.get(name), str) or (name != "new" and not table[name]):
+            raise source.fail(f"{key}.{name}", "needs a text")
+    right = table.get("right", False)
+    if not isinstance(right, bool):
+        raise source.fail(f"{key}.right", f"needs true or false, not {right!r}")
+    return Planted(table["title"], table["old"], table["new"], right)
+
+
+def _nothing_of_a_kernel(source: TomlTable, what: str) -> None:
+    for name in (*OF_A_KERNEL, "operand_roundings", "stub"):
+        if name in source.data:
+            raise source.fail(name, f"means nothing where {what}")
+
+
+#: The devices of the smallest slice of each chip that libtpu compiles for.
+MOST_DEVICES = 4
+MESH = "mesh"
+
+
+def mesh_of(source: TomlTable, cases: Collection[str]) -> Axes:
+    """[mesh]: the named axes, outermost first; () where there is no such table. Raises KeyProblem.
+
+    The launch then has a keyword `mesh`, so none of the names of `cases` may be that.
+    """
+    table = source.data.get(MESH)
+    if table is None:
+        return ()
+    if not isinstance(table, dict) or not table:
+        raise source.fail(MESH, "needs a table of axes and their sizes, such as x = 4")
+    for name, size in table.items():
+        if not name.isidentifier():
+            raise source.fail(f"{MESH}.{name}", "an axis needs the name of a Python variable")
+        if type(size) is not int or size < 2:
+            raise source.fail(f"{MESH}.{name}", f"needs 2 or more devices, not {size!r}")
+    axes = tuple(table.items())
+    if devices_of(axes) not in (2, MOST_DEVICES):
+        count = devices_of(axes)
+        raise source.fail(MESH, f"has {count} devices; 2 or {MOST_DEVICES} can be had")
+    if MESH in cases:
+        raise source.fail(f"cases.{MESH}", "is what the launch's mesh is called")
+    for name in ("predictions", "tested", "random"):
+        if name in source.data:
+            raise source.fail(MESH, f"means nothing beside {name}")
+    if source.data.get("kernel") is False:
+        raise source.fail(MESH, "means nothing where there is no kernel")
+    return axes
+
+
+@dataclass(frozen=True, slots=True)
+class Randomness:
+    """How a kata's results come about by chance.
+
+    `seed` names the integers among the spec's inputs that all chance follows from. `names` are what
+    an element is in its two outcomes ("dropped", "kept"). Results that stand in `same` together
+    are drawn by the same bits. Where results are `exact`, each element is one of its outcomes to
+    the last bit; otherwise it may be rounded as other results may.
+    """
+
+    seed: str
+    names: tuple[str, str]
+    same: tuple[tuple[int, ...], ...] = ()
+    exact: bool = False
+
+
+def randomness_of(source: TomlTable) -> Randomness | None:
+    """[random], or None. Raises KeyProblem."""
+    if (table := source.data.get("random")) is None:
+        return None
+    if not isinstance(table, dict):
+        raise source.fail("random", 'needs a table: seed = "seed", names = ["dropped", "kept"]')
+    source.known(table, ["seed", "names", "same", "exact"], "random.")
+    inner = TomlTable(source.file, table)
+    seed, names = table.get("seed"), inner.texts("names", ())
+    if not isinstance(seed, str) or not seed.isidentifier():
+        raise source.fail("random.seed", "needs the name of the spec's input that holds the seed")
+    if len(names) != 2 or not all(name.strip() for name in names):
+        raise source.fail("random.names", "needs two texts: what an element is in each outcome")
+    exact = table.get("exact", False)
+    if not isinstance(exact, bool):
+        raise source.fail("random.exact", f"needs true or false, not {exact!r}")
+    for name in ("kernel", "predictions", "tested"):
+        if name in source.data:
+            raise source.fail("random", f"means nothing beside {name}")
+    return Randomness(seed, (names[0], names[1]), _same(source, table.get("same", [])), exact)
+
+
+def _same(source: TomlTable, groups: object) -> tuple[tuple[int, ...], ...]:
+    wrong = source.fail("random.same", "needs lists of at least two results, as in [[0, 1]]")
+    if not isinstance(groups, list):
+        raise wrong
+    for group in groups:
+        numbers = isinstance(group, list) and all(type(n) is int and n >= 0 for n in group)
+        if not numbers or len(set(group)) < 2:
+            raise wrong
+    return tuple(map(tuple, groups))
+
+
+TARGETS = ("tpu", "gpu")
+#: What a kernel can be asked to use on a GPU, in the words of `pallascope.gpu.gpu_resources`.
+UNITS = ("wgmma", "tcgen05", "tensor memory", "TMA loads", "TMA stores", "mbarrier", "setmaxnreg")
+#: The GPUs that a kata may be for alone, as `pallascope.gpu.gpus` names them.
+GPUS = ("h100", "b200")
+#: What only a launch for a GPU has.
+OF_GPUS = ("units", "not_interpreted", "only_on")
+#: What only a launch for a TPU has.
+_OF_TPUS = ("mesh", "cores", "random", "predictions", "tested", "block_by_block")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTarget:
+    """Of a launch for GPUs: which of a GPU's `units` its kernels have to use.
+
+    `not_interpreted` says why Mosaic GPU's interpreter can't run it, "" where it can. `only_on` is
+    the only GPU that has what the kata is about, "" where each has.
+    """
+
+    units: tuple[str, ...] = ()
+    not_interpreted: str = ""
+    only_on: str = ""
+
+
+def gpu_of(source: TomlTable) -> GpuTarget | None:
+    """`target` and what belongs to it; None for TPUs. Raises KeyProblem."""
+    target = source.data.get("target", "tpu")
+    if target not in TARGETS:
+        raise source.fail("target", f'needs "tpu" or "gpu", not {target!r}')
+    if target == "tpu":
+        for name in OF_GPUS:
+            if name in source.data:
+                raise source.fail(name, 'means nothing without target = "gpu"')
+        return None
+    for name in _OF_TPUS:
+        if name in source.data:
+            raise source.fail(name, 'means nothing where target = "gpu"')
+    if source.data.get("kernel") is False:
+        raise source.fail("target", 'target = "gpu" means nothing where there is no kernel')
+    units = source.texts("units", ())
+    for unit in units:
+        if unit not in UNITS:
+            raise source.fail("units", f"has no {unit!r}; known: {', '.join(UNITS)}")
+    only_on = source.data.get("only_on", "")
+    if only_on not in ("", *GPUS):
+        raise source.fail("only_on", f"needs one of {', '.join(GPUS)}, not {only_on!r}")
+    named = "not_interpreted" in source.data
+    return GpuTarget(units, source.text("not_interpreted") if named else "", only_on)

@@ -1,0 +1,306 @@
+"""Cost of a kata's launch at any size, and sizes that fit it.
+
+Whether a kata's launch is made for sizes that someone gave: what the answer key draws only as
+multiples of a block size stays one, and the solution's own launch reaches all of its arrays.
+
+At sizes that don't fit, the solution is wrong too, and its cost means nothing.
+
+What a kata's launch would cost on a TPU, at any size: asked of worker processes, made ready to
+be drawn. The values are not looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from grader.checks.runs import NO_KERNEL, in_full, outcome_of, problem_finding
+from grader.exercise.answer_key import DTYPES, Key, Slack
+from grader.exercise.arithmetic import factors
+from grader.exercise.cases import draw
+from grader.exercise.catalog import Kata
+from grader.exercise.key_tables import GPUS, KataKind
+from grader.sandbox import devices
+from grader.sandbox.client import Asking, BrokenKata, Lines
+from grader.sandbox.gpu_runs import OnHardware
+from grader.sandbox.launcher import SandboxError
+from grader.sandbox.worker_pool import Bench
+from grader.verdict import Case
+from pallascope.model import (
+    Accident,
+    Collective,
+    Measured,
+    Mode,
+    Operand,
+    Role,
+)
+from pallascope.tpu import OnChip
+from pallascope.tpu.call_arguments import size
+from pallascope.tpu.chips import DEFAULT
+from pallascope.tpu.launch_screen import Launch, Side
+from pallascope.tpu.pipeline_steps import Followed, Motion
+from pallascope.tpu.sweep_screen import SweepRow
+
+
+def misfit(asking: Asking, kata: Kata, case: Case) -> str:
+    """Why the kata's launch is not made for the sizes of a case, as a sentence; "" where it is.
+
+    Raises SandboxError.
+    """
+    if kata.key.gpu:  # such a kernel cuts its own blocks
+        return no_multiple(kata.key, case.sizes)
+    return no_multiple(kata.key, case.sizes) or unreached(asking, kata, case)
+
+
+def no_multiple(key: Key, sizes: Mapping[str, int]) -> str:
+    """What a size has to be a multiple of, and is not, as a sentence; "" where all fit."""
+    for name, choices in key.choices.items():
+        texts = [choice for choice in choices if isinstance(choice, str)]
+        if len(texts) < len(choices):
+            continue
+        common = sorted(frozenset.intersection(*map(factors, texts)))
+        unit = math.prod(sizes[factor] for factor in common)
+        if common and (sizes[name] % unit or not sizes[name]):
+            product = "*".join(common)
+            return (
+                f"{name} = {sizes[name]} is no multiple of {product} = {unit}, and the launch is "
+                f"made for multiples only. Give another {name}, or {' and '.join(common)} too"
+            )
+    return ""
+
+
+def unreached(asking: Asking, kata: Kata, case: Case) -> str:
+    """Why the solution itself is wrong at the sizes of a case, as a sentence; "" where it is right
+    as far as its index maps tell. Raises SandboxError."""
+    try:
+        followed = asking.follow_par(kata, case, asking.inputs(kata, case))
+    except BrokenKata as broken:
+        return f"nothing can be computed at these sizes: {_last_line(str(broken))}"
+    if isinstance(followed, Accident):
+        return ""
+    if followed.problem:
+        told = in_full(problem_finding(followed.problem, "")).splitlines()
+        error = next((line for line in told if line.lstrip().startswith("error")), told[0])
+        return f"the solution does not accept these sizes: {' '.join(error.split()[1:])}"
+    return next(_left_out(followed), "")
+
+
+def _left_out(followed: Followed) -> Iterator[str]:
+    """Of each operand that the blocks don't cover, what is left out."""
+    for motion in followed.kernels:
+        if 0 in motion.call.grid:
+            grid = "×".join(map(str, motion.call.grid))
+            yield f"the solution's grid would be {grid}, without a step: a block is too large"
+        for position, operand in enumerate(motion.call.operands):
+            for axis, (end, extent) in enumerate(_ends(motion, position, operand)):
+                block = operand.block[axis] or 1
+                # An input may well have blocks that a kernel has no use for, but not a part of one.
+                whole = operand.role is Role.OUTPUT and not operand.aliased
+                if end < extent and (whole or extent % block):
+                    yield (
+                        f"the solution's blocks of {block} reach only {end} of the {extent} "
+                        f"elements of {operand.name} along dimension {axis}: give a multiple "
+                        f"of {block}"
+                    )
+
+
+def _ends(motion: Motion, position: int, operand: Operand) -> list[tuple[int, int]]:
+    """For each dimension, where the last block ends, and the size; nothing where it isn't known."""
+    path = motion.paths[position]
+    if path is None or motion.shown < motion.steps or operand.element:
+        return []
+    sizes = operand.array.shape
+    rank = len(sizes)
+    return [
+        (max((s + (operand.block[axis] or 1) for s in path.starts[axis::rank]), default=0), size)
+        for axis, size in enumerate(sizes)
+    ]
+
+
+def _last_line(text: str) -> str:
+    return text.strip().splitlines()[-1].strip()
+
+
+#: Seconds for one launch: the largest kernels take the compiler about a minute.
+PATIENCE = 300.0
+DTYPE = "dtype"
+MISFIT = "does not fit these sizes"
+#: Why there is no launch of the learner's to look at.
+NO_LAUNCH = {
+    KataKind.TABLES: "is plain jax.numpy, without a kernel: nothing to predict",
+    KataKind.PREDICTIONS: "asks for numbers, without a kernel: kata cost shows XLA's programs",
+    KataKind.TEST: "asks for a test, without a kernel of yours: pytest says what it finds",
+}
+
+
+class NoStudy(ValueError):
+    """The case can't be had, or nothing can be compared with: the text says why."""
+
+
+@contextlib.contextmanager
+def studio(chip: str | None, gpu: str = GPUS[0]) -> Iterator[Asking]:
+    """Whom to ask about launches on one chip; None for that on which a kata is judged by default.
+
+    Those for GPUs are asked about on `gpu`.
+
+    Raises NoStudy where no process starts.
+    """
+    bench = Bench(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
+    try:
+        hardware = OnHardware()  # looks for a GPU once it is asked about a launch for one
+        chips, literally = (chip or DEFAULT,), chip is not None
+        yield Asking(Lines(bench), chips, literally=literally, gpu=gpu, hardware=hardware)
+    except (BrokenKata, SandboxError) as error:
+        raise NoStudy(str(error)) from None
+    finally:
+        bench.close()
+
+
+# ---- the case ----
+
+
+def case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, str]) -> Case:
+    """A hidden case of the kata's with other sizes, or another dtype, where they are given.
+
+    Without an `index`, it is that of production size, or else the first. Sizes that the key
+    computes from others follow those given. Raises NoStudy for an unknown name, a value that is
+    none, a case that is not there, or a kata without a kernel.
+    """
+    if kata.key.kind in NO_LAUNCH:
+        raise NoStudy(f"{kata.name} {NO_LAUNCH[kata.key.kind]}")
+    return any_case_of(kata, index, seed, given)
+
+
+def any_case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, str]) -> Case:
+    """The same of a kata of any kind. Raises NoStudy."""
+    for name in given:
+        if name not in (*kata.key.choices, DTYPE):
+            raise NoStudy(f"{kata.name} has no size {name!r}, but {names_of(kata)}")
+    sizes = {name: size(name, text) for name, text in given.items() if name != DTYPE}
+    cases = draw(kata.id, kata.key, seed, sizes)
+    if index is None:
+        index = len(cases) - 1 if cases[-1].production else 0
+    if index not in range(len(cases)):
+        raise NoStudy(f"{kata.name} has cases 0 to {len(cases) - 1}, not {index}")
+    dtype = given.get(DTYPE, cases[index].dtype)
+    if dtype not in DTYPES:
+        raise NoStudy(f"no dtype {dtype!r}: choose from {', '.join(DTYPES)}")
+    return dataclasses.replace(cases[index], dtype=dtype)
+
+
+def fits(asking: Asking, kata: Kata, case: Case) -> None:
+    """Raise NoStudy where the kata's launch is not made for these sizes."""
+    if why := misfit(asking, kata, case):
+        raise NoStudy(f"{kata.name} with {case}: {why}")
+
+
+def names_of(kata: Kata) -> str:
+    """What may be given another value: "bm, M, dtype"."""
+    return ", ".join((*kata.key.choices, DTYPE))
+
+
+def common(sizes: Sequence[int]) -> int:
+    """A size that stands for several in what is computed from it: each divides it, if it may be."""
+    multiple, largest = math.lcm(*sizes), max(sizes)
+    return multiple if multiple <= 16 * largest else largest
+
+
+# ---- one launch, or many ----
+
+
+def study(asking: Asking, kata: Kata, case: Case, events: int = 0) -> Launch:
+    """The learner's launch in one case, beside par and XLA. Raises BrokenKata, SandboxError."""
+    chip = asking.chip(kata)
+    reference = asking.inputs(kata, case)
+    asking.begin_par(kata, case, reference, events)
+    own = asking.own(kata, case, reference, PATIENCE, events)
+    file, _ = kata.where()
+    return Launch(
+        name=kata.name,
+        drawn=str(case),
+        chip=chip,
+        own=side_of("yours", own, chip, file),
+        par=_par(asking.par(kata, case, reference, events), chip),
+        xla=asking.xla(kata, case, reference),
+        notes=(
+            _limits(kata.key.slack),
+            f"right or wrong is not asked here: pytest -k {kata.name}",
+            f"at other sizes: kata cost {kata.name} NAME=VALUE …, with {names_of(kata)}",
+        ),
+    )
+
+
+def _limits(slack: Slack) -> str:
+    return (
+        f"★★★ allows at most {slack.bytes:.0%} more HBM bytes than par, and a time that is at most "
+        f"{slack.cycles:.0%} longer"
+    )
+
+
+def baselines(asking: Asking, kata: Kata, case: Case) -> Measured:
+    """What XLA makes of the programs about which a kata asks. Raises BrokenKata, NoStudy."""
+    found = asking.baselines(kata, case)
+    if isinstance(found, Accident):
+        raise NoStudy(f"{kata.name}: {found.phrase}")
+    return found
+
+
+def sweep(
+    asking: Asking, kata: Kata, case: Case, sizes: Iterable[dict[str, int]]
+) -> Iterator[tuple[SweepRow, bool]]:
+    """The launch with each of these sizes in place of the case's; True where it is par's.
+
+    That of a kata that is still a stub is par's. Raises BrokenKata, SandboxError.
+    """
+    file, _ = kata.where()
+    for chosen in sizes:
+        other = dataclasses.replace(case, sizes={**case.sizes, **chosen})
+        if misfit(asking, kata, other):
+            yield SweepRow(chosen, (), MISFIT), False
+            continue
+        reference = asking.inputs(kata, other)
+        found = asking.own(kata, other, reference, PATIENCE)
+        todo = _todo(found)
+        if todo:
+            found = asking.par(kata, other, reference)
+        told = outcome_of(found, asking.chip(kata), file)
+        phrase = told.trouble.phrase if told.trouble else ""
+        yield SweepRow(chosen, told.kernels, phrase or ("" if told.kernels else NO_KERNEL)), todo
+
+
+def side_of(title: str, found: OnChip | Accident, chip: str, file: str) -> Side:
+    """One launch for the screen, with what keeps it from the chip in full."""
+    if _todo(found):
+        return Side(title, trouble="Still to do. This is what par takes:", todo=True)
+    told = outcome_of(found, chip, file)
+    if told.trouble:
+        return Side(title, trouble=in_full(told.trouble))
+    if not told.kernels:
+        return Side(title, trouble=f"The launch has {NO_KERNEL}: nothing of it is a kernel.")
+    refusals = tuple(in_full(finding) if finding else "" for finding in told.refusals)
+    return Side(title, told.kernels, refusals=refusals, collectives=_around(found))
+
+
+def faultless(launch: Launch) -> bool:
+    """Whether there is no fault in the learner's launch, as far as it could be looked at."""
+    own = launch.own
+    return own.todo or not (own.trouble or any(own.refusals))
+
+
+def _par(found: OnChip | Accident, chip: str) -> Side:
+    """Par for the screen; what keeps it from the chip in short."""
+    told = outcome_of(found, chip, "")
+    faults = [told.trouble, *told.refusals]
+    if fault := next((finding for finding in faults if finding), None):
+        return Side("par", trouble=fault.phrase)
+    return Side("par", told.kernels, collectives=_around(found))
+
+
+def _around(found: OnChip | Accident) -> tuple[Collective, ...]:
+    return found.collectives if isinstance(found, OnChip) else ()
+
+
+def _todo(found: OnChip | Accident) -> bool:
+    return isinstance(found, OnChip) and bool(found.problem and found.problem.todo)

@@ -1,0 +1,143 @@
+"""How a hidden case counts: todo, content graded, required.
+
+Whoever grades goes through here, pytest's items and `grader.api` alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from grader.exercise.catalog import (
+    MOST_READ,
+    FileTooLong,
+    Kata,
+    named,
+    unmatched,
+)
+from grader.grading.grader import Grader
+from grader.sandbox.client import BrokenKata
+from grader.tools.git import blob_id
+from grader.verdict import (
+    Case,
+    Check,
+    Finding,
+    Grade,
+    State,
+)
+
+#: Bytes of a file that are graded. The longest solution has 20 KiB.
+MOST_BYTES = 1 << 20
+
+REQUIRED = Finding(Check.RUNS, "still to do", "Still to do, and --kata-require asks for it.")
+GONE = Finding(
+    Check.RUNS,
+    "its file is gone",
+    "The file was there when this session began, and is there no more: something removed it.",
+)
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """The katas of which a todo is a failure: those of `every` that one of the names matches."""
+
+    names: tuple[str, ...] = ()
+    every: tuple[Kata, ...] = ()
+
+    def __contains__(self, kata: Kata) -> bool:
+        return kata.id in self._ids
+
+    @cached_property
+    def _ids(self) -> frozenset[str]:
+        return frozenset(kata.id for name in self.names for kata in named(self.every, name))
+
+    def unknown(self) -> tuple[str, ...]:
+        """Of each name that no kata has, what to say. Raises ValueError."""
+        return tuple(
+            unmatched(self.every, name) for name in self.names if not named(self.every, name)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One kata, to be graded against an answer.
+
+    `answer` is the digest of solution and key when the session began: what has changed since then
+    is not graded against.
+    """
+
+    kata: Kata
+    answer: str
+    requirements: Requirements = Requirements()
+
+    def grade(
+        self,
+        grader: Callable[[], Grader],
+        case: Case,
+        seconds: float | None,
+        following: tuple[Kata, Case] | None = None,
+    ) -> Grade:
+        """The grade of one hidden case; the one that is `following` is begun on meanwhile.
+
+        `grader` is asked for only where there is something to grade. Raises KeyProblem, RegionError
+        and BrokenKata where solution or key are at fault, SandboxError where no process starts.
+        """
+        content = self._content()
+        try:
+            self._demand_same_answer()
+            grade = self._graded(grader, case, seconds, following)
+            self._demand_same_answer()
+        except FileTooLong:
+            grade = self._failed(case, _too_long(MOST_READ + 1))
+        except FileNotFoundError:
+            if self._content() is not None:
+                raise
+            grade = self._failed(case, GONE)
+        if content is not None and content == self._content():
+            grade = dataclasses.replace(grade, blob=blob_id(content))
+        if grade.state is State.TODO and self.kata in self.requirements:
+            grade = dataclasses.replace(grade, state=State.FAILED, finding=REQUIRED)
+        return grade
+
+    def _graded(
+        self,
+        grader: Callable[[], Grader],
+        case: Case,
+        seconds: float | None,
+        following: tuple[Kata, Case] | None,
+    ) -> Grade:
+        if self.kata.untouched():
+            return Grade(self.kata.id, case.index, State.TODO, 0)
+        if (size := len(self.kata.content())) > MOST_BYTES:
+            return self._failed(case, _too_long(size))
+        if following and not following[0].untouched():
+            grader().prepare(self.kata, case)
+            grader().prepare(*following)
+        return grader().grade(self.kata, case, seconds)
+
+    def _failed(self, case: Case, finding: Finding) -> Grade:
+        return Grade(self.kata.id, case.index, State.FAILED, 0, finding)
+
+    def _content(self) -> bytes | None:
+        try:
+            return self.kata.content()
+        except OSError:
+            return None
+
+    def _demand_same_answer(self) -> None:
+        if self.kata.answer_digest() != self.answer:
+            folder = self.kata.solution.parent.relative_to(self.kata.root).as_posix()
+            what = f"{self.kata.solution.name} or {self.kata.key_path.name}"
+            raise BrokenKata(
+                f"{what} in {folder} has changed since this session began, so nothing is graded "
+                f"against it.\nPut it back (git restore {folder}), or start the session again."
+            )
+
+
+def _too_long(size: int) -> Finding:
+    """`size` is in bytes; one that is larger than what is read stands for all such sizes."""
+    has = f"{size:,} bytes" if size <= MOST_READ else f"more than {MOST_READ:,} bytes"
+    said = f"The file has {has}. Files of more than {MOST_BYTES:,} bytes are not graded."
+    return Finding(Check.RUNS, f"too long ({has})", said)

@@ -1,0 +1,97 @@
+"""The history of passes in words."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Callable, Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from grader.exercise.catalog import name_of
+from grader.record.history import EventKind, History, KataEvent
+from grader.report import maps
+
+_ID = 8  # hex digits of a commit that are shown
+_BARS = 14  # the most that are shown
+_WIDTH = 24
+
+#: How finely stars over time are shown: the first with few enough bars.
+_PERIODS: tuple[tuple[str, Callable[[datetime.date], str]], ...] = (
+    ("day", str),
+    ("week", lambda day: f"{day.isocalendar().year}-W{day.isocalendar().week:02}"),
+    ("month", lambda day: f"{day:%Y-%m}"),
+    ("year", lambda day: f"{day:%Y}"),
+)
+
+
+def log_of(history: History, today: datetime.date, notes: tuple[str, ...] = ()) -> RenderableType:
+    """What happened on each day, the newest last; the streaks; stars by day, week or month.
+
+    `notes` are what is missing.
+    """
+    if not history.events:
+        nothing = "No kata has been passed yet. pytest -k NAME grades one."
+        return Group(Text(nothing), *_notes(notes))
+    parts: list[RenderableType] = []
+    width = max(len(name_of(event.kata)) for event in history.events)
+    for day, events in itertools.groupby(history.events, key=lambda event: event.day):
+        parts.append(Text(str(day), "bold"))
+        parts += [_line(event, width) for event in events]
+    return Group(*parts, *_streaks(history, today), *_bars(history), *_notes(notes))
+
+
+def _line(event: KataEvent, width: int) -> Text:
+    changed = event.kind is EventKind.CHANGED
+    sign, colour = ("~", "yellow") if changed else ("✔", "green")
+    line = Text("  ", no_wrap=True, overflow="ellipsis")
+    stars = maps.star_signs(0 if changed else event.stars)
+    line.append(sign, colour).append(" ").append_text(stars)
+    line.append(f" {name_of(event.kata):<{width}}  ")
+    commit = "not committed" if event.commit is None else event.commit[:_ID]
+    return line.append(commit, "dim").append(f"  {_why(event)}")
+
+
+def _why(event: KataEvent) -> str:
+    match event.kind:
+        case EventKind.CHANGED:
+            return f"changed since {maps.star_signs(event.stars).plain}"
+        case EventKind.AGAIN:
+            return "changed back"
+        case EventKind.SOLVED if event.gained == event.stars:
+            return ""
+        case EventKind.SOLVED:
+            gains = {0: "in another way", 1: "one more star"}
+            return gains.get(event.gained, f"{event.gained} more stars")
+
+
+def _streaks(history: History, today: datetime.date) -> Iterator[Text]:
+    current, longest = history.streaks(today)
+    yield Text.assemble(("streak  ", "bold"), f"{_days(current)} (longest: {_days(longest)})")
+
+
+def _days(count: int) -> str:
+    return "1 day" if count == 1 else f"{count} days"
+
+
+def _bars(history: History) -> Iterator[Text]:
+    """A bar for each period in which a star was gained: how many there were at its end."""
+    name, period = next(
+        ((name, of) for name, of in _PERIODS if len(set(map(of, history.days))) <= _BARS),
+        _PERIODS[-1],
+    )
+    ends: dict[str, int] = {}
+    stars = 0
+    for event in history.events:
+        stars += event.gained
+        if event.gained:
+            ends[period(event.day)] = stars
+    yield Text(f"stars by {name}", "bold")
+    for label, reached in ends.items():
+        length = max(1, round(_WIDTH * reached / stars))
+        yield Text.assemble((f"  {label}  ", "dim"), ("█" * length, "green"), f" {reached}")
+
+
+def _notes(notes: tuple[str, ...]) -> Iterator[Text]:
+    yield from (Text(note, "yellow") for note in notes)

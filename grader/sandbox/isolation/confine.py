@@ -1,0 +1,157 @@
+"""How far this kernel can isolate a process, and doing it.
+
+How far the kernel of this machine can isolate a process, and how that is said.
+
+What is prepared once, before a process forks, and enforced in each process forked from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.sandbox.isolation import landlock, seccomp
+from grader.sandbox.isolation.landlock import DEVICES, OWN_PROCESS, readable
+from grader.sandbox.isolation.seccomp import Libc, ProcessorKind, machine
+
+
+class Isolation(enum.Enum):
+    """Whether a process that runs a learner's code is isolated."""
+
+    AUTO = "auto"  # as far as this machine's kernel can
+    REQUIRE = "require"
+    OFF = "off"
+
+
+class NotIsolated(RuntimeError):
+    """Isolation was required, and can't be had in full: says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a worker is isolated by; `str` is what the header says.
+
+    `landlock_abi` is the version of the kernel's Landlock, 0 without it; `reason` says why a worker
+    is not isolated, and is empty where it is.
+    """
+
+    landlock_abi: int
+    seccomp: bool
+    reason: str = ""
+
+    @property
+    def isolated(self) -> bool:
+        return bool(self.landlock_abi and self.seccomp)
+
+    def __str__(self) -> str:
+        if not self.isolated:
+            return f"not isolated: {self.reason}"
+        return f"isolated: landlock {self.landlock_abi} + seccomp"
+
+
+def demanded(wanted: Isolation) -> Level:
+    """`level`; raises NotIsolated where isolation is required and can't be had."""
+    found = level(wanted)
+    if wanted is Isolation.REQUIRE and not found.isolated:
+        raise NotIsolated(f"isolation is required, and there is none: {found.reason}")
+    return found
+
+
+def level(wanted: Isolation = Isolation.AUTO) -> Level:
+    """What a worker would be isolated by on this machine; binds nobody."""
+    if wanted is Isolation.OFF:
+        return Level(0, False, "turned off")
+    if sys.platform != "linux":
+        return Level(0, False, "only Linux has Landlock and seccomp")
+    if machine() is None:
+        return Level(0, False, "of Linux's machines only 64-bit x86 and ARM are known here")
+    libc = Libc()
+    abi, reason = 0, ""
+    try:
+        abi = landlock.version(libc)
+    except OSError as error:
+        reason = f"this kernel offers no Landlock ({error.strerror}); Linux 5.13 and later can"
+    try:
+        seccomp.probe(libc)
+    except OSError as error:
+        return Level(abi, False, reason or f"this kernel offers no seccomp ({error.strerror})")
+    return Level(abi, True, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What a worker will be confined to. `level` is what the kernel was found to offer.
+
+    `program` is the filter of system calls, where it is the same in every process.
+    """
+
+    level: Level
+    required: bool
+    readable: tuple[Path, ...]
+    program: bytes = b""
+
+    def enforce(self, writable: Sequence[Path] = ()) -> Level:
+        """Confine this process for good; files and folders in `writable` are its own.
+
+        To be called while there is one thread. Returns what came of it. Raises NotIsolated where
+        isolation was required and something was refused.
+        """
+        here = machine()
+        if here is None:
+            return self.level
+        libc, reached = Libc(), self.level
+        if reached.landlock_abi:
+            try:
+                landlock.restrict(libc, reached.landlock_abi, self._rules(writable))
+            except OSError as error:
+                reached = Level(0, reached.seccomp, f"Landlock refused: {error.strerror}")
+        if reached.seccomp:
+            try:
+                seccomp.install(libc, self._program(here, reached.landlock_abi))
+            except OSError as error:
+                why = reached.reason or f"seccomp refused: {error.strerror}"
+                reached = dataclasses.replace(reached, seccomp=False, reason=why)
+        _demand(self.required, reached)
+        return reached
+
+    def _rules(self, writable: Sequence[Path]) -> list[tuple[Path, int]]:
+        return [
+            *((path, landlock.READ) for path in (*self.readable, OWN_PROCESS)),
+            *((path, landlock.DEVICE) for path in DEVICES),
+            *((path, landlock.WRITE) for path in writable),
+        ]
+
+    def _program(self, here: ProcessorKind, abi: int) -> bytes:
+        if self.program and abi == self.level.landlock_abi:
+            return self.program
+        return seccomp.program(here, os.getpid(), truncating=abi >= landlock.TRUNCATING)
+
+
+def confinement(
+    wanted: Isolation, also: Sequence[Path] = (), never: Sequence[Path] = ()
+) -> Confinement:
+    """Prepare to confine the processes forked from this one.
+
+    They may read the interpreter, the modules imported so far and `also`; nothing below `never`
+    (the repository), except an interpreter that lies there and `also`. Raises NotIsolated where
+    isolation is required and the kernel doesn't offer it.
+    """
+    required, found = wanted is Isolation.REQUIRE, demanded(wanted)
+    here = machine()
+    if here is None or not found.landlock_abi:
+        return Confinement(found, required, ())
+    # Landlock keeps signals among a process and its children; without that, the filter lets a
+    # process signal only itself, and so depends on its number.
+    scoped = found.landlock_abi >= landlock.SIGNALS
+    program = seccomp.program(here, None, truncating=True) if scoped else b""
+    return Confinement(found, required, readable(also, never), program)
+
+
+def _demand(required: bool, reached: Level) -> None:
+    if required and not reached.isolated:
+        raise NotIsolated(f"isolation is required, and there is none: {reached.reason}")

@@ -1,0 +1,270 @@
+"""The worker that runs, lowers and compiles traces.
+
+The inputs of a launch with another seed in them: the next one, which is the hardest to tell.
+
+From a trace to what is known of it: read, run, lowered, compiled, followed.
+The processes that do this have never imported a learner's file. What is run is what is compiled:
+both are the one trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from grader.exercise.specs import argument
+from grader.sandbox import exception_reports, warmup
+from grader.sandbox.exception_reports import notes_on
+from grader.sandbox.messages import (
+    Answer,
+    CompileForGpu,
+    Follow,
+    LookCloser,
+    Looked,
+    Predict,
+    Question,
+    ReadTrace,
+    RunResult,
+    RunTrace,
+    Warm,
+    Warmed,
+)
+from pallascope.kernels import (
+    CopiesDiffer,
+    CopyWatch,
+    Meetings,
+    TracedLaunch,
+    for_chip,
+    overhangs,
+    watching,
+    watching_copies,
+    watching_devices,
+)
+from pallascope.model import (
+    Array,
+    ArrayType,
+    Mode,
+    Problem,
+    Reference,
+    Role,
+    SourceFile,
+    Stage,
+    Trace,
+)
+from pallascope.tools import arrays
+from pallascope.tools.arrays import from_numpy, to_numpy
+from pallascope.tpu import OnChip
+from pallascope.tpu.chips import named
+from pallascope.tpu.pipeline_steps import Followed, motions_of
+from pallascope.tpu.predict import predictions_of
+
+
+def reseeded(reference: Reference, name: str, word: int) -> tuple[tuple[Array, ...], str]:
+    """The inputs with one word of the seed `name` raised by one, and what was changed, in words.
+
+    `word` counts round and round. Raises ValueError where the spec has no such integers.
+    """
+    if name not in reference.names:
+        raise ValueError(f"[random] names {name!r}, and the spec takes no such array")
+    position = reference.names.index(name)
+    seed = to_numpy(reference.inputs[position]).copy()
+    if not np.issubdtype(seed.dtype, np.integer) or not seed.size:
+        raise ValueError(f"[random] names {name!r}, which holds no integers")
+    at = word % seed.size
+    before = int(seed.flat[at])
+    after = before + 1 if before < np.iinfo(seed.dtype).max else np.iinfo(seed.dtype).min
+    seed.flat[at] = after
+    inputs = list(reference.inputs)
+    inputs[position] = from_numpy(seed)
+    index = ", ".join(str(int(i)) for i in np.unravel_index(at, seed.shape))
+    return tuple(inputs), f"{name}[{index}] = {after} instead of {before}"
+
+
+def answer(question: Question) -> Answer:
+    """Answer a question about a trace. Raises TypeError for any other."""
+    match question:
+        case CompileForGpu():
+            return _of_a_gpu(question)
+        case ReadTrace() | RunTrace() if question.gpu:
+            return _of_a_gpu(question)
+        case ReadTrace():
+            return _read(question)
+        case RunTrace():
+            return _ran(question)
+        case LookCloser():
+            return _looked(question)
+        case Predict():
+            return _predicted(question)
+        case Follow():
+            return _followed(question)
+        case Warm():
+            return _warm(question)
+    raise TypeError(f"a worker that judges was asked {type(question).__name__}")
+
+
+def _of_a_gpu(question: ReadTrace | RunTrace | CompileForGpu) -> Answer:
+    from grader.sandbox import gpu_judge_worker  # only who has such a launch imports it
+
+    return gpu_judge_worker.answer(question)
+
+
+Asked = ReadTrace | RunTrace | LookCloser | Predict | Follow
+
+
+@contextlib.contextmanager
+def _surroundings(question: Asked) -> Iterator[None]:
+    """The chip for which the launch was traced, unless it is run on one that is there."""
+    if isinstance(question, RunTrace | LookCloser) and _mode(question) is Mode.COMPILED:
+        yield
+        return
+    chip = named(question.chip)
+    with for_chip(chip.kind, chip.cores, question.mesh):
+        yield
+
+
+def _mode(question: RunTrace | LookCloser) -> Mode:
+    """How a launch is run: several devices are simulated whatever is asked for.
+
+    The plain interpreter has no copies between them.
+    """
+    return Mode.STRICT if question.mesh else question.mode
+
+
+def _launch(question: Asked) -> TracedLaunch:
+    """The launch that a question is about. Raises CarrierError where it takes other inputs."""
+    launch = TracedLaunch.carried(question.trace)
+    launch.demand_inputs([ArrayType(array.dtype, array.shape) for array in question.inputs])
+    return launch
+
+
+def _traced(question: ReadTrace | RunTrace) -> tuple[TracedLaunch, Trace]:
+    """A launch, and what is read from its trace. Raises CarrierError, and what JAX raises."""
+    launch = _launch(question)
+    trace = launch.trace(question.source.file, f"{question.name}_spec")
+    notes = (*trace.notes, *notes_on(question.source))
+    return launch, dataclasses.replace(trace, notes=notes)
+
+
+def _read(question: ReadTrace) -> RunResult:
+    with _surroundings(question), exception_reports.caught(question.source, Stage.TRACE) as caught:
+        _, trace = _traced(question)
+        return RunResult(None, trace)
+    return RunResult(caught.problem)
+
+
+def _ran(question: RunTrace) -> RunResult:
+    values = list(map(arrays.to_numpy, question.inputs))
+    with _surroundings(question):
+        with exception_reports.caught(question.source, Stage.TRACE) as caught:
+            launch, trace = _traced(question)
+        if caught.problem:
+            return RunResult(caught.problem)
+        outputs = ()
+        copies = CopyWatch(question.source)
+        meetings = Meetings(question.source, question.mesh)
+        with (
+            watching() as watch,
+            watching_devices(meetings) if question.mesh else contextlib.nullcontext(),
+            exception_reports.caught(question.source, Stage.RUN) as caught,
+            watching_copies(copies),
+        ):
+            mode, axes = _mode(question), question.mesh
+            how = {"cores": question.cores, "eager": question.eager, "axes": axes}
+            try:
+                results = launch.run(values, mode, question.seed, **how)
+            except CopiesDiffer as differ:
+                meetings.faults.append(differ.fault)
+                raise
+            outputs = tuple(map(arrays.from_numpy, results))
+        for over in watch.left_over if question.mesh else ():
+            meetings.left(over)
+        return RunResult(
+            caught.problem,
+            trace,
+            outputs,
+            watch.complaints,
+            copy_faults=tuple(copies.faults),
+            device_faults=tuple(meetings.faults),
+        )
+
+
+def _looked(question: LookCloser) -> Looked:
+    """What can't be had stays empty."""
+    values = list(map(arrays.to_numpy, question.inputs))
+    walk, with_zeros, padding = None, (), None
+    with _surroundings(question):
+        launch = _launch(question)
+        with exception_reports.caught(question.source, Stage.RUN):
+            walk = launch.walk(values)
+        if question.with_zeros and _mode(question) is Mode.STRICT:
+            with exception_reports.caught(question.source, Stage.RUN):
+                results = launch.run(
+                    *(values, _mode(question), question.seed, "zero"),
+                    eager=question.eager,
+                    axes=question.mesh,
+                )
+                with_zeros = tuple(map(arrays.from_numpy, results))
+            with exception_reports.caught(question.source, Stage.RUN):
+                padding = _padding(launch, question, with_zeros)
+    return Looked(walk, with_zeros, padding)
+
+
+def _padding(
+    launch: TracedLaunch, question: LookCloser, with_zeros: tuple[Array, ...]
+) -> tuple[str, ...] | None:
+    """The inputs whose padding makes NaN of what is none with zeros everywhere.
+
+    None where nobody can tell: which input is which is known of a single kernel's.
+    """
+    values = list(map(arrays.to_numpy, question.inputs))
+    calls = launch.trace(question.source.file).calls
+    if len(calls) != 1 or not with_zeros or calls[0].unknown:
+        return None
+    found: list[str] = []
+    for position, operand in enumerate(calls[0].role(Role.INPUT)):
+        if not overhangs(operand):
+            continue
+        results = launch.run(
+            *(values, _mode(question), question.seed, "zero", position),
+            eager=question.eager,
+            axes=question.mesh,
+        )
+        tried = map(arrays.from_numpy, results)
+        if any(map(_more_nan, tried, with_zeros)):
+            found.append(operand.name)
+    return tuple(found)
+
+
+def _more_nan(tried: Array, without: Array) -> bool:
+    one, other = (np.isnan(arrays.in_float64(array)) for array in (tried, without))
+    return bool((one & ~other).any())
+
+
+def _predicted(question: Predict) -> OnChip:
+    """The way to a TPU, as far as it leads."""
+    values = list(map(argument, question.inputs))
+    with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
+        launch, axes = _launch(question), question.mesh
+        predicted = predictions_of(launch, values, question.chip, question.events, axes)
+        return OnChip(None, predicted, launch.collectives(axes, question.source.file))
+    return OnChip(caught.problem)
+
+
+def _followed(question: Follow) -> Followed:
+    """Where the blocks lie, step by step."""
+    values = list(map(argument, question.inputs))
+    with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
+        launch = _launch(question)
+        return Followed(None, motions_of(launch, values, question.chip, question.mesh))
+    return Followed(caught.problem)
+
+
+def _warm(question: Warm) -> Warmed | Problem:
+    with exception_reports.caught(SourceFile("", b""), Stage.RUN) as caught:
+        if question.mode:
+            warmup.run(question.mode)
+        (warmup.compile_for if question.compiles else warmup.load_for)(question.chips)
+    return caught.problem or Warmed()

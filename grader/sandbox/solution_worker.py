@@ -1,0 +1,98 @@
+"""The worker of the solution: inputs, references, the solution's trace."""
+
+from __future__ import annotations
+
+import contextlib
+
+from grader.exercise import specs
+from grader.sandbox import exception_reports
+from grader.sandbox.messages import (
+    Answer,
+    EstimateXla,
+    Measure,
+    NoEstimate,
+    Question,
+    Refer,
+    Shares,
+    TakeShares,
+    Traced,
+    TraceLaunch,
+)
+from grader.sandbox.trace_worker import handed_over, loaded, loaded_for, traced
+from pallascope.kernels.serialization import make_ready_for_gpus
+from pallascope.model import Measured, Stage
+from pallascope.tools.arrays import to_numpy
+from pallascope.tpu.chips import named
+from pallascope.tpu.compiler import program_of, xla_cycles
+from pallascope.tpu.libtpu import CompilerUnavailable
+
+
+def answer(question: Question) -> Answer:
+    """Answer a question about a solution, which is imported for each: they are few.
+
+    Raises TypeError for any other.
+    """
+    match question:
+        case Refer():
+            return _reference(question)
+        case TraceLaunch():
+            return _trace(question)
+        case TakeShares():
+            return _shares(question)
+        case EstimateXla():
+            return _estimate(question)
+        case Measure():
+            return _measured(question)
+    raise TypeError(f"a worker that solves was asked {type(question).__name__}")
+
+
+def _reference(question: Refer) -> Answer:
+    with exception_reports.caught(question.source, Stage.IMPORT) as caught:
+        solution = loaded(question.source)
+        if not question.spec:
+            return specs.plain_reference(solution, question.name, question.case, question.results)
+        return specs.reference(solution, question.name, question.case, question.evaluated)
+    assert caught.problem
+    return caught.problem
+
+
+def _trace(question: TraceLaunch) -> Traced:
+    if question.gpu:
+        make_ready_for_gpus()
+    with exception_reports.caught(question.source, Stage.TRACE) as caught:
+        solution, name = loaded_for(question), question.name
+        launch = getattr(solution, name) if question.by_name else handed_over(solution, name)
+        return Traced(trace=traced(launch, question))
+    return Traced(caught.problem)
+
+
+def _shares(question: TakeShares) -> Shares:
+    with exception_reports.caught(question.source, Stage.RUN):
+        spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)
+        inputs = [to_numpy(array) for array in question.inputs]
+        return Shares(specs.shares(spec, inputs, keywords, question.calls))
+    return Shares()
+
+
+def _estimate(question: EstimateXla) -> Answer:
+    """XLA's estimate for the spec; none where its compiler can't be had."""
+    values = list(map(specs.argument, question.inputs))
+    with exception_reports.caught(question.source, Stage.IMPORT) as caught:
+        spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)
+        with contextlib.suppress(CompilerUnavailable):
+            return xla_cycles(spec, values, named(question.chip), **keywords)
+    return caught.problem or NoEstimate()
+
+
+def _measured(question: Measure) -> Answer:
+    with exception_reports.caught(question.source, Stage.IMPORT) as caught:
+        solution, chip = loaded(question.source), named(question.chip)
+        found = specs.programs_of(solution, question.programs, question.case)
+        return Measured(
+            tuple(
+                program_of(name, function, arrays, chip, question.ask_xla)
+                for name, (function, arrays) in zip(question.programs, found, strict=True)
+            )
+        )
+    assert caught.problem
+    return caught.problem

@@ -1,0 +1,240 @@
+"""The worker that imports a learner's file and traces its launch.
+
+Debuggers that a kata tries to open: refused, since a worker has no terminal to talk through.
+
+How a kata's file hands its launch function to the grader: by its own visible test.
+
+The launch that a learner's test is given: it asks the bench for each result.
+The test runs where the learner's file is imported. The kernels under test are not there, and
+nothing tells it which of them it is looking at.
+
+From a Python file to the trace of its launch: what the attempting worker does, and no more.
+It imports the learner's file. It knows shapes and dtypes, never what the inputs hold nor what must
+come back, and what it hands over is a trace as inert bytes: who reads them asks them everything
+else. So nothing that the file does to this process can have a say in its grade.
+"""
+
+from __future__ import annotations
+
+import bdb
+import contextlib
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from beartype import beartype
+from jaxtyping import TypeCheckError, jaxtyped
+
+from grader.exercise.key_tables import MESH
+from grader.exercise.specs import without_spec
+from grader.sandbox import exception_reports, warmup
+from grader.sandbox.exception_reports import MissingGradeCall
+from grader.sandbox.messages import (
+    Answer,
+    FinishedTest,
+    LaunchCalled,
+    Question,
+    Returned,
+    Traced,
+    TraceLaunch,
+    TryTest,
+    Warm,
+    Warmed,
+)
+from pallascope.gpu.gpu_programs import traced_for
+from pallascope.gpu.gpus import named as gpu_named
+from pallascope.kernels import TracedLaunch, for_chip
+from pallascope.kernels.serialization import make_ready_for_gpus
+from pallascope.model import Axes, SourceFile, Stage
+from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
+from pallascope.tools.files import load_source
+from pallascope.tools.text import shortened
+from pallascope.tpu.chips import named
+
+
+class NoDebugger(Exception):
+    """Raised at the line that would stop in a debugger."""
+
+
+def refuse() -> None:
+    """From now on, in this process, NoDebugger is raised instead.
+
+    By `breakpoint()`, `pdb.set_trace()` and whatever else is built on Python's bdb, and by
+    `jax.debug.breakpoint()`.
+    """
+    bdb.Bdb.set_trace = _refuse
+    jax.debug.breakpoint = _refuse
+
+
+def _refuse(*_: Any, **__: Any) -> None:
+    raise NoDebugger("kernels run in a process without a terminal")
+
+
+class _Case:
+    """What a kata's visible test receives: it hands over the launch function, no more."""
+
+    def __init__(self) -> None:
+        self.launch: Callable[..., Any] | None = None
+
+    def grade(self, launch: Callable[..., Any]) -> None:
+        """Grade a launch function: `hidden_case.grade(constant_add)`."""
+        self.launch = launch
+
+
+def handed_over(module: ModuleType | None, name: str) -> Callable[..., Any]:
+    """The launch function that the kata's own test hands over. Raises NotGraded."""
+    case = _Case()
+    test = getattr(module, f"test_{name}", None)
+    if test is None:
+        raise MissingGradeCall(f"the file has lost its test: def test_{name}(hidden_case): …")
+    try:
+        test(case)
+    except NameError as error:
+        raise MissingGradeCall(_missing(name, error)) from error
+    if case.launch is None:
+        raise MissingGradeCall(f"test_{name} does not call hidden_case.grade({name})")
+    if not callable(case.launch):
+        kind = type(case.launch).__name__
+        raise MissingGradeCall(
+            f"test_{name} hands over {name}, which is no function but of type {kind}"
+        )
+    return case.launch
+
+
+def _missing(name: str, error: NameError) -> str:
+    missing = error.name or name
+    return f"there is no function {missing}, which test_{name} hands over"
+
+
+#: Sends a call to the bench, and waits for what comes back.
+Ask = Callable[[LaunchCalled], Returned]
+
+
+class LaunchFailed(Exception):
+    """The kernel under test raised; the text is what it raised."""
+
+
+def launch_by(ask: Ask) -> Callable[..., Any]:
+    """A launch: arrays, and whole numbers by name; its results are the bench's."""
+
+    def launch(*arrays: Any, **keywords: int) -> Any:
+        for name, size in keywords.items():
+            if type(size) is not int:
+                raise TypeError(f"{name}={size!r}: block sizes are whole numbers")
+        inputs = tuple(from_numpy(np.asarray(array)) for array in arrays)
+        returned = ask(LaunchCalled(inputs, keywords))
+        if returned.error:
+            raise LaunchFailed(returned.error)
+        results = tuple(jnp.asarray(to_numpy(array)) for array in returned.outputs)
+        return results[0] if len(results) == 1 else results
+
+    return launch
+
+
+def tried(source: SourceFile, module: ModuleType, name: str, ask: Ask) -> FinishedTest:
+    """Call the test that a file hands over with a launch of the bench's."""
+    with exception_reports.caught(source, Stage.IMPORT) as caught:
+        test = handed_over(module, name)
+    if caught.problem:
+        return FinishedTest(caught.problem)
+    with exception_reports.caught(source, Stage.RUN) as caught:
+        test(launch_by(ask))
+    return FinishedTest(caught.problem)
+
+
+class Tracer:
+    """Traces the launch of one file, which it imports once; or calls its test.
+
+    `ask` is how a test reaches the bench, where the kernels under test are run.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._module: ModuleType | None = None
+        self._ask = ask
+        refuse()
+
+    def answer(self, question: Question) -> Answer:
+        match question:
+            case TraceLaunch():
+                return self._traced(question)
+            case TryTest():
+                return self._tried(question)
+            case Warm():
+                warmup.trace()
+                return Warmed()
+        raise TypeError(f"a worker that traces was asked {type(question).__name__}")
+
+    def _tried(self, question: TryTest) -> FinishedTest:
+        with exception_reports.caught(question.source, Stage.IMPORT) as caught:
+            self._module = self._module or loaded(question.source)
+        if caught.problem or self._module is None:
+            return FinishedTest(caught.problem)
+        return tried(question.source, self._module, question.name, self._ask)
+
+    def _traced(self, question: TraceLaunch) -> Traced:
+        if question.gpu:
+            make_ready_for_gpus()  # before the file is imported
+        with exception_reports.caught(question.source, Stage.IMPORT) as caught:
+            self._module = self._module or loaded_for(question)
+            function = handed_over(self._module, question.name)
+        if caught.problem or self._module is None:
+            return Traced(caught.problem)
+        broken, trace = "", b""
+        with (
+            exception_reports.caught(question.source, Stage.TRACE) as caught,
+            without_spec(self._module, question.name, _refusal(question.name)),
+        ):
+            try:
+                trace = traced(_checked(function), question)
+            except TypeCheckError as error:
+                broken = shortened(str(error))
+                trace = traced(function, question)
+        return Traced(caught.problem, trace, broken)
+
+
+def loaded(source: SourceFile) -> ModuleType:
+    """The module of a file. Raises what it raises."""
+    return load_source(source.file, source.content)
+
+
+def loaded_for(question: TraceLaunch) -> ModuleType:
+    """The same, imported as on the chip that the launch is traced for: one, whatever the mesh."""
+    with _target(question, ()):
+        return loaded(question.source)
+
+
+def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
+    """The trace of a launch, as bytes. Raises what tracing raises, NotCarried."""
+    inputs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in question.inputs]
+    with _target(question, question.mesh):
+        keywords = dict[str, object](question.keywords)
+        if question.mesh:
+            keywords[MESH] = jax.sharding.get_abstract_mesh()
+        return TracedLaunch.of(function, inputs, keywords).dumped()
+
+
+def _target(question: TraceLaunch, mesh: Axes) -> contextlib.AbstractContextManager[None]:
+    """As on the GPU that a launch is traced for, on the TPU, or on a mesh of such TPUs."""
+    if question.gpu:
+        return traced_for(gpu_named(question.gpu))
+    chip = named(question.chip)
+    return for_chip(chip.kind, chip.cores, mesh)
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The launch function, its annotations checked at each call: named axes must agree.
+
+    What wraps it, such as `jax.jit`, has none of its own; its results are compared all the same.
+    """
+    if not isinstance(function, FunctionType):
+        return function
+    return jaxtyped(function, typechecker=beartype)
+
+
+def _refusal(name: str) -> exception_reports.MissingGradeCall:
+    return exception_reports.MissingGradeCall(
+        f"it calls {name}_spec, which only says what must come back"
+    )

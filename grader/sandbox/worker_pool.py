@@ -1,0 +1,549 @@
+"""Starts, asks and stops workers, and explains how they died.
+
+The bench's end of a socket to a worker: neither side ever waits for the other to read first.
+
+What is said of a worker process that was stopped, or that died.
+
+The bench: pytest's side of the sandbox. Starts workers, asks them, stops them, reads remains.
+Does not import jax. One bench serves one process (pytest's, or one xdist worker's).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import threading
+import time
+
+from grader.sandbox import process_limits
+from grader.sandbox.isolation import Isolation
+from grader.sandbox.launcher import BOOT_SECONDS, Launcher, SandboxError
+from grader.sandbox.messages import (
+    CONNECTION_CLOSED,
+    MOST_TRACED,
+    Answer,
+    Closed,
+    Hello,
+    Post,
+    Question,
+    Warm,
+    announced,
+    framed,
+    place_in,
+    taken,
+    understood,
+)
+from grader.sandbox.time_limits import Patience
+from grader.verdict import Device
+from pallascope.model import Accident, SourceFile, SourceLine
+from pallascope.tools import codec
+from pallascope.tools.text import shortened
+from pallascope.tpu.libtpu_errors import last_words
+
+CHUNK = 1 << 20  # bytes
+MOST = 1 << 30  # bytes of one message; no case comes near
+
+
+class TooLong(Closed):
+    """The other side sends more than is taken: nothing can be read from it any more."""
+
+
+class Channel:
+    """Sends and receives whole messages. While it sends, it takes in what arrives.
+
+    `most` is how many bytes one message from the other side may have, `patience` how many seconds
+    `send` waits for the other side to read. After that, `receive` sends the rest while it waits, so
+    one thread has to do both. With None, `send` waits for any number of seconds, and one thread may
+    send while another receives.
+    """
+
+    def __init__(
+        self, connected: socket.socket, most: int = MOST, patience: float | None = None
+    ) -> None:
+        connected.setblocking(False)
+        self._socket = connected
+        self._most, self._patience = most, patience
+        self._received = bytearray()
+        self._unsent = memoryview(b"")
+
+    @property
+    def open(self) -> bool:
+        return self._socket.fileno() >= 0
+
+    def send(self, message: bytes) -> None:
+        """Send one message, however large. Raises Closed if nobody is there."""
+        self._unsent = memoryview(bytes(self._unsent) + framed(message))
+        until = _deadline(self._patience)
+        while self._unsent:
+            left = _left(until)
+            readable, writable = self._ready(left, sending=True)
+            if left == 0 or not (readable or writable):
+                return  # out of patience
+            if readable:
+                self._take_in()
+            if writable:
+                self._give()
+
+    def receive(self, seconds: float | None) -> bytes:
+        """Wait for one message. Raises Closed at the end of the stream, TimeoutError.
+
+        Raises TooLong where the message that comes has more than `most` bytes.
+        """
+        until, left = _deadline(seconds), None
+        while (message := taken(self._received)) is None:
+            if left == 0:
+                raise TimeoutError  # also where bytes go on coming one by one
+            if announced(self._received) > self._most:
+                raise TooLong
+            left = _left(until)
+            readable, writable = self._ready(left, sending=self._patience is not None)
+            if not (readable or writable):
+                raise TimeoutError
+            if writable:
+                with contextlib.suppress(Closed):  # an answer may have come all the same
+                    self._give()
+            if readable:
+                self._take_in()
+        return message
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _ready(self, seconds: float | None, sending: bool) -> tuple[bool, bool]:
+        """Wait until there is something to read or, if `sending`, room for unsent bytes."""
+        full = len(self._received) > self._most  # more than the message that is asked for
+        wanted = (0 if full else select.POLLIN) | (
+            select.POLLOUT if sending and self._unsent else 0
+        )
+        poll = select.poll()  # unlike select, for any number of open files
+        poll.register(self._socket, wanted)
+        milliseconds = None if seconds is None else seconds * 1000
+        events = sum(event for _, event in poll.poll(milliseconds))
+        ended = select.POLLHUP | select.POLLERR
+        return bool(events & (select.POLLIN | ended)), bool(events & (select.POLLOUT | ended))
+
+    def _give(self) -> None:
+        try:
+            self._unsent = self._unsent[self._socket.send(self._unsent[:CHUNK]) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._unsent = memoryview(b"")
+            raise Closed from None
+
+    def _take_in(self) -> None:
+        try:
+            part = self._socket.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            raise Closed from None
+        if not part:
+            raise Closed
+        self._received += part
+
+
+def _deadline(seconds: float | None) -> float | None:
+    return None if seconds is None else time.monotonic() + seconds
+
+
+def _left(until: float | None) -> float | None:
+    return None if until is None else max(until - time.monotonic(), 0.0)
+
+
+#: Signals by which a process dies, and the usual reason.
+_REASONS: dict[int, str] = {
+    signal.SIGSEGV: "Usual reasons: native code called with a bad address, or very deep recursion.",
+    signal.SIGBUS: "Usual reasons: native code called with a bad address, or a full disk.",
+    signal.SIGABRT: "A native library gave up: it met something that it does not handle.",
+}
+#: Lines of stderr that are shown.
+LAST_LINES = 8
+#: Signals that a process gets for what it does itself; all others are sent by somebody.
+_FAULTS = (*_REASONS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGXFSZ)
+_OTHERWISE = "Usual reasons: native code called with a bad address, or memory that ran out."
+
+
+def stopped(
+    seconds: float, where: SourceLine | None, printed: str, kept_waiting: bool = False
+) -> Accident:
+    """A process that gave no answer within `seconds`.
+
+    `kept_waiting`: the machine may have kept it from answering in time.
+    """
+    message = (
+        f"No answer after {seconds:g} s, so the process was stopped. "
+        "A second try gave no answer either.\n"
+        "Usual reasons: a loop whose condition never changes; a DMA or semaphore wait that nothing "
+        "ever signals (a wait without a start); or work element by element or column by column: "
+        "Python writes a loop out turn by turn, and each load and store of a turn takes the "
+        "interpreter as long as one of a whole block. Compute on whole blocks, x_ref[...]."
+    )
+    return Accident(f"no answer after {seconds:g} s", message, where, printed, True, kept_waiting)
+
+
+def calls_without_end(calls: int) -> Accident:
+    """A test that goes on calling the launch that it is given."""
+    message = (
+        f"The test has called the launch {calls} times, and was stopped.\n"
+        "Usual reason: a loop around the launch that never ends, or one over far too many sizes."
+    )
+    return Accident(f"calls the launch {calls} times and more", message, stuck=True)
+
+
+def garbled() -> Accident:
+    """A process whose answer is none: only code that writes into the grader's socket does that."""
+    message = (
+        "The process gave an answer that is none, so it was stopped.\n"
+        "Something wrote into a file descriptor that is not its own."
+    )
+    return Accident("gave no readable answer", message)
+
+
+def hung_up(where: SourceLine | None, printed: str) -> Accident:
+    """A process that closed its connection to the grader."""
+    message = (
+        "The process closed its connection to the grader before the kernel was graded, so it was "
+        "stopped.\nUsual reason: code that closes files which it has not opened."
+    )
+    return Accident("closed its connection to the grader", message, where, printed)
+
+
+def died(
+    code: int | None,
+    where: SourceLine | None,
+    printed: str,
+    starved: bool = False,
+    complaint: str = "",
+) -> Accident:
+    """A process that ended with this exit code, or by the signal of which it is the negative.
+
+    None stands for an end that nobody saw. `starved`: meanwhile the operating system killed some
+    process for lack of memory. `complaint` is what native libraries wrote before.
+    """
+    if code is None:
+        message = (
+            "The process ended before the kernel was graded, and so did the one that had started "
+            "it.\nUsual reason: a signal that a kata sent to other processes."
+        )
+        phrase = "ended, and its parent process too"
+        return Accident(phrase, message, where, printed, crashed=True, killed=True)
+    if code >= 0:
+        message = (
+            f"The process ended with exit code {code} before the kernel was graded.\n"
+            f"{_end_of_stderr(complaint)}"
+        )
+        return Accident(f"left the process (exit code {code})", message, where, printed)
+    if -code == signal.SIGKILL:
+        return _killed(where, printed, starved)
+    name = _name(-code)
+    message = (
+        f"The process crashed with {name} before the kernel was graded.\n"
+        f"{_REASONS.get(-code, _OTHERWISE)}"
+    )
+    said = last_words(complaint)
+    if said:
+        message += f"\nIt said: {said}"
+    return Accident(
+        f"crashed ({name})",
+        message,
+        where,
+        printed,
+        crashed=True,
+        last_words=said,
+        killed=-code not in _FAULTS,
+    )
+
+
+def _end_of_stderr(complaint: str) -> str:
+    """Why a process ended with an exit code, as far as anyone can tell."""
+    if not complaint:
+        return (
+            "It wrote nothing to stderr.\n"
+            "Usual reason: a call of os._exit, which a kata never needs."
+        )
+    last = complaint.splitlines()[-LAST_LINES:]
+    return "\n".join(["The end of its stderr:", *(f"  {shortened(each, 500)}" for each in last)])
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most of the real-time signals have no name
+        return f"signal {number}"
+
+
+def _killed(where: SourceLine | None, printed: str, starved: bool) -> Accident:
+    """No crash: SIGKILL is always sent by somebody, and here it was not the grader."""
+    if starved:
+        message = (
+            "The machine ran out of memory, and its operating system killed the process before the "
+            "kernel was graded.\nUsual reasons: arrays that are far larger than the case's, or "
+            "other programs that need the memory."
+        )
+        phrase = "killed: out of memory"
+        return Accident(phrase, message, where, printed, crashed=True, killed=True)
+    message = (
+        "The process was killed with SIGKILL before the kernel was graded, not by the grader.\n"
+        "Usual reasons: code that kills its own process, a person, or a limit of the machine."
+    )
+    return Accident("killed (SIGKILL)", message, where, printed, crashed=True, killed=True)
+
+
+DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
+#: Posts where processes import learners' files.
+STRANGERS = (Post.ATTEMPTING, Post.SPARE)
+# A process may go on to the next file with so many bytes of memory filled. A new one has 90 to 190
+# MB, and grows by up to 10 MB with each file that asks jax for something new.
+MOST_USED = 384 << 20
+MOST_ASKED = 3 << 29  # and with so many asked for: its limit is for the next file alone
+SEND_SECONDS = 10.0  # for a process with a learner's file to read a question
+ENDING_SECONDS = 1.0  # for a process that crashes to be gone
+
+
+class Stopped(Exception):
+    """Nobody waits for the attempt any more: `Bench.stop` was called."""
+
+
+class Worker:
+    """One worker process, from this side."""
+
+    def __init__(self, launcher: Launcher, post: Post, backend: str) -> None:
+        self._launcher, self._backend = launcher, backend
+        self._stranger = post in STRANGERS
+        ours, theirs = socket.socketpair()
+        self._channel = Channel(ours)
+        if self._stranger:
+            self._channel = Channel(ours, MOST_TRACED, SEND_SECONDS)
+        self._files = launcher.new_files()
+        with theirs:
+            self._process = launcher.start(theirs, self._files, post)
+        self._kills = process_limits.kills()
+        self._greeted = self._killed = False
+        self._pending: list[Question] = []
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked, as far as anybody knows."""
+        return self._channel.open and not self._killed
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def busy(self) -> bool:
+        """Whether it owes an answer."""
+        return bool(self._pending)
+
+    def ask(self, question: Question) -> None:
+        """Send a question without waiting for its answer. Answers come in the order of asking."""
+        self._greet()
+        self._pending.append(question)
+        with contextlib.suppress(Closed):  # `answer` will notice
+            self._channel.send(codec.pack(question))
+
+    def answer(self, seconds: float | None) -> Answer | Accident:
+        """Wait for the answer to the oldest open question; stop the process if none comes.
+
+        It has so many seconds, as `patience` counts them.
+        """
+        question = self._pending.pop(0)
+        patience = Patience(self.pid, seconds)
+        try:
+            return understood(self._received(patience), question, self._stranger)
+        except TimeoutError:
+            return self._stop(question, seconds or 0.0, patience.kept_waiting)
+        except (TooLong, TypeError, ValueError, struct.error, RecursionError):
+            self.close()
+            return garbled()
+        except Closed:
+            return self._bury(question)
+
+    def _received(self, patience: Patience) -> bytes:
+        """The next message. Raises Closed, TimeoutError."""
+        for seconds in patience.waits():
+            with contextlib.suppress(TimeoutError):
+                return self._channel.receive(seconds)
+        raise TimeoutError
+
+    def _greet(self) -> None:
+        """Wait until the process is ready, once. Raises SandboxError where it never is."""
+        if self._greeted:
+            return
+        try:
+            hello = codec.unpack(Hello, self._channel.receive(BOOT_SECONDS))
+        except (Closed, TimeoutError):
+            reason = self._files.complained() or self._launcher.remains()
+            self.close()
+            raise SandboxError(f"no process could be started to grade in\n{reason}") from None
+        if hello.backend != self._backend:
+            self.close()
+            raise SandboxError(f"asked jax for the {self._backend}, got the {hello.backend}")
+        self._greeted = True
+
+    def _stop(self, question: Question, seconds: float, kept_waiting: bool) -> Accident:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGUSR1)
+            time.sleep(DUMP_SECONDS)
+        where, printed = self._place(question), self._files.printed()
+        self.close()
+        return stopped(seconds, where, printed, kept_waiting)
+
+    def _bury(self, question: Question) -> Accident:
+        ended = self._ends_by_itself()
+        where, printed = self._place(question), self._files.printed()
+        complaint = self._files.complained()
+        code = self.close()
+        if not ended or code == CONNECTION_CLOSED:
+            return hung_up(where, printed)
+        starved = process_limits.kills() > self._kills
+        return died(code, where, printed, starved, complaint)
+
+    def _ends_by_itself(self) -> bool:
+        """Whether a process that has let go of its socket is ending. A crash takes a moment."""
+        until = time.monotonic() + ENDING_SECONDS
+        while not (ended := self._process.ended()) and time.monotonic() < until:
+            time.sleep(0.005)
+        return ended
+
+    def _place(self, question: Question) -> SourceLine | None:
+        """The innermost line of the question's file in what faulthandler wrote."""
+        pattern = re.compile(rf'File "{re.escape(question.source.file)}", line (\d{{1,7}})\b')
+        found = pattern.search(self._files.complained())
+        return place_in(question.source, int(found.group(1))) if found else None
+
+    def kill(self) -> None:
+        """End the process, whatever it is doing. Whoever waits for its answer takes note."""
+        self._killed = True
+        # Of one that is already ending, a kill changes neither exit code nor signal.
+        # macOS refuses it of one that has ended and that nobody has waited for.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> int | None:
+        """End the process and part with it; its exit code, or minus the ending signal.
+
+        None where nobody saw it end.
+        """
+        if not self._channel.open:
+            return 0
+        self._channel.close()
+        self.kill()
+        code = self._process.wait()
+        self._files.remove()
+        return code
+
+
+class Bench:
+    """A worker process at each post where one is needed.
+
+    At the attempting post, a file's content has a process to itself, which may have stood spare
+    before. Without a `launcher`, which may be starting already, the bench makes its own, whose
+    processes are isolated as `isolation` says.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        launcher: Launcher | None = None,
+        isolation: Isolation = Isolation.AUTO,
+    ) -> None:
+        self.device = device
+        self._launcher = launcher or Launcher(device, isolation=isolation)
+        self._workers: dict[Post, Worker] = {}
+        self._attempted: SourceFile | None = None
+        self._stopped = threading.Event()
+
+    def worker(self, post: Post) -> Worker:
+        """The process at a post, a new one if there is none.
+
+        Raises Stopped between `stop` and `go`, but at the trusted post; SandboxError.
+        """
+        self._unless_stopped(post)
+        worker = self._workers.get(post)
+        if worker is None or not worker.alive:
+            self._drop(post)
+            worker = Worker(self._launcher, post, self._backend(post))
+            self._workers[post] = worker
+            self._unless_stopped(post)  # else nobody would have killed this one
+        return worker
+
+    def attempt(self, source: SourceFile) -> None:
+        """From now on the attempting post is that of this file. Raises Stopped, SandboxError."""
+        self._unless_stopped(Post.ATTEMPTING)
+        if source != self._attempted:
+            self._drop(Post.ATTEMPTING)
+            self._attempted = source
+            if spare := self._workers.pop(Post.SPARE, None):
+                self._workers[Post.ATTEMPTING] = spare
+                if isinstance(spare.answer(BOOT_SECONDS), Accident):
+                    self._drop(Post.ATTEMPTING)
+        self.worker(Post.ATTEMPTING)
+
+    @property
+    def pids(self) -> dict[Post, int]:
+        """The processes that there are now."""
+        return {post: worker.pid for post, worker in self._workers.items() if worker.alive}
+
+    def dismiss(self) -> None:
+        """End the process of the present file, whatever it waits for."""
+        self._drop(Post.ATTEMPTING)
+
+    def renew(self, most: int = MOST_USED) -> None:
+        """End the processes that have more than so many bytes of memory filled.
+
+        New ones take their places when they are needed. What one of them has not answered yet, a
+        `Line` asks its successor.
+        """
+        for post, worker in list(self._workers.items()):
+            large = (
+                process_limits.used(worker.pid) > most
+                or process_limits.asked(worker.pid) > MOST_ASKED
+            )
+            if worker.alive and large:
+                self._drop(post)
+
+    def keep_spare(self, warm: Warm) -> None:
+        """Have a fresh process warm up, until the next content needs one."""
+        if Post.SPARE not in self._workers:
+            self.worker(Post.SPARE).ask(warm)
+
+    def stop(self) -> None:
+        """End the attempt under way, from another thread than the one that waits for it.
+
+        Of the processes that judge, those go on that have nothing to do.
+        """
+        self._stopped.set()
+        for post in (Post.ATTEMPTING, Post.RUNNING, Post.MESHED, Post.COMPILING):
+            if (worker := self._workers.get(post)) and (worker.busy or post is Post.ATTEMPTING):
+                worker.kill()
+
+    def go(self) -> None:
+        """Attempt again, after `stop`."""
+        self._stopped.clear()
+
+    def _unless_stopped(self, post: Post) -> None:
+        if self._stopped.is_set() and post not in (Post.TRUSTED, Post.SPARE):
+            raise Stopped
+
+    def _backend(self, post: Post) -> str:
+        return self.device.backend if post is Post.RUNNING else "cpu"
+
+    def _drop(self, post: Post) -> None:
+        if worker := self._workers.pop(post, None):
+            worker.close()
+
+    def close(self) -> None:
+        """End every process and remove their files."""
+        for worker in self._workers.values():
+            if worker.alive:
+                worker.kill()  # all at once: each takes a moment to end
+        for post in list(self._workers):
+            self._drop(post)
+        self._launcher.close()

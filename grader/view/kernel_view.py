@@ -1,0 +1,408 @@
+"""One kernel for the page: blocks, errors, chips, timeline.
+
+Wrong elements of a result, block by block and at a resolution that can be drawn.
+
+Chips side by side, in words.
+
+The predicted schedule for the page: lanes of slices, and when each grid step computes.
+
+One kernel for the page: what was found out of it, put into the document's words.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from grader.checks.compare import Comparison
+from grader.checks.phrasing import number
+from grader.view.document import (
+    Copied,
+    Held,
+    KernelView,
+    Lane,
+    Meeting,
+    OperandPath,
+    OperandView,
+    PrefetchTable,
+    TableCellRead,
+    Timeline,
+    VmemView,
+    WrongBlock,
+    WrongElements,
+    differences,
+)
+from pallascope import model
+from pallascope.model import Act, Deed, KernelCall, Role, SideBySide
+from pallascope.tpu import Prediction
+from pallascope.tpu.chips import named
+from pallascope.tpu.dma_buffers import (
+    ByHand,
+    Overlap,
+    as_scheduled,
+    copies_by_hand,
+    most_at_once,
+    overlap,
+)
+from pallascope.tpu.libtpu_errors import LibtpuRefusalKind
+from pallascope.tpu.perfetto import (
+    STEPS,
+    Slice,
+    lanes,
+    shown_until,
+    step_spans,
+)
+from pallascope.tpu.pipeline_steps import Motion, Path, TableRead
+from pallascope.tpu.schedule import Schedule
+from pallascope.tpu.traffic import OperandTraffic, Traffic
+from pallascope.tpu.units import bytes_of
+from pallascope.tpu.vmem import (
+    Allocation,
+    Use,
+    footprint,
+    in_vmem,
+    is_fixed,
+    limit_of,
+)
+
+#: Cells along each of an array's last two dimensions; more only where there are more blocks.
+MOST = 64
+#: Wrong blocks that are told one by one.
+MOST_BLOCKS = 400
+
+Ints = np.ndarray[Any, Any]
+
+
+def wrong_of(result: Comparison) -> WrongElements:
+    """The wrong elements of one result."""
+    shape, grid = result.actual.shape, result.grid
+    drawn = range(max(len(shape) - 2, 0), len(shape))
+    pairs = [
+        _cells(n, block, count, MOST if axis in drawn else n)
+        for axis, (n, block, count) in enumerate(zip(shape, result.block, grid, strict=True))
+    ]
+    index = [cell for _, cell in pairs]
+    cells = tuple(int(cell[-1]) + 1 if len(cell) else 0 for cell in index)
+    counts = _counted(np.ones(shape, bool), index, cells)
+    wrong = _counted(result.wrong, index, cells)
+    missing = _counted(result.wrong & np.isnan(result.actual), index, cells)
+    share = -(-100 * wrong // np.maximum(counts, 1))
+    return WrongElements(
+        name=result.name,
+        shape=shape,
+        wrong=int(result.wrong.sum()),
+        wrong_blocks=len(result.wrong_blocks),
+        of_blocks=len(result.indices()),
+        block=result.block,
+        size=tuple(size for size, _ in pairs),
+        cells=cells,
+        share=tuple(share.reshape(-1).tolist()),
+        nan=tuple(np.flatnonzero(missing).tolist()),
+        blocks=tuple(_block(result, at) for at in result.wrong_blocks[:MOST_BLOCKS]),
+    )
+
+
+def _cells(n: int, block: int, blocks: int, most: int) -> tuple[int, Ints]:
+    """A cell's size along one dimension, and each element's cell: cells end where blocks end."""
+    per_block = max(1, most // max(blocks, 1))
+    size = -(-block // min(per_block, block))
+    each = -(-block // size)
+    at = np.arange(n)
+    return size, at // block * each + at % block // size
+
+
+def _counted(flags: Ints, index: list[Ints], cells: tuple[int, ...]) -> Ints:
+    """How many elements of each cell are flagged."""
+    found = flags.astype(np.int64)
+    for axis, cell in enumerate(index):
+        moved = np.moveaxis(found, axis, 0)
+        summed = np.zeros((cells[axis], *moved.shape[1:]), np.int64)
+        np.add.at(summed, cell, moved)
+        found = np.moveaxis(summed, 0, axis)
+    return found
+
+
+def _block(result: Comparison, at: tuple[int, ...]) -> WrongBlock:
+    part = result.part(at)
+    wrong = result.wrong[part]
+    with np.errstate(invalid="ignore"):
+        error = np.abs(result.actual[part] - result.expected[part])[wrong]
+    worst = number(float(error.max())) if np.isfinite(error).all() else "not a number"
+    return WrongBlock(at, int(wrong.sum()), int(wrong.size), worst)
+
+
+_CUT = "It goes on: no more than this is drawn."
+_STUCK = "From here on, chips wait for what never comes."
+
+
+def meeting_of(chips: SideBySide) -> Meeting | None:
+    """What the page shows of it; None where nothing goes from chip to chip."""
+    names = [", ".join(map(str, place)) for place in chips.chips]
+    deeds = [deed for moment in chips.moments for chip in moment for deed in chip]
+    if not any(deed.act in (Act.SENDS, Act.SIGNALS) for deed in deeds):
+        return None
+    return Meeting(
+        chips=tuple(f"chip {name}" for name in names),
+        moments=tuple(
+            tuple(tuple(_count_in_words([_said(deed, names) for deed in chip])) for chip in moment)
+            for moment in chips.moments
+        ),
+        links=tuple(
+            tuple(
+                f"{names[number]} → {names[deed.to]}: {deed.what}, {bytes_of(deed.size)}"
+                for number, chip in enumerate(moment)
+                for deed in chip
+                if deed.act is Act.SENDS
+            )
+            for moment in chips.moments
+        ),
+        note=_STUCK if chips.stuck else "" if chips.whole else _CUT,
+    )
+
+
+def _said(deed: Deed, names: list[str]) -> str:
+    times = f" {deed.size} times" if deed.size != 1 else ""
+    match deed.act:
+        case Act.SENDS:
+            to = f"chip {names[deed.to]}"
+            return f"sends {deed.what} to {to}, into its {deed.into}; {deed.semaphore} counts it"
+        case Act.COPIES:
+            return f"copies {deed.what} to {deed.into}; {deed.semaphore} counts it"
+        case Act.SIGNALS:
+            return f"signals {deed.semaphore} of chip {names[deed.to]}{times}"
+        case Act.GETS:
+            return f"has waited for {deed.semaphore}"
+        case Act.WAITS:
+            return f"waits for {deed.semaphore}"
+        case Act.MULTIPLIES:
+            return f"multiplies: {deed.size:,} operations"
+
+
+def _count_in_words(phrases: list[str]) -> list[str]:
+    """The same phrase several times in a row, once."""
+    found = []
+    for phrase, group in itertools.groupby(phrases):
+        count = len(list(group))
+        found.append(f"{phrase} ({count} times)" if count > 1 else phrase)
+    return found
+
+
+#: How many transfers and stalls are asked for: those of some 10,000 grid steps.
+EVENTS = 24_000
+
+
+def timeline(kernel: Prediction) -> Timeline | None:
+    """The timeline of a kernel whose schedule kept up to EVENTS of each kind; None without one."""
+    if kernel.schedule is None:
+        return None
+    found = {name: slices for name, slices in lanes(kernel, EVENTS).items() if name != STEPS}
+    copies, until = copies_by_hand(kernel), shown_until(kernel.schedule, EVENTS)
+    both = overlap(kernel, copies, until) if copies else Overlap(0.0, 0.0)
+    steps = step_spans(kernel, EVENTS)
+    return Timeline(
+        cycles=round(kernel.schedule.cycles),
+        until=round(until),
+        clock=named(kernel.chip).clock,
+        steps=differences([round(time) for time in steps]),
+        turns=differences([round(time) for time in _turns(kernel.schedule, steps)]),
+        lanes=tuple(_lane(name, slices) for name, slices in found.items()),
+        by_hand=_copied(copies),
+        computing=round(both.computing),
+        hidden=round(both.hidden),
+        waiting=round(_waiting(kernel.schedule, copies)),
+    )
+
+
+def _turns(schedule: Schedule, steps: Sequence[float]) -> Sequence[float]:
+    """Those of a loop in the body: with one step, the grid has none."""
+    return schedule.turns if len(steps) <= 2 and len(schedule.turns) > 1 else ()
+
+
+def _waiting(schedule: Schedule, copies: Sequence[ByHand]) -> float:
+    own = {one.transfer.operand for one in copies}
+    return sum(stall.end - stall.start for stall in schedule.stalls if stall.operand in own)
+
+
+def _copied(copies: Sequence[ByHand]) -> tuple[Copied, ...]:
+    groups: dict[tuple[str, bool], list[ByHand]] = {}
+    for one in copies:
+        groups.setdefault((one.transfer.operand, one.transfer.inward), []).append(one)
+    return tuple(
+        Copied(
+            operand,
+            inward,
+            copies=len(group),
+            size=sum(one.transfer.size for one in group),
+            slots=_distinct(one.slot for one in group),
+            semaphores=_distinct(one.semaphore for one in group),
+            most=most_at_once(group),
+        )
+        for (operand, inward), group in groups.items()
+    )
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({name for name in names if name}, key=lambda name: (len(name), name)))
+
+
+def _lane(name: str, slices: Sequence[Slice]) -> Lane:
+    kinds = list(dict.fromkeys(one.name for one in slices))
+    number = {kind: position for position, kind in enumerate(kinds)}
+    flat: list[int] = []
+    now = 0
+    for one in slices:
+        start, end = round(one.start), round(one.end)
+        flat += (start - now, end - start, number[one.name])
+        now = end
+    return Lane(name, tuple(kinds), tuple(flat))
+
+
+#: What the page says of scratch that takes no memory.
+DROPPED = "dropped by the compiler: not needed at these sizes"
+#: What the page calls an allocation that is no operand's.
+_USES = {Use.SPILL: "spilled registers", Use.OTHER: "the compiler's own", Use.SCRATCH: "scratch"}
+
+
+def kernel_of(
+    motion: Motion,
+    prediction: Prediction | None,
+    chip: str,
+    wrong: Sequence[WrongElements | None] = (),
+    refusal: str = "",
+) -> KernelView:
+    """One kernel for the page. `wrong` is of its outputs, in their order."""
+    moved, call = _traffic(motion, prediction), motion.call
+    found = iter(wrong)
+    rows = zip(motion.labels, moved.operands, motion.paths, call.operands, strict=True)
+    drawn = None if prediction is None else timeline(prediction)
+    memory = _memory(call, prediction, chip)
+    return KernelView(
+        name=call.name,
+        grid=moved.grid,
+        steps=motion.steps,
+        shown=motion.shown,
+        read=moved.read,
+        written=moved.written,
+        least=moved.least,
+        operands=tuple(
+            _operand(
+                label,
+                one,
+                row,
+                path,
+                memory,
+                windows=_windows(call, position),
+                wrong=next(found, None) if row.role is Role.OUTPUT else None,
+            )
+            for position, (label, row, path, one) in enumerate(rows)
+        ),
+        tables=tuple(
+            PrefetchTable(position, motion.tables[position], _untold_reads(motion, position))
+            for position, row in enumerate(moved.operands)
+            if row.role is Role.PREFETCH
+        ),
+        reads=tuple(_read(one) for one in motion.reads if one.first),
+        memory=memory,
+        timeline=drawn,
+        untold="" if drawn else _untold(prediction),
+        refusal=refusal,
+        meeting=meeting_of(motion.side_by_side) if motion.side_by_side else None,
+    )
+
+
+def _traffic(motion: Motion, prediction: Prediction | None) -> Traffic:
+    """What moves; what the kernel copies by itself as scheduled, where there is a schedule."""
+    if prediction is None or prediction.schedule is None or prediction.sharing > 1:
+        return motion.traffic
+    return as_scheduled(motion.traffic, motion.labels, prediction.schedule)
+
+
+def _operand(
+    label: str,
+    one: model.Operand,
+    row: OperandTraffic,
+    path: Path | None,
+    memory: VmemView,
+    windows: int,
+    wrong: WrongElements | None,
+) -> OperandView:
+    dropped = bool(windows) and _dropped(one, memory)
+    return OperandView(
+        label=label,
+        role=row.role.value,
+        dtype=row.array.dtype,
+        shape=row.array.shape,
+        block=tuple(1 if size is None else size for size in row.block),
+        squeezed=tuple(axis for axis, size in enumerate(row.block) if size is None),
+        space=one.space,
+        note=DROPPED if dropped else row.note,
+        counted=row.bytes is not None,
+        moves=row.moves or 0,
+        bytes=row.bytes or 0,
+        least=row.least or 0,
+        element=one.element,
+        windows=0 if dropped else windows,
+        runs=None if path is None else _runs(path),
+        wrong=wrong,
+    )
+
+
+def _dropped(one: model.Operand, memory: VmemView) -> bool:
+    """Whether the compiler's report has no memory for scratch: at these sizes nothing needs it.
+
+    What it reports without a name may be that of any scratch.
+    """
+    if one.role is not Role.SCRATCH or not memory.reported:
+        return False
+    held = [each.name for each in memory.held if each.use == Use.SCRATCH.value]
+    return one.name not in held and _USES[Use.SCRATCH] not in held
+
+
+def _windows(call: KernelCall, position: int) -> int:
+    operand = call.operands[position]
+    if not in_vmem(operand):
+        return 0
+    return 1 if operand.role is Role.SCRATCH or is_fixed(call, operand) else operand.buffers
+
+
+def _runs(path: Path) -> OperandPath:
+    return OperandPath(differences(path.first), path.place, path.starts, path.sizes)
+
+
+def _read(read: TableRead) -> TableCellRead:
+    return TableCellRead(read.operand, read.table, differences(read.first), read.cell)
+
+
+def _untold_reads(motion: Motion, table: int) -> tuple[int, ...]:
+    """The operands whose index maps read a table in a way that is not followed."""
+    return tuple(one.operand for one in motion.reads if one.table == table and not one.first)
+
+
+def _memory(call: KernelCall, prediction: Prediction | None, chip: str) -> VmemView:
+    vmem = prediction.vmem if prediction else None
+    if vmem and vmem.allocations:
+        return VmemView(vmem.limit, vmem.used, True, tuple(map(_held, vmem.allocations)))
+    failure = prediction.failure if prediction else None
+    if failure and failure.wanted and failure.limit:
+        held = tuple(map(_held, failure.allocations or footprint(call)))
+        return VmemView(failure.limit, failure.wanted, True, held)
+    held = tuple(map(_held, footprint(call)))
+    return VmemView(limit_of(call, named(chip)), sum(one.size for one in held), False, held)
+
+
+def _held(one: Allocation) -> Held:
+    name = one.name or _USES.get(one.use, "a block")
+    return Held(name, one.use.value, one.shape, one.buffers, one.size)
+
+
+def _untold(prediction: Prediction | None) -> str:
+    """Why there is no timeline."""
+    if prediction is None:
+        return "the launch did not reach the TPU's compiler"
+    if prediction.failure:
+        too_large = prediction.failure.kind is LibtpuRefusalKind.VMEM
+        return prediction.failure.message if too_large else "the TPU's compiler refuses the kernel"
+    return prediction.unknown

@@ -1,0 +1,470 @@
+"""Finds the GPU of this machine, and runs programs on it in a child process.
+
+Which GPU jax can use here, or why none: by files first, then by a process that asks jax.
+Where there is no driver, no plugin, or the environment hides every GPU, no process is started. The
+process has an environment of its own: that of workers keeps jax on the CPU.
+
+A program run on the GPU in a process of its own, which ends with it or with its time.
+A kernel that writes where it must not takes the CUDA context with it, and one that waits for ever
+never gives the GPU back: both cost that process, and nothing else. One such process runs at a time,
+whatever else grades on this machine: two would time each other.
+
+compute-sanitizer around the process that runs a program: where it is, and what it reports.
+memcheck knows each allocation, so the process allocates one by one for it: inside of the large
+piece that jax keeps otherwise, every address is valid. racecheck watches shared memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pallascope.gpu.gpus import GpuChip
+from pallascope.gpu.hardware_process import (
+    ANSWER,
+    STAGE,
+    GpuRunResult,
+    GpuRunStage,
+    RunQuestion,
+    read_failure,
+    stopped,
+)
+from pallascope.gpu.toolchain import plugin_installed
+from pallascope.tools import codec
+from pallascope.tools.versions import remedy
+
+#: Seconds for a process to import jax and to find the GPU. A driver may take several to wake up.
+DETECTION_SECONDS = 120.0
+HOPPER = (9, 0)
+NEEDED = "a Hopper (H100, H200) or newer"
+
+#: Runs the process with an environment: its exit code, and what it prints.
+Ask = Callable[[Mapping[str, str]], tuple[int, str]]
+
+_MARK = "pallas-katas-gpu:"
+_ASK = f"""
+import sys
+sys.path[:] = {{path!r}}
+import jax
+device = jax.devices("gpu")[0]
+print("{_MARK}", getattr(device, "compute_capability", ""), device.device_kind, sep="\\t")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The GPU that jax calls `title`, with its compute capability; or `why_not`.
+
+    `none`: there is no sign of any, so there is nothing to tell that is not expected.
+    """
+
+    title: str = ""
+    capability: tuple[int, int] = (0, 0)
+    why_not: str = ""
+    none: bool = False
+
+    def why_not_for(self, chip: GpuChip) -> str:
+        """Why a kernel for `chip` is not run here; "" where it can be."""
+        if self.why_not:
+            return self.why_not
+        if self.capability < HOPPER:
+            told = ".".join(map(str, self.capability))
+            return f"{self.title} has compute capability {told}: kernels need {NEEDED}"
+        if self.capability[0] != chip.capability[0]:
+            return (
+                f"the kernel is for the generation of {chip.title}, and here is {self.title}: "
+                "--kata-gpu chooses the other"
+            )
+        return ""
+
+
+def here(
+    environ: Mapping[str, str],
+    root: Path = Path("/"),
+    ask: Ask | None = None,
+) -> Here:
+    """The first GPU that jax can use."""
+    if not _driver(root):
+        return Here(why_not="no NVIDIA driver is here", none=True)
+    if reason := _hidden(environ):
+        return Here(why_not=reason)
+    if not plugin_installed():
+        return Here(why_not=f"a GPU is here; jax's CUDA plugin is not installed ({remedy('gpu')})")
+    code, printed = (ask or _asked)(environment(environ))
+    return _read(code, printed)
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Of `environ`, what a process that uses the GPU gets: what keeps workers off it is taken out.
+
+    XLA's flags are for what is interpreted on a CPU, and some of them no GPU takes.
+    """
+    kept = {name: value for name, value in environ.items() if name not in _OFF}
+    return {**kept, "JAX_PLATFORMS": "cuda", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+_OFF = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "XLA_FLAGS")
+
+
+def _driver(root: Path) -> bool:
+    """Whether a driver has made its devices: on Linux, or on Windows' Linux."""
+    return (root / "dev/nvidiactl").exists() or (root / "dev/dxg").exists()
+
+
+def _hidden(environ: Mapping[str, str]) -> str:
+    """By which variable whoever started this keeps jax from every GPU."""
+    platforms = environ.get("JAX_PLATFORMS", "")
+    if platforms and not {"cuda", "gpu"} & {name.strip() for name in platforms.split(",")}:
+        return f"JAX_PLATFORMS={platforms} keeps jax from the GPU"
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and visible.split(",")[0].strip() in ("", "-1", "NoDevFiles"):
+        return f"CUDA_VISIBLE_DEVICES={visible} hides every GPU"
+    return ""
+
+
+def _asked(environ: Mapping[str, str]) -> tuple[int, str]:
+    code = _ASK.format(path=sys.path)
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-P", "-c", code],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=DETECTION_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return 1, f"no answer within {DETECTION_SECONDS:g} seconds"
+    return ran.returncode, ran.stdout.decode(errors="replace")
+
+
+#: What tells more than the exception that jax raises in the end, which may have no words.
+_SIGNS = ("CUDA_ERROR", "CUDA driver", "Unable to load", "cannot open shared object", "cuInit")
+
+
+def _reason(code: int, printed: str) -> str:
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    if telling := [line for line in lines if any(sign in line for sign in _SIGNS)]:
+        return telling[-1]
+    if lines and lines[-1] == "AssertionError":
+        return "it finds none that works, and does not say why"
+    return lines[-1] if lines else f"exit code {code}"
+
+
+def _read(code: int, printed: str) -> Here:
+    told = [line for line in printed.splitlines() if line.startswith(_MARK)]
+    if code or not told:
+        return Here(why_not=f"jax can't use the GPU: {_reason(code, printed)[:200]}")
+    _, capability, title = told[-1].split("\t", 2)
+    try:
+        major, minor = map(int, capability.split("."))
+    except ValueError:
+        return Here(why_not=f"jax names no compute capability of {title}")
+    return Here(title, (major, minor))
+
+
+#: Seconds for one process: to import jax, compile, run and time.
+PATIENCE = 120.0
+
+_ROOT = Path(__file__).parents[2]
+_LOCK = "pallas-katas-gpu.lock"
+_CODE = """
+import sys
+sys.path += [each for each in {path!r} if each not in sys.path]
+from pallascope.gpu.hardware_process import main
+main({folder!r})
+"""
+#: A part of the memory in one piece: what is made one after the other then lies so.
+_IN_ONE_PIECE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "true", "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.4"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnd:
+    """A process's exit code, None where it had to be stopped, and what it has printed."""
+
+    code: int | None
+    printed: str
+
+
+#: Starts a command with an input and an environment, within so many seconds.
+Start = Callable[[Sequence[str], bytes, Mapping[str, str], float], ProcessEnd]
+
+
+def started(
+    command: Sequence[str], given: bytes, environ: Mapping[str, str], patience: float
+) -> ProcessEnd:
+    """Start the process, and wait for it."""
+    process = subprocess.Popen(
+        command,
+        env=dict(environ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        printed, _ = process.communicate(given, patience)
+        return ProcessEnd(process.returncode, printed.decode(errors="replace"))
+    except subprocess.TimeoutExpired:
+        return ProcessEnd(None, _ended(process))
+    except BaseException:
+        _ended(process)
+        raise
+
+
+def _ended(process: subprocess.Popen[bytes]) -> str:
+    """Stop a process and what it has started; what it had printed."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, 9)
+    printed, _ = process.communicate()
+    return printed.decode(errors="replace")
+
+
+def run(
+    question: RunQuestion,
+    patience: float = PATIENCE,
+    start: Start = started,
+    before: Callable[[Path], Sequence[str]] = lambda _: (),
+    added: Mapping[str, str] = _IN_ONE_PIECE,
+    read: Callable[[Path], object] = lambda _: None,
+) -> GpuRunResult:
+    """What comes of a program on the GPU that is here.
+
+    `before` makes of the process's folder what stands before its command, and `read` is given the
+    folder before it is removed. `added` goes to the environment.
+    """
+    with tempfile.TemporaryDirectory(prefix="pallas-katas-gpu-") as name, alone():
+        folder = Path(name)
+        code = _CODE.format(path=[str(_ROOT), *sys.path], folder=name)
+        command = [*before(folder), sys.executable, "-P", "-c", code]
+        environ = {**environment(os.environ), **added, "TMPDIR": name}
+        ended = start(command, codec.pack(question), environ, patience)
+        answer = _answer(folder, ended, patience)
+        read(folder)
+        return answer
+
+
+def _answer(folder: Path, ended: ProcessEnd, patience: float) -> GpuRunResult:
+    stage = _reached(folder)
+    if ended.code is None:
+        return GpuRunResult(failure=stopped(patience, stage, ended.printed))
+    if (file := folder / ANSWER).exists():
+        return codec.unpack(GpuRunResult, file.read_bytes())
+    said = ended.printed.strip() or f"the process ended with exit code {ended.code}"
+    return GpuRunResult(failure=read_failure(said, stage))
+
+
+def _reached(folder: Path) -> GpuRunStage:
+    try:
+        return GpuRunStage((folder / STAGE).read_text())
+    except (OSError, ValueError):
+        return GpuRunStage.STARTING
+
+
+@contextlib.contextmanager
+def alone(file: Path | None = None) -> Iterator[None]:
+    """Wait until no other process of this machine runs a kata's program on the GPU."""
+    try:
+        import fcntl
+
+        lock = _opened(file or Path(tempfile.gettempdir(), _LOCK))
+    except (ImportError, OSError):  # there is no such lock, or no way to have it
+        yield
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _opened(file: Path) -> int:
+    """To be locked, a file that another user has made need only be read."""
+    try:
+        return os.open(file, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(file, os.O_RDONLY | os.O_CREAT, 0o644)
+
+
+MEMCHECK, RACECHECK = "memcheck", "racecheck"
+#: Seconds for one process: each access of the kernel is looked at.
+SANITIZER_PATIENCE = 300.0
+MOST = 20  # reports that the tool prints; one is told
+LOG = "sanitizer.log"
+PADDING = 4096  # bytes behind each allocation that no access may touch
+
+_NAME = "compute-sanitizer"
+_ONE_BY_ONE = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}
+_BESIDE = ("bin", "compute-sanitizer", "extras/compute-sanitizer")
+_WHEELS = ("nvidia/cuda_sanitizer_api", "nvidia/cu13", "nvidia/cu12")
+
+_ACCESS = re.compile(r"[Ii]nvalid __(\w+)__ (\w+) of size (\d+)(?: bytes)?")
+_TENSOR = re.compile(r"(Tensor Memory .*)\.")
+#: racecheck counts barriers by what the compiler tells of them, and may have counted too few.
+_UNRELIABLE = "overflow of tracked"
+_THREAD = re.compile(r"by thread \((\d+), ?(\d+), ?(\d+)\) in block \((\d+), ?(\d+), ?(\d+)\)")
+_ADDRESS = re.compile(r"(?:Address|Access at) 0x[0-9a-f]+ is (misaligned|out of bounds|located .+)")
+_RACE = re.compile(r"(Error|Warning): Race reported between (\w+) access at (.+)", re.IGNORECASE)
+_OTHER = re.compile(r"and (\w+) access at (.+?)(?: \[(\d+) hazards?\])?$")
+_HAZARD = re.compile(
+    r"Potential (RAW|WAR|WAW) hazard detected at __(\w+)__ .*in block \(([\d, ]+)\)"
+)
+_PARTY = re.compile(r"(Read|Write) Thread \((\d+), ?(\d+), ?(\d+)\) at (.+)")
+_SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)")
+
+Coordinates = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SanitizerReport:
+    """One thing that a tool has seen.
+
+    `space` is "global", "shared" or "local"; `what` the access or the two, and `why` what is wrong
+    with it. `thread` and `block` are those of the first access, () where the tool names none.
+    """
+
+    tool: str
+    space: str
+    what: str
+    why: str
+    kernel: str = ""
+    thread: Coordinates = ()
+    block: Coordinates = ()
+
+    def __str__(self) -> str:
+        """In one line, without its end: "a write of 4 bytes to global memory …"."""
+        who = f"thread {_told(self.thread)}" if self.thread else ""
+        where = f"block {_told(self.block)}" if self.block else ""
+        parts = [p for p in (who, where, f"kernel {self.kernel}" if self.kernel else "") if p]
+        return f"{self.what}: {self.why}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def found(environ: Mapping[str, str], root: Path = Path("/")) -> Path | None:
+    """Where compute-sanitizer is: on PATH, below the CUDA root, or in NVIDIA's packages."""
+    if there := shutil.which(_NAME, path=environ.get("PATH", "")):
+        return Path(there)
+    roots = [environ[name] for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT") if name in environ]
+    folders = [*map(Path, roots), root / "usr/local/cuda"]
+    folders += [Path(each, wheel) for each in sys.path for wheel in _WHEELS]
+    files = (folder / beside / _NAME for folder in folders for beside in _BESIDE)
+    return next((file for file in files if file.is_file()), None)
+
+
+def look(
+    question: RunQuestion,
+    tool: str,
+    program: Path,
+    start: Start = started,
+    patience: float = SANITIZER_PATIENCE,
+) -> tuple[SanitizerReport, ...] | None:
+    """What a tool reports of one run; None where it has not come to an end, and says nothing."""
+    logs: list[str] = []
+
+    def before(folder: Path) -> Sequence[str]:
+        return command(program, tool, folder / LOG)
+
+    def read(folder: Path) -> None:
+        if (log := folder / LOG).exists():
+            logs.append(log.read_text(errors="replace"))
+
+    run(question, patience, start, before, _ONE_BY_ONE, read)
+    return reports(logs[0], tool) if logs else None
+
+
+def command(program: Path, tool: str, log: Path) -> list[str]:
+    """What stands before the command that is looked at, and no process that this one starts."""
+    return [
+        *(str(program), "--tool", tool, "--log-file", str(log), "--print-limit", str(MOST)),
+        *("--show-backtrace", "no", "--target-processes", "application-only"),
+        *(("--padding", str(PADDING)) if tool == MEMCHECK else ("--racecheck-report", "all")),
+    ]
+
+
+def reports(log: str, tool: str) -> tuple[SanitizerReport, ...] | None:
+    """What a log reports, first what names a thread; None where the tool itself has failed.
+
+    That it has where there is neither a summary nor a report, or where it says so.
+    """
+    lines = [line.lstrip("= \t") for line in log.splitlines() if line.startswith("=====")]
+    if any(_UNRELIABLE in line for line in lines):
+        return None
+    seen = [*_accesses(lines, tool), *(_races(lines) if tool == RACECHECK else ())]
+    found = tuple(sorted(seen, key=lambda report: not report.thread))
+    return found if found or any(_SUMMARY.search(line) for line in lines) else None
+
+
+def _accesses(lines: Sequence[str], tool: str) -> Iterator[SanitizerReport]:
+    for number, line in enumerate(lines):
+        access, tensor = _ACCESS.search(line), _TENSOR.match(line)
+        if not (access or tensor):
+            continue
+        rest = list(_until(lines[number + 1 :], _ACCESS, _TENSOR))
+        at = next((one[3:] for one in rest if one.startswith("at ")), "")
+        thread = next(filter(None, map(_THREAD.search, rest)), None)
+        why = next(filter(None, map(_ADDRESS.search, rest)), None)
+        numbers = tuple(map(int, thread.groups())) if thread else ()
+        space, what = _accessed(access) if access else ("tensor", "an access to tensor memory")
+        told = tensor[1] if tensor else why[1] if why else "not allowed"
+        yield SanitizerReport(
+            *(tool, space, what, told, _kernel(at)),
+            thread=numbers[:3],
+            block=numbers[3:],
+        )
+
+
+def _accessed(access: re.Match[str]) -> tuple[str, str]:
+    space, kind, size = access.groups()
+    return space, f"a {kind} of {size} byte{'' if size == '1' else 's'} of {space} memory"
+
+
+def _races(lines: Sequence[str]) -> Iterator[SanitizerReport]:
+    """racecheck's analysis names both places; its hazards the threads too."""
+    for number, line in enumerate(lines):
+        rest = list(_until(lines[number + 1 :], _RACE, _HAZARD))
+        if race := _RACE.search(line):
+            others = [other for one in rest if (other := _OTHER.search(one))]
+            kinds = list(dict.fromkeys(other[1].lower() for other in others))
+            what = f"a {race[2].lower()} and a {' and a '.join(kinds) or 'second access'}"
+            why = "nothing orders them"
+            yield SanitizerReport(
+                RACECHECK, "shared", f"{what} of shared memory", why, _kernel(race[3])
+            )
+        elif hazard := _HAZARD.search(line):
+            parties = [party for one in rest if (party := _PARTY.search(one))]
+            kinds = [party[1].lower() for party in parties] or ["access", "second access"]
+            what = f"a {' and a '.join(kinds)} of {hazard[2]} memory"
+            first = parties[0] if parties else None
+            yield SanitizerReport(
+                *(RACECHECK, hazard[2], what, f"nothing orders them ({hazard[1]})"),
+                kernel=_kernel(first[5]) if first else "",
+                thread=tuple(int(first[n]) for n in (2, 3, 4)) if first else (),
+                block=tuple(map(int, hazard[3].split(","))),
+            )
+
+
+def _until(lines: Sequence[str], *begins: re.Pattern[str]) -> Iterator[str]:
+    """The lines that belong to a report: up to the next, or to an empty one."""
+    for line in lines:
+        if not line or any(begin.search(line) for begin in begins):
+            return
+        yield line
+
+
+def _kernel(at: str) -> str:
+    """The kernel's name of a place; "" where it has none."""
+    place = re.sub(r"^0x[0-9a-f]+ in ", "", at.strip())
+    name = re.match(r"(?:\S+?:\d+:)?([A-Za-z_]\w*)", place)
+    return name[1] if name else ""
+
+
+def _told(coordinates: Coordinates) -> str:
+    return ",".join(map(str, coordinates))

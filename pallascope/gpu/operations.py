@@ -1,0 +1,312 @@
+"""The meaning of Mosaic GPU's operations, and tables that they look up.
+
+Tables of whole numbers that a launch's kernels are given: which group, which block, how many.
+What a thread does may depend on them. They are known where the launch's own inputs are.
+
+What an equation of Mosaic GPU's does to memory and barriers: its operands, read as events.
+Which operands there are, and in which order, is the primitives' own: as on jax 0.10 and 0.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from pallascope.gpu.thread_events import (
+    Does,
+    Event,
+    GpuMemory,
+    MemoryBox,
+    part_of,
+    resolved,
+)
+from pallascope.kernels.calls import is_for_gpus
+from pallascope.kernels.jaxprs import Shaped, inner_jaxprs
+from pallascope.kernels.source_lines import line_of
+
+#: A larger array is no table.
+_MOST = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class LookupTable:
+    """An array of whole numbers in global memory, as a kernel finds it."""
+
+    numbers: np.ndarray
+
+    def at(self, transforms: Sequence[Any], value: Callable[[Any], int | None]) -> int | None:
+        """One number of it, where that is what is read; `value` resolves what indexes it."""
+        indexers = [each for each in transforms if hasattr(each, "indices")]
+        if len(indexers) != 1:
+            return None
+        index = tuple(value(each) for each in indexers[0].indices if not hasattr(each, "size"))
+        if len(index) != self.numbers.ndim or None in index:
+            return None
+        inside = all(
+            0 <= i < n for i, n in zip(index, self.numbers.shape, strict=True) if i is not None
+        )
+        return int(self.numbers[index]) if inside else None
+
+
+def tables_of(
+    closed: core.ClosedJaxpr, values: Sequence[Any]
+) -> Mapping[int, tuple[LookupTable | None, ...]]:
+    """For each kernel, by the id of its equation, its inputs: tables, and None for the rest.
+
+    `values` are the launch's inputs. Without a table among them nothing is computed.
+    """
+    given = [_is_table(var) for var in closed.jaxpr.invars]
+    if len(values) != len(given) or not any(given):
+        return {}
+    found: dict[int, list[int | None]] = {}
+
+    def computed(*tables: Any) -> list[Any]:
+        rest, traced = iter(tables), _Walk()
+        traced.walk(closed.jaxpr, closed.consts, [next(rest) if of else None for of in given])
+        found.update(traced.kernels)
+        return traced.tables
+
+    on = [np.asarray(value) for value, of in zip(values, given, strict=True) if of]
+    with jax.default_device(jax.devices("cpu")[0]):
+        tables = [LookupTable(np.asarray(table)) for table in jax.jit(computed)(*on)]
+    return {
+        kernel: tuple(None if n is None else tables[n] for n in places)
+        for kernel, places in found.items()
+    }
+
+
+class _Walk:
+    """Computes what depends on tables alone, and notes which of it each kernel is given."""
+
+    def __init__(self) -> None:
+        self.tables: list[Any] = []
+        self.kernels: dict[int, list[int | None]] = {}
+
+    def walk(self, jaxpr: core.Jaxpr, consts: Sequence[Any], given: Sequence[Any]) -> None:
+        known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *given], strict=False))
+        for eqn in jaxpr.eqns:
+            values = [
+                known.get(atom) if isinstance(atom, core.Var) else atom.val for atom in eqn.invars
+            ]
+            inner = inner_jaxprs(eqn)
+            if is_for_gpus(eqn):
+                self.kernels[id(eqn)] = [
+                    self._noted(a, v) for a, v in zip(eqn.invars, values, strict=True)
+                ]
+            elif all(value is not None for value in values) and all(map(_is_table, eqn.outvars)):
+                known.update(zip(eqn.outvars, _bound(eqn, values), strict=True))
+            elif len(inner) == 1:
+                self.walk(inner[0], (), values[len(values) - len(inner[0].invars) :])
+
+    def _noted(self, atom: Any, value: Any) -> int | None:
+        if value is None or not _is_table(atom):
+            return None
+        self.tables.append(value)
+        return len(self.tables) - 1
+
+
+def _bound(eqn: core.JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    results: Any = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(eqn.params))
+    return list(results) if eqn.primitive.multiple_results else [results]
+
+
+def _is_table(atom: Any) -> bool:
+    aval = atom.aval
+    if not isinstance(aval, Shaped) or np.dtype(aval.dtype).kind not in "iub":
+        return False
+    return int(np.prod(aval.shape)) <= _MOST
+
+
+_STORES = ("swap", "addupdate", "store")
+_DEREFS = ("wgmma_accumulator_deref_p", "wgmma_accumulator_deref")
+
+
+class NotFollowed(Exception):
+    """What a thread does can't be told from its trace alone."""
+
+
+def has_events(name: str) -> bool:
+    """Whether equations of the primitive of this name matter to others."""
+    return name in _EVENTS
+
+
+def events_of(read: Reading) -> list[Event]:
+    """The events of an equation that has some. Raises NotFollowed."""
+    return _EVENTS[read.name](read)
+
+
+class Reading:
+    """An equation of Mosaic GPU's: its operands and their transforms, one after another."""
+
+    def __init__(self, eqn: core.JaxprEqn, env: dict[Any, Any], file: str) -> None:
+        self.name, self.params, self._env = eqn.primitive.name, eqn.params, env
+        self.line = line_of(eqn.source_info, file)
+        self._atoms = list(eqn.invars)
+
+    def value(self, atom: Any) -> int | None:
+        found = resolved(self._env, atom)
+        return None if found is None or isinstance(found, (GpuMemory, LookupTable)) else int(found)
+
+    def entry(self) -> int | None:
+        """The number that is read of a table; None where more is read, or which is not known."""
+        table = resolved(self._env, self.take())
+        transforms = self.transforms("tree")
+        return table.at(transforms, self.value)
+
+    def take(self) -> Any:
+        return self._atoms.pop(0)
+
+    def transforms(self, name: str) -> list[Any]:
+        tree = self.params.get(name)
+        if tree is None:
+            return []
+        leaves, self._atoms = self._atoms[: tree.num_leaves], self._atoms[tree.num_leaves :]
+        return list(tree.unflatten(leaves))
+
+    def part(self, atom: Any, transforms: list[Any]) -> MemoryBox | None:
+        """The part of shared memory that an operand stands for; None of anything else."""
+        memory = resolved(self._env, atom)
+        if not isinstance(memory, GpuMemory):
+            return None
+        return part_of(memory, transforms, self.value)
+
+    def wanted(self) -> bool:
+        """Whether the predicate that comes last, if there is one, lets it happen."""
+        if not self.params.get("has_user_predicate"):
+            return True
+        if (value := self.value(self._atoms[-1])) is None:
+            raise NotFollowed("a predicate that depends on data")
+        return bool(value)
+
+    def barrier(self, atom: Any, transforms: list[Any]) -> MemoryBox:
+        found = self.part(atom, transforms)
+        if found is None or not found.memory.arrivals:
+            raise NotFollowed("a barrier of another kind")
+        if found.box is None and not found.whole:
+            raise NotFollowed("a barrier whose number is not known")
+        return found
+
+    def count(self) -> int:
+        """How many may be left: a parameter on jax 0.12, an operand on 0.10."""
+        value = self.params.get("n", self.params.get("wait_n"))
+        if value is None and self._atoms:
+            value = self.value(self._atoms[-1])
+        if value is None:
+            raise NotFollowed("a wait for a number that depends on data")
+        return int(value)
+
+
+def _stored(read: Reading) -> list[Event]:
+    ref = read.take()
+    if read.name != "store":
+        if read.name == "swap" or read.name == "addupdate":
+            read.take()
+        part = read.part(ref, read.transforms("tree"))
+    else:
+        part = read.part(ref, [])
+        part = part and MemoryBox(part.memory)  # which elements is not looked at
+    return [Event(Does.STORE, (part,), read.line)] if part else []
+
+
+def _copied_in(read: Reading) -> list[Event]:
+    if read.params.get("collective_axes") or not read.params.get("has_barrier", True):
+        raise NotFollowed("a copy for several blocks")
+    wanted = read.wanted()
+    _, target, barrier = read.take(), read.take(), read.take()
+    read.transforms("src_transforms_treedef")
+    part = read.part(target, read.transforms("dst_transforms_treedef"))
+    at = read.barrier(barrier, read.transforms("barrier_transforms_treedef"))
+    if part is None:
+        raise NotFollowed("a copy to something else")
+    return [Event(Does.COPY_IN, (part,), read.line, barrier=at)] if wanted else []
+
+
+def _copied_out(read: Reading) -> list[Event]:
+    wanted = read.wanted()
+    source, _target = read.take(), read.take()
+    part = read.part(source, read.transforms("src_transforms_treedef"))
+    if part is None:
+        raise NotFollowed("a copy from something else")
+    grouped = bool(read.params.get("commit_group", True))
+    if not wanted:
+        return [Event(Does.GROUP)] if grouped else []
+    return [Event(Does.COPY_OUT, (part,), read.line, grouped=grouped)]
+
+
+def _multiplied(read: Reading) -> list[Event]:
+    _accumulator, left, right = read.take(), read.take(), read.take()
+    read.transforms("acc_transforms_tree")
+    parts = [read.part(left, read.transforms("a_transforms_tree"))]
+    parts.append(read.part(right, read.transforms("b_transforms_tree")))
+    return [Event(Does.WGMMA, tuple(part for part in parts if part), read.line)]
+
+
+def _multiplied_into(read: Reading) -> list[Event]:
+    """tcgen05_mma: its operands, the barrier if it has one, then the transforms of each."""
+    if any(read.params.get(name) for name in ("collective_axis", "scaled", "sparse")):
+        raise NotFollowed("a product of another kind")
+    target, left, right, _adds = (read.take() for _ in range(4))
+    arrives = read.take() if read.params["arrive"] else None
+    into = read.part(target, read.transforms("acc_transforms_tree"))
+    parts = [read.part(left, read.transforms("a_transforms_tree"))]
+    parts.append(read.part(right, read.transforms("b_transforms_tree")))
+    if into is None:
+        raise NotFollowed("a product into something else")
+    at = None
+    if arrives is not None:
+        at = read.barrier(arrives, read.transforms("barrier_transforms_tree"))
+    kept = tuple(part for part in parts if part)
+    return [Event(Does.MMA, kept, read.line, barrier=at, into=into)]
+
+
+def _told(read: Reading) -> list[Event]:
+    if read.params.get("collective_axis"):
+        raise NotFollowed("products of several blocks")
+    wanted = read.wanted()
+    at = read.barrier(read.take(), read.transforms("barrier_transforms_tree"))
+    return [Event(Does.TELL, (at,), read.line)] if wanted else []
+
+
+def _loaded(read: Reading) -> list[Event]:
+    part = read.part(read.take(), read.transforms("tree"))
+    return [Event(Does.LOAD, (part,), read.line)] if part else []
+
+
+def _at_barrier(does: tuple[Does, ...]) -> Callable[[Reading], list[Event]]:
+    def events(read: Reading) -> list[Event]:
+        wanted = read.wanted()
+        at = read.barrier(read.take(), read.transforms("transforms_treedef"))
+        return [Event(each, (at,), read.line) for each in does if wanted]
+
+    return events
+
+
+def _waited(does: Does) -> Callable[[Reading], list[Event]]:
+    return lambda read: [Event(does, line=read.line, count=read.count())]
+
+
+_EVENTS: Mapping[str, Callable[[Reading], list[Event]]] = {
+    **dict.fromkeys(_STORES, _stored),
+    "commit_smem": lambda read: [Event(Does.COMMIT, line=read.line)],
+    "copy_gmem_to_smem": _copied_in,
+    "copy_smem_to_gmem": _copied_out,
+    "commit_group": lambda read: [Event(Does.GROUP, line=read.line)],
+    "wait_smem_to_gmem": _waited(Does.WAIT_OUT),
+    "wgmma_ref": _multiplied,
+    "wgmma_wait": _waited(Does.WAIT_WGMMA),
+    **dict.fromkeys(_DEREFS, _waited(Does.WAIT_WGMMA)),
+    "wgmma_accumulator_store": lambda read: [],
+    "wgmma_accumulator_store_p": lambda read: [],
+    "tcgen05_mma": _multiplied_into,
+    "tcgen05_commit_arrive": _told,
+    "async_load": _loaded,
+    "wait_load_tmem": lambda read: [Event(Does.WAIT_LOAD, line=read.line)],
+    "barrier_arrive": _at_barrier((Does.ARRIVE,)),
+    "barrier_wait": _at_barrier((Does.WAIT,)),
+    "barrier_arrive_and_wait": _at_barrier((Does.ARRIVE, Does.WAIT)),
+}

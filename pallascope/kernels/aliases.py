@@ -1,0 +1,300 @@
+"""Arrays that XLA copies because of input_output_aliases.
+
+Operations that XLA only takes note of: they give the same bytes another shape.
+A TPU keeps an array in tiles over its last two dimensions: 8 rows of 128 columns in 4-byte dtypes,
+16 in 2-byte ones, 32 in 1-byte ones. As long as the columns stay and tiles stay whole, rows can be
+regrouped where they are.
+
+Which results of a launch hold an output of its last kernel, element by element in order.
+
+Which arrays XLA copies because of `input_output_aliases`, and for want of them.
+A kernel may write a result in the place of an input if nobody needs that input any more: it is
+neither read later on nor kept by the launch's caller, who gives an array away by `donate_argnames`
+of jax.jit. Else XLA copies the input first. And a donated array is where jax wants a result of its
+shape and dtype, the first donated one for the first result: if a kernel has written that result
+elsewhere, XLA copies it there afterwards. So it is with libtpu 0.0.42 and 0.0.50.1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jax.dtypes import float0
+from jax.extend import core
+
+from pallascope.kernels.host_values import CALLS
+from pallascope.kernels.jaxprs import Atom, Shaped, expanded, inner_jaxprs
+from pallascope.kernels.pallas_params import KERNELS, grid_mapping, is_pallas_call
+from pallascope.model import CopyReason, XlaCopy
+
+_LANES = 128
+_ONE_DIMENSION = 1024  # elements in a tile of an array of rank 1
+
+
+def is_bitcast(eqn: core.JaxprEqn) -> bool:
+    """Whether an operation around a kernel moves no byte on a TPU, or no more than one element."""
+    if eqn.outvars and all(_has_no_bytes(var.aval) for var in eqn.outvars):
+        return True
+    arrays: list[Any] = [var.aval for var in (*eqn.invars[:1], *eqn.outvars)]
+    if len(arrays) != 2 or not all(isinstance(array, Shaped) for array in arrays):
+        return False
+    given, made = (tuple(array.shape) for array in arrays)
+    if not keeps_order(eqn, given) or math.prod(given) != math.prod(made):
+        return False
+    one_element = math.prod(made) == 1
+    return (
+        one_element
+        or given == made
+        or _same_tiles(given, made, 32 // max(arrays[0].dtype.itemsize, 1))
+    )
+
+
+def _has_no_bytes(array: Any) -> bool:
+    """Whether it is the gradient of integers."""
+    return isinstance(array, Shaped) and array.dtype == float0
+
+
+def keeps_order(eqn: core.JaxprEqn, given: tuple[int, ...]) -> bool:
+    """Whether it leaves the elements in their row-major order."""
+    params: dict[str, Any] = eqn.params
+    match eqn.primitive.name:
+        case "reshape":
+            return params.get("dimensions") is None
+        case "squeeze" | "expand_dims":
+            return True
+        case "broadcast_in_dim":  # jnp.expand_dims and x[None]; a larger result is seen by its size
+            return len(eqn.invars) == 1
+        case "transpose":
+            moved = [axis for axis in params["permutation"] if given[axis] != 1]
+            return moved == sorted(moved)
+    return False
+
+
+def _same_tiles(given: tuple[int, ...], made: tuple[int, ...], rows: int) -> bool:
+    if len(given) > len(made):
+        given, made = made, given
+    if len(given) == 1:
+        whole = given[0] % _ONE_DIMENSION == 0
+        return whole and len(made) > 1 and made[-1] == _LANES and made[-2] % rows == 0
+    if not given or given[-1] != made[-1]:
+        return False
+    return given[-2] == made[-2] or not (given[-2] % rows or made[-2] % rows)
+
+
+#: A kernel and the number of one of its outputs.
+_Origin = tuple[core.JaxprEqn, int] | None
+
+
+def held_outputs(closed: core.ClosedJaxpr, last: core.JaxprEqn | None) -> tuple[int | None, ...]:
+    """For each result the number of the output of `last` that it is, unchanged or reshaped."""
+    origins = _origins(closed.jaxpr, [None] * len(closed.jaxpr.invars))
+    return tuple(n[1] if n is not None and n[0] is last else None for n in origins)
+
+
+def _origins(jaxpr: core.Jaxpr, given: Sequence[_Origin]) -> list[_Origin]:
+    """Where the results of a jaxpr come from, if its inputs come from `given`."""
+    known: dict[core.Var, _Origin] = dict(zip(jaxpr.invars, given, strict=True))
+
+    def of(atom: core.Var | core.Literal) -> _Origin:
+        return None if isinstance(atom, core.Literal) else known.get(atom)
+
+    for eqn in jaxpr.eqns:
+        inputs = [of(atom) for atom in eqn.invars]
+        name = eqn.primitive.name
+        if is_pallas_call(eqn):
+            made: list[_Origin] = [(eqn, number) for number in range(len(eqn.outvars))]
+        elif name in CALLS:
+            inner = eqn.params[CALLS[name]]
+            made = _origins(getattr(inner, "jaxpr", inner), inputs)
+        elif len(eqn.outvars) == 1 and inputs and _same_order(eqn):
+            made = inputs[:1]
+        else:
+            continue
+        known.update(zip(eqn.outvars, made, strict=True))
+    return [of(atom) for atom in jaxpr.outvars]
+
+
+def _same_order(eqn: core.JaxprEqn) -> bool:
+    """Whether an operation gives all elements of its input in their row-major order."""
+    given, made = eqn.invars[0].aval, eqn.outvars[0].aval
+    if not (isinstance(given, Shaped) and isinstance(made, Shaped)):
+        return False
+    same = math.prod(given.shape) == math.prod(made.shape)
+    return same and keeps_order(eqn, tuple(given.shape))
+
+
+Values = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One equation; a loop or branch with so many `kernels` is one too."""
+
+    equation: core.JaxprEqn
+    inputs: Values
+    outputs: Values
+    kernels: int
+
+
+def alias_copies(closed: core.ClosedJaxpr) -> list[tuple[XlaCopy, ...]]:
+    """For each kernel of a trace, in program order, what XLA copies before or after it.
+
+    Of kernels in loops and branches, nothing is known, and no copy is told.
+    """
+    return _Reader(closed).copies()
+
+
+class _Reader:
+    def __init__(self, closed: core.ClosedJaxpr) -> None:
+        self._next = itertools.count()
+        jaxpr = closed.jaxpr
+        self._inputs = self._fresh(jaxpr.invars)
+        self._donated = set[int]()
+        self._steps: list[_Step] = []
+        self._results = self._read(jaxpr, self._inputs)
+        self._paired = self._pairs(jaxpr)
+        self._place = {value: value for value in self._inputs}  # a value's array, by a number
+        self._writer: dict[int, tuple[int, int]] = {}  # by result: which kernel, which operand
+
+    def copies(self) -> list[tuple[XlaCopy, ...]]:
+        last = self._last_uses()
+        found: list[list[XlaCopy]] = []
+        for now, step in enumerate(self._steps):
+            if not is_kernel(step.equation):
+                found += [[] for _ in range(step.kernels)]
+                same = bool(step.inputs) and is_bitcast(step.equation)
+                self._settle(step.outputs, [step.inputs[0]] if same else [])
+                continue
+            found.append(list(self._kernel(step, len(found), now, last)))
+        for kernel, copy in self._brought_back():
+            found[kernel].append(copy)
+        return list(map(tuple, found))
+
+    def _fresh(self, of: Sequence[object]) -> Values:
+        return tuple(next(self._next) for _ in of)
+
+    def _read(self, jaxpr: core.Jaxpr, inputs: Values) -> Values:
+        """Line up the equations of a jaxpr and of all that it calls; the numbers of its results."""
+        known = dict(zip(map(id, jaxpr.invars), inputs, strict=True))
+        known.update(zip(map(id, jaxpr.constvars), self._fresh(jaxpr.constvars), strict=True))
+
+        def number(atom: Atom) -> int:
+            return next(self._next) if isinstance(atom, core.Literal) else known[id(atom)]
+
+        for eqn in jaxpr.eqns:
+            given, inner = tuple(map(number, eqn.invars)), inner_jaxprs(eqn)
+            if not is_kernel(eqn) and len(inner) == 1 and CALLS.get(eqn.primitive.name):
+                self._give_away(eqn, given)
+                made = self._read(inner[0], given)
+            else:
+                made = self._fresh(eqn.outvars)
+                self._steps.append(_Step(eqn, given, made, _kernels(eqn)))
+            known.update(zip(map(id, eqn.outvars), made, strict=True))
+        return tuple(map(number, jaxpr.outvars))
+
+    def _give_away(self, call: core.JaxprEqn, given: Values) -> None:
+        """Inputs of the launch that a jax.jit around all of it donates."""
+        flags = call.params.get("donated_invars") or ()
+        self._donated |= {value for value, flag in zip(given, flags, strict=False) if flag}
+        self._donated &= set(self._inputs)
+
+    def _pairs(self, jaxpr: core.Jaxpr) -> dict[int, int]:
+        """Donated inputs, with the positions of the results that jax wants in their places."""
+        waiting = defaultdict[Any, deque[int]](deque)
+        for value, var in zip(self._inputs, jaxpr.invars, strict=True):
+            if value in self._donated:
+                waiting[_type(var)].append(value)
+        return {
+            waiting[_type(var)].popleft(): position
+            for position, var in enumerate(jaxpr.outvars)
+            if waiting[_type(var)]
+        }
+
+    def _last_uses(self) -> dict[int, int]:
+        """By value, the number of the last step that reads it or a reshaped form of it."""
+        last = dict.fromkeys(self._results, len(self._steps))
+        for now, step in reversed(list(enumerate(self._steps))):
+            until = now
+            if is_bitcast(step.equation):
+                until = max((last.get(value, now) for value in step.outputs), default=now)
+            for value in step.inputs:
+                last[value] = max(last.get(value, 0), until)
+        return last
+
+    def _settle(self, values: Values, places: Sequence[int]) -> None:
+        """Note where results lie: in the places of these values, or in new ones."""
+        for position, value in enumerate(values):
+            there = places[position] if position < len(places) else value
+            self._place[value] = self._place.get(there, there)
+
+    def _kernel(
+        self, step: _Step, number: int, now: int, last: Mapping[int, int]
+    ) -> Iterator[XlaCopy]:
+        first, count, aliases = _aliases(step.equation)
+        self._settle(step.outputs, [])
+        uses = Counter(step.inputs)
+        for source, result in aliases.items():
+            value = step.inputs[first + source]
+            place = self._place.get(value, value)
+            kept = place in self._inputs and place not in self._paired
+            if last.get(value, now) > now or uses[value] > 1:
+                yield XlaCopy(source, CopyReason.READ_LATER)
+            elif kept:
+                yield XlaCopy(source, CopyReason.KEPT)
+            else:
+                self._place[step.outputs[result]] = place
+        for position, value in enumerate(step.outputs):
+            self._writer[value] = number, count + position
+
+    def _brought_back(self) -> Iterator[tuple[int, XlaCopy]]:
+        """Results that kernels have written elsewhere than in the donated arrays they replace."""
+        moved = dict[int, int]()
+        for donated, position in self._paired.items():
+            value = self._results[position]
+            place = self._place.get(value, value)
+            if value in self._writer and place != donated:
+                kernel, operand = self._writer[value]
+                moved[donated] = place
+                yield kernel, XlaCopy(operand, CopyReason.ELSEWHERE)
+                if _closes_a_ring(moved, donated):
+                    yield kernel, XlaCopy(operand, CopyReason.EXCHANGED)
+
+
+def is_kernel(eqn: core.JaxprEqn) -> bool:
+    return eqn.primitive.name in KERNELS
+
+
+def _closes_a_ring(moved: Mapping[int, int], start: int) -> bool:
+    """Whether arrays change places in a ring, which takes a place more."""
+    place, seen = moved[start], set[int]()
+    while place in moved and place not in seen:
+        if place == start:
+            return True
+        seen.add(place)
+        place = moved[place]
+    return place == start
+
+
+def _kernels(eqn: core.JaxprEqn) -> int:
+    """How many kernels stand in an equation."""
+    if is_kernel(eqn):
+        return 1
+    inner = inner_jaxprs(eqn) or expanded(eqn)
+    return sum(_kernels(each) for jaxpr in inner for each in jaxpr.eqns)
+
+
+def _aliases(kernel: core.JaxprEqn) -> tuple[int, int, dict[int, int]]:
+    """Where operands begin among a kernel's inputs, their number, and {operand: result}."""
+    if not is_pallas_call(kernel):
+        return 0, len(kernel.invars), {}
+    first = sum(not isinstance(size, int) for size in grid_mapping(kernel).grid)
+    return first, len(kernel.invars) - first, dict(kernel.params.get("input_output_aliases") or ())
+
+
+def _type(var: Any) -> tuple[Any, ...]:
+    return getattr(var.aval, "shape", None), str(getattr(var.aval, "dtype", None))

@@ -1,0 +1,413 @@
+"""Hooks of the interpreter that log what devices do to each other.
+
+How the devices of a mesh meet, while the strict interpreter runs a kernel on all of them.
+Everything that they do to each other is noted, and judged when the kernel has ended: not by how it
+went this time, but by all ways in which it may go. Two things can't wait so long. A device that the
+mesh does not have. And devices that wait for each other without end: the wait is ended, and each
+semaphore named.
+
+Has the strict interpreter say what the devices of a mesh do to each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from pallascope.kernels.dma_hazards import BufferPart, span_of
+from pallascope.kernels.happens_before import (
+    Area,
+    Core,
+    DeviceAccess,
+    DeviceCopy,
+    Exchange,
+    Signal,
+    Wait,
+    fault_of,
+    left_over,
+    only_axis,
+    unbegun,
+    unordered,
+)
+from pallascope.kernels.jax_internals import UnsupportedJax
+from pallascope.kernels.jaxprs import IN_HBM, primitives
+from pallascope.kernels.refs import FIRST_SEMAPHORE, RefNames
+from pallascope.kernels.source_lines import WaitLines, line_of
+from pallascope.model import (
+    Axes,
+    Between,
+    DeviceFault,
+    LeftOver,
+    SourceFile,
+    SourceLine,
+    devices_of,
+)
+
+#: So long nothing may happen on any device while each waits, or has ended.
+PATIENCE = 2.0
+BARRIER = "the barrier semaphore"
+#: What stands for a device whose number along an axis is not of the mesh, and by how much.
+OUTSIDE, PER_AXIS = 1 << 24, 1 << 16
+
+
+class Deadlock(RuntimeError):
+    """Every device waits for another, or has ended."""
+
+
+class NoSuchDevice(IndexError):
+    """A copy or a signal to a device that the mesh does not have."""
+
+
+class Meetings:
+    """What the devices of one launch do to each other, and the faults so far."""
+
+    def __init__(self, source: SourceFile, axes: Axes) -> None:
+        self.faults: list[DeviceFault] = []
+        self._source, self._axes, self._devices = source, axes, devices_of(axes)
+        self._names, self._wait_lines = RefNames(), WaitLines()
+        self._begins_together = False
+        self._lock = threading.Lock()
+        self._lines: dict[int, tuple[Any, SourceLine | None]] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._latest = time.monotonic()
+        self._exchange = Exchange()
+        self._waiting = dict[Core, tuple[str, SourceLine | None]]()
+        self._ended = set[int]()
+
+    def kernel(self, names: RefNames, wait_lines: WaitLines, begins_together: bool) -> None:
+        """The kernel that is traced next; whether libtpu has its devices begin together."""
+        self._names, self._wait_lines = names, wait_lines
+        self._begins_together = begins_together
+
+    def _happens(self, device: int) -> None:
+        self._latest = time.monotonic()
+        if device in self._ended:  # the next kernel: no device begins it before all have ended
+            self._finish_kernel()
+
+    def _finish_kernel(self) -> None:
+        exchange = self._exchange
+        exchange.complete = len(self._ended) == self._devices
+        if any(copy.remote for copy in exchange.copies()) or not exchange.complete:
+            judges = (left_over, unordered)
+            for judge in judges if self._begins_together else (unbegun, *judges):
+                for wrong in judge(exchange, FIRST_SEMAPHORE):
+                    self._note(fault_of(wrong, exchange, self._named, self._names, self._axes))
+            if axis := only_axis(exchange, self._axes):
+                self._note(DeviceFault(Between.ONE_AXIS, 0, why=axis, mesh=self._axes))
+        self._begin()
+
+    def finish(self) -> None:
+        """The launch has ended."""
+        with self._lock:
+            self._finish_kernel()
+
+    def _named(self, semaphore: int) -> str:
+        """A barrier semaphore's number is its collective_id, and those of a kernel are large."""
+        known = self._names.semaphores.get(semaphore)
+        return known or (
+            BARRIER if semaphore < FIRST_SEMAPHORE else "a semaphore of an inner scope"
+        )
+
+    def _place(self, source_info: Any) -> SourceLine | None:
+        if source_info is None:
+            return None
+        if id(source_info) not in self._lines:
+            line = line_of(source_info, self._source.file)
+            self._lines[id(source_info)] = source_info, self._source.place(line) if line else None
+        return self._lines[id(source_info)][1]
+
+    def _note(self, fault: DeviceFault) -> None:
+        if not any(fault.hazard is seen.hazard for seen in self.faults):
+            self.faults.append(fault)
+
+    def _reaches(self, device: int, other: int, line: SourceLine | None) -> None:
+        """Raises NoSuchDevice."""
+        if 0 <= other < self._devices:
+            return
+        axis, wrong = "", other
+        if other >= OUTSIDE:
+            number, wrong = divmod(other - OUTSIDE, PER_AXIS)
+            axis, wrong = self._axes[number][0], wrong - PER_AXIS // 2
+        self._note(
+            DeviceFault(
+                Between.NO_SUCH_DEVICE,
+                device,
+                wrong,
+                self._devices,
+                line=line,
+                why=axis,
+                mesh=self._axes,
+            )
+        )
+        raise NoSuchDevice(f"device {device} names device {wrong} of {self._devices}")
+
+    def _within(self, device: int, other: int, area: Area, line: SourceLine | None) -> None:
+        if area.part.outside:
+            part, shape = self._names.part(area.part), " ".join(map(str, area.part.shape))
+            self._note(
+                DeviceFault(
+                    Between.OUTSIDE, device, other, self._devices, line=line, part=part, why=shape
+                )
+            )
+
+    # ---- what the interpreter's callbacks do first ----
+
+    def starts(
+        self, core: Core, source: Area, target: Area, came: int, left: int | None,
+        other: int | None, size: int, source_info: Any,
+    ) -> None:  # fmt: skip
+        """A copy is started. `target` is an area of this device's until it is known which."""
+        with self._lock:
+            self._happens(core[0])
+            line = self._place(source_info)
+            there = core[0] if other is None else other
+            self._reaches(core[0], there, line)
+            for area in (source, target) if left is not None else ():
+                self._within(core[0], there, area, line)
+            to = Area((there, target.of[1]), target.part)
+            sending = None if left is None else (core[0], left)
+            at = self._exchange.at(core)
+            self._exchange.add(
+                DeviceCopy(core, at, source, to, (there, came), sending, size, line)
+            )  # fmt: skip
+
+    def signals(
+        self, device: Any, local: Any, semaphore: Any, count: Any, other: Any,
+        *_: Any, source_info: Any = None,
+    ) -> None:  # fmt: skip
+        """A semaphore is raised, here or on another device."""
+        core = int(device), int(local)
+        there = core[0] if other is None else int(other)
+        with self._lock:
+            self._happens(core[0])
+            line = self._place(source_info)
+            self._reaches(core[0], there, line)
+            at = self._exchange.at(core)
+            to = there, int(semaphore)
+            self._exchange.add(Signal(core, at, to, int(count), line))
+
+    def touches(self, core: Core, area: Area, writes: bool, source_info: Any) -> None:
+        """A core reads or writes memory of its own."""
+        with self._lock:
+            self._happens(core[0])
+            at = self._exchange.at(core)
+            self._exchange.touches[
+                DeviceAccess(core, at, area, writes, self._place(source_info))
+            ] = None
+
+    def begins_to_wait(
+        self, device: Any, local: Any, semaphore: Any, count: Any, *_: Any, source_info: Any = None
+    ) -> None:
+        """A core waits until `has_waited`."""
+        core, number = (int(device), int(local)), int(semaphore)
+        with self._lock:
+            self._happens(core[0])
+            name = self._named(number)
+            line = self._place(source_info) or self._source_line(name)
+            self._waiting[core] = name, line
+            at = self._exchange.at(core)
+            self._exchange.add(Wait(core, at, (core[0], number), int(count), line))
+
+    def _source_line(self, semaphore: str) -> SourceLine | None:
+        """jax 0.10 does not say on which line a wait stands."""
+        line = self._wait_lines.of(semaphore, self._source.file)
+        return self._source.place(line) if line else None
+
+    def has_waited(self, device: Any, local: Any, *_: Any, **__: Any) -> None:
+        """It goes on."""
+        with self._lock:
+            self._latest = time.monotonic()
+            self._waiting.pop((int(device), int(local)), None)
+
+    def ends(self, device: Any, *_: Any, **__: Any) -> None:
+        """A device's kernel ends."""
+        with self._lock:
+            self._latest = time.monotonic()
+            self._ended.add(int(device))
+
+    def demand_progress(self) -> None:
+        """Raises Deadlock, called again and again by whoever waits."""
+        with self._lock:
+            waiting = {device for device, _ in self._waiting}
+            if len(waiting | self._ended) < self._devices or not waiting:
+                return
+            if time.monotonic() - self._latest < PATIENCE:
+                return
+            waits = tuple((core[0], told[0]) for core, told in sorted(self._waiting.items()))
+            device, semaphore = waits[0]
+            line = next((told[1] for told in self._waiting.values() if told[1]), None)
+            self._note(
+                DeviceFault(
+                    Between.DEADLOCK,
+                    device,
+                    devices=self._devices,
+                    semaphore=semaphore,
+                    line=line,
+                    waits=waits,
+                    ended=tuple(sorted(self._ended - waiting)),
+                )
+            )
+        raise Deadlock(f"every device waits, or has ended: {waits}")
+
+    def left(self, over: LeftOver) -> None:
+        """A semaphore is not zero at the end of a kernel."""
+        name, count = self._named(over.semaphore), over.count
+        fault = DeviceFault(
+            Between.LEFT_OVER, over.device, devices=self._devices, semaphore=name, count=count
+        )
+        self._note(fault)
+
+
+@contextlib.contextmanager
+def watching_devices(meetings: Meetings) -> Iterator[None]:
+    """Note what happens between the devices of kernels that run in this context, within `running`.
+
+    Where jax keeps the interpreter elsewhere, nothing is noted.
+    """
+    try:
+        from pallascope.kernels.jax_internals import SharedMemory
+        from pallascope.kernels.jax_internals import tpu_interpreter as interpreter
+        from pallascope.kernels.jax_internals import tpu_interpreter_utils as utils
+    except UnsupportedJax:
+        yield
+        return
+    watch = _Watch(interpreter, utils, meetings)
+    by = {
+        "dma_start": watch.around("dma_start", watch.starts),
+        "semaphore_signal": watch.around("semaphore_signal", meetings.signals),
+        "_validate": watch.around("_validate", meetings.ends),
+        "interpret_pallas_call": watch.naming(),
+        "get": watch.around("get", functools.partial(watch.touches, False)),
+        "store": watch.around("store", functools.partial(watch.touches, True)),
+        "swap": watch.around("swap", functools.partial(watch.touches, True)),
+    }
+    for name in ("dma_wait", "semaphore_wait"):
+        by[name] = watch.around(name, meetings.begins_to_wait, meetings.has_waited)
+    checked = SharedMemory.check_failed
+
+    def check_failed(memory: Any) -> None:
+        checked(memory)
+        meetings.demand_progress()
+
+    with contextlib.ExitStack() as stack:
+        for name, value in by.items():
+            _replaced(stack, interpreter, name, value)
+        of_coordinates = "device_coords_to_logical_id"
+        _replaced(stack, utils, of_coordinates, within_axes(getattr(utils, of_coordinates)))
+        stack.callback(meetings.finish)
+        _replaced(stack, SharedMemory, "check_failed", check_failed)
+        yield
+
+
+def _replaced(stack: contextlib.ExitStack, of: Any, name: str, by: object) -> None:
+    """Put something in the place of an attribute, which may be inherited, until the end."""
+    if name in vars(of):
+        stack.callback(setattr, of, name, vars(of)[name])
+    else:
+        stack.callback(delattr, of, name)
+    setattr(of, name, by)
+
+
+def within_axes(usual: Callable[..., Any]) -> Callable[..., Any]:
+    """Has a number that an axis does not have stay wrong, where it would mean another device."""
+
+    @functools.wraps(usual)
+    def logical(coordinates: Any, axis_sizes: Any, axis_indices: Any, **others: Any) -> Any:
+        result = usual(coordinates, axis_sizes, axis_indices, **others)
+        if len(axis_sizes) < 2:
+            return result
+        device = result[0] if isinstance(result, tuple) else result
+        for number, (name, size) in enumerate(axis_sizes.items()):
+            if isinstance(coordinates, dict):
+                at = coordinates.get(name, coordinates.get((name,), axis_indices[name]))
+            else:
+                at = coordinates[number]
+            wrong = OUTSIDE + number * PER_AXIS + PER_AXIS // 2 + at
+            device = jnp.where((at >= 0) & (at < size), device, wrong)
+        return (device, *result[1:]) if isinstance(result, tuple) else device
+
+    return logical
+
+
+class _Watch:
+    def __init__(self, interpreter: Any, utils: Any, meetings: Meetings) -> None:
+        self._interpreter, self._utils, self._meetings = interpreter, utils, meetings
+        self._communicates = False
+
+    def around(
+        self, name: str, before: Callable[..., None], after: Callable[..., None] | None = None
+    ) -> Callable[..., Any]:
+        usual = getattr(self._interpreter, name)
+
+        def called(token: Any, *args: Any, **params: Any) -> Any:
+            """What jax's own copies call has no token, and no device that would fail with it."""
+            before(*args, **params)
+            result = (usual if token is not None else usual.__wrapped__)(token, *args, **params)
+            if after:
+                after(*args, **params)
+            return result
+
+        return self._interpreter.fail_on_exception(functools.wraps(usual)(called))
+
+    def naming(self) -> Callable[..., Any]:
+        usual = self._interpreter.interpret_pallas_call
+
+        @functools.wraps(usual)  # jax names it where it fails
+        def interpreted(*args: Any, jaxpr: Any, grid_mapping: Any, **others: Any) -> Any:
+            aliases = others.get("input_output_aliases", ())
+            names = RefNames.of(jaxpr, grid_mapping, aliases)
+            used = set(primitives(jaxpr))
+            self._communicates = not used.isdisjoint({"dma_start", "semaphore_signal"})
+            asked = getattr(others.get("compiler_params"), "collective_id", None)
+            together = asked is None and "get_barrier_semaphore" not in used
+            lines = WaitLines.in_kernel(jaxpr, BARRIER)
+            self._meetings.kernel(names, lines, together)
+            return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **others)
+
+        return interpreted
+
+    def starts(
+        self, device: Any, local: Any, from_space: Any, from_id: Any, from_part: Any,
+        to_space: Any, to_id: Any, to_part: Any, came: Any, left: Any, other: Any,
+        *_: Any, source_info: Any = None, **__: Any,
+    ) -> None:  # fmt: skip
+        """A copy is started, on jax 0.12 to a core of the other device."""
+        core = int(device), int(local)
+        source, item = self._area(core, from_space, from_id, from_part)
+        target, _item = self._area(core, to_space, to_id, to_part)
+        sending, there = (None if one is None else int(one) for one in (left, other))
+        size = source.part.elements * item
+        self._meetings.starts(core, source, target, int(came), sending, there, size, source_info)
+
+    def touches(
+        self, writes: bool, device: Any, local: Any, space: Any, buffer: Any, transforms: Any,
+        *_: Any, src_device_id: Any = None, source_info: Any = None, **__: Any,
+    ) -> None:  # fmt: skip
+        """Memory is read or written, by a core of the device and not by a copy."""
+        if src_device_id is not None or not self._communicates:
+            return
+        core = int(device), int(local)
+        area = self._area(core, space, buffer, transforms)[0]
+        self._meetings.touches(core, area, writes, source_info)
+
+    def _area(
+        self, core: tuple[int, int], space: Any, buffer: Any, transforms: Any
+    ) -> tuple[Area, int]:
+        """A part of a buffer, and how many bytes an element of it takes."""
+        name = self._interpreter.TPU_MEMORY_SPACE_NAMES[int(space)]
+        owner = core[0], 0 if name in IN_HBM else core[1]
+        kept: Any = self._interpreter._get_shared_memory().mem[(name, int(buffer), *owner)]
+        shape = tuple(kept.logical_shape)
+        within = self._utils.to_range(jax.tree.map(int, transforms))
+        part = BufferPart(int(buffer), span_of(within, shape), shape)
+        return Area(owner, part), math.ceil(kept.dtype.itemsize)

@@ -1,0 +1,339 @@
+"""Outstanding DMAs of one core, and accesses that come before they end.
+
+A copy on its way, the parts of buffers that it goes between, and what can go wrong with it.
+
+The copies that one core has under way, and what it does before they are known to have ended.
+A DMA semaphore counts bytes. Copies that share one may end in any order, so none of them is known
+to have ended before all of them have been waited for. What is found does not depend on when the
+interpreter carries a copy out: only on the order in which the core starts, waits, reads and writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pallascope.model import Hazard
+
+#: Start, end and step along each dimension of a buffer.
+Span = tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferPart:
+    """A part of a buffer of this `shape`."""
+
+    buffer: int
+    span: Span
+    shape: tuple[int, ...]
+
+    def overlaps(self, other: BufferPart) -> bool:
+        pairs = zip(self.span, other.span, strict=True)
+        return self.buffer == other.buffer and all(_meet(one, two) for one, two in pairs)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        return tuple(slice(*one) for one in self.span)
+
+    @property
+    def outside(self) -> bool:
+        """Whether some of it lies beyond the buffer's ends."""
+        pairs = zip(self.span, self.shape, strict=True)
+        return any(start < 0 or stop > size for (start, stop, _), size in pairs)
+
+    @property
+    def elements(self) -> int:
+        return math.prod(len(range(*one)) for one in self.span)
+
+
+def _meet(one: tuple[int, int, int], two: tuple[int, int, int]) -> bool:
+    if max(one[0], two[0]) >= min(one[1], two[1]):
+        return False
+    return one[2] != two[2] or (one[0] - two[0]) % one[2] == 0
+
+
+def span_of(within: tuple[Any, ...], shape: tuple[int, ...]) -> Span:
+    """A range of the interpreter's as start, end and step along each dimension."""
+    found = []
+    for axis, size in enumerate(shape):
+        one = within[axis] if axis < len(within) else slice(0, size)
+        if isinstance(one, slice):
+            start = 0 if one.start is None else int(one.start)
+            stop = size if one.stop is None else int(one.stop)
+            found.append((start, stop, int(one.step or 1)))
+        else:
+            found.append((int(one), int(one) + 1, 1))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When something is done: a line of the learner's file (0: of nobody's), the grid step, and
+    how often the core has done this before on the line, plus one."""
+
+    line: int
+    step: tuple[int, ...] = ()
+    turn: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A copy, from its start on."""
+
+    source: BufferPart
+    target: BufferPart
+    semaphore: int
+    size: int
+    start: Moment
+    waits: int = 0  # that came on its semaphore since
+    replaces: bool = False  # what had arrived, and nothing had read
+
+
+@dataclass(slots=True)
+class Fault:
+    """What has gone wrong with some copy; the flights go on changing until the kernel ends."""
+
+    hazard: Hazard
+    moment: Moment
+    part: BufferPart | None = None
+    flight: Flight | None = None
+    another: Flight | None = None
+    sharing: int = 0
+    semaphore: int | None = None
+    size: int = 0
+    coming: int = 0
+    elsewhere: tuple[Flight, ...] = ()
+    number: int = 0
+    started: int = 0
+    last_wait: tuple[int, Moment] | None = None
+
+
+MOST_FAULTS = 8
+
+
+@dataclass(slots=True)
+class _Counter:
+    """What counts on one semaphore since all of it had last been waited for."""
+
+    flights: list[Flight] = field(default_factory=list)
+    started: int = 0  # bytes
+    waited: int = 0
+    ever: list[Flight] = field(default_factory=list)
+
+
+class WaitsForever(RuntimeError):
+    """A wait for bytes that no copy under way brings."""
+
+
+class InFlight:
+    """What one core has under way; `faults` so far, the first MOST_FAULTS of them."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self.hints: list[Fault] = []
+        self.judged = True
+        self._counters: dict[int, _Counter] = defaultdict(_Counter)
+        self._arriving: dict[int, list[Flight]] = defaultdict(list)
+        self._leaving: dict[int, list[Flight]] = defaultdict(list)
+        self._unread: dict[int, list[BufferPart]] = defaultdict(list)
+        self._written: dict[int, np.ndarray] = {}
+        self._filled: set[int] = set()
+        self._last_wait: tuple[int, Moment, frozenset[int]] | None = None
+
+    def leave_alone(self) -> None:
+        """Judge nothing of this core any more: others have a part in what it waits for."""
+        self.judged = False
+        self.faults.clear()
+        self.hints.clear()
+
+    def holds_garbage(self, buffer: int, shape: tuple[int, ...]) -> None:
+        """A buffer begins to exist, and nothing has been written to it."""
+        self._written[buffer] = np.zeros(shape, bool)
+
+    def start(self, flight: Flight) -> None:
+        """A copy starts."""
+        source, target = flight.source, flight.target
+        beyond = next((part for part in (source, target) if part.outside), None)
+        if beyond and flight.start.line:  # in a pipeline of JAX's, its blocks are at fault
+            self._note(Fault(Hazard.OUTSIDE, flight.start, beyond, flight))
+            return
+        if early := self._meets(self._arriving, source):
+            self._found(Hazard.SENT_EARLY, flight.start, source, early, flight)
+        if other := self._meets(self._arriving, target):
+            self._found(Hazard.TWO_AT_ONCE, flight.start, target, other, flight)
+        if other := self._meets(self._leaving, target):
+            self._found(Hazard.OVERWRITES_LEAVING, flight.start, target, other, flight)
+        self._taken(source, flight.start)
+        flight.replaces = any(part.overlaps(target) for part in self._unread[target.buffer])
+        self._forget_unread(target)
+        self._filled.add(target.buffer)
+        counter = self._counters[flight.semaphore]
+        counter.flights.append(flight)
+        counter.ever.append(flight)
+        counter.started += flight.size
+        self._arriving[target.buffer].append(flight)
+        self._leaving[source.buffer].append(flight)
+        self._settle(counter)
+
+    def wait(self, semaphore: int, size: int, moment: Moment) -> None:
+        """The core waits for so many bytes. Raises WaitsForever."""
+        counter = self._counters[semaphore]
+        for flight in counter.flights:
+            flight.waits += 1
+        coming = counter.started - counter.waited
+        if size > coming and self.judged:
+            hazard = Hazard.TOO_MANY_BYTES if coming else Hazard.NO_START
+            others = [c.flights for s, c in self._counters.items() if s != semaphore]
+            self._note(
+                Fault(
+                    hazard,
+                    moment,
+                    flight=counter.flights[-1] if coming else None,
+                    semaphore=semaphore,
+                    size=size,
+                    coming=coming,
+                    elsewhere=tuple(flight for flights in others for flight in flights),
+                    started=len(counter.ever),
+                )
+            )
+            raise WaitsForever(f"waits for {size} bytes, and {coming} are on their way")
+        counter.waited += size
+        targets = frozenset(flight.target.buffer for flight in counter.flights)
+        self._last_wait = semaphore, moment, targets
+        self._settle(counter)
+
+    def read(self, part: BufferPart, moment: Moment) -> None:
+        """The core reads."""
+        if early := self._meets(self._arriving, part):
+            self._found(Hazard.READ_EARLY, moment, part, early)
+        self._taken(part, moment)
+
+    def write(self, part: BufferPart, moment: Moment) -> None:
+        """The core writes."""
+        if other := self._meets(self._arriving, part):
+            self._found(Hazard.OVERWRITES_ARRIVING, moment, part, other)
+        if other := self._meets(self._leaving, part):
+            self._found(Hazard.OVERWRITES_LEAVING, moment, part, other)
+        self._forget_unread(part)
+        self._fill(part)
+
+    def end(self, of: int | None = None) -> None:
+        """The kernel ends, or a buffer ceases to exist: what was not waited for until now?"""
+        for semaphore, counter in self._counters.items():
+            left = [f for f in counter.flights if of in (None, f.source.buffer, f.target.buffer)]
+            if not left:
+                continue
+            coming = counter.started - counter.waited
+            number = _last_of(counter.flights, coming)
+            last = counter.flights[-max(number, 1)]
+            self._note(
+                Fault(
+                    Hazard.NEVER_AWAITED if number else Hazard.BYTES_LEFT,
+                    last.start,
+                    last.target,
+                    last,
+                    sharing=len(counter.flights) - 1,
+                    semaphore=semaphore,
+                    coming=coming,
+                    size=counter.waited,
+                    number=self._count(last.start.line, pending=True),
+                    started=self._count(last.start.line, pending=False),
+                )
+            )
+            counter.waited = counter.started
+            self._settle(counter)
+
+    def _count(self, line: int, *, pending: bool) -> int:
+        """How many copies a line has started, or has under way."""
+        of = (c.flights if pending else c.ever for c in self._counters.values())
+        return sum(flight.start.line == line for flights in of for flight in flights)
+
+    def seen(self) -> Iterable[Fault]:
+        """The faults; what was read though nothing had been copied there comes last."""
+        hints = (h for h in self.hints if h.part and h.part.buffer in self._filled)
+        return (*self.faults, *hints)
+
+    def _meets(self, table: dict[int, list[Flight]], part: BufferPart) -> Flight | None:
+        for flight in table.get(part.buffer, ()):
+            end = flight.target if table is self._arriving else flight.source
+            if end.overlaps(part):
+                return flight
+        return None
+
+    def _found(
+        self,
+        hazard: Hazard,
+        moment: Moment,
+        part: BufferPart,
+        flight: Flight,
+        another: Flight | None = None,
+    ) -> None:
+        counter = self._counters[flight.semaphore]
+        fault = Fault(
+            hazard,
+            moment,
+            part,
+            flight,
+            another,
+            sharing=len(counter.flights) - 1,
+            semaphore=flight.semaphore,
+            size=counter.waited,
+            coming=counter.started - counter.waited,
+            last_wait=self._wait_for_another(flight),
+        )
+        self._note(fault)
+
+    def _wait_for_another(self, flight: Flight) -> tuple[int, Moment] | None:
+        """The last wait, if it was for a copy into the same buffer, but on another semaphore."""
+        if self._last_wait is None or self._last_wait[0] == flight.semaphore:
+            return None
+        semaphore, moment, targets = self._last_wait
+        return (semaphore, moment) if flight.target.buffer in targets else None
+
+    def _note(self, fault: Fault) -> None:
+        if self.judged and len(self.faults) < MOST_FAULTS:
+            self.faults.append(fault)
+
+    def _settle(self, counter: _Counter) -> None:
+        """Where all bytes that were started have been waited for, all copies have ended."""
+        if counter.waited != counter.started:
+            return
+        for flight in counter.flights:
+            self._arriving[flight.target.buffer].remove(flight)
+            self._leaving[flight.source.buffer].remove(flight)
+            self._unread[flight.target.buffer].append(flight.target)
+            self._fill(flight.target)
+        counter.flights.clear()
+        counter.started = counter.waited = 0
+
+    def _taken(self, part: BufferPart, moment: Moment) -> None:
+        """Something reads a part: is there anything?"""
+        self._forget_unread(part)
+        written = self._written.get(part.buffer)
+        if written is None or self._meets(self._arriving, part):
+            return
+        if self.judged and len(self.hints) < MOST_FAULTS and not written[part.slices].all():
+            self.hints.append(Fault(Hazard.NOTHING_THERE, moment, part))
+
+    def _fill(self, part: BufferPart) -> None:
+        if (written := self._written.get(part.buffer)) is not None:
+            written[part.slices] = True
+
+    def _forget_unread(self, part: BufferPart) -> None:
+        unread = self._unread.get(part.buffer)
+        if unread:
+            self._unread[part.buffer] = [one for one in unread if not one.overlaps(part)]
+
+
+def _last_of(flights: list[Flight], size: int) -> int:
+    """How many of the last flights bring so many bytes; 0 where that does not come out even."""
+    for number, flight in enumerate(reversed(flights), 1):
+        size -= flight.size
+        if size <= 0:
+            return number if size == 0 else 0
+    return 0

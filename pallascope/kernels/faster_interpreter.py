@@ -1,0 +1,163 @@
+"""Makes the strict interpreter faster; its findings stay the same.
+
+- It compiles the same program once for each of two simulated cores.
+- Into every kernel with "parallel" grid dimensions it compiles a random number generator and a
+  sort, to shuffle their steps; and whatever jax has compiled under one seed it compiles again under
+  another, small as it may be. Together these take more than half of the time of a small kernel.
+- It puts the arguments of every memory operation on a device, to fetch them from there at once:
+  half of the time of an operation.
+- For each kernel jax imports the interpreter of GPU kernels, a quarter of a second of CPU time, to
+  see that it is not needed; where the import fails, it is tried again for the next kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental.pallas import tpu as pltpu
+from jax.extend import core
+from jax.typing import ArrayLike
+
+from pallascope.kernels.jax_internals import GPU_INTERPRETER, TPU_INTERPRETER, UnsupportedJax
+from pallascope.kernels.pallas_params import semantics_name
+
+_Grid = tuple[int | jax.Array, ...]
+
+#: What has callbacks that take arrays of the host.
+OF_THE_INTERPRETER = (
+    TPU_INTERPRETER,
+    "pallascope.kernels.prng_emulation",
+    "pallascope.kernels.dma_hooks",
+)
+
+
+@contextlib.contextmanager
+def faster_interpreter(seed: int) -> Iterator[int | None]:
+    """Have the cores share one compiled program, and shuffle steps before anything is compiled.
+
+    Yields the seed that the interpreter is still to be given: None where steps are shuffled here.
+    Where jax keeps the replaced functions elsewhere, the interpreter is as slow as it was.
+    """
+    try:
+        from pallascope.kernels.jax_internals import callback, thread_map, tpu_interpreter
+    except UnsupportedJax:
+        yield seed
+        return
+
+    def order(grid: _Grid, params: pltpu.CompilerParams, _: int | None) -> tuple[jax.Array, ...]:
+        return shuffled(grid, params, seed)
+
+    usual: Any = getattr(callback, "io_callback_impl", None)
+    called = functools.partial(_called, usual, logging.getLogger(callback.__name__))
+    with (
+        _not_imported(GPU_INTERPRETER),
+        _replaced(callback, "io_callback_impl", called),
+        _replaced(thread_map, "_run_jaxpr", _Runner()),
+        _replaced(tpu_interpreter, "_get_randomized_grid_coordinates", order) as shuffles,
+    ):
+        yield None if shuffles else seed
+
+
+@contextlib.contextmanager
+def _replaced(module: ModuleType, name: str, by: object) -> Iterator[bool]:
+    """Replace a function for as long as the block runs; yields whether there is such a function."""
+    original = getattr(module, name, None)
+    if original is None:
+        yield False
+        return
+    setattr(module, name, by)
+    try:
+        yield True
+    finally:
+        setattr(module, name, original)
+
+
+@contextlib.contextmanager
+def _not_imported(module: str) -> Iterator[None]:
+    """Let the import of a module fail at once, unless it has been imported before."""
+    if module in sys.modules:
+        yield
+        return
+    blocked: Any = None  # what makes an import fail
+    sys.modules[module] = blocked
+    try:
+        yield
+    finally:
+        sys.modules.pop(module, None)
+
+
+def _called(
+    usual: Callable[..., Any], log: logging.Logger, *args: Any, callback: Any, **params: Any
+) -> Any:
+    """What a host callback returns; one of the interpreter's is given numpy arrays.
+
+    These are copies: XLA uses the memory of its own again. What is raised is logged, as jax does.
+    """
+    function = callback.callback_func
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not str(getattr(function, "__module__", "")).startswith(OF_THE_INTERPRETER):
+        return usual(*args, callback=callback, **params)
+    try:
+        return jax.tree.map(np.asarray, callback(*map(np.array, args)))
+    except BaseException:
+        log.exception("a callback of the interpreter failed")
+        raise
+
+
+def shuffled(grid: _Grid, params: pltpu.CompilerParams, seed: int) -> tuple[jax.Array, ...]:
+    """An order of the steps along each "parallel" dimension, none along the others.
+
+    int32[size] or int32[0]; never the order in which a loop would take more than one step. Raises
+    ValueError where there is not one semantics for each dimension.
+    """
+    semantics = params.dimension_semantics or ("arbitrary",) * len(grid)
+    if len(semantics) != len(grid):
+        wrong = f"{len(semantics)} for a grid of rank {len(grid)}"
+        raise ValueError(f"number of dimension_semantics: {wrong}")
+    deck = np.random.default_rng(seed)
+    orders = (
+        _other_order(deck, core.concrete_or_error(None, size))
+        if semantics_name(kind) == "parallel"
+        else ()
+        for size, kind in zip(grid, semantics, strict=True)
+    )
+    return tuple(jnp.array(order, jnp.int32) for order in orders)
+
+
+def _other_order(deck: np.random.Generator, size: int) -> np.ndarray:
+    usual = np.arange(size)
+    order = deck.permutation(size)
+    while size > 1 and np.array_equal(order, usual):
+        order = deck.permutation(size)
+    return order
+
+
+class _Runner:
+    """Runs a core's program, for as many cores as call it with the same one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # By the jaxpr's id, which stays its own as long as the jaxpr is kept.
+        self._compiled: dict[int, tuple[core.Jaxpr, jax.stages.Compiled]] = {}
+
+    def __call__(self, jaxpr: core.Jaxpr, consts: Sequence[ArrayLike], *args: ArrayLike) -> None:
+        with self._lock:
+            if id(jaxpr) not in self._compiled:
+
+                def program(consts: Sequence[ArrayLike], *args: ArrayLike) -> None:
+                    core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, consts))(*args)
+
+                compiled = jax.jit(program).lower(consts, *args).compile()
+                self._compiled[id(jaxpr)] = (jaxpr, compiled)
+        self._compiled[id(jaxpr)][1](consts, *args)

@@ -1,0 +1,388 @@
+"""Evaluates index maps: block positions and prefetched cells by grid step.
+
+Where the blocks of a pallas_call lie, grid step by grid step, from its index maps.
+
+Which cells of the scalar-prefetch tables the index maps read, grid step by grid step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import pallas as pl
+from jax.extend import core
+from jax.typing import ArrayLike
+
+from pallascope.kernels.host_values import computed
+from pallascope.kernels.jaxprs import Atom, array_struct, discharged, memory_space
+from pallascope.kernels.pallas_params import (
+    BlockMapping,
+    GridMapping,
+    block_size,
+    body,
+    grid_mapping,
+    is_pallas_call,
+    mesh,
+)
+from pallascope.model import Walk
+
+MAX_STEPS = 4_000_000  # as many take about a second, and 50 MB an operand
+_MAX_WALK = 4096
+
+IndexMap = Callable[..., list[jax.Array]]
+Indices = list[np.ndarray]  # along each dimension, one for each step, or the same for all
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPositions:
+    """Where each operand's block starts on each grid step.
+
+    `grid` has None for a size that is not known. `starts` aligns with the operands of the
+    `KernelCall`: int32[steps, rank] in elements, the steps in the order in which they run; a
+    squeezed dimension counts. None where there is no block (scalar prefetch, scratch), or where it
+    can't be known: then `unknown` says why.
+    """
+
+    grid: tuple[int | None, ...]
+    starts: tuple[np.ndarray | None, ...]
+    unknown: tuple[str, ...]
+
+
+def positions_of(
+    kernel: core.JaxprEqn, values: Sequence[np.ndarray | None], most: int = MAX_STEPS
+) -> BlockPositions:
+    """Evaluate the index maps of all inputs and outputs of a kernel over its grid.
+
+    A kernel over a mesh has none. It copies what it needs itself; only arrays that the launch puts
+    into VMEM or SMEM are moved for it, whole.
+
+    `values` are those of its first operands, as far as known: sizes of dynamic grid dimensions,
+    then scalar prefetch. A grid of more than `most` steps is not evaluated.
+    """
+    if not is_pallas_call(kernel):
+        return _over_a_mesh(kernel)
+    mapping = grid_mapping(kernel)
+    grid, tables = _concrete(mapping, values)
+    specs = mapping.block_mappings[: mapping.num_inputs + mapping.num_outputs]
+    sizes = [n for n in grid if n is not None]
+    starts: Sequence[np.ndarray | str]
+    if len(sizes) < len(grid):
+        starts = ["the size of the grid is not known before the run"] * len(specs)
+    elif (steps := math.prod(sizes)) > most:
+        too_many = f"the grid has {steps:,} steps, and at most {most:,} are looked at"
+        starts = [too_many] * len(specs)
+    else:
+        starts = _starts(specs, sizes, tables)
+    before = mapping.num_index_operands
+    after = len(body(kernel).invars) - before - len(specs)
+    known = [None if isinstance(start, str) else start for start in starts]
+    reasons = [start if isinstance(start, str) else "" for start in starts]
+    return BlockPositions(
+        grid,
+        (*[None] * before, *known, *[None] * after),
+        (*[""] * before, *reasons, *[""] * after),
+    )
+
+
+def _over_a_mesh(kernel: core.JaxprEqn) -> BlockPositions:
+    grid = tuple(mesh(kernel).shape.values())
+    refs = body(kernel).invars
+    moved = refs[: len(kernel.invars) + len(kernel.outvars)]
+    starts = [
+        np.zeros((math.prod(grid), len(array_struct(ref).shape)), np.int32)
+        if memory_space(ref.aval) in ("vmem", "smem")
+        else None
+        for ref in moved
+    ]
+    scratch = len(refs) - len(moved)
+    return BlockPositions(grid, (*starts, *[None] * scratch), ("",) * len(refs))
+
+
+def walk_of(kernel: core.JaxprEqn, values: Sequence[np.ndarray | None] = ()) -> Walk | None:
+    """Which output block each grid step of a kernel writes, in the order of the steps.
+
+    `values` are those of sizes of dynamic grid dimensions, and of scalar prefetch, as far as known.
+    None where they do not suffice, for overlapping blocks, without blocks, and beyond 4096 steps.
+    """
+    if not is_pallas_call(kernel):
+        return None
+    mapping = grid_mapping(kernel)
+    positions = positions_of(kernel, values, _MAX_WALK)
+    first = mapping.num_index_operands + mapping.num_inputs
+    outputs = []
+    for number in range(mapping.num_outputs):
+        starts = positions.starts[first + number]
+        shape = mapping.block_mappings[mapping.num_inputs + number].block_shape
+        sizes = np.array([block_size(dim) or 1 for dim in shape], np.int32)
+        if starts is None or (starts % sizes).any():
+            return None
+        outputs.append(tuple(map(tuple, (starts // sizes).tolist())))
+    grid = [n for n in positions.grid if n is not None]
+    return Walk(steps=tuple(np.ndindex(*grid)), outputs=tuple(outputs))
+
+
+def _concrete(
+    mapping: GridMapping, values: Sequence[np.ndarray | None]
+) -> tuple[tuple[int | None, ...], list[np.ndarray | None]]:
+    """The grid with the known sizes put in, and the values of the scalar-prefetch operands."""
+    missing = sum(not isinstance(n, int) for n in mapping.grid) + mapping.num_index_operands
+    padded = [*values, *[None] * (missing - len(values))][:missing]
+    sizes = iter(padded)
+    bounds = (n if isinstance(n, int) else next(sizes) for n in mapping.grid)
+    grid = tuple(None if n is None else max(int(n), 0) for n in bounds)
+    return grid, list(sizes)
+
+
+def _starts(
+    specs: Sequence[BlockMapping], grid: Sequence[int], tables: Sequence[np.ndarray | None]
+) -> list[np.ndarray | str]:
+    """Each operand's block starts, or why they can't be known."""
+    steps = math.prod(grid)
+    if not steps:
+        return [np.zeros((0, len(spec.block_shape)), np.int32) for spec in specs]
+    columns = [column.reshape(-1) for column in np.indices(grid, np.int32)]
+    maps = [_index_map(spec, columns, tables) for spec in specs]
+    indices = _evaluated(specs, maps, columns)
+    found: list[np.ndarray | str] = []
+    for spec, index_map in zip(specs, maps, strict=True):
+        if isinstance(index_map, str):
+            found.append(index_map)
+        else:
+            along = next(indices) if callable(index_map) else index_map
+            found.append(_scaled(spec, along, steps))
+    return found
+
+
+def _evaluated(
+    specs: Sequence[BlockMapping],
+    maps: Sequence[IndexMap | Indices | str],
+    columns: Sequence[np.ndarray],
+) -> Iterator[Indices | None]:
+    """Of each index map that has to be evaluated, the indices; None on failure."""
+    sound = [(m, len(spec.block_shape)) for spec, m in zip(specs, maps, strict=True) if callable(m)]
+    if not sound:
+        return
+    # One program for all is compiled faster than one for each.
+    together = computed(lambda *at: [index for m, _ in sound for index in m(*at)], *columns)
+    if together is None:
+        yield from (computed(index_map, *columns) for index_map, _ in sound)
+        return
+    indices = iter(together)
+    yield from ([next(indices) for _ in range(rank)] for _, rank in sound)
+
+
+def _index_map(
+    spec: BlockMapping, columns: Sequence[np.ndarray], tables: Sequence[np.ndarray | None]
+) -> IndexMap | Indices | str:
+    """An index map as a function of columns of grid indices, or why there is none.
+
+    One that computes nothing is read off: compiling a program for it would take 20 ms.
+    """
+    kinds = {type(dim).__name__ for dim in spec.block_shape}
+    if strange := sorted(kinds - {"int", "NoneType", "Blocked", "Element", "Squeezed"}):
+        return f"blocks of the kind pl.{strange[0]} are cut where the kernel runs"
+    jaxpr, grid_rank = spec.index_map_jaxpr.jaxpr, len(columns)
+    if (indices := _read_off(jaxpr, len(spec.block_shape), columns)) is not None:
+        return indices
+    # The values of tables that the index map does not look at do not matter.
+    looked_at = {id(var) for eqn in jaxpr.eqns for var in eqn.invars}
+    contents: list[np.ndarray] = []
+    for var, table in zip(jaxpr.invars[grid_rank:], tables, strict=True):
+        if table is None and id(var) in looked_at:
+            return "its index map reads scalar prefetch whose contents are not known before the run"
+        struct = array_struct(var)
+        contents.append(np.zeros(struct.shape, struct.dtype) if table is None else table)
+    # Scalar prefetch reaches an index map as Refs; discharged, they are arrays like any others.
+    function = core.jaxpr_as_fun(discharged(spec.index_map_jaxpr))
+
+    def at(*indices: jax.Array) -> list[jax.Array]:
+        return function(*indices, *contents)[: len(spec.block_shape)]
+
+    return jax.vmap(at) if grid_rank else at
+
+
+def _read_off(jaxpr: core.Jaxpr, rank: int, columns: Sequence[np.ndarray]) -> Indices | None:
+    """The indices of a map such as (i, 0): grid indices and numbers; None where it computes."""
+    if jaxpr.eqns:
+        return None
+    known = dict(zip(map(id, jaxpr.invars), columns, strict=False))
+    found = [
+        np.asarray(each.val) if isinstance(each, core.Literal) else known.get(id(each))
+        for each in jaxpr.outvars[:rank]
+    ]
+    indices = [index for index in found if index is not None]
+    return indices if len(indices) == len(found) else None
+
+
+def _scaled(spec: BlockMapping, indices: Indices | None, steps: int) -> np.ndarray | str:
+    """Starts in elements: an index map counts blocks, but along an Element dimension elements."""
+    if indices is None:
+        return "its index map can't be evaluated without a TPU"
+    starts = np.empty((steps, len(indices)), np.int32)
+    for axis, (dim, index) in enumerate(zip(spec.block_shape, indices, strict=True)):
+        counts_elements = isinstance(dim, pl.Element)
+        starts[:, axis] = index * (1 if counts_elements else block_size(dim) or 1)
+    return starts
+
+
+#: Primitives that call the jaxpr of this parameter with the inputs that they are given.
+_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchRead:
+    """One read of one table in one operand's index map.
+
+    `operand` and `table` are positions among the operands of the `KernelCall`. `cells` are
+    int64[steps], row-major positions in the table, for the first steps of the grid; -1 in steps in
+    which a condition keeps the index map from reading. None where it can't be told what is read.
+    """
+
+    operand: int
+    table: int
+    cells: np.ndarray | None
+
+
+def prefetch_reads(
+    pallas_call: core.JaxprEqn,
+    grid: Sequence[int],
+    tables: Sequence[np.ndarray | None],
+    most: int,
+) -> tuple[PrefetchRead, ...]:
+    """What the index maps of a pallas_call read on the first `most` steps of its concrete grid.
+
+    `tables` are the values of scalar prefetch. It can't be told what an index map reads that reads
+    one of unknown contents, in a loop, or several cells at a time.
+    """
+    mapping = grid_mapping(pallas_call)
+    steps = min(math.prod(grid), most)
+    if not steps:
+        return ()
+    numbers = np.unravel_index(np.arange(steps), tuple(grid)) if grid else ()
+    columns = [column.astype(np.int32) for column in numbers]
+    specs = mapping.block_mappings[: mapping.num_inputs + mapping.num_outputs]
+    return tuple(
+        PrefetchRead(
+            operand,
+            table,
+            None if cells is None else np.broadcast_to(cells, steps).astype(np.int64),
+        )
+        for operand, spec in enumerate(specs, mapping.num_index_operands)
+        for table, cells in _reads(spec.index_map_jaxpr, columns, tables)
+    )
+
+
+def _reads(
+    index_map: core.ClosedJaxpr,
+    columns: Sequence[np.ndarray],
+    tables: Sequence[np.ndarray | None],
+) -> list[tuple[int, np.ndarray | None]]:
+    """The table and the cells of each read of one index map; None for cells that are unclear."""
+    used = {id(var) for eqn in index_map.jaxpr.eqns for var in eqn.invars}
+    refs = index_map.jaxpr.invars[len(columns) :]
+    read = [number for number, var in enumerate(refs) if id(var) in used]
+    if not read:
+        return []
+    numbers: list[int] = []
+
+    def at(*indices: jax.Array) -> list[jax.Array]:
+        reader = _IndexMapReader()
+        stand_ins = [_Table(number, value) for number, value in enumerate(tables)]
+        reader.evaluate(index_map.jaxpr, index_map.consts, [*indices, *stand_ins])
+        numbers[:] = reader.tables
+        return reader.cells
+
+    cells = computed(jax.vmap(at) if columns else at, *columns)
+    if cells is None:
+        return [(number, None) for number in read]
+    return list(zip(numbers, cells, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What stands for the Ref of a table while an index map is evaluated."""
+
+    number: int
+    value: np.ndarray | None
+
+
+_Value = ArrayLike | _Table
+
+
+class _Unclear(Exception):
+    """The index map does something with a table whose cells are not told apart here."""
+
+
+class _IndexMapReader:
+    """Evaluates an index map; keeps, read by read, the table and the cell."""
+
+    def __init__(self) -> None:
+        self.tables: list[int] = []
+        self.cells: list[jax.Array] = []
+        self._reached: jax.Array = jnp.bool_(True)  # whether this part of the index map runs
+
+    def evaluate(
+        self, jaxpr: core.Jaxpr, consts: Sequence[ArrayLike], inputs: Sequence[_Value]
+    ) -> list[_Value]:
+        """The results of a jaxpr, whose inputs are numbers and tables. Raises _Unclear."""
+        values: dict[core.Var, _Value] = dict(
+            zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *inputs), strict=True)
+        )
+
+        def value(atom: Atom) -> _Value:
+            return atom.val if isinstance(atom, core.Literal) else values[atom]
+
+        for eqn in jaxpr.eqns:
+            results = self._equation(eqn, [value(atom) for atom in eqn.invars])
+            values.update(zip(eqn.outvars, results, strict=True))
+        return [value(atom) for atom in jaxpr.outvars]
+
+    def _equation(self, eqn: core.JaxprEqn, inputs: Sequence[_Value]) -> Sequence[_Value]:
+        if not any(isinstance(value, _Table) for value in inputs):
+            results = eqn.primitive.bind(*inputs, **eqn.params)
+            return results if eqn.primitive.multiple_results else [results]
+        name = eqn.primitive.name
+        if name == "get" and isinstance(table := inputs[0], _Table):
+            transforms = jax.tree.unflatten(eqn.params["tree"], inputs[1:])
+            if len(transforms) != 1:
+                raise _Unclear(name)
+            return [self._read(table, [jnp.asarray(index) for index in transforms[0].indices])]
+        if name in _CALLS:
+            inner = eqn.params[_CALLS[name]]
+            return self.evaluate(inner.jaxpr, inner.consts, inputs)
+        if name == "cond" and not isinstance(inputs[0], _Table):
+            return self._branches(eqn.params["branches"], jnp.asarray(inputs[0]), inputs[1:])
+        raise _Unclear(name)
+
+    def _branches(
+        self, branches: Sequence[core.ClosedJaxpr], which: jax.Array, inputs: Sequence[_Value]
+    ) -> Sequence[_Value]:
+        """Evaluate all branches of a condition, of which one runs."""
+        reached, which = self._reached, jnp.clip(which.astype(jnp.int32), 0, len(branches) - 1)
+        results: list[list[_Value]] = []
+        for number, branch in enumerate(branches):
+            self._reached = reached & (which == number)
+            results.append(self.evaluate(branch.jaxpr, branch.consts, inputs))
+        self._reached = reached
+        columns = list(zip(*results, strict=True))
+        if any(isinstance(value, _Table) for column in columns for value in column):
+            raise _Unclear("cond")
+        return [jax.lax.select_n(which, *map(jnp.asarray, column)) for column in columns]
+
+    def _read(self, table: _Table, indices: Sequence[jax.Array]) -> jax.Array:
+        """The cell of a table at scalar indices."""
+        if table.value is None:
+            raise _Unclear("get")
+        shape = table.value.shape
+        if any(index.ndim for index in indices) or len(indices) != len(shape):
+            raise _Unclear("get")
+        inside = [jnp.clip(at, 0, size - 1) for at, size in zip(indices, shape, strict=True)]
+        cell = jnp.ravel_multi_index(tuple(inside), shape, mode="clip") if shape else jnp.int32(0)
+        self.tables.append(table.number)
+        self.cells.append(jnp.where(self._reached, cell, -1))
+        return jnp.asarray(table.value).reshape(-1)[cell]

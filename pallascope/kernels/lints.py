@@ -1,0 +1,177 @@
+"""Lints: slow or often wrong habits, sub-word integers, remote DMA.
+
+Integers of fewer than 32 bits in a kernel's body: where it begins to compute with them.
+
+Whether a kernel has to do with other chips: copies, signals, its own place among them.
+
+What a kernel does that is slow on a TPU, or often wrong: which advice fits it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from typing import SupportsFloat
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend import core
+
+from pallascope.kernels.jaxprs import array_struct, inner_jaxprs, inner_refs
+from pallascope.kernels.manual_dma import ends, is_remote, ref_of
+from pallascope.kernels.source_lines import line_in
+from pallascope.model import Habit, Narrow
+
+#: What moves values, or makes others of them, and computes nothing.
+_NO_WORK = ("get", "load", "masked_load", "swap", "convert_element_type")
+
+
+def narrow_integers(kernel: core.Jaxpr, file: str) -> tuple[Narrow, ...]:
+    """Each such dtype, inner jaxprs included, with the first line of `file` that computes in it."""
+    found: dict[str, Narrow] = {}
+    for eqn in _computing(kernel):
+        for var in eqn.outvars:
+            dtype = getattr(var.aval, "dtype", None)
+            if dtype is None or not jnp.issubdtype(dtype, jnp.integer):
+                continue
+            if jnp.iinfo(dtype).bits < 32 and dtype.name not in found:
+                found[dtype.name] = Narrow(dtype.name, line_in(eqn, file))
+    return tuple(found.values())
+
+
+def _computing(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name not in _NO_WORK:
+            yield eqn
+        for inner in inner_jaxprs(eqn):
+            yield from _computing(inner)
+
+
+OTHER_CHIPS = (
+    "it communicates with other chips, and what that takes is not predicted: each kernel is "
+    "compiled alone, for one chip"
+)
+
+
+def meets_other_chips(kernel: core.Jaxpr, own_axes: Collection[object]) -> bool:
+    """Whether a kernel's body does. `own_axes` are the axes of its grid or mesh, by name."""
+    return any(_is_among_chips(eqn, own_axes) for eqn in _equations(kernel))
+
+
+def _equations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for inner in inner_jaxprs(eqn):
+            yield from _equations(inner)
+
+
+def _is_among_chips(eqn: core.JaxprEqn, own_axes: Collection[object]) -> bool:
+    match eqn.primitive.name:
+        case "dma_start":
+            return is_remote(eqn)
+        case "semaphore_signal":
+            *_, device, _core = jax.tree.unflatten(eqn.params["args_tree"], eqn.invars)
+            return device is not None
+        case "axis_index":
+            name = eqn.params["axis_name"]
+            names = name if isinstance(name, tuple) else (name,)
+            return any(one not in own_axes for one in names)
+        case "get_barrier_semaphore":
+            return True
+    return False
+
+
+LANES = 128
+_SHAPED = ("broadcast_in_dim", "reshape", "transpose", "squeeze")
+_REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min")
+
+
+def habits_of(kernel: core.Jaxpr) -> tuple[Habit, ...]:
+    """The habits of a kernel's body, inner jaxprs included, each once."""
+    found: dict[Habit, None] = {}
+    _collect(kernel, found)
+    return tuple(found)
+
+
+def _collect(jaxpr: core.Jaxpr, found: dict[Habit, None]) -> None:
+    columns: set[int] = set()  # ids of values that were reduced along the lanes
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        if name == "dot_general":
+            found.update(dict.fromkeys(_of_product(eqn)))
+        elif name in _REDUCTIONS and _along_lanes(eqn):
+            found[Habit.LANE_REDUCTION] = None
+            columns.add(id(eqn.outvars[0]))
+        elif name == "transpose":
+            found[Habit.TRANSPOSE] = None
+        elif _chooses(eqn) and any(map(_is_near, eqn.invars)):
+            found[Habit.NEAR_MASK] = None
+        if name in _SHAPED and id(eqn.invars[0]) in columns:
+            columns.add(id(eqn.outvars[0]))
+            shape = array_struct(eqn.outvars[0]).shape
+            if shape and shape[-1] == math.prod(shape) > 1:
+                found[Habit.TURNED_COLUMN] = None
+        for inner in inner_jaxprs(eqn):
+            _collect(inner, found)
+
+
+def _of_product(eqn: core.JaxprEqn) -> list[Habit]:
+    (_, summed), _ = eqn.params["dimension_numbers"]
+    left, right = (array_struct(var).shape for var in eqn.invars)
+    terms = math.prod(right[axis] for axis in summed)
+    columns = math.prod(right) // max(terms, 1)
+    rows = math.prod(left) // max(terms, 1)
+    found = [Habit.NARROW_PRODUCT] if min(terms, columns, rows) < LANES else []
+    precision = eqn.params.get("precision")
+    parts = precision if isinstance(precision, tuple) else (precision,)
+    precise = any(part not in (None, lax.Precision.DEFAULT) for part in parts)
+    if precise:
+        return [*found, Habit.PRECISE_PRODUCT]
+    wide = any(array_struct(var).dtype == "float32" for var in eqn.invars)
+    return [*found, *([Habit.ROUNDED_PRODUCT] if wide else [])]
+
+
+#: Numbers that serve as a mask: below what one computes with, and far above the lowest float32.
+_LOWEST, _HIGHEST = -1e30, -10.0
+
+
+def _chooses(eqn: core.JaxprEqn) -> bool:
+    """Whether an equation is a select, or the function that jnp.where makes of it."""
+    return eqn.primitive.name == "select_n" or eqn.params.get("name") == "_where"
+
+
+def _is_near(atom: core.Var | core.Literal) -> bool:
+    """Whether an operand is a number that stands for minus infinity and is far from it."""
+    value = getattr(atom, "val", None)
+    return isinstance(value, SupportsFloat) and _LOWEST < float(value) < _HIGHEST
+
+
+def _along_lanes(eqn: core.JaxprEqn) -> bool:
+    return len(array_struct(eqn.invars[0]).shape) - 1 in eqn.params.get("axes", ())
+
+
+def never_awaited(kernel: core.Jaxpr) -> list[bool]:
+    """For each input of a kernel's body: whether copies from or to it are started, and no copy
+    that has to do with it, or with a semaphore of theirs, is ever waited for."""
+    started: dict[int, set[int]] = {}
+    awaited: set[int] = set()
+    _follow(kernel, {id(var): id(var) for var in kernel.invars}, started, awaited)
+    return [
+        id(var) in started and not (started[id(var)] | {id(var)}) & awaited for var in kernel.invars
+    ]
+
+
+def _follow(
+    jaxpr: core.Jaxpr, refs: dict[int, int], started: dict[int, set[int]], awaited: set[int]
+) -> None:
+    for eqn in jaxpr.eqns:
+        touched = {refs.get(id(var), id(var)) for var in eqn.invars}
+        if eqn.primitive.name == "dma_start":
+            for end in map(ref_of, ends(eqn)):
+                started.setdefault(refs.get(id(end), id(end)), set()).update(touched)
+        elif eqn.primitive.name in ("dma_wait", "semaphore_wait"):
+            awaited |= touched
+        for inner in inner_jaxprs(eqn):
+            known = {**{id(var): id(var) for var in inner.invars}, **inner_refs(eqn, inner, refs)}
+            _follow(inner, {**refs, **known}, started, awaited)

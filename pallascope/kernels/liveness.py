@@ -1,0 +1,224 @@
+"""How often a launch runs each kernel: loops, dead and repeated kernels.
+
+Which kernels do again what an earlier one has done, with the same arrays: XLA runs one of them.
+Every value gets a number; two operations that do the same to the same numbers give the same ones.
+
+How often a launch runs each of its kernels: loops around them, and what XLA leaves out.
+XLA removes a kernel whose results nothing uses, also in the body of a loop, and runs only one of
+two that do the same to the same arrays, unless they have side effects: so it is with libtpu 0.0.51
+and 0.0.50.1. It moves no kernel out of a loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from jax.extend import core
+
+from pallascope.kernels.host_values import CALLS
+from pallascope.kernels.jaxprs import Atom, inner_jaxprs, loop_carried, loop_constants, turns
+from pallascope.kernels.pallas_params import KERNELS
+from pallascope.model import RunCount
+
+Numbers = tuple[int, ...]
+
+
+def repeated(closed: core.ClosedJaxpr) -> list[int]:
+    """For each kernel of a trace, in program order, the number of the first that does the same."""
+    reader = _RepeatReader()
+    reader.read(closed.jaxpr, reader.fresh(closed.jaxpr.invars), {})
+    return reader.found
+
+
+class _RepeatReader:
+    """Walks a trace; what has been seen in one body of a loop or branch counts only there."""
+
+    def __init__(self) -> None:
+        self.found: list[int] = []
+        self._next = itertools.count()
+        self._literals: dict[str, int] = {}
+
+    def fresh(self, of: Sequence[object]) -> Numbers:
+        """Numbers that no other value has."""
+        return tuple(next(self._next) for _ in of)
+
+    def read(self, jaxpr: core.Jaxpr, inputs: Numbers, seen: dict[Any, Any]) -> Numbers:
+        """The numbers of a jaxpr's results, given those of its inputs."""
+        numbers = dict(zip(map(id, jaxpr.invars), inputs, strict=True))
+        numbers.update(zip(map(id, jaxpr.constvars), self.fresh(jaxpr.constvars), strict=True))
+
+        def number(atom: Atom) -> int:
+            if not isinstance(atom, core.Literal):
+                return numbers[id(atom)]
+            return self._literals.setdefault(f"{atom.aval} {atom.val}", next(self._next))
+
+        for eqn in jaxpr.eqns:
+            results = self._equation(eqn, tuple(map(number, eqn.invars)), seen)
+            numbers.update(zip(map(id, eqn.outvars), results, strict=True))
+        return tuple(map(number, jaxpr.outvars))
+
+    def _equation(self, eqn: core.JaxprEqn, inputs: Numbers, seen: dict[Any, Any]) -> Numbers:
+        name, inner = eqn.primitive.name, inner_jaxprs(eqn)
+        if name in KERNELS:
+            return self._kernel(eqn, inputs, seen)
+        if len(inner) == 1 and CALLS.get(name) in eqn.params:
+            return self.read(inner[0], inputs, seen)
+        for jaxpr in inner:
+            self.read(jaxpr, self.fresh(jaxpr.invars), {})
+        if inner or eqn.effects:
+            return self.fresh(eqn.outvars)
+        key = (name, inputs, str(eqn.params))
+        return seen.setdefault(key, self.fresh(eqn.outvars))
+
+    def _kernel(self, eqn: core.JaxprEqn, inputs: Numbers, seen: dict[Any, Any]) -> Numbers:
+        earlier = seen.setdefault((eqn.primitive.name, inputs), [])
+        pure = not eqn.effects and not asks_to_be_kept(eqn)
+        for other, first, results in earlier if pure else ():
+            if str(other.params) == str(eqn.params):  # long, so only where all else is the same
+                self.found.append(first)
+                return results
+        results, number = self.fresh(eqn.outvars), len(self.found)
+        if pure:
+            earlier.append((eqn, number, results))
+        self.found.append(number)
+        return results
+
+
+def asks_to_be_kept(kernel: core.JaxprEqn) -> str:
+    """What a kernel says of its side effects, by no effect but by a parameter: "" if nothing."""
+    word = getattr(kernel.params.get("compiler_params"), "has_side_effects", False)
+    if isinstance(word, bool):
+        return "side_effecting" if word else ""
+    told = str(getattr(word, "value", word))
+    return "" if told == "pure" else told
+
+
+def runs_of(closed: core.ClosedJaxpr) -> list[RunCount]:
+    """For each kernel of a trace, in program order, how often it runs."""
+    found: list[RunCount] = []
+    done = set[int]()
+    kernels = equations_run(closed, KERNELS)
+    for (_, runs), first in zip(kernels, repeated(closed), strict=True):
+        found.append(dataclasses.replace(runs, times=0) if first in done else runs)
+        if runs.times:
+            done.add(first)
+    return found
+
+
+def equations_run(
+    closed: core.ClosedJaxpr, names: Collection[str]
+) -> list[tuple[core.JaxprEqn, RunCount]]:
+    """The equations of a trace with these primitives, in program order, and how often each runs.
+
+    Those in the bodies of kernels are not among them.
+    """
+    reader = _Reader(names)
+    reader.read(closed.jaxpr, [True] * len(closed.jaxpr.outvars), RunCount())
+    return reader.found[::-1]
+
+
+class _Reader:
+    """Walks a trace from its end to its beginning: only what is used later on is run."""
+
+    def __init__(self, names: Collection[str] = ()) -> None:
+        self.found: list[tuple[core.JaxprEqn, RunCount]] = []
+        self._names = names
+
+    def read(self, jaxpr: core.Jaxpr, used: Sequence[bool], runs: RunCount) -> list[bool]:
+        """Which inputs of a jaxpr are used where these of its outputs are."""
+        live = {id(var) for var, is_used in zip(jaxpr.outvars, used, strict=True) if is_used}
+        for eqn in reversed(jaxpr.eqns):
+            inputs = self._equation(eqn, [id(var) in live for var in eqn.outvars], runs)
+            live.update(id(v) for v, is_used in zip(eqn.invars, inputs, strict=True) if is_used)
+        return [id(var) in live for var in jaxpr.invars]
+
+    def _equation(self, eqn: core.JaxprEqn, used: list[bool], runs: RunCount) -> list[bool]:
+        has_effects = _has_effects(eqn) or asks_to_be_kept(eqn) == "side_effecting"
+        if has_effects:
+            used = [True] * len(used)
+        needed = has_effects or any(used)
+        if not needed:
+            runs = dataclasses.replace(runs, times=0)
+        if eqn.primitive.name in self._names:
+            self.found.append((eqn, runs))
+        if eqn.primitive.name in KERNELS:
+            return [needed] * len(eqn.invars)
+        match eqn.primitive.name:
+            case "scan":
+                return self._scan(eqn, used, runs)
+            case "while":
+                return self._while(eqn, used, runs)
+            case "cond":
+                return self._cond(eqn, used, runs)
+        return self._call(eqn, used, needed, runs)
+
+    def _call(
+        self, eqn: core.JaxprEqn, used: list[bool], needed: bool, runs: RunCount
+    ) -> list[bool]:
+        """An operation that runs the jaxprs within it once, if it has any."""
+        inputs = [needed] * len(eqn.invars)
+        for inner in reversed(inner_jaxprs(eqn)):
+            same = len(inner.outvars) == len(used)
+            within = self.read(inner, used if same else [needed] * len(inner.outvars), runs)
+            if len(inner_jaxprs(eqn)) == 1 and same and len(within) == len(inputs):
+                inputs = within
+        return inputs
+
+    def _scan(self, eqn: core.JaxprEqn, used: list[bool], runs: RunCount) -> list[bool]:
+        (body,) = inner_jaxprs(eqn)
+        fixed, carry = loop_constants(eqn), loop_carried(eqn)
+        times = dataclasses.replace(runs, times=runs.times * int(eqn.params["length"]))
+        return self._loop(body, used, range(fixed, fixed + carry), times)
+
+    def _while(self, eqn: core.JaxprEqn, used: list[bool], runs: RunCount) -> list[bool]:
+        stop, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
+        before, fixed = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+        known = turns(eqn)
+        if known is None:
+            each = dataclasses.replace(runs, untold=True)
+        else:
+            each = dataclasses.replace(runs, times=runs.times * known)
+        asked = _Reader().read(stop, [True], each)
+        kept = [now or by for now, by in zip(used, asked[before:], strict=True)]
+        within = self._loop(body, kept, range(fixed, fixed + len(used)), each)
+        self.read(stop, [True], each)
+        carry = [now or by for now, by in zip(kept, within[fixed:], strict=True)]
+        return [*asked[:before], *within[:fixed], *carry]
+
+    def _loop(self, body: core.Jaxpr, used: list[bool], carry: range, runs: RunCount) -> list[bool]:
+        """A body whose first results come in again, as these of its inputs, on the next turn."""
+        used = list(used)
+        while True:
+            within = _Reader().read(body, used, runs)
+            again = [within[at] for at in carry]
+            more = [now or later for now, later in zip(used, again, strict=False)]
+            if more == used[: len(more)]:
+                return self.read(body, used, runs)
+            used[: len(more)] = more
+
+    def _cond(self, eqn: core.JaxprEqn, used: list[bool], runs: RunCount) -> list[bool]:
+        """XLA drops the branches of a choice that is made before the run."""
+        branches = [branch.jaxpr for branch in eqn.params["branches"]]
+        index = eqn.invars[0]
+        chosen = None
+        if isinstance(index, core.Literal):
+            chosen = min(max(int(index.val), 0), len(branches) - 1)
+        inputs = [False] * (len(eqn.invars) - 1)
+        for number in reversed(range(len(branches))):
+            taken = dataclasses.replace(runs, conditional=True) if chosen is None else runs
+            if chosen not in (None, number):
+                taken = dataclasses.replace(runs, times=0)
+            within = self.read(branches[number], used, taken)
+            inputs = [before or now for before, now in zip(inputs, within, strict=True)]
+        return [True, *inputs]
+
+
+def _has_effects(eqn: core.JaxprEqn) -> bool:
+    """Whether an operation does more than give its results.
+
+    That one goes over an axis of the mesh is an effect to jax, and none to XLA.
+    """
+    return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)

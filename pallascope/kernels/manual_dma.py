@@ -1,0 +1,248 @@
+"""The DMAs that a kernel's body starts: operands, sizes, counts.
+
+As far as the trace tells: sizes are static unless the kernel computes them, and so is how often a
+copy runs outside of conditions and of loops whose length is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend import core
+
+from pallascope.kernels.jaxprs import (
+    IN_HBM,
+    Atom,
+    array_struct,
+    inner_jaxprs,
+    inner_refs,
+    memory_space,
+    primitives,
+)
+from pallascope.model import Route
+
+CONDITIONAL = "under a condition"
+UNTOLD_LOOP = "how often is known only at run time"
+UNTOLD_SIZE = "how much is known only at run time"
+REMOTE = "from or to another chip"
+UNTOLD_CALL = "in an operation whose copies are not counted"
+NO_OPERAND = "from or to a buffer in HBM that is no operand"
+
+_START = "dma_start"
+#: Their inner jaxpr runs once each time they do.
+_ONCE = ("jit", "pjit", "closed_call", "core_call", "run_scoped", "custom_jvp_call", "remat2")
+
+
+@dataclass(frozen=True, slots=True)
+class Dma:
+    """One DMA of a body: `extent` elements along each dimension of an operand, `times` over.
+
+    `operand` is its position among those of the kernel; `inward`: it is read, not written.
+    """
+
+    operand: int
+    inward: bool
+    extent: tuple[int, ...]
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dmas:
+    """All that are known of one run of a body, and for each operand why more is not; else "".
+
+    `sent` are the bytes that go to other chips; None where that is known only at run time. Where
+    not `each_step`, the copies are those of all steps of the grid. `covered` is the part of all
+    matrix products, 0 to 1, that is computed while something is on its way from another chip; None
+    where nobody has looked, or where nothing is multiplied or sent. `routes` are the ways that
+    `sent` takes; None where they are not known.
+    """
+
+    known: tuple[Dma, ...]
+    unknown: tuple[str, ...]
+    sent: int | None = 0
+    each_step: bool = True
+    covered: float | None = None
+    routes: tuple[Route, ...] | None = ()
+
+    def of(self, operand: int) -> tuple[Dma, ...] | None:
+        """The copies of one operand; None where not all are known."""
+        if self.unknown[operand]:
+            return None
+        return tuple(copy for copy in self.known if copy.operand == operand)
+
+
+def copies_of(kernel: core.Jaxpr, *, alike: bool = False) -> Dmas:
+    """What one run of a kernel's body copies by itself.
+
+    Where chips do all `alike`, each gets from others as much as it sends.
+    """
+    reader = _Reader(len(kernel.invars), alike)
+    reader.read(kernel, {id(var): at for at, var in enumerate(kernel.invars)}, times=1)
+    routes = None if reader.sent != 0 else ()
+    return Dmas(tuple(reader.known), tuple(reader.unknown), reader.sent, routes=routes)
+
+
+def copied_into_smem(kernel: core.Jaxpr) -> frozenset[int]:
+    """The positions of inputs of a body that it copies into SMEM, where the scalar core reads."""
+    found = set[int]()
+
+    def read(jaxpr: core.Jaxpr, refs: dict[int, int]) -> None:
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name == _START:
+                source, target = map(ref_of, ends(eqn))
+                if memory_space(target.aval) == "smem" and id(source) in refs:
+                    found.add(refs[id(source)])
+            for inner in inner_jaxprs(eqn):
+                read(inner, inner_refs(eqn, inner, refs))
+
+    read(kernel, {id(var): at for at, var in enumerate(kernel.invars)})
+    return frozenset(found)
+
+
+def copied_buffers(kernel: core.Jaxpr) -> tuple[frozenset[int], tuple[core.Var, ...]]:
+    """What the DMAs of a body start or end in: the positions of its inputs; and the buffers in VMEM
+    of its `run_scoped`s, of those that exist at the same time the ones that take most."""
+    used = set[int]()
+
+    def read(jaxpr: core.Jaxpr, refs: dict[int, int]) -> None:
+        """`refs` gives the id of the variable that each Ref was first."""
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name == _START:
+                used.update(refs[id(ref)] for ref in map(ref_of, ends(eqn)) if id(ref) in refs)
+            for inner in inner_jaxprs(eqn):
+                own = {id(var): id(var) for var in _scoped(eqn, inner)}
+                read(inner, {**inner_refs(eqn, inner, refs), **own})
+
+    def at_once(jaxpr: core.Jaxpr) -> tuple[core.Var, ...]:
+        inside = [(eqn, inner) for eqn in jaxpr.eqns for inner in inner_jaxprs(eqn)]
+        found = [(*copied(_scoped(eqn, inner)), *at_once(inner)) for eqn, inner in inside]
+        return max(found, key=lambda held: sum(map(_bytes, held)), default=())
+
+    def copied(held: Sequence[core.Var]) -> Iterator[core.Var]:
+        return (var for var in held if id(var) in used and memory_space(var.aval) == "vmem")
+
+    read(kernel, {id(var): id(var) for var in kernel.invars})
+    inputs = (at for at, var in enumerate(kernel.invars) if id(var) in used)
+    return frozenset(inputs), at_once(kernel)
+
+
+def _scoped(eqn: core.JaxprEqn, inner: core.Jaxpr) -> Sequence[core.Var]:
+    """The buffers that exist while an equation's inner jaxpr runs."""
+    return inner.invars if eqn.primitive.name == "run_scoped" else ()
+
+
+def _bytes(ref: core.Var) -> int:
+    array = array_struct(ref)
+    return math.prod(array.shape) * array.dtype.itemsize
+
+
+def ends(dma_start: core.JaxprEqn) -> tuple[Any, Any]:
+    """From where to where a DMA goes: Refs of the jaxpr, or TransformedRefs of them."""
+    source, target, *_ = parts(dma_start)
+    return source, target
+
+
+def ref_of(end: Any) -> Atom:
+    """The Ref of the jaxpr that one end of a DMA is a part of."""
+    while hasattr(end, "ref"):
+        end = end.ref
+    return end
+
+
+def is_remote(dma_start: core.JaxprEqn) -> bool:
+    """Whether a DMA goes to another chip."""
+    return parts(dma_start)[-1] is not None
+
+
+def parts(dma: core.JaxprEqn) -> Sequence[Any]:
+    """Of a start or a wait: source, target, the semaphore that it is about, the sender's, and the
+    other chip's number, None for a copy within a chip."""
+    return jax.tree.unflatten(dma.params["tree"], dma.invars)
+
+
+class _Reader:
+    """Walks a body; `times` is how often the jaxpr runs, or in words why that is not known."""
+
+    def __init__(self, operands: int, alike: bool) -> None:
+        self._alike = alike
+        self.sent: int | None = 0
+        self.known: list[Dma] = []
+        self.unknown = [""] * operands
+
+    def read(self, jaxpr: core.Jaxpr, refs: dict[int, int], times: int | str) -> None:
+        """`refs` are the positions of operands by the ids of their variables in the jaxpr."""
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name == _START:
+                self._copy(eqn, refs, times)
+                continue
+            for inner in inner_jaxprs(eqn):
+                if _START not in primitives(inner):
+                    continue
+                mapped = inner_refs(eqn, inner, refs)
+                self.read(inner, mapped, _often(eqn, times))
+                lost = {refs[id(var)] for var in eqn.invars if id(var) in refs}
+                for operand in lost - set(mapped.values()):
+                    self.unknown[operand] = UNTOLD_CALL
+
+    def _copy(self, dma: core.JaxprEqn, refs: dict[int, int], times: int | str) -> None:
+        remote = is_remote(dma) and not self._alike
+        if is_remote(dma):
+            self._send(ends(dma)[0], times)
+        for end, inward in zip(ends(dma), (True, False), strict=True):
+            operand = refs.get(id(ref_of(end)))
+            if operand is None:
+                if memory_space(ref_of(end).aval) in IN_HBM:
+                    self.unknown = [why or NO_OPERAND for why in self.unknown]
+                continue
+            sizes = extent(end)
+            if remote or isinstance(times, str) or sizes is None:
+                why = REMOTE if remote else times if isinstance(times, str) else UNTOLD_SIZE
+                self.unknown[operand] = self.unknown[operand] or why
+            else:
+                self.known.append(Dma(operand, inward, sizes, times))
+
+    def _send(self, source: Any, times: int | str) -> None:
+        sizes = extent(source)
+        if isinstance(times, str) or sizes is None or self.sent is None:
+            self.sent = None
+        else:
+            item = array_struct(ref_of(source)).dtype.itemsize
+            self.sent += math.prod(sizes) * item * times
+
+
+def _often(eqn: core.JaxprEqn, times: int | str) -> int | str:
+    """How often an inner jaxpr of an equation runs that itself runs so many times."""
+    name = eqn.primitive.name
+    if isinstance(times, str) or name in _ONCE:
+        return times
+    if name == "scan":
+        return times * int(eqn.params["length"])
+    return CONDITIONAL if name == "cond" else UNTOLD_LOOP
+
+
+def extent(end: Any) -> tuple[int, ...] | None:
+    """How much of a Ref one end of a DMA covers, along each of its dimensions; None where that is
+    known only at run time."""
+    sizes = list(array_struct(ref_of(end)).shape)
+    live = range(len(sizes))
+    for transform in getattr(end, "transforms", ()):
+        indices = getattr(transform, "indices", None)
+        if indices is None or len(indices) != len(live):
+            return None  # it is seen in another shape or dtype
+        kept = []
+        for axis, index in zip(live, indices, strict=True):
+            if not hasattr(index, "stride"):
+                if math.prod(getattr(getattr(index, "aval", index), "shape", ())) != 1:
+                    return None
+                sizes[axis] = 1
+                continue
+            if not isinstance(index.size, int) or index.stride != 1:
+                return None
+            sizes[axis] = index.size
+            kept.append(axis)
+        live = kept
+    return tuple(sizes)

@@ -1,0 +1,179 @@
+"""Reads races and leftover semaphores from the interpreter's state.
+
+jax 0.10 prints them, where a kata can swallow them; jax 0.12 prints the semaphores and raises for
+a race. The interpreter keeps its state for one kernel at a time, so they are noted as they are
+found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from pallascope.kernels.jax_internals import UnsupportedJax
+from pallascope.model import Access, LeftOver, Race
+
+#: An access as the interpreter notes it: who, and then clock, range and line.
+_Entry = tuple[Any, ...]
+
+
+class RaceWatch:
+    """What has been found so far, in the order in which it was found."""
+
+    def __init__(self) -> None:
+        self.races: list[Race] = []
+        self.left_over: list[LeftOver] = []
+        self.kernels = 0  # that have begun
+        self.copies = dict[int, tuple[int, int]]()  # which device and core has started each
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """All of it in the interpreter's words, races first."""
+        return (*map(str, self.races), *map(str, self.left_over))
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[RaceWatch]:
+    """Note races and leftover semaphores of the kernels that run in this context, within `running`.
+
+    The interpreter then says nothing of them itself, except that jax 0.12 still raises for a race.
+    Raises UnsupportedJax.
+    """
+    from pallascope.kernels.jax_internals import (
+        SharedMemory,
+        race_detection_state,
+        tpu_interpreter,
+    )
+
+    try:
+        detector = race_detection_state.RaceDetectionState
+        leftovers = SharedMemory.get_sempahores_with_nonzero_count
+        copies = tpu_interpreter.DMA
+    except AttributeError as error:
+        raise UnsupportedJax(f"the TPU interpreter's state ({error})") from None
+    watch = RaceWatch()
+    replaced = (
+        (tpu_interpreter, "RaceDetectionState", _noting_races(watch, detector)),
+        (tpu_interpreter, "DMA", _noting_copies(watch, copies)),
+        (race_detection_state, "print", _silent),
+        (SharedMemory, "get_sempahores_with_nonzero_count", _noting_left_over(watch, leftovers)),
+    )
+    with contextlib.ExitStack() as stack:
+        for of, name, by in replaced:
+            stack.enter_context(_replaced(of, name, by))
+        yield watch
+
+
+def _silent(*_: object, **__: object) -> None:
+    """Say nothing."""
+
+
+def _noting_races(watch: RaceWatch, detector: Any) -> type:
+    """A race detector that tells `watch` which accesses are not ordered; one for each kernel."""
+
+    reading = inspect.signature(detector.check_read)
+    writing = inspect.signature(detector.check_write)
+
+    class Noting(detector):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self._kernel = watch.kernels
+            watch.kernels += 1
+
+        def check_read(self, *args: Any, **kwargs: Any) -> None:
+            try:
+                super().check_read(*args, **kwargs)
+            finally:
+                self._note("read", reading.bind(self, *args, **kwargs).arguments)
+
+        def check_write(self, *args: Any, **kwargs: Any) -> None:
+            try:
+                super().check_write(*args, **kwargs)
+            finally:
+                self._note("write", writing.bind(self, *args, **kwargs).arguments)
+
+        def _note(self, kind: str, arguments: Mapping[str, Any]) -> None:
+            """Find the access that was noted last with this clock, and what it races with."""
+            clock, buffer = arguments["clock"], arguments["buffer_key"]
+            with self.lock:
+                reads, writes = list(self.reads[buffer]), list(self.writes[buffer])
+            of_kind = reads if kind == "read" else writes
+            at = next((n for n in range(len(of_kind))[::-1] if of_kind[n][-3] is clock), None)
+            if at is None:
+                return
+            before = writes if kind == "read" else writes[:at]
+            others = [("write", entry) for entry in before]
+            others += [("read", entry) for entry in (reads if kind == "write" else ())]
+            for other_kind, other in others:
+                if _unordered(of_kind[at], other):
+                    mine = _access(kind, of_kind[at], watch.copies)
+                    theirs = _access(other_kind, other, watch.copies)
+                    watch.races.append(Race(self._kernel, str(buffer), (mine, theirs)))
+                    return
+
+    return Noting
+
+
+def _unordered(one: _Entry, other: _Entry) -> bool:
+    """Whether two accesses overlap, and nothing orders them."""
+    from pallascope.kernels.jax_internals import ranges_overlap, vector_clock
+
+    first, second = other[-3], one[-3]
+    compare: Any = getattr(first, "ordered", None)
+    ordered = compare(second) if compare else vector_clock.ordered(first, second)
+    return not ordered and ranges_overlap(one[-2], other[-2])
+
+
+def _noting_copies(watch: RaceWatch, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """The interpreter's copies have numbers of their own, under which they read and write."""
+
+    def started(number: int, device: int, core: int, *args: Any, **kwargs: Any) -> Any:
+        watch.copies[number] = device, core
+        return usual(number, device, core, *args, **kwargs)
+
+    return started
+
+
+def _access(kind: str, entry: _Entry, copies: Mapping[int, tuple[int, int]]) -> Access:
+    """An access that was noted; the interpreter tells of a copy by its number alone."""
+    by = ", ".join(map(str, entry[:-3]))
+    (number, *_) = map(int, re.findall(r"\d+", by) or ["-1"])
+    if started := copies.get(number):
+        by = f"a copy by {started[0]}, {started[1]}"
+    return Access(kind, str(entry[-2]), by, str(entry[-1] or ""))
+
+
+def _noting_left_over(
+    watch: RaceWatch, usual: Callable[..., Sequence[tuple[Any, int]]]
+) -> Callable[..., Sequence[tuple[Any, int]]]:
+    """What the interpreter asks at a kernel's end; it is told that there are none."""
+
+    def asked(memory: Any, device: int) -> Sequence[tuple[Any, int]]:
+        for semaphore, core in usual(memory, device):
+            count = int(semaphore.count_by_core[core])
+            kernel = max(watch.kernels - 1, 0)
+            watch.left_over.append(
+                LeftOver(kernel, int(semaphore.id), int(device), int(core), count)
+            )
+        return []
+
+    return asked
+
+
+@contextlib.contextmanager
+def _replaced(of: ModuleType | type, name: str, by: object) -> Iterator[None]:
+    """Put something in the place of an attribute, which need not be there, for a while."""
+    missing = object()
+    original = vars(of).get(name, missing)
+    setattr(of, name, by)
+    try:
+        yield
+    finally:
+        if original is missing:
+            delattr(of, name)
+        else:
+            setattr(of, name, original)

@@ -1,0 +1,157 @@
+"""Writes a trace as bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax.extend import core
+
+from pallascope.kernels.jax_internals import Traceback
+from pallascope.kernels.serialization import registry
+from pallascope.kernels.serialization.encoding import MOST_BYTES, Form, NotCarried
+from pallascope.kernels.serialization.jaxpr_encoders import constants_of
+from pallascope.kernels.serialization.python_encoders import behind, stays_behind
+from pallascope.kernels.serialization.wire_format import (
+    BYTES,
+    LARGEST,
+    TRACEBACK,
+    Stack,
+    WireLayout,
+    packed,
+    stack_of,
+)
+
+_PLAIN = (bool, int, float, str)
+
+
+def dumped(closed: core.ClosedJaxpr) -> bytes:
+    """A trace as bytes that `loaded` reads. Raises NotCarried."""
+    dump = _Dump()
+    try:
+        dump.constants(closed)
+        root = dump.node(closed)
+    except RecursionError:
+        raise NotCarried("operations nested too deeply") from None
+    data = packed(dump.layout(root))
+    if len(data) > MOST_BYTES:
+        raise NotCarried(f"a trace of {len(data) >> 20} MiB, most of it constants")
+    return data
+
+
+class _Dump:
+    """One trace on its way into a table. What is met again is the node that it was."""
+
+    def __init__(self) -> None:
+        self._nodes: list[Any] = []
+        self._forms: dict[str, int] = {}
+        self._objects: dict[int, int] = {}
+        self._kept: list[Any] = []  # so that no other object gets the id of one that was met
+        self._values: dict[Any, int] = {}
+        self._stacks: dict[Stack, int] = {}
+        self._blobs: list[bytes] = []
+
+    def layout(self, root: int) -> WireLayout:
+        return WireLayout(
+            jax=jax.__version__,
+            forms=list(self._forms),
+            stacks=list(self._stacks),
+            nodes=self._nodes,
+            blobs=self._blobs,
+            root=root,
+        )
+
+    def constants(self, closed: core.ClosedJaxpr) -> None:
+        """The constants of a whole trace; one that is refused is told where it is used."""
+        for var, constant in constants_of(closed):
+            try:
+                self.node(constant)
+            except NotCarried as refused:
+                users = (eqn for eqn in closed.jaxpr.eqns if any(v is var for v in eqn.invars))
+                refused.place = next(map(_line, users), None)
+                raise
+
+    def node(self, one: Any) -> int:
+        """The number of the node that stands for an object."""
+        kind = type(one)
+        if one is None or kind in _PLAIN:
+            return self._plain(one, kind)
+        known = self._objects.get(id(one))
+        if known is None:
+            self._kept.append(one)
+            known = self._objects[id(one)] = self._new(one, kind)
+        return known
+
+    def _plain(self, one: Any, kind: type) -> int:
+        key = (kind, repr(one) if kind is float else one)
+        known = self._values.get(key)
+        if known is None:
+            if kind is int and abs(one) > LARGEST:
+                raise NotCarried("a number of more than 64 bits")
+            known = self._values[key] = self._add(one)
+        return known
+
+    def _new(self, one: Any, kind: type) -> int:
+        if kind is core.JaxprEqn:
+            return self._equation(one)
+        if kind is Traceback:
+            stack = stack_of(one)
+            return self._add([TRACEBACK, self._stacks.setdefault(stack, len(self._stacks))])
+        if kind is bytes:
+            self._blobs.append(one)
+            return self._add([BYTES, len(self._blobs) - 1])
+        form = _form(kind)
+        return self._object(form, form.parts(one))
+
+    def _object(self, form: Form, parts: Any) -> int:
+        number = self._forms.setdefault(form.name, len(self._forms))
+        return self._add([number, *map(self.node, parts)])
+
+    def _equation(self, eqn: core.JaxprEqn) -> int:
+        form = _form(core.JaxprEqn)
+        name = eqn.primitive.name
+        try:
+            invars, outvars, primitive, params, *more = form.parts(eqn)
+            numbers = [self.node(invars), self.node(outvars), self.node(primitive)]
+            numbers.append(self._params(name, params))
+            numbers += map(self.node, more)
+        except NotCarried as refused:
+            if refused.place is None:
+                refused.place = _line(eqn)
+            raise
+        return self._add([self._forms.setdefault(form.name, len(self._forms)), *numbers])
+
+    def _params(self, primitive: str, params: dict[str, Any]) -> int:
+        form = _form(dict)
+        numbers = []
+        for key, value in params.items():
+            if stays_behind(primitive, key, value):
+                value = behind(value)
+            try:
+                numbers += self.node(key), self.node(value)
+            except _Unknown as unknown:
+                what = f"{unknown} in the parameter {key} of {primitive}"
+                raise NotCarried(what) from None
+        return self._add([self._forms.setdefault(form.name, len(self._forms)), *numbers])
+
+    def _add(self, node: Any) -> int:
+        self._nodes.append(node)
+        return len(self._nodes) - 1
+
+
+class _Unknown(NotCarried):
+    """An object of a class that has no form; which parameter holds it is still to be said."""
+
+
+def _form(kind: type) -> Form:
+    form = registry.of(kind)
+    if form is None:
+        raise _Unknown(f"an object of the class {kind.__module__}.{kind.__qualname__}")
+    return form
+
+
+def _line(eqn: core.JaxprEqn) -> int | None:
+    """The line outside of jax that an equation was traced from."""
+    traceback = eqn.source_info.traceback
+    stack = stack_of(traceback) if traceback is not None else ()
+    return stack[0].line if stack else None

@@ -1,0 +1,132 @@
+"""What an encoder is: how objects of a class become parts and back.
+
+How much a trace may hold. A solution's takes up to 100 KB, 10,000 nodes and 200 levels.
+
+What can go wrong on the way: in the trace, or in the bytes.
+
+How the objects of a class are carried: as which parts, and how they are put together again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pallascope.kernels.jax_internals import short
+
+MOST_BYTES = 64 << 20
+MOST_ARRAY_BYTES = 16 << 20  # of one constant
+MOST_LEVELS = 2_000  # objects in objects; each jaxpr in another takes about six
+#: Nodes, each counted as often as an object holds it: what hashing or printing all may come to.
+MOST_NODES_UNFOLDED = 50_000_000
+MOST_RANK = 64  # NumPy's own limit
+MOST_GRID_DIMENSIONS = 64
+MOST_FRAMES = 10  # of a traceback; MLIR's locations keep as many
+
+
+class NotCarried(Exception):
+    """Something in a trace can't be carried to another process.
+
+    Its text names the operation or the object in plain words. `place` is the line of the learner's
+    file that it comes from; None where that is not known.
+    """
+
+    def __init__(self, message: str, place: int | None = None) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+class CarrierError(ValueError):
+    """The bytes are not a carried trace: cut, changed, made by hand, or of another jax."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How the objects of one class are carried.
+
+    `parts` takes one apart into objects that are carried themselves, `build` makes an equal one of
+    such parts. `build` gets whatever the bytes hold: it checks what JAX would not survive.
+    """
+
+    name: str
+    kind: type
+    parts: Callable[[Any], Iterable[Any]]
+    build: Callable[..., Any]
+
+
+def constructed(
+    kind: type, names: Sequence[str], name: str = "", sound: Callable[[Any], None] | None = None
+) -> Form:
+    """A class whose constructor takes its parts, by keyword; `sound` raises for a broken object."""
+
+    def build(*parts: Any) -> Any:
+        made = kind(**dict(zip(names, parts, strict=True)))
+        if sound:
+            sound(made)
+        return made
+
+    return Form(name or named(kind), kind, _attributes(names), build)
+
+
+def member(kind: type[enum.Enum]) -> Form:
+    """An enum: its members' names."""
+    return Form(named(kind), kind, lambda one: (one.name,), kind.__getitem__)
+
+
+def row(kind: type) -> Form:
+    """A NamedTuple."""
+    return Form(named(kind), kind, tuple, kind)
+
+
+def filled(kind: type, names: Sequence[str] | None = None) -> Form:
+    """A class whose objects are no more than their attributes; no constructor runs.
+
+    Without `names`, they are the fields of a dataclass.
+    """
+    if names is None:
+        names = [field.name for field in dataclasses.fields(kind)]
+
+    def build(*parts: Any) -> Any:
+        made = object.__new__(kind)
+        for name, part in zip(names, parts, strict=True):
+            object.__setattr__(made, name, part)
+        return made
+
+    return Form(named(kind), kind, _attributes(names), build)
+
+
+def interned(kind: Any, names: Iterable[str], sound: Callable[..., None]) -> Form:
+    """A class of which JAX keeps one object for each set of attributes.
+
+    `sound` raises for attributes that are none; no constructor looks at them.
+    """
+    names = [name for name in names if name in kind.__slots__]
+
+    def build(*parts: Any) -> Any:
+        attributes = dict(zip(names, parts, strict=True))
+        sound(*parts)
+        if (metadata := attributes.get("xla_metadata")) is not None:
+            attributes["xla_metadata"] = tuple(sorted(metadata.items()))
+        return kind._create(*attributes.values())
+
+    return Form(named(kind), kind, _attributes(names), build)
+
+
+def single(name: str, value: Any) -> Form:
+    """An object of which there is one, known by its place in JAX."""
+    return Form(name, type(value), lambda _: (), lambda: value)
+
+
+def named(kind: type) -> str:
+    """The name of a class in the bytes: module and class, without what all of them share."""
+    return f"{short(kind.__module__)}.{kind.__qualname__}"
+
+
+def _attributes(names: Sequence[str]) -> Callable[[Any], list[Any]]:
+    def parts(one: Any) -> list[Any]:
+        return [getattr(one, name) for name in names]
+
+    return parts

@@ -1,0 +1,341 @@
+"""Reads a trace from bytes, checks it, and sets `interpret`.
+
+Who asks to be interpreted, and how it is decided: the parameter `interpret` of each kernel.
+A launch is traced once, so that the mode in which it runs is a change to its trace. The TPU
+interpreter orders its host callbacks by an effect, which each jaxpr around a kernel names too.
+
+Whether a trace that was read says of itself what is true: JAX's own check, kernels included.
+The interpreter computes with values, Mosaic with the types that are written beside them. Bytes made
+by hand could say one thing to each.
+
+Bytes -> a trace, or CarrierError: whatever the bytes are, nothing in them runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+from jax.experimental.pallas import tpu as pltpu
+from jax.extend import core
+
+from pallascope.kernels.jax_internals import (
+    JaxprTypeError,
+    check_jaxpr,
+    extend_axis_env_nd,
+    get_interpret_effects,
+)
+from pallascope.kernels.jaxprs import inner_jaxprs
+from pallascope.kernels.pallas_params import KERNELS, block_size, is_pallas_call, semantics
+from pallascope.kernels.serialization import registry
+from pallascope.kernels.serialization.encoding import (
+    MOST_BYTES,
+    MOST_FRAMES,
+    MOST_LEVELS,
+    MOST_NODES_UNFOLDED,
+    CarrierError,
+)
+from pallascope.kernels.serialization.wire_format import (
+    BYTES,
+    LARGEST,
+    TRACEBACK,
+    Stack,
+    WireLayout,
+    stack_of,
+    tracebacks,
+    unpacked,
+)
+from pallascope.kernels.sharding import axes_of
+
+Interpret = bool | pltpu.InterpretParams
+_CLOSED_TOO = core.ClosedJaxpr is not core.Jaxpr  # before jax 0.12, one class holds the other
+
+
+def with_interpret(closed: core.ClosedJaxpr, params: Interpret) -> core.ClosedJaxpr:
+    """The trace, each of its kernels with `interpret=params`, wherever it is nested.
+
+    False is for the compiler, True for the plain interpreter, InterpretParams for the TPU's. What
+    a launch has itself asked for is replaced. The trace that was given stays as it is.
+    """
+    return _Change(params).closed(closed)
+
+
+def asks_to_interpret(closed: core.ClosedJaxpr) -> tuple[int, ...]:
+    """The lines from which a kernel was launched with an `interpret` other than False.
+
+    In program order, each once; 0 where the line is not known.
+    """
+    lines = (
+        _line(eqn)
+        for eqn in _every(closed.jaxpr)
+        if eqn.primitive.name in KERNELS and eqn.params.get("interpret") not in (None, False)
+    )
+    return tuple(dict.fromkeys(lines))
+
+
+def _every(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for inner in inner_jaxprs(eqn):
+            yield from _every(inner)
+
+
+def _line(eqn: core.JaxprEqn) -> int:
+    traceback = eqn.source_info.traceback
+    stack = stack_of(traceback) if traceback is not None else ()
+    return stack[0].line if stack else 0
+
+
+def _of_every_dimension(kernel: core.JaxprEqn) -> dict[str, Any]:
+    """`compiler_params` with the semantics of each grid dimension, if vmap has added some.
+
+    Mosaic adds theirs; the interpreter wants to be told.
+    """
+    params: Any = kernel.params.get("compiler_params")
+    given = getattr(params, "dimension_semantics", None)
+    if not given or not is_pallas_call(kernel) or len(every := semantics(kernel)) == len(given):
+        return {}
+    return {"compiler_params": dataclasses.replace(params, dimension_semantics=every)}
+
+
+class _Change:
+    """One change of the parameter, all over a trace. A jaxpr that is shared stays shared."""
+
+    def __init__(self, params: Interpret) -> None:
+        self._params = params
+        self._effects = set(get_interpret_effects(params))
+        self._done: dict[int, tuple[core.Jaxpr, core.Jaxpr, bool]] = {}
+
+    def closed(self, closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+        if not _CLOSED_TOO:
+            return self._jaxpr(closed)[0]
+        return core.ClosedJaxpr(self._jaxpr(closed.jaxpr)[0], closed.consts)
+
+    def _jaxpr(self, jaxpr: Any) -> tuple[Any, bool]:
+        """A jaxpr after the change, and whether there is a kernel in it."""
+        if (known := self._done.get(id(jaxpr))) is None:
+            eqns = [self._equation(eqn) for eqn in jaxpr.eqns]
+            holds = any(kernel for _, kernel in eqns)
+            changed = jaxpr
+            if holds:
+                effects = {*jaxpr.effects, *self._effects}
+                changed = jaxpr.replace(eqns=[eqn for eqn, _ in eqns], effects=effects)
+            known = self._done[id(jaxpr)] = (jaxpr, changed, holds)
+        return known[1:]
+
+    def _equation(self, eqn: core.JaxprEqn) -> tuple[core.JaxprEqn, bool]:
+        kernel = eqn.primitive.name in KERNELS
+        params, holds = {}, kernel
+        for name, value in eqn.params.items():
+            params[name], inside = self._value(value)
+            holds = holds or inside
+        if not holds:
+            return eqn, False
+        effects = set(eqn.effects)
+        if kernel:
+            effects -= set(get_interpret_effects(params.get("interpret", False)))
+            params["interpret"] = self._params
+            if self._params is not False:
+                params |= _of_every_dimension(eqn)
+        return eqn.replace(params=params, effects=effects | self._effects), True
+
+    def _value(self, value: Any) -> tuple[Any, bool]:
+        """A parameter after the change: a jaxpr, closed or not, or several."""
+        if isinstance(value, core.Jaxpr):
+            return self._jaxpr(value)
+        if isinstance(value, core.ClosedJaxpr):
+            jaxpr, holds = self._jaxpr(value.jaxpr)
+            return (core.ClosedJaxpr(jaxpr, value.consts) if holds else value), holds
+        if type(value) in (tuple, list):
+            members = [self._value(member) for member in value]
+            if any(holds for _, holds in members):
+                return type(value)(member for member, _ in members), True
+        return value, False
+
+
+def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+    """The trace, if every variable in it has the type that its equation gives it.
+
+    Call it within `for_chip`, as the trace was made. Raises CarrierError. Takes about as long as
+    reading the bytes.
+    """
+    try:
+        check_jaxpr(closed.jaxpr)
+        _check_constants(closed)
+        for eqn, axes in _pallas_calls(closed.jaxpr, {}):
+            mapping = eqn.params["grid_mapping"]
+            with extend_axis_env_nd(list(axes.items())):
+                with mapping.trace_env():
+                    check_jaxpr(eqn.params["jaxpr"])
+                for block in mapping.block_mappings:
+                    check_jaxpr(block.index_map_jaxpr.jaxpr)
+            _check_blocks(eqn, mapping)
+        return closed
+    except JaxprTypeError as error:
+        reason = str(error).partition("\n")[0]
+    except Exception as error:
+        reason = type(error).__name__
+    raise CarrierError(f"a trace whose types do not fit: {reason}")
+
+
+def _check_constants(closed: core.ClosedJaxpr) -> None:
+    """Whether each constant, here and further inside, has the type of its variable.
+
+    Some of jax 0.12's are left out where an equation is given them too: these are None. Raises
+    JaxprTypeError.
+    """
+    for var, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
+        _demand(value is None or _array(jax.typeof(value)) == _array(var.aval), "a constant")
+    for eqn in closed.jaxpr.eqns:
+        for param in eqn.params.values():
+            for one in param if isinstance(param, (tuple, list)) else (param,):
+                if isinstance(one, core.ClosedJaxpr):
+                    _check_constants(one)
+
+
+def _check_blocks(eqn: core.JaxprEqn, mapping: Any) -> None:
+    """Whether operands, blocks and Refs have one type each, which they all name.
+
+    The interpreter asks the operands and the BlockSpecs, Mosaic also the types that are written
+    beside these. Raises JaxprTypeError.
+    """
+    bounds = sum(not isinstance(size, int) for size in mapping.grid)
+    prefetch, first = mapping.num_index_operands, bounds + mapping.num_index_operands
+    blocks, refs = mapping.block_mappings, eqn.params["jaxpr"].invars
+    arrays = [*eqn.invars[first:], *eqn.outvars]
+    blocked, scratch = refs[prefetch:][: len(blocks)], refs[prefetch + len(blocks) :]
+    _demand(len(blocks) == mapping.num_inputs + mapping.num_outputs == len(arrays), "a grid")
+    for block, array, ref in zip(blocks, arrays, blocked, strict=True):
+        _demand(_array(block.array_aval) == _array(array.aval), "the array of a block")
+        _demand(block.ref_aval == ref.aval or bool(block.transforms), "the Ref of a block")
+        sizes = (block_size(size) for size in block.block_shape)
+        shape = tuple(size for size in sizes if size is not None)
+        _demand(bool(block.transforms) or shape == block.ref_aval.shape, "the shape of a block")
+        _demand(not block.index_map_jaxpr.consts, "an index map without constants")
+    scratch_types = [var.aval for var in scratch]
+    _demand(scratch_types == list(mapping.scratch_avals), "scratch")
+
+
+def _array(aval: Any) -> tuple[Any, ...]:
+    return aval.shape, aval.dtype
+
+
+def _demand(holds: bool, what: str) -> None:
+    if not holds:
+        raise JaxprTypeError(f"{what} has another type in the kernel")
+
+
+def _pallas_calls(
+    jaxpr: core.Jaxpr, axes: Mapping[str, int]
+) -> Iterator[tuple[core.JaxprEqn, Mapping[str, int]]]:
+    """Each with the axes of devices that have a name where it stands, and their sizes."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "pallas_call":
+            yield eqn, axes
+        else:
+            within = {**axes, **axes_of(eqn)}
+            for inner in inner_jaxprs(eqn):
+                yield from _pallas_calls(inner, within)
+
+
+def loaded(data: bytes) -> core.ClosedJaxpr:
+    """The trace that `dumped` has made these bytes of.
+
+    Raises CarrierError for anything that is not a carried trace of this version of jax.
+    """
+    if len(data) > MOST_BYTES:
+        raise CarrierError(f"{len(data) >> 20} MiB are too many for a trace")
+    try:
+        with _undisturbed():
+            return _Load(unpacked(data)).root()
+    except CarrierError:
+        raise
+    except Exception as error:
+        reason = _told(error)
+    # Not within `except`: who shows an exception's context would print objects made of the data.
+    raise CarrierError(f"no carried trace: {reason}")
+
+
+def _told(error: Exception) -> str:
+    """An exception in words, unless those would have to be asked of what the data has made."""
+    said = [arg for arg in error.args if type(arg) in (str, int)]
+    return ": ".join([type(error).__name__, *(str(arg)[:200] for arg in said)])
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Without collections of garbage: all that is made is kept, and looking costs half the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+class _Load:
+    """A table of nodes on its way to objects."""
+
+    def __init__(self, layout: WireLayout) -> None:
+        self._layout = layout
+        if layout.jax != jax.__version__:
+            raise CarrierError(f"a trace of jax {layout.jax!r}, read by {jax.__version__}")
+        known = registry.by_name()
+        self._builders = [known[name].build for name in layout.forms]
+        self._tracebacks = tracebacks(list(map(_short_enough, layout.stacks)))
+
+    def root(self) -> core.ClosedJaxpr:
+        found = self._objects()[self._layout.root]
+        if not isinstance(found, core.ClosedJaxpr):
+            raise CarrierError(f"a trace is no {type(found).__name__}")
+        return found
+
+    def _objects(self) -> list[Any]:
+        """An object for each node, made of those before it."""
+        made: list[Any] = []
+        levels: list[int] = []
+        sizes: list[int] = []
+        for node in self._layout.nodes:
+            level = size = 1
+            if type(node) is not list:
+                value = self._plain(node)
+            elif node[0] < 0:
+                value = self._special(*node)
+            else:
+                build, parts = self._builders[node[0]], node[1:]
+                if parts:
+                    level += max([levels[part] for part in parts])
+                    size += sum([sizes[part] for part in parts])
+                    if level > MOST_LEVELS or size > MOST_NODES_UNFOLDED:
+                        raise CarrierError("objects in objects without end")
+                value = build(*[made[part] for part in parts])
+            made.append(value)
+            levels.append(level)
+            sizes.append(size)
+        return made
+
+    def _plain(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is int and abs(value) > LARGEST:
+            raise CarrierError("a number of more than 64 bits")
+        if kind is dict:
+            raise CarrierError("a node is a value or a list")
+        return value
+
+    def _special(self, kind: int, number: int) -> Any:
+        if kind == TRACEBACK:
+            return self._tracebacks[number]
+        if kind == BYTES:
+            return self._layout.blobs[number]
+        raise CarrierError(f"nodes have no kind {kind}")
+
+
+def _short_enough(stack: Stack) -> Stack:
+    if len(stack) > MOST_FRAMES:
+        raise CarrierError(f"a stack of {len(stack)} frames")
+    return stack

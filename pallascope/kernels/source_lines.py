@@ -1,0 +1,176 @@
+"""The source line of an equation, its author, and the lines that wait.
+
+From which file and line an equation was traced, and who has written it.
+The library is jax without the kernels that it ships (`jax.experimental.pallas.ops`), what jax is
+made of, and Python's own modules. What a kernel calls of it (jnp, `emit_pipeline`) is the caller's
+work; a shipped kernel is that of its authors.
+
+On which lines a kernel waits for its semaphores, told by its trace.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sysconfig
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+import jax
+from jax.extend import core
+
+from pallascope.kernels.jaxprs import inner_jaxprs
+from pallascope.kernels.refs import names_of
+
+_JAX = os.path.dirname(jax.__file__) + os.sep
+_SHIPPED = os.path.join(_JAX, "experimental", "pallas", "ops") + os.sep
+_PYTHON = sysconfig.get_path("stdlib") + os.sep
+_PACKAGES = sysconfig.get_path("purelib") + os.sep
+#: What jax and a kata call: a frame of theirs may be the innermost, as in np.sum(x_ref[...]).
+_LIBRARIES = tuple(
+    os.path.join(_PACKAGES, name) + os.sep
+    for name in ("numpy", "scipy", "opt_einsum", "ml_dtypes", "jaxlib", "jaxtyping", "beartype")
+)
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_OURS = tuple(os.path.join(_ROOT, name) + os.sep for name in ("pallascope", "grader"))
+_JITTED = ("jit", "pjit")
+
+
+def line_in(eqn: core.JaxprEqn, file: str) -> int:
+    """The innermost line of `file` that an equation was traced from; 0 where there is none."""
+    return line_of(eqn.source_info, file)
+
+
+def line_of(source_info: Any, file: str) -> int:
+    """The same of what an equation knows of its source."""
+    for code, instruction in _frames_of(source_info):
+        if code.co_filename == file:
+            return _line(code, instruction)
+    return 0
+
+
+def foreign_author(kernel: core.Jaxpr, file: str) -> str:
+    """The file in which a part of a kernel's body is written that is not `file`; "" for none.
+
+    One of a package is named from there on: "jax/experimental/pallas/ops/tpu/matmul.py".
+    """
+    function = _function_file(kernel)
+    if function != file and _is_work(function):
+        return _short(function)
+    for eqn in _written(kernel):
+        author = _author(eqn)
+        if author and author != file:
+            return _short(author)
+    return ""
+
+
+def line_within(jaxpr: core.Jaxpr, file: str, function: str) -> int:
+    """A line of one of `file`'s functions from which a part of a trace comes; 0 for none."""
+    for eqn in _written(jaxpr):
+        for code, instruction in _frames(eqn):
+            if code.co_name == function and code.co_filename == file:
+                return _line(code, instruction)
+    return 0
+
+
+def _written(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
+    """The equations of a body and of its inner ones, without what the library has jitted.
+
+    jax keeps the trace of a jitted function: its lines are those of whoever called it first.
+    """
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for inner in inner_jaxprs(eqn):
+            if eqn.primitive.name not in _JITTED or _is_work(_function_file(inner)):
+                yield from _written(inner)
+
+
+def _author(eqn: core.JaxprEqn) -> str:
+    """The file of the innermost frame that is not the library's; "" where none is known."""
+    return next((code.co_filename for code, _ in _frames(eqn) if _is_work(code.co_filename)), "")
+
+
+def _line(code: CodeType, instruction: int) -> int:
+    from pallascope.kernels.jax_internals import raw_frame_to_frame
+
+    return raw_frame_to_frame(code, instruction).start_line
+
+
+def _function_file(jaxpr: core.Jaxpr) -> str:
+    """Where a traced function stands: its source info reads "NAME at FILE:LINE"; else ""."""
+    text = str(getattr(jaxpr.debug_info, "func_src_info", "") or "")
+    place = text.rpartition(" at ")[2]
+    return place.rpartition(":")[0]
+
+
+@functools.cache
+def _is_work(file: str) -> bool:
+    """Whether somebody's work stands in a file: neither the library nor the grader."""
+    if file.startswith(_SHIPPED):
+        return True
+    if not os.path.isabs(file) or file.startswith((_JAX, *_OURS, *_LIBRARIES)):
+        return False
+    return file.startswith(_PACKAGES) or not file.startswith(_PYTHON)
+
+
+def _short(file: str) -> str:
+    """A file of an installed package without the folder of all packages."""
+    for folder in (os.path.dirname(os.path.dirname(_JAX)) + os.sep, _PACKAGES):
+        if file.startswith(folder):
+            return file.removeprefix(folder).replace(os.sep, "/")
+    return file
+
+
+def _frames(eqn: core.JaxprEqn) -> Iterator[tuple[CodeType, int]]:
+    """Code and instruction of each frame that an equation was traced in, the innermost first."""
+    yield from _frames_of(eqn.source_info)
+
+
+def _frames_of(source_info: Any) -> Iterator[tuple[CodeType, int]]:
+    trace = source_info.traceback
+    if trace is not None:
+        yield from zip(*trace.raw_frames(), strict=True)
+
+
+_WAITS = "semaphore_wait"
+_BARRIERS = "get_barrier_semaphore"
+
+
+class WaitLines:
+    """The lines of all waits of a kernel, by what it calls its semaphores."""
+
+    def __init__(self) -> None:
+        self._found = defaultdict[str, list[Any]](list)
+
+    @classmethod
+    def in_kernel(cls, kernel: core.Jaxpr, barrier: str) -> WaitLines:
+        """`barrier` is what barrier semaphores are called."""
+        found = cls()
+        names = dict(zip(map(id, kernel.invars), names_of(kernel), strict=True))
+        found._read(kernel, names, barrier)
+        return found
+
+    def of(self, semaphore: str, file: str) -> int:
+        """The only line of `file` that waits for a semaphore, or one of an array; 0 if unknown."""
+        waits = self._found.get(semaphore) or self._found.get(semaphore.partition("[")[0], [])
+        lines = {line_of(info, file) for info in waits} - {0}
+        return lines.pop() if len(lines) == 1 else 0
+
+    def _read(self, jaxpr: core.Jaxpr, names: Mapping[int, str], barrier: str) -> None:
+        known = dict(names)
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name == _BARRIERS:
+                known[id(eqn.outvars[0])] = barrier
+            elif eqn.primitive.name == _WAITS:
+                name = known.get(id(eqn.invars[0]), "")
+                self._found[name].append(eqn.source_info)
+            for inner in inner_jaxprs(eqn):
+                self._read(inner, _passed(eqn.invars, inner.invars, known), barrier)
+
+
+def _passed(given: Sequence[Any], taken: Sequence[Any], known: Mapping[int, str]) -> dict[int, str]:
+    """The names within; what a loop or a choice passes on comes last, in the same order."""
+    pairs = zip(reversed(given), reversed(taken), strict=False)
+    return {id(inner): known[id(outer)] for outer, inner in pairs if id(outer) in known}

@@ -1,0 +1,166 @@
+"""A traced launch: what it holds, how to run it, how it is serialised."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import jax
+import numpy as np
+from jax.extend import core
+from jax.typing import ArrayLike
+
+from pallascope.kernels.aliases import held_outputs
+from pallascope.kernels.calls import array_type, kernel_call
+from pallascope.kernels.collectives import collectives_of
+from pallascope.kernels.host_values import known_values
+from pallascope.kernels.index_maps import walk_of
+from pallascope.kernels.interpreter import Interpret, running
+from pallascope.kernels.jaxprs import without_refs
+from pallascope.kernels.lowering import TracedKernel, kernels_in
+from pallascope.kernels.outside_kernels import OutsideReader, large_constants
+from pallascope.kernels.prng_emulation import drawing_line
+from pallascope.kernels.serialization import (
+    CarrierError,
+    asks_to_interpret,
+    checked,
+    dumped,
+    loaded,
+    with_interpret,
+)
+from pallascope.kernels.sharding import spread, whole
+from pallascope.kernels.source_lines import line_within
+from pallascope.model import (
+    ArrayType,
+    Axes,
+    Collective,
+    Mode,
+    Note,
+    Trace,
+    Walk,
+)
+
+INTERPRETED = "interpret mode is the grader's choice, and what the launch asks for is ignored"
+
+
+class TracedLaunch:
+    """A launch, traced here or carried from another process.
+
+    Nothing that it does needs the function that was traced. Make it, and use it, `for_chip`.
+    """
+
+    def __init__(self, closed: core.ClosedJaxpr) -> None:
+        self._as_traced = closed
+
+    @functools.cached_property
+    def closed(self) -> core.ClosedJaxpr:
+        """The trace, with kernels that are for a chip, whatever the launch has asked for."""
+        return with_interpret(self._as_traced, False)
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., object],
+        args: Sequence[ArrayLike | jax.ShapeDtypeStruct],
+        kwargs: Mapping[str, object],
+    ) -> TracedLaunch:
+        """Trace `function(*args, **kwargs)`. Raises what the function and JAX raise."""
+        return cls(jax.jit(lambda *arrays: function(*arrays, **kwargs)).trace(*args).jaxpr)
+
+    @classmethod
+    def carried(cls, data: bytes) -> TracedLaunch:
+        """What `dumped` made these bytes of. Raises CarrierError where they are anything else."""
+        return cls(checked(loaded(data)))
+
+    def dumped(self) -> bytes:
+        """The trace as inert bytes. Raises NotCarried, which names what can't be among them."""
+        return dumped(self._as_traced)
+
+    def demand_inputs(self, types: Sequence[ArrayType]) -> None:
+        """Raises CarrierError unless the launch was traced for inputs of these types.
+
+        What is run gets the inputs themselves, what is compiled those that the trace tells of.
+        """
+        own = list(map(array_type, self.closed.in_avals))
+        if own != list(types):
+            told = ", ".join(map(str, own)) or "nothing"
+            raise CarrierError(f"a trace for other inputs than the case has: {told}")
+
+    def trace(self, file: str = "", spec: str = "") -> Trace:
+        """Kernels, operations around them, results.
+
+        `file` is the learner's, as it is called in the trace's source info: lines are given in it,
+        and kernels that stand elsewhere are told from those that stand there. `spec` is the name of
+        its function that a launch may not call. Both are "" where nobody asks.
+        """
+        closed = without_refs(self.closed)
+        reader = OutsideReader(closed, file)
+        return Trace(
+            calls=tuple(kernel_call(eqn, file) for eqn in reader.kernels),
+            outside=tuple(reader.outside),
+            results=tuple(map(array_type, closed.out_avals)),
+            from_kernel=tuple(reader.from_kernel),
+            constants=tuple(large_constants(closed, file)),
+            from_spec=line_within(closed.jaxpr, file, spec) if spec else 0,
+            notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
+            unused=_unused(closed),
+            draws=drawing_line(closed.jaxpr, file),
+            held=held_outputs(closed, reader.kernels[-1] if reader.kernels else None),
+        )
+
+    def run(
+        self,
+        args: Sequence[ArrayLike],
+        mode: Mode,
+        seed: int = 0,
+        unwritten: Literal["nan", "zero"] = "nan",
+        padded: int | None = None,
+        cores: int = 2,
+        eager: bool = False,
+        axes: Axes = (),
+    ) -> list[np.ndarray]:
+        """The results, flat, on the host: what `running` says of the rest.
+
+        Of a launch for a mesh of these `axes`, on as many devices of this process. Raises
+        CopiesDiffer where devices that should hold the same result do not.
+        """
+        with running(mode, seed, unwritten, padded, cores, eager) as interpret:
+            return self.compiled(args, interpret, axes)(args)
+
+    def compiled(
+        self, args: Sequence[ArrayLike], interpret: Interpret, axes: Axes = ()
+    ) -> Callable[[Sequence[ArrayLike]], list[np.ndarray]]:
+        """Compile the launch for arrays like `args`, to be called with any number of such arrays.
+
+        Compile and call it while `running`, which yields `interpret`.
+        """
+        program = core.jaxpr_as_fun(with_interpret(self._as_traced, interpret))
+        compiled = jax.jit(program).lower(*spread(args, axes)).compile()
+        return lambda given: [whole(leaf, axes) for leaf in compiled(*spread(given, axes))]
+
+    def function(self) -> Callable[..., list[jax.Array]]:
+        """The launch as a function of its inputs, with kernels that are for a chip."""
+        return core.jaxpr_as_fun(self.closed)
+
+    def kernels(self, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]) -> tuple[TracedKernel, ...]:
+        """The kernels, in program order, with what is known of them where `args` are passed."""
+        return kernels_in(self.closed, args)
+
+    def collectives(self, axes: Axes, file: str = "") -> tuple[Collective, ...]:
+        """What the devices of a mesh of these `axes` send to each other outside of kernels."""
+        return collectives_of(without_refs(self.closed), axes, file) if axes else ()
+
+    def walk(self, args: Sequence[ArrayLike]) -> Walk | None:
+        """Which output block each grid step of the last kernel writes; None where unknowable."""
+        closed = without_refs(self.closed)
+        if not (kernels := OutsideReader(closed).kernels):
+            return None
+        return walk_of(kernels[-1], known_values(closed, args)[-1])
+
+
+def _unused(closed: core.ClosedJaxpr) -> tuple[int, ...]:
+    """The positions of the inputs that no equation of a trace takes, and no result is."""
+    used = {id(var) for eqn in closed.jaxpr.eqns for var in eqn.invars}
+    used |= set(map(id, closed.jaxpr.outvars))
+    return tuple(n for n, var in enumerate(closed.jaxpr.invars) if id(var) not in used)

@@ -1,0 +1,37 @@
+"""Arrays between numpy and the bytes that cross a process boundary."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pallascope.model import Array
+
+
+def dtype_of(name: str) -> np.dtype:
+    """The numpy dtype that JAX gives this name; those that numpy lacks come from ml_dtypes."""
+    return np.dtype(getattr(ml_dtypes, name, None) or name)
+
+
+def from_numpy(value: ArrayLike) -> Array:
+    """Copy an array (numpy, or JAX's on any device) into bytes."""
+    array = np.asarray(value)
+    return Array(array.dtype.name, tuple(array.shape), np.ascontiguousarray(array).tobytes())
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """The numpy array of these bytes: read-only, in its own dtype."""
+    flat = np.frombuffer(array.data, dtype_of(array.dtype))
+    return flat.reshape(array.shape)
+
+
+def in_float64(array: Array) -> np.ndarray:
+    """The array's values in float64, which holds every dtype that we use but int64 exactly."""
+    return to_numpy(array).astype(np.float64)
+
+
+def holds_nan(array: Array) -> bool:
+    """Whether some element is not a number; no integer is."""
+    values = to_numpy(array)
+    return bool((values != values).any())

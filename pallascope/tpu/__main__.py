@@ -1,0 +1,213 @@
+"""What any function that holds a Pallas kernel would take on a TPU.
+
+    python -m pallascope.tpu matmul.py:matmul --case 'bf16[4096,4096] bf16[4096,4096] bm=512'
+
+The function's file is imported into this process and traced; nothing is run on any device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.progress import track
+from rich.text import Text
+
+from pallascope.tools.files import Function, exit_code, function_at, own_line
+from pallascope.tools.terminal import show
+from pallascope.tools.versions import remedy, untested_jax
+from pallascope.tpu import compile_process, compiler
+from pallascope.tpu.call_arguments import (
+    CallArguments,
+    call_of,
+    choices,
+    combinations,
+)
+from pallascope.tpu.chips import CHIPS, DEFAULT, named
+from pallascope.tpu.compiler import Estimate
+from pallascope.tpu.launch_screen import Launch, Side, screen
+from pallascope.tpu.perfetto import MOST_EVENTS, trace
+from pallascope.tpu.predict import predictions
+from pallascope.tpu.prediction import Prediction
+from pallascope.tpu.sweep_screen import SweepRow, table
+from pallascope.tpu.tiling import block_paragraphs, refused_blocks, refused_blocks_phrase
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command. Returns the exit code: 0 done, 1 nothing to predict, 2 misused."""
+    return exit_code(lambda: _run(arguments), "pallascope.tpu")
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    options = _parser().parse_args(arguments)
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    console = Console(highlight=False)
+    if untested := untested_jax():
+        print(f"pallascope.tpu: {untested}", file=sys.stderr)
+    return _swept(options, console) if options.sweep else _one(options, console)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pallascope.tpu",
+        description="Predict what the Pallas kernels that a function launches would take on a TPU. "
+        f"Needs no TPU, and runs nothing; libtpu for times ({remedy('tpu')}).",
+        epilog="FUNCTION is FILE.py:NAME or MODULE:NAME. Integer arrays whose contents decide what "
+        "is moved, such as scalar prefetch, may be given them: i32[4]=3,1,0,2.",
+    )
+    parser.add_argument("function", metavar="FUNCTION", help="what launches the kernels")
+    parser.add_argument(
+        "--case",
+        required=True,
+        metavar="ARGUMENTS",
+        help="its arguments in one text: arrays as dtype[shape], then keywords as NAME=VALUE, such "
+        "as 'bf16[4096,4096] bf16[4096,4096] bm=512'",
+    )
+    parser.add_argument(
+        "--chip", choices=list(CHIPS), default=DEFAULT, help="the TPU (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--against",
+        metavar="FUNCTION",
+        help="a function of the same arguments to compare with; if it has no kernels, the least "
+        "time for XLA's program",
+    )
+    parser.add_argument(
+        "--sweep",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE,VALUE",
+        help="predict every combination of these keywords, such as bm=128,256 bn=128,256",
+    )
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="also write the timeline there, for Perfetto"
+    )
+    return parser
+
+
+# ---- one case, or many ----
+
+
+def _one(options: argparse.Namespace, console: Console) -> int:
+    case = call_of(options.case)
+    events = MOST_EVENTS if options.trace else 0
+    function = _function(options.function, options.chip)
+    _demand_known(function, case)
+    own = _side("yours", function, case, options.chip, events)
+    par, xla = None, None
+    if options.against:
+        other = _function(options.against, options.chip)
+        par = _side("other", other, case, options.chip, events)
+        if not par.kernels and not par.trouble:
+            par, xla = None, _xla(other, case, options.chip)
+    if not own.kernels and not own.trouble:
+        own = Side(
+            "yours",
+            trouble="It launches no pallas_call and no pl.kernel, or none whose results it uses: "
+            "nothing of it is a kernel that runs.",
+        )
+    name = options.function.rpartition(":")[2]
+    show(screen(Launch(name, options.case, options.chip, own, par, xla)), console)
+    if options.trace:
+        sides = [side for side in (own, par) if side and side.seconds is not None]
+        text = trace((side.title, side.kernels) for side in sides)
+        options.trace.write_text(text, encoding="utf-8")
+        console.print(f"wrote {options.trace}: open it at https://ui.perfetto.dev", markup=False)
+    return 0 if own.kernels and not any(k.failure for k in own.kernels) else 1
+
+
+def _swept(options: argparse.Namespace, console: Console) -> int:
+    case, function = call_of(options.case), _function(options.function, options.chip)
+    tries = combinations(choices(options.sweep))
+    _demand_known(function, case.with_keywords(tries[0]))
+    err = Console(stderr=True)
+    steps = track(tries, "predicting", console=err, transient=True) if err.is_terminal else tries
+    tried = [_tried(function, case.with_keywords(sizes), options.chip, sizes) for sizes in steps]
+    title = f"{options.function.rpartition(':')[2]} on a TPU {options.chip}, predicted"
+    show(Group(Text(title, "bold"), Text(f"{options.case}\n", "dim"), table(tried)), console)
+    return 0 if any(one.seconds is not None or one.bytes for one in tried) else 1
+
+
+def _function(place: str, chip: str) -> Function:
+    """Imported as on the chip: a module may choose its block sizes by `jax.devices()`."""
+    from pallascope.kernels import for_chip
+
+    target = named(chip)
+    with for_chip(target.kind, target.cores):
+        return function_at(place)
+
+
+def _tried(function: Function, case: CallArguments, chip: str, sizes: dict[str, int]) -> SweepRow:
+    try:
+        return SweepRow(sizes, _predicted(function, case, chip))
+    except Exception as error:
+        return SweepRow(sizes, trouble=_phrase(error))
+
+
+def _side(title: str, function: Function, case: CallArguments, chip: str, events: int) -> Side:
+    try:
+        return Side(title, _predicted(function, case, chip, events))
+    except Exception as error:
+        return Side(title, trouble=f"{_phrase(error)}{_rules(error)}{own_line(error)}")
+
+
+def _predicted(
+    function: Function, case: CallArguments, chip: str, events: int = 0
+) -> tuple[Prediction, ...]:
+    keywords = _accepted(function, case)
+    return predictions(function, *case.arrays(), chip=chip, events=events, **keywords)
+
+
+def _xla(function: Function, case: CallArguments, chip: str) -> Estimate | None:
+    try:
+        keywords = _accepted(function, case)
+        return compile_process.xla_cycles(function, case.arrays(), named(chip), **keywords)
+    except compiler.CompilerUnavailable:
+        return None
+
+
+def _accepted(function: Function, case: CallArguments) -> dict[str, Any]:
+    """The keywords of a case that a function takes: what is compared with may have fewer."""
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return dict(case.keywords)
+    return {name: value for name, value in case.keywords.items() if name in parameters}
+
+
+def _demand_known(function: Function, case: CallArguments) -> None:
+    """Raises ValueError where a keyword is none of the function's."""
+    unknown = [name for name in case.keywords if name not in _accepted(function, case)]
+    if unknown:
+        takes = ", ".join(inspect.signature(function).parameters)
+        name = getattr(function, "__name__", "the function")
+        raise ValueError(f"{name} has no argument {unknown[0]}: it takes {takes or 'none'}")
+
+
+# ---- what the function raises ----
+
+
+def _phrase(error: Exception) -> str:
+    call = getattr(error, "call", None)
+    if call and (blocks := refused_blocks_phrase(call)):
+        return blocks
+    lines = str(error).strip().splitlines() or [""]
+    refused = type(error).__name__ == "NotLowered"
+    return f"Mosaic refuses it: {lines[0]}" if refused else f"{type(error).__name__}: {lines[0]}"
+
+
+def _rules(error: Exception) -> str:
+    """Which blocks a TPU refuses and why, where that is it."""
+    call = getattr(error, "call", None)
+    refused = refused_blocks(call) if call else ()
+    parts = [part for each in refused for part in block_paragraphs(*each)]
+    return "".join(f"\n  {label:<6} {text}" for label, text in parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

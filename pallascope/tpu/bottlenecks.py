@@ -1,0 +1,433 @@
+"""What makes a launch slow, and what to try: waits, steps, units.
+
+Steps that are many and small, and waiting: for HBM, for DMAs, for semaphores.
+
+Units that are busier than need be, and registers that do not suffice.
+
+All that makes a launch slow, as far as it is known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+
+from pallascope.model import Habit, Role
+from pallascope.tpu.chips import named
+from pallascope.tpu.excess_traffic import Bottleneck, copied, moved
+from pallascope.tpu.prediction import Bound, Prediction, Roofline, roofline
+from pallascope.tpu.schedule import OperandDmas, Schedule, Unit
+from pallascope.tpu.units import time_of
+
+
+def steps(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """Many small steps: each has its own overhead, whatever it computes."""
+    mine, pars = _count(own), _count(par) if par else 1
+    if not own.schedule or mine <= 1.5 * pars:
+        return
+    each = own.schedule.cycles / mine
+    if each > _SMALL_STEP:
+        return
+    chip = named(own.chip)
+    more = f" where par has {pars:,}" if par else ""
+    yield Bottleneck(
+        f"{mine:,} grid steps{more}",
+        f"{mine:,} grid steps{more}, of {time_of(each / chip.clock)} each. Every step sets up its "
+        f"DMAs and waits for them: one takes {time_of(chip.dma_latency)} to arrive, however small.",
+        _FEWER if par and _same_blocks(own, par) else _LARGER,
+        (mine - pars) * min(each, _STEP_OVERHEAD),
+    )
+
+
+_LARGER = "Larger blocks, so that there are fewer steps and each has more to do."
+_FEWER = (
+    "The blocks are as large as par's, so some of the steps are of no use: leave them out of the "
+    "grid. The size of a grid dimension may be a value that is known only at run time."
+)
+
+
+def _same_blocks(own: Prediction, par: Prediction) -> bool:
+    """Whether the kernel's inputs and outputs are cut into blocks of par's sizes."""
+    mine, pars = (
+        [(o.array, o.block) for o in one.call.role(Role.INPUT, Role.OUTPUT)] for one in (own, par)
+    )
+    return mine == pars
+
+
+#: Cycles that a step takes for its own sake, and those up to which it counts as small: about twice
+#: the latency of a DMA.
+_STEP_OVERHEAD, _SMALL_STEP = 300, 1500
+
+
+def _count(prediction: Prediction | None) -> int:
+    grid = prediction.traffic.grid if prediction else ()
+    return math.prod(size or 1 for size in grid)
+
+
+#: The part of the time from which on HBM is so busy that nothing but fewer bytes would help.
+_NO_TIME_LEFT = 0.75
+
+
+def full(line: Roofline) -> bool:
+    """Whether HBM has hardly any time left, so that only fewer bytes would help."""
+    return line.bound is Bound.HBM and line.memory >= _NO_TIME_LEFT * line.total
+
+
+def for_hbm(own: Prediction, par: Prediction | None, most: float) -> Iterator[Bottleneck]:
+    """Waiting for an HBM that has no time left: whose block is waited for does not matter.
+
+    It costs `most` at the most, in cycles.
+    """
+    line = roofline(own)
+    if own.schedule is None or line is None or not full(line):
+        return
+    least = par is not None and own.bytes <= par.bytes
+    pars = par.schedule.stalled if par and par.schedule else 0.0
+    yield Bottleneck(
+        "waits for HBM",
+        f"Moving its bytes keeps HBM busy for {line.memory / line.total:.0%} of the time, and the "
+        f"core waits for {time_of(line.waiting)}.",
+        _AT_PARS if least else _FEWER_BYTES,
+        min(most, own.schedule.stalled - pars),
+    )
+
+
+def waits(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """Waiting that par does not do, for each operand and direction, where HBM has time left."""
+    line = roofline(own)
+    if own.schedule is None or line is None or full(line):
+        return
+    for one in own.schedule.moved:
+        cycles = one.stalled - _stalled(par, one)
+        waited = time_of(one.stalled / named(own.chip).clock)
+        what = _awaited(own, one.operand)
+        way = "to arrive" if one.inward else "to be written back"
+        yield Bottleneck(
+            f"waits for {what}",
+            f"The core waits for {what} {way}, {waited} in all.",
+            _remedy(own, one.operand, one.inward),
+            cycles,
+        )
+
+
+_STARTED_EARLY = (
+    "A copy that the kernel makes itself overlaps with nothing unless it is started early: start "
+    "that of the next part before computing with the present one, and wait for it only then."
+)
+_AWAITED_LATE = (
+    "A copy that the kernel makes itself overlaps with nothing unless it is waited for late: "
+    "compute the next part in another slot meanwhile, and wait only before a slot is written again."
+)
+
+
+def _remedy(own: Prediction, label: str, inward: bool) -> str:
+    if label not in own.labels:  # no operand's
+        return "Signal earlier, or wait later."
+    position = own.labels.index(label)
+    kept = own.reuse[position]
+    if own.call.operands[position].buffers == 1 and kept and kept.axis is not None:
+        return (
+            "It has a single buffer, so no block can move while another is computed with: leave "
+            "out pipeline_mode=pl.Buffered(1)."
+        )
+    if own.traffic.operands[position].by_hand:
+        return _STARTED_EARLY if inward else _AWAITED_LATE
+    if _count(own) == 1:
+        return (
+            "With a single grid step nothing is computed while its blocks move: cut the arrays "
+            "into blocks, so that one can move while another is computed with."
+        )
+    if kept is not None and kept.axis is None:
+        return "It moves once, and there is nothing to compute until it is there: a smaller block."
+    return (
+        "The next block moves while the present one is computed with, so long as there is enough "
+        "to compute: give each step more work for the bytes that it moves, or move fewer bytes."
+    )
+
+
+def _awaited(own: Prediction, label: str) -> str:
+    pairs = zip(own.labels, own.traffic.operands, strict=True)
+    if any(name == label and row.by_hand for name, row in pairs):
+        return f"a copy of {label}"
+    return f"{label}'s block" if label else "a semaphore"
+
+
+_FEWER_BYTES = (
+    "Only fewer bytes help: blocks that stay for more steps, a narrower dtype, or one kernel in "
+    "place of two, so that what passes between them stays in VMEM."
+)
+_AT_PARS = "It moves no more bytes than par does: this is the limit."
+
+
+def _stalled(par: Prediction | None, one: OperandDmas) -> float:
+    schedule = par.schedule if par else None
+    if schedule is None:
+        return 0.0
+    same = (o.stalled for o in schedule.moved if (o.operand, o.inward) == (one.operand, one.inward))
+    return next(same, 0.0)
+
+
+#: From this part on, a unit is worth a word without par to compare with.
+_MUCH = 0.25
+
+_UNITS = {
+    Unit.MXU: (
+        "the matrix units",
+        "Look for products that are computed twice, for blocks that are computed and then masked "
+        "away, and for operands in float32 that were bfloat16.",
+    ),
+    Unit.XLU: (
+        "the cross-lane unit",
+        "Transposes, rotations and reductions along lanes go through it, one register at a time. "
+        "What has to pass through it should be small, and pass once.",
+    ),
+    Unit.EUP: (
+        "the unit for transcendental functions",
+        "exp, log, tanh, rsqrt and reciprocals: compute each value once, at the smallest shape "
+        "from which it can be broadcast.",
+    ),
+    Unit.VPU: (
+        "vector arithmetic",
+        "Look for work that is done again on every step though it does not change, and for casts "
+        "back and forth.",
+    ),
+    Unit.VMEM: (
+        "loads and stores",
+        "Every ref[...] is a load and every assignment a store: load once, compute in values, "
+        "store once.",
+    ),
+    Unit.SCALAR: (
+        "the scalar core",
+        "It runs the grid, the DMAs and the loops, so it is busy where steps or turns are many and "
+        "small: take larger blocks, and more rows in a turn. For lax.fori_loop, unroll=8 makes one "
+        "turn of eight.",
+    ),
+}
+_TURNED = (
+    "A sum along the lanes, jnp.sum(x, axis=1), leaves one number for each sublane; to make a "
+    "row of them, each has to cross the lanes again. Transpose first and sum along the "
+    "sublanes, jnp.sum(x.T, axis=0, keepdims=True), which gives the row at once; or stay with "
+    "the column, keepdims=True."
+)
+#: Advice that fits better where the kernel does this and par does not, the most telling first.
+_BY_HABIT: tuple[tuple[Unit, Habit, str], ...] = (
+    (
+        Unit.MXU,
+        Habit.PRECISE_PRODUCT,
+        "A higher precision= than the default takes several passes: leave it out where the "
+        "operands are bfloat16, or need not be exact.",
+    ),
+    (
+        Unit.MXU,
+        Habit.NARROW_PRODUCT,
+        "A matrix that is fed in slices narrower than 128 leaves the rest of the array idle: "
+        "multiply whole blocks.",
+    ),
+    *((unit, Habit.TURNED_COLUMN, _TURNED) for unit in (Unit.XLU, Unit.VPU)),
+    (
+        Unit.XLU,
+        Habit.TRANSPOSE,
+        "A transpose takes each register through it: transpose the smaller operand, once instead "
+        "of on every step, or not at all. dot_general contracts any dimension, and an index map "
+        "can exchange the blocks.",
+    ),
+    (
+        Unit.XLU,
+        Habit.LANE_REDUCTION,
+        "A reduction along the lanes takes each register through it: add up registers first, over "
+        "grid steps or slices of 128 lanes, and reduce along the lanes once, at the end.",
+    ),
+)
+_FEWER_REGISTERS = (
+    "Compute in smaller pieces (a fori_loop over rows), or with smaller blocks: all values that "
+    "are alive at a time share 64 vector registers of 4 KiB."
+)
+
+
+def work(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """Units that are busier than they are for par, and registers that did not suffice."""
+    schedule, base = own.schedule, par.schedule if par else None
+    if schedule is None:
+        return
+    spilled = schedule.spills - (base.spills if base else 0)
+    if spilled > 0:
+        yield Bottleneck(
+            f"spills vector registers {schedule.spills:,} times",
+            f"Vector registers are saved to VMEM or fetched back {schedule.spills:,} times: more "
+            "values are alive at once than there are registers.",
+            _FEWER_REGISTERS,
+            spilled / 2,  # a load or a store shares its bundle with other work
+        )
+    clock = named(own.chip).clock
+    if base is None:
+        yield from _busiest(own, schedule, clock)
+        return
+    for unit, (name, remedy) in _UNITS.items():
+        mine, pars = schedule.busy.get(unit.value, 0), base.busy.get(unit.value, 0)
+        if mine > pars:
+            taken, less = time_of(mine / clock), time_of(pars / clock)
+            yield Bottleneck(
+                f"keeps {name} busy for {taken} where par takes {less}",
+                f"Bundles that need {name} take {taken}, in par {less}.",
+                _fitting(unit, own, par) or remedy,
+                mine - pars,
+            )
+
+
+def _fitting(unit: Unit, own: Prediction, par: Prediction | None) -> str:
+    """What fits a kernel's habits, where par has others; "" where none of them is known."""
+    habits = set(own.call.habits) - set(par.call.habits if par else ())
+    return next((text for at, habit, text in _BY_HABIT if at is unit and habit in habits), "")
+
+
+def _busiest(own: Prediction, schedule: Schedule, clock: float) -> Iterator[Bottleneck]:
+    """The unit that most bundles need. Of a kernel that multiplies matrices most, that is right."""
+    unit = max(_UNITS, key=lambda unit: schedule.busy.get(unit.value, 0))
+    cycles = schedule.busy.get(unit.value, 0)
+    if unit is Unit.MXU or cycles < _MUCH * schedule.cycles:
+        return
+    name, remedy = _UNITS[unit]
+    part = f"{cycles / schedule.cycles:.0%} of the time"
+    why = f"Bundles that need {name} take {time_of(cycles / clock)}, {part}."
+    yield Bottleneck(
+        f"keeps {name} busy for {part}", why, _fitting(unit, own, None) or remedy, cycles
+    )
+
+
+#: Less than this part of a kernel's cycles is not worth a word.
+_WORTH = 0.04
+
+
+def bottlenecks(
+    own: Sequence[Prediction], par: Sequence[Prediction] = ()
+) -> tuple[Bottleneck, ...]:
+    """The causes found in a launch's kernels, costliest first.
+
+    `par` are the kernels of a launch that does the same; they are paired in program order.
+    """
+    paired: Sequence[Prediction | None] = par if len(own) == len(par) else [None] * len(own)
+    found = [
+        dataclasses.replace(each, why=f"{mine.call.name}: {each.why}") if len(own) > 1 else each
+        for mine, pars in zip(own, paired, strict=True)
+        for each in _possible(mine, pars)
+    ]
+    return tuple(sorted(found, key=lambda each: -each.cycles))
+
+
+def _possible(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """The causes in one kernel. None costs more than the time that HBM leaves to be saved."""
+    most = _cycles_to_save(own, par)
+    for each in (*_repeated(own, par), *_idle_cores(own, par), *_in_all_runs(own, par, most)):
+        yield dataclasses.replace(each, cycles=min(each.cycles, most))
+
+
+def _cycles_to_save(own: Prediction, par: Prediction | None) -> float:
+    """What a kernel takes longer than HBM needs for the fewest bytes that are known to do: those
+    that it moves at least once, or par's."""
+    if own.schedule is None:
+        return math.inf
+    rows = own.traffic.operands
+    known = all(row.bytes is not None for row in rows if row.role is not Role.SCRATCH)
+    once = sum(row.least or row.bytes or 0 for row in rows) * own.runs.times
+    needed = min(once if known else own.bytes, own.bytes, par.bytes if par else own.bytes)
+    chip, cores = named(own.chip), max(own.sharing, par.sharing if par else 1)
+    moving = needed / (chip.bandwidth_of_each(cores) * cores) * chip.clock
+    return max(0.0, own.cycles - moving)
+
+
+def _repeated(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """A loop around a kernel that par does without, or that makes fewer turns there."""
+    least = par.runs.times if par else 1
+    more = own.runs.times - least
+    if more <= 0:
+        return
+    runs = f"{own.runs.times:,} runs of {own.call.name}"
+    yield Bottleneck(
+        f"{runs}, by a loop around it",
+        f"{runs}, by a loop around it{f'; par makes {least:,}' if par else ''}. Each of them waits "
+        "for its first blocks and for its last, and keeps nothing in VMEM for the next.",
+        "Let the grid be the loop: one launch with one more grid axis.",
+        more * _alone(own) if par is None else more * (own.cycles / own.runs.times),
+        more * own.bytes // own.runs.times if par else 0,
+    )
+
+
+def _idle_cores(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """TensorCores of the chip that rest, where par gives them a part of the work."""
+    if own.schedule and own.beside:
+        yield from _uneven(own, own.schedule)
+    if par is None or own.schedule is None or own.sharing >= par.sharing:
+        return
+    over_mesh = par.call.cores > 1
+    yield Bottleneck(
+        f"runs on {own.sharing} of {par.sharing} TensorCores",
+        f"{own.call.name} runs on {own.sharing} TensorCore of a {own.chip}, and {par.sharing} "
+        f"share par's {'work' if over_mesh else 'grid'}.",
+        _MESH if over_mesh else _GRID,
+        own.cycles * (1 - own.sharing / par.sharing),
+    )
+
+
+_GRID = (
+    "Give the launch a grid with an axis whose steps don't depend on each other, and mark it: "
+    'compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", …)). '
+    "A pipeline inside a kernel stays on one core."
+)
+_MESH = (
+    "Give pl.kernel a mesh of all cores, and let each choose its part of the work by "
+    "jax.lax.axis_index."
+)
+
+
+def _uneven(own: Prediction, longest: Schedule) -> Iterator[Bottleneck]:
+    """The cores of a mesh whose part is much smaller than another's, which they wait for."""
+    all_cores = (longest, *own.beside)
+    least = min(one.cycles for one in own.beside)
+    mean = sum(one.cycles for one in all_cores) / len(all_cores)
+    if longest.cycles < 1.2 * mean:
+        return
+    clock = named(own.chip).clock
+    busy, idle = time_of(longest.cycles / clock), time_of(least / clock)
+    yield Bottleneck(
+        "the cores share the work unevenly",
+        f"One TensorCore has work for {busy}, another one for {idle}: the launch ends when the "
+        "last one does.",
+        "Give each core as many blocks as the other, or one more: core c of n takes the blocks c, "
+        "c + n, c + 2n and so on.",
+        (longest.cycles - mean) * own.runs.times,
+    )
+
+
+def _alone(own: Prediction) -> float:
+    """About what a run takes longer than a part of a longer one: its first and last DMA."""
+    if own.schedule is None:
+        return 0.0
+    chip = named(own.chip)
+    return min(2 * chip.dma_latency * chip.clock, own.schedule.stalled)
+
+
+def _in_all_runs(own: Prediction, par: Prediction | None, most: float) -> Iterator[Bottleneck]:
+    """The causes within one run, with what they cost in all of them: `most` at the most."""
+    times = own.runs.times
+    for each in _causes(own, par, most / times):
+        why = f"in each of {times:,} runs: {each.why}" if times > 1 else each.why
+        yield dataclasses.replace(each, why=why, cycles=each.cycles * times, size=each.size * times)
+
+
+def _causes(own: Prediction, par: Prediction | None, most: float) -> Iterator[Bottleneck]:
+    yield from copied(own, par)
+    fewer_bytes = [*moved(own, par), *for_hbm(own, par, most)]
+    others = [*waits(own, par), *steps(own, par), *work(own, par)]
+    line = roofline(own)
+    if own.schedule is None or line is None:
+        yield from (*fewer_bytes, *others)
+        return
+    # Without fewer bytes, the bytes take their time, however little is computed or waited for.
+    room = min(most, own.schedule.cycles * max(0.0, 1 - line.memory / line.total))
+    found = (
+        *(dataclasses.replace(one, cycles=min(one.cycles, most)) for one in fewer_bytes),
+        *(dataclasses.replace(one, cycles=min(one.cycles, room)) for one in others),
+    )
+    worth = _WORTH * own.schedule.cycles
+    yield from (each for each in found if each.cycles > worth or each.size)

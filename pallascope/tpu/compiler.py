@@ -1,0 +1,306 @@
+"""Compiles with libtpu in this process; XLA's cost as a baseline.
+
+What a jax.numpy program takes on a chip at best, and what XLA makes of it.
+
+The TPU's own compiler, libtpu, in this process: no TPU is needed.
+Where libtpu aborts, it ends this process; `compile_apart` asks the same of another one.
+
+`build` compiles one kernel by itself and gives the compiler's schedule of it, how it uses VMEM, or
+why it is refused. `xla_cycles` asks what XLA expects of a plain jax.numpy function.
+
+jax and libtpu are imported on first use, not before; `why_not` tells whether they can be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pallascope.model import Baseline, KernelCall, MeasuredProgram
+from pallascope.tpu.chips import Chip
+from pallascope.tpu.hlo import estimated_cycles, has_loops, kernel_instructions, steps_of
+from pallascope.tpu.libtpu import (
+    LISTING,
+    CompilerUnavailable,
+    compiled,
+    dump,
+    lower,
+    lower_together,
+    other_version,
+    why_not,
+)
+from pallascope.tpu.libtpu_errors import (
+    LibtpuRefusal,
+    LibtpuRefusalKind,
+    read_lowering_error,
+    read_refusal,
+    windows_too_large,
+)
+from pallascope.tpu.tiling import dtype_bits
+from pallascope.tpu.vmem import (
+    Vmem,
+    footprint,
+    least_windows,
+    limit_of,
+    read_report,
+)
+
+if TYPE_CHECKING:
+    from pallascope.kernels.lowering import TracedKernel
+
+
+def program_of(
+    name: str, function: Callable[..., Any], args: Sequence[Any], chip: Chip, ask_xla: bool
+) -> MeasuredProgram:
+    """A program at the sizes of `args`, which are ShapeDtypeStructs, on one TensorCore of a chip.
+
+    Bytes and operations are those of the program as it is written. The chip's bandwidth and peaks
+    are those that `pltpu.get_tpu_info()` gives. Raises what tracing raises.
+    """
+    import jax
+    from jax.experimental.pallas import tpu as pltpu
+
+    from pallascope.kernels import flops, for_chip
+
+    with for_chip(chip.kind, chip.cores):
+        info = pltpu.get_tpu_info()
+        results = jax.tree.leaves(jax.eval_shape(function, *args))
+        operations = flops(function, args)
+        products = flops(function, args, products_alone=True)
+    peaks = (info.bf16_ops_per_second, info.int8_ops_per_second or info.bf16_ops_per_second)
+    eight_bits = any(array.dtype == "int8" for array in args)
+    return MeasuredProgram(
+        name=name,
+        read=_bytes(args),
+        written=_bytes(results),
+        elements=sum(math.prod(array.shape) for array in (*args, *results)),
+        flops=operations,
+        bandwidth=float(info.mem_bw_bytes_per_second),
+        peak=float(peaks[eight_bits]),
+        other_peak=float(peaks[not eight_bits]),
+        baseline=baseline(function, args, chip) if ask_xla else None,
+        products=products,
+    )
+
+
+def computing(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> float:
+    """Seconds that the operations of a program take on all cores of a chip at the least: products
+    at the peak of the MXUs, and meanwhile all others at that of the VPUs.
+
+    A loop of unknown length counts as one turn. Raises what tracing raises.
+    """
+    from pallascope.kernels import flops_by_dtypes
+
+    products, others = flops_by_dtypes(function, args)
+    multiplied = sum(
+        count / chip.peak_of(max(map(dtype_bits, dtypes))) for dtypes, count in products.items()
+    )
+    return max(multiplied, others / chip.vector_peak) / chip.cores
+
+
+def baseline(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Baseline:
+    """What XLA makes of a program for a chip; why not, where it can't be asked."""
+    try:
+        lowered = lower(function, args, chip)
+        with dump():
+            hlo = compiled(lowered)
+    except CompilerUnavailable as error:
+        return Baseline(missing=str(error))
+    except Exception as error:
+        return Baseline(missing=f"XLA can't compile it: {str(error).partition(chr(10))[0]}")
+    cycles, _ = estimated_cycles(hlo)
+    return Baseline(steps_of(hlo), cycles / chip.clock)
+
+
+def _bytes(arrays: Sequence[Any]) -> int:
+    return sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
+
+
+__all__ = [
+    "Build",
+    "CompilerUnavailable",
+    "Estimate",
+    "build",
+    "built",
+    "estimated",
+    "not_estimated",
+    "other_version",
+    "why_not",
+    "xla_cycles",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What the compiler makes of one kernel for one chip.
+
+    `bundles` is its listing of VLIW bundles. Where `failure` is None and something is missing all
+    the same, `missing` says why.
+    """
+
+    chip: str
+    bundles: str = ""
+    vmem: Vmem | None = None
+    failure: LibtpuRefusal | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """XLA's estimate for a program in cycles; 0 where it has none, and `missing` says why.
+
+    `moved` is what the program reads from HBM and writes there, in bytes; 0 where that can't be
+    read from it, since it has loops. `computing` is how many seconds its operations take at the
+    chip's peaks.
+    """
+
+    cycles: int
+    missing: str = ""
+    moved: int = 0
+    computing: float = 0.0
+
+    def floor(self, chip: Chip) -> float:
+        """The seconds that the program takes at the least; 0 where its bytes are not known."""
+        moving = self.moved / (chip.bandwidth * chip.cores)
+        return max(moving, self.computing) if self.moved else 0.0
+
+
+def build(kernel: TracedKernel, chip: Chip) -> Build:
+    """Compile one kernel, alone, for one TensorCore of a chip; one that communicates, for several.
+
+    Raises CompilerUnavailable; what is wrong with the kernel is in the Build.
+    """
+
+    def lowered() -> Any:
+        if kernel.axes:
+            return lower_together(kernel.function, kernel.arguments, chip, kernel.axes)
+        return lower(kernel.function, kernel.arguments, chip)
+
+    return built(lowered, kernel.call, chip)
+
+
+def built(lowered: Callable[[], Any], call: KernelCall, chip: Chip) -> Build:
+    """The same of the program that `lowered` makes, each time that it is asked, with one kernel."""
+    try:
+        program = lowered()
+    except CompilerUnavailable:
+        raise
+    except Exception as error:
+        return Build(chip.name, failure=read_lowering_error(error))
+    limit = limit_of(call, chip)
+    if least_windows(call) > limit:  # libtpu would take minutes to find out
+        return Build(chip.name, failure=windows_too_large(call, limit))
+    with dump() as folder:
+        try:
+            hlo = compiled(program)
+        except Exception as error:
+            failure = read_refusal(error, call)
+        else:
+            return _read(folder, hlo, call, chip, limit)
+    if failure.kind is LibtpuRefusalKind.VMEM:
+        failure = _itemised(failure, lowered, call, chip, limit)
+    return Build(chip.name, failure=failure)
+
+
+def xla_cycles(
+    function: Callable[..., Any], args: Sequence[Any], chip: Chip, **keywords: Any
+) -> Estimate:
+    """XLA's estimate for `function(*args, **keywords)` without Pallas; arguments lie in HBM.
+
+    `args` are arrays or ShapeDtypeStructs. Raises CompilerUnavailable.
+    """
+
+    def program(*arrays: Any) -> Any:
+        return function(*arrays, **keywords)
+
+    try:
+        least = computing(program, args, chip)
+    except Exception as error:
+        return not_estimated(error)
+    found = estimated(lambda: lower(program, args, chip))
+    return dataclasses.replace(found, computing=least)
+
+
+def estimated(lowered: Callable[[], Any]) -> Estimate:
+    """The same of the program that `lowered` makes."""
+    try:
+        program = lowered()
+    except CompilerUnavailable:
+        raise
+    except Exception as error:
+        return not_estimated(error)
+    with dump():
+        try:
+            hlo = compiled(program)
+        except Exception as error:
+            return Estimate(0, f"XLA can't compile it: {str(error).partition(chr(10))[0]}")
+    cycles, missing = estimated_cycles(hlo)
+    moved = 0 if has_loops(hlo) else sum(step.bytes for step in steps_of(hlo))
+    if missing:
+        return Estimate(0, f"XLA has no estimate for {', '.join(missing)}", moved)
+    return Estimate(cycles, moved=moved)
+
+
+def not_estimated(error: Exception) -> Estimate:
+    """What is said of a function that jax can't trace or lower."""
+    return Estimate(0, f"jax can't lower it for a TPU: {read_lowering_error(error).message}")
+
+
+def _read(folder: Path, hlo: str, call: KernelCall, chip: Chip, limit: int) -> Build:
+    """The listing and the report of the one kernel in a program."""
+    names = kernel_instructions(hlo)
+    files = sorted(path.name for path in folder.iterdir())
+    if len(names) != 1:
+        return Build(chip.name, missing=f"the program holds {len(names)} kernels, not one")
+    if not files:
+        return Build(
+            chip.name,
+            missing="libtpu was loaded before, by another part of this process, and told to write "
+            "no listings: set JAX_PLATFORMS=cpu before jax is first used",
+        )
+    listings = [file for file in files if _is_listing(file, names[0])]
+    if len(listings) != 1:
+        what = "no listing" if not listings else f"{len(listings)} listings"
+        return Build(chip.name, missing=f"libtpu wrote {what} of {names[0]}")
+    reports = [file for file in files if file.endswith("vmem_report.html")]
+    report = _text(folder / reports[0]) if reports else ""
+    vmem = read_report(report, names[0], call, limit)
+    return Build(chip.name, _text(folder / listings[0]), vmem)
+
+
+def _is_listing(file: str, instruction: str) -> bool:
+    """Whether libtpu named a file after an instruction; it cuts long names and adds a hash."""
+    found = re.fullmatch(rf"\d+-(.+?)(-\d{{10,}})?-\d+-{LISTING}\.txt", file)
+    if not found:
+        return False
+    return instruction.startswith(found[1]) if found[2] else found[1] == instruction
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _itemised(
+    failure: LibtpuRefusal, lowered: Callable[[], Any], call: KernelCall, chip: Chip, limit: int
+) -> LibtpuRefusal:
+    """With all that makes it too much: by the blocks, where these explain nearly all of it.
+
+    Else the kernel may compile where all of the core's VMEM is allowed: then the report tells.
+    """
+    blocks = footprint(call)
+    taken = sum(a.size for a in blocks)
+    wanted = max(failure.wanted, taken)
+    found = dataclasses.replace(failure, wanted=wanted, limit=limit, allocations=blocks)
+    if taken < 0.98 * wanted <= chip.vmem:
+        program = lowered()
+        with dump() as folder, contextlib.suppress(Exception):
+            hlo = compiled(program, xla_tpu_scoped_vmem_limit_kib=chip.vmem >> 10)
+            if vmem := _read(folder, hlo, call, chip, limit).vmem:
+                return dataclasses.replace(found, allocations=vmem.allocations)
+    return found

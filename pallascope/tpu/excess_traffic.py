@@ -1,0 +1,263 @@
+"""Bottlenecks: bytes moved more often than needed, padding, copies by XLA.
+
+One thing that makes a kernel slow.
+
+Arrays that XLA copies around a kernel, so that an output may lie where another array does.
+
+Bytes that are moved more often than needed, and padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pallascope.model import CopyReason, Role
+from pallascope.tpu.chips import named
+from pallascope.tpu.prediction import Prediction
+from pallascope.tpu.tiling import dtype_bits
+from pallascope.tpu.traffic import OperandTraffic
+from pallascope.tpu.units import bytes_of
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """One cause: in a phrase, why, and what to try.
+
+    `cycles` is about what it costs at most; `size` how many bytes it moves more than par does.
+    """
+
+    phrase: str
+    why: str
+    remedy: str
+    cycles: float
+    size: int = 0
+
+
+_WHY = {
+    CopyReason.KEPT: (
+        "XLA copies {} before the kernel, {}: an output takes its place, by input_output_aliases, "
+        "and the launch's caller keeps it."
+    ),
+    CopyReason.READ_LATER: (
+        "XLA copies {} before the kernel, {}: an output takes its place, by input_output_aliases, "
+        "and it is read once more."
+    ),
+    CopyReason.ELSEWHERE: (
+        "XLA copies {} after the kernel, {}: the caller donates the array that it is to replace, "
+        "and the kernel writes it elsewhere."
+    ),
+    CopyReason.EXCHANGED: (
+        "XLA copies {} twice after the kernel, {}: it and another output lie in each other's "
+        "places, as input_output_aliases says."
+    ),
+}
+_TRY = {
+    CopyReason.KEPT: (
+        "Alias an input only if the caller gives it away, by donate_argnames of jax.jit: the "
+        "others are no places for results."
+    ),
+    CopyReason.READ_LATER: (
+        "Alias an input only in the last kernel that reads it, and pass it to that kernel once."
+    ),
+    CopyReason.ELSEWHERE: (
+        "Alias the input that the output replaces: input_output_aliases={position among the "
+        "inputs: position among the outputs}."
+    ),
+    CopyReason.EXCHANGED: (
+        "Alias each input with its own new value: input_output_aliases={position among the "
+        "inputs: position among the outputs}."
+    ),
+}
+
+
+def copied(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """XLA's copies, unless par has as many."""
+    if par and len(own.copied) <= len(par.copied):
+        return
+    # Where outputs have changed places, that is why each of them is copied.
+    ring = any(each.reason is CopyReason.EXCHANGED for each in own.copied)
+    for each in own.copied:
+        reason, label = each.reason, own.labels[each.operand]
+        if ring and reason is CopyReason.ELSEWHERE:
+            continue
+        size = own.size_of(each) * (len(own.copied) if ring else 1)
+        yield Bottleneck(
+            f"XLA copies {label} {'after' if reason in _AFTER else 'before'} the kernel",
+            _WHY[reason].format(label, f"{bytes_of(size)} in and out"),
+            _TRY[reason],
+            own.cycles_of(each),
+            size if par else 0,
+        )
+
+
+_AFTER = (CopyReason.ELSEWHERE, CopyReason.EXCHANGED)
+
+
+def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """Operands that move more bytes than par's, or than once what is used of them."""
+    chip = named(own.chip)
+    for position, row in enumerate(own.traffic.operands):
+        if not row.bytes or not row.least:
+            continue
+        at = _counterpart(own, par, position)
+        if par and at is None and (single := _single(own, par, position)):
+            yield _copies(own, position, single)
+            continue
+        other = par.traffic.operands[at] if par and at is not None else None
+        if par and other is None and (narrow := _narrower(par, row)):
+            yield _wider(own, position, narrow)
+            continue
+        needed = other.bytes if other and other.bytes else row.least
+        more = row.bytes - needed
+        if more <= 0:
+            continue
+        cycles = more / own.sharing / own.bandwidth * chip.clock
+        if own.schedule:  # bytes that move while the core computes cost nothing
+            cycles = min(cycles, own.schedule.stalled)
+        size = more if other else 0
+        against = "par" if other else "needed"
+        verb = "writes" if row.role is Role.OUTPUT else "reads"
+        label, times = own.labels[position], row.bytes / needed
+        phrase = f"{verb} {label} {times:.1f}× as much as {against}"
+        if row.padding > row.bytes / 2 and (not other or row.padding > other.padding):
+            yield Bottleneck(phrase, _padding(label, row), _PADDED, cycles, size)
+            continue
+        reuse = own.reuse[position]
+        why = f"{label} moves {bytes_of(row.bytes)} in {row.moves:,} blocks: {reuse}"
+        kept = par.reuse[at] if par and at is not None else None
+        if other and kept and kept != reuse:
+            same = "never lets go of it" if kept.axis is None else f"keeps it for {kept.kept}"
+            why += f"; par {same}"
+        elif other and other.bytes:
+            why += f"; par moves {bytes_of(other.bytes)} in {other.moves:,}"
+        if row.by_hand:
+            copies = f"{row.moves:,} cop{'y' if row.moves == 1 else 'ies'}"
+            why = f"{label} moves {bytes_of(row.bytes)} in {copies} that the kernel makes itself"
+            remedy = _COPIED_AGAIN
+        elif other is None:
+            remedy = _REFETCHED_ALONE
+        else:
+            remedy = _REFETCHED_SMALL if _smaller(own, par) else _REFETCHED
+        yield Bottleneck(phrase, why + ".", remedy, cycles, size)
+
+
+def _single(own: Prediction, par: Prediction, position: int) -> OperandTraffic | None:
+    """An input of par's alone, of which this one may be a stack of copies, by its shape."""
+    row = own.traffic.operands[position]
+    arrays = [one.array for one in own.traffic.operands]
+    for other in par.traffic.operands:
+        shape = other.array.shape
+        inner = len(row.array.shape) > len(shape) > 0 and row.array.shape[-len(shape) :] == shape
+        alike = (other.role, other.array.dtype) == (row.role, row.array.dtype)
+        fewer = 0 < (other.bytes or 0) < (row.bytes or 0)
+        if inner and alike and fewer and other.array not in arrays:
+            return other
+    return None
+
+
+def _copies(own: Prediction, position: int, single: OperandTraffic) -> Bottleneck:
+    """What it costs to read a stack where par reads one of its arrays."""
+    chip, row, label = named(own.chip), own.traffic.operands[position], own.labels[position]
+    mine, pars = row.bytes or 0, single.bytes or 1
+    more = mine - pars
+    cycles = more / chip.bandwidth * chip.clock
+    return Bottleneck(
+        f"reads {label} {mine / pars:.1f}× as much as par",
+        f"{label} is {row.array}, of which {bytes_of(mine)} move; par's is {single.array}, of "
+        f"which {bytes_of(pars)} move.",
+        _STACKED,
+        min(cycles, own.schedule.stalled) if own.schedule else cycles,
+        more,
+    )
+
+
+_NUMBERS = ("bfloat", "float", "int", "uint")
+
+
+def _narrower(par: Prediction, row: OperandTraffic) -> OperandTraffic | None:
+    """Par's operand of the same role and shape whose elements are narrower, if there is one."""
+    return next(
+        (
+            other
+            for other in par.traffic.operands
+            if (other.role, other.array.shape) == (row.role, row.array.shape)
+            and 0 < (other.bytes or 0) < (row.bytes or 0)
+            and other.array.dtype.startswith(_NUMBERS)
+            and row.array.dtype.startswith(_NUMBERS)
+            and dtype_bits(other.array.dtype) < dtype_bits(row.array.dtype)
+        ),
+        None,
+    )
+
+
+def _wider(own: Prediction, position: int, narrow: OperandTraffic) -> Bottleneck:
+    """An operand of a wider dtype than par's."""
+    row, label, chip = own.traffic.operands[position], own.labels[position], named(own.chip)
+    mine, pars = row.bytes or 0, narrow.bytes or 0
+    more = mine - pars
+    cycles = more / chip.bandwidth * chip.clock
+    if own.schedule:
+        cycles = min(cycles, own.schedule.stalled)
+    return Bottleneck(
+        f"{label} is {row.array.dtype} where par's is {narrow.array.dtype}",
+        f"{label} moves {bytes_of(mine)}: it is {row.array} where par has {narrow.array}, "
+        f"which moves {bytes_of(pars)}.",
+        "Leave arrays in the dtype that they have: cast in the kernel, after the load, where each "
+        "element is in VMEM already.",
+        cycles,
+        more,
+    )
+
+
+_STACKED = (
+    "Hand over the one array, without copies. A block stays in VMEM along each grid axis that its "
+    "index map does not look at; for jax.vmap, that is in_axes=None."
+)
+_REFETCHED = (
+    "A block moves whenever its index differs from the step before's. Order the grid so that the "
+    "innermost axis is one that this operand's index map does not look at."
+)
+_REFETCHED_SMALL = (
+    "Take larger blocks, as par does: an operand is read again for every block of the dimensions "
+    "that it does not have, so twice the block size there is half the traffic."
+)
+_REFETCHED_ALONE = (
+    "An operand is read again for every block of the grid dimensions that its index map does not "
+    "look at: larger blocks along those, or a grid that has them innermost, read it less often."
+)
+_COPIED_AGAIN = (
+    "What a step needs again stays in VMEM: copy each part once, or hand the loop that needs it "
+    "least to the outside."
+)
+_PADDED = (
+    "Let a dimension of at least 128 run along the lanes (the last), and one of at least 8 along "
+    "the sublanes (the last but one): transpose, or join dimensions."
+)
+
+
+def _padding(label: str, row: OperandTraffic) -> str:
+    part = row.padding / (row.bytes or 1)
+    return (
+        f"{part:.0%} of what {label} moves is padding: {row.array} lies in HBM and VMEM in tiles "
+        "of 8 sublanes by 128 lanes of 32 bits."
+    )
+
+
+def _counterpart(own: Prediction, par: Prediction | None, position: int) -> int | None:
+    """Which of par's operands is the same array in the same role, in the same place among its."""
+    if par is None:
+        return None
+    row = own.traffic.operands[position]
+
+    def alike(rows: Sequence[OperandTraffic]) -> list[int]:
+        return [n for n, o in enumerate(rows) if (o.role, o.array) == (row.role, row.array)]
+
+    place = alike(own.traffic.operands).index(position)
+    among = alike(par.traffic.operands)
+    return among[place] if place < len(among) else None
+
+
+def _smaller(own: Prediction, par: Prediction | None) -> bool:
+    """Whether the kernel's blocks are smaller than par's."""
+    return par is not None and own.traffic.vmem < par.traffic.vmem

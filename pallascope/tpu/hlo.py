@@ -1,0 +1,123 @@
+"""Reads compiled HLO: instructions, bytes in HBM, VMEM, cycles.
+
+Reading the text of programs that are compiled for a TPU: what XLA makes of them, mostly.
+
+What XLA's own program for a function moves from and to HBM, read from its compiled text.
+XLA runs the instructions of a program's entry computation one after another. Each reads its
+operands from HBM and writes its results there, unless their layout says VMEM, S(1). What happens
+within an instruction, such as a fusion, stays on the chip.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from pallascope.model import InstructionBytes
+
+_INSTRUCTION = re.compile(r"^ *(?:ROOT )?%?([\w.\-]+) = (?:\(.*?\)|\S+) ([\w\-]+)\(", re.MULTILINE)
+_KERNEL = 'custom_call_target="tpu_custom_call"'
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+
+#: What stands for no estimate: the largest number that fits, half of it, or anything of this size.
+_NO_CYCLES = 1 << 60
+
+#: Instructions that name, group or reinterpret what is there already.
+_FREE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
+
+
+def kernel_instructions(hlo: str) -> list[str]:
+    """The names of the instructions that run a Pallas kernel."""
+    return [name for name, _, line in _instructions(hlo) if _KERNEL in line]
+
+
+def estimated_cycles(hlo: str) -> tuple[int, tuple[str, ...]]:
+    """XLA's own estimate for a program: cycles of all instructions of its entry computation.
+
+    Also the operations for which it has none, in alphabetical order: with these, the cycles are
+    too few. Among them are loops, since how often their bodies run is not in the text.
+    """
+    entry = hlo[hlo.index("\nENTRY ") :]
+    cycles, missing = 0, set[str]()
+    for _, operation, line in _instructions(entry):
+        found = _CYCLES.search(line)
+        if found and int(found[1]) < _NO_CYCLES:
+            cycles += int(found[1])
+        elif operation not in _FREE:
+            missing.add(operation)
+    return cycles, tuple(sorted(missing))
+
+
+def _instructions(hlo: str) -> Iterator[tuple[str, str, str]]:
+    """Name, operation and line of each instruction."""
+    for line in hlo.splitlines():
+        if found := _INSTRUCTION.match(line):
+            yield found[1], found[2], line
+
+
+_XLA_INSTRUCTION = re.compile(r"^ *(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)$")
+_NAME = re.compile(r"%([\w.\-]+)")
+_ARRAY = re.compile(r"\b([a-z]+\d*\w*)\[([\d,]*)\](\{[^}]*\})?")
+_BITS = re.compile(r"\d+")
+
+#: Instructions that name, group or reinterpret what is there already, and the ends of those that
+#: were started before.
+_LOOPS = ("while", "conditional", "call")
+_IN_VMEM = "S(1)"
+
+
+def has_loops(hlo: str) -> bool:
+    """Whether the entry computation runs others as often as only they know."""
+    return any(found[3] in _LOOPS for found in map(_XLA_INSTRUCTION.match, _entry(hlo)) if found)
+
+
+def steps_of(hlo: str) -> tuple[InstructionBytes, ...]:
+    """The instructions of a compiled program's entry computation that move bytes, in order."""
+    sizes: dict[str, int] = {}
+    steps: list[InstructionBytes] = []
+    for line in _entry(hlo):
+        if not (found := _XLA_INSTRUCTION.match(line)):
+            continue
+        name, results, operation, rest = found.groups()
+        sizes[name] = bytes_in_hbm(results)
+        if operation in _FREE or operation.endswith("-done"):
+            continue
+        operands = dict.fromkeys(_NAME.findall(_arguments(rest)))
+        read = sum(sizes.get(operand, 0) for operand in operands)
+        if operation.endswith("-start"):  # its result repeats its operand
+            sizes[name], written = 0, max(0, sizes[name] - read)
+        else:
+            written = sizes[name]
+        steps.append(InstructionBytes(name, read, written))
+    return tuple(step for step in steps if step.bytes)
+
+
+def _entry(hlo: str) -> list[str]:
+    """The lines of the entry computation."""
+    return hlo[hlo.index("\nENTRY ") + 1 :].split("\n}", 1)[0].splitlines()
+
+
+def bytes_in_hbm(types: str) -> int:
+    """The bytes of the arrays that a type in HLO's text names, those that lie in VMEM aside."""
+    return sum(
+        math.prod(int(n) for n in shape.split(",") if n) * _bits(dtype) // 8
+        for dtype, shape, layout in _ARRAY.findall(types)
+        if _IN_VMEM not in layout
+    )
+
+
+def _arguments(rest: str) -> str:
+    """What stands before the parenthesis that closes an instruction's operands."""
+    depth = 1
+    for place, letter in enumerate(rest):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if not depth:
+            return rest[:place]
+    return rest
+
+
+def _bits(dtype: str) -> int:
+    """How many bits an element takes: pred[] takes a byte."""
+    found = _BITS.search(dtype)
+    return int(found[0]) if found else 8

@@ -1,0 +1,254 @@
+"""The predicted timeline as a trace for Perfetto.
+
+A process for each kernel; in it a lane for the grid's steps, one for the core, which computes or
+waits, one for the bytes on their way between HBM and the chip, and one or more for each operand and
+direction, where a slice is a DMA from its start to its arrival. Slices on one lane never overlap: a
+DMA that starts before an earlier one of its operand has arrived goes to a lane of its own. Of an
+operand that the kernel copies by itself, each slot of its buffer has a lane (`slot_lanes`).
+
+Format: the "Trace Event Format", JSON object form; complete events ("X") and metadata ("M") alone.
+Times in µs, from the launch's beginning, to three digits.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pallascope.tpu.chips import named
+from pallascope.tpu.dma_buffers import copies_by_hand, slot_lanes
+from pallascope.tpu.prediction import Prediction
+from pallascope.tpu.schedule import Schedule, Stall, Transfer
+
+#: How many transfers, stalls and steps of a kernel a trace shows: about 8 MB of JSON.
+MOST_EVENTS = 20_000
+
+STEPS, CORE, BUS = "grid steps", "core", "HBM"
+SETUP, FIRST, LAST = "setup", "first blocks move in", "last blocks move out"
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Something that takes from `start` to `end`, in cycles of its kernel."""
+
+    name: str
+    start: float
+    end: float
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+Lanes = dict[str, list[Slice]]
+
+
+def trace(launches: Iterable[tuple[str, Sequence[Prediction]]], most: int = MOST_EVENTS) -> str:
+    """The timelines of launches, each with its title, as one JSON text.
+
+    `most` is the number of events that the predictions were asked to keep. Kernels of a launch
+    follow one another; those without a schedule are left out.
+    """
+    events: list[Event] = []
+    names: Counter[str] = Counter()
+    for title, kernels in launches:
+        start = 0.0
+        for kernel in kernels:
+            if kernel.schedule is None:
+                continue
+            name = f"{kernel.chip} {title}: {kernel.call.name}"
+            if kernel.runs.times > 1:
+                name += f", one of {kernel.runs.times:,} runs"
+            names[name] += 1
+            number = f" ({names[name]})" if names[name] > 1 else ""
+            events += _process(names.total(), name + number, kernel, start, most)
+            start += kernel.schedule.cycles / named(kernel.chip).clock
+    notice = "predicted from the TPU compiler's schedule; nothing was run"
+    content = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"notice": notice}}
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def _process(
+    process: int, name: str, kernel: Prediction, offset: float, most: int
+) -> Iterator[Event]:
+    clock = named(kernel.chip).clock
+
+    def nanoseconds(cycles: float) -> int:
+        return round((offset + cycles / clock) * 1e9)
+
+    yield _metadata("process_name", process, 0, name=name)
+    yield _metadata("process_sort_index", process, 0, sort_index=process)
+    for thread, (lane, slices) in enumerate(lanes(kernel, most).items(), 1):
+        yield _metadata("thread_name", process, thread, name=lane)
+        yield _metadata("thread_sort_index", process, thread, sort_index=thread)
+        for one in slices:
+            start, end = nanoseconds(one.start), nanoseconds(one.end)
+            yield {
+                "ph": "X",
+                "name": one.name,
+                "pid": process,
+                "tid": thread,
+                "ts": start / 1000,
+                "dur": (end - start) / 1000,
+                "args": {"cycles": round(one.end - one.start), **one.about},
+            }
+
+
+def _metadata(name: str, process: int, thread: int, /, **args: Any) -> Event:
+    return {"ph": "M", "name": name, "pid": process, "tid": thread, "args": args}
+
+
+def lanes(kernel: Prediction, most: int = MOST_EVENTS) -> Lanes:
+    """What one kernel's trace shows, by the names of the lanes; in each, in order of time.
+
+    The first lane takes all of the kernel's cycles. Where more happened than was kept, everything
+    ends where the first list of events does, and the rest is one slice that says so.
+    """
+    schedule = kernel.schedule
+    assert schedule is not None
+    end = shown_until(schedule, most)
+    transfers = [t for t in schedule.transfers if t.start < end]
+    by_hand = [one for one in copies_by_hand(kernel) if one.transfer.start < end]
+    slots = {(one.transfer.operand, one.transfer.end): one.slot for one in by_hand}
+    found = {
+        STEPS: list(_steps(kernel, schedule, end)),
+        CORE: list(_core(schedule.stalls, end, slots)),
+        BUS: list(_on_the_bus(transfers, kernel)),
+    }
+    own = {one.transfer.operand for one in by_hand}
+    for lane, group in _by_lane(t for t in transfers if t.operand not in own).items():
+        for number, slices in enumerate(_apart(group), 1):
+            found[f"{lane} ({number})" if number > 1 else lane] = slices
+    for lane, phases in slot_lanes(by_hand, end).items():
+        found[lane] = [
+            Slice(one.name, one.start, one.end, {"bytes": one.size} if one.size else {})
+            for one in phases
+        ]
+    return {name: slices for name, slices in found.items() if slices}
+
+
+def shown_until(schedule: Schedule, most: int = MOST_EVENTS) -> float:
+    """The cycle from which on a list of events is incomplete; else the schedule's end."""
+    last = [schedule.cycles]
+    if len(schedule.turns) >= most:
+        last.append(schedule.turns[-1])
+    if len(schedule.transfers) >= most:
+        last.append(schedule.transfers[-1].start)
+    if len(schedule.stalls) >= most:
+        last.append(schedule.stalls[-1].end)
+    return min(last)
+
+
+# ---- the grid ----
+
+
+def _steps(kernel: Prediction, schedule: Schedule, end: float) -> Iterator[Slice]:
+    """One slice after another, from the first cycle to the last."""
+    complete = end == schedule.cycles
+    turns = [turn for turn in schedule.turns if turn < end]
+    if not turns and complete:
+        yield Slice(kernel.call.name, 0.0, end)
+        return
+    # A turn that the events do not cover to its end is part of the rest.
+    bounds = [0.0, *turns, *([end] if complete else [])]
+    names = itertools.chain([SETUP], _names(kernel, len(turns) if complete else None))
+    for (start, stop), name in zip(itertools.pairwise(bounds), names, strict=False):
+        if stop > start:
+            yield Slice(name, start, stop)
+    if not complete:
+        yield Slice("the rest, not shown", bounds[-1], schedule.cycles)
+
+
+def step_spans(kernel: Prediction, most: int = MOST_EVENTS) -> tuple[float, ...]:
+    """When each grid step computes, in cycles: its begin, and after them all the last one's end.
+
+    As far as a list of `most` events goes. Empty where turns of the schedule are no grid steps.
+    """
+    schedule = kernel.schedule
+    assert schedule is not None
+    steps = _number_of_steps(kernel)
+    if steps == 1:
+        return 0.0, schedule.cycles
+    turns = schedule.turns[:most]
+    complete = len(schedule.turns) < most
+    if steps == 0 or (complete and len(turns) != steps + 2):
+        return ()
+    return tuple(turns[1 : steps + 2])
+
+
+def _number_of_steps(kernel: Prediction) -> int:
+    return math.prod(size or 0 for size in kernel.traffic.grid)
+
+
+def _names(kernel: Prediction, turns: int | None) -> Iterator[str]:
+    """What each turn of the outermost loop does; `turns` is their number where it is known.
+
+    A grid of more than one step takes two turns more: step n computes in turn n + 1.
+    """
+    grid = [size or 0 for size in kernel.traffic.grid]
+    steps = _number_of_steps(kernel)
+    if steps > 1 and turns in (steps + 2, None):
+        yield FIRST
+        for number, index in enumerate(itertools.product(*map(range, grid))):
+            yield f"step {number} {index}" if len(index) > 1 else f"step {number}"
+        yield LAST
+    else:
+        yield from (f"turn {number}" for number in itertools.count())
+
+
+def _core(
+    stalls: Iterable[Stall], end: float, slots: Mapping[tuple[str, float], str]
+) -> Iterator[Slice]:
+    """The core computes wherever it does not wait; `slots` by what arrives there, and when."""
+    now = 0.0
+    for stall in stalls:
+        if stall.end > end:
+            break
+        if stall.start > now:
+            yield Slice("computes", now, stall.start)
+        slot = slots.get((stall.operand, stall.end), "")
+        what = f"{stall.operand or 'a semaphore'}{f' ({slot})' if slot else ''}"
+        yield Slice(f"waits for {what}", stall.start, stall.end)
+        now = stall.end
+    if end > now:
+        yield Slice("computes", now, end)
+
+
+# ---- what moves ----
+
+
+def _on_the_bus(transfers: Iterable[Transfer], kernel: Prediction) -> Iterator[Slice]:
+    """Bytes on their way, one transfer after another; each arrives some time after its last."""
+    bytes_per_cycle = kernel.bandwidth / named(kernel.chip).clock
+    for one in transfers:
+        name = f"{one.operand} {_way(one.inward)}"
+        end = one.start + one.size / bytes_per_cycle
+        yield Slice(name, one.start, end, {"bytes": one.size})
+
+
+def _by_lane(transfers: Iterable[Transfer]) -> dict[str, list[Transfer]]:
+    found: dict[str, list[Transfer]] = {}
+    for one in transfers:
+        found.setdefault(f"{one.operand} {_way(one.inward)}", []).append(one)
+    return found
+
+
+def _apart(transfers: Iterable[Transfer]) -> list[list[Slice]]:
+    """The transfers of one operand in as few lanes as keep them from overlapping."""
+    found: list[list[Slice]] = []
+    for one in transfers:
+        about = {"bytes": one.size}
+        drawn = Slice(f"{one.operand} {_way(one.inward)}", one.start, one.end, about)
+        free = next((lane for lane in found if lane[-1].end <= one.start), None)
+        if free is None:
+            found.append([drawn])
+        else:
+            free.append(drawn)
+    return found
+
+
+def _way(inward: bool) -> str:
+    return "in" if inward else "out"

@@ -1,0 +1,207 @@
+"""The blocks that a kernel's pipeline moves, grid step by grid step.
+
+    >>> from pallascope.tpu.pipeline_steps import motions
+    >>> (kernel,) = motions(matmul, x, y, chip="v5e", bm=128)
+    >>> kernel.paths[0].first, kernel.paths[0].place
+
+An operand's block stays where it is for a *run* of grid steps. An input's is fetched for the first
+step of a run, an output's written back after the last. So the moves of an operand are its runs, and
+its bytes those of the places where they lie.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pallascope.model import (
+    Axes,
+    KernelCall,
+    Operand,
+    Problem,
+    Role,
+    SideBySide,
+)
+from pallascope.tpu import traffic
+from pallascope.tpu.chips import DEFAULT, named
+from pallascope.tpu.predict import distinct_names
+from pallascope.tpu.traffic import OUTSIDE, OperandTraffic, Traffic
+
+if TYPE_CHECKING:
+    from pallascope.kernels import TracedLaunch
+    from pallascope.kernels.lowering import TracedKernel
+
+Ints = np.ndarray[Any, Any]
+
+#: How many grid steps are followed.
+MOST_STEPS = 50_000
+#: Tables of more elements are not copied.
+MOST_CELLS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Where one operand's block lies, run by run.
+
+    `first` is the grid step on which each run begins and `place` the number of its place. A place
+    has `rank` entries in `starts` (in elements) and one in `sizes`: the bytes moved for it, padding
+    included. Places are numbered as they come.
+    """
+
+    first: tuple[int, ...]
+    place: tuple[int, ...]
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """One read of a table in an index map: the row-major `cell` from each step in `first` on.
+
+    A cell of -1 says that a condition keeps it from reading. No steps: it can't be told what it
+    reads.
+    `operand` and `table` are positions among the operands of the kernel.
+    """
+
+    operand: int
+    table: int
+    first: tuple[int, ...]
+    cell: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """One kernel's blocks over its grid, as far as index maps and scalar prefetch tell.
+
+    `labels`, `paths` and `tables` align with the operands: a path is None where there are no
+    blocks or none can be known (`traffic` says why), a table where there is none or its contents
+    are not known. `steps` is the size of the grid, 0 where that is not known; the first `shown` of
+    them are followed. `side_by_side` is what the chips of a mesh do, where there is one.
+    """
+
+    call: KernelCall
+    labels: tuple[str, ...]
+    steps: int
+    shown: int
+    traffic: Traffic
+    paths: tuple[Path | None, ...]
+    tables: tuple[tuple[int, ...] | None, ...]
+    reads: tuple[TableRead, ...]
+    side_by_side: SideBySide | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The kernels of one launch, in program order, or what was raised on the way to them."""
+
+    problem: Problem | None = None
+    kernels: tuple[Motion, ...] = ()
+
+
+def motions(
+    function: Callable[..., Any], *args: Any, chip: str = DEFAULT, **kwargs: Any
+) -> tuple[Motion, ...]:
+    """Follow the blocks of each kernel that `function(*args, **kwargs)` launches.
+
+    Nothing is lowered, so a block that Mosaic refuses is followed like any other. `args` are
+    arrays, or `jax.ShapeDtypeStruct`s where the contents decide nothing. Raises ValueError for an
+    unknown chip, and what tracing raises.
+    """
+    from pallascope.kernels import TracedLaunch, for_chip
+
+    target = named(chip)
+    with for_chip(target.kind, target.cores):
+        launch = TracedLaunch.of(function, args, kwargs)
+    return motions_of(launch, args, chip)
+
+
+def motions_of(
+    launch: TracedLaunch, args: Sequence[Any], chip: str, axes: Axes = ()
+) -> tuple[Motion, ...]:
+    """The same of a launch that was traced for this chip, by its name, or a mesh of such `axes`."""
+    from pallascope.kernels import for_chip
+
+    target = named(chip)
+    with for_chip(target.kind, target.cores, axes):
+        return tuple(map(follow, launch.kernels(args)))
+
+
+def follow(kernel: TracedKernel, most: int = MOST_STEPS) -> Motion:
+    """Follow the first `most` steps of one kernel, which has been traced for a chip."""
+    blocks, operands = kernel.block_positions(), kernel.call.operands
+    moved = traffic.traffic(
+        kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies()
+    )
+    grid = [size for size in blocks.grid if size is not None]
+    known = len(grid) == len(blocks.grid)
+    steps = math.prod(grid) if known else 0
+    rows = zip(operands, blocks.starts, moved.operands, strict=True)
+    tables = [_cells(table) for table in kernel.tables]
+    reads = kernel.prefetch_reads(grid, most) if known and tables else ()
+    return Motion(
+        call=kernel.call,
+        labels=distinct_names(operands),
+        steps=steps,
+        shown=min(steps, most),
+        traffic=moved,
+        paths=tuple(_path(*each, most) for each in rows),
+        tables=(*tables, *[None] * (len(operands) - len(tables))),
+        reads=tuple(
+            TableRead(r.operand, r.table, *(((), ()) if r.cells is None else _runs(r.cells)))
+            for r in reads
+        ),
+        side_by_side=kernel.side_by_side(),
+    )
+
+
+def _path(operand: Operand, starts: Ints | None, row: OperandTraffic, most: int) -> Path | None:
+    """The runs that begin by step `most`: where one more does, the last that is shown has an end.
+
+    A block that lies outside of the array is followed, and moves nothing that could be counted. A
+    table is one block, which is there from the first step on.
+    """
+    if operand.role is Role.PREFETCH and row.bytes is not None:
+        return Path((0,), (0,), (0,) * len(operand.array.shape), (row.bytes,))
+    if row.by_hand or starts is None or not len(starts):
+        return None
+    if row.bytes is None and row.note != OUTSIDE:
+        return None
+    moved = np.flatnonzero(traffic.moves(operand, starts))
+    first = np.append(0, moved[:-1] + 1) if operand.role is Role.OUTPUT else moved
+    bytes_each = np.zeros(len(starts), np.int64)
+    if row.bytes is not None:
+        bytes_each = traffic.move_bytes(operand, starts)
+    kept = first <= most
+    where, what = starts[first[kept]], bytes_each[moved[kept]]
+    place, each = _places(where)
+    return Path(
+        first=tuple(first[kept].tolist()),
+        place=tuple(place.tolist()),
+        starts=tuple(where[each].reshape(-1).tolist()),
+        sizes=tuple(what[each].tolist()),
+    )
+
+
+def _places(starts: Ints) -> tuple[Ints, Ints]:
+    """The number of each row's place, counted as they come, and the row where each was first."""
+    _, at, inverse = np.unique(starts, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(at)
+    number = np.empty(len(at), np.int64)
+    number[order] = np.arange(len(at))
+    return number[inverse.reshape(-1)], at[order]
+
+
+def _runs(values: Ints) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Where each run of equal values begins, and its value."""
+    first = np.append(0, np.flatnonzero(np.diff(values)) + 1)
+    return tuple(first.tolist()), tuple(values[first].tolist())
+
+
+def _cells(table: Any) -> tuple[int, ...] | None:
+    if table is None or table.size > MOST_CELLS or not np.issubdtype(table.dtype, np.integer):
+        return None
+    return tuple(table.reshape(-1).tolist())

@@ -1,0 +1,249 @@
+"""Predictions: lowering, compiling, traffic and schedule together.
+
+    >>> from pallascope.tpu import predictions
+    >>> (kernel,) = predictions(matmul, x, y, chip="v5e", bm=128)
+    >>> kernel.seconds, kernel.traffic.bytes, kernel.vmem.used
+
+Works on any function that holds a `pallas_call` or a `pl.kernel`. Nothing is run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pallascope.model import (
+    Axes,
+    KernelCall,
+    Operand,
+    Role,
+)
+from pallascope.tpu import compile_process, compiler, libtpu
+from pallascope.tpu.block_sizes import blocks_outside, reuse
+from pallascope.tpu.chips import DEFAULT, Chip, named
+from pallascope.tpu.dma_buffers import as_scheduled
+from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind, windows_too_large
+from pallascope.tpu.prediction import Prediction
+from pallascope.tpu.schedule import (
+    NotUnderstood,
+    OperandSource,
+    Schedule,
+    simulate,
+    words,
+)
+from pallascope.tpu.traffic import Traffic, traffic
+from pallascope.tpu.vmem import limit_of, overflows
+
+if TYPE_CHECKING:
+    from pallascope.kernels import TracedLaunch
+    from pallascope.kernels.lowering import TracedKernel
+    from pallascope.kernels.manual_dma import Dmas
+
+    Builder = Callable[[TracedKernel, Chip], compiler.Build]
+
+
+#: Of a kernel that communicates: its schedule waits for what others do.
+TOGETHER = "it communicates with other chips, and how long that takes is not predicted"
+
+
+def predictions(
+    function: Callable[..., Any], *args: Any, chip: str = DEFAULT, events: int = 0, **kwargs: Any
+) -> tuple[Prediction, ...]:
+    """A prediction for each kernel that `function(*args, **kwargs)` launches.
+
+    There is none for a kernel that XLA removes, since nothing uses its results or another one does
+    the same. A kernel in a loop around it (`lax.scan`, `lax.fori_loop`) counts once for each turn,
+    as `Prediction.runs` says.
+
+    `args` are arrays, or `jax.ShapeDtypeStruct`s where the contents decide nothing. `events` is how
+    many single transfers and stalls a schedule keeps. Raises ValueError for an unknown chip, and
+    what tracing or Mosaic's lowering raises.
+
+    The compiler runs in a process of its own, whatever has been done with jax in this one.
+    """
+    from pallascope.kernels import TracedLaunch, for_chip
+
+    target = named(chip)
+    compile_process.start()
+    with for_chip(target.kind, target.cores):
+        launch = TracedLaunch.of(function, args, kwargs)
+    return _predicted(launch, args, target, events, compile_process.build)
+
+
+def predictions_of(
+    launch: TracedLaunch, args: Sequence[Any], chip: str, events: int = 0, axes: Axes = ()
+) -> tuple[Prediction, ...]:
+    """The same of a launch that was traced for this chip, by its name. Raises NotLowered.
+
+    One for several devices was traced for a mesh of these `axes`.
+
+    Compiled in this process, which has to be one that jax has done nothing in: libtpu is loaded
+    here, and where it aborts, so does the process.
+    """
+    target = named(chip)
+    _loaded_before_jax_does(target)
+    return _predicted(launch, args, target, events, compiler.build, axes)
+
+
+def _predicted(
+    launch: TracedLaunch,
+    args: Sequence[Any],
+    target: Chip,
+    events: int,
+    build: Builder,
+    axes: Axes = (),
+) -> tuple[Prediction, ...]:
+    from pallascope.kernels.lowering import for_chip, lower
+
+    with for_chip(target.kind, target.cores, axes):
+        kernels = launch.kernels(args)
+        for kernel in kernels:
+            if kernel.axes or not kernel.call.unknown:
+                lower(kernel)
+    return tuple(predict(kernel, target, events, build) for kernel in kernels)
+
+
+def _loaded_before_jax_does(chip: Chip) -> None:
+    """Load libtpu as `libtpu` does it, before jax loads it in search of a TPU."""
+    with contextlib.suppress(compiler.CompilerUnavailable):
+        libtpu.device(chip)
+
+
+def predict(kernel: TracedKernel, chip: Chip, events: int, build: Builder) -> Prediction:
+    """Predict one kernel, which has been traced for this chip; `build` asks the compiler."""
+    blocks = kernel.block_positions()
+    copies = kernel.copies()
+    moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, copies)
+    labels = distinct_names(kernel.call.operands)
+    # Where the grid is not known whole, no operand has starts.
+    grid = [size or 0 for size in blocks.grid]
+    kept = tuple(
+        None if starts is None or not len(starts) else reuse(grid, starts)
+        for starts in blocks.starts
+    )
+
+    outside = blocks_outside(kernel.call, labels, grid, blocks.starts)
+
+    def prediction(**found: Any) -> Prediction:
+        return Prediction(
+            chip.name,
+            kernel.call,
+            labels,
+            moved,
+            kept,
+            runs=kernel.runs,
+            outside=outside,
+            copied=kernel.copied,
+            sent=_sent(copies, grid),
+            routes=copies.routes,
+            covered=copies.covered,
+            **found,
+        )
+
+    if kernel.call.unknown and not kernel.axes:
+        return prediction(unknown=kernel.call.unknown)
+    if failure := _too_many_cores(kernel.call, chip):
+        return prediction(failure=failure)
+    try:
+        made = build(kernel, chip)
+    except compiler.CompilerUnavailable as error:
+        if overflows(kernel.call, chip):
+            return prediction(failure=windows_too_large(kernel.call, limit_of(kernel.call, chip)))
+        return prediction(unknown=str(error))
+    if made.failure:
+        return prediction(failure=made.failure)
+    if made.missing:
+        return prediction(compiled=True, unknown=made.missing)
+    if kernel.axes:
+        return prediction(compiled=True, unknown=TOGETHER, vmem=made.vmem)
+    shared = chip.cores if _is_split(kernel.call) else 1
+    core = dataclasses.replace(chip, bandwidth=chip.bandwidth_of_each(shared))
+    try:
+        what = made.bundles, core, _sources(kernel, labels), _words(kernel), events
+        # Of a grid, libtpu gives the first core most; over a mesh, the body chooses.
+        each = [simulate(*what, core=number) for number in range(kernel.call.cores)]
+    except NotUnderstood as reason:
+        return prediction(compiled=True, unknown=str(reason), vmem=made.vmem)
+    schedule, *beside = sorted(each, key=lambda one: -one.cycles)
+    if shared > 1:
+        of_cores = {"sharing": shared, "beside": tuple(beside)}
+        return prediction(compiled=True, schedule=schedule, vmem=made.vmem, **of_cores)
+    if doubt := _contradiction(moved, labels, schedule):
+        return prediction(compiled=True, unknown=doubt, vmem=made.vmem)
+    moved = as_scheduled(moved, labels, schedule)
+    return prediction(compiled=True, schedule=schedule, vmem=made.vmem)
+
+
+def _sent(copies: Dmas, grid: Sequence[int]) -> int | None:
+    """What a chip sends to others in one run, in bytes; None where nobody can tell."""
+    if copies.sent is None or not copies.each_step:
+        return copies.sent
+    return copies.sent * math.prod(grid)
+
+
+def _is_split(call: KernelCall) -> bool:
+    """Whether there is something to share: a parallel axis of one step stays on one core."""
+    return any(call.grid[axis] != 1 for axis in call.parallel)
+
+
+def _too_many_cores(call: KernelCall, chip: Chip) -> LibtpuRefusal | None:
+    """Whether a mesh asks for cores that are not there; libtpu would run their parts in turn."""
+    if call.cores <= chip.cores:
+        return None
+    has = f"{chip.cores} TensorCore{'s' * (chip.cores > 1)}"
+    message = f"its mesh asks for {call.cores} TensorCores, and a {chip.name} has {has}"
+    return LibtpuRefusal(LibtpuRefusalKind.CORES, message, message)
+
+
+def distinct_names(operands: tuple[Operand, ...]) -> tuple[str, ...]:
+    """Names that differ: a kernel that takes *refs calls all of its operands the same."""
+    count = Counter(operand.name for operand in operands)
+    seen: Counter[str] = Counter()
+    labels = []
+    for operand in operands:
+        number = seen[operand.name]
+        seen[operand.name] += 1
+        labels.append(f"{operand.name}[{number}]" if count[operand.name] > 1 else operand.name)
+    return tuple(labels)
+
+
+def _sources(kernel: TracedKernel, labels: tuple[str, ...]) -> dict[OperandSource, str]:
+    """The operands by the schedule's numbers: grid sizes, inputs, and on from there, outputs."""
+    operands = zip(kernel.call.operands, labels, strict=True)
+    passed = [label for operand, label in operands if operand.role is not Role.SCRATCH]
+    first = kernel.call.grid.count(None)
+    arguments = len(kernel.arguments)
+    named_ = {OperandSource("input", n): f"the size of grid axis {n}" for n in range(first)}
+    for number, label in enumerate(passed, first):
+        named_[OperandSource("input" if number < arguments else "output", number)] = label
+    return named_
+
+
+def _words(kernel: TracedKernel) -> dict[OperandSource, list[int]]:
+    return {
+        OperandSource("input", number): words(value)
+        for number, value in enumerate(kernel.values)
+        if value is not None
+    }
+
+
+def _contradiction(moved: Traffic, labels: tuple[str, ...], schedule: Schedule) -> str:
+    """Where the schedule moves other bytes than the index maps ask for, one of them is misread.
+
+    What a kernel copies by itself has no index map; of that the schedule knows more than the trace.
+    """
+    scheduled = {(one.operand, one.inward): one.size for one in schedule.moved}
+    for row, label in zip(moved.operands, labels, strict=True):
+        if row.bytes is None or row.role is Role.SCRATCH or row.by_hand:
+            continue
+        found = scheduled.get((label, row.role is not Role.OUTPUT), 0)
+        if found != row.bytes:
+            return (
+                f"the compiler's schedule moves {found:,} bytes of {label}, "
+                f"its index map asks for {row.bytes:,}"
+            )
+    return ""

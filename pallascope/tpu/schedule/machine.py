@@ -1,0 +1,283 @@
+"""Memory, DMA engine and semaphores around the scalar core, in time.
+
+The model of the DMA engine has three numbers of the chip's: every transfer waits its turn, moves at
+HBM's bandwidth, and arrives a fixed latency later. Transfers within the chip cost the latency only.
+How fast a DMA from HBM to HBM is, nobody has published. It reads its bytes and writes them, so it
+takes at least the time that HBM's bandwidth needs for both: that is counted, and told as `least`.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import index
+from typing import Any
+
+from pallascope.tpu.schedule.bundles import NotUnderstood
+from pallascope.tpu.schedule.registers import (
+    Address,
+    OperandSource,
+    Unknown,
+    divide,
+)
+
+#: SMEM has 2**18 words, so every allocation gets that many. The first of them holds the core's
+#: number, on chips whose two cores share a kernel.
+ALLOCATION_SHIFT = 18
+_CORE = 1 << ALLOCATION_SHIFT
+
+WITHIN_HBM = "a DMA from HBM to HBM: its speed was never measured"
+
+#: Set in a semaphore's number where it is another chip's.
+_OTHER_CHIP = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One DMA between HBM and the chip, from `start` to `end` (cycles), and its bytes."""
+
+    operand: str
+    inward: bool
+    start: float
+    end: float
+    size: int
+
+
+@dataclass(slots=True)
+class Landing:
+    """Where on the chip a transfer comes from or goes to, and what counts it.
+
+    `place` is an address in VMEM, in granules, None where it is none or not known; `flag` is the
+    semaphore's number, and `awaited` the cycle at which the core has waited for it, if it does.
+    """
+
+    place: int | None
+    flag: int
+    awaited: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The core waited from `start` to `end` (cycles); for no DMA where `operand` is empty."""
+
+    operand: str
+    inward: bool
+    start: float
+    end: float
+
+
+@dataclass(slots=True)
+class _Arrival:
+    time: float
+    amount: int
+    operand: str = ""
+    inward: bool = False
+
+
+@dataclass(slots=True)
+class _Semaphore:
+    """What it counts now, and what will be added. Below zero: a wait takes before it has."""
+
+    count: int = 0
+    due: list[_Arrival] = field(default_factory=list)  # by time
+
+    def settle(self, now: float) -> None:
+        while self.due and self.due[0].time <= now:
+            self.count += self.due.pop(0).amount
+
+
+@dataclass
+class Machine:
+    """The state of one core while a schedule runs. Times are in cycles, sizes in bytes.
+
+    `words` holds what is known of operands that the scalar core reads, as 32-bit words. Sums go by
+    operand and by whether the transfer leads inward; single events are kept up to `most_events`.
+    """
+
+    latency: float
+    bytes_per_cycle: float
+    granule: int
+    names: Mapping[OperandSource, str]
+    words: Mapping[OperandSource, Sequence[int]]
+    most_events: int
+    now: float = 0.0
+    free: float = 0.0  # when the DMA engine has taken its last transfer's bytes
+    core: int = 0
+    memory: dict[int, Any] = field(default_factory=dict)
+    flags: dict[int, _Semaphore] = field(default_factory=lambda: defaultdict(_Semaphore))
+    moved: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    counts: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    least: str = ""  # why the time is no more than a lower bound
+    waited: defaultdict[tuple[str, bool], float] = field(default_factory=lambda: defaultdict(float))
+    transfers: list[Transfer] = field(default_factory=list)
+    landings: list[Landing] = field(default_factory=list)
+    stalls: list[Stall] = field(default_factory=list)
+    queues: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    unawaited: dict[int, deque[tuple[int, Landing]]] = field(
+        default_factory=lambda: defaultdict(deque)
+    )
+
+    def __post_init__(self) -> None:
+        self.memory[_CORE] = self.core
+
+    def value(self, source: OperandSource) -> Any:
+        """A scalar operand, passed by value."""
+        words = self.words.get(source)
+        return words[0] if words else Unknown(f"the value of {self._name(source)}")
+
+    def load(self, address: Any) -> Any:
+        """One word of SMEM."""
+        if isinstance(address, Unknown):
+            return address
+        return self.memory.get(address, _UNWRITTEN)
+
+    def store(self, address: Any, value: Any, condition: Any) -> None:
+        """Write one word of SMEM, if the condition holds."""
+        if isinstance(condition, Unknown):
+            value = condition
+        elif not condition:
+            return
+        self.memory[index(address)] = value
+
+    def general_transfer(
+        self, kind: str, source: Any, granules: Any, target: Any, flag: Any
+    ) -> None:
+        """Issue a DMA with strides of any number; `kind` may be "", where the listing says none."""
+        if index(flag) & _OTHER_CHIP:
+            raise NotUnderstood("a DMA to another chip")
+        ends = ("hbm" if isinstance(place, Address) else "vmem" for place in (source, target))
+        self.transfer(kind or "_to_".join(ends), source, granules, target, flag, dense=False)
+
+    def transfer(
+        self, kind: str, source: Any, granules: Any, target: Any, flag: Any, dense: bool = True
+    ) -> None:
+        """Issue a DMA; `kind` is such as "hbm_to_vmem". The semaphore `flag` counts granules."""
+        granules = index(granules)
+        if granules < 0:
+            raise NotUnderstood("a DMA of less than nothing, as for a block outside of its array")
+        size = granules * self.granule
+        start, _, end = kind.partition("_to_")
+        if not {start, end} <= {"hbm", "vmem", "smem"}:
+            names = f"{start.upper()} to {end.upper()}"
+            raise NotUnderstood(f"a DMA from {names}: its speed was never measured")
+        if start == end == "hbm":
+            self.least = WITHIN_HBM
+        arrival = _Arrival(self.now + self.latency, granules)
+        for place, other, inward in ((source, target, True), (target, source, False)):
+            if (start if inward else end) == "hbm":
+                within = other if "vmem" in (start, end) and isinstance(other, int) else None
+                self._through_hbm(arrival, _whose(place), inward, size)
+                self._note_landing(Landing(within, index(flag)), granules)
+        if end == "smem":
+            self._fill(index(target), size // 4, source if dense else None)
+        bisect.insort(self.flags[index(flag)].due, arrival, key=lambda one: one.time)
+
+    def _through_hbm(self, arrival: _Arrival, place: Address, inward: bool, size: int) -> None:
+        """Move bytes from or to HBM as soon as it has time for them."""
+        arrival.inward, arrival.operand = inward, self._name(place.source)
+        begins = max(self.now, self.free)
+        self.free = begins + size / self.bytes_per_cycle
+        arrival.time = self.free + self.latency
+        self.moved[arrival.operand, inward] += size
+        self.counts[arrival.operand, inward] += 1
+        if len(self.transfers) < self.most_events:
+            moved = Transfer(arrival.operand, inward, begins, arrival.time, size)
+            self.transfers.append(moved)
+
+    def _note_landing(self, landing: Landing, granules: int) -> None:
+        if len(self.landings) < self.most_events:
+            self.landings.append(landing)
+            self.unawaited[landing.flag].append((granules, landing))
+
+    def _note_waited(self, flag: int, granules: int) -> None:
+        """The core now knows of so many granules more; they are taken to be those sent first."""
+        waiting = self.unawaited[flag]
+        while waiting and granules > 0:
+            size, landing = waiting.popleft()
+            if size > granules:
+                waiting.appendleft((size - granules, landing))
+            else:
+                landing.awaited = self.now
+            granules -= size
+
+    def _fill(self, target: int, count: int, source: Any) -> None:
+        """Copy into SMEM what is known of an operand, a word at a time."""
+        words: Sequence[int] = ()
+        missing = Unknown("what a DMA brought into SMEM")
+        if isinstance(source, Address):
+            first = source.offset * self.granule // 4
+            words = self.words.get(source.source, ())[first:] if first >= 0 else ()
+            missing = Unknown(f"the contents of {self._name(source.source)}")
+        known = [*words[:count], *[missing] * (count - len(words))]
+        self.memory.update(enumerate(known, target))
+
+    def wait(self, flag: Any, amount: Any) -> None:
+        """Stall until a semaphore counts at least `amount`."""
+        self._wait(flag, index(amount))
+        self._note_waited(index(flag), index(amount))
+
+    def _wait(self, flag: Any, amount: int) -> None:
+        semaphore = self._settled(flag)
+        missing = amount - semaphore.count
+        if missing <= 0:
+            return
+        for arrival in semaphore.due:
+            missing -= arrival.amount
+            if missing <= 0:
+                return self._stall(arrival)
+        raise NotUnderstood("a wait for something that this core never sends")
+
+    def delay(self, cycles: Any) -> None:
+        """Do nothing for so long, as `pl.delay` asks."""
+        self._stall(_Arrival(self.now + index(cycles), 0))
+
+    def _stall(self, until: _Arrival) -> None:
+        start, end = self.now, until.time
+        self.waited[until.operand, until.inward] += end - start
+        if len(self.stalls) < self.most_events:
+            self.stalls.append(Stall(until.operand, until.inward, start, end))
+        self.now = end
+
+    def signal(self, flag: Any, amount: Any) -> None:
+        """Add to a semaphore, or take from it, what is there or will be."""
+        self.flags[index(flag)].count += index(amount)
+
+    def read_flag(self, flag: Any) -> None:
+        """Queue what a semaphore counts now, for a later `pop`."""
+        self.queues["sfrf"].append(self._settled(flag).count)
+
+    def _settled(self, flag: Any) -> _Semaphore:
+        semaphore = self.flags[index(flag)]
+        semaphore.settle(self.now)
+        return semaphore
+
+    def divide(self, dividend: Any, divisor: Any, kinds: str) -> None:
+        """Queue a quotient ("Div" in `kinds`), then a remainder ("Rem"), for later `pop`s."""
+        results = zip(("Div", "Rem"), divide(dividend, divisor), strict=True)
+        self.queues["drf"] += [result for kind, result in results if kind in kinds]
+
+    def halt(self, condition: Any, message: str) -> None:
+        """Stop, if the condition holds; where that is not known, take it that it does not."""
+        if not isinstance(condition, Unknown) and condition:
+            raise NotUnderstood(f"the kernel stops with an error: {message}")
+
+    def pop(self, queue: str) -> Any:
+        """What was queued first: by `divide` in "drf", by `read_flag` in "sfrf"."""
+        if not self.queues[queue]:
+            raise NotUnderstood(f"a read of {queue}, which nothing has filled")
+        return self.queues[queue].pop(0)
+
+    def _name(self, source: OperandSource) -> str:
+        return self.names.get(source, f"{source.kind} {source.index}")
+
+
+_UNWRITTEN = Unknown("scalar memory that was not written before")
+
+
+def _whose(address: Any) -> Address:
+    if not isinstance(address, Address):
+        index(address)  # unknown, it is to blame
+        raise NotUnderstood("a DMA to an address that belongs to no operand")
+    return address

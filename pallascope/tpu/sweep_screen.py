@@ -1,0 +1,175 @@
+"""A table of predicted times over block sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pallascope.model import Role
+from pallascope.tpu.kernel_screen import FirstThatFits
+from pallascope.tpu.prediction import Prediction, roofline
+from pallascope.tpu.units import bytes_of, time_of
+
+_TITLES = ("time", "HBM bytes", "VMEM", "bound by")
+_REMARK = 20  # columns that a remark gets at least
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRow:
+    """One combination of sizes: the launch's kernels, or in a few words why there are none."""
+
+    sizes: Mapping[str, int]
+    kernels: tuple[Prediction, ...] = ()
+    trouble: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """Of all kernels together; None where one has no schedule."""
+        known = [k.seconds for k in self.kernels if k.seconds is not None]
+        return sum(known) if self.kernels and len(known) == len(self.kernels) else None
+
+    @property
+    def bytes(self) -> int:
+        return sum(k.bytes for k in self.kernels)
+
+    @property
+    def vmem(self) -> int:
+        return max((k.vmem.used if k.vmem else k.traffic.vmem for k in self.kernels), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    sizes: tuple[str, ...]
+    numbers: tuple[str, ...]
+    remark: str
+    style: str
+
+
+def table(tried: Sequence[SweepRow]) -> RenderableType:
+    """All combinations in the order given. At least one."""
+    whole = _whole(tried)
+    reasons = [_reason(one, whole) for one in tried]
+    good = [one for one, wrong in zip(tried, reasons, strict=True) if not wrong]
+    best, title = _best(good)
+    rows = [
+        _row(one, wrong, title if one is best else "")
+        for one, wrong in zip(tried, reasons, strict=True)
+    ]
+    names = tuple(tried[0].sizes)
+    probe = [dataclasses.replace(row, remark=row.remark[:_REMARK]) for row in rows]
+    drawn = FirstThatFits(_wide(names, rows), _narrow(names, rows), probes=[_wide(names, probe)])
+    return Group(drawn, *_under(tried, best, title))
+
+
+def _best(good: Sequence[SweepRow]) -> tuple[SweepRow | None, str]:
+    """The fastest; where no times are known, the one that moves the fewest bytes."""
+    timed = [one for one in good if one.seconds is not None]
+    if timed:
+        return min(timed, key=lambda one: one.seconds or 0.0), "fastest"
+    return min(good, key=lambda one: one.bytes, default=None), "fewest bytes"
+
+
+def _row(one: SweepRow, wrong: str, best: str) -> _Row:
+    remark = f"← {best}" if best else wrong
+    style = "bold green" if best else "dim" if wrong else ""
+    return _Row(tuple(map(str, one.sizes.values())), _numbers(one), remark, style)
+
+
+def _numbers(one: SweepRow) -> tuple[str, ...]:
+    if not one.kernels:
+        return ("–",) * len(_TITLES)
+    least = any(kernel.least for kernel in one.kernels)
+    time = "–" if one.seconds is None else f"{'≥ ' * least}{time_of(one.seconds)}"
+    return time, bytes_of(one.bytes), bytes_of(one.vmem), _bound(one)
+
+
+def _bound(one: SweepRow) -> str:
+    found = [(k.cycles, line.bound.value) for k in one.kernels if (line := roofline(k))]
+    return max(found)[1] if found else "–"
+
+
+def _wide(names: Sequence[str], rows: Sequence[_Row]) -> Table:
+    shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for title in (*names, *_TITLES):
+        left = title == _TITLES[-1]
+        shown.add_column(title, justify="left" if left else "right", no_wrap=True)
+    shown.add_column("")
+    for row in rows:
+        shown.add_row(*row.sizes, *row.numbers, row.remark, style=row.style)
+    return shown
+
+
+def _narrow(names: Sequence[str], rows: Sequence[_Row]) -> Group:
+    parts: list[RenderableType] = []
+    for row in rows:
+        sizes = " ".join(f"{name}={size}" for name, size in zip(names, row.sizes, strict=True))
+        pairs = zip(_TITLES, row.numbers, strict=True)
+        numbers = [f"{title} {number}" for title, number in pairs if number != "–"]
+        text = ", ".join([*numbers, *([row.remark] if row.remark else [])])
+        parts += [Text(sizes, row.style), Padding(Text(text, row.style), (0, 0, 0, 2))]
+    return Group(*parts)
+
+
+def _under(tried: Sequence[SweepRow], best: SweepRow | None, title: str) -> Iterator[Text]:
+    if best:
+        sizes = " ".join(f"{name}={size}" for name, size in best.sizes.items())
+        yield Text.assemble(f"\n{title}: ", (sizes, "bold"))
+    kernels = (kernel for one in tried for kernel in one.kernels)
+    if reason := next((k.unknown for k in kernels if not k.compiled and not k.failure), ""):
+        yield Text(f"not checked: times, and whether it fits into VMEM ({reason})", "dim")
+
+
+# ---- what can't be ----
+
+
+def _reason(one: SweepRow, whole: Mapping[tuple[int, str], float]) -> str:
+    """Why a combination is none, in a few words; nothing where it is one."""
+    if one.trouble:
+        return one.trouble
+    for kernel in one.kernels:
+        if kernel.failure:
+            wanted, limit = kernel.failure.wanted, kernel.failure.limit
+            if wanted and limit:
+                return f"needs {bytes_of(wanted)} of {kernel.failure.kind.value.upper()}"
+            return kernel.failure.message
+        if kernel.outside:
+            return f"the block of {kernel.outside[0].partition(':')[0]} is not within its array"
+    missed = [
+        (role is not Role.OUTPUT, f"{verb} {part:.0%} of {label}")
+        for position, kernel in enumerate(one.kernels)
+        for (label, role), part in _parts(kernel).items()
+        if part < whole[position, label] - 1e-9
+        for verb in ("writes" if role is Role.OUTPUT else "reads",)
+    ]
+    if missed:
+        return min(missed)[1]
+    return next((k.unknown for k in one.kernels if k.unknown and k.compiled), "")
+
+
+def _parts(kernel: Prediction) -> dict[tuple[str, Role], float]:
+    """Which part of each operand is moved at least once; of inputs that no table chooses from."""
+    chosen = bool(kernel.call.role(Role.PREFETCH))
+    rows = zip(kernel.traffic.operands, kernel.labels, strict=True)
+    return {
+        (label, r.role): min(r.least / r.stored, 1)
+        for r, label in rows
+        if r.least and r.stored and not (chosen and r.role is Role.INPUT)
+    }
+
+
+def _whole(tried: Sequence[SweepRow]) -> dict[tuple[int, str], float]:
+    """Of each operand, the part that has to be moved: all of an output, and of an input as much
+    as any combination reads."""
+    most: dict[tuple[int, str], float] = {}
+    for one in tried:
+        for position, kernel in enumerate(one.kernels):
+            for (label, role), part in _parts(kernel).items():
+                wanted = 1.0 if role is Role.OUTPUT else part
+                most[position, label] = max(most.get((position, label), 0.0), wanted)
+    return most

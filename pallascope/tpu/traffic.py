@@ -1,0 +1,271 @@
+"""Bytes that a kernel moves between HBM and VMEM.
+
+Before each grid step the pipeline fetches the input blocks that lie elsewhere than on the step
+before; after it, it writes back the output blocks that lie elsewhere on the next step, and all of
+them at the end. Blocks that stay cost nothing. Over an array's edge only the part inside is moved,
+in whole tiles (`layout`). Scalar prefetch is copied to SMEM once. What a kernel copies by itself is
+counted where its trace tells sizes and repetitions, at each end of a DMA that is an operand in HBM:
+in whole tiles, or in the rows of one where it asks for fewer than there are.
+
+Equal, operand by operand, to the DMAs in what libtpu compiles for v5e, in 112 cases of the basics'
+solutions and 130 drawn block specs (jax 0.10.2 and 0.12.0.1, libtpu 0.0.51 and 0.0.50.1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pallascope.model import (
+    ArrayType,
+    KernelCall,
+    Operand,
+    Role,
+)
+from pallascope.tpu import block_sizes
+from pallascope.tpu.tiling import Space, dtype_bits
+from pallascope.tpu.vmem import buffered_bytes
+
+if TYPE_CHECKING:
+    from pallascope.kernels.manual_dma import Dma, Dmas
+
+Ints = np.ndarray[Any, Any]
+
+BY_THE_KERNEL = "the kernel copies it itself"
+NO_DMA = "a single element comes along with the launch, by no DMA"
+OUTSIDE = "on some step its block lies outside of the array"
+
+_VMEM = (Space.DEFAULT, Space.VMEM)
+_HBM = (Space.ANY, Space.HBM)
+
+
+@dataclass(frozen=True, slots=True)
+class OperandTraffic:
+    """What is moved for one operand. Bytes include the padding of tiles.
+
+    `moves` counts blocks, `bytes` what they hold in HBM, `padding` the part of that which is no
+    element of the array, and `least` what the different blocks hold, each moved once. The three
+    counts are None where they are not known: `note` says why. `vmem` is what all buffers of the
+    block take.
+    """
+
+    name: str
+    role: Role
+    array: ArrayType
+    block: tuple[int | None, ...]
+    moves: int | None = 0
+    bytes: int | None = 0
+    written: int = 0  # of these bytes, those that go to HBM
+    padding: int = 0
+    least: int | None = 0
+    stored: int = 0  # bytes of the whole array
+    vmem: int = 0
+    note: str = ""
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether the kernel copies it by itself, where it needs it: it has no blocks."""
+        return self.note == BY_THE_KERNEL
+
+    @property
+    def refetch(self) -> float | None:
+        """How many times over the operand is moved: 1.0 is ideal. None where not known."""
+        return self.bytes / self.least if self.bytes is not None and self.least else None
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What one kernel moves in one run, on all the cores that it asks for.
+
+    Sums are over what is known; `unknown` names what is left out, and why.
+    """
+
+    kernel: str
+    grid: tuple[int | None, ...]
+    operands: tuple[OperandTraffic, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def read(self) -> int:
+        """Bytes from HBM."""
+        return self.bytes - self.written
+
+    @property
+    def written(self) -> int:
+        """Bytes to HBM."""
+        return sum(o.written for o in self.operands)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes from and to HBM."""
+        return sum(o.bytes or 0 for o in self.operands)
+
+    @property
+    def least(self) -> int:
+        """Bytes if each block that is used were moved once."""
+        return sum(o.least or 0 for o in self.operands)
+
+    @property
+    def padding(self) -> int:
+        """Bytes moved that are no elements of any array."""
+        return sum(o.padding for o in self.operands)
+
+    @property
+    def vmem(self) -> int:
+        """Bytes of VMEM that blocks and scratch take. What the compiler spills comes on top."""
+        return sum(o.vmem for o in self.operands)
+
+
+def traffic(
+    call: KernelCall,
+    grid: tuple[int | None, ...],
+    starts: Sequence[Ints | None],
+    reasons: Sequence[str] = (),
+    copies: Dmas | None = None,
+) -> Traffic:
+    """Count what a kernel moves.
+
+    `grid`, `starts` and `reasons` are those of `Kernel.block_positions()`, and `copies` are those
+    of `Kernel.copies()`: without them, what a kernel copies by itself is not known.
+
+    `starts` are int32[steps, rank] in elements, None where there are none: then `reasons` say why.
+    Both align with `call.operands`.
+    """
+    why = reasons or [""] * len(call.operands)
+    rows = [_row(call, *each) for each in zip(call.operands, starts, why, strict=True)]
+    if copies and None not in grid:
+        steps = math.prod(n or 0 for n in grid) if copies.each_step else 1
+        rows = [
+            _copied(row, known, steps) if row.by_hand and known is not None else row
+            for row, known in zip(rows, map(copies.of, range(len(rows))), strict=True)
+        ]
+    details = copies.unknown if copies else [""] * len(rows)
+    unknown = tuple(
+        f"{row.name}: {row.note}" + (f" ({detail})" if detail else "")
+        for row, detail in zip(rows, details, strict=True)
+        if row.bytes is None
+    )
+    return Traffic(call.name, grid, tuple(rows), unknown)
+
+
+def moves(operand: Operand, starts: Ints) -> Ints:
+    """On which grid steps a block is moved: bool[steps].
+
+    An input block is fetched for that step, an output block written back after it.
+    """
+    moved = np.ones(len(starts), bool)
+    changes = (starts[1:] != starts[:-1]).any(axis=1)
+    if operand.role is Role.OUTPUT:
+        moved[:-1] = changes
+    else:
+        moved[1:] = changes
+    return moved
+
+
+def move_bytes(operand: Operand, starts: Ints) -> Ints:
+    """What is moved on each grid step: int64[steps] of bytes, padding included.
+
+    Raises ValueError for a dtype of unknown width.
+    """
+    moved = moves(operand, starts)
+    result = np.zeros(len(starts), np.int64)
+    if not _comes_along(operand):
+        result[moved] = block_sizes.stored_each(operand, block_sizes.sizes(operand, starts[moved]))
+    return result
+
+
+def _row(call: KernelCall, operand: Operand, starts: Ints | None, reason: str) -> OperandTraffic:
+    space = _space(operand.space)
+    identity = (operand.name, operand.role, operand.array, operand.block)
+    blocked = operand.role in (Role.INPUT, Role.OUTPUT)
+
+    def unknown(why: str, vmem: int = 0) -> OperandTraffic:
+        return OperandTraffic(*identity, moves=None, bytes=None, least=None, vmem=vmem, note=why)
+
+    if space not in (*_VMEM, Space.SMEM):
+        if not (blocked or space in _HBM):
+            return OperandTraffic(*identity)
+        return dataclasses.replace(unknown(BY_THE_KERNEL), stored=_stored(operand.array))
+    try:
+        bits = dtype_bits(operand.array.dtype)
+        stored = block_sizes.stored_bytes(operand.array.shape, bits)
+        vmem = buffered_bytes(call, operand) if space in _VMEM else 0
+    except ValueError as error:
+        return unknown(str(error))
+    if _comes_along(operand):
+        return OperandTraffic(*identity, stored=stored, vmem=vmem, note=NO_DMA)
+    if operand.role is Role.SCRATCH:
+        return OperandTraffic(*identity, vmem=vmem)
+    if operand.role is Role.PREFETCH:
+        padding = stored - math.prod(operand.array.shape) * bits // 8
+        return OperandTraffic(
+            *identity, moves=1, bytes=stored, padding=padding, least=stored, stored=stored
+        )
+    if starts is None:
+        return unknown(reason, vmem)
+    sizes = block_sizes.sizes(operand, starts)
+    if (starts < 0).any() or (sizes <= 0).any():
+        return unknown(OUTSIDE, vmem)
+    moved = moves(operand, starts)
+    size = int(block_sizes.stored_each(operand, sizes[moved]).sum())
+    elements = int(
+        np.prod(block_sizes.part_inside(operand, starts[moved]), axis=1, dtype=np.int64).sum()
+    )
+    return OperandTraffic(
+        *identity,
+        moves=int(moved.sum()),
+        bytes=size,
+        written=size if operand.role is Role.OUTPUT else 0,
+        padding=size - elements * bits // 8,
+        least=block_sizes.least(operand, starts[moved]),
+        stored=stored,
+        vmem=vmem,
+    )
+
+
+def _copied(row: OperandTraffic, copies: Sequence[Dma], steps: int) -> OperandTraffic:
+    """What the kernel copies of an operand by itself on so many steps."""
+    try:
+        bits = dtype_bits(row.array.dtype)
+    except ValueError:
+        return row
+    sizes = [
+        (c, block_sizes.copied_bytes(c.extent, row.array.shape, bits) * c.times * steps)
+        for c in copies
+    ]
+    size = sum(taken for _, taken in sizes)
+    elements = sum(math.prod(c.extent) * c.times for c in copies) * steps
+    return dataclasses.replace(
+        row,
+        moves=sum(c.times for c in copies) * steps,
+        bytes=size,
+        written=sum(taken for c, taken in sizes if not c.inward),
+        padding=size - elements * bits // 8,
+        least=min(size, row.stored),
+    )
+
+
+def _stored(array: ArrayType) -> int:
+    """Bytes of a whole array, padding included; 0 where its dtype's width is not known."""
+    try:
+        return block_sizes.stored_bytes(array.shape, dtype_bits(array.dtype))
+    except ValueError:
+        return 0
+
+
+def _space(name: str) -> Space | None:
+    try:
+        return Space.of(name)
+    except ValueError:
+        return None
+
+
+def _comes_along(operand: Operand) -> bool:
+    """Whether an operand reaches the chip with the launch: XLA has a place for single elements."""
+    incoming = operand.role in (Role.INPUT, Role.PREFETCH)
+    return incoming and math.prod(operand.array.shape) == 1

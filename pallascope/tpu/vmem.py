@@ -1,0 +1,361 @@
+"""What takes VMEM, by the compiler's report, and smaller blocks that fit.
+
+What takes a kernel's VMEM, by the compiler's report, and which block sizes would fit.
+A kernel's VMEM holds windows (the blocks of its operands, most of them twice, so that the next
+block moves in while the present one is used), scratch, and spills: values for which there were no
+registers left. Sizes are in bytes.
+
+Which smaller blocks of a kernel would fit into VMEM.
+A kernel's operands share their block sizes: `bm` is a dimension of x's block, of o's and of the
+accumulator's. A KernelCall does not say so, but equal cuts of equal dimensions give it away.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pallascope.model import (
+    ArrayType,
+    FirstAccess,
+    KernelCall,
+    Operand,
+    Role,
+)
+from pallascope.tpu import block_sizes
+from pallascope.tpu.chips import Chip
+from pallascope.tpu.tiling import (
+    Block,
+    Space,
+    dtype_bits,
+    violations,
+)
+
+
+class Use(enum.Enum):
+    """What an allocation is for."""
+
+    WINDOW = "window"
+    SCRATCH = "scratch"
+    SPILL = "spills"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A piece of VMEM. `name` is the operand's where it is known; `size` is of all `buffers`."""
+
+    use: Use
+    name: str
+    shape: str  # of one buffer, as "f32[512,512]"; "" where there is none
+    buffers: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vmem:
+    """One kernel's VMEM: what it may have, what it has, and what for."""
+
+    limit: int
+    used: int
+    allocations: tuple[Allocation, ...]
+
+    @property
+    def spilled(self) -> int:
+        """Bytes of values that did not fit into registers."""
+        return sum(a.size for a in self.allocations if a.use is Use.SPILL)
+
+
+def read_report(html: str, instruction: str, call: KernelCall, limit: int) -> Vmem | None:
+    """The part of libtpu's VMEM report that is about one HLO instruction; None if there is none."""
+    start = html.find("const DATA =")
+    if start < 0:
+        return None
+    text = html[start:].partition("=")[2].lstrip()
+    data, _ = json.JSONDecoder().raw_decode(text)
+    breakdown = (data.get("hlo_breakdowns") or {}).get(instruction)
+    if breakdown is None:
+        return Vmem(limit, 0, ())
+    listed = [a for b in breakdown["blocks"] for a in b["allocations"]]
+    found = [(a.get("tag", ""), a.get("shape", ""), int(a["size"])) for a in listed]
+    used = sum(int(b["block_size"]) for b in breakdown["blocks"])
+    return Vmem(limit, used, named_allocations(found, call))
+
+
+_WINDOW = re.compile(
+    r"(input|output) window allocation for operator (?:input|output) (\d+)\. "
+    r"The window shape is ([^\s,]+\[[\d,]*\])"
+)
+_SCRATCH = "scratch operand"
+#: What a body allocates for as long as a part of it runs; `emit_pipeline` does so for its blocks.
+SCOPED, _SCOPED = "run_scoped", "scoped memory for "
+_BUFFERS = re.compile(r"This allocation has (\d+) buffering levels")
+
+
+def named_allocations(
+    found: Sequence[tuple[str, str, int]], call: KernelCall
+) -> tuple[Allocation, ...]:
+    """Allocations by (tag, shape, size) as libtpu words them, with the names of the operands."""
+    scratch = [o for o in call.role(Role.SCRATCH) if in_vmem(o)]
+    used = [shape for tag, shape, _ in found if tag == _SCRATCH]
+    # Scratch has no number; it is listed in order, without what the kernel does not use.
+    everything = used == [_shape(o) for o in scratch]
+    names = iter([o.name for o in scratch] if everything else [_only(s, scratch) for s in used])
+    return tuple(_allocation(tag, shape, size, call, names) for tag, shape, size in found)
+
+
+def _only(shape: str, scratch: Sequence[Operand]) -> str:
+    """The name of the scratch buffer of a shape, if there is but one."""
+    same = [o.name for o in scratch if _shape(o) == shape]
+    return same[0] if len(same) == 1 else ""
+
+
+def _allocation(
+    tag: str, shape: str, size: int, call: KernelCall, scratch: Iterator[str]
+) -> Allocation:
+    if window := _WINDOW.match(tag):
+        levels = _BUFFERS.search(tag)
+        name = _operand(call, window[1], int(window[2]))
+        return Allocation(Use.WINDOW, name, window[3], int(levels[1]) if levels else 1, size)
+    if tag == _SCRATCH:
+        return Allocation(Use.SCRATCH, next(scratch), shape, 1, size)
+    if tag.startswith(_SCOPED):
+        return Allocation(Use.SCRATCH, SCOPED, shape, 1, size)
+    if tag == "SPILL":
+        return Allocation(Use.SPILL, "", "", 1, size)
+    return Allocation(Use.OTHER, "", shape, 1, size)
+
+
+def _operand(call: KernelCall, direction: str, number: int) -> str:
+    """The name of a kernel's input or output. Scalar prefetch counts, sizes of the grid do not."""
+    inputs = call.role(Role.PREFETCH, Role.INPUT)
+    operands = call.role(Role.OUTPUT) if direction == "output" else inputs
+    return operands[number].name if number < len(operands) else ""
+
+
+def footprint(call: KernelCall) -> tuple[Allocation, ...]:
+    """Windows and scratch of a kernel by its blocks alone, where the compiler gives no report."""
+    return tuple(
+        Allocation(
+            use=Use.SCRATCH if operand.role is Role.SCRATCH else Use.WINDOW,
+            name=operand.name,
+            shape=_shape(operand),
+            buffers=1 if is_fixed(call, operand) else operand.buffers,
+            size=buffered_bytes(call, operand),
+        )
+        for operand in call.operands
+        if in_vmem(operand)
+    )
+
+
+def scoped_buffers(call: KernelCall) -> tuple[Allocation, ...]:
+    """The buffers that a kernel's body makes for its own copies."""
+    return tuple(
+        Allocation(Use.SCRATCH, SCOPED, _in_words(array, array.shape), 1, _stored(array))
+        for array in call.scoped
+    )
+
+
+def limit_of(call: KernelCall, chip: Chip) -> int:
+    """The VMEM that a kernel may take on a chip, in bytes."""
+    return min(call.vmem_limit or chip.scoped_vmem, chip.vmem)
+
+
+def overflows(call: KernelCall, chip: Chip) -> bool:
+    """Whether blocks and buffers alone show, without the compiler, that a kernel can't have them.
+
+    Blocks count with all of their buffers, and so does what the kernel copies to or from by itself.
+    Of other scratch the compiler may keep values in registers, and leave the scratch out: it counts
+    only where all together is more than the chip has.
+    """
+    windows = [o for o in call.operands if o.role is not Role.SCRATCH and in_vmem(o)]
+    scratch = [
+        o for o in call.role(Role.SCRATCH) if in_vmem(o) and o.first is not FirstAccess.NOTHING
+    ]
+    scoped = sum(map(_stored, call.scoped))
+    certain = sum(_held(call, o) for o in (*windows, *(o for o in scratch if o.copied))) + scoped
+    unsure = sum(_held(call, o) for o in scratch if not o.copied)
+    return certain > limit_of(call, chip) or certain + unsure > chip.vmem
+
+
+def least_windows(call: KernelCall) -> int:
+    """What one copy of each operand's block takes: less than this, no kernel gets along with."""
+    operands = (o for o in call.operands if o.role is not Role.SCRATCH and in_vmem(o))
+    return sum(block_bytes(operand, operand.block) for operand in operands)
+
+
+def is_fixed(call: KernelCall, operand: Operand) -> bool:
+    """Whether the compiler sees that a block never moves: then it keeps one copy of it."""
+    return all(call.grid[axis] == 1 for axis in operand.axes)
+
+
+def in_vmem(operand: Operand) -> bool:
+    """Whether an operand takes VMEM: no semaphores, no scalar prefetch, nothing left in HBM."""
+    if operand.role is Role.PREFETCH or operand.space not in ("default", "vmem"):
+        return False
+    try:
+        return dtype_bits(operand.array.dtype) > 0
+    except ValueError:
+        return False
+
+
+def buffered_bytes(call: KernelCall, operand: Operand) -> int:
+    """What all buffers of an operand's block take in VMEM, in whole KiB as the compiler has it."""
+    return -(-_held(call, operand) // 1024) * 1024
+
+
+def _held(call: KernelCall, operand: Operand) -> int:
+    """The same to the byte."""
+    buffers = 1 if is_fixed(call, operand) else operand.buffers
+    return block_bytes(operand, operand.block) * buffers
+
+
+def block_bytes(operand: Operand, block: Block) -> int:
+    """What one buffer of a block of an operand takes in VMEM, padded to whole tiles."""
+    bits = dtype_bits(operand.array.dtype)
+    shape = tuple(1 if size is None else size for size in block)
+    tile = block_sizes.tile_shape(operand.array.shape, bits)
+    return math.prod(block_sizes.padded(shape, tile)) * bits // 8
+
+
+def _stored(array: ArrayType) -> int:
+    """What a whole array takes in VMEM."""
+    return block_sizes.stored_bytes(array.shape, dtype_bits(array.dtype))
+
+
+def _shape(operand: Operand) -> str:
+    """A block in the compiler's words: "bf16[512,256]"."""
+    return _in_words(operand.array, operand.block)
+
+
+def _in_words(array: ArrayType, block: Block) -> str:
+    short = array.dtype.replace("float", "f").replace("int", "s").replace("us", "u")
+    sizes: list[Any] = [1 if n is None else n for n in block]
+    return f"{short.replace('_', '')}[{','.join(map(str, sizes))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A block, or a scratch buffer's shape, that differs from the kernel's own."""
+
+    name: str
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A dimension of the arrays and the size of the blocks along it; all such are one."""
+
+    size: int
+    whole: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One operand in VMEM; along each dimension of its block a cut, or a size that is fixed."""
+
+    operand: Operand
+    fixed: bool  # its block never moves, as the kernel is
+    along: tuple[_Cut | int | None, ...]
+
+    def block(self, sizes: dict[_Cut, int]) -> Block:
+        return tuple(sizes[at] if isinstance(at, _Cut) else at for at in self.along)
+
+    def size(self, sizes: dict[_Cut, int]) -> int:
+        """Bytes of all its buffers: a block that never moved takes a second once it is cut."""
+        block = self.block(sizes)
+        buffers = self.operand.buffers
+        if self.operand.role is Role.SCRATCH:
+            buffers = 1
+        elif self.fixed:
+            buffers = 1 if block == self.operand.block else max(buffers, 2)
+        return block_bytes(self.operand, block) * buffers
+
+
+def fitting(call: KernelCall, limit: int, wanted: int = 0) -> tuple[Fit, ...]:
+    """Blocks and scratch that differ and would fit into `limit` bytes; none if none is found.
+
+    The largest block size is halved, or brought to the next legal size below, until all fits.
+    `wanted` is what the compiler asks for as the kernel is: what goes beyond blocks and scratch,
+    such as spills, is taken to shrink with them.
+    """
+    parts = list(_parts(call))
+    cuts = dict.fromkeys(at for part in parts for at in part.along if isinstance(at, _Cut))
+    sizes = {cut: cut.size for cut in cuts}
+    own = sum(part.size(sizes) for part in parts)
+    most = limit * min(1.0, own / wanted) if wanted else limit
+    while sum(part.size(sizes) for part in parts) > most:
+        smaller = {cut: n for cut in sizes if (n := _smaller(cut, parts, sizes))}
+        if not smaller:
+            return ()
+        cut = max(smaller, key=lambda cut: _worth(cut, parts, sizes))
+        sizes[cut] = smaller[cut]
+    changed = ((part, part.block(sizes)) for part in parts)
+    return tuple(Fit(p.operand.name, block) for p, block in changed if block != p.operand.block)
+
+
+def _parts(call: KernelCall) -> Iterator[_Part]:
+    blocks = []
+    for operand in (o for o in call.role(Role.OUTPUT, Role.INPUT) if in_vmem(o)):
+        dims = zip(operand.block, operand.array.shape, strict=True)
+        along = tuple(_Cut(n, whole) if n is not None and n > 1 else n for n, whole in dims)
+        blocks.append(_Part(operand, is_fixed(call, operand), along))
+    yield from blocks
+    for operand in (o for o in call.role(Role.SCRATCH) if in_vmem(o)):
+        yield _Part(operand, True, _following(operand, blocks))
+
+
+def _following(scratch: Operand, blocks: list[_Part]) -> tuple[_Cut | int | None, ...]:
+    """Which cuts a scratch buffer's shape goes by: those of a block of its shape, else by size."""
+    for part in blocks:
+        along = tuple(at for at in part.along if at is not None)
+        if tuple(at.size if isinstance(at, _Cut) else at for at in along) == scratch.block:
+            return along
+    cuts = {at for part in blocks for at in part.along if isinstance(at, _Cut)}
+
+    def one(size: int | None) -> _Cut | int | None:
+        same = [cut for cut in cuts if cut.size == size]
+        return same[0] if len(same) == 1 else size
+
+    return tuple(map(one, scratch.block))
+
+
+def _smaller(cut: _Cut, parts: list[_Part], sizes: dict[_Cut, int]) -> int:
+    """The next legal size of at most half, with a ragged edge only where there is one; else 0."""
+    even = cut.whole % cut.size == 0
+    for size in range(sizes[cut] // 2, 0, -1):
+        if even and cut.whole % size:
+            continue
+        if all(_legal(part, {**sizes, cut: size}) for part in parts if cut in part.along):
+            return size
+    return 0
+
+
+def _legal(part: _Part, sizes: dict[_Cut, int]) -> bool:
+    operand = part.operand
+    if operand.role is Role.SCRATCH:
+        return True
+    space = Space.of(None if operand.space == "default" else operand.space)
+    bits = dtype_bits(operand.array.dtype)
+    return not violations(part.block(sizes), operand.array.shape, bits, space, moves=True)
+
+
+def _worth(
+    cut: _Cut, parts: list[_Part], sizes: dict[_Cut, int]
+) -> tuple[bool, bool, bool, int, int]:
+    """What to cut first: of the dimensions that are cut already, the one with the largest blocks.
+
+    Of those that are whole, one of the outputs, since a cut through another makes the kernel add up
+    over grid steps; rather one that does not run along the lanes.
+    """
+    using = [part for part in parts if cut in part.along]
+    is_cut = cut.size < cut.whole
+    outputs = any(part.operand.role is Role.OUTPUT for part in using)
+    rows = any(cut in part.along[:-1] for part in using)
+    taken = sum(part.size(sizes) for part in using)
+    return is_cut, is_cut or outputs, is_cut or rows, sizes[cut], taken
