@@ -1,6 +1,6 @@
 """Compiles for a GPU in a child process.
 
-The process that compiles one program for one chip: `compile_apart` starts it.
+The process that compiles one program for one chip: `gpu_compile_process` starts it.
 It reads the question from its standard input, writes the answer to a file, and prints what XLA and
 ptxas print.
 

@@ -19,7 +19,7 @@ A program as something to call on a device, also into memory that was filled bef
 Results go where arrays lay that are donated: so they lie between guards, and hold NaN wherever
 nothing is stored. Whether XLA puts them there directly, or copies them, its program shows.
 
-The process that runs one program on the GPU: `apart` starts it.
+The process that runs one program on the GPU: `hardware` starts it.
 It reads the question from its standard input, and writes to files how far it has come and what it
 found. A kernel that goes wrong may take the process with it.
 """

@@ -5,7 +5,7 @@ Most conditions and loops of a kernel depend on nothing but the grid step and th
 in the mesh, also those that `emit_pipeline` keeps its books with. So the scalar core's part of a
 body can be run by itself, for each chip, and copies counted that a trace alone can't count.
 
-What each chip of a mesh copies by itself, chip by chip: see `dry_runs`.
+What each chip of a mesh copies by itself, chip by chip: see `partial_evaluation`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a TPU would make of a kernel, found out without one.
 
-Only `compiler`, `predict` and `motion` need jax, and they import it when they are called.
+Only `compiler`, `predict` and `pipeline_steps` need jax, and they import it when they are called.
 
 block_sizes       Tiles and block sizes in memory, out-of-bounds blocks, reuse of blocks
 bottlenecks       What makes a launch slow, and what to try: waits, steps, units

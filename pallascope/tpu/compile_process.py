@@ -1,6 +1,6 @@
 """Compiles with libtpu in a child process, for any caller.
 
-The process that compiles for another one: `compile_apart` starts it and asks it.
+The process that compiles for another one: `compile_process` starts it and asks it.
 It reads questions from its standard input and writes answers to what was its standard output, each
 with its length before it. It ends when its input does. What libtpu prints goes to a file.
 

@@ -3,7 +3,7 @@
 What a jax.numpy program takes on a chip at best, and what XLA makes of it.
 
 The TPU's own compiler, libtpu, in this process: no TPU is needed.
-Where libtpu aborts, it ends this process; `compile_apart` asks the same of another one.
+Where libtpu aborts, it ends this process; `compile_process` asks the same of another one.
 
 `build` compiles one kernel by itself and gives the compiler's schedule of it, how it uses VMEM, or
 why it is refused. `xla_cycles` asks what XLA expects of a plain jax.numpy function.
