@@ -114,7 +114,7 @@ class OperandView:
     """One Ref. `block` counts a squeezed dimension as 1, which `squeezed` lists.
 
     `counted` tells whether its moves and bytes are known; else they are 0, and `note` says why.
-    `block_sizes` is how many copies of its block VMEM holds: 0 for what is not there.
+    `windows` is how many copies of its block VMEM holds: 0 for what is not there.
     """
 
     label: str
