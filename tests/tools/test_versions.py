@@ -63,7 +63,7 @@ def test_the_installed_jax_is_tested() -> None:
         ("from pallascope.gpu.__main__ import main; main", ["nothing", "--case", "f32[8]"]),
         ("import pytest; pytest.main", ["--collect-only", "-k", "constant_add"]),
     ],
-    ids=["kata", "pallascope.tpu", "pallascope.gpu", "pytest"],
+    ids=["commands", "pallascope.tpu", "pallascope.gpu", "pytest"],
 )
 def test_one_sentence_is_printed(run: str, arguments: list[str]) -> None:
     code = f"{OTHER}; {run}({arguments})"
