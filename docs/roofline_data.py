@@ -83,7 +83,7 @@ def _every() -> list[Kata]:
 
     drawn = [kata for kata in katas(ROOT, SOLUTIONS) if kata.key.kernel and kata.key.production]
     drawn = [kata for kata in drawn if kata.key.cores == 1 and not kata.key.mesh]
-    return [kata for kata in drawn if not kata.key.gpu]
+    return [kata for kata in drawn if kata.key.target.uses_libtpu]
 
 
 def _words(case: Case) -> str:

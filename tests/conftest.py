@@ -16,8 +16,9 @@ import pytest
 from grader.grading import cost_studies
 from grader.grading.grader import Grader
 from grader.sandbox import devices
-from grader.sandbox.client import Asking, Lines
+from grader.sandbox.client import WorkerClient
 from grader.sandbox.devices import environment
+from grader.sandbox.launch_client import WorkerQueues
 from grader.sandbox.worker_pool import Bench
 from pallascope.tpu.chips import DEFAULT
 from tests.support.contract import OwnPar, Share
@@ -65,25 +66,25 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.fixture(scope="session")
-def lines(bench: Bench) -> Lines:
+def lines(bench: Bench) -> WorkerQueues:
     """The questions at the bench; of solutions, what was answered is kept."""
-    return Lines(bench, kept=20)
+    return WorkerQueues(bench, kept=20)
 
 
 @pytest.fixture(scope="session")
-def asking(lines: Lines) -> Asking:
+def asking(lines: WorkerQueues) -> WorkerClient:
     """Who asks at the bench."""
-    return Asking(lines)
+    return WorkerClient(lines)
 
 
 @pytest.fixture(scope="session")
-def grader(asking: Asking) -> Grader:
+def grader(asking: WorkerClient) -> Grader:
     """A grader in strict mode, shared by the tests of one process."""
     return Grader(asking)
 
 
 @pytest.fixture(scope="session")
-def own_par(lines: Lines) -> Grader:
+def own_par(lines: WorkerQueues) -> Grader:
     """A grader of solutions, which takes each for its own par."""
     return Grader(OwnPar(lines))
 
@@ -139,12 +140,12 @@ def clone(shop: Shop, settled_git: None, monkeypatch: pytest.MonkeyPatch) -> Clo
 
 
 @pytest.fixture
-def shared(shop: Shop, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Shop:
+def shared(shop: Shop, lines: WorkerQueues, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """The shop, its commands at a bench that others have sat at."""
 
     @contextlib.contextmanager
-    def studio(chip: str | None, gpu: str = "h100") -> Iterator[Asking]:
-        yield Asking(lines, (chip or DEFAULT,), literally=chip is not None, gpu=gpu)
+    def studio(chip: str | None, gpu: str = "h100") -> Iterator[WorkerClient]:
+        yield WorkerClient(lines, (chip or DEFAULT,), literally=chip is not None, gpu=gpu)
 
     monkeypatch.setattr(cost_studies, "studio", studio)
     return shop

@@ -122,6 +122,19 @@ def test_only_one_module_names_what_jax_keeps_to_itself() -> None:
     assert found == {"pallascope.kernels.jax_internals"}
 
 
+#: The modules of a single target. Others look its name up in a table: see `exercise/targets.py`.
+OF_TARGETS = re.compile(r"grader\.(exercise\.targets|sandbox\.gpu_runs|checks\.(evidence|gpu_\w+))")
+ASKS_FOR_TARGET = re.compile(
+    r"key\.gpu\b|target\.name\s*[!=]=|\b(Tpu|Gpu)Target\b|isinstance\([^()]*\.target\b"
+)
+
+
+def test_nothing_else_asks_which_target_a_kata_is_for() -> None:
+    texts = {module: file.read_text(encoding="utf-8") for module, file in FILES.items()}
+    asking = {module for module, text in texts.items() if ASKS_FOR_TARGET.search(text)}
+    assert [module for module in asking if not OF_TARGETS.fullmatch(module)] == []
+
+
 def test_the_root_conftest_only_names_the_plugin() -> None:
     text = Path(ROOT / "conftest.py").read_text(encoding="utf-8")
     assert text.strip() == 'pytest_plugins = ["grader.plugin"]'

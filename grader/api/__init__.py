@@ -9,8 +9,8 @@ examiner  Examiner, ExaminerPool and Report: grading for other programs
 
 from grader.api.examiner import Examiner, ExaminerPool, Report, UnknownKata
 from grader.exercise.key_tables import KeyProblem
-from grader.sandbox.client import BrokenKata
 from grader.sandbox.isolation import Isolation, NotIsolated
+from grader.sandbox.launch_client import BrokenKata
 from grader.sandbox.launcher import SandboxError
 from grader.verdict import (
     Cost,

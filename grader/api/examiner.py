@@ -30,8 +30,9 @@ from grader.grading.grader import Grader
 from grader.grading.session_case import Counted
 from grader.report.standings import standing
 from grader.sandbox import devices
-from grader.sandbox.client import Asking, Lines
+from grader.sandbox.client import WorkerClient
 from grader.sandbox.isolation import Isolation, demanded
+from grader.sandbox.launch_client import WorkerQueues
 from grader.sandbox.worker_pool import Bench, Stopped
 from grader.tools.git import blob_id
 from grader.verdict import (
@@ -200,7 +201,7 @@ class Examiner:
         if not self._katas:
             raise RepositoryError(f"there are no katas in {self._root}")
         self._answers: dict[str, str] = {}  # by kata: the digest of what is graded against
-        self._lines: Lines | None = None
+        self._lines: WorkerQueues | None = None
         self._pid, self._busy, self._by = os.getpid(), threading.Lock(), 0
 
     def __reduce__(self) -> NoReturn:
@@ -287,7 +288,7 @@ class Examiner:
 
     def _graded(self, counted: Counted, cases: Sequence[Case], seconds: float) -> tuple[Grade, ...]:
         """A grade for each case; from when the submission's limit is over, one that says so."""
-        grader = Grader(Asking(self._warm(), self._chips))  # a new one: it remembers hangs
+        grader = Grader(WorkerClient(self._warm(), self._chips))  # a new one: it remembers hangs
         grades: list[Grade] = []
         with Alarm(self._warm().bench, self._limit) as alarm:
             for case in cases:
@@ -333,9 +334,9 @@ class Examiner:
         hint = f"its id is {meant!r}" if meant else did_you_mean(str(id), self._katas)
         raise UnknownKata(f"no kata has the id {id!r}{f'; {hint}' if hint else ''}")
 
-    def _warm(self) -> Lines:
+    def _warm(self) -> WorkerQueues:
         if self._lines is None:
-            self._lines = Lines(Bench(self._device, isolation=self._isolation), KEPT)
+            self._lines = WorkerQueues(Bench(self._device, isolation=self._isolation), KEPT)
         return self._lines
 
 

@@ -2,10 +2,6 @@
 
 A check asks one question of what was observed. It raises nothing, prints nothing, runs nothing.
 
-The rungs, from the lowest to the highest:
-
-What they share:
-
 advice/                 What to try, by what an error message says
 allowed_operations      ★ Is it the file's own work, in a kernel, without forbidden operations?
 communication           ★★★ Bytes over links, shard sizes, overlap: compared with the solution
@@ -16,14 +12,16 @@ cost                    ★★★ Are HBM bytes and predicted cycles within the 
 device_races            Messages about races and faults between devices
 diagnoses/              What a wrong result looks like: one small function for each known pattern
 dma_messages            Messages about manual DMA: starts, waits, hazards
-evidence                Evidence: everything known about one kata on one hidden case
+evidence                The evidence that rungs judge: one attempt at a kata, on one hidden case
+gpu_compiles            ★★ Do jax and a GPU's compiler accept the kernel, without spills?
+gpu_hardware            ★★ and ★★★ Is it right and fast on the GPU of this machine?
+gpu_interpreted         ★ Is it right in Mosaic GPU's interpreter, and by more than luck?
 lowers                  ★★ Are block shapes legal, and does Mosaic lower the kernel?
 numbers_and_tests       Katas without a kernel: predicted numbers, and a learner's test
-on_gpu/                 The rungs of a launch for GPUs, most of which need none
 phrasing                Small pieces of prose that several checks share
 random_statistics       Statistics of random results: bounds, frequencies, repetition
 randomness              ★ Are random results distributed as they should be?
-runs                    ★ Does it import, trace and finish? Races and interpreter errors in words
+runs                    ★ Does it import, trace and finish?
 surrounding_operations  How much may be done around a kernel: by cost, dtype and name
 values                  ★ Is every element right, within what rounding explains?
 """

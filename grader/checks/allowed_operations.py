@@ -1,13 +1,7 @@
-"""★ Is it the file's own work, in a kernel, without forbidden operations?
+"""★ Is it the file's own work, in a kernel, made of JAX's operations, with no answers baked in?
 
-★ Is the work inside a kernel (`pallas_call`, `pl.kernel`), not around it?
-
-★ Where there is no kernel, and blocks are to be looked at one by one: is any array too large?
-What is computed for all blocks at once holds all of them, however small the results are. The bound
-comes from the case alone, and is that of the operations around a kernel.
-
-★ Is it the file's own work, made of JAX's operations, with no answers baked in?
-"""
+If a kata has no kernel but asks to go block by block, no array may be as large as all blocks
+together. The bound comes from the case alone, as for operations around a kernel."""
 
 from __future__ import annotations
 
@@ -21,20 +15,22 @@ from grader.verdict import Check, Finding
 from pallascope.model import Array, ArrayType, Constant, KernelCall, Operation, Trace
 from pallascope.tpu.units import bytes_of
 
-#: What launches a kernel, by whether it is for a GPU.
-_LAUNCHES = {False: "pallas_call and no pl.kernel", True: "plgpu.kernel"}
 
+def check_pallas_used(
+    evidence: Evidence, launcher: str = "pallas_call and no pl.kernel", advice: str = ""
+) -> Finding | None:
+    """Look at the trace: a kernel, nothing but layout around it, and results that come from it.
 
-def check_pallas_used(evidence: Evidence) -> Finding | None:
-    """Look at the trace: a kernel, nothing but layout around it, and results that come from it."""
+    `launcher` is what the target's kernels are launched by; `advice` replaces that on operations
+    around the kernel.
+    """
     trace = evidence.observed.trace
     if trace is None:
         return None
     if not trace.calls:
         return _no_kernel_finding(
             "no pallas_call",
-            f"The trace contains no {_LAUNCHES[evidence.gpu is not None]}: XLA computed the "
-            "result, not a kernel.",
+            f"The trace contains no {launcher}: XLA computed the result, not a kernel.",
         )
     if callbacks := sorted({name for call in trace.calls for name in call.callbacks}):
         return _no_kernel_finding(
@@ -42,11 +38,13 @@ def check_pallas_used(evidence: Evidence) -> Finding | None:
             f"The kernel contains {listed(callbacks)}: that part runs on the host, and a kernel "
             "on a chip can't call the host.",
         )
-    extra = too_much(trace.outside, evidence.outside, evidence.outside_floats, evidence.reference)
+    extra = too_much(
+        trace.outside, evidence.key.outside, evidence.key.outside_floats, evidence.reference
+    )
     if extra:
         where = f"{evidence.file}:{extra.line}" if extra.line else ""
-        advice = IN_THE_KERNEL if evidence.gpu else extra.advice
-        return _no_kernel_finding(extra.phrase, extra.reason, where, advice, _also(evidence))
+        also = _also(evidence)
+        return _no_kernel_finding(extra.phrase, extra.reason, where, advice or extra.advice, also)
     if not all(trace.from_kernel):
         return _no_kernel_finding(
             "a result does not come from the kernel",
@@ -129,9 +127,9 @@ def check_own_work(evidence: Evidence) -> Finding | None:
         return _foreign(foreign[0], evidence.file)
     if trace.constants:
         return _constants(trace.constants, evidence.file)
-    if trace.draws is not None and not evidence.random:
+    if trace.draws is not None and not evidence.key.random:
         return _random(trace.draws, evidence.file)
-    return None if evidence.kernel else _on_the_host(trace, evidence.file)
+    return None if evidence.key.kernel else _on_the_host(trace, evidence.file)
 
 
 def _from_spec(line: int, file: str) -> Finding:

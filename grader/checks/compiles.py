@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
 from grader.checks.advice.libtpu_advice import IN_32_BITS, libtpu_advice
-from grader.checks.evidence import Evidence
+from grader.checks.evidence import TpuEvidence
 from grader.checks.phrasing import at, listed, paragraph
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import Accident, Narrow, Observation
@@ -32,7 +32,7 @@ _UNROLLED = (
 )
 
 
-def accident_finding(accident: Accident, evidence: Evidence) -> Finding:
+def accident_finding(accident: Accident, evidence: TpuEvidence) -> Finding:
     """What is said of a compiler that crashed, or that was stopped, over the learner's kernel."""
     if accident.stuck:
         stopped, _, _ = accident.message.partition("\n")
@@ -47,7 +47,7 @@ def accident_finding(accident: Accident, evidence: Evidence) -> Finding:
     )
 
 
-def _given_up_at(accident: Accident, evidence: Evidence) -> Narrow | None:
+def _given_up_at(accident: Accident, evidence: TpuEvidence) -> Narrow | None:
     """The kernel's integers that the compiler crashed at, by the width in its last words."""
     width = _WIDTH.search(accident.last_words)
     trace = evidence.attempt.trace if isinstance(evidence.attempt, Observation) else None
@@ -57,7 +57,7 @@ def _given_up_at(accident: Accident, evidence: Evidence) -> Narrow | None:
     return next((one for one in used if re.search(rf"[a-z]{width[1]}$", one.dtype)), None)
 
 
-def _narrow(accident: Accident, narrow: Narrow, evidence: Evidence) -> Finding:
+def _narrow(accident: Accident, narrow: Narrow, evidence: TpuEvidence) -> Finding:
     chips = listed(evidence.chips)
     lines = [
         f"The TPU's compiler crashes over the {narrow.dtype} numbers of the kernel.",
@@ -78,7 +78,7 @@ def _narrow(accident: Accident, narrow: Narrow, evidence: Evidence) -> Finding:
     return Finding(Check.COMPILES, phrase, "\n".join(lines), accident.message)
 
 
-def check(evidence: Evidence) -> Finding | NotJudged | None:
+def check(evidence: TpuEvidence) -> Finding | NotJudged | None:
     """Look at what the compiler made of every kernel for every chip of the session."""
     own = evidence.own_on_chips()
     if isinstance(own, Accident):

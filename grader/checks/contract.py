@@ -75,10 +75,10 @@ def _finding(phrase: str, difference: str, evidence: Evidence, advice: str = "")
     ]
     if evidence.observed.trace and not evidence.observed.trace.results:
         advice = "Is the word return missing in front of the last call, pl.pallas_call(…)(…)?"
-        if not evidence.kernel:
+        if not evidence.key.kernel:
             advice = "Is the word return missing in front of the result?"
         parts.append(paragraph("try", advice))
-    elif evidence.kernel:
+    elif evidence.key.kernel:
         advice = advice or "Look at out_shape in the pallas_call: it decides what comes back."
         parts.append(paragraph("try", advice))
     return Finding(Check.CONTRACT, phrase, "\n".join(parts))

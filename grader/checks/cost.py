@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from grader.checks.communication import Sender, in_words, larger_parts, links_finding, waits_first
-from grader.checks.evidence import Evidence
+from grader.checks.evidence import TpuEvidence
 from grader.checks.phrasing import allowed, multiple, paragraph
 from grader.verdict import (
     Check,
@@ -32,7 +32,7 @@ from pallascope.tpu.units import bytes_of, time_of
 _TRUSTED = (Trust.VALIDATED, Trust.TWO_CORES)
 
 
-def cost_beside_par(evidence: Evidence) -> Cost | None:
+def cost_beside_par(evidence: TpuEvidence) -> Cost | None:
     """The learner's launch and par in numbers; None where one of them was not compiled.
 
     Lower bounds of cycles are left out.
@@ -43,7 +43,7 @@ def cost_beside_par(evidence: Evidence) -> Cost | None:
     return dataclasses.replace(cost, cycles=None, par_cycles=None)
 
 
-def _with_lower_bounds(evidence: Evidence) -> Cost | None:
+def _with_lower_bounds(evidence: TpuEvidence) -> Cost | None:
     """The same; the learner's cycles may be a lower bound."""
     both = _both(evidence)
     if both is None:
@@ -65,7 +65,7 @@ def _with_lower_bounds(evidence: Evidence) -> Cost | None:
     return Cost(chip, own_bytes, par_bytes, cycles, par_cycles)
 
 
-def check(evidence: Evidence) -> Finding | NotJudged | None:
+def check(evidence: TpuEvidence) -> Finding | NotJudged | None:
     """Reject a launch that moves more, or takes longer, than the key's slack allows.
 
     Where only the bytes are known, they are judged. A launch without a time beside a par that has
@@ -76,8 +76,8 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
         return NotJudged(Check.COST, _why_not(evidence))
     if found := _over_the_links(evidence) or _one_after_the_other(evidence):
         return found
-    more_bytes = _over(cost.bytes, cost.par_bytes, evidence.slack.bytes)
-    more_cycles = _over(cost.cycles, cost.par_cycles, evidence.slack.cycles)
+    more_bytes = _over(cost.bytes, cost.par_bytes, evidence.key.slack.bytes)
+    more_cycles = _over(cost.cycles, cost.par_cycles, evidence.key.slack.cycles)
     if more_bytes or more_cycles:
         return _over_par(evidence, cost, more_bytes, more_cycles)
     if cost.cycles is None and _timed(evidence):
@@ -87,7 +87,7 @@ def check(evidence: Evidence) -> Finding | NotJudged | None:
     return None
 
 
-def _over_the_links(evidence: Evidence) -> Finding | None:
+def _over_the_links(evidence: TpuEvidence) -> Finding | None:
     both = _both(evidence)
     assert both is not None
     launch, solution = evidence.own_on_chips(), evidence.par_on_chips()
@@ -95,17 +95,17 @@ def _over_the_links(evidence: Evidence) -> Finding | None:
     assert isinstance(solution, OnChip)
     own, par = both
     sides = Sender(own, launch.collectives), Sender(par, solution.collectives)
-    return links_finding(*sides, evidence.slack.bytes)
+    return links_finding(*sides, evidence.key.slack.bytes)
 
 
-def _one_after_the_other(evidence: Evidence) -> Finding | None:
+def _one_after_the_other(evidence: TpuEvidence) -> Finding | None:
     """Reject a launch that waits for its neighbours where par multiplies."""
     both = _both(evidence)
     assert both is not None
     return waits_first(*both)
 
 
-def _over_par(evidence: Evidence, cost: Cost, more_bytes: float, more_cycles: float) -> Finding:
+def _over_par(evidence: TpuEvidence, cost: Cost, more_bytes: float, more_cycles: float) -> Finding:
     both = _both(evidence)
     assert both is not None
     causes = bottlenecks(*both)
@@ -128,7 +128,7 @@ def _over_par(evidence: Evidence, cost: Cost, more_bytes: float, more_cycles: fl
     return Finding(Check.COST, phrase, "\n".join(lines))
 
 
-def _both(evidence: Evidence) -> tuple[tuple[Prediction, ...], tuple[Prediction, ...]] | None:
+def _both(evidence: TpuEvidence) -> tuple[tuple[Prediction, ...], tuple[Prediction, ...]] | None:
     """The kernels of the learner's launch and of par's, on the chip whose cost is judged."""
     launch, solution = evidence.own_on_chips(), evidence.par_on_chips()
     if not (isinstance(launch, OnChip) and isinstance(solution, OnChip)):
@@ -164,7 +164,7 @@ def _over(own: int | None, par: int | None, slack: float) -> float:
     return own / par
 
 
-def _timed(evidence: Evidence) -> bool:
+def _timed(evidence: TpuEvidence) -> bool:
     """Whether a time is to be had on this chip for both sides: par's is known, and is trusted."""
     both = _both(evidence)
     assert both is not None
@@ -173,7 +173,7 @@ def _timed(evidence: Evidence) -> bool:
     return chip.trust in _TRUSTED and all(map(_scheduled, par)) and not _bounded(par)
 
 
-def _bytes_unknown(evidence: Evidence) -> Finding | NotJudged:
+def _bytes_unknown(evidence: TpuEvidence) -> Finding | NotJudged:
     """Neither times nor bytes: the kernel's fault, where par's bytes are known."""
     both = _both(evidence)
     assert both is not None
@@ -183,7 +183,7 @@ def _bytes_unknown(evidence: Evidence) -> Finding | NotJudged:
     return _no_verdict(evidence)
 
 
-def _no_verdict(evidence: Evidence) -> Finding:
+def _no_verdict(evidence: TpuEvidence) -> Finding:
     """Par's cost is known and the kernel's is not: then no star can be given."""
     both = _both(evidence)
     assert both is not None
@@ -214,7 +214,7 @@ def _reasons(side: Sequence[Prediction]) -> tuple[str, ...]:
     return tuple(known) or ("its index maps and its schedule don't tell",)
 
 
-def _why_not(evidence: Evidence) -> str:
+def _why_not(evidence: TpuEvidence) -> str:
     """Why there is nothing to compare, in words."""
     own, par = evidence.own_on_chips(), evidence.par_on_chips()
     if not isinstance(own, OnChip) or not own.on(evidence.chips[0]):
@@ -229,14 +229,14 @@ def _why_not(evidence: Evidence) -> str:
     return "par has no kernel"
 
 
-def _numbers(cost: Cost, evidence: Evidence) -> list[str]:
+def _numbers(cost: Cost, evidence: TpuEvidence) -> list[str]:
     lines = []
     if cost.bytes is not None and cost.par_bytes:
-        ratio = allowed(cost.bytes / cost.par_bytes, evidence.slack.bytes)
+        ratio = allowed(cost.bytes / cost.par_bytes, evidence.key.slack.bytes)
         moves = f"moves {bytes_of(cost.bytes)} between HBM and the chip"
         lines.append(paragraph("bytes", f"{moves}; par moves {bytes_of(cost.par_bytes)} ({ratio})"))
     if cost.cycles is not None and cost.par_cycles:
-        ratio = allowed(cost.cycles / cost.par_cycles, evidence.slack.cycles)
+        ratio = allowed(cost.cycles / cost.par_cycles, evidence.key.slack.cycles)
         clock = named(cost.chip).clock
         own, par = (time_of(cycles / clock) for cycles in (cost.cycles, cost.par_cycles))
         both = _both(evidence)

@@ -11,14 +11,14 @@ import re
 from collections.abc import Sequence
 
 from grader.checks.advice.mosaic_advice import workaround_for
-from grader.checks.evidence import Evidence
+from grader.checks.evidence import TpuEvidence
 from grader.checks.phrasing import at, listed, paragraph
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import Accident, KernelCall, Operation, Problem
 from pallascope.tpu.tiling import block_paragraphs, block_text, refused_blocks
 
 
-def check_blocks(evidence: Evidence) -> Finding | None:
+def check_blocks(evidence: TpuEvidence) -> Finding | None:
     """Look at the blocks of every kernel in the trace, without running anything."""
     trace = evidence.observed.trace
     return blocks_finding(trace.calls) if trace else None
@@ -60,7 +60,7 @@ _CALLED = {
 NOTHING_LOWERED = "traced for a TPU, the launch shows no kernel that could be lowered"
 
 
-def check_lowers(evidence: Evidence) -> Finding | NotJudged | None:
+def check_lowers(evidence: TpuEvidence) -> Finding | NotJudged | None:
     """Look at how far the launch came on its way to a TPU."""
     own = evidence.own_on_chips()
     if isinstance(own, Accident):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from grader.checks.evidence import Evidence
+from grader.checks.evidence import TpuEvidence
 from grader.checks.phrasing import paragraph
 from grader.checks.runs import first_paragraph
 from grader.verdict import Check, Finding, NotJudged
@@ -23,12 +23,12 @@ SAME = 0.02
 _BYTES, _FLOPS, _BEST, _SPEEDUP = range(len(QUANTITIES))
 
 
-def check_predictions(evidence: Evidence) -> Finding | None:
+def check_predictions(evidence: TpuEvidence) -> Finding | None:
     """Bytes, operations and the time at best, of each program, as far as no compiler is needed."""
     return _judged(evidence, evidence.measured().programs, (_BYTES, _FLOPS, _BEST))
 
 
-def check_against_xla(evidence: Evidence) -> Finding | NotJudged | None:
+def check_against_xla(evidence: TpuEvidence) -> Finding | NotJudged | None:
     """How much faster than XLA's program a kernel may be, of each program."""
     measured = evidence.baselines()
     if isinstance(measured, Accident):
@@ -40,15 +40,15 @@ def check_against_xla(evidence: Evidence) -> Finding | NotJudged | None:
 
 
 def _judged(
-    evidence: Evidence, programs: Sequence[MeasuredProgram], columns: Sequence[int]
+    evidence: TpuEvidence, programs: Sequence[MeasuredProgram], columns: Sequence[int]
 ) -> Finding | None:
-    assert evidence.predictions
+    assert evidence.key.predictions
     (answers,) = map(in_float64, evidence.outputs)
     for column in columns:
         for program, row in zip(programs, answers, strict=True):
             given, right = float(row[column]), _right(program, column)
-            if not _near(given, right, evidence.predictions.within):
-                return _finding(program, column, given, right, evidence.predictions.within)
+            if not _near(given, right, evidence.key.predictions.within):
+                return _finding(program, column, given, right, evidence.key.predictions.within)
     return None
 
 
@@ -151,7 +151,7 @@ _ADVICE = {
 LAUNCH_FAILED = "LaunchFailed"
 
 
-def check_planted(evidence: Evidence) -> Finding | None:
+def check_planted(evidence: TpuEvidence) -> Finding | None:
     """The right kernels must pass the test, and each planted one be rejected."""
     trials = evidence.observed.trials
     refused = [trial for trial in trials if trial.right and trial.verdict is TrialVerdict.REJECTED]

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from grader.checks.evidence import Evidence
+from grader.checks.evidence import TpuEvidence
 from grader.checks.phrasing import (
     count,
     listed,
@@ -295,10 +295,10 @@ def _finding(headline: str, what: str, phrase: str = "", remedy: str = "", **par
     return Finding(Check.RANDOM, phrase or headline, "\n".join(lines))
 
 
-def check(evidence: Evidence) -> Finding | None:
+def check(evidence: TpuEvidence) -> Finding | None:
     """Judge one run, then what other runs of the same launch have in common with it."""
-    assert evidence.random
-    judging = _Judging(evidence, evidence.random)
+    assert evidence.key.random
+    judging = _Judging(evidence, evidence.key.random)
     finding = next(judging.of_one_run(), None) or next(judging.of_others(), None)
     return finding and _with_mistake(evidence, finding)
 
@@ -307,7 +307,7 @@ def check(evidence: Evidence) -> Finding | None:
 class _Judging:
     """What is said of one attempt, a question at a time."""
 
-    evidence: Evidence
+    evidence: TpuEvidence
     random: Randomness
 
     @cached_property
@@ -377,7 +377,7 @@ class _Judging:
         return complaint_finding(run.complaints) if run.complaints else None
 
     def _thrown(self, outputs: tuple[Array, ...]) -> dict[int, Throws]:
-        roundings = 0 if self.random.exact else self.evidence.roundings.results
+        roundings = 0 if self.random.exact else self.evidence.key.roundings.results
         outcomes = self.evidence.reference.outcomes
         return {
             position: Throws.of(name, actual, may_be, roundings)
@@ -395,7 +395,7 @@ def _equal(one: tuple[Array, ...], other: tuple[Array, ...]) -> bool:
     return [array.data for array in one] == [array.data for array in other]
 
 
-def _with_mistake(evidence: Evidence, finding: Finding) -> Finding:
+def _with_mistake(evidence: TpuEvidence, finding: Finding) -> Finding:
     """The finding, and a known mistake that has the same results to the last bit, if one has."""
     title = evidence.resembles(lambda outputs: _equal(outputs, evidence.outputs))
     if not title:

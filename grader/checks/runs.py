@@ -1,13 +1,4 @@
-"""★ Does it import, trace and finish? Races and interpreter errors in words.
-
-★ Does it import, trace and finish?
-
-Accesses that nothing orders, as the TPU interpreter tells them, in the learner's terms.
-
-What the TPU interpreter raises, or prints, while it runs a kernel, in the learner's terms.
-
-How far a launch came on its way to a chip, in words; nothing here looks at values.
-"""
+"""★ Does it import, trace and finish? Messages about exceptions, races and the way to a chip."""
 
 from __future__ import annotations
 
@@ -48,15 +39,8 @@ def check(evidence: Evidence) -> Finding | None:
     problem = attempt.problem
     if problem is None or problem.stage is Stage.RUN:
         return None
-    if evidence.gpu and problem.stage is Stage.TRACE:
-        from grader.checks.on_gpu.gpu_refused import (
-            trace_finding,  # imported for such launches alone
-        )
-
-        if found := trace_finding(problem, evidence.file):
-            return found
     return raised_finding(
-        problem, evidence.file, EXCEPTION_ADVICE if evidence.kernel else WITHOUT_KERNEL
+        problem, evidence.file, EXCEPTION_ADVICE if evidence.key.kernel else WITHOUT_KERNEL
     )
 
 

@@ -173,7 +173,7 @@ def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
 def _rounded(evidence: Evidence) -> Finding | None:
     """Right values that a TPU would have rounded, where the key asks for more than that."""
     trace = evidence.observed.trace
-    for call in trace.calls if trace and evidence.full_precision else ():
+    for call in trace.calls if trace and evidence.key.full_precision else ():
         if Habit.ROUNDED_PRODUCT in call.habits:
             why = (
                 "The interpreter multiplies float32 as it is. A TPU's matrix unit rounds both "
@@ -205,7 +205,7 @@ def comparisons(evidence: Evidence) -> list[Comparison]:
             evidence.outputs[position],
             reference.expected[position],
             _operand(*_output(evidence, position)),
-            evidence.roundings,
+            evidence.key.roundings,
             Sum(reference.contraction, coarse, sways.get(position, 0.0)),
             evidence.mode,
         )
@@ -244,7 +244,7 @@ def _output(evidence: Evidence, position: int) -> tuple[KernelCall | None, int |
     call = trace.calls[-1]
     outputs = call.role(Role.OUTPUT)
     # A kernel over a mesh stores through Refs, and its outputs are not followed: by their order.
-    followed = evidence.results or any(number is not None for number in trace.held)
+    followed = evidence.key.results or any(number is not None for number in trace.held)
     numbers = trace.held if followed else range(len(outputs))
     number = numbers[position] if position < len(numbers) else None
     if number is None or outputs[number].array != trace.results[position]:

@@ -1,16 +1,7 @@
-"""`kata cost`, `kata trace`, `kata view`.
+"""`kata cost`, `kata trace` and `kata view`: a launch's cost beside par, its timeline, its picture.
 
-What `kata cost`, `kata trace` and `kata view` share: which launch, and where to write.
-
-`kata cost` of a launch for GPUs: what its compiler says that it takes, beside the solution's.
-Where such a GPU is here, both are also timed.
-
-`kata cost`: what a launch takes on a TPU, or on a GPU, beside par, and what to try.
-
-`kata trace`: the predicted timeline of a launch, for Perfetto.
-
-`kata view`: writes the picture of a launch, and opens it where there is a screen.
-"""
+All three name a launch in the same way, and write files in the same way. `kata cost` of a launch
+for GPUs shows the compiler's numbers, and times both launches if such a GPU is here."""
 
 from __future__ import annotations
 
@@ -28,16 +19,17 @@ from rich.console import Console, Group, RenderableType
 from rich.progress import track
 from rich.text import Text
 
-from grader.checks.on_gpu import compiled_of, missing
+from grader.checks.gpu_compiles import compiled_of
 from grader.checks.runs import in_full, problem_finding
 from grader.commands.arguments import completed, one_kata
 from grader.exercise import repository
 from grader.exercise.answer_key import DTYPES
 from grader.exercise.catalog import Kata
-from grader.exercise.key_tables import GPUS
 from grader.exercise.repository import find_root
+from grader.exercise.targets import GPUS
 from grader.grading import cost_studies
-from grader.sandbox.client import Asking
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.gpu_runs import GpuLaunchClient
 from grader.verdict import Case
 from grader.view.launch_view import gather, page
 from pallascope.gpu.gpu_screen import kernels_of, measured
@@ -94,23 +86,25 @@ def launch_arguments(parser: argparse.ArgumentParser, case: int | None = None) -
 
 @contextlib.contextmanager
 def named_launch(
-    options: argparse.Namespace, kata: Kata, *, for_gpus: bool = False
-) -> Iterator[tuple[Asking, Case]]:
-    """Whom to ask about the launch that `launch_arguments` names, and its case.
+    options: argparse.Namespace, kata: Kata, *, any_target: bool = False
+) -> Iterator[tuple[WorkerClient, Case]]:
+    """A client for the launch that `launch_arguments` names, and its case.
 
-    Raises NoStudy where there is no such case, the launch is not made for the sizes given, or it is
-    for GPUs and nobody has asked for those.
+    Raises NoStudy where there is no such case, the launch is not made for the sizes given, or,
+    unless `any_target` will do, nothing predicts its run.
     """
-    if kata.key.gpu and not for_gpus:
+    target = kata.key.target
+    if not (any_target or target.uses_libtpu):
         raise cost_studies.NoStudy(
-            f"{kata.name} is for GPUs, and this shows what a TPU would do: kata cost {kata.name}"
+            f"{kata.name} is for {target.title}, and this shows what a TPU would do: "
+            f"kata cost {kata.name}"
         )
     given = assignments(options.sizes)
     case = cost_studies.case_of(kata, options.case, options.seed, given)
-    with cost_studies.studio(options.chip, getattr(options, "gpu", GPUS[0])) as asking:
+    with cost_studies.studio(options.chip, getattr(options, "gpu", GPUS[0])) as client:
         if given:
-            cost_studies.fits(asking, kata, case)
-        yield asking, case
+            cost_studies.fits(client, kata, case)
+        yield client, case
 
 
 def chip_option(parser: argparse.ArgumentParser) -> None:
@@ -170,16 +164,16 @@ def run_gpu_cost(options: argparse.Namespace, kata: Kata, console: Console) -> i
     """Compile the learner's launch and the solution's; time both on a GPU. Raises NoStudy."""
     if options.sweep:
         raise cost_studies.NoStudy("--sweep predicts for TPUs; no time on a GPU is predicted")
-    if lacking := missing():
+    if lacking := kata.key.target.missing():
         raise cost_studies.NoStudy(lacking.why)
-    with named_launch(options, kata, for_gpus=True) as (asking, case):
-        reference = asking.inputs(kata, case)
-        own = asking.own_on_gpu(kata, reference, cost_studies.PATIENCE)
-        par = asking.par_on_gpu(kata, reference)
-        chip = asking.gpu_of(kata)
-        times = asking.timed_on_gpu(kata, case, reference, lambda: own)
+    with named_launch(options, kata, any_target=True) as (client, case):
+        reference = client.inputs(kata, case)
+        launch = client.learner(kata, case, reference, cost_studies.PATIENCE, kind=GpuLaunchClient)
+        solution = client.solution(kata, case, reference, kind=GpuLaunchClient)
+        own, par, chip = launch.compiled(), solution.compiled(), client.chip(kata)
+        times = launch.timed(solution)
         timed = times is not None and times.own.runs > 0
-        operations = asking.spec_flops(kata, case) if timed else 0
+        operations = client.spec_flops(kata, case) if timed else 0
     file, _ = kata.where()
     told = "and run on the one that is here" if timed else "nothing was run"
     head = Text.assemble(
@@ -249,16 +243,21 @@ def run_cost(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
     if kata.key.predictions:
         return _baselines(options, kata, console)
-    if kata.key.gpu:
-        # what is for GPUs is imported for these alone
+    return COST_REPORTS[kata.key.target.name](options, kata, console)
 
-        return run_gpu_cost(options, kata, console)
+
+def run_tpu_cost(options: argparse.Namespace, kata: Kata, console: Console) -> int:
+    """Predict the cost of the learner's launch and of the solution's. Raises NoStudy."""
     if options.sweep:
         return _sweep(options, kata, console)
-    with named_launch(options, kata) as (asking, case):
-        launch = cost_studies.study(asking, kata, case)
+    with named_launch(options, kata) as (client, case):
+        launch = cost_studies.study(client, kata, case)
     show(screen(launch), console)
     return 0 if cost_studies.faultless(launch) else 1
+
+
+#: By target: `kata cost` of a kernel.
+COST_REPORTS = {"tpu": run_tpu_cost, "gpu": run_gpu_cost}
 
 
 def _baselines(options: argparse.Namespace, kata: Kata, console: Console) -> int:
@@ -268,8 +267,8 @@ def _baselines(options: argparse.Namespace, kata: Kata, console: Console) -> int
             f"{kata.name} has no kernel with sizes to choose: leave --sweep out"
         )
     case = cost_studies.any_case_of(kata, options.case, options.seed, assignments(options.sizes))
-    with cost_studies.studio(options.chip) as asking:
-        measured, chip = cost_studies.baselines(asking, kata, case), asking.chip(kata)
+    with cost_studies.studio(options.chip) as client:
+        measured, chip = cost_studies.baselines(client, kata, case), client.chip(kata)
     show(baselines(measured, kata.name, str(case), chip), console)
     return 0
 
@@ -283,9 +282,9 @@ def _sweep(options: argparse.Namespace, kata: Kata, console: Console) -> int:
     standing = {name: str(cost_studies.common(sizes)) for name, sizes in listed.items()}
     case = cost_studies.case_of(kata, options.case, options.seed, {**standing, **given})
     tries = combinations(swept)
-    with cost_studies.studio(options.chip) as asking:
-        found = cost_studies.sweep(asking, kata, case, tries)
-        err, chip = Console(stderr=True), asking.chip(kata)
+    with cost_studies.studio(options.chip) as client:
+        found = cost_studies.sweep(client, kata, case, tries)
+        err, chip = Console(stderr=True), client.chip(kata)
         progress = track(found, "predicting", len(tries), console=err, transient=True)
         results = list(progress if err.is_terminal else found)
     tried = [one for one, _ in results]
@@ -315,8 +314,8 @@ def trace_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_trace(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
-    with named_launch(options, kata) as (asking, case):
-        launch = cost_studies.study(asking, kata, case, MOST_EVENTS)
+    with named_launch(options, kata) as (client, case):
+        launch = cost_studies.study(client, kata, case, MOST_EVENTS)
     if not cost_studies.faultless(launch):
         show(screen(launch), console)
         return 1
@@ -365,8 +364,8 @@ def view_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_view(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.one(root, options.name)
-    with named_launch(options, kata) as (asking, case):
-        document = gather(asking, kata, case, drawn=not options.sizes)
+    with named_launch(options, kata) as (client, case):
+        document = gather(client, kata, case, drawn=not options.sizes)
     file = written(options, f"{kata.name}{VIEW_ENDING}", page(document))
     whose = "the solution's launch, since yours is still to do"
     told = whose if document.whose == "par" else "your launch"

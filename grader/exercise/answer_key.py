@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from grader.exercise.key_tables import GpuTarget, KataKind, Predictions, Randomness, Tested
+from grader.exercise.key_tables import KataKind, Predictions, Randomness, Tested
+from grader.exercise.targets import DEFAULT_TARGET, Target
 from grader.verdict import Check
 from pallascope.model import Axes
 
@@ -94,8 +95,8 @@ class Key:
     results come about by chance, if they do. `results` names what the launch returns, where not
     all of it is a kernel's output.
     `mesh` are the axes of the devices that the launch is for; () for a single device. `cores` is
-    how many TensorCores it is for: it is judged for a chip of which a device has as many. `gpu`
-    says what is asked of a launch for GPUs; None of one for TPUs.
+    how many TensorCores it is for: it is judged for a chip of which a device has as many. `target`
+    is the hardware that the launch is for.
     `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
     """
 
@@ -127,7 +128,7 @@ class Key:
     random: Randomness | None = None
     results: tuple[str, ...] = ()
     mesh: Axes = ()
-    gpu: GpuTarget | None = None
+    target: Target = DEFAULT_TARGET
     cores: int = 1
 
     @property

@@ -1,10 +1,6 @@
-"""Reads answer keys: the TOML file next to each solution, validated.
+"""Reads answer keys: the TOML file next to each solution, validated whole.
 
-[cases] and [production] of an answer key: what each dimension, block size and dtype may be.
-
-Reads answer keys: the TOML file beside each solution, validated whole.
-Every complaint is a KeyProblem that names the file, the key and the reason.
-"""
+Every complaint is a KeyProblem that names the file, the key and the reason."""
 
 from __future__ import annotations
 
@@ -30,15 +26,14 @@ from grader.exercise.answer_key import (
 from grader.exercise.arithmetic import arithmetic_names, settle
 from grader.exercise.key_tables import (
     MESH,
-    OF_GPUS,
     KeyProblem,
     TomlTable,
-    gpu_of,
     mesh_of,
     predictions_of,
     randomness_of,
     tested_of,
 )
+from grader.exercise.targets import TARGETS, target_of
 from grader.verdict import Check
 
 #: What stands in [cases] beside the sizes, alone or in rows with some of them.
@@ -216,7 +211,7 @@ _NAMES = (
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
     *("outside_floats", "full_precision", "production", "alike", "after", "block_by_block"),
     *("predictions", "tested", "planted", "random", "results", "mesh", "cores"),
-    *("target", *OF_GPUS),
+    *("target", *(field for kind in TARGETS.values() for field in kind.fields)),
 )
 
 
@@ -259,7 +254,7 @@ def load(file: Path) -> Key:
         random=randomness_of(source),
         results=source.texts("results", ()),
         mesh=mesh_of(source, cases.choices),
-        gpu=gpu_of(source),
+        target=target_of(source),
         cores=source.number("cores", 1, 1, MOST_CORES),
         after=_after(source),
     )

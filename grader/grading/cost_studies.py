@@ -1,13 +1,8 @@
-"""Cost of a kata's launch at any size, and sizes that fit it.
+"""The predicted cost of a kata's launch at any size, and whether the launch is made for a size.
 
-Whether a kata's launch is made for sizes that someone gave: what the answer key draws only as
-multiples of a block size stays one, and the solution's own launch reaches all of its arrays.
-
-At sizes that don't fit, the solution is wrong too, and its cost means nothing.
-
-What a kata's launch would cost on a TPU, at any size: asked of worker processes, made ready to
-be drawn. The values are not looked at.
-"""
+A size that the answer key draws only as a multiple of a block size has to stay one, and the
+solution's own launch has to reach all of its arrays: at other sizes the solution is wrong too, and
+its cost means nothing. The values are not checked."""
 
 from __future__ import annotations
 
@@ -21,10 +16,12 @@ from grader.exercise.answer_key import DTYPES, Key, Slack
 from grader.exercise.arithmetic import factors
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.exercise.key_tables import GPUS, KataKind
+from grader.exercise.key_tables import KataKind
+from grader.exercise.targets import GPUS
 from grader.sandbox import devices
-from grader.sandbox.client import Asking, BrokenKata, Lines
-from grader.sandbox.gpu_runs import OnHardware
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.gpu_runs import GpuRunner
+from grader.sandbox.launch_client import BrokenKata, TpuLaunchClient, WorkerQueues
 from grader.sandbox.launcher import SandboxError
 from grader.sandbox.worker_pool import Bench
 from grader.verdict import Case
@@ -44,14 +41,15 @@ from pallascope.tpu.pipeline_steps import Followed, Motion
 from pallascope.tpu.sweep_screen import SweepRow
 
 
-def misfit(asking: Asking, kata: Kata, case: Case) -> str:
+def misfit(client: WorkerClient, kata: Kata, case: Case) -> str:
     """Why the kata's launch is not made for the sizes of a case, as a sentence; "" where it is.
 
     Raises SandboxError.
     """
-    if kata.key.gpu:  # such a kernel cuts its own blocks
-        return no_multiple(kata.key, case.sizes)
-    return no_multiple(kata.key, case.sizes) or unreached(asking, kata, case)
+    why = no_multiple(kata.key, case.sizes)
+    if why or not kata.key.target.uses_libtpu:  # other kernels have no index maps to look at
+        return why
+    return unreached(client, kata, case)
 
 
 def no_multiple(key: Key, sizes: Mapping[str, int]) -> str:
@@ -71,11 +69,12 @@ def no_multiple(key: Key, sizes: Mapping[str, int]) -> str:
     return ""
 
 
-def unreached(asking: Asking, kata: Kata, case: Case) -> str:
+def unreached(client: WorkerClient, kata: Kata, case: Case) -> str:
     """Why the solution itself is wrong at the sizes of a case, as a sentence; "" where it is right
     as far as its index maps tell. Raises SandboxError."""
     try:
-        followed = asking.follow_par(kata, case, asking.inputs(kata, case))
+        reference = client.inputs(kata, case)
+        followed = client.solution(kata, case, reference, kind=TpuLaunchClient).followed()
     except BrokenKata as broken:
         return f"nothing can be computed at these sizes: {_last_line(str(broken))}"
     if isinstance(followed, Accident):
@@ -140,7 +139,7 @@ class NoStudy(ValueError):
 
 
 @contextlib.contextmanager
-def studio(chip: str | None, gpu: str = GPUS[0]) -> Iterator[Asking]:
+def studio(chip: str | None, gpu: str = GPUS[0]) -> Iterator[WorkerClient]:
     """Whom to ask about launches on one chip; None for that on which a kata is judged by default.
 
     Those for GPUs are asked about on `gpu`.
@@ -149,9 +148,11 @@ def studio(chip: str | None, gpu: str = GPUS[0]) -> Iterator[Asking]:
     """
     bench = Bench(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
     try:
-        hardware = OnHardware()  # looks for a GPU once it is asked about a launch for one
         chips, literally = (chip or DEFAULT,), chip is not None
-        yield Asking(Lines(bench), chips, literally=literally, gpu=gpu, hardware=hardware)
+        runners = {"gpu": GpuRunner()}  # looks for a GPU for the first launch for one
+        yield WorkerClient(
+            WorkerQueues(bench), chips, literally=literally, gpu=gpu, runners=runners
+        )
     except (BrokenKata, SandboxError) as error:
         raise NoStudy(str(error)) from None
     finally:
@@ -190,9 +191,9 @@ def any_case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, st
     return dataclasses.replace(cases[index], dtype=dtype)
 
 
-def fits(asking: Asking, kata: Kata, case: Case) -> None:
+def fits(client: WorkerClient, kata: Kata, case: Case) -> None:
     """Raise NoStudy where the kata's launch is not made for these sizes."""
-    if why := misfit(asking, kata, case):
+    if why := misfit(client, kata, case):
         raise NoStudy(f"{kata.name} with {case}: {why}")
 
 
@@ -210,20 +211,21 @@ def common(sizes: Sequence[int]) -> int:
 # ---- one launch, or many ----
 
 
-def study(asking: Asking, kata: Kata, case: Case, events: int = 0) -> Launch:
+def study(client: WorkerClient, kata: Kata, case: Case, events: int = 0) -> Launch:
     """The learner's launch in one case, beside par and XLA. Raises BrokenKata, SandboxError."""
-    chip = asking.chip(kata)
-    reference = asking.inputs(kata, case)
-    asking.begin_par(kata, case, reference, events)
-    own = asking.own(kata, case, reference, PATIENCE, events)
+    chip = client.chip(kata)
+    reference = client.inputs(kata, case)
+    own = client.learner(kata, case, reference, PATIENCE, events, TpuLaunchClient)
+    par = client.solution(kata, case, reference, events, TpuLaunchClient)
+    par.begin_compiling()
     file, _ = kata.where()
     return Launch(
         name=kata.name,
         drawn=str(case),
         chip=chip,
-        own=side_of("yours", own, chip, file),
-        par=_par(asking.par(kata, case, reference, events), chip),
-        xla=asking.xla(kata, case, reference),
+        own=side_of("yours", own.compiled(), chip, file),
+        par=_par(par.compiled(), chip),
+        xla=client.xla(kata, case, reference),
         notes=(
             _limits(kata.key.slack),
             f"right or wrong is not asked here: pytest -k {kata.name}",
@@ -239,16 +241,16 @@ def _limits(slack: Slack) -> str:
     )
 
 
-def baselines(asking: Asking, kata: Kata, case: Case) -> Measured:
+def baselines(client: WorkerClient, kata: Kata, case: Case) -> Measured:
     """What XLA makes of the programs about which a kata asks. Raises BrokenKata, NoStudy."""
-    found = asking.baselines(kata, case)
+    found = client.baselines(kata, case)
     if isinstance(found, Accident):
         raise NoStudy(f"{kata.name}: {found.phrase}")
     return found
 
 
 def sweep(
-    asking: Asking, kata: Kata, case: Case, sizes: Iterable[dict[str, int]]
+    client: WorkerClient, kata: Kata, case: Case, sizes: Iterable[dict[str, int]]
 ) -> Iterator[tuple[SweepRow, bool]]:
     """The launch with each of these sizes in place of the case's; True where it is par's.
 
@@ -257,15 +259,16 @@ def sweep(
     file, _ = kata.where()
     for chosen in sizes:
         other = dataclasses.replace(case, sizes={**case.sizes, **chosen})
-        if misfit(asking, kata, other):
+        if misfit(client, kata, other):
             yield SweepRow(chosen, (), MISFIT), False
             continue
-        reference = asking.inputs(kata, other)
-        found = asking.own(kata, other, reference, PATIENCE)
+        reference = client.inputs(kata, other)
+        own = client.learner(kata, other, reference, PATIENCE, kind=TpuLaunchClient)
+        found = own.compiled()
         todo = _todo(found)
         if todo:
-            found = asking.par(kata, other, reference)
-        told = outcome_of(found, asking.chip(kata), file)
+            found = client.solution(kata, other, reference, kind=TpuLaunchClient).compiled()
+        told = outcome_of(found, client.chip(kata), file)
         phrase = told.trouble.phrase if told.trouble else ""
         yield SweepRow(chosen, told.kernels, phrase or ("" if told.kernels else NO_KERNEL)), todo
 

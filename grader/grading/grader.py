@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
+from typing import Any
 
-from grader.checks import cost, values
-from grader.checks.evidence import Evidence
-from grader.checks.on_gpu import missing
+from grader.checks import values
+from grader.checks.evidence import Evidence, GpuEvidence, TpuEvidence
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
-from grader.grading.ladder import verdict
-from grader.sandbox.client import Asking, BrokenKata
+from grader.grading.ladder import LADDERS, verdict
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.gpu_runs import GpuLaunchClient
+from grader.sandbox.launch_client import BrokenKata, TpuLaunchClient
 from grader.sandbox.launcher import SandboxError
 from grader.sandbox.worker_pool import Stopped
 from grader.verdict import (
@@ -28,7 +30,6 @@ from grader.verdict import (
 from pallascope.model import (
     Accident,
     Clues,
-    Mode,
     Observation,
 )
 from pallascope.tools.text import printable, shortened
@@ -41,24 +42,20 @@ NOT_THE_SUBMISSION = (BrokenKata, KeyProblem, RegionError, SandboxError, Stopped
 
 
 class Grader:
-    """Grades cases one after another, by what it is answered."""
+    """Grades cases one after another, by the answers of the workers."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, client: WorkerClient) -> None:
+        self._client = client
 
     def prepare(self, kata: Kata, case: Case) -> None:
         """Begin on a case that will be graded next."""
-        self._asking.prepare(kata, case)
+        self._client.prepare(kata, case)
 
     def rehearse(self, kata: Kata, case: Case) -> None:
         """Have the solution's side of a case answered. Raises BrokenKata."""
-        reference = self._asking.reference(kata, case)
-        if not (costs(kata, case) and kata.key.kernel):
-            return
-        if kata.key.gpu:
-            self._asking.par_on_gpu(kata, reference)
-        else:
-            self._asking.par(kata, case, reference)
+        reference = self._client.reference(kata, case)
+        if costs(kata, case) and kata.key.kernel:
+            self._client.solution(kata, case, reference).compiled()
 
     def grade(self, kata: Kata, case: Case, seconds: float | None) -> Grade:
         """Grade the learner's file on one case, within `seconds` (None: without end).
@@ -67,32 +64,28 @@ class Grader:
         nothing. Raises BrokenKata where the solution's side fails, SandboxError where no process
         starts.
         """
-        self._asking.take_killed()
+        self._client.take_killed()
         try:
             grade = self._graded(kata, case, seconds)
         except NOT_THE_SUBMISSION:
             raise
         except Exception as error:
             return _failed_over(kata, case, error)
-        return dataclasses.replace(grade, accident=bool(self._asking.take_killed()))
+        return dataclasses.replace(grade, accident=bool(self._client.take_killed()))
 
     def _graded(self, kata: Kata, case: Case, seconds: float | None) -> Grade:
         started = time.perf_counter()
-        if kata.key.gpu and (lacking := missing()):
-            gpu = self._asking.gpu_of(kata)
-            return Grade(kata.id, case.index, State.PASSED, 0, not_judged=lacking, gpu=gpu)
-        evidence = evidence_of(self._asking, kata, case, seconds)
+        target = kata.key.target
+        fields = target.grade_fields(self._client.chip(kata))
+        if lacking := target.missing():
+            return Grade(kata.id, case.index, State.PASSED, 0, not_judged=lacking, **fields)
+        evidence = evidence_of(self._client, kata, case, seconds)
         judged = verdict(evidence)
-        beside = self._on_tpu(kata, case, evidence, seconds) if judged.stars else ()
-        on_chip = (
-            evidence.kernel
-            and evidence.gpu is None
-            and evidence.costs
-            and (
-                judged.state is State.PASSED
-                or bool(judged.finding and judged.finding.check is Check.COST)
-            )
+        beside = _on_this_tpu(evidence, case) if judged.stars else ()
+        compared = judged.state is State.PASSED or (
+            judged.finding is not None and judged.finding.check is Check.COST
         )
+        on_chip = evidence.key.kernel and evidence.costs and compared
         return Grade(
             kata=kata.id,
             case=case.index,
@@ -102,36 +95,35 @@ class Grader:
             drawn="" if kata.key.tested else str(case),  # a test chooses its own sizes
             seconds=round(time.perf_counter() - started, 3),
             printed=evidence.attempt.printed,
-            cost=cost.cost_beside_par(evidence) if on_chip else None,
+            cost=LADDERS[target.name].cost(evidence) if on_chip else None,
             not_judged=judged.not_judged,
             notes=(
                 *notes_of(evidence),
                 *self._on_another_chip(kata, judged.state),
                 *(f"{evidence.file}: {told}" for told in beside),
-                *(f"{evidence.file}: {told}" for told in self._asking.notes_of_hardware()),
+                *(f"{evidence.file}: {told}" for told in self._client.take_notes()),
             ),
-            gpu=evidence.gpu_chip,
+            **fields,
         )
-
-    def _on_tpu(
-        self, kata: Kata, case: Case, evidence: Evidence, seconds: float | None
-    ) -> Iterator[str]:
-        """How a launch whose values are right in the strict run goes wrong on the TPU here."""
-        ran = self._asking.ran_on_tpu(kata, case, evidence.reference, seconds)
-        if ran is not None and (wrong := values.wrong_on_tpu(evidence, ran)):
-            yield (
-                f"hidden{case.index}: right in the strict interpreter, which decides, but not on "
-                f"the TPU of this machine: {wrong}"
-            )
 
     def _on_another_chip(self, kata: Kata, state: State) -> tuple[str, ...]:
         """That none of the session's chips has the cores that a kata needs, and another one has."""
-        asked, chip = self._asking.asked, self._asking.chip(kata)
-        if chip in asked or state is State.TODO:
+        asked, chip = self._client.asked, self._client.chip(kata)
+        if chip in asked or kata.key.cores == 1 or state is State.TODO:
             return ()
         needs, has = _CORES[kata.key.cores], _CORES[named(asked[0]).cores]
         why = f"its kernel is for {needs} TensorCores, and a {asked[0]} has {has}"
         return (f"{kata.where()[0]}: judged for a {chip}: {why}",)
+
+
+def _on_this_tpu(evidence: Evidence, case: Case) -> Iterator[str]:
+    """How a launch whose values are right in the strict run goes wrong on the TPU here."""
+    ran = evidence.on_this_tpu()
+    if ran is not None and (wrong := values.wrong_on_tpu(evidence, ran)):
+        yield (
+            f"hidden{case.index}: right in the strict interpreter, which decides, but not on "
+            f"the TPU of this machine: {wrong}"
+        )
 
 
 def _failed_over(kata: Kata, case: Case, error: Exception) -> Grade:
@@ -171,71 +163,76 @@ def costs(kata: Kata, case: Case) -> bool:
 
 
 def evidence_of(
-    asking: Asking, kata: Kata, case: Case, seconds: float | None, events: int = 0
+    client: WorkerClient, kata: Kata, case: Case, seconds: float | None, events: int = 0
 ) -> Evidence:
-    """Run the learner's launch on one case: what a grade is judged by.
+    """Run the learner's launch on one case: the evidence for a grade.
 
     `events` is how many single transfers and stalls its predicted schedule keeps. Raises
     BrokenKata, SandboxError.
     """
-    asking.boot(kata)  # while the reference is computed
-    reference = asking.reference(kata, case)
-    asking.begin(kata, reference, seconds)
-    if asking.eager and costs(kata, case) and kata.key.kernel and not kata.key.gpu:
-        asking.begin_par(kata, case, reference, events)
-    attempt = asking.attempt(kata, case, reference, seconds)
+    client.boot(kata)  # while the reference is computed
+    reference = client.reference(kata, case)
+    own = client.learner(kata, case, reference, seconds, events)
+    par = client.solution(kata, case, reference, events)
+    client.begin(own)
+    if client.eager and costs(kata, case) and kata.key.kernel:
+        par.begin_compiling()
+    attempt = client.attempt(own)
 
     @cache
     def clues() -> Clues:
         assert isinstance(attempt, Observation)
-        return asking.clues(kata, case, reference, attempt, seconds)
+        return own.clues(attempt)
 
+    common = {
+        "key": kata.key,
+        "mode": own.mode,
+        "file": kata.where()[0],
+        "attempt": attempt,
+        "reference": reference,
+        "chips": own.chips,
+        "production": case.production,
+        "costs": costs(kata, case),
+        "clues": clues,
+        "resembles": partial(client.resembles, own, par),
+        "on_this_tpu": own.on_this_tpu,
+    }
+    return EVIDENCE[kata.key.target.name](client, own, par, common)
+
+
+def _tpu_evidence(
+    client: WorkerClient, own: TpuLaunchClient, par: TpuLaunchClient, common: dict[str, Any]
+) -> TpuEvidence:
     @cache
     def own_on_chips() -> OnChip | Accident:
-        if costs(kata, case):
-            asking.begin_par(kata, case, reference, events)
-        return asking.own(kata, case, reference, seconds, events)
+        if common["costs"]:
+            par.begin_compiling()
+        return own.compiled()
 
-    lowered_for_gpu = cache(partial(asking.own_on_gpu, kata, reference, seconds, False))
-    return Evidence(
-        mode=Mode.STRICT if kata.key.gpu else asking.mode,
-        file=kata.where()[0],
-        attempt=attempt,
-        reference=reference,
-        kernel=kata.key.kernel,
-        outside=kata.key.outside,
-        outside_floats=kata.key.outside_floats,
-        full_precision=kata.key.full_precision,
-        results=kata.key.results,
-        roundings=kata.key.roundings,
-        clues=clues,
-        chips=asking.chips(kata),
-        par_required=kata.key.par_required,
-        slack=kata.key.slack,
+    return TpuEvidence(
+        **common,
         own_on_chips=own_on_chips,
-        par_on_chips=cache(partial(asking.par, kata, case, reference, events)),
-        production=case.production,
-        costs=costs(kata, case),
-        block_by_block=kata.key.block_by_block,
-        kind=kata.key.kind,
-        predictions=kata.key.predictions,
-        measured=cache(partial(asking.measured, kata, case)),
-        baselines=cache(partial(asking.baselines, kata, case)),
-        resembles=partial(asking.resembles, kata, case, reference),
-        random=kata.key.random,
-        repeats=cache(partial(asking.repeats, kata, case, reference, seconds)),
-        gpu=kata.key.gpu,
-        gpu_chip=asking.gpu_of(kata),
-        lowered_for_gpu=lowered_for_gpu,
-        own_on_gpu=cache(partial(asking.own_on_gpu, kata, reference, seconds)),
-        par_on_gpu=cache(partial(asking.par_on_gpu, kata, reference)),
-        ran_on_gpu=cache(partial(asking.ran_on_gpu, kata, case, reference, lowered_for_gpu)),
-        par_ran_on_gpu=cache(partial(asking.par_ran_on_gpu, kata, case, reference)),
-        timed_on_gpu=cache(partial(asking.timed_on_gpu, kata, case, reference, lowered_for_gpu)),
-        is_about=kata.key.is_about,
-        lines=_lines(kata) if kata.key.gpu else (),
+        par_on_chips=cache(par.compiled),
+        repeats=cache(own.repeats),
+        measured=cache(partial(client.measured, own.kata, own.case)),
+        baselines=cache(partial(client.baselines, own.kata, own.case)),
     )
 
 
-def _lines(kata: Kata) -> tuple[str, ...]:
-    return tuple(map(printable, kata.content().decode(errors="replace").splitlines()))
+def _gpu_evidence(
+    _client: WorkerClient, own: GpuLaunchClient, par: GpuLaunchClient, common: dict[str, Any]
+) -> GpuEvidence:
+    return GpuEvidence(
+        **common,
+        lowered=own.lowered,
+        compiled=own.compiled,
+        par_compiled=par.compiled,
+        ran=cache(own.ran),
+        par_ran=cache(par.ran),
+        timed=cache(partial(own.timed, par)),
+        lines=tuple(map(printable, own.source.content.decode(errors="replace").splitlines())),
+    )
+
+
+#: By target: the answers that its rungs need.
+EVIDENCE: Mapping[str, Callable[..., Evidence]] = {"tpu": _tpu_evidence, "gpu": _gpu_evidence}

@@ -1,4 +1,4 @@
-"""The ladder: the rungs in order; the first that fails stops."""
+"""The ladder of each target: the rungs in order; the first that fails stops."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import dataclasses
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from grader.checks import (
-    allowed_operations,
     compiles,
     contract,
     cost,
@@ -18,10 +19,17 @@ from grader.checks import (
     runs,
     values,
 )
-from grader.checks.evidence import Evidence
+from grader.checks.allowed_operations import (
+    check_array_sizes,
+    check_own_work,
+    check_pallas_used,
+)
+from grader.checks.evidence import Evidence, GpuEvidence
+from grader.checks.surrounding_operations import IN_THE_KERNEL
 from grader.exercise.key_tables import KataKind
 from grader.verdict import (
     MOST_STARS,
+    Cost,
     Finding,
     NotJudged,
     State,
@@ -41,63 +49,51 @@ def _always(_evidence: Evidence) -> bool:
 
 
 def _of_a_kernel(evidence: Evidence) -> bool:
-    return evidence.kernel
+    return evidence.key.kernel
 
 
-def _for_tpus(evidence: Evidence) -> bool:
-    return evidence.kernel and evidence.gpu is None
+def _run(evidence: Evidence) -> bool:
+    return not evidence.production
 
 
-def _for_gpus(evidence: Evidence) -> bool:
-    return evidence.gpu is not None
-
-
-def _for_gpus_run(evidence: Evidence) -> bool:
-    return evidence.gpu is not None and not evidence.production
-
-
-def _for_gpus_costs(evidence: Evidence) -> bool:
-    return evidence.gpu is not None and evidence.costs
+def _costs(evidence: Evidence) -> bool:
+    return evidence.key.kernel and evidence.costs
 
 
 def _of_values(evidence: Evidence) -> bool:
-    judged = evidence.kind not in (KataKind.PREDICTIONS, KataKind.TEST) and evidence.random is None
-    return judged and not evidence.production and evidence.gpu is None
+    judged = evidence.key.kind not in (KataKind.PREDICTIONS, KataKind.TEST)
+    return judged and not evidence.key.random and not evidence.production
 
 
 def _of_chance(evidence: Evidence) -> bool:
-    return evidence.random is not None and not evidence.production
+    return evidence.key.random is not None and not evidence.production
 
 
 def _of_predictions(evidence: Evidence) -> bool:
-    return evidence.kind is KataKind.PREDICTIONS
+    return evidence.key.kind is KataKind.PREDICTIONS
 
 
 def _of_baselines(evidence: Evidence) -> bool:
-    return evidence.kind is KataKind.PREDICTIONS and evidence.costs
+    return evidence.key.kind is KataKind.PREDICTIONS and evidence.costs
 
 
 def _of_a_test(evidence: Evidence) -> bool:
-    return evidence.kind is KataKind.TEST
+    return evidence.key.kind is KataKind.TEST
 
 
 def _not_of_a_test(evidence: Evidence) -> bool:
-    return evidence.kind is not KataKind.TEST
+    return evidence.key.kind is not KataKind.TEST
 
 
 def _of_blocks(evidence: Evidence) -> bool:
-    return evidence.block_by_block
+    return evidence.key.block_by_block
 
 
-def _of_costs(evidence: Evidence) -> bool:
-    return evidence.kernel and evidence.costs and evidence.gpu is None
+def _gpu(module: str, name: str) -> Callable[[Any], Finding | NotJudged | None]:
+    """A check for GPUs, imported for the first launch for a GPU."""
 
-
-def _on_gpu(module: str, name: str) -> Callable[[Evidence], Finding | NotJudged | None]:
-    """A check of `checks.on_gpu`, imported when the first launch for a GPU comes to it."""
-
-    def check(evidence: Evidence) -> Finding | NotJudged | None:
-        return getattr(importlib.import_module(f"grader.checks.on_gpu.{module}"), name)(evidence)
+    def check(evidence: GpuEvidence) -> Finding | NotJudged | None:
+        return getattr(importlib.import_module(f"grader.checks.{module}"), name)(evidence)
 
     return check
 
@@ -111,41 +107,62 @@ class Rung:
     shown of a case that was run; a finding goes on from there.
     """
 
-    check: Callable[[Evidence], Finding | NotJudged | None]
+    check: Callable[[Any], Finding | NotJudged | None]
     stars: int
     needed: bool = True
     granted: str = ""
     asked: Callable[[Evidence], bool] = _of_a_kernel
 
 
-LADDER = (
-    Rung(runs.check, 0, asked=_always),
-    Rung(contract.check, 0, asked=_not_of_a_test),
-    Rung(allowed_operations.check_own_work, 0, asked=_not_of_a_test),
-    Rung(allowed_operations.check_pallas_used, 0),
-    Rung(values.check, 0, asked=_of_chance),  # what is certain, and how the run ended
-    Rung(numbers_and_tests.check_predictions, 1, asked=_of_predictions),
-    Rung(values.check, 1, asked=_of_values),
-    Rung(randomness.check, 1, asked=_of_chance),
-    Rung(allowed_operations.check_array_sizes, 1, granted=RIGHT, asked=_of_blocks),
-    Rung(lowers.check_blocks, 1, granted=RIGHT, asked=_for_tpus),
-    Rung(lowers.check_lowers, 1, granted=RIGHT, asked=_for_tpus),
-    Rung(_on_gpu("gpu_interpreted", "check_gpu_interpreted"), 1, asked=_for_gpus_run),
-    Rung(_on_gpu("gpu_compiles", "check_gpu_lowers"), 1, granted=RIGHT, asked=_for_gpus),
-    Rung(compiles.check, 2, granted=RIGHT, asked=_for_tpus),
-    Rung(_on_gpu("gpu_compiles", "check_gpu_compiles"), 2, granted=RIGHT, asked=_for_gpus_costs),
-    Rung(_on_gpu("gpu_hardware", "check_gpu_ran"), 2, asked=_for_gpus),
-    Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED, asked=_of_costs),
-    Rung(
-        _on_gpu("gpu_hardware", "check_gpu_timed"),
-        MOST_STARS,
-        needed=False,
-        granted=ACCEPTED_BY_GPU,
-        asked=_for_gpus_costs,
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The rungs of a target's katas, from the first, and the launch's cost beside par's."""
+
+    rungs: tuple[Rung, ...]
+    cost: Callable[[Any], Cost | None]
+
+
+TPU_LADDER = Ladder(
+    (
+        Rung(runs.check, 0, asked=_always),
+        Rung(contract.check, 0, asked=_not_of_a_test),
+        Rung(check_own_work, 0, asked=_not_of_a_test),
+        Rung(check_pallas_used, 0),
+        Rung(values.check, 0, asked=_of_chance),  # what is certain, and how the run ended
+        Rung(numbers_and_tests.check_predictions, 1, asked=_of_predictions),
+        Rung(values.check, 1, asked=_of_values),
+        Rung(randomness.check, 1, asked=_of_chance),
+        Rung(check_array_sizes, 1, granted=RIGHT, asked=_of_blocks),
+        Rung(lowers.check_blocks, 1, granted=RIGHT),
+        Rung(lowers.check_lowers, 1, granted=RIGHT),
+        Rung(compiles.check, 2, granted=RIGHT),
+        Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED, asked=_costs),
+        Rung(numbers_and_tests.check_against_xla, MOST_STARS, asked=_of_baselines),
+        Rung(numbers_and_tests.check_planted, MOST_STARS, asked=_of_a_test),
     ),
-    Rung(numbers_and_tests.check_against_xla, MOST_STARS, asked=_of_baselines),
-    Rung(numbers_and_tests.check_planted, MOST_STARS, asked=_of_a_test),
+    cost.cost_beside_par,
 )
+GPU_LADDER = Ladder(
+    (
+        Rung(_gpu("gpu_compiles", "check_gpu_traced"), 0),
+        Rung(contract.check, 0),
+        Rung(check_own_work, 0),
+        Rung(partial(check_pallas_used, launcher="plgpu.kernel", advice=IN_THE_KERNEL), 0),
+        Rung(_gpu("gpu_interpreted", "check_gpu_interpreted"), 1, asked=_run),
+        Rung(_gpu("gpu_compiles", "check_gpu_lowers"), 1, granted=RIGHT),
+        Rung(_gpu("gpu_compiles", "check_gpu_compiles"), 2, granted=RIGHT, asked=_costs),
+        Rung(_gpu("gpu_hardware", "check_gpu_ran"), 2),
+        Rung(
+            _gpu("gpu_hardware", "check_gpu_timed"),
+            MOST_STARS,
+            needed=False,
+            granted=ACCEPTED_BY_GPU,
+            asked=_costs,
+        ),
+    ),
+    lambda _evidence: None,  # no time on a GPU is predicted
+)
+LADDERS = {"tpu": TPU_LADDER, "gpu": GPU_LADDER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +186,12 @@ def verdict(evidence: Evidence) -> Judgement:
         return Judgement(State.TODO, 0)
     stars = 0
     unasked: NotJudged | None = None
-    for rung in LADDER:
+    for rung in LADDERS[evidence.key.target.name].rungs:
         if not rung.asked(evidence):
             continue
         found = rung.check(evidence)
         if isinstance(found, Finding):
-            failed = rung.needed or evidence.par_required
+            failed = rung.needed or evidence.key.par_required
             state = State.FAILED if failed else State.PASSED
             stars = stars if failed else _known(evidence, stars, unasked)
             granted = RIGHT_AS_FAR_AS_KNOWN if unasked and not rung.needed else rung.granted
@@ -188,7 +205,7 @@ def verdict(evidence: Evidence) -> Judgement:
 
 def _known(evidence: Evidence, stars: int, unasked: NotJudged | None) -> int:
     """The stars of a kernel in which nothing was found that fails it."""
-    return 0 if unasked and evidence.is_about(unasked.check) else stars
+    return 0 if unasked and evidence.key.is_about(unasked.check) else stars
 
 
 def _after(granted: str, finding: Finding) -> Finding:

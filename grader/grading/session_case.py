@@ -18,7 +18,7 @@ from grader.exercise.catalog import (
     unmatched,
 )
 from grader.grading.grader import Grader
-from grader.sandbox.client import BrokenKata
+from grader.sandbox.launch_client import BrokenKata
 from grader.tools.git import blob_id
 from grader.verdict import (
     Case,

@@ -1,11 +1,8 @@
-"""Collectors and items for katas, and the session that they share.
+"""pytest's collectors and items for katas, and the session that they share.
 
-What one pytest session knows of its katas: seed, device, requirements, the bench.
-
-pytest's view of the katas: a collector for each file, an item for each hidden case.
-The learner's file is not imported in this process. Collecting needs only its name and its answer
-key, so a file that does not even parse is collected like any other, and its failure is its own.
-"""
+There is a collector for each file and an item for each hidden case. The learner's file is not
+imported in this process: collecting needs only its name and its answer key, so a file that doesn't
+parse is collected like any other."""
 
 from __future__ import annotations
 
@@ -21,14 +18,16 @@ import pytest
 
 from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import Kata, katas, selects
-from grader.exercise.key_tables import GPUS, KeyProblem
+from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
+from grader.exercise.targets import GPUS
 from grader.grading.grader import Grader
 from grader.grading.session_case import MOST_BYTES, Counted, Requirements
 from grader.report.failures import explanation, kata_is_broken
-from grader.sandbox.client import Asking, BrokenKata, Lines
-from grader.sandbox.gpu_runs import OnHardware, OnTpu
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.gpu_runs import GpuRunner
 from grader.sandbox.isolation import Isolation, Level, level
+from grader.sandbox.launch_client import BrokenKata, TpuRunner, WorkerQueues
 from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.worker_pool import Bench
 from grader.verdict import Case, Conditions, Device, Grade, State
@@ -63,7 +62,7 @@ class Session:
         self._alone = alone
         self._isolation = isolation
         self.bench: Bench | None = None  # None before the first grade
-        self._tpu: OnTpu | None = None
+        self._tpu: TpuRunner | None = None
 
     @property
     def conditions(self) -> Conditions:
@@ -88,12 +87,10 @@ class Session:
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
         self.bench = Bench(self.device, self._launcher, self._isolation)
-        self._tpu = OnTpu() if self.device.tpu else None
-        lines, hardware = Lines(self.bench), OnHardware()
-        asking = Asking(
-            lines, self.chips, self._alone, gpu=self.gpu, hardware=hardware, tpu=self._tpu
-        )
-        return Grader(asking)
+        self._tpu = TpuRunner() if self.device.tpu else None
+        runners = {"gpu": GpuRunner(), **({"tpu": self._tpu} if self._tpu else {})}
+        queues = WorkerQueues(self.bench)
+        return Grader(WorkerClient(queues, self.chips, self._alone, gpu=self.gpu, runners=runners))
 
     def close(self) -> None:
         """End the bench's processes, if any were started."""

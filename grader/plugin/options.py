@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.key_tables import GPUS
+from grader.exercise.targets import GPUS
 from grader.sandbox import devices
 from grader.sandbox.isolation import Isolation
 from pallascope.tpu.chips import CHIPS, DEFAULT

@@ -203,8 +203,9 @@ def record_session(root: Path, grades: Sequence[Grade], conditions: Conditions) 
     today = datetime.date.today()
     solved = solved_passes(all_katas(root), grades, today, judges, conditions)
     graded = {grade.kata for grade in grades}  # of others the keys need not be read
-    in_any_mode = {kata.id for kata in all_katas(root) if kata.id in graded and _for_gpus(kata)}
-    return record_passes(root, solved, conditions.device.mode, in_any_mode)
+    mode = conditions.device.mode
+    strict = {k.id for k in all_katas(root) if k.id in graded and _run_strictly(k, mode)}
+    return record_passes(root, solved, mode, strict)
 
 
 def solved_passes(
@@ -226,8 +227,10 @@ def solved_passes(
         of_kata = [grade for grade in grades if grade.kata == kata.id]
         if not of_kata or not _solved(kata, of_kata):
             continue
-        used = {**judges, "chip": _chip(kata, conditions)}
-        if kata.key.gpu:
+        target = kata.key.target
+        chips = target.chips(kata.key.cores, conditions.chips, conditions.gpu)
+        used = {**judges, "chip": chips[0]}
+        if not target.uses_libtpu:
             used["libtpu"] = None
         if rungs := {grade.not_judged.check for grade in of_kata if grade.not_judged}:
             first = min(rungs, key=list(Check).index)
@@ -239,17 +242,10 @@ def solved_passes(
     return tuple(recorded)
 
 
-def _chip(kata: Kata, conditions: Conditions) -> str:
-    if kata.key.gpu:
-        return kata.key.gpu.only_on or conditions.gpu
-    from pallascope.tpu.chips import with_cores  # most commands can do without
-
-    return with_cores(kata.key.cores, conditions.chips)[0]
-
-
-def _for_gpus(kata: Kata) -> bool:
+def _run_strictly(kata: Kata, mode: Mode) -> bool:
+    """Whether the kata is run in strict mode in a session with this mode."""
     try:
-        return kata.key.gpu is not None
+        return kata.key.target.mode(mode) is Mode.STRICT
     except KeyProblem:
         return False
 

@@ -75,7 +75,8 @@ def _judged_here(kata: Kata) -> bool:
         key = kata.key
     except KeyProblem:
         return True
-    if key.gpu or not key.is_about(Check.PREDICTIONS if key.predictions else Check.COMPILES):
+    check = Check.PREDICTIONS if key.predictions else Check.COMPILES
+    if not key.target.uses_libtpu or not key.is_about(check):
         return True
     from pallascope.tpu import libtpu  # most commands can do without
 

@@ -18,7 +18,8 @@ def explanation(kata: Kata, grade: Grade, node: str, seed: int) -> str:
     assert finding is not None
     file, line = kata.where()
     view = f"  view   kata view {kata.name} --seed {seed} --case {grade.case}"
-    shown = finding.check is Check.VALUES and kata.key.kernel and not kata.key.gpu
+    drawn = kata.key.kernel and kata.key.target.uses_libtpu
+    shown = finding.check is Check.VALUES and drawn
     phrase = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"
     return "\n".join(
         [

@@ -1,13 +1,14 @@
 """Runs learners' code in processes of its own, so that no kata can hurt another or the session.
 
-client             The questions that workers are asked about a launch and its solution
+client             Questions to the workers about a kata, and clients for its two launches
 devices            Detects TPUs and GPUs, chooses the mode, and the workers' environment
 exception_reports  Exceptions as data, and lines of a file that do nothing
 fork_server        The fork server: starts workers, and ends them with their session
-gpu_judge_worker   The same worker's answers about launches for GPUs
-gpu_runs           Runs launches of katas on hardware that is here: a TPU or a GPU
+gpu_judge_worker   The worker that runs, lowers and compiles traces of launches for GPUs
+gpu_runs           Questions about launches for GPUs, and runs on the GPU of this machine
 isolation/         What a process that runs a learner's code can reach: its own folder, and the …
-judge_worker       The worker that runs, lowers and compiles traces
+judge_worker       The worker that runs, lowers and compiles traces of launches for TPUs
+launch_client      Questions to the workers about one launch, the learner's or the solution's
 launcher           Starts worker processes through a fork server
 messages           The messages between workers and the processes that ask them
 process_limits     Limits of memory and files of a worker, and ends of orphans

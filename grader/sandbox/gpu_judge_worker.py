@@ -1,37 +1,39 @@
-"""The same worker's answers about launches for GPUs.
+"""The worker that runs, lowers and compiles traces of launches for GPUs, without a GPU.
 
-A GPU need not be there: it is interpreted on the CPU. The processes that do this have never
-imported a learner's file.
+They run in an interpreter on the CPU. The process has never imported a learner's file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 from grader.exercise.specs import argument
 from grader.sandbox import exception_reports
-from grader.sandbox.exception_reports import notes_on
+from grader.sandbox.judge_worker import launch_and_trace, launch_of
 from grader.sandbox.messages import (
+    Answer,
     CompileForGpu,
+    Question,
     ReadTrace,
     RunResult,
     RunTrace,
 )
+from grader.sandbox.trace_worker import traced_on
 from pallascope.gpu import Compiled, NotInstalled
-from pallascope.gpu.gpu_compile_errors import GpuRefusalKind, read_refusal
+from pallascope.gpu.gpu_compile_errors import GpuRefusal, GpuRefusalKind, read_refusal
 from pallascope.gpu.gpu_compile_process import compiled
 from pallascope.gpu.gpu_interpreter import run_interpreted
-from pallascope.gpu.gpu_programs import program_of, traced_for
+from pallascope.gpu.gpu_programs import program_of
 from pallascope.gpu.gpu_resources import SharedBuffer, buffers_of
 from pallascope.gpu.gpus import named
 from pallascope.gpu.thread_block import disorders
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.calls import called_as_written
-from pallascope.kernels.serialization import make_ready_for_gpus
 from pallascope.model import (
     Array,
-    ArrayType,
     OnGpu,
     Stage,
     Trace,
@@ -39,9 +41,8 @@ from pallascope.model import (
 from pallascope.tools import arrays, codec
 
 
-def answer(question: ReadTrace | RunTrace | CompileForGpu) -> RunResult | OnGpu:
-    """Answer a question about a launch for a GPU. Raises ImportError where absl-py is missing."""
-    make_ready_for_gpus()
+def answer(question: Question) -> Answer:
+    """Answer a question about a trace. Raises TypeError for any other."""
     match question:
         case CompileForGpu():
             return _compiled(question)
@@ -49,30 +50,23 @@ def answer(question: ReadTrace | RunTrace | CompileForGpu) -> RunResult | OnGpu:
             return _ran(question)
         case ReadTrace():
             return _read(question)
+    raise TypeError(f"a worker that judges launches for GPUs was asked {type(question).__name__}")
 
 
-def _launch(question: ReadTrace | RunTrace | CompileForGpu) -> TracedLaunch:
-    """The launch that a question is about. Raises CarrierError where it takes other inputs."""
-    launch = TracedLaunch.carried(question.trace)
-    launch.demand_inputs([ArrayType(array.dtype, array.shape) for array in question.inputs])
-    return launch
-
-
-def _traced(question: ReadTrace | RunTrace) -> tuple[TracedLaunch, Trace]:
-    launch = _launch(question)
-    trace = launch.trace(question.source.file, f"{question.name}_spec")
-    notes = (*trace.notes, *notes_on(question.source))
+def _launch_and_trace(question: ReadTrace | RunTrace) -> tuple[TracedLaunch, Trace]:
+    """The same as in the other worker, with the calls as the source file names them."""
+    launch, trace = launch_and_trace(question)
     text = question.source.content.decode(errors="replace")
     calls = tuple(called_as_written(call, text, f"{question.name}_kernel") for call in trace.calls)
-    return launch, dataclasses.replace(trace, notes=notes, calls=calls)
+    return launch, dataclasses.replace(trace, calls=calls)
 
 
 def _read(question: ReadTrace) -> RunResult:
     with (
         exception_reports.caught(question.source, Stage.TRACE) as caught,
-        traced_for(named(question.gpu)),
+        traced_on(question.device),
     ):
-        launch, trace = _traced(question)
+        launch, trace = _launch_and_trace(question)
         faults = disorders(launch.closed, question.source) if question.followed else ()
         return RunResult(None, trace, gpu_faults=faults)
     return RunResult(caught.problem)
@@ -80,13 +74,13 @@ def _read(question: ReadTrace) -> RunResult:
 
 def _ran(question: RunTrace) -> RunResult:
     values = list(map(arrays.to_numpy, question.inputs))
-    with traced_for(named(question.gpu)):
+    with traced_on(question.device):
         with exception_reports.caught(question.source, Stage.TRACE) as caught:
-            launch, trace = _traced(question)
+            launch, trace = _launch_and_trace(question)
             faults = disorders(launch.closed, question.source, values)
         if caught.problem:
             return RunResult(caught.problem)
-        if faults:  # they are told, whatever comes of it, and it may never end
+        if faults:  # they decide the verdict, and the run may never end
             return RunResult(None, trace, gpu_faults=faults)
         races: list[str] = []
         outputs: tuple[Array, ...] = ()
@@ -96,31 +90,34 @@ def _ran(question: RunTrace) -> RunResult:
 
 
 def _compiled(question: CompileForGpu) -> OnGpu:
-    """The way to a GPU, as far as it leads."""
-    chip = named(question.gpu)
+    """The launch, lowered and, if wanted, compiled; or why not."""
+    chip = named(question.device.chip)
     with exception_reports.caught(question.source, Stage.LOWER) as caught:
-        with traced_for(chip):
-            launch = _launch(question)
-        function = launch.function()
-        shapes = list(map(argument, question.inputs))
+        with traced_on(question.device):
+            launch = launch_of(question)
+        function, shapes = launch.function(), list(map(argument, question.inputs))
         try:
             program = program_of(function, shapes, chip)
         except Exception as error:
-            failure = read_refusal(error)
-            buffers: tuple[SharedBuffer, ...] = ()
-            if failure.kind is GpuRefusalKind.SHARED_MEMORY:
-                with contextlib.suppress(Exception), traced_for(chip):
-                    buffers = buffers_of(function, shapes)
-            refused = codec.pack(Compiled(chip.name, failure=failure))
-            return OnGpu(
-                chip.name, compiled=refused, buffers=tuple((str(b), b.size) for b in buffers)
-            )
+            return _refused(read_refusal(error), function, shapes, question)
         lowered = OnGpu(chip.name, lowered=True, program=codec.pack(program))
         if not question.compiled:
             return dataclasses.replace(lowered, not_compiled="not asked for")
         try:
-            made = codec.pack(compiled(program, chip))
-            return dataclasses.replace(lowered, compiled=made)
+            return dataclasses.replace(lowered, compiled=codec.pack(compiled(program, chip)))
         except NotInstalled as missing:
             return dataclasses.replace(lowered, not_compiled=str(missing))
     return OnGpu(chip.name, caught.problem)
+
+
+def _refused(
+    failure: GpuRefusal, function: Callable[..., Any], shapes: list[Any], question: CompileForGpu
+) -> OnGpu:
+    """A launch that jax doesn't lower; if it needs too much shared memory, with its buffers."""
+    chip = question.device.chip
+    buffers: tuple[SharedBuffer, ...] = ()
+    if failure.kind is GpuRefusalKind.SHARED_MEMORY:
+        with contextlib.suppress(Exception), traced_on(question.device):
+            buffers = buffers_of(function, shapes)
+    sizes = tuple((str(buffer), buffer.size) for buffer in buffers)
+    return OnGpu(chip, compiled=codec.pack(Compiled(chip, failure=failure)), buffers=sizes)

@@ -1,30 +1,26 @@
-"""Runs launches of katas on hardware that is here: a TPU or a GPU.
-on a GPU, katas for GPUs: run on hidden cases, timed beside the solution's.
+"""Questions about launches for GPUs, and runs on the GPU of this machine.
 
-Whoever grades others' submissions asks for none, so that verdicts don't depend on the machine. What
-is for GPUs is imported when the first such launch is asked about.
+A program that grades others' submissions has no `GpuRunner`, so that verdicts don't depend on the
+machine. `pallascope.gpu` is imported for the first launch for a GPU.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from grader.sandbox.launcher import SandboxError
-from grader.sandbox.messages import Answer, Post, RunTrace
-from grader.sandbox.request_queue import Line
-from grader.sandbox.worker_pool import Bench, Worker
-from grader.verdict import Device
+from grader.exercise.targets import GpuTarget
+from grader.sandbox.launch_client import LaunchClient, expected
+from grader.sandbox.messages import CompileForGpu, ReadTrace, RunTrace, Traced
 from pallascope.model import (
     Accident,
     Array,
     GpuCrash,
     GpuRun,
     GpuTimes,
-    Mode,
     OnGpu,
 )
 from pallascope.tools import codec
@@ -56,91 +52,29 @@ _SUSPECTS = (
 )
 
 
-class OnTpu:
-    """Runs launches on the TPU of this machine, in a process that starts with the first of them.
-
-    A TPU that can't be used is noted, and not tried again.
-    """
-
-    def __init__(self) -> None:
-        self._bench: Bench | None = None
-        self._line = Line(self._worker)
-        self._hung: set[str] = set()
-        self._why_not = ""
-        self._untold: list[str] = []
-
-    def ran(self, question: RunTrace, seconds: float | None) -> Answer | Accident | None:
-        """What comes of a launch there, compiled; None where the TPU can't be used, and of a file
-        whose launch has hung on it."""
-        if self._why_not or question.source.file in self._hung:
-            return None
-        question = dataclasses.replace(question, mode=Mode.COMPILED)
-        try:
-            answer = self._line.answer(question, seconds)
-        except SandboxError as error:
-            self._why_not = str(error).splitlines()[-1]
-            self._untold.append(f"nothing runs on the TPU, which can't be used: {self._why_not}")
-            self.close()
-            return None
-        if isinstance(answer, Accident) and answer.stuck:
-            self._hung.add(question.source.file)
-        return answer
-
-    def take_notes(self) -> tuple[str, ...]:
-        """The notes since this was called last; they change no verdict."""
-        notes, self._untold = tuple(self._untold), []
-        return notes
-
-    def _worker(self) -> Worker:
-        if self._bench is None:
-            self._bench = Bench(Device("tpu", Mode.COMPILED))
-        return self._bench.worker(Post.RUNNING)
-
-    def close(self) -> None:
-        """End the process, if it was started."""
-        if self._bench is not None:
-            self._bench.close()
-
-
-class Gpu(Protocol):
-    """The GPU of this machine, and what is there to look at it. Tests have one of their own."""
+class LocalGpu:
+    """The GPU of this machine that jax would use. Tests have subclasses."""
 
     def here(self) -> Here:
-        """Which one it is, or why none."""
-        ...
-
-    def run(self, question: RunQuestion) -> GpuRunResult:
-        """Run a program, in a process of its own."""
-        ...
-
-    def has_tools(self) -> bool:
-        """Whether compute-sanitizer is here."""
-        ...
-
-    def look(self, question: RunQuestion, tool: str) -> tuple[SanitizerReport, ...] | None:
-        """The same under one of its tools; None where that says nothing."""
-        ...
-
-
-class ThisGpu:
-    """The GPU that jax would use."""
-
-    def here(self) -> Here:
+        """Which GPU it is, or why there is none."""
         from pallascope.gpu.hardware import here
 
         return here(os.environ)
 
     def run(self, question: RunQuestion) -> GpuRunResult:
+        """Run a program, in a separate process."""
         from pallascope.gpu import hardware
 
         return hardware.run(question, TIMING_SECONDS if question.par else RUN_SECONDS)
 
     def has_tools(self) -> bool:
+        """Whether compute-sanitizer is installed."""
         from pallascope.gpu import hardware
 
         return hardware.found(os.environ) is not None
 
     def look(self, question: RunQuestion, tool: str) -> tuple[SanitizerReport, ...] | None:
+        """The reports of a tool of compute-sanitizer on a run; None if it ends without any."""
         from pallascope.gpu import hardware
 
         program = hardware.found(os.environ)
@@ -163,11 +97,11 @@ class GpuJob:
     learners: bool = True
 
 
-class OnHardware:
-    """What comes of launches on a GPU, which is looked for once."""
+class GpuRunner:
+    """Runs launches on the GPU of this machine, which is looked for once."""
 
-    def __init__(self, gpu: Gpu | None = None) -> None:
-        self._gpu: Gpu = gpu or ThisGpu()
+    def __init__(self, gpu: LocalGpu | None = None) -> None:
+        self._gpu = gpu or LocalGpu()
         self._here: Here | None = None
         self._notes: list[str] = []
         self._hung: dict[str, GpuRun] = {}  # by whose launch it was
@@ -250,6 +184,75 @@ class OnHardware:
             elif reports is None or reports:
                 told = _SUSPECTS.format(what=reports[0]) if reports else _SILENT.format(tool=tool)
                 self._notes += [told] if noted else []
+
+
+#: Seconds to lower a launch and compile it for a GPU, on a busy machine.
+COMPILE_SECONDS = 300.0
+
+
+@dataclass(frozen=True, eq=False)
+class GpuLaunchClient(LaunchClient):
+    """Asks about a launch for GPUs. `runner` runs it on the GPU of this machine."""
+
+    runner: GpuRunner | None = None
+
+    def _run_question(self, traced: Traced) -> RunTrace | ReadTrace:
+        target = self.kata.key.target
+        assert isinstance(target, GpuTarget)
+        if self.case.production or target.not_interpreted:
+            launch = (*self.about(traced), self.kata.name)
+            return ReadTrace(*launch, followed=not self.case.production)
+        return super()._run_question(traced)
+
+    def compiled(self) -> OnGpu | Accident:
+        """The launch, lowered by jax and compiled for the GPU."""
+        return self._compiled
+
+    def lowered(self) -> OnGpu | Accident:
+        """The launch, lowered by jax for the GPU."""
+        return self._lowered
+
+    @cached_property
+    def _compiled(self) -> OnGpu | Accident:
+        return self._on_gpu(compiled=True)
+
+    @cached_property
+    def _lowered(self) -> OnGpu | Accident:
+        known = self.__dict__.get("_compiled")
+        return known if isinstance(known, OnGpu) else self._on_gpu(compiled=False)
+
+    def _on_gpu(self, compiled: bool) -> OnGpu | Accident:
+        traced = self.traced
+        if isinstance(traced, Accident):
+            return traced
+        if traced.problem:
+            return OnGpu(self.chips[0], traced.problem)
+        question = CompileForGpu(*self.about(traced), compiled)
+        return expected(OnGpu, self.queues.compiling.answer(question, COMPILE_SECONDS))
+
+    def ran(self) -> GpuRun | None:
+        """The launch, run on the GPU of this machine; None if there is none.
+
+        In the first case, also under compute-sanitizer.
+        """
+        if self.runner is None or self.case.production:
+            return None
+        return self.runner.ran(self._job, looked_at=self.case.index == 0)
+
+    def timed(self, par: GpuLaunchClient) -> GpuTimes | None:
+        """The times of this launch and of the solution's, run in turns.
+
+        None if there is no sign of a GPU.
+        """
+        if self.runner is None or self.runner.here().none:
+            return None
+        return self.runner.timed(self._job, par.lowered())
+
+    @property
+    def _job(self) -> GpuJob:
+        whose = f"the solution of {self.kata.id}" if self.solution else self.kata.id
+        launch, inputs = self.lowered(), self.reference.inputs
+        return GpuJob(whose, self.chips[0], launch, inputs, self.case.seed, not self.solution)
 
 
 def times_of(found: GpuRunResult, title: str) -> GpuTimes:

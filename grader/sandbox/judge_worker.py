@@ -1,17 +1,12 @@
-"""The worker that runs, lowers and compiles traces.
+"""The worker that runs, lowers and compiles traces of launches for TPUs.
 
-The inputs of a launch with another seed in them: the next one, which is the hardest to tell.
-
-From a trace to what is known of it: read, run, lowered, compiled, followed.
-The processes that do this have never imported a learner's file. What is run is what is compiled:
-both are the one trace.
+Its process has never imported a learner's file. The same trace is run and compiled.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,7 +15,6 @@ from grader.sandbox import exception_reports, warmup
 from grader.sandbox.exception_reports import notes_on
 from grader.sandbox.messages import (
     Answer,
-    CompileForGpu,
     Follow,
     LookCloser,
     Looked,
@@ -29,15 +23,16 @@ from grader.sandbox.messages import (
     ReadTrace,
     RunResult,
     RunTrace,
+    TraceQuestion,
     Warm,
     Warmed,
 )
+from grader.sandbox.trace_worker import traced_on
 from pallascope.kernels import (
     CopiesDiffer,
     CopyWatch,
     Meetings,
     TracedLaunch,
-    for_chip,
     overhangs,
     watching,
     watching_copies,
@@ -57,7 +52,6 @@ from pallascope.model import (
 from pallascope.tools import arrays
 from pallascope.tools.arrays import from_numpy, to_numpy
 from pallascope.tpu import OnChip
-from pallascope.tpu.chips import named
 from pallascope.tpu.pipeline_steps import Followed, motions_of
 from pallascope.tpu.predict import predictions_of
 
@@ -86,10 +80,6 @@ def reseeded(reference: Reference, name: str, word: int) -> tuple[tuple[Array, .
 def answer(question: Question) -> Answer:
     """Answer a question about a trace. Raises TypeError for any other."""
     match question:
-        case CompileForGpu():
-            return _of_a_gpu(question)
-        case ReadTrace() | RunTrace() if question.gpu:
-            return _of_a_gpu(question)
         case ReadTrace():
             return _read(question)
         case RunTrace():
@@ -105,44 +95,31 @@ def answer(question: Question) -> Answer:
     raise TypeError(f"a worker that judges was asked {type(question).__name__}")
 
 
-def _of_a_gpu(question: ReadTrace | RunTrace | CompileForGpu) -> Answer:
-    from grader.sandbox import gpu_judge_worker  # only who has such a launch imports it
-
-    return gpu_judge_worker.answer(question)
-
-
-Asked = ReadTrace | RunTrace | LookCloser | Predict | Follow
-
-
-@contextlib.contextmanager
-def _surroundings(question: Asked) -> Iterator[None]:
+def _surroundings(question: TraceQuestion) -> contextlib.AbstractContextManager[None]:
     """The chip for which the launch was traced, unless it is run on one that is there."""
     if isinstance(question, RunTrace | LookCloser) and _mode(question) is Mode.COMPILED:
-        yield
-        return
-    chip = named(question.chip)
-    with for_chip(chip.kind, chip.cores, question.mesh):
-        yield
+        return contextlib.nullcontext()
+    return traced_on(question.device)
 
 
 def _mode(question: RunTrace | LookCloser) -> Mode:
-    """How a launch is run: several devices are simulated whatever is asked for.
+    """How a launch is run: several devices are simulated in every mode.
 
     The plain interpreter has no copies between them.
     """
-    return Mode.STRICT if question.mesh else question.mode
+    return Mode.STRICT if question.device.mesh else question.mode
 
 
-def _launch(question: Asked) -> TracedLaunch:
+def launch_of(question: TraceQuestion) -> TracedLaunch:
     """The launch that a question is about. Raises CarrierError where it takes other inputs."""
     launch = TracedLaunch.carried(question.trace)
     launch.demand_inputs([ArrayType(array.dtype, array.shape) for array in question.inputs])
     return launch
 
 
-def _traced(question: ReadTrace | RunTrace) -> tuple[TracedLaunch, Trace]:
+def launch_and_trace(question: ReadTrace | RunTrace) -> tuple[TracedLaunch, Trace]:
     """A launch, and what is read from its trace. Raises CarrierError, and what JAX raises."""
-    launch = _launch(question)
+    launch = launch_of(question)
     trace = launch.trace(question.source.file, f"{question.name}_spec")
     notes = (*trace.notes, *notes_on(question.source))
     return launch, dataclasses.replace(trace, notes=notes)
@@ -150,7 +127,7 @@ def _traced(question: ReadTrace | RunTrace) -> tuple[TracedLaunch, Trace]:
 
 def _read(question: ReadTrace) -> RunResult:
     with _surroundings(question), exception_reports.caught(question.source, Stage.TRACE) as caught:
-        _, trace = _traced(question)
+        _, trace = launch_and_trace(question)
         return RunResult(None, trace)
     return RunResult(caught.problem)
 
@@ -159,19 +136,19 @@ def _ran(question: RunTrace) -> RunResult:
     values = list(map(arrays.to_numpy, question.inputs))
     with _surroundings(question):
         with exception_reports.caught(question.source, Stage.TRACE) as caught:
-            launch, trace = _traced(question)
+            launch, trace = launch_and_trace(question)
         if caught.problem:
             return RunResult(caught.problem)
         outputs = ()
         copies = CopyWatch(question.source)
-        meetings = Meetings(question.source, question.mesh)
+        meetings = Meetings(question.source, question.device.mesh)
         with (
             watching() as watch,
-            watching_devices(meetings) if question.mesh else contextlib.nullcontext(),
+            watching_devices(meetings) if question.device.mesh else contextlib.nullcontext(),
             exception_reports.caught(question.source, Stage.RUN) as caught,
             watching_copies(copies),
         ):
-            mode, axes = _mode(question), question.mesh
+            mode, axes = _mode(question), question.device.mesh
             how = {"cores": question.cores, "eager": question.eager, "axes": axes}
             try:
                 results = launch.run(values, mode, question.seed, **how)
@@ -179,7 +156,7 @@ def _ran(question: RunTrace) -> RunResult:
                 meetings.faults.append(differ.fault)
                 raise
             outputs = tuple(map(arrays.from_numpy, results))
-        for over in watch.left_over if question.mesh else ():
+        for over in watch.left_over if question.device.mesh else ():
             meetings.left(over)
         return RunResult(
             caught.problem,
@@ -196,7 +173,7 @@ def _looked(question: LookCloser) -> Looked:
     values = list(map(arrays.to_numpy, question.inputs))
     walk, with_zeros, padding = None, (), None
     with _surroundings(question):
-        launch = _launch(question)
+        launch = launch_of(question)
         with exception_reports.caught(question.source, Stage.RUN):
             walk = launch.walk(values)
         if question.with_zeros and _mode(question) is Mode.STRICT:
@@ -204,7 +181,7 @@ def _looked(question: LookCloser) -> Looked:
                 results = launch.run(
                     *(values, _mode(question), question.seed, "zero"),
                     eager=question.eager,
-                    axes=question.mesh,
+                    axes=question.device.mesh,
                 )
                 with_zeros = tuple(map(arrays.from_numpy, results))
             with exception_reports.caught(question.source, Stage.RUN):
@@ -230,7 +207,7 @@ def _padding(
         results = launch.run(
             *(values, _mode(question), question.seed, "zero", position),
             eager=question.eager,
-            axes=question.mesh,
+            axes=question.device.mesh,
         )
         tried = map(arrays.from_numpy, results)
         if any(map(_more_nan, tried, with_zeros)):
@@ -247,8 +224,8 @@ def _predicted(question: Predict) -> OnChip:
     """The way to a TPU, as far as it leads."""
     values = list(map(argument, question.inputs))
     with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
-        launch, axes = _launch(question), question.mesh
-        predicted = predictions_of(launch, values, question.chip, question.events, axes)
+        launch, axes = launch_of(question), question.device.mesh
+        predicted = predictions_of(launch, values, question.device.chip, question.events, axes)
         return OnChip(None, predicted, launch.collectives(axes, question.source.file))
     return OnChip(caught.problem)
 
@@ -257,8 +234,10 @@ def _followed(question: Follow) -> Followed:
     """Where the blocks lie, step by step."""
     values = list(map(argument, question.inputs))
     with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
-        launch = _launch(question)
-        return Followed(None, motions_of(launch, values, question.chip, question.mesh))
+        launch = launch_of(question)
+        return Followed(
+            None, motions_of(launch, values, question.device.chip, question.device.mesh)
+        )
     return Followed(caught.problem)
 
 

@@ -1,11 +1,7 @@
-"""The messages between workers and the processes that ask them.
+"""The messages between workers and the processes that ask them, and the roles of workers.
 
-The posts at which worker processes stand: what each of them is there for.
-
-What the bench and its workers say to each other, and how it goes over a socket.
-Each question names the one post that answers it. A launch goes from process to process as the bytes
-of its trace, never as code.
-"""
+Each question names the role that answers it. A launch goes from process to process as the bytes of
+its trace, never as code."""
 
 from __future__ import annotations
 
@@ -132,10 +128,17 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
-class TraceLaunch:
-    """Import the file and trace its launch for a chip, or a `mesh` of such chips, or for a `gpu`.
+class TargetDevice:
+    """The chip that a launch is traced for, or a `mesh` of such chips. `target` is Target.name."""
 
-    Nothing tells what the inputs hold.
+    chip: str
+    target: str = "tpu"
+    mesh: Axes = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLaunch:
+    """Import the file and trace its launch for a device. The worker doesn't get the inputs' values.
 
     The launch is the one that the file's test hands over; `by_name`, the function of that name.
     """
@@ -144,10 +147,8 @@ class TraceLaunch:
     name: str
     inputs: tuple[ArrayType, ...]
     keywords: dict[str, int]
-    chip: str
+    device: TargetDevice
     by_name: bool = False
-    mesh: Axes = ()
-    gpu: str = ""
 
 
 # ---- to the judging workers, of a trace ----
@@ -164,87 +165,68 @@ def eager_copies(case: Case) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RunTrace:
-    """Read the trace, and run it in this mode; the simulated `cores` share its steps.
-
-    Copies that it starts by hand happen when they are waited for, or, `eager`, when they start.
-    A launch for a `gpu` is run in that one's own interpreter, whatever the mode.
-    """
+class TraceQuestion:
+    """A question about the trace of a launch; `source` is the file that the launch comes from."""
 
     source: SourceFile
-    name: str
     trace: bytes
     inputs: tuple[Array, ...]
-    mode: Mode
-    seed: int
-    chip: str
-    cores: int = 2
-    eager: bool = False
-    mesh: Axes = ()
-    gpu: str = ""
+    device: TargetDevice
 
 
 @dataclass(frozen=True, slots=True)
-class ReadTrace:
-    """Read the trace, and run nothing; of a launch for a `gpu`, `followed` where that is wanted."""
+class ReadTrace(TraceQuestion):
+    """Read the trace of the launch `name` without running it.
 
-    source: SourceFile
+    Of a launch for a GPU, also look for wrong orders of its accesses, if `followed`.
+    """
+
     name: str
-    trace: bytes
-    inputs: tuple[Array, ...]
-    chip: str
-    mesh: Axes = ()
-    gpu: str = ""
     followed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class LookCloser:
-    """Of a launch whose result was wrong; run it `with_zeros` in unwritten memory, or don't."""
+class RunTrace(TraceQuestion):
+    """Read the trace, and run it in this mode; the simulated `cores` share its steps.
 
-    source: SourceFile
-    trace: bytes
-    inputs: tuple[Array, ...]
+    Copies that it starts by hand happen when they are waited for, or, `eager`, when they start.
+    A launch for a GPU runs in Mosaic GPU's interpreter in every mode.
+    """
+
+    name: str
     mode: Mode
     seed: int
-    chip: str
+    cores: int = 2
+    eager: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LookCloser(TraceQuestion):
+    """Look for the cause of a wrong result, also by a run `with_zeros` in unwritten memory."""
+
+    mode: Mode
+    seed: int
     with_zeros: bool
     eager: bool = False
-    mesh: Axes = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Predict:
+class Predict(TraceQuestion):
     """Lower the launch, compile it and simulate it; keep `events` single transfers and stalls."""
 
-    source: SourceFile
-    trace: bytes
-    inputs: tuple[Array, ...]
-    chip: str
     events: int = 0
-    mesh: Axes = ()
 
 
 @dataclass(frozen=True, slots=True)
-class CompileForGpu:
-    """Lower the launch for a GPU and, if `compiled` is wanted, have it compiled."""
+class CompileForGpu(TraceQuestion):
+    """Lower the launch for a GPU; if `compiled`, also compile it."""
 
-    source: SourceFile
-    trace: bytes
-    inputs: tuple[Array, ...]
-    gpu: str
     compiled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Follow:
+class Follow(TraceQuestion):
     """Follow the launch's blocks, step by step."""
-
-    source: SourceFile
-    trace: bytes
-    inputs: tuple[Array, ...]
-    chip: str
-    mesh: Axes = ()
 
 
 # ---- to any ----
@@ -322,7 +304,6 @@ class RunResult:
     copy_faults: tuple[CopyFault, ...] = ()
     device_faults: tuple[DeviceFault, ...] = ()
     gpu_faults: tuple[GpuFault, ...] = ()
-    not_run: str = ""
 
 
 @dataclass(frozen=True, slots=True)

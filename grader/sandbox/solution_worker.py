@@ -19,7 +19,6 @@ from grader.sandbox.messages import (
     TraceLaunch,
 )
 from grader.sandbox.trace_worker import handed_over, loaded, loaded_for, traced
-from pallascope.kernels.serialization import make_ready_for_gpus
 from pallascope.model import Measured, Stage
 from pallascope.tools.arrays import to_numpy
 from pallascope.tpu.chips import named
@@ -57,8 +56,6 @@ def _reference(question: Refer) -> Answer:
 
 
 def _trace(question: TraceLaunch) -> Traced:
-    if question.gpu:
-        make_ready_for_gpus()
     with exception_reports.caught(question.source, Stage.TRACE) as caught:
         solution, name = loaded_for(question), question.name
         launch = getattr(solution, name) if question.by_name else handed_over(solution, name)

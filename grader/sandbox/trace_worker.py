@@ -1,23 +1,16 @@
-"""The worker that imports a learner's file and traces its launch.
+"""The worker that imports a learner's file and traces its launch, or calls the learner's test.
 
-Debuggers that a kata tries to open: refused, since a worker has no terminal to talk through.
-
-How a kata's file hands its launch function to the grader: by its own visible test.
-
-The launch that a learner's test is given: it asks the bench for each result.
-The test runs where the learner's file is imported. The kernels under test are not there, and
-nothing tells it which of them it is looking at.
-
-From a Python file to the trace of its launch: what the attempting worker does, and no more.
-It imports the learner's file. It knows shapes and dtypes, never what the inputs hold nor what must
-come back, and what it hands over is a trace as inert bytes: who reads them asks them everything
-else. So nothing that the file does to this process can have a say in its grade.
-"""
+It gets shapes and dtypes, never the inputs' values or the expected results, and it returns the
+trace as inert bytes. Other processes judge that trace, so nothing that the file does to this
+process can change its grade. The file's own visible test hands over the launch function. A
+learner's test gets a launch that asks the bench for each result: the kernels under test are not in
+this process."""
 
 from __future__ import annotations
 
 import bdb
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -38,6 +31,7 @@ from grader.sandbox.messages import (
     LaunchCalled,
     Question,
     Returned,
+    TargetDevice,
     Traced,
     TraceLaunch,
     TryTest,
@@ -48,11 +42,11 @@ from pallascope.gpu.gpu_programs import traced_for
 from pallascope.gpu.gpus import named as gpu_named
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.kernels.serialization import make_ready_for_gpus
-from pallascope.model import Axes, SourceFile, Stage
+from pallascope.model import SourceFile, Stage
 from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
 from pallascope.tools.files import load_source
 from pallascope.tools.text import shortened
-from pallascope.tpu.chips import named
+from pallascope.tpu.chips import named as tpu_named
 
 
 class NoDebugger(Exception):
@@ -175,8 +169,6 @@ class Tracer:
         return tried(question.source, self._module, question.name, self._ask)
 
     def _traced(self, question: TraceLaunch) -> Traced:
-        if question.gpu:
-            make_ready_for_gpus()  # before the file is imported
         with exception_reports.caught(question.source, Stage.IMPORT) as caught:
             self._module = self._module or loaded_for(question)
             function = handed_over(self._module, question.name)
@@ -201,27 +193,38 @@ def loaded(source: SourceFile) -> ModuleType:
 
 
 def loaded_for(question: TraceLaunch) -> ModuleType:
-    """The same, imported as on the chip that the launch is traced for: one, whatever the mesh."""
-    with _target(question, ()):
+    """The same, imported as on one of the chips that the launch is traced for."""
+    with traced_on(dataclasses.replace(question.device, mesh=())):
         return loaded(question.source)
 
 
 def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
     """The trace of a launch, as bytes. Raises what tracing raises, NotCarried."""
     inputs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in question.inputs]
-    with _target(question, question.mesh):
+    with traced_on(question.device):
         keywords = dict[str, object](question.keywords)
-        if question.mesh:
+        if question.device.mesh:
             keywords[MESH] = jax.sharding.get_abstract_mesh()
         return TracedLaunch.of(function, inputs, keywords).dumped()
 
 
-def _target(question: TraceLaunch, mesh: Axes) -> contextlib.AbstractContextManager[None]:
-    """As on the GPU that a launch is traced for, on the TPU, or on a mesh of such TPUs."""
-    if question.gpu:
-        return traced_for(gpu_named(question.gpu))
-    chip = named(question.chip)
-    return for_chip(chip.kind, chip.cores, mesh)
+def _on_tpu(device: TargetDevice) -> contextlib.AbstractContextManager[None]:
+    chip = tpu_named(device.chip)
+    return for_chip(chip.kind, chip.cores, device.mesh)
+
+
+def _on_gpu(device: TargetDevice) -> contextlib.AbstractContextManager[None]:
+    make_ready_for_gpus()
+    return traced_for(gpu_named(device.chip))
+
+
+#: By target: a context in which jax finds such a device.
+TRACED_ON = {"tpu": _on_tpu, "gpu": _on_gpu}
+
+
+def traced_on(device: TargetDevice) -> contextlib.AbstractContextManager[None]:
+    """A context in which launches are traced, and traces read, as on a device."""
+    return TRACED_ON[device.target](device)
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:

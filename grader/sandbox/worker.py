@@ -33,6 +33,7 @@ from grader.sandbox.messages import (
     Returned,
     RunResult,
     Traced,
+    TraceQuestion,
     receive,
     send,
 )
@@ -101,7 +102,22 @@ def _answering(post: Post, ask: Ask) -> Callable[[Question], Answer]:
         case Post.ATTEMPTING | Post.SPARE:
             return trace_worker.Tracer(ask).answer
         case Post.RUNNING | Post.MESHED | Post.COMPILING:
-            return judge_worker.answer
+            return _judged
+
+
+def _answer_for_gpu(question: Question) -> Answer:
+    from grader.sandbox import gpu_judge_worker  # slow to import
+
+    return gpu_judge_worker.answer(question)
+
+
+#: By target: the answers to questions about traces.
+JUDGES = {"tpu": judge_worker.answer, "gpu": _answer_for_gpu}
+
+
+def _judged(question: Question) -> Answer:
+    target = question.device.target if isinstance(question, TraceQuestion) else "tpu"
+    return JUDGES[target](question)
 
 
 def _simulate_devices() -> None:

@@ -29,6 +29,7 @@ from grader.sandbox.messages import (
     Returned,
     RunResult,
     RunTrace,
+    TargetDevice,
     Traced,
     TraceLaunch,
     TryTest,
@@ -135,10 +136,9 @@ class Recollection:
         if not isinstance(traced, Traced) or traced.problem:
             return ()
         case, mode, inputs = situation.case, situation.mode, situation.inputs
-        name, chip = question.name, question.chip
-        launch = (source, name, traced.trace, inputs)
-        run = RunTrace(*launch, mode, case.seed, chip, eager=eager_copies(case), mesh=question.mesh)
-        ran = self._runs(question.mesh).answer(run)
+        launch = (source, traced.trace, inputs, question.device, question.name)
+        run = RunTrace(*launch, mode, case.seed, eager=eager_copies(case))
+        ran = self._runs(question.device.mesh).answer(run)
         return ran.outputs if isinstance(ran, RunResult) and not ran.problem else ()
 
 
@@ -257,9 +257,8 @@ class Trials:
         self, subject: Subject, source: SourceFile, called: LaunchCalled, seconds: float | None
     ) -> Returned:
         types = tuple(ArrayType(array.dtype, array.shape) for array in called.inputs)
-        question = TraceLaunch(
-            source, subject.launch, types, called.keywords, subject.chip, by_name=True
-        )
+        device = TargetDevice(subject.chip)
+        question = TraceLaunch(source, subject.launch, types, called.keywords, device, by_name=True)
         traced = self._trusted.answer(question, keep=False)
         if not isinstance(traced, Traced):
             return Returned(subject.written, error=_in_words(traced))
@@ -268,13 +267,8 @@ class Trials:
         if traced.problem:
             return Returned(subject.written, error=_in_words(traced.problem))
         run = RunTrace(
-            source,
-            subject.launch,
-            traced.trace,
-            called.inputs,
-            subject.mode,
-            subject.case.seed,
-            subject.chip,
+            *(source, traced.trace, called.inputs, device),
+            *(subject.launch, subject.mode, subject.case.seed),
         )
         ran = self._running.answer(run, seconds, keep=False)
         if not isinstance(ran, RunResult):

@@ -16,13 +16,14 @@ from typing import Any
 
 from grader.checks import values
 from grader.checks.compare import Comparison
-from grader.checks.evidence import Evidence
+from grader.checks.evidence import Evidence, TpuEvidence
 from grader.checks.runs import NO_KERNEL, in_full, problem_finding
 from grader.exercise.catalog import Kata
 from grader.grading import cost_studies
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import verdict
-from grader.sandbox.client import Asking
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.launch_client import TpuLaunchClient
 from grader.verdict import (
     Case,
     Check,
@@ -69,23 +70,23 @@ class _Judged:
     held: tuple[int | None, ...] = ()  # as `Trace.held`
 
 
-def gather(asking: Asking, kata: Kata, case: Case, drawn: bool) -> Document:
+def gather(client: WorkerClient, kata: Kata, case: Case, drawn: bool) -> Document:
     """The document about the learner's launch in one case, or about par's if it is still to do.
 
     `drawn`: the case is a hidden one as it was drawn. Others are run only where that is quick.
     Raises BrokenKata, SandboxError.
     """
-    reference, chip = asking.inputs(kata, case), asking.chip(kata)
-    followed = asking.follow(kata, case, reference, cost_studies.PATIENCE)
+    reference, chip = client.inputs(kata, case), client.chip(kata)
+    own = client.learner(kata, case, reference, cost_studies.PATIENCE, EVENTS, TpuLaunchClient)
+    followed = own.followed()
     if isinstance(followed, Followed) and followed.problem and followed.problem.todo:
-        followed = asking.follow_par(kata, case, reference)
-        judged = _Judged(_TODO, (), asking.par(kata, case, reference, EVENTS))
-        return _document(kata, case, chip, "par", followed, judged)
+        par = client.solution(kata, case, reference, EVENTS, TpuLaunchClient)
+        judged = _Judged(_TODO, (), par.compiled())
+        return _document(kata, case, chip, "par", par.followed(), judged)
     runs = drawn or _quick(reference, followed)
-    judged = _judge(asking, kata, case) if runs else _Judged(_UNRUN)
+    judged = _judge(client, kata, case) if runs else _Judged(_UNRUN)
     if judged.found is None:
-        found = asking.own(kata, case, reference, cost_studies.PATIENCE, EVENTS)
-        judged = replace(judged, found=found)
+        judged = replace(judged, found=own.compiled())
     return _document(kata, case, chip, "yours", followed, judged)
 
 
@@ -96,9 +97,10 @@ def _quick(reference: Reference, followed: Followed | Accident) -> bool:
     return whole and sum(steps) <= MOST_STEPS
 
 
-def _judge(asking: Asking, kata: Kata, case: Case) -> _Judged:
+def _judge(client: WorkerClient, kata: Kata, case: Case) -> _Judged:
     """Grade the launch as pytest does, keeping what its picture needs."""
-    evidence = evidence_of(asking, kata, case, kata.key.timeout or PATIENCE, EVENTS)
+    evidence = evidence_of(client, kata, case, kata.key.timeout or PATIENCE, EVENTS)
+    assert isinstance(evidence, TpuEvidence)
     judged = verdict(evidence)
     finding = judged.finding
     if judged.state is State.TODO:

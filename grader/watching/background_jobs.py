@@ -33,7 +33,8 @@ from grader.grading.grader import Grader
 from grader.record.ledger import read_ledger
 from grader.report.completion import compared_in, solved_text
 from grader.report.failures import kata_is_broken
-from grader.sandbox.client import Asking, BrokenKata, Lines
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.launch_client import BrokenKata, WorkerQueues
 from grader.sandbox.launcher import SandboxError
 from grader.sandbox.worker_pool import Bench, Stopped
 from grader.verdict import Case, Device, Grade
@@ -109,8 +110,8 @@ class _Lane(threading.Thread):
         self._chips = chips
         self._tell = tell
         self._bench = Bench(device)
-        self._lines = Lines(self._bench, KEPT)
-        self._grader = Grader(Asking(self._lines, chips))
+        self._lines = WorkerQueues(self._bench, KEPT)
+        self._grader = Grader(WorkerClient(self._lines, chips))
         self._jobs: queue.SimpleQueue[GradingJob | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._run = 0  # the one under way; jobs of another are not done
@@ -146,7 +147,7 @@ class _Lane(threading.Thread):
         while job := self._jobs.get():
             if job.run != graded:
                 # A kernel that once hung is tried again when it has been saved again.
-                self._grader = Grader(Asking(self._lines, self._chips))
+                self._grader = Grader(WorkerClient(self._lines, self._chips))
                 graded = job.run
             try:
                 self._do(job)

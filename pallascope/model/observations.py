@@ -237,7 +237,6 @@ class Observation:
     device_faults: tuple[DeviceFault, ...] = ()
     devices: int = 1  # that it ran on
     gpu_faults: tuple[GpuFault, ...] = ()
-    not_run: str = ""  # why an interpreter can't run a launch for a GPU
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,11 @@ JOBS: dict[str, dict[str, Callable[[int], Job]]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Time each solution at each size, and print the table."""
     options = _parser().parse_args(arguments)
-    known = [kata for kata in katas(ROOT, "solutions") if kata.key.gpu and kata.name in JOBS]
+    known = [
+        kata
+        for kata in katas(ROOT, "solutions")
+        if kata.key.target.name == "gpu" and kata.name in JOBS
+    ]
     chosen = [kata for kata in known if not options.names or kata.name in options.names]
     sizes = [int(size) for size in options.sizes.split(",")]
     if not options.dry:
@@ -190,8 +194,7 @@ def generation() -> int:
 
 def chip_of(kata: Kata) -> GpuChip:
     """The GPU that a kata is for."""
-    assert kata.key.gpu
-    return named(kata.key.gpu.only_on or DEFAULT)
+    return named(kata.key.target.chips(1, (), DEFAULT)[0])
 
 
 def row(kata: Kata, title: str, size: int, job: Job, options: argparse.Namespace) -> str:

@@ -497,9 +497,9 @@ def compiled(kata: Kata, solution: ModuleType, first: Reference) -> Iterator[Pro
     """Yields the solution's launch, compiled for inputs like the first."""
     outlines = [jax.ShapeDtypeStruct(a.shape, jnp.dtype(a.dtype)) for a in first.inputs]
     function, keywords = getattr(solution, kata.name), dict[str, object](first.keywords)
-    if kata.key.gpu:
+    if kata.key.target.name == "gpu":
         make_ready_for_gpus()
-        with traced_for(gpu_chips.named(kata.key.gpu.only_on or "h100")):
+        with traced_for(gpu_chips.named(kata.key.target.chips(1, (), "h100")[0])):
             launch = TracedLaunch.of(function, outlines, keywords)
             with interpreted(launch, []) as program:
                 yield program

@@ -34,6 +34,7 @@ from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
+from grader.checks.evidence import TpuEvidence
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.key_tables import KataKind
@@ -41,7 +42,8 @@ from grader.exercise.regions import regions
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import Judgement, verdict
 from grader.sandbox import devices
-from grader.sandbox.client import Asking, Lines
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.launch_client import WorkerQueues
 from grader.sandbox.worker_pool import Bench
 from grader.verdict import (
     MOST_STARS,
@@ -121,7 +123,7 @@ class Right(Exception):
     """The values are right."""
 
 
-def graded(asking: Asking, mutant: Mutant, seed: int, root: Path) -> dict[str, Any]:
+def graded(asking: WorkerClient, mutant: Mutant, seed: int, root: Path) -> dict[str, Any]:
     """What becomes of a mutant on the hidden cases of a seed, as a line of the file.
 
     Values of all cases come first: they are sooner known than what a compiler says. The cause is
@@ -151,12 +153,12 @@ def graded(asking: Asking, mutant: Mutant, seed: int, root: Path) -> dict[str, A
     }
 
 
-def _judged(asking: Asking, wrong: Kata, case: Case, compiled: bool) -> Judgement:
+def _judged(asking: WorkerClient, wrong: Kata, case: Case, compiled: bool) -> Judgement:
     def right() -> Any:
         raise Right
 
     evidence = dataclasses.replace(evidence_of(asking, wrong, case, SECONDS), clues=Clues)
-    if not compiled:
+    if isinstance(evidence, TpuEvidence) and not compiled:
         evidence = dataclasses.replace(evidence, own_on_chips=right, par_on_chips=right)
     try:
         return verdict(evidence)
@@ -177,7 +179,7 @@ def work(share: int, arguments: argparse.Namespace) -> None:
     every.sort(key=lambda mutant: mutant.digest in raises)
     bench = Bench(CPU)
     with contextlib.closing(bench), tempfile.TemporaryDirectory() as folder:
-        asking = Asking(Lines(bench, kept=KEPT))
+        asking = WorkerClient(WorkerQueues(bench, kept=KEPT))
         for seed, mutant in itertools.product(arguments.seeds, every):
             if mutant.kata.name not in mine or (mutant.digest, seed) in done:
                 continue

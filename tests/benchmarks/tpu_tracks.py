@@ -323,7 +323,7 @@ def main() -> None:
     for exercise in katas(ROOT, "solutions"):
         asked = not options.words or any(word in exercise.id for word in options.words)
         shown = exercise.track != "1_basics" and exercise.key.kernel and exercise.key.production
-        shown = shown and not (exercise.key.mesh or exercise.key.gpu)
+        shown = shown and not exercise.key.mesh and exercise.key.target.uses_libtpu
         if shown and asked:
             case = case_of(exercise)
             solution = load_module(exercise.solution)

@@ -16,7 +16,7 @@ from pallascope.model import (
     Operation,
     Trace,
 )
-from tests.support.making import FILE, attempt, doubling, evidence, trace
+from tests.support.making import FILE, attempt, doubling, evidence, trace, with_key
 
 TILE = ArrayType("float32", (128, 128))
 TABLE = Constant(TILE, 64 << 10, line=9)
@@ -75,7 +75,7 @@ def test_random_bits_are_for_what_is_random(line: int, shown: bool) -> None:
     said = told(drawing)
     assert said.startswith("draws random bits\n")
     assert (f"{FILE}:7" in said) is shown
-    random = replace(evidence(attempt(traced=drawing)), random=Randomness("seed", ("a", "b")))
+    random = with_key(evidence(attempt(traced=drawing)), random=Randomness("seed", ("a", "b")))
     assert check_own_work(random) is None
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from grader.checks import numbers_and_tests
-from grader.checks.evidence import Evidence
-from grader.exercise.key_tables import KataKind, Predictions
+from grader.checks.evidence import TpuEvidence
+from grader.exercise.key_tables import Predictions
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import (
     Accident,
@@ -18,7 +18,7 @@ from pallascope.model import (
     Measured,
     MeasuredProgram,
 )
-from tests.support.making import attempt, evidence
+from tests.support.making import attempt, evidence, with_key
 
 #: 1 ms for the bytes, 0.5 ms for the operations; XLA moves three times as much.
 SCALE = MeasuredProgram(
@@ -37,17 +37,15 @@ PRODUCT = dataclasses.replace(SCALE, name="product", flops=4_000_000)
 RIGHT = [[1e6, 5e5, 1000, 3.0], [1e6, 4e6, 4000, 1.0]]
 
 
-def asked(answers: Any, *programs: MeasuredProgram) -> Evidence:
+def asked(answers: Any, *programs: MeasuredProgram) -> TpuEvidence:
     return dataclasses.replace(
-        evidence(attempt(answers)),
-        kind=KataKind.PREDICTIONS,
-        predictions=Predictions(("scale", "product"), 0.2),
+        with_key(evidence(attempt(answers)), predictions=Predictions(("scale", "product"), 0.2)),
         measured=lambda: Measured(programs or (SCALE, PRODUCT)),
         baselines=lambda: Measured(programs or (SCALE, PRODUCT)),
     )
 
 
-def changed(row: int, column: int, value: float) -> Evidence:
+def changed(row: int, column: int, value: float) -> TpuEvidence:
     answers = [list(each) for each in RIGHT]
     answers[row][column] = value
     return asked(answers)

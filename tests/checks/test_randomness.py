@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from grader.checks import randomness, values
-from grader.checks.evidence import Evidence
+from grader.checks.evidence import TpuEvidence
 from grader.exercise.key_tables import Randomness
 from grader.grading.ladder import verdict
 from grader.verdict import Check, Finding, State
@@ -25,7 +25,7 @@ from pallascope.model import (
     Stage,
 )
 from pallascope.tools.arrays import from_numpy
-from tests.support.making import array, attempt, doubling, evidence, trace
+from tests.support.making import array, attempt, doubling, evidence, trace, with_key
 
 SHAPE, BLOCK, KEPT = (96, 256), (32, 128), 0.75
 X = np.random.default_rng(0).standard_normal(SHAPE)
@@ -86,7 +86,7 @@ def observed(y: np.ndarray, dx: np.ndarray) -> Observation:
     return dataclasses.replace(attempt(traced=traced), outputs=(array(y), array(dx)))
 
 
-def launched(forward: Dice, backward: Dice | None = None, scale: float = 1 / KEPT) -> Evidence:
+def launched(forward: Dice, backward: Dice | None = None, scale: float = 1 / KEPT) -> TpuEvidence:
     """What is observed of a launch that throws these dice."""
 
     def run(seed: int, cores: int) -> Observation:
@@ -95,11 +95,11 @@ def launched(forward: Dice, backward: Dice | None = None, scale: float = 1 / KEP
 
     given = evidence(run(7, 2), reference())
     return dataclasses.replace(
-        given, random=DROPPED, repeats=lambda: Repeats(run(7, 1), run(8, 2), CHANGED)
+        with_key(given, random=DROPPED), repeats=lambda: Repeats(run(7, 1), run(8, 2), CHANGED)
     )
 
 
-def told(given: Evidence) -> str:
+def told(given: TpuEvidence) -> str:
     finding = randomness.check(given)
     assert finding is not None
     assert finding.check is Check.RANDOM
@@ -189,7 +189,7 @@ WAY = np.random.default_rng(2).random(SHAPE)
 FLOOR = np.floor(10 * X)
 
 
-def rounding(up: Callable[[np.ndarray], np.ndarray]) -> Evidence:
+def rounding(up: Callable[[np.ndarray], np.ndarray]) -> TpuEvidence:
     """A launch that rounds FLOOR + WAY; `up` says which elements, of dice."""
 
     def run(*words: int) -> Observation:
@@ -199,8 +199,7 @@ def rounding(up: Callable[[np.ndarray], np.ndarray]) -> Evidence:
     may_be = (Outcomes(wide(FLOOR), wide(FLOOR + 1), wide(WAY)),)
     against = dataclasses.replace(reference(), expected=(wide(FLOOR + WAY),), outcomes=may_be)
     return dataclasses.replace(
-        evidence(run(7), against),
-        random=ROUNDED,
+        with_key(evidence(run(7), against), random=ROUNDED),
         repeats=lambda: Repeats(run(7), run(8), CHANGED),
     )
 
@@ -250,7 +249,7 @@ def test_what_is_certain_has_to_be_so() -> None:
 # ---- what else may happen ----
 
 
-def found(given: Evidence, **repeats: Any) -> Finding:
+def found(given: TpuEvidence, **repeats: Any) -> Finding:
     usual = given.repeats()
     changed = dataclasses.replace(usual, **repeats)
     finding = randomness.check(dataclasses.replace(given, repeats=lambda: changed))

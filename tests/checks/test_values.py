@@ -45,6 +45,7 @@ from tests.support.making import (
     output,
     reference,
     trace,
+    with_key,
 )
 
 Y = 2 * X
@@ -157,7 +158,7 @@ def test_of_two_results_the_wrong_one_is_named() -> None:
 def test_a_result_that_no_kernel_stores_has_the_keys_name() -> None:
     traced = trace(doubling(), held=(None,))
     tried = attempt(np.full(X.shape, 7), traced)
-    given = replace(evidence(tried), results=("dx",))
+    given = with_key(evidence(tried), results=("dx",))
     assert told(given).startswith("dx: 4096 of 4096 elements are wrong\n")
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from grader.grading import cost_studies
-from grader.sandbox.client import Asking, Lines
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.launch_client import WorkerQueues
 from grader.sandbox.worker_pool import Bench
 from tests.support.repositories import Shop
 from tests.support.trace_events import read
@@ -136,7 +137,7 @@ def test_what_follows_options_has_to_be_a_size(shop: Shop, arguments: tuple[str,
 def test_nothing_is_evaluated_and_large_arrays_stay_where_they_are(
     shared: Shop, bench: Bench
 ) -> None:
-    asking = Asking(Lines(bench), ("v5e",))
+    asking = WorkerClient(WorkerQueues(bench), ("v5e",))
     small = cost_studies.case_of(shared.double, 0, 0, {"dtype": "float32"})
     large = cost_studies.case_of(shared.double, 0, 0, {"M": "8192", "N": "256", "dtype": "float32"})
     for case, known in ((small, True), (large, False)):

@@ -10,7 +10,7 @@ import pytest
 
 from grader.exercise.answer_key import Mistake
 from grader.exercise.catalog import Kata
-from grader.sandbox.client import Asking
+from grader.sandbox.client import WorkerClient
 from grader.verdict import Check
 from tests.course import test_contract as contract
 from tests.course import test_sessions as sessions
@@ -55,7 +55,7 @@ def test_each_breach_names_its_file_and_a_remedy(repository: Repository) -> None
 
 
 def test_a_mistake_that_is_none_is_told_of(
-    repository: Repository, asking: Asking, tmp_path_factory: pytest.TempPathFactory
+    repository: Repository, asking: WorkerClient, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     kata = repository.add("double")
     folder = tmp_path_factory.mktemp("wrong")

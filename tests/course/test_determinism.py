@@ -112,7 +112,7 @@ def launches_by_name(step: int) -> dict[str, Callable[[], Launch]]:
     on one.
     """
     every = [kata for kata in katas(ROOT, "solutions") if kata.key.kernel and not kata.key.mesh]
-    solved = [kata for kata in every if kata.key.cores == 1 and not kata.key.gpu][::step]
+    solved = [kata for kata in every if kata.key.cores == 1 and kata.key.target.uses_libtpu][::step]
     return {kata.name: functools.partial(solution, kata) for kata in solved} | others()
 
 

@@ -20,7 +20,7 @@ from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import verdict
-from grader.sandbox.client import Asking
+from grader.sandbox.client import WorkerClient
 from grader.verdict import Case, State
 from tests.support.repositories import ROOT, with_text
 
@@ -45,7 +45,7 @@ def cases(kata: Kata, seed: int, *dtypes: str) -> list[Case]:
 
 @pytest.mark.parametrize(("name", "seed"), MEASURED, ids=str)
 def test_errors_of_solutions_are_below_half_of_the_tolerance(
-    name: str, seed: int, asking: Asking, tmp_path: Path
+    name: str, seed: int, asking: WorkerClient, tmp_path: Path
 ) -> None:
     kata = solved(name, tmp_path)
     for case in cases(kata, seed, "float32", "bfloat16"):
@@ -72,7 +72,7 @@ def test_the_measurement_fails_at_half_and_goes_on_where_it_was(tmp_path: Path) 
 
 @pytest.mark.parametrize(("name", "seed"), REFUSED, ids=str)
 def test_no_known_mistake_is_named_where_the_solution_itself_is_refused(
-    name: str, seed: int, asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, seed: int, asking: WorkerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In float32, a sum that is rounded to its own dtype is the same sum."""
     monkeypatch.setattr(compare, "tolerance", lambda expected, *_: np.abs(expected) * 2.0**-30)

@@ -9,7 +9,7 @@ import pytest
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.mutants import AS_GIVEN, dealt, version
-from grader.sandbox.client import Asking
+from grader.sandbox.client import WorkerClient
 from pallascope.model import Observation, TrialVerdict
 from tests.support.contract import demand
 from tests.support.repositories import ROOT, with_text
@@ -44,11 +44,14 @@ def test_every_planted_kernel_is_dealt(exercise: Kata, seed: int) -> None:
 
 
 @each
-def test_wrong_kernels_run_and_are_found(exercise: Kata, asking: Asking, tmp_path: Path) -> None:
+def test_wrong_kernels_run_and_are_found(
+    exercise: Kata, asking: WorkerClient, tmp_path: Path
+) -> None:
     """A planted kernel that raises would be found by any test."""
     solved = with_text(exercise, tmp_path, exercise.solution.read_text())
     for case in draw(solved.id, solved.key, 1):
-        found = asking.attempt(solved, case, asking.reference(solved, case), SECONDS)
+        reference = asking.reference(solved, case)
+        found = asking.attempt(asking.learner(solved, case, reference, SECONDS))
         assert isinstance(found, Observation)
         for trial in found.trials:
             wrong = trial.verdict is TrialVerdict.REJECTED and trial.error.startswith(

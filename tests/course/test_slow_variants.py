@@ -14,7 +14,7 @@ from grader.checks import cost
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import Grader
-from grader.sandbox.client import Asking
+from grader.sandbox.client import WorkerClient
 from grader.verdict import (
     MOST_STARS,
     Case,
@@ -74,12 +74,13 @@ def test_grid_order_that_refetches(grader: Grader, tmp_path: Path) -> None:
     assert "Order the grid so that the innermost axis is one that this operand's" in words
 
 
-def test_small_blocks(asking: Asking, tmp_path: Path) -> None:
+def test_small_blocks(asking: WorkerClient, tmp_path: Path) -> None:
     """Of a size that no interpreter runs in reasonable time: the cost is judged alone."""
     slow = variant(tmp_path, BLOCKS_OF_128)
     large = case("bfloat16", bm=512, bn=512, bk=512, M=2048, N=2048, K=2048)
     reference = asking.inputs(slow, large)
-    both = OwnAndPar(asking.own(slow, large, reference, 60), asking.par(slow, large, reference))
+    own = asking.learner(slow, large, reference, 60)
+    both = OwnAndPar(own.compiled(), asking.solution(slow, large, reference).compiled())
     found = cost.check(evidence(attempt(), on_chips=both))
     assert isinstance(found, Finding)
     assert found.phrase.startswith("3.7× par's HBM bytes")

@@ -16,7 +16,7 @@ from grader.exercise.catalog import Kata, katas
 from grader.exercise.mutants import wrong_version
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import verdict
-from grader.sandbox.client import Asking
+from grader.sandbox.client import WorkerClient
 from grader.verdict import Check
 from pallascope.tpu import compiler
 from tests.support.repositories import ROOT, with_text
@@ -121,7 +121,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("told", WRONG.values(), ids=[name.replace(" ", "-") for name in WRONG])
-def test_words_fit_what_is_wrong(told: Told, asking: Asking, tmp_path: Path) -> None:
+def test_words_fit_what_is_wrong(told: Told, asking: WorkerClient, tmp_path: Path) -> None:
     if told.compiled and (reason := compiler.why_not()):
         pytest.skip(reason)
     exercise = BY_NAME[told.exercise]

@@ -16,7 +16,8 @@ import pytest
 from grader.exercise.cases import draw
 from grader.exercise.catalog import katas
 from grader.grading.grader import Grader
-from grader.sandbox.client import Asking, Lines
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.launch_client import WorkerQueues
 from grader.verdict import MOST_STARS, Check
 from pallascope.tpu import compiler
 from pallascope.tpu.chips import CHIPS
@@ -44,7 +45,7 @@ def test_right_variant_earns_its_stars(
 ) -> None:
     written = with_text(variant.kata, tmp_path, variant.text())
     asked = variant.kata.key.kernel or variant.kata.key.predictions
-    unasked = asked and (no_compiler(variant.kata) or variant.kata.key.gpu)
+    unasked = asked and (no_compiler(variant.kata) or not variant.kata.key.target.uses_libtpu)
     plan = Plan.of(pytestconfig)
     for seed in plan.seeds:
         dearer = variant.stars < MOST_STARS
@@ -75,12 +76,12 @@ def test_right_variant_earns_its_stars(
 @pytest.mark.skipif(compiler.why_not() != "", reason="libtpu is not installed")
 @pytest.mark.parametrize("chip", CHIPS)
 def test_blocks_chosen_by_chip_earn_their_stars_on_each(
-    chip: str, lines: Lines, tmp_path: Path
+    chip: str, lines: WorkerQueues, tmp_path: Path
 ) -> None:
     """`pltpu.get_tpu_info()` tells of the chip that a kernel is traced for, on any machine."""
     (chosen,) = (variant for variant in variants() if variant.style == "tpu_info")
     written = with_text(chosen.kata, tmp_path, chosen.text())
-    grader = Grader(Asking(lines, (chip,)))
+    grader = Grader(WorkerClient(lines, (chip,)))
     first, *_, production = draw(written.id, written.key, 0)
     for case in (first, production):
         grade = grader.grade(written, case, SECONDS)

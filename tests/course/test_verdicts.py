@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.checks.evidence import TpuEvidence
 from grader.exercise.answer_key import Mistake
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
@@ -19,7 +20,7 @@ from grader.exercise.key_tables import KataKind
 from grader.exercise.mutants import wrong_version
 from grader.grading.grader import Grader, costs, evidence_of
 from grader.grading.ladder import Judgement, verdict
-from grader.sandbox.client import Asking
+from grader.sandbox.client import WorkerClient
 from grader.verdict import (
     Case,
     Check,
@@ -141,7 +142,7 @@ def mistaken(exercise: Kata, mistake: Mistake) -> str:
 
 
 def test_mistake_is_rejected(
-    exercise: Kata, mistake: Mistake, seed: int, plan: Plan, asking: Asking, tmp_path: Path
+    exercise: Kata, mistake: Mistake, seed: int, plan: Plan, asking: WorkerClient, tmp_path: Path
 ) -> None:
     compiled = exercise.key.kernel and mistake.caught in ASK_THE_COMPILER
     if compiled and (reason := no_compiler(exercise)):
@@ -181,14 +182,14 @@ class NotAsked(Exception):
     """The values are right on this case, and the way to the chip is not what shows the mistake."""
 
 
-def judged(asking: Asking, wrong: Kata, case: Case, mistake: Mistake) -> Judgement:
+def judged(asking: WorkerClient, wrong: Kata, case: Case, mistake: Mistake) -> Judgement:
     """The verdict, from no more than the rungs up to the one that is to reject the mistake."""
 
     def not_asked() -> OnChip:
         raise NotAsked
 
     evidence = evidence_of(asking, wrong, case, SECONDS)
-    if mistake.caught not in ON_THE_WAY_TO_THE_CHIP:
+    if isinstance(evidence, TpuEvidence) and mistake.caught not in ON_THE_WAY_TO_THE_CHIP:
         evidence = dataclasses.replace(evidence, own_on_chips=not_asked)
     try:
         return verdict(evidence)

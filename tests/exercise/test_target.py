@@ -7,27 +7,23 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.key_reader import load
-from grader.exercise.key_tables import (
-    GPUS,
-    UNITS,
-    GpuTarget,
-    KeyProblem,
-)
+from grader.exercise.key_tables import KeyProblem
+from grader.exercise.targets import GPUS, UNITS, GpuTarget, Target, TpuTarget
 from pallascope.gpu import CHIPS
 from pallascope.gpu.gpu_resources import FAMILIES
 from tests.support.repositories import Repository
 
 
-def loaded(folder: Path, more: str) -> GpuTarget | None:
+def loaded(folder: Path, more: str) -> Target:
     file = folder / "key.toml"
     head, _, cases = Repository.KEY.partition("[cases]")
     file.write_text(f"{head}{more}\n[cases]{cases}")
-    return load(file).gpu
+    return load(file).target
 
 
 def test_tpus_are_meant_unless_a_key_says_otherwise(tmp_path: Path) -> None:
-    assert loaded(tmp_path, "") is None
-    assert loaded(tmp_path, 'target = "tpu"') is None
+    assert loaded(tmp_path, "") == TpuTarget()
+    assert loaded(tmp_path, 'target = "tpu"') == TpuTarget()
     assert loaded(tmp_path, 'target = "gpu"') == GpuTarget()
 
 

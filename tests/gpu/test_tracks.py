@@ -9,7 +9,7 @@ from pallascope.kernels.serialization import make_ready_for_gpus
 from tests.benchmarks import gpu_tracks
 from tests.support.repositories import ROOT
 
-KATAS = {kata.name: kata for kata in katas(ROOT, "solutions") if kata.key.gpu}
+KATAS = {kata.name: kata for kata in katas(ROOT, "solutions") if kata.key.target.name == "gpu"}
 ROWS = [(name, title) for name, rows in gpu_tracks.JOBS.items() for title in rows]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from grader.grading import cost_studies
 from grader.grading.cost_studies import NoStudy, case_of, fits, no_multiple, unreached
-from grader.sandbox.client import Asking
+from grader.sandbox.client import WorkerClient
 from tests.support.repositories import Repository
 
 #: By what M may be, with bm = 16, G = 3 and M = 100: what it has to be a multiple of.
@@ -42,7 +42,9 @@ def test_what_is_drawn_as_multiples_stays_one(
     assert bool(no_multiple(key, {"bm": 16, "G": 3, "M": 0})) is bool(unit)
 
 
-def test_what_the_solution_does_not_reach_is_told(repository: Repository, asking: Asking) -> None:
+def test_what_the_solution_does_not_reach_is_told(
+    repository: Repository, asking: WorkerClient
+) -> None:
     """Where the key draws numbers, the solution's own launch shows it."""
     numbers = Repository.KEY.replace('M = ["2*bm", "3*bm"]', "M = [48, 96]")
     kata = repository.add("double", key=numbers)
@@ -56,7 +58,7 @@ def test_what_the_solution_does_not_reach_is_told(repository: Repository, asking
         fits(asking, kata, case_of(kata, 0, 0, {"M": "16", "bm": "32"}))
 
 
-def test_what_the_solution_raises_is_told(repository: Repository, asking: Asking) -> None:
+def test_what_the_solution_raises_is_told(repository: Repository, asking: WorkerClient) -> None:
     kata = repository.add("double")
     text = kata.solution.read_text()
     narrow = 'if x.shape[1] > 256:\n        raise ValueError("too wide")\n    rows ='
@@ -66,7 +68,7 @@ def test_what_the_solution_raises_is_told(repository: Repository, asking: Asking
     assert said == "the solution does not accept these sizes: ValueError: too wide"
 
 
-def test_what_the_inputs_raise_is_told(repository: Repository, asking: Asking) -> None:
+def test_what_the_inputs_raise_is_told(repository: Repository, asking: WorkerClient) -> None:
     kata = repository.add("double")
     made = "def double_inputs(key, *, N, dtype):\n    return 1 // (N - 256)\n"
     kata.solution.write_text(kata.solution.read_text() + f"\n\n{made}")
@@ -75,7 +77,7 @@ def test_what_the_inputs_raise_is_told(repository: Repository, asking: Asking) -
 
 
 def test_a_sweep_goes_on_behind_sizes_that_do_not_fit(
-    repository: Repository, asking: Asking
+    repository: Repository, asking: WorkerClient
 ) -> None:
     kata = repository.add("double")
     case = case_of(kata, 0, 0, {"M": "64", "bm": "16"})

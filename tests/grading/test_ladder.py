@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from grader.grading.ladder import LADDER, Judgement, verdict
+from grader.exercise.answer_key import Mistake
+from grader.grading.ladder import LADDERS, Judgement, verdict
 from grader.verdict import MOST_STARS, Check, State
 from pallascope.model import (
     Accident,
@@ -27,6 +28,7 @@ from tests.support.making import (
     operand,
     output,
     trace,
+    with_key,
 )
 from tests.support.predicted import matmul, prediction, rows, uncompiled
 
@@ -78,11 +80,12 @@ def test_the_point_of_an_exercise_decides_whether_it_has_stars() -> None:
     unasked = OwnAndPar(uncompiled(), uncompiled())
     tried = evidence(attempt(), on_chips=unasked)
     assert verdict(tried).stars == 1
-    about = verdict(replace(tried, is_about=lambda check: check is Check.COMPILES))
+    slow = Mistake("is slow", "old", "new", Check.COMPILES, "refused")
+    about = verdict(with_key(tried, mistakes=(slow,)))
     assert (about.state, about.stars) == (State.PASSED, 0)
     assert about.not_judged
     assert about.not_judged.check is Check.COMPILES
-    wrong = replace(evidence(attempt(3 * X), on_chips=unasked), is_about=lambda _: True)
+    wrong = with_key(evidence(attempt(3 * X), on_chips=unasked), mistakes=(slow,))
     assert verdict(wrong).state is State.FAILED
 
 
@@ -150,8 +153,9 @@ def test_rungs_behind_one_that_was_not_asked_still_find_what_is_wrong() -> None:
         assert judged.not_judged.check is Check.COMPILES
 
 
-def test_stars_never_fall_along_the_ladder() -> None:
-    stars = [rung.stars for rung in LADDER]
+@pytest.mark.parametrize("target", LADDERS)
+def test_stars_never_fall_along_the_ladder(target: str) -> None:
+    stars = [rung.stars for rung in LADDERS[target].rungs]
     assert stars == sorted(stars)
     assert stars[0] == 0
     assert stars[-1] == MOST_STARS

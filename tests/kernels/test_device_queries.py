@@ -22,7 +22,7 @@ from jax.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
 from jax.experimental.pallas.ops.tpu.ragged_paged_attention import tuned_block_sizes
 from jax.extend import backend
 
-from grader.sandbox.messages import TraceLaunch
+from grader.sandbox.messages import TargetDevice, TraceLaunch
 from grader.sandbox.trace_worker import loaded_for, traced
 from pallascope.gpu.gpu_programs import traced_for
 from pallascope.gpu.gpus import named as gpu
@@ -285,7 +285,7 @@ def test_the_command_imports_a_file_as_on_the_chip(
 @pytest.mark.parametrize(("chip", "steps"), [("v5e", 6), ("v6e", 5)])
 def test_a_learners_file_is_imported_and_traced_as_on_the_chip(chip: str, steps: int) -> None:
     source = SourceFile(f"katas/asks_{chip}.py", FILE.encode())
-    question = TraceLaunch(source, "doubled", (X,), {}, chip)
+    question = TraceLaunch(source, "doubled", (X,), {}, TargetDevice(chip))
     heard = traced(loaded_for(question).doubled, question)
     with for_chip(CHIPS[chip].kind, CHIPS[chip].cores):
         (call,) = TracedLaunch.carried(heard).trace().calls

@@ -86,7 +86,7 @@ def test_nobody_else_imports_what_is_for_gpus() -> None:
         "import sys, {modules}; from pallascope.kernels.serialization import make_ready; "
         "make_ready();"
         "print(*(name for name in sys.modules if name.startswith(('pallascope.gpu.', "
-        "'grader.checks.on_gpu.', 'jax._src.pallas.mosaic_gpu.core', "
+        "'grader.checks.gpu_', 'jax._src.pallas.mosaic_gpu.core', "
         "'jax.experimental.mosaic.gpu'))))"
     )
     modules = "grader.sandbox.worker, grader.plugin.hooks, grader.plugin.items"

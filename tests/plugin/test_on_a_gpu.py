@@ -8,8 +8,9 @@ import pytest
 
 from grader.exercise.cases import hidden_cases
 from grader.grading.grader import Grader
-from grader.sandbox.client import Asking, Lines
-from grader.sandbox.gpu_runs import NO_TOOL, OnHardware
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.gpu_runs import NO_TOOL, GpuRunner
+from grader.sandbox.launch_client import WorkerQueues
 from grader.verdict import Check, Grade, State
 from pallascope.gpu.hardware_process import GpuRunResult
 from pallascope.model import Times
@@ -36,14 +37,14 @@ class Doubling(Stub):
 
 
 def test_what_goes_to_a_gpu(
-    repository: Repository, lines: Lines, monkeypatch: pytest.MonkeyPatch
+    repository: Repository, lines: WorkerQueues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Repository, "SOLUTION", SOLUTION)
     monkeypatch.setattr(Repository, "BODY", BODY.replace("\n", "\n    "))
     kata = repository.add("double", key=KEY)
     repository.solve(kata, BODY)
     stub = Doubling()
-    grader = Grader(Asking(lines, hardware=OnHardware(stub)))
+    grader = Grader(WorkerClient(lines, runners={"gpu": GpuRunner(stub)}))
     small, *_, production = hidden_cases(kata, 3)
 
     def grade(case: int = 0) -> Grade:

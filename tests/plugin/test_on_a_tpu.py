@@ -18,8 +18,8 @@ from grader.exercise.mutants import wrong_version
 from grader.grading.grader import Grader
 from grader.plugin import items
 from grader.sandbox import devices, worker_pool
-from grader.sandbox.client import Asking, Lines
-from grader.sandbox.gpu_runs import OnTpu
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.launch_client import TpuRunner, WorkerQueues
 from grader.sandbox.messages import Answer, RunResult, RunTrace
 from grader.verdict import Check, Grade, State
 from pallascope.model import (
@@ -36,10 +36,10 @@ MACHINES = {"cpu": (), "gpu": ("gpu",), "tpu": ("tpu",), "both": ("tpu", "gpu")}
 ALSO = {"gpu": "also run on the GPU here", "tpu": "also runs on the TPU here"}
 
 
-class StandIn(OnTpu):
+class StandIn(TpuRunner):
     """Runs launches in the plain interpreter, and returns `factor` times what comes of them."""
 
-    def __init__(self, lines: Lines | None = None, factor: float = 1.0) -> None:
+    def __init__(self, lines: WorkerQueues | None = None, factor: float = 1.0) -> None:
         super().__init__()
         self._lines, self._factor = lines, factor
         self.instead: RunResult | Accident | None = None
@@ -56,8 +56,10 @@ class StandIn(OnTpu):
         return dataclasses.replace(answer, outputs=tuple(map(from_numpy, outputs)))
 
 
-def graded(kata: Kata, lines: Lines, tpu: OnTpu | None, case: int = 0) -> Grade:
-    grade = Grader(Asking(lines, tpu=tpu)).grade(kata, draw(kata.id, kata.key, 1)[case], 60)
+def graded(kata: Kata, lines: WorkerQueues, tpu: TpuRunner | None, case: int = 0) -> Grade:
+    grade = Grader(WorkerClient(lines, runners={"tpu": tpu} if tpu else {})).grade(
+        kata, draw(kata.id, kata.key, 1)[case], 60
+    )
     return dataclasses.replace(grade, seconds=0.0)
 
 
@@ -71,13 +73,13 @@ def solved(repository: Repository) -> Kata:
 # ---- the verdict stays ----
 
 
-def test_what_is_right_there_too_gets_no_note(solved: Kata, lines: Lines) -> None:
+def test_what_is_right_there_too_gets_no_note(solved: Kata, lines: WorkerQueues) -> None:
     tpu = StandIn(lines)
     assert graded(solved, lines, tpu) == graded(solved, lines, None)
     assert len(tpu.asked) == 1
 
 
-def test_what_is_wrong_there_gets_a_note(solved: Kata, lines: Lines) -> None:
+def test_what_is_wrong_there_gets_a_note(solved: Kata, lines: WorkerQueues) -> None:
     on_tpu = graded(solved, lines, StandIn(lines, factor=3.0), case=1)
     (note,) = on_tpu.notes
     assert dataclasses.replace(on_tpu, notes=()) == graded(solved, lines, None, case=1)
@@ -100,7 +102,7 @@ ENDS = {
 
 @pytest.mark.parametrize(("instead", "words"), ENDS.values(), ids=ENDS)
 def test_how_a_launch_ends_there_is_a_note(
-    solved: Kata, lines: Lines, instead: RunResult | Accident, words: str
+    solved: Kata, lines: WorkerQueues, instead: RunResult | Accident, words: str
 ) -> None:
     tpu = StandIn()
     tpu.instead = instead
@@ -110,7 +112,7 @@ def test_how_a_launch_ends_there_is_a_note(
 
 
 def test_a_kernel_that_fails_the_strict_run_does_not_run_there(
-    repository: Repository, lines: Lines
+    repository: Repository, lines: WorkerQueues
 ) -> None:
     repository.solve(kata := repository.add("greedy"), GREEDY)
     grade = graded(kata, lines, tpu := StandIn(lines))
@@ -119,7 +121,7 @@ def test_a_kernel_that_fails_the_strict_run_does_not_run_there(
 
 @pytest.mark.parametrize("name", ["row_sum", "tiled_matmul"])
 def test_known_mistakes_are_caught_beside_a_tpu_that_forgives_them(
-    name: str, lines: Lines, tmp_path: Path
+    name: str, lines: WorkerQueues, tmp_path: Path
 ) -> None:
     """A sample: of all, `test_auto_is_strict_on_every_machine` shows that workers are the same."""
     (kata,) = named(katas(ROOT), name)
@@ -134,10 +136,10 @@ def test_known_mistakes_are_caught_beside_a_tpu_that_forgives_them(
 
 
 def test_a_file_whose_launch_hangs_there_is_not_run_there_again(
-    solved: Kata, lines: Lines, monkeypatch: pytest.MonkeyPatch
+    solved: Kata, lines: WorkerQueues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tpu, stuck, asked = OnTpu(), worker_pool.stopped(30.0, None, ""), []
-    monkeypatch.setattr(tpu._line, "answer", lambda question, _: asked.append(question) or stuck)
+    tpu, stuck, asked = TpuRunner(), worker_pool.stopped(30.0, None, ""), []
+    monkeypatch.setattr(tpu._queue, "answer", lambda question, _: asked.append(question) or stuck)
     first, second = (graded(solved, lines, tpu, case) for case in (0, 1))
     assert (len(first.notes), second.notes) == (1, ())
     assert [question.mode for question in asked] == [Mode.COMPILED]
@@ -170,7 +172,7 @@ def machine(
 def test_every_machine_is_as_strict(
     repository: Repository, machine: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(items, "OnTpu", StandIn)
+    monkeypatch.setattr(items, "TpuRunner", StandIn)
     repository.solve(repository.add("greedy"), GREEDY)
     ran = repository.pytest("-k", "hidden0", JAX_PLATFORMS="")
     assert "o_ref read before it was written" in ran.phrase("greedy")

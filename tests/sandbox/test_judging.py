@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from grader.sandbox.judge_worker import answer
-from grader.sandbox.messages import RunResult, RunTrace, eager_copies
+from grader.sandbox.messages import RunResult, RunTrace, TargetDevice, eager_copies
 from grader.verdict import Case
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.model import Hazard, Mode, SourceFile
@@ -27,7 +27,8 @@ def ran(bug: str, eager: bool) -> RunResult:
     with open(kernels.__file__, "rb") as file:
         source = SourceFile(kernels.__file__, file.read())
     inputs = (arrays.from_numpy(kernels.X),)
-    question = RunTrace(source, "copied", trace, inputs, Mode.STRICT, 1, "v5e", eager=eager)
+    launch = (source, trace, inputs, TargetDevice("v5e"), "copied")
+    question = RunTrace(*launch, Mode.STRICT, 1, eager=eager)
     found = answer(question)
     assert isinstance(found, RunResult)
     return found

@@ -22,6 +22,7 @@ from grader.sandbox.messages import (
     Returned,
     RunResult,
     Shares,
+    TargetDevice,
     Traced,
     TraceLaunch,
     TryTest,
@@ -47,7 +48,7 @@ from pallascope.tpu.compiler import Estimate
 from pallascope.tpu.pipeline_steps import Followed
 
 SOURCE = SourceFile("/katas/kata.py", b"import jax\nx = 1  # \x1b[2J\n")
-TRACE = TraceLaunch(SOURCE, "kata", (), {}, "v5e")
+TRACE = TraceLaunch(SOURCE, "kata", (), {}, TargetDevice("v5e"))
 TEST = TryTest(SOURCE, "kata")
 PROBLEM = Problem(Stage.TRACE, "ValueError", "wrong", SourceLine(2, "a line of its choice"))
 #: What each question may be answered, and what else a worker can say.

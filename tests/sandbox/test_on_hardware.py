@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from grader.sandbox.gpu_runs import NO_TOOL, GpuJob, OnHardware
+from grader.sandbox.gpu_runs import NO_TOOL, GpuJob, GpuRunner, LocalGpu
 from pallascope.gpu.hardware import MEMCHECK, RACECHECK, Here, SanitizerReport
 from pallascope.gpu.hardware_process import (
     GpuRunFailure,
@@ -44,7 +44,7 @@ JOB = GpuJob("10_gpu/x", "h100", lowered(OWN), (X,), seed=5)
 
 
 @dataclasses.dataclass
-class Stub:
+class Stub(LocalGpu):
     """A GPU that answers what it is told to, and keeps what it was asked."""
 
     ran: GpuRunResult = RAN
@@ -74,7 +74,7 @@ def failing(crash: GpuCrash, stage: GpuRunStage = GpuRunStage.RUNNING) -> GpuRun
 
 def test_a_gpu_is_looked_for_once_and_a_launch_is_run_once() -> None:
     stub = Stub()
-    hardware = OnHardware(stub)
+    hardware = GpuRunner(stub)
     first, second = hardware.ran(JOB, False), hardware.ran(JOB, False)
     assert first == second
     assert first
@@ -84,7 +84,7 @@ def test_a_gpu_is_looked_for_once_and_a_launch_is_run_once() -> None:
 
 def test_without_a_gpu_nothing_is_run_and_nothing_told() -> None:
     stub = Stub(is_here=Here(why_not="no NVIDIA driver is here", none=True))
-    hardware = OnHardware(stub)
+    hardware = GpuRunner(stub)
     assert hardware.ran(JOB, True) is None
     assert hardware.timed(JOB, lowered(PAR)) is None
     assert stub.asked == ["here"]
@@ -92,7 +92,7 @@ def test_without_a_gpu_nothing_is_run_and_nothing_told() -> None:
 
 
 def test_a_gpu_of_another_generation_is_told_where_time_is() -> None:
-    hardware = OnHardware(Stub())
+    hardware = GpuRunner(Stub())
     job = dataclasses.replace(JOB, chip="b200")
     assert hardware.ran(job, True) is None
     times = hardware.timed(job, lowered(PAR))
@@ -103,7 +103,7 @@ def test_a_gpu_of_another_generation_is_told_where_time_is() -> None:
 @pytest.mark.parametrize("launch", [OnGpu("h100"), Accident("it died", "")])
 def test_what_jax_does_not_lower_is_not_run(launch: OnGpu | Accident) -> None:
     stub = Stub()
-    hardware = OnHardware(stub)
+    hardware = GpuRunner(stub)
     job = dataclasses.replace(JOB, launch=launch)
     assert hardware.ran(job, True) is None
     times = hardware.timed(job, lowered(PAR))
@@ -117,8 +117,8 @@ def test_what_jax_does_not_lower_is_not_run(launch: OnGpu | Accident) -> None:
 
 @pytest.mark.parametrize("crash", GpuCrash)
 def test_a_crash_is_the_kernels_or_nobodys(crash: GpuCrash) -> None:
-    times = OnHardware(Stub(failing(crash))).timed(JOB, lowered(PAR))
-    found = OnHardware(Stub(failing(crash))).ran(JOB, False)
+    times = GpuRunner(Stub(failing(crash))).timed(JOB, lowered(PAR))
+    found = GpuRunner(Stub(failing(crash))).ran(JOB, False)
     assert found
     assert times
     assert (found.crash is crash) == bool(times.wrong) == crash.of_the_kernel
@@ -127,7 +127,7 @@ def test_a_crash_is_the_kernels_or_nobodys(crash: GpuCrash) -> None:
 
 
 def test_a_crash_beside_par_is_not_the_kernels() -> None:
-    times = OnHardware(Stub(failing(GpuCrash.ADDRESS, GpuRunStage.PAR))).timed(JOB, lowered(PAR))
+    times = GpuRunner(Stub(failing(GpuCrash.ADDRESS, GpuRunStage.PAR))).timed(JOB, lowered(PAR))
     assert times
     assert times.why_not
     assert not times.wrong
@@ -135,7 +135,7 @@ def test_a_crash_beside_par_is_not_the_kernels() -> None:
 
 def test_what_has_hung_is_not_run_again() -> None:
     stub = Stub(failing(GpuCrash.HANG), reports={MEMCHECK: (STRAY,)})
-    hardware = OnHardware(stub)
+    hardware = GpuRunner(stub)
     first, again = hardware.ran(JOB, False), hardware.ran(JOB, True)
     assert first == again
     times = hardware.timed(JOB, lowered(PAR))
@@ -150,7 +150,7 @@ def test_what_has_hung_is_not_run_again() -> None:
 
 def test_the_tools_are_asked_where_that_is_wanted_or_a_launch_has_crashed() -> None:
     stub = Stub(reports={MEMCHECK: (), RACECHECK: ()})
-    hardware = OnHardware(stub)
+    hardware = GpuRunner(stub)
     hardware.ran(JOB, False)
     assert MEMCHECK not in stub.asked
     hardware.ran(JOB, True)
@@ -163,7 +163,7 @@ def test_the_tools_are_asked_where_that_is_wanted_or_a_launch_has_crashed() -> N
 
 
 def test_racecheck_changes_no_verdict() -> None:
-    hardware = OnHardware(Stub(reports={MEMCHECK: (), RACECHECK: (RACE,)}))
+    hardware = GpuRunner(Stub(reports={MEMCHECK: (), RACECHECK: (RACE,)}))
     found = hardware.ran(JOB, True)
     assert found
     assert found.strays == ()
@@ -175,14 +175,14 @@ def test_racecheck_changes_no_verdict() -> None:
 
 
 def test_that_a_tool_is_missing_is_told_once() -> None:
-    hardware = OnHardware(Stub())
+    hardware = GpuRunner(Stub())
     hardware.ran(JOB, True)
     hardware.ran(JOB, True)
     assert hardware.take_notes() == (NO_TOOL,)
 
 
 def test_that_guards_are_missing_is_told_once() -> None:
-    hardware = OnHardware(Stub(dataclasses.replace(RAN, guarded=3, sides=4)))
+    hardware = GpuRunner(Stub(dataclasses.replace(RAN, guarded=3, sides=4)))
     hardware.ran(JOB, False)
     hardware.ran(JOB, False)
     (note,) = hardware.take_notes()
@@ -190,7 +190,7 @@ def test_that_guards_are_missing_is_told_once() -> None:
 
 
 def test_a_tool_that_says_nothing_is_told() -> None:
-    hardware = OnHardware(Stub(reports={MEMCHECK: None, RACECHECK: ()}))
+    hardware = GpuRunner(Stub(reports={MEMCHECK: None, RACECHECK: ()}))
     hardware.ran(JOB, True)
     (note,) = hardware.take_notes()
     assert "memcheck ends without a report" in note
@@ -198,14 +198,14 @@ def test_a_tool_that_says_nothing_is_told() -> None:
 
 def test_both_are_timed_in_one_process() -> None:
     stub = Stub(dataclasses.replace(RAN, own=SLOW))
-    times = OnHardware(stub).timed(JOB, lowered(PAR))
+    times = GpuRunner(stub).timed(JOB, lowered(PAR))
     assert stub.asked[-1] == RunQuestion(OWN, (X,), 5, PAR)
     assert times
     assert (times.own, times.par, times.wrong, times.why_not) == (SLOW, FAST, "", "")
 
 
 def test_launches_that_are_too_short_are_not_compared() -> None:
-    times = OnHardware(Stub(dataclasses.replace(RAN, floor=6e-6))).timed(JOB, lowered(PAR))
+    times = GpuRunner(Stub(dataclasses.replace(RAN, floor=6e-6))).timed(JOB, lowered(PAR))
     assert times
     assert "takes 10.0 µs, and to start a launch takes 6.0 µs" in times.why_not
     assert times.own == FAST
@@ -221,12 +221,12 @@ def test_launches_that_are_too_short_are_not_compared() -> None:
     ],
 )
 def test_what_is_wrong_at_production_size(change: dict[str, object], told: str) -> None:
-    times = OnHardware(Stub(dataclasses.replace(RAN, **change))).timed(JOB, lowered(PAR))
+    times = GpuRunner(Stub(dataclasses.replace(RAN, **change))).timed(JOB, lowered(PAR))
     assert times
     assert told in times.wrong
 
 
 def test_rounding_is_not_wrong() -> None:
-    times = OnHardware(Stub(dataclasses.replace(RAN, far=0.008))).timed(JOB, lowered(PAR))
+    times = GpuRunner(Stub(dataclasses.replace(RAN, far=0.008))).timed(JOB, lowered(PAR))
     assert times
     assert not times.wrong

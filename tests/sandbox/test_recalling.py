@@ -13,6 +13,7 @@ from grader.sandbox.messages import (
     Question,
     RunResult,
     RunTrace,
+    TargetDevice,
     Traced,
     TraceLaunch,
 )
@@ -60,7 +61,7 @@ class Worker:
 
 def situation(written: str, case: Case = CASE, comment: str = "  # mine") -> Situation:
     solution = SourceFile("solutions/b.py", SOLUTION.encode())
-    trace = TraceLaunch(solution, "b", (), {}, "v5e")
+    trace = TraceLaunch(solution, "b", (), {}, TargetDevice("v5e"))
     source = SourceFile("katas/b.py", SOLUTION.replace("+ 10", written + comment).encode())
     return Situation(source, solution, MISTAKES, case, (), trace, Mode.STRICT)
 

@@ -15,9 +15,10 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.grading.grader import Grader
 from grader.sandbox import devices, launcher, process_limits
-from grader.sandbox.client import Asking, BrokenKata, Lines
+from grader.sandbox.client import WorkerClient
 from grader.sandbox.devices import environment
 from grader.sandbox.isolation import Isolation
+from grader.sandbox.launch_client import BrokenKata, WorkerQueues
 from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import (
     Post,
@@ -66,7 +67,7 @@ def test_without_forking_the_answers_are_the_same(
     """As on macOS: each worker is a process of its own."""
     monkeypatch.setattr(launcher, "FORKS", False)
     bench = Bench(CPU)
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     assert state(grader, solved) is State.PASSED
     repository.solve(solved, "import os\nos._exit(3)")
     assert state(grader, solved) is State.FAILED
@@ -78,7 +79,7 @@ def test_without_forking_the_answers_are_the_same(
 def test_a_changed_file_gets_a_fresh_process(
     bench: Bench, solved: Kata, repository: Repository
 ) -> None:
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     assert state(grader, solved) is State.PASSED
     repository.solve(solved, "o_ref[...] = x_ref[...] * 3")  # as long, and in the same second
     assert state(grader, solved) is State.FAILED
@@ -88,7 +89,7 @@ def test_a_changed_file_gets_a_fresh_process(
 def test_a_case_that_was_prepared_and_never_graded_is_passed_over(
     bench: Bench, solved: Kata
 ) -> None:
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     first, second, third = draw(solved.id, solved.key, 1)
     grader.prepare(solved, first)
     grader.prepare(solved, second)
@@ -103,7 +104,7 @@ def test_large_inputs_in_both_directions_do_not_wait_for_each_other(
     key = repository.KEY.replace("N = [128, 256]", "N = [32768, 65536]")
     large = repository.add("large", key=key)
     repository.solve(large)
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     cases = draw(large.id, large.key, 1)
     for case, following in zip(cases, [*cases[1:], cases[-1]], strict=True):
         grader.prepare(large, case)
@@ -117,7 +118,7 @@ def test_a_reference_is_computed_once(
     asked: list[Question] = []
     ask = Worker.ask
     monkeypatch.setattr(Worker, "ask", lambda w, a: (asked.append(a), ask(w, a))[1])
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     first, second, _ = draw(solved.id, solved.key, 1)
     for case in (first, second):
         grader.prepare(solved, first)
@@ -135,7 +136,7 @@ def test_a_launch_is_traced_once_and_compiled_once(
     asked: list[Question] = []
     ask = Worker.ask
     monkeypatch.setattr(Worker, "ask", lambda w, a: (asked.append(a), ask(w, a))[1])
-    assert state(Grader(Asking(Lines(bench), eager=eager)), solved) is State.PASSED
+    assert state(Grader(WorkerClient(WorkerQueues(bench), eager=eager)), solved) is State.PASSED
     files = [str(solved.path), str(solved.solution.resolve())]
     for kind in (TraceLaunch, Predict):
         assert sorted(q.source.file for q in asked if isinstance(q, kind)) == files
@@ -154,7 +155,7 @@ if not been.exists():
 o_ref[...] = x_ref[...] * 2"""
     repository.solve(solved, once)
     bench = Bench(CPU, isolation=Isolation.OFF)  # else the file could not be touched
-    assert state(Grader(Asking(Lines(bench))), solved) is State.PASSED
+    assert state(Grader(WorkerClient(WorkerQueues(bench))), solved) is State.PASSED
     bench.close()
 
 
@@ -174,14 +175,14 @@ if not been.exists():
 {repository.BODY}""".replace("ONCE", does.replace("\n", "\n    "))
     repository.solve(solved, once)
     bench = Bench(CPU, isolation=Isolation.OFF)  # else the file could not be touched
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     assert grader.grade(solved, draw(solved.id, solved.key, 1)[0], 3).state is State.PASSED
     bench.close()
 
 
 def test_processes_killed_by_somebody_change_no_verdict(bench: Bench, solved: Kata) -> None:
     """All of them, at every post."""
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     first, second, _ = draw(solved.id, solved.key, 1)
     whole = grader.grade(solved, first, 60)
     for pid in bench.pids.values():
@@ -193,7 +194,7 @@ def test_processes_killed_by_somebody_change_no_verdict(bench: Bench, solved: Ka
 def test_a_process_that_somebody_stops_for_a_while_changes_no_verdict(
     bench: Bench, solved: Kata
 ) -> None:
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     assert state(grader, solved) is State.PASSED
     running = bench.worker(Post.RUNNING).pid
     os.kill(running, signal.SIGSTOP)
@@ -207,8 +208,8 @@ def test_a_process_that_somebody_stops_for_a_while_changes_no_verdict(
 
 def test_processes_that_were_stopped_at_work_are_replaced(bench: Bench, solved: Kata) -> None:
     """As by a new save under `kata watch`: the next attempt meets none of them."""
-    lines = Lines(bench)
-    grader = Grader(Asking(lines))
+    lines = WorkerQueues(bench)
+    grader = Grader(WorkerClient(lines))
     assert state(grader, solved) is State.PASSED
     killed = set(bench.pids.values()) - {bench.pids[Post.TRUSTED]}
     for post in (Post.RUNNING, Post.COMPILING):
@@ -235,7 +236,7 @@ def test_closed_or_replaced_output_changes_no_verdict(
     bench: Bench, solved: Kata, repository: Repository, does: str
 ) -> None:
     repository.solve(solved, f"{repository.BODY}\n{does}")
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     assert [state(grader, solved, case) for case in (0, 1)] == [State.PASSED] * 2
 
 
@@ -245,7 +246,7 @@ def test_an_exception_in_the_worker_itself_is_shown(
     """Nothing has called os._exit."""
     broken = "import grader.sandbox.worker_files as f\nf.shortened = f.os.fstat = f.stat = None"
     repository.solve(solved, f"{repository.BODY}\n{broken}")
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     found = grader.grade(solved, draw(solved.id, solved.key, 1)[0], 60).finding
     assert found
     assert found.phrase == "left the process (exit code 1)"
@@ -257,7 +258,7 @@ def test_a_worker_that_lost_its_connection_did_not_leave(
     bench: Bench, solved: Kata, repository: Repository
 ) -> None:
     repository.solve(solved, f"{repository.BODY}\nimport os\nos.closerange(3, 1000)")
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     found = grader.grade(solved, draw(solved.id, solved.key, 1)[0], 60).finding
     assert found
     assert found.phrase == "closed its connection to the grader"
@@ -266,7 +267,7 @@ def test_a_worker_that_lost_its_connection_did_not_leave(
 def test_a_solution_that_dies_is_told_apart(bench: Bench, solved: Kata) -> None:
     solved.solution.write_text("import os\nos._exit(0)\n")
     with pytest.raises(BrokenKata, match="exit code 0"):
-        state(Grader(Asking(Lines(bench))), solved)
+        state(Grader(WorkerClient(WorkerQueues(bench))), solved)
 
 
 def test_a_jax_that_cannot_be_imported_is_named(solved: Kata, tmp_path: Path) -> None:
@@ -275,7 +276,7 @@ def test_a_jax_that_cannot_be_imported_is_named(solved: Kata, tmp_path: Path) ->
     (broken / "jax.py").write_text("raise ImportError('jaxlib is broken here')")
     bench = Bench(CPU, Launcher(CPU, {**os.environ, "PYTHONPATH": str(broken)}))
     with pytest.raises(SandboxError, match="jaxlib is broken here"):
-        state(Grader(Asking(Lines(bench))), solved)
+        state(Grader(WorkerClient(WorkerQueues(bench))), solved)
     bench.close()
 
 
@@ -286,7 +287,7 @@ def test_another_backend_than_the_one_announced_is_an_error(
     monkeypatch.setattr(launcher, "environment", lambda *_: on_the_cpu)
     bench = Bench(Device("tpu", Mode.COMPILED))
     with pytest.raises(SandboxError, match="asked jax for the tpu, got the cpu"):
-        state(Grader(Asking(Lines(bench))), solved)
+        state(Grader(WorkerClient(WorkerQueues(bench))), solved)
     bench.close()
 
 
@@ -296,7 +297,7 @@ def test_a_fork_does_not_answer_in_its_parents_place(solved: Kata) -> None:
     bench = Bench(CPU, isolation=Isolation.OFF)
     for first in ("import os\nos.fork()\n", "import os\nif os.fork(): os._exit(5)\n"):
         solved.path.write_text(first + text)
-        grader = Grader(Asking(Lines(bench)))
+        grader = Grader(WorkerClient(WorkerQueues(bench)))
         found = [grader.grade(solved, case, 60) for case in draw(solved.id, solved.key, 1)[:2]]
         if "_exit" in first:
             assert [each.finding and each.finding.phrase for each in found] == [
@@ -311,7 +312,7 @@ def test_closing_twice_or_unused_does_no_harm(solved: Kata) -> None:
     unused = Bench(CPU)
     unused.close()
     used = Bench(CPU)
-    state(Grader(Asking(Lines(used))), solved)
+    state(Grader(WorkerClient(WorkerQueues(used))), solved)
     used.close()
     used.close()
 
@@ -322,8 +323,8 @@ def test_processes_grown_large_are_replaced(
 ) -> None:
     """Those alone, when a file is done with; a new process is far from large."""
     bench.renew(0)
-    lines = Lines(bench)
-    assert state(Grader(Asking(lines)), solved) is State.PASSED
+    lines = WorkerQueues(bench)
+    assert state(Grader(WorkerClient(lines)), solved) is State.PASSED
     running, trusted = bench.worker(Post.RUNNING), bench.worker(Post.TRUSTED)
     lines.part()
     assert bench.worker(Post.RUNNING) is running
@@ -332,7 +333,7 @@ def test_processes_grown_large_are_replaced(
     lines.part()
     assert not running.alive
     assert trusted.alive
-    assert state(Grader(Asking(lines)), solved, 1) is State.PASSED
+    assert state(Grader(WorkerClient(lines)), solved, 1) is State.PASSED
     monkeypatch.setattr(process_limits, "asked", lambda _pid: MOST_ASKED + 1)
     lines.part()
     assert not trusted.alive
@@ -348,7 +349,7 @@ def test_processes_grown_large_are_replaced_between_exercises(
     _, second, *_ = draw(solved.id, solved.key, 1)
     other = draw(following.id, following.key, 1)[0]
     bench.renew(0)
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(WorkerClient(WorkerQueues(bench)))
     assert state(grader, solved) is State.PASSED
     large = {bench.worker(post) for post in (Post.TRUSTED, Post.RUNNING, Post.COMPILING)}
     pids = {worker.pid for worker in large}
@@ -366,8 +367,8 @@ def test_processes_grown_large_are_replaced_while_nobody_waits(
     solved: Kata, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As under `kata watch`, where one kata is saved again and again."""
-    lines = Lines(bench)
-    assert state(Grader(Asking(lines)), solved) is State.PASSED
+    lines = WorkerQueues(bench)
+    assert state(Grader(WorkerClient(lines)), solved) is State.PASSED
     running = bench.worker(Post.RUNNING)
     monkeypatch.setattr(process_limits, "used", lambda pid: MOST_USED + (pid == running.pid))
     lines.warm(())

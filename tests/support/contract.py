@@ -16,10 +16,11 @@ import pytest
 
 from grader.exercise.answer_key import Mistake
 from grader.exercise.catalog import Kata
-from grader.sandbox.client import Asking
+from grader.sandbox.client import L, WorkerClient
+from grader.sandbox.launch_client import LaunchClient
+from grader.sandbox.request_queue import SECONDS
 from grader.verdict import Case, Check
-from pallascope.model import Accident, Reference
-from pallascope.tpu import OnChip
+from pallascope.model import Reference
 from tests.support.turns import Turn, this_turn
 
 #: CI grades one in so many known mistakes of a kata that has not changed lately, and so on.
@@ -150,26 +151,15 @@ class Plan:
         return None if self.turn and kata.id in self.turn.changed else self.turn
 
 
-class OwnPar(Asking):
-    """Takes the launch that was compiled last for par: of a solution, that is the same launch."""
+class OwnPar(WorkerClient):
+    """Takes the learner's launch for par: of a solution, that is the same launch."""
 
-    _compiled: OnChip | Accident
-
-    def begin_par(self, kata: Kata, case: Case, reference: Reference, events: int = 0) -> None:
-        pass
-
-    def own(
+    def solution(
         self,
         kata: Kata,
         case: Case,
         reference: Reference,
-        seconds: float | None,
         events: int = 0,
-    ) -> OnChip | Accident:
-        self._compiled = super().own(kata, case, reference, seconds, events)
-        return self._compiled
-
-    def par(
-        self, kata: Kata, case: Case, reference: Reference, events: int = 0
-    ) -> OnChip | Accident:
-        return self._compiled
+        kind: type[L] = LaunchClient,
+    ) -> L:
+        return self.learner(kata, case, reference, SECONDS, events, kind)

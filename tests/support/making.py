@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from grader.checks.evidence import Evidence
-from grader.exercise.answer_key import Roundings, Slack
+from grader.checks.evidence import TpuEvidence
+from grader.exercise.answer_key import Key, Roundings, Slack
 from pallascope.model import (
     Accident,
     Array,
@@ -150,29 +151,46 @@ def evidence(
     production: bool = False,
     costs: bool = True,
     block_by_block: bool = False,
-) -> Evidence:
+) -> TpuEvidence:
     """By default one whose kernel costs what par does."""
     arrived = on_chips or at_par()
-    return Evidence(
-        mode=mode,
-        file=FILE,
-        attempt=tried,
-        reference=against or reference(),
+    asked = key(
         outside=outside,
         kernel=kernel,
         roundings=Roundings(roundings, operand_roundings),
-        clues=clues,
-        chips=chips,
         par_required=par_required,
         slack=slack,
-        own_on_chips=lambda: arrived.own,
-        par_on_chips=lambda: arrived.par,
-        production=production,
-        costs=costs,
         block_by_block=block_by_block,
         outside_floats=outside_floats,
         full_precision=full_precision,
     )
+    return TpuEvidence(
+        key=asked,
+        mode=mode,
+        file=FILE,
+        attempt=tried,
+        reference=against or reference(),
+        clues=clues,
+        chips=chips,
+        own_on_chips=lambda: arrived.own,
+        par_on_chips=lambda: arrived.par,
+        production=production,
+        costs=costs,
+    )
+
+
+def key(**fields: Any) -> Key:
+    """The answer key of a kata for TPUs, with these fields."""
+    plain = Key(
+        *("Double", "grids", "kernel", (), (), False, {}, ("float32",), 4),
+        *(None, True, (), False, False, Roundings(), None, False, Slack(), ()),
+    )
+    return dataclasses.replace(plain, **fields)
+
+
+def with_key(given: TpuEvidence, **fields: Any) -> TpuEvidence:
+    """The same evidence of a kata with other fields in its key."""
+    return dataclasses.replace(given, key=dataclasses.replace(given.key, **fields))
 
 
 #: A file that no line of anybody's is in.

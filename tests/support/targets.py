@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.checks.on_gpu.gpu_hardware import WITHOUT
+from grader.checks.gpu_hardware import WITHOUT
 from grader.exercise.catalog import Kata
+from grader.exercise.targets import GpuTarget
 from grader.grading.grader import costs
 from grader.verdict import (
     MOST_STARS,
@@ -44,23 +45,23 @@ class Due:
 
 
 def target_of(kata: Kata) -> str:
-    return "gpu" if kata.key.gpu else "tpu"
+    return kata.key.target.name
 
 
 def no_compiler(kata: Kata) -> str:
     """Why the compiler that such a kata needs is not here; "" where it is."""
-    return toolchain.why_not() if kata.key.gpu else compiler.why_not()
+    return toolchain.why_not() if target_of(kata) == "gpu" else compiler.why_not()
 
 
 def due(kata: Kata, case: Case) -> Due:
     """The stars of the solution, as far as this machine can judge."""
     missing = no_compiler(kata)
-    if kata.key.gpu:
+    if isinstance(target := kata.key.target, GpuTarget):
         if not costs(kata, case):
             return Due()
         if missing:
             return Due(1, NotJudged(Check.COMPILES, missing))
-        return Due(2, NotJudged(Check.COST, WITHOUT[kata.key.gpu.only_on or DEFAULT]))
+        return Due(2, NotJudged(Check.COST, WITHOUT[target.only_on or DEFAULT]))
     if not missing or not (kata.key.kernel or costs(kata, case)):
         return Due()
     return Due(1, NotJudged(Check.COMPILES if kata.key.kernel else Check.PREDICTIONS, missing))

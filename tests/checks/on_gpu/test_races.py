@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from grader.checks.on_gpu.gpu_interpreted import race_finding
+from grader.checks.gpu_interpreted import race_finding
 
 Told = Callable[[str, int], str]
 FILE = "katas/10_gpu/kata_01_x.py"

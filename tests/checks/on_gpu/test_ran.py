@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grader.checks.evidence import Evidence
-from grader.checks.on_gpu import gpu_hardware, gpu_interpreted
-from grader.exercise.key_tables import GpuTarget
+from grader.checks import gpu_hardware, gpu_interpreted
+from grader.checks.evidence import GpuEvidence
+from grader.exercise.targets import GpuTarget
 from grader.grading.ladder import verdict
 from grader.verdict import (
     Check,
@@ -32,9 +32,9 @@ NO_INTERPRETER = GpuTarget((), "tensor memory is not simulated")
 FAST = Times(1e-5, 1e-5, 1e-5, 20)
 
 
-def on(run: GpuRun | None, par: GpuRun | None = RIGHT, **others: Any) -> Evidence:
+def on(run: GpuRun | None, par: GpuRun | None = RIGHT, **others: Any) -> GpuEvidence:
     own = on_gpu(kernel())
-    return judged(own, ran_on_gpu=lambda: run, par_ran_on_gpu=lambda: par, **others)
+    return judged(own, ran=lambda: run, par_ran=lambda: par, **others)
 
 
 def wrong() -> GpuRun:
@@ -50,7 +50,7 @@ def test_without_a_gpu_nothing_is_asked() -> None:
 def test_what_is_right_there_goes_on() -> None:
     assert gpu_hardware.check_gpu_ran(on(RIGHT)) is None
     times = GpuTimes(H100, FAST, FAST)
-    told = verdict(on(RIGHT, timed_on_gpu=lambda: times))
+    told = verdict(on(RIGHT, timed=lambda: times))
     assert (told.state, told.stars) == (State.PASSED, 3)
 
 
@@ -113,23 +113,23 @@ def test_an_accident_is_no_fault() -> None:
 
 def test_a_gpu_tells_what_no_interpreter_does() -> None:
     assert isinstance(
-        gpu_interpreted.check_gpu_interpreted(on(None, gpu=NO_INTERPRETER)), NotJudged
+        gpu_interpreted.check_gpu_interpreted(on(None, target=NO_INTERPRETER)), NotJudged
     )
-    assert gpu_interpreted.check_gpu_interpreted(on(RIGHT, gpu=NO_INTERPRETER)) is None
+    assert gpu_interpreted.check_gpu_interpreted(on(RIGHT, target=NO_INTERPRETER)) is None
     accident = GpuRun(H100, why_not="out of memory")
     assert isinstance(
-        gpu_interpreted.check_gpu_interpreted(on(accident, gpu=NO_INTERPRETER)), NotJudged
+        gpu_interpreted.check_gpu_interpreted(on(accident, target=NO_INTERPRETER)), NotJudged
     )
-    assert verdict(on(wrong(), gpu=NO_INTERPRETER)).state is State.FAILED
-    assert verdict(on(RIGHT, gpu=NO_INTERPRETER)).stars == 2
+    assert verdict(on(wrong(), target=NO_INTERPRETER)).state is State.FAILED
+    assert verdict(on(RIGHT, target=NO_INTERPRETER)).stars == 2
 
 
 def test_at_production_size_it_is_compared_with_the_solution() -> None:
     times = GpuTimes(H100, wrong="results differ from the solution's by 40.0%")
-    told = verdict(on(None, production=True, timed_on_gpu=lambda: times))
+    told = verdict(on(None, production=True, timed=lambda: times))
     assert told.state is State.FAILED
     assert told.finding
     assert told.finding.message.startswith("At this size, results differ from the solution's")
     times = GpuTimes(H100, why_not="nothing was timed")
-    told = verdict(on(None, production=True, timed_on_gpu=lambda: times))
+    told = verdict(on(None, production=True, timed=lambda: times))
     assert (told.state, told.stars) == (State.PASSED, 2)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from grader.checks.evidence import Evidence
-from grader.checks.on_gpu import (
+from grader.checks import (
     gpu_compiles,
     gpu_hardware,
     gpu_interpreted,
 )
-from grader.checks.on_gpu.gpu_interpreted import disorder_finding, run_finding
-from grader.exercise.key_tables import GpuTarget
+from grader.checks.evidence import GpuEvidence
+from grader.checks.gpu_interpreted import disorder_finding, run_finding
+from grader.exercise.targets import GpuTarget
 from grader.grading.ladder import verdict
 from grader.verdict import (
     Check,
@@ -26,9 +26,11 @@ from pallascope.gpu.gpu_compile_errors import GpuRefusal, GpuRefusalKind
 from pallascope.gpu.gpu_compiler import Compiled, GpuKernel
 from pallascope.gpu.gpu_resources import Mix, Resources
 from pallascope.model import (
+    Clues,
     Disorder,
     GpuFault,
     GpuTimes,
+    Mode,
     OnGpu,
     Problem,
     SourceLine,
@@ -36,7 +38,7 @@ from pallascope.model import (
     Times,
 )
 from pallascope.tools import codec
-from tests.support.making import attempt, evidence
+from tests.support.making import FILE, attempt, key, reference
 
 MIX = Mix(311, (("wgmma", 8), ("TMA loads", 4)))
 TMEM = GpuRefusal(
@@ -53,9 +55,12 @@ def on_gpu(*kernels: GpuKernel, failure: GpuRefusal | None = None, lowered: bool
     return OnGpu("h100", compiled=answer, lowered=lowered)
 
 
-def judged(own: OnGpu, units: tuple[str, ...] = (), **others: Any) -> Evidence:
-    known = {"gpu": GpuTarget(units), "gpu_chip": "h100", "own_on_gpu": lambda: own, **others}
-    return dataclasses.replace(evidence(attempt()), **known)
+def judged(own: OnGpu, units: tuple[str, ...] = (), **others: Any) -> GpuEvidence:
+    asked = key(target=others.pop("target", GpuTarget(units)))
+    known = {"attempt": attempt(), "reference": reference(), "compiled": lambda: own, **others}
+    return GpuEvidence(
+        key=asked, mode=Mode.STRICT, file=FILE, chips=("h100",), clues=Clues, **known
+    )
 
 
 def found(told: Finding | NotJudged | None) -> Finding:
@@ -78,12 +83,12 @@ def test_the_stars_without_the_extra_and_without_a_gpu() -> None:
 
 def test_what_no_interpreter_runs_has_no_star_and_is_compiled_all_the_same() -> None:
     target = GpuTarget((), "tensor memory is not simulated")
-    told = verdict(judged(on_gpu(kernel()), gpu=target))
+    told = verdict(judged(on_gpu(kernel()), target=target))
     assert (told.state, told.stars) == (State.PASSED, 0)
     assert str(told.not_judged) == (
         "not judged: values (tensor memory is not simulated; a GPU would tell)"
     )
-    refused = verdict(judged(on_gpu(failure=TMEM), gpu=target))
+    refused = verdict(judged(on_gpu(failure=TMEM), target=target))
     assert refused.state is State.FAILED
 
 
@@ -118,7 +123,7 @@ def test_what_the_interpreter_raises(message: str, phrase: str) -> None:
 
 def test_a_block_that_asks_for_program_id_is_told_of_axis_index() -> None:
     race = attempt(complaints=("RACE DETECTED",))
-    launch = dataclasses.replace(evidence(race), gpu=GpuTarget(), lines=("i = pl.program_id(0)",))
+    launch = judged(NOT_HERE, attempt=race, lines=("i = pl.program_id(0)",))
     assert "by lax.axis_index alone" in " ".join(
         found(gpu_interpreted.check_gpu_interpreted(launch)).message.split()
     )
@@ -201,18 +206,18 @@ def test_what_the_compiler_refuses_spills_or_leaves_out() -> None:
 def test_an_accident_of_the_compiler_is_no_fault_where_par_has_it_too() -> None:
     aborted = on_gpu(failure=GpuRefusal(GpuRefusalKind.ABORT, "it ends", "…"))
     assert isinstance(
-        gpu_compiles.check_gpu_compiles(judged(aborted, par_on_gpu=lambda: aborted)), NotJudged
+        gpu_compiles.check_gpu_compiles(judged(aborted, par_compiled=lambda: aborted)), NotJudged
     )
     assert isinstance(
-        gpu_compiles.check_gpu_compiles(judged(aborted, par_on_gpu=lambda: on_gpu(kernel()))),
+        gpu_compiles.check_gpu_compiles(judged(aborted, par_compiled=lambda: on_gpu(kernel()))),
         Finding,
     )
 
 
 def test_times_that_a_gpu_would_give() -> None:
-    def given(own: float, **others: Any) -> Evidence:
+    def given(own: float, **others: Any) -> GpuEvidence:
         times = GpuTimes("H100", Times(own, own, own, 30), Times(1e-5, 1e-5, 1e-5, 30), **others)
-        return judged(on_gpu(kernel()), timed_on_gpu=lambda: times)
+        return judged(on_gpu(kernel()), timed=lambda: times)
 
     assert gpu_hardware.check_gpu_timed(given(1.14e-5)) is None
     assert (

@@ -11,7 +11,8 @@ import pytest
 from grader.exercise.cases import draw
 from grader.grading.grader import Grader
 from grader.sandbox import isolation
-from grader.sandbox.client import Asking, Lines
+from grader.sandbox.client import WorkerClient
+from grader.sandbox.launch_client import WorkerQueues
 from grader.sandbox.launcher import Launcher
 from grader.sandbox.worker_pool import Bench
 from grader.verdict import Device, Grade, State
@@ -55,7 +56,7 @@ def grader(
     (folder / "sitecustomize.py").write_text(f"{PATCHES}{request.param}\n")
     path = os.pathsep.join([str(folder), *filter(None, sys.path)])
     bench = Bench(CPU, Launcher(CPU, {**os.environ, "PYTHONPATH": path}))
-    yield Grader(Asking(Lines(bench)))
+    yield Grader(WorkerClient(WorkerQueues(bench)))
     bench.close()
 
 

@@ -1,12 +1,7 @@
-"""★ Is it right in Mosaic GPU's interpreter, and without races?
+"""★ Is it right in Mosaic GPU's interpreter, and by more than luck?
 
-What is said of a kernel whose trace shows that a unit may come too early, or nothing come.
-
-Two accesses of one memory that nothing orders, as Mosaic GPU's interpreter finds them.
-
-What is raised while a launch for GPUs is interpreted, in words.
-
-★ Is it right in Mosaic GPU's interpreter, and by more than luck?
+A kernel fails for a wrong order of accesses in its trace, for a race or an exception in the
+interpreter, and for wrong values. This module finds these and words them.
 """
 
 from __future__ import annotations
@@ -17,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from grader.checks import values
+from grader.checks import gpu_compiles, values
 from grader.checks.advice.exception_advice import EXCEPTION_ADVICE, exception_advice
-from grader.checks.evidence import Evidence
-from grader.checks.on_gpu import gpu_compiles
+from grader.checks.evidence import GpuEvidence
 from grader.checks.phrasing import at, listed, paragraph
 from grader.checks.runs import first_paragraph
 from grader.verdict import Check, Finding, NotJudged
@@ -44,91 +38,89 @@ def disorder_finding(fault: GpuFault, file: str) -> Finding:
     return Finding(Check.VALUES, phrase, "\n".join(parts))
 
 
+#: By fault: a phrase, the event, why it is wrong, and a remedy.
+_WORDS: dict[Disorder, Words] = {
+    Disorder.NO_COMMIT: (
+        "{ref} is stored to, and not committed before {reader}",
+        "{ref} is stored to, and {reader} reads it without a commit between.",
+        "TMA and the tensor cores read shared memory past the threads' own view of it: "
+        "what threads have stored may not be there yet.",
+        "plgpu.commit_smem() after the last store to {ref}, before {reader}.",
+    ),
+    Disorder.READ_BY_WGMMA: (
+        "{ref} is overwritten while wgmma reads it",
+        "Something is written to {ref}, and the wgmma that reads it may still be under way.",
+        "plgpu.wgmma only starts the product: the tensor cores read their operands from "
+        "shared memory beside the kernel. An interpreter carries it out at once, so the "
+        "values are right there.",
+        "plgpu.wgmma_wait(0) before {ref} is written again, or before the barrier "
+        "that lets another warpgroup do so; wgmma_wait(1) leaves the last one under way.",
+    ),
+    Disorder.READ_BY_MMA: (
+        "{ref} is overwritten while tcgen05_mma reads it",
+        "Something is written to {ref}, and the tcgen05_mma that reads it may still be under way.",
+        "plgpu.tcgen05_mma only starts the product: the tensor cores read their operands "
+        "from shared memory beside the kernel, and arrive at the product's barrier when "
+        "they have. An interpreter may carry it out at once, so the values can be right "
+        "there.",
+        "plgpu.barrier_wait on the barrier that this product arrives at, before "
+        "{ref} is written again.",
+    ),
+    Disorder.NOT_MULTIPLIED: (
+        "{ref} is loaded while tcgen05_mma adds to it",
+        "{ref} is loaded, and a tcgen05_mma that adds to it may still be under way.",
+        "plgpu.tcgen05_mma only starts a product. An interpreter may carry it out at "
+        "once, so the values can be right there.",
+        "plgpu.tcgen05_commit_arrive(barrier) after the last product: the barrier "
+        "completes when all before it have ended. plgpu.barrier_wait(barrier) before the "
+        "load. A product for later sums has begun too early: it waits for a barrier at "
+        "which the warpgroup that loads arrives, after plgpu.wait_load_tmem().",
+    ),
+    Disorder.STILL_LOADED: (
+        "tcgen05_mma begins in {ref} while it is loaded",
+        "A tcgen05_mma begins in {ref}, and a load from there may not have ended.",
+        "async_load_tmem returns values that can be used at once; that tensor memory may "
+        "be overwritten, only wait_load_tmem says.",
+        "plgpu.wait_load_tmem() after the last load, before the barrier that lets the next "
+        "product begin.",
+    ),
+    Disorder.LEAVING: (
+        "{ref} is overwritten while it is being copied out",
+        "Something is written to {ref}, and the copy_smem_to_gmem that reads it may "
+        "still be under way.",
+        "copy_smem_to_gmem only starts a copy: TMA reads its source beside the kernel.",
+        "plgpu.wait_smem_to_gmem(n) returns when at most n copies out are left. With two "
+        "slots, wait_smem_to_gmem(1) before a slot is stored to again.",
+    ),
+    Disorder.NOT_DRAINED: (
+        "the kernel ends before the copy out of {ref} has",
+        "The kernel ends, and the copy out of {ref} may still be under way.",
+        "A block's shared memory goes to the next block when it ends, and TMA would copy "
+        "what that one writes there.",
+        "End with plgpu.wait_smem_to_gmem(0).",
+    ),
+    Disorder.LAPPED: (
+        "{ref} completes twice before a wait on it",
+        "When the kernel comes to wait on {ref}, the phase that it waits for may be "
+        "over, and the next one as well.",
+        "A wait tells one phase from the next by a single bit. Two phases later the bit is "
+        "as before, and the wait goes on until a third: it returns late or never, and what "
+        "came with the first has been overwritten.",
+        "Count what arrives between two waits: with two copies on one barrier, "
+        "plgpu.Barrier(num_arrivals=2). And let nothing arrive a second time before this "
+        "wait: no more copies ahead than there are slots, less the one in use, and between "
+        "warpgroups a second barrier that says when a slot is free.",
+    ),
+}
+
+
 def _words(fault: GpuFault) -> Words:
-    match fault.disorder:
-        case Disorder.NO_COMMIT:
-            return (
-                f"{fault.ref} is stored to, and not committed before {fault.reader}",
-                f"{fault.ref} is stored to, and {fault.reader} reads it without a commit between.",
-                "TMA and the tensor cores read shared memory past the threads' own view of it: "
-                "what threads have stored may not be there yet.",
-                f"plgpu.commit_smem() after the last store to {fault.ref}, before {fault.reader}.",
-            )
-        case Disorder.READ_BY_WGMMA:
-            return (
-                f"{fault.ref} is overwritten while wgmma reads it",
-                f"Something is written to {fault.ref}, and the wgmma that reads it may still be "
-                "under way.",
-                "plgpu.wgmma only starts the product: the tensor cores read their operands from "
-                "shared memory beside the kernel. An interpreter carries it out at once, so the "
-                "values are right there.",
-                f"plgpu.wgmma_wait(0) before {fault.ref} is written again, or before the barrier "
-                "that lets another warpgroup do so; wgmma_wait(1) leaves the last one under way.",
-            )
-        case Disorder.READ_BY_MMA:
-            return (
-                f"{fault.ref} is overwritten while tcgen05_mma reads it",
-                f"Something is written to {fault.ref}, and the tcgen05_mma that reads it may still "
-                "be under way.",
-                "plgpu.tcgen05_mma only starts the product: the tensor cores read their operands "
-                "from shared memory beside the kernel, and arrive at the product's barrier when "
-                "they have. An interpreter may carry it out at once, so the values can be right "
-                "there.",
-                f"plgpu.barrier_wait on the barrier that this product arrives at, before "
-                f"{fault.ref} is written again.",
-            )
-        case Disorder.NOT_MULTIPLIED:
-            return (
-                f"{fault.ref} is loaded while tcgen05_mma adds to it",
-                f"{fault.ref} is loaded, and a tcgen05_mma that adds to it may still be under way.",
-                "plgpu.tcgen05_mma only starts a product. An interpreter may carry it out at "
-                "once, so the values can be right there.",
-                "plgpu.tcgen05_commit_arrive(barrier) after the last product: the barrier "
-                "completes when all before it have ended. plgpu.barrier_wait(barrier) before the "
-                "load. A product for later sums has begun too early: it waits for a barrier at "
-                "which the warpgroup that loads arrives, after plgpu.wait_load_tmem().",
-            )
-        case Disorder.STILL_LOADED:
-            return (
-                f"tcgen05_mma begins in {fault.ref} while it is loaded",
-                f"A tcgen05_mma begins in {fault.ref}, and a load from there may not have ended.",
-                "async_load_tmem returns values that can be used at once; that tensor memory may "
-                "be overwritten, only wait_load_tmem says.",
-                "plgpu.wait_load_tmem() after the last load, before the barrier that lets the next "
-                "product begin.",
-            )
-        case Disorder.LEAVING:
-            return (
-                f"{fault.ref} is overwritten while it is being copied out",
-                f"Something is written to {fault.ref}, and the copy_smem_to_gmem that reads it may "
-                "still be under way.",
-                "copy_smem_to_gmem only starts a copy: TMA reads its source beside the kernel.",
-                "plgpu.wait_smem_to_gmem(n) returns when at most n copies out are left. With two "
-                "slots, wait_smem_to_gmem(1) before a slot is stored to again.",
-            )
-        case Disorder.NOT_DRAINED:
-            return (
-                f"the kernel ends before the copy out of {fault.ref} has",
-                f"The kernel ends, and the copy out of {fault.ref} may still be under way.",
-                "A block's shared memory goes to the next block when it ends, and TMA would copy "
-                "what that one writes there.",
-                "End with plgpu.wait_smem_to_gmem(0).",
-            )
-        case Disorder.LAPPED:
-            return (
-                f"{fault.ref} completes twice before a wait on it",
-                f"When the kernel comes to wait on {fault.ref}, the phase that it waits for may be "
-                "over, and the next one as well.",
-                "A wait tells one phase from the next by a single bit. Two phases later the bit is "
-                "as before, and the wait goes on until a third: it returns late or never, and what "
-                "came with the first has been overwritten.",
-                "Count what arrives between two waits: with two copies on one barrier, "
-                "plgpu.Barrier(num_arrivals=2). And let nothing arrive a second time before this "
-                "wait: no more copies ahead than there are slots, less the one in use, and between "
-                "warpgroups a second barrier that says when a slot is free.",
-            )
-        case Disorder.NEVER_ARRIVES:
-            return _hang(fault)
+    if fault.disorder is Disorder.NEVER_ARRIVES:
+        return _hang(fault)
+    phrase, happens, why, advice = (
+        text.format(ref=fault.ref, reader=fault.reader) for text in _WORDS[fault.disorder]
+    )
+    return phrase, happens, why, advice
 
 
 def _hang(fault: GpuFault) -> Words:
@@ -349,12 +341,11 @@ def _space(key: re.Match[str]) -> str:
 _PROGRAM_ID = re.compile(r"^[^#]*\bprogram_id\(")
 
 
-def check_gpu_interpreted(evidence: Evidence) -> Finding | NotJudged | None:
+def check_gpu_interpreted(evidence: GpuEvidence) -> Finding | NotJudged | None:
     """Judge what the trace shows, races, what the interpreter raised, and the values.
 
     What is told first is what the rest follows from: a wait that never ends, a race, an exception.
     """
-    assert evidence.gpu is not None
     observed = evidence.observed
     if finding := _disorder(evidence, (Disorder.NEVER_ARRIVES,)):
         return finding
@@ -367,8 +358,8 @@ def check_gpu_interpreted(evidence: Evidence) -> Finding | NotJudged | None:
         return other
     if race:
         return _beside_program_id(race, evidence.lines)
-    if evidence.gpu.not_interpreted:
-        why = f"{evidence.gpu.not_interpreted}; a GPU would tell"
+    if evidence.target.not_interpreted:
+        why = f"{evidence.target.not_interpreted}; a GPU would tell"
         return None if _a_gpu_tells(evidence) else NotJudged(Check.VALUES, why)
     if raised and not raised.message.rpartition("AssertionError")[2].strip(": \n"):
         refused = gpu_compiles.check_gpu_lowers(
@@ -397,12 +388,12 @@ def _beside_program_id(finding: Finding, lines: Sequence[str]) -> Finding:
     return dataclasses.replace(finding, message=f"{finding.message}\n{paragraph('also', also)}")
 
 
-def _a_gpu_tells(evidence: Evidence) -> bool:
+def _a_gpu_tells(evidence: GpuEvidence) -> bool:
     """Whether the launch has been run on a GPU, of which another rung speaks: `ran`."""
-    run = evidence.ran_on_gpu()
+    run = evidence.ran()
     return run is not None and not run.why_not
 
 
-def _disorder(evidence: Evidence, kinds: tuple[Disorder, ...]) -> Finding | None:
+def _disorder(evidence: GpuEvidence, kinds: tuple[Disorder, ...]) -> Finding | None:
     faults = [fault for fault in evidence.observed.gpu_faults if fault.disorder in kinds]
     return disorder_finding(faults[0], evidence.file) if faults else None

@@ -1,16 +1,13 @@
-"""★★ and ★★★ Is it right and fast on the GPU of this machine?
+"""★★ and ★★★ Is it right, and about as fast as the solution, on the GPU of this machine?
 
-★★★ Is it about as fast as the solution, on a GPU that is here?
-
-★★ Is it right on the GPU that is here? Without one, nothing is asked.
-"""
+Without a GPU, neither is judged."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from grader.checks import values
-from grader.checks.evidence import Evidence
+from grader.checks.evidence import GpuEvidence
 from grader.checks.phrasing import paragraph
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import GpuCrash, GpuRun, GpuTimes
@@ -24,11 +21,11 @@ WITHOUT = {
 }
 
 
-def check_gpu_timed(evidence: Evidence) -> Finding | NotJudged | None:
+def check_gpu_timed(evidence: GpuEvidence) -> Finding | NotJudged | None:
     """Compare the medians of runs that were interleaved with the solution's."""
-    times = evidence.timed_on_gpu()
+    times = evidence.timed()
     if times is None:
-        return NotJudged(Check.COST, WITHOUT.get(evidence.gpu_chip, "time needs a GPU"))
+        return NotJudged(Check.COST, WITHOUT.get(evidence.chips[0], "time needs a GPU"))
     if times.why_not:
         return NotJudged(Check.COST, times.why_not)
     if times.wrong:
@@ -87,25 +84,25 @@ _CRASHES = {
 }
 
 
-def check_gpu_ran(evidence: Evidence) -> Finding | NotJudged | None:
+def check_gpu_ran(evidence: GpuEvidence) -> Finding | NotJudged | None:
     """Judge a launch on the GPU; what the solution does there too is nobody's fault.
 
     At production size it is run beside the solution's, and compared with that.
     """
     if evidence.production:
-        times = evidence.timed_on_gpu()
+        times = evidence.timed()
         if times is None or not times.wrong:
             return None
         happens = f"At this size, {times.wrong}."
         return _told(times.device, "wrong at production size", happens, "")
-    own = evidence.ran_on_gpu()
+    own = evidence.ran()
     if own is None:
         return None
     if own.why_not:
         return NotJudged(Check.VALUES, own.why_not)
     if not (finding := found(evidence, own)):
         return None
-    par = evidence.par_ran_on_gpu()
+    par = evidence.par_ran()
     if par is None or par.why_not:
         return finding
     if fault := found(evidence, par):
@@ -114,7 +111,7 @@ def check_gpu_ran(evidence: Evidence) -> Finding | NotJudged | None:
     return finding
 
 
-def found(evidence: Evidence, run: GpuRun) -> Finding | None:
+def found(evidence: GpuEvidence, run: GpuRun) -> Finding | None:
     """What is wrong with one run, the learner's or the solution's."""
     if run.crash:
         phrase, happens, advice = _CRASHES[run.crash]
@@ -141,7 +138,7 @@ def _strays(run: GpuRun) -> str:
     return paragraph("seen", f"{run.strays[0]}, by memcheck") if run.strays else ""
 
 
-def _values(evidence: Evidence, run: GpuRun) -> Finding | None:
+def _values(evidence: GpuEvidence, run: GpuRun) -> Finding | None:
     seen = dataclasses.replace(
         evidence.observed, problem=None, outputs=run.outputs, complaints=(), gpu_faults=()
     )

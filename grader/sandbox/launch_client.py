@@ -1,0 +1,403 @@
+"""Questions to the workers about one launch, the learner's or the solution's.
+
+`LaunchClient` traces and runs a launch. `TpuLaunchClient` also compiles it for TPUs and runs it on
+the TPU of this machine; `grader/sandbox/gpu_runs.py` has the same for GPUs. Each question about a
+launch is asked once. If a process dies over a question, the answer is an `Accident`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from grader.exercise.catalog import Kata
+from grader.sandbox.judge_worker import reseeded
+from grader.sandbox.launcher import SandboxError
+from grader.sandbox.messages import (
+    Answer,
+    Follow,
+    LookCloser,
+    Looked,
+    Post,
+    Predict,
+    ReadTrace,
+    RunResult,
+    RunTrace,
+    Shares,
+    TakeShares,
+    TargetDevice,
+    Traced,
+    TraceLaunch,
+    Warm,
+    eager_copies,
+)
+from grader.sandbox.request_queue import SECONDS, Line
+from grader.sandbox.worker_pool import Bench, Worker
+from grader.sandbox.wrong_versions import Recollection, Trials
+from grader.verdict import Case, Device
+from pallascope.model import (
+    Accident,
+    Array,
+    ArrayType,
+    Axes,
+    Clues,
+    Mode,
+    Observation,
+    Reference,
+    Repeats,
+    SourceFile,
+    devices_of,
+)
+from pallascope.tools.arrays import holds_nan
+from pallascope.tpu import OnChip
+from pallascope.tpu.pipeline_steps import Followed
+
+T = TypeVar("T")
+#: The latest traces that a queue keeps: a launch is traced once for a chip, and used often.
+TRACES = 8
+
+
+class BrokenKata(Exception):
+    """The solution or its key cannot be used: nobody's kernel can be graded against it."""
+
+
+class WorkerQueues:
+    """The questions under way to the workers of a bench.
+
+    `kept` is how many of the latest answers about solutions stay for whoever asks the same again.
+    `killed` are the answers that are missing since a process was killed from outside.
+    """
+
+    def __init__(self, bench: Bench, kept: int = 0) -> None:
+        self.bench = bench
+        self._kata = ""
+        self.killed: list[Accident] = []
+        self.trusted = self._queue(Post.TRUSTED, max(kept, TRACES))
+        self.attempting = self._queue(Post.ATTEMPTING, TRACES)
+        self.running = self._queue(Post.RUNNING)
+        self.meshed = self._queue(Post.MESHED)
+        self.compiling = self._queue(Post.COMPILING, kept)
+        self.recollection = Recollection(self.trusted, self.runs)
+        self.trials = Trials(self.trusted, self.attempting, self.running)
+
+    def _queue(self, post: Post, kept: int = 0) -> Line:
+        return Line(lambda: self.bench.worker(post), kept, killed=self.killed)
+
+    def runs(self, mesh: Axes) -> Line:
+        """The questions to the process that runs launches for such a mesh."""
+        return self.meshed if mesh else self.running
+
+    def turn_to(self, kata: str) -> None:
+        """From now on the questions are about this kata: processes that the katas before it have
+        left large are replaced."""
+        if kata != self._kata:
+            self._kata = kata
+            self.bench.renew()
+
+    def warm(self, chips: tuple[str, ...]) -> None:
+        """Have processes ready, and warm, for the next attempt. Raises SandboxError, Stopped.
+
+        Those that have grown large are replaced, while nobody waits for them.
+        """
+        self.bench.renew()
+        self.bench.keep_spare(Warm())
+        for queue, warm in (
+            (self.running, Warm(self.bench.device.mode)),
+            (self.compiling, Warm(None, chips)),
+        ):
+            queue.warm(warm)
+
+    def part(self) -> None:
+        """Drop the present file: its process, and all of its answers.
+
+        The answers about solutions stay. The same file is imported again when it comes again, and
+        processes that its launches have left large are replaced.
+        """
+        self.bench.dismiss()
+        self.bench.renew()
+        self.attempting = self._queue(Post.ATTEMPTING, TRACES)
+        self.trials = Trials(self.trusted, self.attempting, self.running)
+
+
+def learners_file(kata: Kata) -> SourceFile:
+    """The learner's file as it is now."""
+    return SourceFile(str(kata.path), kata.content())
+
+
+def solution_file(kata: Kata) -> SourceFile:
+    """The solution as it is now, with links resolved. Raises BrokenKata."""
+    try:
+        return SourceFile(str(kata.solution.resolve()), kata.solution.read_bytes())
+    except OSError as error:
+        raise BrokenKata(f"the solution cannot be read: {error}") from None
+
+
+def expected(kind: type[T], answer: Answer | Accident) -> T | Accident:
+    """The answer. Raises TypeError if it is of another kind."""
+    if not isinstance(answer, (kind, Accident)):
+        raise TypeError(f"a worker was asked for its {kind.__name__} and answered {answer!r}")
+    return answer
+
+
+@dataclass(frozen=True, eq=False)
+class LaunchClient:
+    """Asks about the launch of one file, in one case, each question once.
+
+    `chips` are those to compile for; it is traced for the first. Each question about the learner's
+    launch may take `seconds`. Without a `solution`, the file is the learner's.
+    """
+
+    queues: WorkerQueues
+    kata: Kata
+    case: Case
+    reference: Reference
+    chips: tuple[str, ...]
+    seconds: float | None = SECONDS
+    events: int = 0  # single transfers and stalls that a predicted schedule keeps
+    solution: bool = False
+
+    @property
+    def device(self) -> TargetDevice:
+        """What the launch is traced for."""
+        return TargetDevice(self.chips[0], self.kata.key.target.name, self.kata.key.mesh)
+
+    @property
+    def mode(self) -> Mode:
+        return self.kata.key.target.mode(self.queues.bench.device.mode)
+
+    @cached_property
+    def source(self) -> SourceFile:
+        return solution_file(self.kata) if self.solution else learners_file(self.kata)
+
+    @property
+    def trace_question(self) -> TraceLaunch:
+        types = tuple(ArrayType(array.dtype, array.shape) for array in self.reference.inputs)
+        what = (self.source, self.kata.name, types, self.reference.keywords)
+        return TraceLaunch(*what, self.device)
+
+    @property
+    def _tracer(self) -> Line:
+        """The queue of the process that imports the file: a learner's has its own process."""
+        if self.solution:
+            return self.queues.trusted
+        self.queues.bench.attempt(self.source)
+        return self.queues.attempting
+
+    def begin_trace(self) -> None:
+        """Begin to trace, without waiting for the answer."""
+        self._tracer.ask(self.trace_question, self.seconds)
+
+    @cached_property
+    def traced(self) -> Traced | Accident:
+        return expected(Traced, self._tracer.answer(self.trace_question, self.seconds))
+
+    def begin_compiling(self) -> None:
+        """Begin to compile, without waiting for the answer; for some targets, nothing."""
+
+    def compiled(self) -> Any:
+        """The launch, compiled for the chips."""
+        raise NotImplementedError
+
+    def about(self, traced: Traced) -> tuple[SourceFile, bytes, tuple[Array, ...], TargetDevice]:
+        """The first fields of each `TraceQuestion` about the launch."""
+        return self.source, traced.trace, self.reference.inputs, self.device
+
+    def run(self) -> Observation | Accident:
+        """Trace and run the launch; at production size, only trace it."""
+        traced = self.traced
+        if isinstance(traced, Accident):
+            return traced
+        if traced.problem:
+            return Observation(traced.problem, printed=traced.printed)
+        queue, question = self.queues.runs(self.device.mesh), self._run_question(traced)
+        ran = expected(RunResult, queue.answer(question, self.seconds))
+        if isinstance(ran, Accident):
+            return dataclasses.replace(ran, printed=traced.printed + ran.printed)
+        return dataclasses.replace(
+            _observation(ran),
+            broken_annotation=traced.broken_annotation,
+            printed=traced.printed + ran.printed,
+            devices=devices_of(self.device.mesh),
+        )
+
+    def _run_question(self, traced: Traced) -> RunTrace | ReadTrace:
+        """The question that `run` asks. At production size, a kernel's trace is only read."""
+        if self.case.production and self.kata.key.kernel:
+            return ReadTrace(*self.about(traced), self.kata.name)
+        eager = eager_copies(self.case)
+        launch = (*self.about(traced), self.kata.name)
+        return RunTrace(*launch, self.mode, self.case.seed, eager=eager)
+
+    def clues(self, _observed: Observation) -> Clues:
+        """More about a launch whose results are wrong; nothing if it can't be had."""
+        return Clues()
+
+    def on_this_tpu(self) -> Observation | Accident | None:
+        """The launch, run on the TPU of this machine; None if it isn't run on one."""
+        return None
+
+
+def _observation(ran: RunResult) -> Observation:
+    """What a worker has seen of a launch. The names of both classes' fields agree."""
+    names = (field.name for field in dataclasses.fields(ran))
+    return Observation(**{name: getattr(ran, name) for name in names})
+
+
+class TpuRunner:
+    """Runs launches on the TPU of this machine, in a process that starts with the first of them.
+
+    A TPU that can't be used is noted, and not tried again.
+    """
+
+    def __init__(self) -> None:
+        self._bench: Bench | None = None
+        self._queue = Line(self._worker)
+        self._hung: set[str] = set()
+        self._why_not = ""
+        self._notes: list[str] = []
+
+    def ran(self, question: RunTrace, seconds: float | None) -> Answer | Accident | None:
+        """The result of a launch, compiled for the TPU; None if the TPU can't be used, or if a
+        launch of the same file has hung on it."""
+        if self._why_not or question.source.file in self._hung:
+            return None
+        question = dataclasses.replace(question, mode=Mode.COMPILED)
+        try:
+            answer = self._queue.answer(question, seconds)
+        except SandboxError as error:
+            self._why_not = str(error).splitlines()[-1]
+            self._notes.append(f"nothing runs on the TPU, which can't be used: {self._why_not}")
+            self.close()
+            return None
+        if isinstance(answer, Accident) and answer.stuck:
+            self._hung.add(question.source.file)
+        return answer
+
+    def take_notes(self) -> tuple[str, ...]:
+        """The notes since this was called last; they change no verdict."""
+        notes, self._notes = tuple(self._notes), []
+        return notes
+
+    def _worker(self) -> Worker:
+        if self._bench is None:
+            self._bench = Bench(Device("tpu", Mode.COMPILED))
+        return self._bench.worker(Post.RUNNING)
+
+    def close(self) -> None:
+        """End the process, if it was started."""
+        if self._bench is not None:
+            self._bench.close()
+
+
+@dataclass(frozen=True, eq=False)
+class TpuLaunchClient(LaunchClient):
+    """Asks about a launch for TPUs. `runner` runs it on the TPU of this machine."""
+
+    runner: TpuRunner | None = None
+
+    def begin_compiling(self) -> None:
+        traced = self.traced
+        for chip in self.chips:
+            if isinstance(traced, Traced) and not traced.problem:
+                self.queues.compiling.ask(self._predict(traced, chip))
+
+    def _predict(self, traced: Traced, chip: str) -> Predict:
+        source, trace, inputs, device = self.about(traced)
+        on_chip = dataclasses.replace(device, chip=chip)
+        return Predict(source, trace, inputs, on_chip, self.events)
+
+    def compiled(self) -> OnChip | Accident:
+        """The launch on each chip; the first problem on the way to them."""
+        traced = self.traced
+        if isinstance(traced, Accident):
+            return traced
+        if traced.problem:
+            return OnChip(traced.problem)
+        predictions, collectives = [], ()
+        for chip in self.chips:
+            question = self._predict(traced, chip)
+            on_chip = expected(OnChip, self.queues.compiling.answer(question, self.seconds))
+            if isinstance(on_chip, Accident) or on_chip.problem:
+                return on_chip
+            predictions += on_chip.predictions
+            collectives = on_chip.collectives
+        return OnChip(None, tuple(predictions), collectives)
+
+    def followed(self) -> Followed | Accident:
+        """The blocks of the launch, step by step."""
+        traced = self.traced
+        if isinstance(traced, Accident):
+            return traced
+        if traced.problem:
+            return Followed(traced.problem)
+        question = Follow(*self.about(traced))
+        return expected(Followed, self.queues.compiling.answer(question, self.seconds))
+
+    def clues(self, observed: Observation) -> Clues:
+        """More about a launch whose results are wrong; nothing if it can't be had.
+
+        It is run with zeros in unwritten memory only if a result holds NaN.
+        """
+        traced = self.traced
+        if isinstance(traced, Accident) or observed.trace is None:
+            return Clues()
+        kata, case, inputs = self.kata, self.case, self.reference.inputs
+        calls = observed.trace.calls
+        shares = TakeShares(solution_file(kata), kata.name, case, inputs, calls)
+        self.queues.trusted.ask(shares)
+        with_zeros, eager = any(map(holds_nan, observed.outputs)), eager_copies(case)
+        launch = self.about(traced)
+        question = LookCloser(*launch, self.mode, case.seed, with_zeros, eager)
+        looked = self.queues.runs(self.device.mesh).answer(question, self.seconds)
+        taken = self.queues.trusted.answer(shares)
+        looked = looked if isinstance(looked, Looked) else Looked()
+        return Clues(
+            looked.walk,
+            looked.with_zeros,
+            taken.shares if isinstance(taken, Shares) else (),
+            looked.padding,
+        )
+
+    def repeats(self) -> Repeats:
+        """The launch with its steps in another order on one core, and with another seed.
+
+        Raises BrokenKata where the key's [random] names no seed.
+        """
+        random, case = self.kata.key.random, self.case
+        assert random
+        try:
+            others, changed = reseeded(self.reference, random.seed, case.seed)
+        except ValueError as error:
+            raise BrokenKata(str(error)) from None
+        traced = self.traced
+        if isinstance(traced, Accident):
+            return Repeats(traced, traced, changed)
+        run = RunTrace(*self.about(traced), self.kata.name, self.mode, case.seed)
+        again = dataclasses.replace(run, seed=case.seed + 1, cores=1)
+        other_seed = dataclasses.replace(run, inputs=others)
+        return Repeats(self._repeated(again), self._repeated(other_seed), changed)
+
+    def _repeated(self, question: RunTrace) -> Observation | Accident:
+        ran = expected(RunResult, self.queues.running.answer(question, self.seconds))
+        return ran if isinstance(ran, Accident) else _observation(ran)
+
+    def on_this_tpu(self) -> Observation | Accident | None:
+        """The launch, run on the TPU of this machine; None if there is none.
+
+        Also None for katas whose values are not compared on a single TPU.
+        """
+        key = self.kata.key
+        elsewhere = key.mesh or key.random or key.tested or not key.kernel
+        if self.runner is None or elsewhere or self.case.production:
+            return None
+        traced = self.traced
+        if isinstance(traced, Accident):
+            return traced
+        question = self._run_question(traced)
+        assert isinstance(question, RunTrace)
+        answer = self.runner.ran(question, self.seconds)
+        if not isinstance(answer, RunResult):
+            return answer if isinstance(answer, Accident) else None
+        return Observation(answer.problem, answer.trace, outputs=answer.outputs)
