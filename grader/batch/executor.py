@@ -13,10 +13,7 @@ once more. Where the driver dies, its workers end by themselves.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
-import subprocess
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,9 +24,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from grader.api.examiner import LIMIT
-from grader.sandbox.messages import Closed
-from grader.sandbox.worker_pool import Channel
-from pallascope.tools import codec
+from pallascope.tools.child_process import ChildEnded, ChildProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +118,7 @@ ENDING_SECONDS = 10.0
 
 
 class WorkerProcess:
-    """A process with an Examiner, from this side; its variables are ours, or `environ`.
+    """A process with an Examiner; its environment is this process's, or `environ`.
 
     It runs in the folder `own`, if there is one, and removes that at its end.
     """
@@ -134,45 +129,28 @@ class WorkerProcess:
         environ: Mapping[str, str] | None = None,
         own: Path | None = None,
     ) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "grader.batch.batch_worker", str(theirs.fileno())),
-                    *([str(own)] if own else []),
-                ],
-                cwd=own,
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                env=environ,
-                start_new_session=True,  # Ctrl-C is for the driver
-            )
-        self.socket, self.channel = ours, Channel(ours)
+        command = [sys.executable, "-m", "grader.batch.batch_worker", *([str(own)] if own else [])]
+        self.child = ChildProcess(command, environ, cwd=own, grace=ENDING_SECONDS)
         self.job: SubmissionJob | None = None
         self.kata = ""  # of its latest job
-        with contextlib.suppress(Closed):
-            self.channel.send(codec.pack(setup))
+        self.child.send(setup)
 
     def begin(self, job: SubmissionJob) -> None:
         self.job, self.kata = job, job.kata
-        with contextlib.suppress(Closed):  # `outcome` will notice
-            self.channel.send(codec.pack(job))
+        self.child.send(job)
 
     def outcome(self, seconds: float | None = None) -> Outcome:
-        """Raises Closed where the process has died; TimeoutError where it took too long."""
-        found = codec.unpack(Outcome, self.channel.receive(seconds))
+        """Raises ChildEnded, ChildTimeout."""
+        outcome = self.child.answer(Outcome, seconds)
         self.job = None
-        return found
+        return outcome
 
     def end(self) -> None:
-        self.channel.close()
-        self.process.terminate()
+        """Let it end, without waiting for that."""
+        self.child.connection.close()
 
     def wait(self) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(ENDING_SECONDS)
-        self.process.kill()
-        self.process.wait()
+        self.child.close()
 
 
 class LocalCrew:
@@ -194,7 +172,7 @@ class LocalCrew:
     @property
     def pids(self) -> tuple[int, ...]:
         """Of the workers that are there now."""
-        return tuple(worker.process.pid for worker in self._workers)
+        return tuple(worker.child.pid for worker in self._workers)
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
         """What comes of each job, in the order in which they are done. Raises Hopeless."""
@@ -205,14 +183,16 @@ class LocalCrew:
             for worker in self._workers:
                 if not worker.job and waiting:
                     worker.begin(waiting.next_for(worker.kata))
-            busy = {worker.socket: worker for worker in self._workers if worker.job}
+            busy = {
+                worker.child.connection.socket: worker for worker in self._workers if worker.job
+            }
             for ready in wait(list(busy)):
                 worker = busy[ready]  # type: ignore[index]
                 job = worker.job
                 assert job
                 try:
                     found = worker.outcome()
-                except Closed:
+                except ChildEnded:
                     self._replace(worker)
                     tries[job.key] += 1
                     if tries[job.key] < TRIES:

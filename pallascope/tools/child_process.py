@@ -132,6 +132,10 @@ class Connection:
         with contextlib.suppress(ConnectionClosed, TimeoutError):
             self._exchange(lambda: not self._unsent, seconds)
 
+    def send_descriptor(self, descriptor: int) -> None:
+        """Send a file descriptor. Raises OSError if the child has ended."""
+        socket.send_fds(self.socket, [b"D"], [descriptor])
+
     def receive(self, seconds: float | None) -> bytes:
         """Wait for one message. Raises ConnectionClosed, MessageTooLong, TimeoutError."""
         self._exchange(self._has_message, seconds)
@@ -154,6 +158,8 @@ class Connection:
 
     def _exchange(self, done: Callable[[], bool], seconds: float | None) -> None:
         """Send and receive until `done`. Raises ConnectionClosed, TimeoutError."""
+        if not self.open:
+            raise ConnectionClosed
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         while not done():
             left = max(deadline - time.monotonic(), 0.0)
@@ -193,6 +199,14 @@ class Connection:
         if not part:
             raise ConnectionClosed
         self._received += part
+
+
+def receive_descriptor(connected: socket.socket) -> int:
+    """The file descriptor that `Connection.send_descriptor` has sent. Raises ConnectionClosed."""
+    _, descriptors, _, _ = socket.recv_fds(connected, 1, 1)
+    if not descriptors:
+        raise ConnectionClosed
+    return descriptors[0]
 
 
 def socket_of_child() -> socket.socket:
@@ -269,7 +283,8 @@ class ChildProcess:
     """A child process with its process group, which ends with this object or this process.
 
     It runs in the folder `cwd`, and prints to the file `output`, or to this process's output.
-    The folder `scratch` is removed with it.
+    The folder `scratch` is removed with it. Once the connection is closed, it has `grace` seconds
+    to end by itself.
     """
 
     def __init__(
@@ -280,9 +295,10 @@ class ChildProcess:
         cwd: Path | None = None,
         output: Path | None = None,
         scratch: Path | None = None,
+        grace: float = 0.0,
     ) -> None:
         ours, theirs = socket.socketpair()
-        self._output = output
+        self._output, self._grace = output, grace
         self._printed = ""
         with theirs, open(output or os.devnull, "ab") as file:
             self._process = subprocess.Popen(
@@ -346,15 +362,14 @@ class ChildProcess:
             file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_PRINTED))
             return file.read(MAX_PRINTED).decode(errors="replace")
 
-    def close(self, seconds: float = 0.0) -> int:
+    def close(self, seconds: float | None = None) -> int:
         """End the child; its exit code, or minus the number of the signal that ended it.
 
-        The connection is closed at once. It has `seconds` to end by itself; then it is killed.
+        It is killed if it has not ended after `seconds`, which `grace` is the default of.
         """
         self.connection.close()
-        if seconds:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(seconds)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(self._grace if seconds is None else seconds)
         if self._end.alive:
             self._printed = self.printed()
             self._end()
