@@ -1,14 +1,7 @@
-"""Executors of jobs: messages, a queue, and processes of this machine.
+"""Executors grade submissions, each in a worker process; messages, a queue, and a local executor.
 
-What crosses between the crew and its workers.
-
-Jobs that nobody has begun.
-
-Who judges submissions: what a batch asks of a crew, be it of local processes or of others.
-
-A crew of processes on this machine.
-A worker has one submission at a time. One that dies costs only what it was at, which another tries
-once more. Where the driver dies, its workers end by themselves.
+A local worker grades one submission at a time. If it dies, it is replaced, and its submission is
+tried once more. Workers end when the process that started them ends.
 """
 
 from __future__ import annotations
@@ -52,7 +45,7 @@ class SubmissionJob:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a job: the verdict as JSON, or why there is none.
+    """The verdict of a job as JSON, or the error that prevented one.
 
     `accident`: the verdict holds for this run alone, see `Report.accident`. `hopeless`: no other
     submission can be graded here either.
@@ -67,7 +60,7 @@ class Outcome:
 
 
 class Waiting:
-    """Jobs by kata: a worker stays with one as long as it can, since it keeps that one's par."""
+    """Jobs by kata: a worker gets jobs of its latest kata first, since it keeps that one's par."""
 
     def __init__(self, jobs: Iterable[SubmissionJob]) -> None:
         self._by_kata: dict[str, deque[SubmissionJob]] = {}
@@ -96,21 +89,21 @@ TRIES = 2  # for one submission, where the worker itself dies
 
 
 class Hopeless(RuntimeError):
-    """Nothing can be graded here: says why."""
+    """No submission can be graded here; the text is the reason."""
 
 
 class Crew(Protocol):
     """Workers that grade one submission each at a time."""
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
-        """What comes of each job, once, in the order in which they are done.
+        """One outcome for each job, in the order in which they end.
 
         A job whose worker dies is tried `TRIES` times in all. Raises Hopeless.
         """
         ...
 
 
-#: Starts a crew, which ends with the `with`, however that is left.
+#: Starts an executor, which ends with the `with` statement.
 Hire = Callable[[Setup], AbstractContextManager[Crew]]
 
 
@@ -154,7 +147,7 @@ class WorkerProcess:
 
 
 class LocalCrew:
-    """So many workers, which start when there is something to do and end with the `with`."""
+    """`count` processes of this machine, which start with the first jobs."""
 
     def __init__(self, setup: Setup, count: int) -> None:
         self._setup, self._count = setup, count
@@ -171,11 +164,11 @@ class LocalCrew:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Of the workers that are there now."""
+        """The numbers of the workers' processes."""
         return tuple(worker.child.pid for worker in self._workers)
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
-        """What comes of each job, in the order in which they are done. Raises Hopeless."""
+        """See `Crew`."""
         waiting, tries = Waiting(jobs), Counter[str]()
         while len(self._workers) < min(self._count, len(waiting)):
             self._workers.append(WorkerProcess(self._setup))
@@ -212,7 +205,7 @@ class LocalCrew:
 
 
 def cores() -> int:
-    """How many workers this process has the cores for."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
