@@ -6,7 +6,7 @@ batch_run         One run of `kata grade`: a set of samples, a store, an executo
 batch_worker      One worker process of `kata grade`
 cluster_executor  An executor on the nodes of a cluster, and the upload to them
 evaluation        For evaluation harnesses: tasks for a model, marks for its answers
-executor          Executors of jobs: messages, a queue, and processes of this machine
+executor          Executors grade submissions, each in a worker process
 ray_cluster       Ray as the cluster: nodes, actors, retries
 samples           Reads a file of samples: one JSON object a line
 scores            pass@k and fast_p of a set of samples, and a page of them

@@ -1,19 +1,16 @@
 """One worker process of `kata grade`.
 
-python -m grader.batch.batch_worker FD [FOLDER]
+    python -m grader.batch.batch_worker [FOLDER]
 
-FOLDER is its own, and is removed at its end, however its driver has ended.
+It removes FOLDER, which it runs in, at its end, however its driver has ended.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import queue
 import signal
-import socket
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +18,9 @@ from grader.api import Examiner, Report
 from grader.batch.executor import Outcome, Setup, SubmissionJob
 from grader.sandbox.isolation.confine import NotIsolated
 from grader.sandbox.launcher import SandboxError
-from grader.sandbox.messages import Closed
 from grader.sandbox.worker_files import removed
-from grader.sandbox.worker_pool import Channel
 from pallascope.tools import codec
+from pallascope.tools.child_process import ConnectionClosed, ParentConnection
 from pallascope.tools.text import printable
 
 
@@ -69,46 +65,31 @@ def outcome_of(examiner: Examiner, job: SubmissionJob) -> Outcome:
     return Outcome(job.key, job.kata, verdict, accident=report.accident)
 
 
-def serve(channel: Channel) -> None:
-    """Grade until the other side is gone. A thread takes in what comes, and ends us then."""
-    setup = codec.unpack(Setup, channel.receive(None))
-    jobs: queue.SimpleQueue[SubmissionJob] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(channel, jobs), daemon=True).start()
+def serve(parent: ParentConnection) -> None:
+    """Grade one submission after another."""
+    setup = codec.unpack(Setup, parent.receive())
     try:
-        examiner = _examiner(setup)
+        examiner = Examiner(setup.chips, setup.isolation, Path(setup.root), limit=setup.limit)
     except (NotIsolated, ValueError) as error:
-        channel.send(codec.pack(Outcome("", "", error=str(error), hopeless=True)))
+        parent.send(codec.pack(Outcome("", "", error=str(error), hopeless=True)))
         return
     with examiner:
         while True:
-            channel.send(codec.pack(outcome_of(examiner, jobs.get())))
-
-
-def _examiner(setup: Setup) -> Examiner:
-    return Examiner(setup.chips, setup.isolation, Path(setup.root), limit=setup.limit)
-
-
-def _listen(channel: Channel, jobs: queue.SimpleQueue[SubmissionJob]) -> None:
-    try:
-        while True:
-            jobs.put(codec.unpack(SubmissionJob, channel.receive(None)))
-    except Closed:
-        return
-    finally:  # also where a message is none: nobody else would come to know
-        os.kill(os.getpid(), signal.SIGTERM)
+            job = codec.unpack(SubmissionJob, parent.receive())
+            parent.send(codec.pack(outcome_of(examiner, job)))
 
 
 def _end(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the processes of the bench are ended first
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the examiner's processes are ended first
     sys.exit(0)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _end)
     try:
-        serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
-    except Closed:
+        serve(ParentConnection(at_end=lambda: os.kill(os.getpid(), signal.SIGTERM)))
+    except ConnectionClosed:
         sys.exit(0)
     finally:
-        for own in sys.argv[2:]:
+        for own in sys.argv[1:]:
             removed(Path(own))

@@ -1,22 +1,12 @@
-"""Executors of jobs: messages, a queue, and processes of this machine.
+"""Executors grade submissions, each in a worker process; messages, a queue, and a local executor.
 
-What crosses between the crew and its workers.
-
-Jobs that nobody has begun.
-
-Who judges submissions: what a batch asks of a crew, be it of local processes or of others.
-
-A crew of processes on this machine.
-A worker has one submission at a time. One that dies costs only what it was at, which another tries
-once more. Where the driver dies, its workers end by themselves.
+A local worker grades one submission at a time. If it dies, it is replaced, and its submission is
+tried once more. Workers end when the process that started them ends.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
-import subprocess
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,9 +17,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from grader.api.examiner import LIMIT
-from grader.sandbox.messages import Closed
-from grader.sandbox.worker_pool import Channel
-from pallascope.tools import codec
+from pallascope.tools.child_process import ChildEnded, ChildProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +45,7 @@ class SubmissionJob:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a job: the verdict as JSON, or why there is none.
+    """The verdict of a job as JSON, or the error that prevented one.
 
     `accident`: the verdict holds for this run alone, see `Report.accident`. `hopeless`: no other
     submission can be graded here either.
@@ -72,7 +60,7 @@ class Outcome:
 
 
 class Waiting:
-    """Jobs by kata: a worker stays with one as long as it can, since it keeps that one's par."""
+    """Jobs by kata: a worker gets jobs of its latest kata first, since it keeps that one's par."""
 
     def __init__(self, jobs: Iterable[SubmissionJob]) -> None:
         self._by_kata: dict[str, deque[SubmissionJob]] = {}
@@ -101,21 +89,21 @@ TRIES = 2  # for one submission, where the worker itself dies
 
 
 class Hopeless(RuntimeError):
-    """Nothing can be graded here: says why."""
+    """No submission can be graded here; the text is the reason."""
 
 
 class Crew(Protocol):
     """Workers that grade one submission each at a time."""
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
-        """What comes of each job, once, in the order in which they are done.
+        """One outcome for each job, in the order in which they end.
 
         A job whose worker dies is tried `TRIES` times in all. Raises Hopeless.
         """
         ...
 
 
-#: Starts a crew, which ends with the `with`, however that is left.
+#: Starts an executor, which ends with the `with` statement.
 Hire = Callable[[Setup], AbstractContextManager[Crew]]
 
 
@@ -123,7 +111,7 @@ ENDING_SECONDS = 10.0
 
 
 class WorkerProcess:
-    """A process with an Examiner, from this side; its variables are ours, or `environ`.
+    """A process with an Examiner; its environment is this process's, or `environ`.
 
     It runs in the folder `own`, if there is one, and removes that at its end.
     """
@@ -134,49 +122,32 @@ class WorkerProcess:
         environ: Mapping[str, str] | None = None,
         own: Path | None = None,
     ) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "grader.batch.batch_worker", str(theirs.fileno())),
-                    *([str(own)] if own else []),
-                ],
-                cwd=own,
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                env=environ,
-                start_new_session=True,  # Ctrl-C is for the driver
-            )
-        self.socket, self.channel = ours, Channel(ours)
+        command = [sys.executable, "-m", "grader.batch.batch_worker", *([str(own)] if own else [])]
+        self.child = ChildProcess(command, environ, cwd=own, grace=ENDING_SECONDS)
         self.job: SubmissionJob | None = None
         self.kata = ""  # of its latest job
-        with contextlib.suppress(Closed):
-            self.channel.send(codec.pack(setup))
+        self.child.send(setup)
 
     def begin(self, job: SubmissionJob) -> None:
         self.job, self.kata = job, job.kata
-        with contextlib.suppress(Closed):  # `outcome` will notice
-            self.channel.send(codec.pack(job))
+        self.child.send(job)
 
     def outcome(self, seconds: float | None = None) -> Outcome:
-        """Raises Closed where the process has died; TimeoutError where it took too long."""
-        found = codec.unpack(Outcome, self.channel.receive(seconds))
+        """Raises ChildEnded, ChildTimeout."""
+        outcome = self.child.answer(Outcome, seconds)
         self.job = None
-        return found
+        return outcome
 
     def end(self) -> None:
-        self.channel.close()
-        self.process.terminate()
+        """Let it end, without waiting for that."""
+        self.child.connection.close()
 
     def wait(self) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(ENDING_SECONDS)
-        self.process.kill()
-        self.process.wait()
+        self.child.close()
 
 
 class LocalCrew:
-    """So many workers, which start when there is something to do and end with the `with`."""
+    """`count` processes of this machine, which start with the first jobs."""
 
     def __init__(self, setup: Setup, count: int) -> None:
         self._setup, self._count = setup, count
@@ -193,11 +164,11 @@ class LocalCrew:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Of the workers that are there now."""
-        return tuple(worker.process.pid for worker in self._workers)
+        """The numbers of the workers' processes."""
+        return tuple(worker.child.pid for worker in self._workers)
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
-        """What comes of each job, in the order in which they are done. Raises Hopeless."""
+        """See `Crew`."""
         waiting, tries = Waiting(jobs), Counter[str]()
         while len(self._workers) < min(self._count, len(waiting)):
             self._workers.append(WorkerProcess(self._setup))
@@ -205,14 +176,16 @@ class LocalCrew:
             for worker in self._workers:
                 if not worker.job and waiting:
                     worker.begin(waiting.next_for(worker.kata))
-            busy = {worker.socket: worker for worker in self._workers if worker.job}
+            busy = {
+                worker.child.connection.socket: worker for worker in self._workers if worker.job
+            }
             for ready in wait(list(busy)):
                 worker = busy[ready]  # type: ignore[index]
                 job = worker.job
                 assert job
                 try:
                     found = worker.outcome()
-                except Closed:
+                except ChildEnded:
                     self._replace(worker)
                     tries[job.key] += 1
                     if tries[job.key] < TRIES:
@@ -232,7 +205,7 @@ class LocalCrew:
 
 
 def cores() -> int:
-    """How many workers this process has the cores for."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -27,8 +27,8 @@ from typing import Any
 
 from grader.batch.cluster_executor import ClusterCrew, Lost, is_whole, pack, unpack
 from grader.batch.executor import TRIES, Hopeless, Outcome, Setup, SubmissionJob, WorkerProcess
-from grader.sandbox.messages import Closed
 from grader.sandbox.worker_files import removed
+from pallascope.tools.child_process import ConnectionClosed
 from pallascope.tools.versions import versions
 
 SPARE_SECONDS = 240.0  # for starting processes on a machine that is busy
@@ -70,7 +70,7 @@ class Node:
             except TimeoutError:
                 self.close()
                 return Outcome(job.key, job.kata, error=f"no answer after {self._seconds:g} s")
-            except Closed:
+            except ConnectionClosed:
                 self._part()  # its folder stays: what it has started may still be reading there
         return Outcome(job.key, job.kata, error=f"{TRIES} processes died over it")
 

@@ -10,7 +10,7 @@ isolation/         What a process that runs a learner's code can reach: its own 
 judge_worker       The worker that runs, lowers and compiles traces of launches for TPUs
 launch_client      Questions to the workers about one launch, the learner's or the solution's
 launcher           Starts worker processes through a fork server
-messages           The messages between workers and the processes that ask them
+messages           The questions to workers and their answers, by the worker's role
 process_limits     Limits of memory and files of a worker, and ends of orphans
 request_queue      A queue of questions to one worker, asked ahead of time
 solution_worker    The worker of the solution: inputs, references, the solution's trace

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,23 +14,18 @@ from pathlib import Path
 
 from grader.sandbox import fork_server
 from grader.sandbox.devices import environment
-from grader.sandbox.fork_server import (
-    NUMBER,
-    ORDER,
-    POLL,
-    POSTS,
-    START,
-    WAIT,
-)
+from grader.sandbox.fork_server import HasEnded, StartWorker, WaitForEnd
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.messages import Post
 from grader.sandbox.worker_files import WorkerFiles, removed
 from grader.verdict import Device
+from pallascope.tools.child_process import ChildProcess, ConnectionClosed
 
 FORKS = sys.platform == "linux"
 BOOT_SECONDS = 120  # for importing jax on a slow disk
-UNSEEN_SECONDS = 2  # for the end of a killed process that nobody can be asked about
-TRIES = 3  # zygotes that are started for one worker
+CLOSE_SECONDS = 5.0  # for a fork server to end its workers
+UNSEEN_SECONDS = 2  # for the end of a killed process whose fork server has died
+TRIES = 3  # fork servers that are started for one worker
 
 
 class SandboxError(RuntimeError):
@@ -39,37 +33,29 @@ class SandboxError(RuntimeError):
 
 
 class Process:
-    """A worker's process. The zygote has started it, and is asked about it."""
+    """A worker's process, a child of the fork server."""
 
-    def __init__(self, pid: int, control: socket.socket) -> None:
+    def __init__(self, pid: int, server: ChildProcess) -> None:
         self.pid = pid
-        self._control = control
+        self._server = server
 
     def ended(self) -> bool:
-        """Whether it has ended, by now."""
-        answer = self._ask(POLL)
+        """Whether it has ended."""
+        answer = _answer(self._server, HasEnded(self.pid))
         return self._gone() if answer is None else bool(answer)
 
     def wait(self) -> int | None:
         """Wait for its end; the exit code, or minus the signal that ended it.
 
-        None where nobody saw it end.
+        None if the fork server has died.
         """
-        code = self._ask(WAIT)
+        code = _answer(self._server, WaitForEnd(self.pid))
         if code is None:
             self._end_unseen()
         return code
 
-    def _ask(self, order: bytes) -> int | None:
-        """What the zygote answers; None if it has died."""
-        with contextlib.suppress(OSError):
-            self._control.sendall(ORDER.pack(order, self.pid, 0))
-            if answer := self._control.recv(NUMBER.size):
-                return NUMBER.unpack(answer)[0]
-        return None
-
     def _end_unseen(self) -> None:
-        """The zygote has died, and with it the only one who could have waited."""
+        """Kill it: only the fork server, which has died, could have waited for its end."""
         until = time.monotonic() + UNSEEN_SECONDS
         while not self._gone() and time.monotonic() < until:
             with contextlib.suppress(ProcessLookupError):
@@ -88,39 +74,23 @@ class Process:
         return False
 
 
-class _Zygote:
-    """The process that starts workers, and the socket over which it is told to."""
-
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
-        self._process, self._control = process, control
-        self.has_started = False
-
-    def start(self, theirs: socket.socket, number: int, post: Post) -> Process | None:
-        """A worker that serves the socket `theirs` at a post; None if the zygote has died."""
-        try:
-            order = ORDER.pack(START, number, POSTS.index(post))
-            socket.send_fds(self._control, [order], [theirs.fileno()])
-            pid = self._control.recv(NUMBER.size)
-        except OSError:
-            pid = b""
-        if not pid:
-            return None
-        self.has_started = True
-        return Process(NUMBER.unpack(pid)[0], self._control)
-
-    def close(self) -> None:
-        self._control.close()  # the zygote takes this as its end
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
-        self._process.kill()
-        self._process.wait()
+def _answer(
+    server: ChildProcess, order: HasEnded | WaitForEnd | StartWorker, descriptor: int = -1
+) -> int | None:
+    """The fork server's answer; None if it has died."""
+    with contextlib.suppress(ConnectionClosed, OSError):
+        server.send(order)
+        if descriptor >= 0:
+            server.connection.send_descriptor(descriptor)
+        return server.answer(int)
+    return None
 
 
 class Launcher:
-    """Starts worker processes: forks of a zygote where forking is safe, else new processes.
+    """Starts worker processes: forks of a fork server where forking is safe, else new processes.
 
-    The zygote begins to import jax at once; one that dies later is started again. `folder` is where
-    the processes write; it is removed with them.
+    The fork server begins to import jax at once; one that dies later is started again. `folder` is
+    where the processes write; it is removed with them.
     """
 
     def __init__(
@@ -134,33 +104,17 @@ class Launcher:
         self.folder = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
         self._environ = environment(device, environ)
         self._workers = 0
-        reading, writing = os.pipe()  # nothing is written: workers see that our end closes
-        self._driver, self._ours = os.fdopen(reading, "rb", 0), os.fdopen(writing, "wb", 0)
-        self._zygote = self._hatched()
+        self._server = self._started()
+        self._has_forked = False
 
-    def _hatched(self) -> _Zygote:
-        control, theirs = socket.socketpair()
-        with theirs:
-            return _Zygote(self._popen(theirs.fileno()), control)
-
-    def _popen(self, control: int) -> subprocess.Popen[bytes]:
-        driver = self._driver.fileno()
+    def _started(self) -> ChildProcess:
         command = [sys.executable, "-m", fork_server.__name__, "fork" if FORKS else "spawn"]
-        command += [str(control), str(driver), str(self.folder), self._isolation.value]
-        with open(self._err, "ab") as err:
-            return subprocess.Popen(
-                command,
-                env=self._environ,
-                pass_fds=[control, driver],
-                stdin=subprocess.DEVNULL,
-                stdout=err,
-                stderr=err,
-                start_new_session=True,  # Ctrl-C is for pytest, which then closes the bench
-            )
-
-    @property
-    def _err(self) -> Path:
-        return self.folder / "zygote.err"
+        return ChildProcess(
+            [*command, str(self.folder), self._isolation.value],
+            self._environ,
+            output=self.folder / "fork_server.err",
+            grace=CLOSE_SECONDS,
+        )
 
     def new_files(self) -> WorkerFiles:
         """The folder of the worker that is started next."""
@@ -171,24 +125,22 @@ class Launcher:
 
     def start(self, theirs: socket.socket, files: WorkerFiles, post: Post) -> Process:
         """Start a worker that serves the socket `theirs` at a post. Raises SandboxError."""
+        order = StartWorker(post, int(files.folder.name))
         for _ in range(TRIES):
-            if process := self._zygote.start(theirs, int(files.folder.name), post):
-                return process
-            if not self._zygote.has_started and self.remains():
-                break  # it could not even begin, and has said why
-            self._zygote.close()
-            self._zygote = self._hatched()
-        raise SandboxError(self.remains() or "the process that imports jax has died")
+            if pid := _answer(self._server, order, theirs.fileno()):
+                self._has_forked = True
+                return Process(pid, self._server)
+            if not self._has_forked and self.printed():
+                break  # it could not even begin, and has printed why
+            self._server.close()
+            self._server, self._has_forked = self._started(), False
+        raise SandboxError(self.printed() or "the process that imports jax has died")
 
-    def remains(self) -> str:
-        """What a process wrote that died while it was starting."""
-        with contextlib.suppress(OSError):
-            return self._err.read_text(errors="replace").strip()
-        return ""
+    def printed(self) -> str:
+        """What a fork server has printed, such as why it could not start."""
+        return self._server.printed().strip()
 
     def close(self) -> None:
-        """End the zygote and every worker that it has started; remove what they wrote."""
-        self._zygote.close()
-        self._ours.close()
-        self._driver.close()
+        """End the fork server and every worker that it has started; remove what they wrote."""
+        self._server.close()
         removed(self.folder)

@@ -1,14 +1,12 @@
-"""The messages between workers and the processes that ask them, and the roles of workers.
+"""The questions to workers and their answers, by the worker's role.
 
-Each question names the role that answers it. A launch goes from process to process as the bytes of
-its trace, never as code."""
+A launch goes from process to process as the bytes of its trace, never as code.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-import socket
-import struct
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,8 +48,6 @@ class Post(enum.Enum):
     MESHED = "meshed"  # runs traces of launches that are for several devices
     COMPILING = "compiling"  # lowers and compiles traces for TPUs
 
-
-_LENGTH = struct.Struct("!Q")
 
 # ---- to the trusted worker, of a solution ----
 
@@ -359,6 +355,9 @@ class Hello:
     jax: str
 
 
+#: The exit code of a worker whose connection to the grader is closed.
+CONNECTION_CLOSED = 71
+
 # ---- what may answer what ----
 
 MOST_TOLD = 1 << 20  # bytes that a process with a learner's file says of a launch, beside arrays
@@ -431,63 +430,3 @@ def place_in(source: SourceFile, line: int) -> SourceLine:
     """A line of a file, its text printable."""
     place = source.place(line)
     return SourceLine(place.line, printable(place.text))
-
-
-# ---- over a socket ----
-
-#: The exit code of a worker whose connection to the bench is closed.
-CONNECTION_CLOSED = 71
-
-
-class Closed(Exception):
-    """The other side is gone."""
-
-
-def framed(message: bytes) -> bytes:
-    """A message with its length before it."""
-    return _LENGTH.pack(len(message)) + message
-
-
-def taken(received: bytearray) -> bytes | None:
-    """Take the first whole message out of what was received; None where it is not all there."""
-    if len(received) < _LENGTH.size:
-        return None
-    (length,) = _LENGTH.unpack_from(received)
-    end = _LENGTH.size + length
-    if len(received) < end:
-        return None
-    message = bytes(received[_LENGTH.size : end])
-    del received[:end]
-    return message
-
-
-def announced(received: bytearray) -> int:
-    """How many bytes the first message has, or will have; 0 where that is not known yet."""
-    return _LENGTH.unpack_from(received)[0] if len(received) >= _LENGTH.size else 0
-
-
-def send(to: socket.socket, message: bytes) -> None:
-    """Send one message. Raises Closed if nobody is there."""
-    try:
-        to.sendall(framed(message))
-    except OSError:
-        raise Closed from None
-
-
-def receive(sender: socket.socket) -> bytes:
-    """Wait for one message. Raises Closed at the end of the stream."""
-    (length,) = _LENGTH.unpack(_exactly(sender, _LENGTH.size))
-    return _exactly(sender, length)
-
-
-def _exactly(sender: socket.socket, count: int) -> bytes:
-    received = bytearray()
-    while len(received) < count:
-        try:
-            part = sender.recv(min(count - len(received), 1 << 20))
-        except OSError:
-            raise Closed from None
-        if not part:
-            raise Closed
-        received += part
-    return bytes(received)

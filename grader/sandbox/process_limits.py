@@ -8,7 +8,7 @@ Memory that processes hold, and that ran out: the operating system then kills on
 
 Ends workers, and what they leave running: a process can leave its group and its parent.
 On Linux the orphans of a worker become children of the nearest ancestor that has asked for them,
-which is the zygote.
+which is the fork server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import os
 import re
 import signal
 import sys
-import threading
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -119,23 +118,6 @@ class Child(Protocol):
     def wait(self) -> int:
         """Wait for its end; the exit code, or minus the signal that ended it."""
         ...
-
-
-def end_with_driver(driver: int) -> None:
-    """End this process when the other end of a pipe closes, even if it runs compiled code.
-
-    The zygote does the same, also to a process whose main thread never releases Python's lock. This
-    is for when the zygote was killed together with the driver.
-    """
-    end, read = os._exit, os.read  # before a kata's file could put its own there
-
-    def watch() -> None:
-        with contextlib.suppress(OSError):
-            while read(driver, 1):
-                pass
-            end(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def kill_groups(children: Collection[Child]) -> None:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import faulthandler
+import functools
 import os
 import signal
 import socket
 from collections.abc import Callable
+from typing import NoReturn
 
 import jax
 
@@ -23,8 +25,8 @@ from grader.sandbox import (
 )
 from grader.sandbox.isolation import Confinement
 from grader.sandbox.messages import (
+    CONNECTION_CLOSED,
     Answer,
-    Closed,
     FinishedTest,
     Hello,
     LaunchCalled,
@@ -34,12 +36,11 @@ from grader.sandbox.messages import (
     RunResult,
     Traced,
     TraceQuestion,
-    receive,
-    send,
 )
 from grader.sandbox.trace_worker import Ask
 from grader.sandbox.worker_files import WorkerFiles
 from pallascope.tools import codec
+from pallascope.tools.child_process import ParentConnection
 from pallascope.tools.text import shortened
 
 STDERR = 2
@@ -47,17 +48,15 @@ THREADS = 16  # for XLA, where several devices are simulated
 
 
 def main(
-    bench: socket.socket, driver: int, files: WorkerFiles, post: Post, prepared: Confinement
-) -> None:
-    """Answer the bench's questions until it hangs up. Raises NotIsolated.
-
-    `driver` is the descriptor of a pipe whose other end closes when the bench's process ends.
-    """
+    connected: socket.socket, files: WorkerFiles, post: Post, prepared: Confinement
+) -> NoReturn:
+    """Answer questions until the connection closes. Raises NotIsolated."""
     out = files.move_in()
     if post in (Post.ATTEMPTING, Post.SPARE):
         prepared.enforce(files.writable)
         process_limits.limit_strangers()
-    process_limits.end_with_driver(driver)  # a thread: what was started before is not confined
+    # starts a thread: what was started before is not confined
+    parent = ParentConnection(connected, functools.partial(os._exit, CONNECTION_CLOSED))
     faulthandler.enable(STDERR)
     faulthandler.register(signal.SIGUSR1, STDERR, all_threads=True)
     if post is not Post.RUNNING:
@@ -74,25 +73,21 @@ def main(
     def tell(answer: Answer | Hello) -> None:
         if ours() != number:
             end(0)  # a fork that the file left behind: it would read and answer in our place
-        send(bench, pack(answer))
+        parent.send(pack(answer))
 
     def ask(called: LaunchCalled) -> Returned:
         tell(called)
-        return codec.unpack(Returned, receive(bench))
+        return codec.unpack(Returned, parent.receive())
 
     answer = _answering(post, ask)
-    try:
-        tell(Hello(jax.default_backend(), jax.__version__))
-        while True:
-            given = answer(codec.unpack(Question, receive(bench)))
-            printed = shortened(files.take_printed(out))
-            if isinstance(
-                given, Traced | RunResult | FinishedTest
-            ):  # of the others, what a trace prints is known
-                given = dataclasses.replace(given, printed=printed)
-            tell(given)
-    except Closed:
-        return
+    tell(Hello(jax.default_backend(), jax.__version__))
+    while True:
+        given = answer(codec.unpack(Question, parent.receive()))
+        printed = shortened(files.take_printed(out))
+        if isinstance(given, Traced | RunResult | FinishedTest):
+            # of the others, what a trace prints is known
+            given = dataclasses.replace(given, printed=printed)
+        tell(given)
 
 
 def _answering(post: Post, ask: Ask) -> Callable[[Question], Answer]:

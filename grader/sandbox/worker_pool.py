@@ -1,11 +1,7 @@
-"""Starts, asks and stops workers, and explains how they died.
+"""Starts workers, asks them and stops them; explains how they died.
 
-The bench's end of a socket to a worker: neither side ever waits for the other to read first.
-
-What is said of a worker process that was stopped, or that died.
-
-The bench: pytest's side of the sandbox. Starts workers, asks them, stops them, reads remains.
-Does not import jax. One bench serves one process (pytest's, or one xdist worker's).
+This is pytest's side of the sandbox, and doesn't import jax. One pool serves one process: pytest's,
+or one of xdist's workers.
 """
 
 from __future__ import annotations
@@ -13,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import select
 import signal
 import socket
-import struct
 import threading
 import time
 
@@ -27,134 +21,26 @@ from grader.sandbox.messages import (
     CONNECTION_CLOSED,
     MOST_TRACED,
     Answer,
-    Closed,
     Hello,
     Post,
     Question,
     Warm,
-    announced,
-    framed,
     place_in,
-    taken,
     understood,
 )
 from grader.sandbox.time_limits import Patience
 from grader.verdict import Device
 from pallascope.model import Accident, SourceFile, SourceLine
 from pallascope.tools import codec
+from pallascope.tools.child_process import (
+    BROKEN,
+    MAX_BYTES,
+    Connection,
+    ConnectionClosed,
+    MessageTooLong,
+)
 from pallascope.tools.text import shortened
 from pallascope.tpu.libtpu_errors import last_words
-
-CHUNK = 1 << 20  # bytes
-MOST = 1 << 30  # bytes of one message; no case comes near
-
-
-class TooLong(Closed):
-    """The other side sends more than is taken: nothing can be read from it any more."""
-
-
-class Channel:
-    """Sends and receives whole messages. While it sends, it takes in what arrives.
-
-    `most` is how many bytes one message from the other side may have, `patience` how many seconds
-    `send` waits for the other side to read. After that, `receive` sends the rest while it waits, so
-    one thread has to do both. With None, `send` waits for any number of seconds, and one thread may
-    send while another receives.
-    """
-
-    def __init__(
-        self, connected: socket.socket, most: int = MOST, patience: float | None = None
-    ) -> None:
-        connected.setblocking(False)
-        self._socket = connected
-        self._most, self._patience = most, patience
-        self._received = bytearray()
-        self._unsent = memoryview(b"")
-
-    @property
-    def open(self) -> bool:
-        return self._socket.fileno() >= 0
-
-    def send(self, message: bytes) -> None:
-        """Send one message, however large. Raises Closed if nobody is there."""
-        self._unsent = memoryview(bytes(self._unsent) + framed(message))
-        until = _deadline(self._patience)
-        while self._unsent:
-            left = _left(until)
-            readable, writable = self._ready(left, sending=True)
-            if left == 0 or not (readable or writable):
-                return  # out of patience
-            if readable:
-                self._take_in()
-            if writable:
-                self._give()
-
-    def receive(self, seconds: float | None) -> bytes:
-        """Wait for one message. Raises Closed at the end of the stream, TimeoutError.
-
-        Raises TooLong where the message that comes has more than `most` bytes.
-        """
-        until, left = _deadline(seconds), None
-        while (message := taken(self._received)) is None:
-            if left == 0:
-                raise TimeoutError  # also where bytes go on coming one by one
-            if announced(self._received) > self._most:
-                raise TooLong
-            left = _left(until)
-            readable, writable = self._ready(left, sending=self._patience is not None)
-            if not (readable or writable):
-                raise TimeoutError
-            if writable:
-                with contextlib.suppress(Closed):  # an answer may have come all the same
-                    self._give()
-            if readable:
-                self._take_in()
-        return message
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def _ready(self, seconds: float | None, sending: bool) -> tuple[bool, bool]:
-        """Wait until there is something to read or, if `sending`, room for unsent bytes."""
-        full = len(self._received) > self._most  # more than the message that is asked for
-        wanted = (0 if full else select.POLLIN) | (
-            select.POLLOUT if sending and self._unsent else 0
-        )
-        poll = select.poll()  # unlike select, for any number of open files
-        poll.register(self._socket, wanted)
-        milliseconds = None if seconds is None else seconds * 1000
-        events = sum(event for _, event in poll.poll(milliseconds))
-        ended = select.POLLHUP | select.POLLERR
-        return bool(events & (select.POLLIN | ended)), bool(events & (select.POLLOUT | ended))
-
-    def _give(self) -> None:
-        try:
-            self._unsent = self._unsent[self._socket.send(self._unsent[:CHUNK]) :]
-        except BlockingIOError:
-            return
-        except OSError:
-            self._unsent = memoryview(b"")
-            raise Closed from None
-
-    def _take_in(self) -> None:
-        try:
-            part = self._socket.recv(CHUNK)
-        except BlockingIOError:
-            return
-        except OSError:
-            raise Closed from None
-        if not part:
-            raise Closed
-        self._received += part
-
-
-def _deadline(seconds: float | None) -> float | None:
-    return None if seconds is None else time.monotonic() + seconds
-
-
-def _left(until: float | None) -> float | None:
-    return None if until is None else max(until - time.monotonic(), 0.0)
-
 
 #: Signals by which a process dies, and the usual reason.
 _REASONS: dict[int, str] = {
@@ -317,9 +203,7 @@ class Worker:
         self._launcher, self._backend = launcher, backend
         self._stranger = post in STRANGERS
         ours, theirs = socket.socketpair()
-        self._channel = Channel(ours)
-        if self._stranger:
-            self._channel = Channel(ours, MOST_TRACED, SEND_SECONDS)
+        self._connection = Connection(ours, MOST_TRACED if self._stranger else MAX_BYTES)
         self._files = launcher.new_files()
         with theirs:
             self._process = launcher.start(theirs, self._files, post)
@@ -330,7 +214,7 @@ class Worker:
     @property
     def alive(self) -> bool:
         """Whether it can be asked, as far as anybody knows."""
-        return self._channel.open and not self._killed
+        return self._connection.open and not self._killed
 
     @property
     def pid(self) -> int:
@@ -345,8 +229,7 @@ class Worker:
         """Send a question without waiting for its answer. Answers come in the order of asking."""
         self._greet()
         self._pending.append(question)
-        with contextlib.suppress(Closed):  # `answer` will notice
-            self._channel.send(codec.pack(question))
+        self._connection.send(codec.pack(question), SEND_SECONDS if self._stranger else None)
 
     def answer(self, seconds: float | None) -> Answer | Accident:
         """Wait for the answer to the oldest open question; stop the process if none comes.
@@ -359,17 +242,17 @@ class Worker:
             return understood(self._received(patience), question, self._stranger)
         except TimeoutError:
             return self._stop(question, seconds or 0.0, patience.kept_waiting)
-        except (TooLong, TypeError, ValueError, struct.error, RecursionError):
+        except (MessageTooLong, *BROKEN):
             self.close()
             return garbled()
-        except Closed:
+        except ConnectionClosed:
             return self._bury(question)
 
     def _received(self, patience: Patience) -> bytes:
-        """The next message. Raises Closed, TimeoutError."""
+        """The next message. Raises ConnectionClosed, TimeoutError."""
         for seconds in patience.waits():
             with contextlib.suppress(TimeoutError):
-                return self._channel.receive(seconds)
+                return self._connection.receive(seconds)
         raise TimeoutError
 
     def _greet(self) -> None:
@@ -377,9 +260,9 @@ class Worker:
         if self._greeted:
             return
         try:
-            hello = codec.unpack(Hello, self._channel.receive(BOOT_SECONDS))
-        except (Closed, TimeoutError):
-            reason = self._files.complained() or self._launcher.remains()
+            hello = codec.unpack(Hello, self._connection.receive(BOOT_SECONDS))
+        except (ConnectionClosed, TimeoutError):
+            reason = self._files.complained() or self._launcher.printed()
             self.close()
             raise SandboxError(f"no process could be started to grade in\n{reason}") from None
         if hello.backend != self._backend:
@@ -431,9 +314,9 @@ class Worker:
 
         None where nobody saw it end.
         """
-        if not self._channel.open:
+        if not self._connection.open:
             return 0
-        self._channel.close()
+        self._connection.close()
         self.kill()
         code = self._process.wait()
         self._files.remove()

@@ -1,18 +1,14 @@
 """Compiles for a GPU in a child process.
 
-The process that compiles one program for one chip: `gpu_compile_process` starts it.
-It reads the question from its standard input, writes the answer to a file, and prints what XLA and
-ptxas print.
+XLA describes one GPU in a process, the compiler may abort, and Mosaic GPU reads the environment
+once for where it writes. So each question has its own process: about two seconds to start.
 
-A program compiled for a GPU in a process of its own, which ends with it or with its time.
-XLA describes one GPU in a process, the compiler may abort, and what Mosaic GPU writes goes where
-the environment said at first. So each question has its own process: about two seconds to start.
+`main` is the child's. It prints what XLA and ptxas print.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -32,6 +28,7 @@ from pallascope.gpu.gpu_programs import program_of
 from pallascope.gpu.gpus import GpuChip, named
 from pallascope.gpu.toolchain import NotInstalled, why_not
 from pallascope.tools import codec
+from pallascope.tools.child_process import ChildEnded, ChildProcess, ChildTimeout, ParentConnection
 from pallascope.tpu.lowered_programs import LoweredProgram
 
 
@@ -43,32 +40,25 @@ class CompileQuestion:
     chip: str
 
 
-def main(folder: str) -> None:
-    """Answer the one question, within a folder that is empty."""
-    question = codec.unpack(CompileQuestion, sys.stdin.buffer.read())
+def main() -> None:
+    """Answer the one question."""
+    parent = ParentConnection()
+    question = codec.unpack(CompileQuestion, parent.receive())
     chip = named(question.chip)
-    kernels = prepare(Path(folder))
+    kernels = prepare(Path(tempfile.gettempdir()))
     try:
         answer = compile_program(question.program, chip, kernels)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         said = read_text(text) or GpuRefusal(GpuRefusalKind.INTERNAL, text.partition("\n")[0], text)
         answer = Compiled(chip.name, failure=said)
-    Path(folder, "answer").write_bytes(codec.pack(answer))
     sys.stdout.flush()
-    os._exit(0)  # XLA's threads are in no hurry
+    parent.send(codec.pack(answer))
+    os._exit(0)  # XLA's threads are not waited for
 
 
 #: Seconds for one program. JAX's own attention for Hopper takes about five.
 PATIENCE = 120.0
-
-_ROOT = Path(__file__).parents[2]
-_CODE = """
-import sys
-sys.path += [each for each in {path!r} if each not in sys.path]
-from pallascope.gpu.gpu_compile_process import main
-main({folder!r})
-"""
 
 
 def compiled_for(
@@ -90,26 +80,14 @@ def compiled(program: LoweredProgram, chip: GpuChip, patience: float = PATIENCE)
     """The same of what was traced and lowered before. Raises NotInstalled."""
     if reason := why_not():
         raise NotInstalled(reason)
-    with tempfile.TemporaryDirectory(prefix="pallas-katas-gpu-") as folder:
-        command = [sys.executable, "-P", "-c"]
-        command += [_CODE.format(path=[str(_ROOT), *sys.path], folder=folder)]
+    with ChildProcess.running(__name__, os.environ) as child:
+        child.send(CompileQuestion(program, chip.name))
         try:
-            ran = subprocess.run(
-                command,
-                input=codec.pack(CompileQuestion(program, chip.name)),
-                env={**os.environ, "TMPDIR": folder},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=patience,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+            return _with_words(child.answer(Compiled, patience), child.printed())
+        except ChildTimeout:
             return Compiled(chip.name, failure=timed_out(patience))
-        printed = ran.stdout.decode(errors="replace")
-        answer = Path(folder, "answer")
-        if ran.returncode == 0 and answer.exists():
-            return _with_words(codec.unpack(Compiled, answer.read_bytes()), printed)
-    return Compiled(chip.name, failure=_ended(ran.returncode, printed))
+        except ChildEnded as error:
+            return Compiled(chip.name, failure=_ended(error))
 
 
 def _with_words(answer: Compiled, printed: str) -> Compiled:
@@ -120,11 +98,15 @@ def _with_words(answer: Compiled, printed: str) -> Compiled:
     return answer
 
 
-def _ended(code: int, printed: str) -> GpuRefusal:
-    """What a process without an answer says. Raises NotInstalled where the extra is not whole."""
-    last = (printed.strip().splitlines() or [f"exit code {code}"])[-1]
-    if "NotInstalled" in last:
-        raise NotInstalled(last.partition(": ")[2])
+def _ended(error: ChildEnded) -> GpuRefusal:
+    """The refusal of a compiler that has ended its process.
+
+    Raises NotInstalled where the extra is incomplete.
+    """
+    if "NotInstalled" in error.last_line:
+        raise NotInstalled(error.last_line.partition(": ")[2])
     return GpuRefusal(
-        GpuRefusalKind.ABORT, f"the compiler ends without a verdict on it: {last}", printed
+        GpuRefusalKind.ABORT,
+        f"the compiler ends without a verdict on it: {error.last_line}",
+        error.printed,
     )

@@ -23,14 +23,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pallascope.gpu import hardware_process
 from pallascope.gpu.gpus import GpuChip
 from pallascope.gpu.hardware_process import (
-    ANSWER,
-    STAGE,
     GpuRunResult,
     GpuRunStage,
     RunQuestion,
@@ -38,7 +38,7 @@ from pallascope.gpu.hardware_process import (
     stopped,
 )
 from pallascope.gpu.toolchain import plugin_installed
-from pallascope.tools import codec
+from pallascope.tools.child_process import ChildEnded, ChildProcess, ChildTimeout
 from pallascope.tools.versions import remedy
 
 #: Seconds for a process to import jax and to find the GPU. A driver may take several to wake up.
@@ -175,99 +175,46 @@ def _read(code: int, printed: str) -> Here:
 #: Seconds for one process: to import jax, compile, run and time.
 PATIENCE = 120.0
 
-_ROOT = Path(__file__).parents[2]
 _LOCK = "pallas-katas-gpu.lock"
-_CODE = """
-import sys
-sys.path += [each for each in {path!r} if each not in sys.path]
-from pallascope.gpu.hardware_process import main
-main({folder!r})
-"""
 #: A part of the memory in one piece: what is made one after the other then lies so.
 _IN_ONE_PIECE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "true", "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.4"}
 
-
-@dataclass(frozen=True, slots=True)
-class ProcessEnd:
-    """A process's exit code, None where it had to be stopped, and what it has printed."""
-
-    code: int | None
-    printed: str
-
-
-#: Starts a command with an input and an environment, within so many seconds.
-Start = Callable[[Sequence[str], bytes, Mapping[str, str], float], ProcessEnd]
-
-
-def started(
-    command: Sequence[str], given: bytes, environ: Mapping[str, str], patience: float
-) -> ProcessEnd:
-    """Start the process, and wait for it."""
-    process = subprocess.Popen(
-        command,
-        env=dict(environ),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        printed, _ = process.communicate(given, patience)
-        return ProcessEnd(process.returncode, printed.decode(errors="replace"))
-    except subprocess.TimeoutExpired:
-        return ProcessEnd(None, _ended(process))
-    except BaseException:
-        _ended(process)
-        raise
-
-
-def _ended(process: subprocess.Popen[bytes]) -> str:
-    """Stop a process and what it has started; what it had printed."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, 9)
-    printed, _ = process.communicate()
-    return printed.decode(errors="replace")
+#: Starts a child that runs a module, with an environment and with what stands before its command.
+Start = Callable[[str, Mapping[str, str], Sequence[str]], ChildProcess]
 
 
 def run(
     question: RunQuestion,
     patience: float = PATIENCE,
-    start: Start = started,
-    before: Callable[[Path], Sequence[str]] = lambda _: (),
+    start: Start = ChildProcess.running,
+    before: Sequence[str] = (),
     added: Mapping[str, str] = _IN_ONE_PIECE,
-    read: Callable[[Path], object] = lambda _: None,
 ) -> GpuRunResult:
-    """What comes of a program on the GPU that is here.
+    """The result of a program on the GPU of this machine.
 
-    `before` makes of the process's folder what stands before its command, and `read` is given the
-    folder before it is removed. `added` goes to the environment.
+    `before` stands before the process's command. `added` goes to its environment.
     """
-    with tempfile.TemporaryDirectory(prefix="pallas-katas-gpu-") as name, alone():
-        folder = Path(name)
-        code = _CODE.format(path=[str(_ROOT), *sys.path], folder=name)
-        command = [*before(folder), sys.executable, "-P", "-c", code]
-        environ = {**environment(os.environ), **added, "TMPDIR": name}
-        ended = start(command, codec.pack(question), environ, patience)
-        answer = _answer(folder, ended, patience)
-        read(folder)
-        return answer
+    environ = {**environment(os.environ), **added}
+    with alone(), start(hardware_process.__name__, environ, before) as child:
+        child.send(question)
+        return _answer(child, patience)
 
 
-def _answer(folder: Path, ended: ProcessEnd, patience: float) -> GpuRunResult:
-    stage = _reached(folder)
-    if ended.code is None:
-        return GpuRunResult(failure=stopped(patience, stage, ended.printed))
-    if (file := folder / ANSWER).exists():
-        return codec.unpack(GpuRunResult, file.read_bytes())
-    said = ended.printed.strip() or f"the process ended with exit code {ended.code}"
-    return GpuRunResult(failure=read_failure(said, stage))
-
-
-def _reached(folder: Path) -> GpuRunStage:
+def _answer(child: ChildProcess, patience: float) -> GpuRunResult:
+    stage, deadline = GpuRunStage.STARTING, time.monotonic() + patience
     try:
-        return GpuRunStage((folder / STAGE).read_text())
-    except (OSError, ValueError):
-        return GpuRunStage.STARTING
+        while True:
+            left = max(deadline - time.monotonic(), 0.0)
+            answer = child.answer(GpuRunStage | GpuRunResult, left)
+            if isinstance(answer, GpuRunResult):
+                child.close(left)  # a tool before its command writes its log at its end
+                return answer
+            stage = answer
+    except ChildTimeout as error:
+        return GpuRunResult(failure=stopped(patience, stage, error.printed))
+    except ChildEnded as error:
+        said = error.printed.strip() or f"the process ended with exit code {error.code}"
+        return GpuRunResult(failure=read_failure(said, stage))
 
 
 @contextlib.contextmanager
@@ -299,7 +246,6 @@ MEMCHECK, RACECHECK = "memcheck", "racecheck"
 #: Seconds for one process: each access of the kernel is looked at.
 SANITIZER_PATIENCE = 300.0
 MOST = 20  # reports that the tool prints; one is told
-LOG = "sanitizer.log"
 PADDING = 4096  # bytes behind each allocation that no access may touch
 
 _NAME = "compute-sanitizer"
@@ -363,21 +309,14 @@ def look(
     question: RunQuestion,
     tool: str,
     program: Path,
-    start: Start = started,
+    start: Start = ChildProcess.running,
     patience: float = SANITIZER_PATIENCE,
 ) -> tuple[SanitizerReport, ...] | None:
-    """What a tool reports of one run; None where it has not come to an end, and says nothing."""
-    logs: list[str] = []
-
-    def before(folder: Path) -> Sequence[str]:
-        return command(program, tool, folder / LOG)
-
-    def read(folder: Path) -> None:
-        if (log := folder / LOG).exists():
-            logs.append(log.read_text(errors="replace"))
-
-    run(question, patience, start, before, _ONE_BY_ONE, read)
-    return reports(logs[0], tool) if logs else None
+    """A tool's reports of one run; None where the tool has not come to an end."""
+    with tempfile.TemporaryDirectory(prefix="pallas-katas-gpu-") as folder:
+        log = Path(folder, "sanitizer.log")
+        run(question, patience, start, command(program, tool, log), _ONE_BY_ONE)
+        return reports(log.read_text(errors="replace"), tool) if log.exists() else None
 
 
 def command(program: Path, tool: str, log: Path) -> list[str]:

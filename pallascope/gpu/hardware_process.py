@@ -20,8 +20,7 @@ Results go where arrays lay that are donated: so they lie between guards, and ho
 nothing is stored. Whether XLA puts them there directly, or copies them, its program shows.
 
 The process that runs one program on the GPU: `hardware` starts it.
-It reads the question from its standard input, and writes to files how far it has come and what it
-found. A kernel that goes wrong may take the process with it.
+Before each stage it sends which one begins, since a kernel that goes wrong may end the process.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ import enum
 import os
 import re
 import statistics
-import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -49,6 +48,7 @@ from pallascope.gpu.toolchain import (
 from pallascope.model import Array, GpuCrash, Times
 from pallascope.tools import codec
 from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
+from pallascope.tools.child_process import ParentConnection
 from pallascope.tpu.lowered_programs import LoweredProgram, exported_of
 
 
@@ -66,7 +66,7 @@ class RunQuestion:
 
 
 class GpuRunStage(enum.Enum):
-    """How far the process had come; what it writes down before each."""
+    """How far the process has come; it sends each one before it begins."""
 
     STARTING = "starting"
     COMPILING = "compiling"
@@ -366,19 +366,19 @@ def _distance(own: Any, par: Any) -> Any:
     return jnp.where(jnp.any(strange), jnp.inf, share)
 
 
-ANSWER, STAGE = "answer", "stage"
 TOOLKIT = "/usr/local/cuda"
 
 
-def main(folder: str, platform: str = "cuda") -> None:
-    """Answer the one question, within a folder that is empty, on jax's first such device."""
-    question = codec.unpack(RunQuestion, sys.stdin.buffer.read())
-    prepare(Path(folder))
+def main(platform: str = "cuda") -> None:
+    """Answer the one question on jax's first such device, with a message before each stage."""
+    parent = ParentConnection()
+    question = codec.unpack(RunQuestion, parent.receive())
+    prepare(Path(tempfile.gettempdir()))
     reached = [GpuRunStage.STARTING]
 
     def reach(stage: GpuRunStage) -> None:
         reached.append(stage)
-        Path(folder, STAGE).write_text(stage.value)
+        parent.send(codec.pack(stage))
 
     try:
         import jax
@@ -386,8 +386,7 @@ def main(folder: str, platform: str = "cuda") -> None:
         answer = run(question, jax.devices(platform)[0], platform, reach)
     except Exception as error:
         answer = GpuRunResult(failure=read_failure(f"{type(error).__name__}: {error}", reached[-1]))
-    Path(folder, ANSWER).write_bytes(codec.pack(answer))
-    sys.stdout.flush()
+    parent.send(codec.pack(answer))
     os._exit(0)  # after a kernel's fault, the driver's own clean-up would fail
 
 

@@ -1,9 +1,10 @@
 """Small tools that know nothing of katas.
 
-arrays    Arrays between numpy and the bytes that cross a process boundary
-codec     Frozen values to builtins, JSON and bytes, and back
-files     Python files by path, functions by name, files written whole, exit codes
-terminal  Renders rich output as text, with or without colour and Unicode
-text      Suggestions for mistyped names, and texts cut to a readable length
-versions  Which versions and extras are installed, and how to install them
+arrays         Arrays between numpy and the bytes that cross a process boundary
+child_process  Starts Python child processes and exchanges messages with them
+codec          Frozen values to builtins, JSON and bytes, and back
+files          Python files by path, functions by name, files written whole, exit codes
+terminal       Renders rich output as text, with or without colour and Unicode
+text           Suggestions for mistyped names, and texts cut to a readable length
+versions       Which versions and extras are installed, and how to install them
 """

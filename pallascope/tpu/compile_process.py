@@ -1,14 +1,10 @@
 """Compiles with libtpu in a child process, for any caller.
 
-The process that compiles for another one: `compile_process` starts it and asks it.
-It reads questions from its standard input and writes answers to what was its standard output, each
-with its length before it. It ends when its input does. What libtpu prints goes to a file.
-
-The TPU's compiler in a process of its own, for callers who may have done anything before.
 libtpu reads once per process where it writes its listings, and jax may have loaded it already; and
-there are kernels at which it aborts, and its process with it. So `predictions` compiles in a child,
-which is started at the first question, answers all others, and is started anew where it has died.
-It ends with the process that asks.
+it aborts at some kernels, and its process with it. So `predictions` compiles in a child, which
+starts with the first question, answers all others, and is replaced after it has died.
+
+`main` is the child's. What libtpu prints goes to the child's file.
 """
 
 from __future__ import annotations
@@ -17,21 +13,14 @@ import contextlib
 import dataclasses
 import functools
 import os
-import shutil
-import signal
-import struct
-import subprocess
-import sys
-import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from pallascope.model import KernelCall
 from pallascope.tools import codec
+from pallascope.tools.child_process import ChildEnded, ChildProcess, ParentConnection
 from pallascope.tpu import compiler
 from pallascope.tpu.chips import Chip, named
 from pallascope.tpu.compiler import Build, Estimate, computing, not_estimated
@@ -41,9 +30,6 @@ from pallascope.tpu.lowered_programs import LoweredProgram, lowered_again, progr
 
 if TYPE_CHECKING:
     from pallascope.kernels.lowering import TracedKernel
-
-
-_LENGTH = struct.Struct("!Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,35 +60,11 @@ Question = AskBuild | AskEstimate
 Answer = Build | Estimate | Unavailable
 
 
-def send(stream: IO[bytes], message: bytes) -> None:
-    """Write one message. Raises OSError where nobody reads any more."""
-    stream.write(_LENGTH.pack(len(message)) + message)
-    stream.flush()
-
-
-def receive(stream: IO[bytes]) -> bytes:
-    """Read one message. Raises EOFError where there is no whole one."""
-    head = stream.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        raise EOFError
-    (length,) = _LENGTH.unpack(head)
-    message = stream.read(length)
-    if len(message) < length:
-        raise EOFError
-    return message
-
-
 def main() -> None:
-    """Answer until there are no more questions."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the process that asks, which ends this one
-    with os.fdopen(os.dup(0), "rb") as questions, os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)
-        with contextlib.suppress(EOFError, BrokenPipeError):
-            while True:
-                question = codec.unpack(Question, receive(questions))
-                send(answers, codec.pack(_answer(question)))
-    shutil.rmtree(tempfile.gettempdir(), ignore_errors=True)  # its own, by TMPDIR
-    os._exit(0)  # libtpu's threads are in no hurry
+    """Answer questions for as long as the parent lives."""
+    parent = ParentConnection()
+    while True:
+        parent.send(codec.pack(_answer(codec.unpack(Question, parent.receive()))))
 
 
 def _answer(question: Question) -> Answer:
@@ -115,22 +77,14 @@ def _answer(question: Question) -> Answer:
         return Unavailable(str(error))
 
 
-_ROOT = Path(__file__).parents[2]
 _ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1"}
-#: Only what can't be imported otherwise is added to the path, and at its end.
-_CODE = """
-import sys
-sys.path += [each for each in {path!r} if each not in sys.path]
-from pallascope.tpu.compile_process import main
-main()
-"""
 
 
 def start() -> None:
     """Start the child, which takes a second, before there is a question."""
     with contextlib.suppress(CompilerUnavailable, OSError):
         _demand_libtpu()
-        _of_this_process().start()
+        _compiler_child(os.getpid()).start()
 
 
 def build(kernel: TracedKernel, chip: Chip) -> Build:
@@ -143,7 +97,7 @@ def build(kernel: TracedKernel, chip: Chip) -> Build:
         program = program_of(kernel.function, kernel.arguments, chip)
     except Exception as error:
         return Build(chip.name, failure=read_lowering_error(error))
-    answer = _of_this_process().answer(AskBuild(program, kernel.call, chip.name))
+    answer = _compiler_child(os.getpid()).answer(AskBuild(program, kernel.call, chip.name))
     if isinstance(answer, LibtpuRefusal):
         return Build(chip.name, failure=answer)
     assert isinstance(answer, Build), answer
@@ -166,7 +120,7 @@ def xla_cycles(
         program, least = program_of(plain, args, chip), computing(plain, args, chip)
     except Exception as error:
         return not_estimated(error)
-    answer = _of_this_process().answer(AskEstimate(program, chip.name))
+    answer = _compiler_child(os.getpid()).answer(AskEstimate(program, chip.name))
     if isinstance(answer, LibtpuRefusal):
         return Estimate(0, answer.message)
     assert isinstance(answer, Estimate), answer
@@ -178,86 +132,48 @@ def _demand_libtpu() -> None:
         raise CompilerUnavailable(reason)
 
 
-class _Child:
-    """One process after another; at most one at a time, which answers one question at a time."""
+class _CompilerChild:
+    """One child after another; at most one at a time, which answers one question at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: _Running | None = None
+        self._child: ChildProcess | None = None
 
     def start(self) -> None:
         with self._lock:
-            self._running = self._running or _Running()
+            self._started()
+
+    def _started(self) -> ChildProcess:
+        if self._child is None:
+            self._child = ChildProcess.running(__name__, {**os.environ, **_ENVIRONMENT})
+        return self._child
 
     def answer(self, question: Question) -> Answer | LibtpuRefusal:
-        """Raises CompilerUnavailable where the child can't start or has no libtpu."""
+        """The answer, or the refusal of a compiler that has aborted.
+
+        Raises CompilerUnavailable where the child can't start or has no libtpu.
+        """
         with self._lock:
-            running = self._running = self._running or _Running()
+            child = self._started()
             try:
-                answer = running.answer(question)
-            except (EOFError, BrokenPipeError):
-                self._running = None
-                return running.abort()
+                child.send(question)
+                answer = child.answer(Answer)
+            except ChildEnded as error:
+                self._child = None
+                if failure := read_abort(error.code, error.printed):
+                    return failure
+                reason = f"the process that compiles has ended: {error.last_line}"
+                raise CompilerUnavailable(reason) from None
             except BaseException:
-                self._running = None  # an answer may be under way that nobody waits for any more
-                running.end()
+                self._child = None  # else its answer would be taken for the next question's
+                child.close()
                 raise
         if isinstance(answer, Unavailable):
             raise CompilerUnavailable(answer.reason)
         return answer
 
 
-class _Running:
-    """A child that has been started; its temporary files and what it prints are in one folder."""
-
-    def __init__(self) -> None:
-        folder = tempfile.mkdtemp(prefix="pallas-katas-compile-")
-        self._printed = Path(folder, "printed")
-        with self._printed.open("wb") as printed:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _CODE.format(path=[str(_ROOT), *sys.path])],
-                env={**os.environ, **_ENVIRONMENT, "TMPDIR": folder},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=printed,
-            )
-        self.end = weakref.finalize(self, _end, self._process, folder, os.getpid())
-
-    def answer(self, question: Question) -> Answer:
-        """Raises EOFError or BrokenPipeError where the child has died."""
-        assert self._process.stdin, "it was started with pipes"
-        assert self._process.stdout, "it was started with pipes"
-        send(self._process.stdin, codec.pack(question))
-        return codec.unpack(Answer, receive(self._process.stdout))
-
-    def abort(self) -> LibtpuRefusal:
-        """What the child died of. Raises CompilerUnavailable unless the compiler gave up."""
-        code = self._process.wait()
-        printed = self._printed.read_text(encoding="utf-8", errors="replace")
-        self.end()
-        if failure := read_abort(code, printed):
-            return failure
-        last = (printed.strip().splitlines() or [f"exit code {code}"])[-1]
-        raise CompilerUnavailable(f"the process that compiles has ended: {last}")
-
-
-def _end(process: subprocess.Popen[bytes], folder: str, owner: int) -> None:
-    """Stop a child; not from a fork of the process that has started it."""
-    if os.getpid() != owner:
-        return
-    process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        with contextlib.suppress(OSError):
-            if stream:
-                stream.close()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _of_this_process() -> _Child:
-    return _child(os.getpid())
-
-
 @functools.cache
-def _child(_process: int) -> _Child:
-    return _Child()
+def _compiler_child(_process: int) -> _CompilerChild:
+    """The child of this process, by its number: a fork has another one."""
+    return _CompilerChild()

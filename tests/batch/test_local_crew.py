@@ -85,7 +85,7 @@ def test_workers_end_with_their_driver(kata: Kata) -> None:
     with LocalCrew(setup(kata), 1) as crew:
         list(crew.outcomes(jobs(kata, 1)))
         (pid,) = crew.pids
-        crew._workers[0].channel.close()  # as the end of the driver's process would
+        crew._workers[0].child.connection.close()  # as the end of the driver's process would
         until = time.monotonic() + 30
         while not _ended(pid) and time.monotonic() < until:
             time.sleep(0.05)

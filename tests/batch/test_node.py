@@ -44,10 +44,10 @@ def test_it_grades_replaces_its_worker_and_ends_it(kata: Kata) -> None:
     job = SubmissionJob("key", kata.id, kata.shipped(), 7)
     assert json.loads(node.grade(job).verdict)["state"] == "todo"
     assert node._worker
-    first = node._worker.process.pid
+    first = node._worker.child.pid
     os.kill(first, signal.SIGKILL)
     assert json.loads(node.grade(job).verdict)["seed"] == 7
-    second = node._worker.process.pid
+    second = node._worker.child.pid
     assert second != first
     node.close()
     assert gone(first)
@@ -60,8 +60,8 @@ def test_a_worker_whose_node_is_gone_removes_its_own_folder(kata: Kata) -> None:
     assert node.grade(SubmissionJob("key", kata.id, kata.shipped(), 7)).verdict
     assert node._worker
     assert len(os.listdir(tempfile.gettempdir())) == 1
-    node._worker.channel.close()  # as the end of the node's process would
-    node._worker.process.wait(60)
+    node._worker.child.connection.close()  # as the end of the node's process would
+    node._worker.child.close(60)
     assert os.listdir(tempfile.gettempdir()) == []
 
 

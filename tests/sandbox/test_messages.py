@@ -30,6 +30,7 @@ from grader.sandbox.messages import (
     Warmed,
     understood,
 )
+from pallascope.kernels.serialization import encoding
 from pallascope.model import (
     Array,
     KernelCall,
@@ -179,3 +180,8 @@ def _mutated(value: Any, chance: random.Random) -> Any:
     if isinstance(value, dict):
         return {name: _mutated(one, chance) for name, one in value.items()}
     return value
+
+
+def test_a_trace_that_may_be_encoded_may_be_answered() -> None:
+    """pytest's process has no jax, so it can't read the limit from the module that encodes."""
+    assert MOST_TRACED == MOST_TOLD + encoding.MOST_BYTES

@@ -38,7 +38,7 @@ for name, path in PLACES.items():
     tries("lists what is around " + name, lambda: os.listdir(os.path.dirname(path)))
 tries("lists the workers", lambda: os.listdir("../.."))
 tries("lists its worker", lambda: os.listdir(".."))
-tries("reads what the zygote writes", lambda: open("../../zygote.err").read())
+tries("reads what the fork server writes", lambda: open("../../fork_server.err").read())
 for number in range(1, 30):
     there = f"../../{number}"
     if not os.path.exists(there + "/scratch/.") or not os.path.samefile(there + "/scratch", "."):

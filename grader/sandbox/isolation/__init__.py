@@ -1,8 +1,8 @@
 """What a process that runs a learner's code can reach: its own folder, and the interpreter.
 
-The zygote calls `confinement` once, before it forks. A forked worker enforces what that returned as
+The fork server calls `confinement` once, before it forks. A forked worker enforces the result as
 its first act, when it has moved into its own folder and before it reads a question: threads that
-run already would stay free, and what was opened before stays open.
+run already would stay free, and files that were opened before stay open.
 
     prepared = isolation.confinement(Isolation.AUTO)
     ...

@@ -1,12 +1,8 @@
-"""seccomp: the system calls that a worker is refused.
+"""seccomp, Linux's filter of system calls: the calls that a worker is refused, and why.
 
-System calls by number, and the machines whose numbers are known.
-
-Which system calls a worker is refused, with their numbers on each machine, and why.
-
-seccomp, Linux's filter of system calls: a small program that the kernel runs before each one.
-A call that is refused answers EPERM, as for a user without rights, and nothing is killed for it. A
-call from after this was written answers ENOSYS, as on the kernels of its day.
+The filter is a small program that the kernel runs before each call. A refused call answers EPERM,
+as for a user without rights, and nothing is killed for it. A call that is newer than this file
+answers ENOSYS, as on older kernels. Calls have numbers, which depend on the machine.
 """
 
 from __future__ import annotations
@@ -113,141 +109,59 @@ def known_machine() -> ProcessorKind:
 #: The first number that was free when these lists were written.
 FIRST_UNKNOWN = 470
 
-REFUSED = (
-    # other processes: their memory, what they have open, where they run
-    Call("ptrace", 101, 117),
-    Call("process_vm_readv", 310, 270),
-    Call("process_vm_writev", 311, 271),
-    Call("kcmp", 312, 272),
-    Call("process_madvise", 440, 440),
-    Call("process_mrelease", 448, 448),
-    Call("pidfd_open", 434, 434),
-    Call("pidfd_getfd", 438, 438),
-    Call("pidfd_send_signal", 424, 424),
-    Call("perf_event_open", 298, 241),
-    Call("migrate_pages", 256, 238),
-    Call("move_pages", 279, 239),
-    Call("get_robust_list", 274, 100),
-    # other programs, and processes of its own: see clone
-    Call("fork", 57, None),
-    Call("vfork", 58, None),
-    Call("execve", 59, 221),
-    Call("execveat", 322, 281),
-    # how the machine divides its time
-    Call("setpriority", 141, 140),
-    Call("sched_setscheduler", 144, 119),
-    Call("sched_setparam", 142, 118),
-    Call("sched_setattr", 314, 274),
-    Call("ioprio_set", 251, 30),
-    # mounts and namespaces
-    Call("mount", 165, 40),
-    Call("umount2", 166, 39),
-    Call("pivot_root", 155, 41),
-    Call("chroot", 161, 51),
-    Call("unshare", 272, 97),
-    Call("setns", 308, 268),
-    Call("open_tree", 428, 428),
-    Call("move_mount", 429, 429),
-    Call("fsopen", 430, 430),
-    Call("fsconfig", 431, 431),
-    Call("fsmount", 432, 432),
-    Call("fspick", 433, 433),
-    Call("mount_setattr", 442, 442),
-    Call("open_tree_attr", 467, 467),
-    Call("statmount", 457, 457),
-    Call("listmount", 458, 458),
-    Call("swapon", 167, 224),
-    Call("swapoff", 168, 225),
-    Call("quotactl", 179, 60),
-    Call("quotactl_fd", 443, 443),
-    # the machine itself
-    Call("reboot", 169, 142),
-    Call("kexec_load", 246, 104),
-    Call("kexec_file_load", 320, 294),
-    Call("init_module", 175, 105),
-    Call("finit_module", 313, 273),
-    Call("delete_module", 176, 106),
-    Call("acct", 163, 89),
-    Call("syslog", 103, 116),
-    Call("sethostname", 170, 161),
-    Call("setdomainname", 171, 162),
-    Call("settimeofday", 164, 170),
-    Call("clock_settime", 227, 112),
-    Call("clock_adjtime", 305, 266),
-    Call("adjtimex", 159, 171),
-    Call("iopl", 172, None),
-    Call("ioperm", 173, None),
-    Call("vhangup", 153, 58),
-    Call("nfsservctl", 180, 42),
-    Call("lookup_dcookie", 212, 18),
-    # ways around the rules for files and calls, and parts of the kernel that often had holes
-    Call("bpf", 321, 280),
-    Call("userfaultfd", 323, 282),
-    Call("io_uring_setup", 425, 425),
-    Call("io_uring_enter", 426, 426),
-    Call("io_uring_register", 427, 427),
-    Call("add_key", 248, 217),
-    Call("request_key", 249, 218),
-    Call("keyctl", 250, 219),
-    Call("open_by_handle_at", 304, 265),
-    Call("name_to_handle_at", 303, 264),
-    Call("memfd_secret", 447, 447),
-    Call("memfd_create", 319, 279),  # memory that no limit counts
-    # what Landlock doesn't cover: modes, owners, times and attributes of files; watching files
-    Call("chmod", 90, None),
-    Call("fchmod", 91, 52),
-    Call("fchmodat", 268, 53),
-    Call("fchmodat2", 452, 452),
-    Call("chown", 92, None),
-    Call("fchown", 93, 55),
-    Call("lchown", 94, None),
-    Call("fchownat", 260, 54),
-    Call("utime", 132, None),
-    Call("utimes", 235, None),
-    Call("futimesat", 261, None),
-    Call("utimensat", 280, 88),
-    Call("setxattr", 188, 5),
-    Call("lsetxattr", 189, 6),
-    Call("fsetxattr", 190, 7),
-    Call("setxattrat", 463, 463),
-    Call("removexattr", 197, 14),
-    Call("lremovexattr", 198, 15),
-    Call("fremovexattr", 199, 16),
-    Call("removexattrat", 466, 466),
-    Call("file_setattr", 469, 469),
-    Call("mknod", 133, None),
-    Call("mknodat", 259, 33),
-    Call("inotify_init", 253, None),
-    Call("inotify_init1", 294, 26),
-    Call("inotify_add_watch", 254, 27),
-    Call("fanotify_init", 300, 262),
-    Call("fanotify_mark", 301, 263),
-    # memory, messages and locks shared with other processes
-    Call("shmget", 29, 194),
-    Call("shmat", 30, 196),
-    Call("shmctl", 31, 195),
-    Call("shmdt", 67, 197),
-    Call("msgget", 68, 186),
-    Call("msgsnd", 69, 189),
-    Call("msgrcv", 70, 188),
-    Call("msgctl", 71, 187),
-    Call("semget", 64, 190),
-    Call("semop", 65, 193),
-    Call("semctl", 66, 191),
-    Call("semtimedop", 220, 192),
-    Call("mq_open", 240, 180),
-    Call("mq_unlink", 241, 181),
-    Call("mq_timedsend", 242, 182),
-    Call("mq_timedreceive", 243, 183),
-    Call("mq_notify", 244, 184),
-    # sockets; those that were inherited go on
-    Call("socket", 41, 198),
-    Call("connect", 42, 203),
-    Call("bind", 49, 200),
-    Call("listen", 50, 201),
-    Call("accept", 43, 202),
-    Call("accept4", 288, 242),
-)
+
+def _calls(table: str) -> tuple[Call, ...]:
+    """Calls by name, number on x86-64 and number on AArch64, or "-" where a machine has none."""
+    rows = (row.split() for line in table.splitlines() for row in line.partition("#")[0].split(","))
+    return tuple(
+        Call(row[0], *(None if number == "-" else int(number) for number in row[1:]))
+        for row in rows
+        if row
+    )
+
+
+REFUSED = _calls("""
+# other processes: their memory, what they have open, where they run
+ptrace 101 117, process_vm_readv 310 270, process_vm_writev 311 271, kcmp 312 272,
+process_madvise 440 440, process_mrelease 448 448, pidfd_open 434 434, pidfd_getfd 438 438,
+pidfd_send_signal 424 424, perf_event_open 298 241, migrate_pages 256 238, move_pages 279 239,
+get_robust_list 274 100
+# other programs, and new processes: see clone
+fork 57 -, vfork 58 -, execve 59 221, execveat 322 281
+# how the machine divides its time
+setpriority 141 140, sched_setscheduler 144 119, sched_setparam 142 118, sched_setattr 314 274,
+ioprio_set 251 30
+# mounts and namespaces
+mount 165 40, umount2 166 39, pivot_root 155 41, chroot 161 51, unshare 272 97, setns 308 268,
+open_tree 428 428, move_mount 429 429, fsopen 430 430, fsconfig 431 431, fsmount 432 432,
+fspick 433 433, mount_setattr 442 442, open_tree_attr 467 467, statmount 457 457,
+listmount 458 458, swapon 167 224, swapoff 168 225, quotactl 179 60, quotactl_fd 443 443
+# the machine itself
+reboot 169 142, kexec_load 246 104, kexec_file_load 320 294, init_module 175 105,
+finit_module 313 273, delete_module 176 106, acct 163 89, syslog 103 116, sethostname 170 161,
+setdomainname 171 162, settimeofday 164 170, clock_settime 227 112, clock_adjtime 305 266,
+adjtimex 159 171, iopl 172 -, ioperm 173 -, vhangup 153 58, nfsservctl 180 42,
+lookup_dcookie 212 18
+# ways around the rules for files and calls; parts of the kernel that often had holes; memory that
+# no limit counts (memfd_create)
+bpf 321 280, userfaultfd 323 282, io_uring_setup 425 425, io_uring_enter 426 426,
+io_uring_register 427 427, add_key 248 217, request_key 249 218, keyctl 250 219,
+open_by_handle_at 304 265, name_to_handle_at 303 264, memfd_secret 447 447, memfd_create 319 279
+# what Landlock doesn't cover: modes, owners, times and attributes of files; watching files
+chmod 90 -, fchmod 91 52, fchmodat 268 53, fchmodat2 452 452, chown 92 -, fchown 93 55,
+lchown 94 -, fchownat 260 54, utime 132 -, utimes 235 -, futimesat 261 -, utimensat 280 88,
+setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, setxattrat 463 463, removexattr 197 14,
+lremovexattr 198 15, fremovexattr 199 16, removexattrat 466 466, file_setattr 469 469, mknod 133 -,
+mknodat 259 33, inotify_init 253 -, inotify_init1 294 26, inotify_add_watch 254 27,
+fanotify_init 300 262, fanotify_mark 301 263
+# memory, messages and locks shared with other processes
+shmget 29 194, shmat 30 196, shmctl 31 195, shmdt 67 197, msgget 68 186, msgsnd 69 189,
+msgrcv 70 188, msgctl 71 187, semget 64 190, semop 65 193, semctl 66 191, semtimedop 220 192,
+mq_open 240 180, mq_unlink 241 181, mq_timedsend 242 182, mq_timedreceive 243 183,
+mq_notify 244 184
+# sockets; those that were inherited go on
+socket 41 198, connect 42 203, bind 49 200, listen 50 201, accept 43 202, accept4 288 242
+""")
 
 #: Said not to exist: the C library then takes clone, of which the filter can see the flags.
 UNKNOWN = (Call("clone3", 435, 435),)

@@ -6,92 +6,91 @@ import fcntl
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self, cast
 
 import pytest
 
-from pallascope.gpu import hardware
-from pallascope.gpu.hardware import ProcessEnd, run
-from pallascope.gpu.hardware_process import ANSWER, STAGE, GpuRunResult, GpuRunStage, RunQuestion
+from pallascope.gpu import hardware, hardware_process
+from pallascope.gpu.hardware import run
+from pallascope.gpu.hardware_process import GpuRunResult, GpuRunStage, RunQuestion
 from pallascope.model import GpuCrash
-from pallascope.tools import codec
+from pallascope.tools.child_process import ChildEnded, ChildProcess, ChildTimeout
 from tests.gpu.running.programs import doubling, given
+from tests.support.repositories import ROOT
 
 QUESTION = RunQuestion(doubling(), (given(),))
 
 
-class Process:
-    """Stands for the process: leaves files in its folder, and ends."""
+class Child:
+    """Stands for the process: it sends a stage, then answers or fails."""
 
     def __init__(
-        self,
-        ended: ProcessEnd,
-        stage: GpuRunStage | None = None,
-        answer: GpuRunResult | None = None,
+        self, stage: GpuRunStage | None, answer: GpuRunResult | ChildEnded | ChildTimeout
     ) -> None:
-        self.ended, self.stage, self.answer = ended, stage, answer
+        self.answers = [*([stage] if stage else []), answer]
         self.environ: Mapping[str, str] = {}
+        self.question: object = None
 
-    def __call__(
-        self, command: Sequence[str], question: bytes, environ: Mapping[str, str], patience: float
-    ) -> ProcessEnd:
-        self.environ, folder = environ, Path(environ["TMPDIR"])
-        assert codec.unpack(RunQuestion, question) == QUESTION
-        assert str(folder) in command[-1]
-        if self.stage:
-            (folder / STAGE).write_text(self.stage.value)
-        if self.answer:
-            (folder / ANSWER).write_bytes(codec.pack(self.answer))
-        return self.ended
+    def start(self, module: str, environ: Mapping[str, str], before: Sequence[str]) -> ChildProcess:
+        assert (module, before) == (hardware_process.__name__, ())
+        self.environ = environ
+        return cast(ChildProcess, self)
+
+    def send(self, question: object) -> None:
+        self.question = question
+
+    def answer(self, kind: object, seconds: float) -> object:
+        assert 0 <= seconds <= hardware.PATIENCE
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self, seconds: float = 0.0) -> None:
+        assert not self.answers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def test_an_answer_and_the_environment_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    process = Process(
-        ProcessEnd(0, ""), GpuRunStage.RUNNING, GpuRunResult("H100", guarded=4, sides=6)
-    )
-    assert run(QUESTION, start=process) == GpuRunResult("H100", guarded=4, sides=6)
-    assert process.environ["JAX_PLATFORMS"] == "cuda"
-    assert process.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "true"
+    child = Child(GpuRunStage.RUNNING, GpuRunResult("H100", guarded=4, sides=6))
+    assert run(QUESTION, start=child.start) == GpuRunResult("H100", guarded=4, sides=6)
+    assert child.question == QUESTION
+    assert child.environ["JAX_PLATFORMS"] == "cuda"
+    assert child.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "true"
 
 
 @pytest.mark.parametrize(
     ("ended", "stage", "crash"),
     [
         (
-            ProcessEnd(-6, "F0000 CUDA_ERROR_ILLEGAL_ADDRESS\nAborted"),
+            ChildEnded("", -6, "F0000 CUDA_ERROR_ILLEGAL_ADDRESS\nAborted"),
             GpuRunStage.RUNNING,
             GpuCrash.ADDRESS,
         ),
-        (ProcessEnd(None, ""), GpuRunStage.RUNNING, GpuCrash.HANG),
-        (ProcessEnd(None, ""), GpuRunStage.COMPILING, GpuCrash.SLOW),
-        (ProcessEnd(1, ""), None, GpuCrash.UNKNOWN),
+        (ChildTimeout(1, ""), GpuRunStage.RUNNING, GpuCrash.HANG),
+        (ChildTimeout(1, ""), GpuRunStage.COMPILING, GpuCrash.SLOW),
+        (ChildEnded("", 1, ""), None, GpuCrash.UNKNOWN),
     ],
 )
 def test_a_process_without_an_answer(
-    ended: ProcessEnd, stage: GpuRunStage | None, crash: GpuCrash
+    ended: ChildEnded | ChildTimeout, stage: GpuRunStage | None, crash: GpuCrash
 ) -> None:
-    failure = run(QUESTION, start=Process(ended, stage)).failure
+    failure = run(QUESTION, start=Child(stage, ended).start).failure
     assert failure
     assert (failure.crash, failure.stage) == (crash, stage or GpuRunStage.STARTING)
 
 
-def test_a_process_that_hangs_is_stopped_with_what_it_started() -> None:
-    code = "import subprocess, sys; print('here', flush=True); subprocess.run(['sleep', '60'])"
-    ended = hardware.started([sys.executable, "-c", code], b"", {"PATH": "/usr/bin:/bin"}, 1.0)
-    assert ended.code is None
-    assert "here" in ended.printed
-
-
-def on_the_cpu(
-    command: Sequence[str], question: bytes, environ: Mapping[str, str], patience: float
-) -> ProcessEnd:
+def on_the_cpu(module: str, environ: Mapping[str, str], before: Sequence[str]) -> ChildProcess:
     """The process itself, but with the CPU for a GPU."""
-    *before, code = command
-    folder = environ["TMPDIR"]
-    code = code.replace(f"main({folder!r})", f"main({folder!r}, 'cpu')")
-    return hardware.started(
-        [*before, code], question, {**environ, "JAX_PLATFORMS": "cpu"}, patience
-    )
+    code = f"from {module} import main; main('cpu')"
+    command = ["env", "JAX_PLATFORMS=cpu", f"PYTHONPATH={ROOT}", sys.executable, "-c", code]
+    return ChildProcess.running(module, environ, command)
 
 
 def test_a_real_process_runs_compares_and_times() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,9 @@ from pallascope.gpu.hardware import (
     reports,
 )
 from pallascope.gpu.hardware_process import RunQuestion
+from pallascope.tools.child_process import ChildProcess
 from tests.gpu.running.programs import doubling
+from tests.support.repositories import ROOT
 
 MEMORY = """\
 ========= COMPUTE-SANITIZER
@@ -128,28 +132,46 @@ def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found({"PATH": "", "CUDA_HOME": str(below.parents[1])}, tmp_path / "none") == below
 
 
+#: Stands for the tool and the process that it looks at. The log may come after the answer.
+TOOL = """
+import sys, time
+from pallascope.gpu.hardware_process import GpuRunResult
+from pallascope.tools import codec
+from pallascope.tools.child_process import ParentConnection
+parent = ParentConnection(at_end=lambda: None)
+parent.receive()
+parent.send(codec.pack(GpuRunResult()))
+if sys.argv[1] != "--":
+    time.sleep(0.2)
+    open(sys.argv[1], "w").write(sys.argv[2])
+sys.exit(1)
+"""
+
+
+def looked(tool: str, log: str) -> tuple[object, Sequence[str], Mapping[str, str]]:
+    """What `look` returns where the tool writes this log; what it starts, and its environment."""
+    seen: list[Any] = []
+
+    def start(module: str, environ: Mapping[str, str], before: Sequence[str]) -> ChildProcess:
+        seen.extend([before, environ])
+        written = [before[before.index("--log-file") + 1], log] if log else []
+        command = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-c", TOOL, *written, "--"]
+        return ChildProcess.running(module, environ, command)
+
+    found = look(RunQuestion(doubling(), ()), tool, Path("/cuda/compute-sanitizer"), start)
+    return found, *seen
+
+
 @pytest.mark.parametrize(("tool", "log"), [(MEMCHECK, MEMORY), (RACECHECK, RACES)])
 def test_a_process_is_run_under_it(tool: str, log: str) -> None:
-    seen: list[Mapping[str, str]] = []
-
-    def start(
-        command: Sequence[str], given: bytes, environ: Mapping[str, str], patience: float
-    ) -> hardware.ProcessEnd:
-        seen.append(environ)
-        assert command[:3] == ["/cuda/compute-sanitizer", "--tool", tool]
-        assert ("--padding" in command) == (tool == MEMCHECK)
-        assert ("--racecheck-report" in command) == (tool == RACECHECK)
-        Path(command[command.index("--log-file") + 1]).write_text(log)
-        return hardware.ProcessEnd(1, "")
-
-    question = RunQuestion(doubling(), ())
-    assert look(question, tool, Path("/cuda/compute-sanitizer"), start) == reports(log, tool)
-    assert seen[0]["XLA_PYTHON_CLIENT_ALLOCATOR"] == "platform"
-    assert seen[0]["JAX_PLATFORMS"] == "cuda"
+    found, command, environ = looked(tool, log)
+    assert found == reports(log, tool)
+    assert command[:3] == ["/cuda/compute-sanitizer", "--tool", tool]
+    assert ("--padding" in command) == (tool == MEMCHECK)
+    assert ("--racecheck-report" in command) == (tool == RACECHECK)
+    assert environ["XLA_PYTHON_CLIENT_ALLOCATOR"] == "platform"
+    assert environ["JAX_PLATFORMS"] == "cuda"
 
 
 def test_a_tool_that_writes_no_log() -> None:
-    def start(*_: object) -> hardware.ProcessEnd:
-        return hardware.ProcessEnd(255, "unsupported GPU")
-
-    assert look(RunQuestion(doubling(), ()), MEMCHECK, Path("x"), start) is None
+    assert looked(MEMCHECK, "")[0] is None
