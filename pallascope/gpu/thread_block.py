@@ -23,7 +23,7 @@ from typing import Any
 
 from jax.extend import core
 
-from pallascope.gpu.operations import LookupTable, NotFollowed, tables_of
+from pallascope.gpu.operations import LookupTable, NotKnown, tables_of
 from pallascope.gpu.thread import Events, Thread
 from pallascope.gpu.thread_events import Does, Event, MemoryBox
 from pallascope.kernels.calls import is_for_gpus
@@ -110,7 +110,7 @@ class ThreadBlock:
         self._products = Products()
 
     def run(self, threads: list[Events]) -> None:
-        """Run them all until each has ended or waits for ever. Raises NotFollowed."""
+        """Run them all until each has ended or waits for ever. Raises NotKnown."""
         self._states = [_State() for _ in threads]
         ready = deque(range(len(threads)))
         while ready:
@@ -390,7 +390,7 @@ def _of_block(
     block = ThreadBlock(source, *order)
     given = [*tables, *[None] * (len(body(kernel).invars) - len(tables))]
     try:
-        block.run([thread.follow(body(kernel), given) for thread in threads])
-    except (NotFollowed, RecursionError, *_MOVED):
+        block.run([thread.events(body(kernel), given) for thread in threads])
+    except (NotKnown, RecursionError, *_MOVED):
         return []
     return block.faults

@@ -14,6 +14,7 @@ trace that they depend on: four group sizes are no reason to multiply large matr
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,8 +27,9 @@ from jax.extend import core
 from jax.sharding import AbstractMesh
 from jax.typing import ArrayLike
 
+from pallascope.kernels.evaluator import Env, Evaluator, bind
 from pallascope.kernels.jaxprs import (
-    Atom,
+    called,
     inner_jaxprs,
     is_scalar,
     loop_constants,
@@ -210,16 +212,6 @@ def _behind(sources: Sequence[Source]) -> tuple[list[Step], list[Given]]:
     return [steps[number] for number in sorted(steps)], list(given.values())
 
 
-#: Primitives that do nothing but call the jaxpr which this parameter holds, with the same inputs.
-CALLS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "remat2": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-}
 _LEAVES_THE_DEVICE = ("pure_callback", "io_callback", "debug_callback")
 
 
@@ -235,38 +227,24 @@ def known_values(
     """
     reader = _SourceReader()
     given = [None if isinstance(arg, jax.ShapeDtypeStruct) else Given(arg) for arg in args]
-    reader.read(closed, given)
+    reader.evaluate(closed, given)
     wanted = [source for sources in reader.calls for source in sources]
     values = iter(evaluate(wanted))
     return [[next(values) for _ in sources] for sources in reader.calls]
 
 
-class _SourceReader:
-    """Walks a trace outside of kernels; notes where the values come from that a kernel needs."""
+class _SourceReader(Evaluator):
+    """Reads a trace outside of kernels; notes where the values come from that a kernel needs."""
 
     def __init__(self) -> None:
         self.calls: list[list[Source]] = []
         self._steps = 0
         self._mesh: Axes = ()  # of the shard_map that is being read
 
-    def read(self, jaxpr: core.Jaxpr | core.ClosedJaxpr, inputs: Sequence[Source]) -> list[Source]:
-        """Where the results of a jaxpr, closed or not, come from."""
-        closed = isinstance(jaxpr, core.ClosedJaxpr)
-        consts = [Given(const) for const in (jaxpr.consts if closed else ())]
-        opened = jaxpr.jaxpr if closed else jaxpr
-        sources: dict[core.Var, Source] = dict(zip(opened.constvars, consts, strict=False))
-        if len(inputs) == len(opened.invars):
-            sources.update(zip(opened.invars, inputs, strict=True))
+    def constant(self, value: ArrayLike) -> Source:
+        return Given(value)
 
-        def source(atom: Atom) -> Source:
-            return Given(atom.val) if isinstance(atom, core.Literal) else sources.get(atom)
-
-        for eqn in opened.eqns:
-            results = self._equation(eqn, tuple(source(atom) for atom in eqn.invars))
-            sources.update(zip(eqn.outvars, results, strict=False))
-        return [source(atom) for atom in opened.outvars]
-
-    def _equation(self, eqn: core.JaxprEqn, inputs: tuple[Source, ...]) -> Sequence[Source]:
+    def operation(self, eqn: core.JaxprEqn, inputs: list[Source], env: Env) -> Sequence[Source]:
         name, unknown = eqn.primitive.name, [None] * len(eqn.outvars)
         if name in KERNELS:
             read = _read_by_scalars(eqn, inputs)
@@ -275,24 +253,23 @@ class _SourceReader:
         if name == SHARD_MAP and not self._mesh:
             self._within_devices(eqn, inputs)
             return unknown
-        inner = inner_jaxprs(eqn)
-        if len(inner) == 1 and CALLS.get(name) in eqn.params:
-            return self.read(eqn.params[CALLS[name]], inputs)
+        if (jaxpr := called(eqn)) is not None:
+            return self.evaluate(jaxpr, inputs)
         calls_before = len(self.calls)
-        for jaxpr in inner:
-            self.read(jaxpr, _into(eqn, jaxpr, inputs))
+        for jaxpr in inner_jaxprs(eqn):
+            self.evaluate(jaxpr, _into(eqn, jaxpr, inputs))
         holds_kernel = len(self.calls) > calls_before
         if holds_kernel or None in inputs or _acts(eqn) or _leaves_the_device(eqn):
             return unknown
-        step = self._step(_runs(eqn), inputs)
+        step = self._step(functools.partial(_bound, eqn), inputs)
         return [Result(step, position) for position in range(len(eqn.outvars))]
 
-    def _step(self, run: Run, inputs: tuple[Source, ...], alone: bool = False) -> Step:
+    def _step(self, run: Run, inputs: Sequence[Source], alone: bool = False) -> Step:
         """Within a shard_map, what is done on all devices, unless it is `alone`."""
         self._steps += 1
         if self._mesh and not alone:
             run = on_all(run, self._mesh, [isinstance(one, Result) for one in inputs])
-        return Step(self._steps, run, inputs)
+        return Step(self._steps, run, tuple(inputs))
 
     def _within_devices(self, eqn: core.JaxprEqn, inputs: Sequence[Source]) -> None:
         mesh = mesh_of(eqn)
@@ -302,7 +279,7 @@ class _SourceReader:
         ]
         self._mesh = mesh
         for jaxpr in inner_jaxprs(eqn):
-            self.read(jaxpr, parts)
+            self.evaluate(jaxpr, parts)
         self._mesh = ()
 
     def _on_one_device(self, kernel: core.JaxprEqn, read: Sequence[Source]) -> list[Source]:
@@ -346,12 +323,8 @@ def _dynamic_sizes(kernel: core.JaxprEqn) -> int:
     return sum(not isinstance(size, int) for size in grid_mapping(kernel).grid)
 
 
-def _runs(eqn: core.JaxprEqn) -> Run:
-    def run(*inputs: jax.Array) -> Sequence[jax.Array]:
-        results = eqn.primitive.bind(*inputs, **eqn.params)
-        return results if eqn.primitive.multiple_results else [results]
-
-    return run
+def _bound(eqn: core.JaxprEqn, *inputs: jax.Array) -> Sequence[jax.Array]:
+    return bind(eqn, inputs)
 
 
 def _acts(eqn: core.JaxprEqn) -> bool:
