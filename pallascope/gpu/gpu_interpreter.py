@@ -27,7 +27,7 @@ from jax import lax
 from jax.extend import core
 from jax.typing import ArrayLike
 
-from pallascope.kernels.jaxprs import Rewriter
+from pallascope.kernels.jaxprs import Rewriter, sites
 from pallascope.kernels.serialization import with_interpret
 from pallascope.kernels.traced_launch import TracedLaunch
 
@@ -156,7 +156,7 @@ class _TensorMemoryRewriter(Rewriter):
                 outvars=[places.get(var, var) for var in each.outvars],
                 source_info=eqn.source_info,
             )
-            for each in traced.eqns
+            for each, *_ in sites(traced, lambda _: [])
         ]
 
 

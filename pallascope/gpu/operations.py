@@ -1,10 +1,8 @@
 """The meaning of Mosaic GPU's operations, and tables that they look up.
 
-Tables of whole numbers that a launch's kernels are given: which group, which block, how many.
-What a thread does may depend on them. They are known where the launch's own inputs are.
-
-What an equation of Mosaic GPU's does to memory and barriers: its operands, read as events.
-Which operands there are, and in which order, is the primitives' own: as on jax 0.10 and 0.12.
+Reads the operands of an equation of Mosaic GPU's, in the order of the primitive on jax 0.10 and
+0.12, as events on memory and barriers. A thread may also look up its group, its block or its count
+in a table: an array of whole numbers that the launch passes to the kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 from jax.extend import core
 
@@ -25,13 +22,8 @@ from pallascope.gpu.thread_events import (
     part_of,
     resolved,
 )
-from pallascope.kernels.calls import is_for_gpus
-from pallascope.kernels.evaluator import Env, Evaluator, NotKnown, bind
-from pallascope.kernels.jaxprs import Shaped, inner_jaxprs
+from pallascope.kernels.evaluator import NotKnown
 from pallascope.kernels.source_lines import line_of
-
-#: A larger array is no table.
-_MOST = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,65 +44,6 @@ class LookupTable:
             0 <= i < n for i, n in zip(index, self.numbers.shape, strict=True) if i is not None
         )
         return int(self.numbers[index]) if inside else None
-
-
-def tables_of(
-    closed: core.ClosedJaxpr, values: Sequence[Any]
-) -> Mapping[int, tuple[LookupTable | None, ...]]:
-    """For each kernel, by the id of its equation, its inputs: tables, and None for the rest.
-
-    `values` are the launch's inputs. Without a table among them nothing is computed.
-    """
-    given = [_is_table(var) for var in closed.jaxpr.invars]
-    if len(values) != len(given) or not any(given):
-        return {}
-    found: dict[int, list[int | None]] = {}
-
-    def computed(*tables: Any) -> list[Any]:
-        rest, reader = iter(tables), _TableReader()
-        reader.evaluate(closed, [next(rest) if of else None for of in given])
-        found.update(reader.kernels)
-        return reader.tables
-
-    on = [np.asarray(value) for value, of in zip(values, given, strict=True) if of]
-    with jax.default_device(jax.devices("cpu")[0]):
-        tables = [LookupTable(np.asarray(table)) for table in jax.jit(computed)(*on)]
-    return {
-        kernel: tuple(None if n is None else tables[n] for n in places)
-        for kernel, places in found.items()
-    }
-
-
-class _TableReader(Evaluator):
-    """Computes what depends on tables alone, and notes which of it each kernel is given."""
-
-    def __init__(self) -> None:
-        self.tables: list[Any] = []
-        self.kernels: dict[int, list[int | None]] = {}
-
-    def operation(self, eqn: core.JaxprEqn, inputs: list[Any], env: Env) -> Sequence[Any]:
-        inner = inner_jaxprs(eqn)
-        if is_for_gpus(eqn):
-            noted = zip(eqn.invars, inputs, strict=True)
-            self.kernels[id(eqn)] = [self._noted(atom, value) for atom, value in noted]
-        elif all(value is not None for value in inputs) and all(map(_is_table, eqn.outvars)):
-            return bind(eqn, inputs)
-        elif len(inner) == 1 and len(inner[0].invars) <= len(inputs):
-            self.evaluate(inner[0], inputs[len(inputs) - len(inner[0].invars) :])
-        return [None] * len(eqn.outvars)
-
-    def _noted(self, atom: Any, value: Any) -> int | None:
-        if value is None or not _is_table(atom):
-            return None
-        self.tables.append(value)
-        return len(self.tables) - 1
-
-
-def _is_table(atom: Any) -> bool:
-    aval = atom.aval
-    if not isinstance(aval, Shaped) or np.dtype(aval.dtype).kind not in "iub":
-        return False
-    return int(np.prod(aval.shape)) <= _MOST
 
 
 _STORES = ("swap", "addupdate", "store")

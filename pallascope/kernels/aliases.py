@@ -150,7 +150,7 @@ class _Reader(Evaluator):
         self._inputs = self._fresh(jaxpr.invars)
         self._donated = set[int]()
         self._steps: list[_Step] = []
-        self._results = tuple(self.evaluate(jaxpr, self._inputs))
+        self._results: Values = tuple(self.evaluate(jaxpr, self._inputs))
         self._paired = self._pairs(jaxpr)
         self._place: dict[int, int] = {
             value: value for value in self._inputs

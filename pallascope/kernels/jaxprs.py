@@ -76,6 +76,7 @@ CALLS = {
     "core_call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call",
 }
 
 
@@ -175,6 +176,11 @@ def memory_space(aval: AbstractValue) -> str:
     """The memory space that a Ref is declared to be in; "default" where none is named."""
     space = getattr(aval, "memory_space", None)
     return str(getattr(space, "value", space) or "default")
+
+
+def has_effects(eqn: core.JaxprEqn) -> bool:
+    """Whether an equation has effects to XLA, for which using an axis of a mesh is none."""
+    return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
 
 
 def loop_constants(scan: core.JaxprEqn) -> int:

@@ -22,6 +22,7 @@ from pallascope.kernels.evaluator import Env, Evaluator
 from pallascope.kernels.jaxprs import (
     Atom,
     called,
+    has_effects,
     inner_jaxprs,
     loop_carried,
     loop_constants,
@@ -143,10 +144,10 @@ class _Reader:
         return [id(var) in live for var in jaxpr.invars]
 
     def _equation(self, eqn: core.JaxprEqn, used: list[bool], runs: RunCount) -> list[bool]:
-        has_effects = _has_effects(eqn) or asks_to_be_kept(eqn) == "side_effecting"
-        if has_effects:
+        kept = has_effects(eqn) or asks_to_be_kept(eqn) == "side_effecting"
+        if kept:
             used = [True] * len(used)
-        needed = has_effects or any(used)
+        needed = kept or any(used)
         if not needed:
             runs = dataclasses.replace(runs, times=0)
         if eqn.primitive.name in self._names:
@@ -221,11 +222,3 @@ class _Reader:
             within = self.read(branches[number], used, taken)
             inputs = [before or now for before, now in zip(inputs, within, strict=True)]
         return [True, *inputs]
-
-
-def _has_effects(eqn: core.JaxprEqn) -> bool:
-    """Whether an operation does more than give its results.
-
-    That one goes over an axis of the mesh is an effect to jax, and none to XLA.
-    """
-    return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)

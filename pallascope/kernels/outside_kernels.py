@@ -56,7 +56,7 @@ def _bytes(value: object) -> int:
     return int(getattr(value, "nbytes", 0) or 0)
 
 
-_WRAPPERS = (*CALLS, "custom_vmap_call", "call_hi_primitive")
+_WRAPPERS = (*CALLS, "call_hi_primitive")
 
 
 class OutsideReader(Evaluator):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -103,7 +104,7 @@ class _InterpretRewriter(Rewriter):
         self._effects = set(get_interpret_effects(params))
 
     def rebuilt(self, jaxpr: Any, eqns: list[core.JaxprEqn]) -> Any:
-        if all(new is old for new, old in zip(eqns, jaxpr.eqns, strict=True)):
+        if all(map(operator.is_, eqns, jaxpr.eqns)):
             return jaxpr
         return jaxpr.replace(eqns=eqns, effects={*jaxpr.effects, *self._effects})
 
