@@ -135,6 +135,28 @@ def test_nothing_else_asks_which_target_a_kata_is_for() -> None:
     assert [module for module in asking if not OF_TARGETS.fullmatch(module)] == []
 
 
+#: The reader, the evaluator, and a walk from the end of a trace to its beginning: whether an
+#: equation is needed depends on the equations after it.
+EQUATION_LOOPS = {
+    "pallascope.kernels.jaxprs",
+    "pallascope.kernels.evaluator",
+    "pallascope.kernels.liveness",
+}
+
+
+def loops_over_equations(module: str) -> bool:
+    """Whether a `for` of a module, or a comprehension, goes over `.eqns` of a jaxpr."""
+    nodes = ast.walk(ast.parse(FILES[module].read_text(encoding="utf-8")))
+    iterables = (node.iter for node in nodes if isinstance(node, (ast.For, ast.comprehension)))
+    parts = (part for iterable in iterables for part in ast.walk(iterable))
+    return any(isinstance(part, ast.Attribute) and part.attr == "eqns" for part in parts)
+
+
+def test_equations_are_looped_over_in_few_modules() -> None:
+    """All others use `sites`, `equations` or an `Evaluator`: they know the same calls and loops."""
+    assert set(filter(loops_over_equations, FILES)) == EQUATION_LOOPS
+
+
 def test_the_root_conftest_only_names_the_plugin() -> None:
     text = Path(ROOT / "conftest.py").read_text(encoding="utf-8")
     assert text.strip() == 'pytest_plugins = ["grader.plugin"]'

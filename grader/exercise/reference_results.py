@@ -32,7 +32,9 @@ import numpy as np
 from jax.extend import core
 
 from pallascope.kernels import longest_product
-from pallascope.kernels.jaxprs import Replacement, primitives, retraced
+from pallascope.kernels.evaluator import Replacement, retraced
+from pallascope.kernels.jax_internals import dce_jaxpr
+from pallascope.kernels.jaxprs import primitives
 from pallascope.model import Array, Outcomes
 from pallascope.tools.arrays import from_numpy
 
@@ -106,19 +108,9 @@ def _outline_of(array: Any) -> Any:
 
 def _by_products(traced: core.ClosedJaxpr) -> list[bool]:
     """For each result of a trace, whether it is computed from a product of matrices."""
-    products: set[int] = set()
-    for eqn in traced.jaxpr.eqns:
-        if _multiplies(eqn) or any(id(var) in products for var in eqn.invars):
-            products |= set(map(id, eqn.outvars))
-    return [id(var) in products for var in traced.jaxpr.outvars]
-
-
-def _multiplies(eqn: core.JaxprEqn) -> bool:
-    """Whether an equation is a product of matrices, or has one inside."""
-    if eqn.primitive.name == "dot_general":
-        return True
-    inner = (getattr(param, "jaxpr", None) for param in eqn.params.values())
-    return any(_multiplies(each) for jaxpr in inner if jaxpr for each in jaxpr.eqns)
+    count = len(traced.jaxpr.outvars)
+    needed = (dce_jaxpr(traced.jaxpr, [n == own for n in range(count)])[0] for own in range(count))
+    return ["dot_general" in primitives(jaxpr) for jaxpr in needed]
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ hardware_process     The child process that runs and times a program on the GPU
 operations           The meaning of Mosaic GPU's operations, and tables that they look up
 thread               Follows one GPU thread through its trace: its events, in order
 thread_block         Simulates a block of GPU threads in several orders, and finds races
-thread_events        Events of a GPU thread on shared memory and barriers, and its scalars
+thread_events        Events of a GPU thread on shared memory and barriers, as data
 toolchain            Finds jax's CUDA plugin, ptxas and nvdisasm without importing them
 """
 

@@ -27,6 +27,7 @@ from jax import lax
 from jax.extend import core
 from jax.typing import ArrayLike
 
+from pallascope.kernels.jaxprs import Rewriter, sites
 from pallascope.kernels.serialization import with_interpret
 from pallascope.kernels.traced_launch import TracedLaunch
 
@@ -92,7 +93,6 @@ def _frame(source_info: Any) -> str:
     return summarize(source_info) if source_info is not None else "a kernel"
 
 
-_CLOSED_TOO = core.ClosedJaxpr is not core.Jaxpr  # before jax 0.12, one class holds the other
 Stand = Callable[..., Sequence[Any]]
 
 
@@ -109,35 +109,26 @@ def in_shared_memory(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     A product with scales, of sparse matrices or of several blocks stays as it is: the interpreter
     refuses it.
     """
-    change = _Change()
-    jaxpr = change.jaxpr(closed.jaxpr)
-    return core.ClosedJaxpr(jaxpr, closed.consts) if change.found else closed
+    rewriter = _TensorMemoryRewriter()
+    rewritten = rewriter.value(closed)
+    return rewritten if rewriter.found else closed
 
 
-class _Change:
-    """One change, all over a trace. A jaxpr that is shared stays shared."""
+class _TensorMemoryRewriter(Rewriter):
+    """Replaces tensor memory with shared memory, and the operations on it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.found = False
-        self._jaxprs: dict[int, tuple[Any, Any]] = {}
         self._vars: dict[Any, Any] = {}
 
-    def jaxpr(self, jaxpr: Any) -> Any:
-        if (known := self._jaxprs.get(id(jaxpr))) is None:
-            eqns = [each for eqn in jaxpr.eqns for each in self._equations(eqn)]
-            known = (
-                jaxpr,
-                jaxpr.replace(
-                    constvars=self._all(jaxpr.constvars),
-                    invars=self._all(jaxpr.invars),
-                    outvars=self._all(jaxpr.outvars),
-                    eqns=eqns,
-                ),
-            )
-            self._jaxprs[id(jaxpr)] = (
-                known  # with the key, which is so not another's before the end
-            )
-        return known[1]
+    def rebuilt(self, jaxpr: Any, eqns: list[core.JaxprEqn]) -> Any:
+        return jaxpr.replace(
+            constvars=self._all(jaxpr.constvars),
+            invars=self._all(jaxpr.invars),
+            outvars=self._all(jaxpr.outvars),
+            eqns=eqns,
+        )
 
     def _all(self, atoms: Sequence[Any]) -> list[Any]:
         return [self._atom(atom) for atom in atoms]
@@ -150,13 +141,11 @@ class _Change:
             self._vars[atom] = core.Var(_shared(atom.aval))
         return self._vars[atom]
 
-    def _equations(self, eqn: core.JaxprEqn) -> Sequence[core.JaxprEqn]:
-        """What takes the place of one equation."""
+    def equation(self, eqn: core.JaxprEqn) -> Sequence[core.JaxprEqn]:
         invars = self._all(eqn.invars)
         stand_in = _STAND_INS.get(eqn.primitive.name)
         if stand_in is None or not _is_plain(eqn):
-            params = {name: self._value(value) for name, value in eqn.params.items()}
-            return [eqn.replace(invars=invars, params=params)]
+            return [eqn.replace(invars=invars, params=self.params(eqn))]
         given = [atom for atom in invars if isinstance(atom, core.Var)]
         traced = _traced(lambda *refs: stand_in(_Operands(invars, given, refs, eqn.params)), given)
         places = dict(zip(traced.invars, given, strict=True))
@@ -167,18 +156,8 @@ class _Change:
                 outvars=[places.get(var, var) for var in each.outvars],
                 source_info=eqn.source_info,
             )
-            for each in traced.eqns
+            for each, *_ in sites(traced, lambda _: [])
         ]
-
-    def _value(self, value: Any) -> Any:
-        """A parameter after the change: a jaxpr, closed or not, or several."""
-        if isinstance(value, core.ClosedJaxpr) and _CLOSED_TOO:
-            return core.ClosedJaxpr(self.jaxpr(value.jaxpr), value.consts)
-        if isinstance(value, core.Jaxpr):
-            return self.jaxpr(value)
-        if type(value) is tuple:
-            return tuple(self._value(member) for member in value)
-        return value
 
 
 class _Operands:

@@ -214,23 +214,15 @@ def buffers_of(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Share
 
 def _allocated(jaxpr: Any) -> Iterator[tuple[str, str]]:
     """The Refs that each run_scoped in a jaxpr or inside of it brings with it, and their names."""
-    for equation in jaxpr.eqns:
-        inner = [each for value in equation.params.values() for each in _jaxprs(value)]
+    from pallascope.kernels.jaxprs import equations, inner_jaxprs
+
+    for equation in equations(jaxpr):
         if equation.primitive.name == "run_scoped":
-            for body in inner:
+            for body in inner_jaxprs(equation):
                 names = getattr(body.debug_info, "arg_names", None) or ()
                 for variable, name in itertools.zip_longest(body.invars, names):
                     if variable is not None:
                         yield str(variable.aval), name if str(name).isidentifier() else ""
-        for body in inner:
-            yield from _allocated(body)
-
-
-def _jaxprs(value: Any) -> Iterator[Any]:
-    for each in value if isinstance(value, (tuple, list)) else (value,):
-        inner = getattr(each, "jaxpr", each)
-        if hasattr(inner, "eqns"):
-            yield inner
 
 
 def _buffer(text: str, name: str) -> SharedBuffer | None:

@@ -1,10 +1,8 @@
 """The meaning of Mosaic GPU's operations, and tables that they look up.
 
-Tables of whole numbers that a launch's kernels are given: which group, which block, how many.
-What a thread does may depend on them. They are known where the launch's own inputs are.
-
-What an equation of Mosaic GPU's does to memory and barriers: its operands, read as events.
-Which operands there are, and in which order, is the primitives' own: as on jax 0.10 and 0.12.
+Reads the operands of an equation of Mosaic GPU's, in the order of the primitive on jax 0.10 and
+0.12, as events on memory and barriers. A thread may also look up its group, its block or its count
+in a table: an array of whole numbers that the launch passes to the kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 from jax.extend import core
 
@@ -25,12 +22,8 @@ from pallascope.gpu.thread_events import (
     part_of,
     resolved,
 )
-from pallascope.kernels.calls import is_for_gpus
-from pallascope.kernels.jaxprs import Shaped, inner_jaxprs
+from pallascope.kernels.evaluator import NotKnown
 from pallascope.kernels.source_lines import line_of
-
-#: A larger array is no table.
-_MOST = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,81 +46,8 @@ class LookupTable:
         return int(self.numbers[index]) if inside else None
 
 
-def tables_of(
-    closed: core.ClosedJaxpr, values: Sequence[Any]
-) -> Mapping[int, tuple[LookupTable | None, ...]]:
-    """For each kernel, by the id of its equation, its inputs: tables, and None for the rest.
-
-    `values` are the launch's inputs. Without a table among them nothing is computed.
-    """
-    given = [_is_table(var) for var in closed.jaxpr.invars]
-    if len(values) != len(given) or not any(given):
-        return {}
-    found: dict[int, list[int | None]] = {}
-
-    def computed(*tables: Any) -> list[Any]:
-        rest, traced = iter(tables), _Walk()
-        traced.walk(closed.jaxpr, closed.consts, [next(rest) if of else None for of in given])
-        found.update(traced.kernels)
-        return traced.tables
-
-    on = [np.asarray(value) for value, of in zip(values, given, strict=True) if of]
-    with jax.default_device(jax.devices("cpu")[0]):
-        tables = [LookupTable(np.asarray(table)) for table in jax.jit(computed)(*on)]
-    return {
-        kernel: tuple(None if n is None else tables[n] for n in places)
-        for kernel, places in found.items()
-    }
-
-
-class _Walk:
-    """Computes what depends on tables alone, and notes which of it each kernel is given."""
-
-    def __init__(self) -> None:
-        self.tables: list[Any] = []
-        self.kernels: dict[int, list[int | None]] = {}
-
-    def walk(self, jaxpr: core.Jaxpr, consts: Sequence[Any], given: Sequence[Any]) -> None:
-        known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *given], strict=False))
-        for eqn in jaxpr.eqns:
-            values = [
-                known.get(atom) if isinstance(atom, core.Var) else atom.val for atom in eqn.invars
-            ]
-            inner = inner_jaxprs(eqn)
-            if is_for_gpus(eqn):
-                self.kernels[id(eqn)] = [
-                    self._noted(a, v) for a, v in zip(eqn.invars, values, strict=True)
-                ]
-            elif all(value is not None for value in values) and all(map(_is_table, eqn.outvars)):
-                known.update(zip(eqn.outvars, _bound(eqn, values), strict=True))
-            elif len(inner) == 1:
-                self.walk(inner[0], (), values[len(values) - len(inner[0].invars) :])
-
-    def _noted(self, atom: Any, value: Any) -> int | None:
-        if value is None or not _is_table(atom):
-            return None
-        self.tables.append(value)
-        return len(self.tables) - 1
-
-
-def _bound(eqn: core.JaxprEqn, values: Sequence[Any]) -> list[Any]:
-    results: Any = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(eqn.params))
-    return list(results) if eqn.primitive.multiple_results else [results]
-
-
-def _is_table(atom: Any) -> bool:
-    aval = atom.aval
-    if not isinstance(aval, Shaped) or np.dtype(aval.dtype).kind not in "iub":
-        return False
-    return int(np.prod(aval.shape)) <= _MOST
-
-
 _STORES = ("swap", "addupdate", "store")
 _DEREFS = ("wgmma_accumulator_deref_p", "wgmma_accumulator_deref")
-
-
-class NotFollowed(Exception):
-    """What a thread does can't be told from its trace alone."""
 
 
 def has_events(name: str) -> bool:
@@ -136,7 +56,7 @@ def has_events(name: str) -> bool:
 
 
 def events_of(read: Reading) -> list[Event]:
-    """The events of an equation that has some. Raises NotFollowed."""
+    """The events of an equation that has some. Raises NotKnown."""
     return _EVENTS[read.name](read)
 
 
@@ -180,15 +100,15 @@ class Reading:
         if not self.params.get("has_user_predicate"):
             return True
         if (value := self.value(self._atoms[-1])) is None:
-            raise NotFollowed("a predicate that depends on data")
+            raise NotKnown("a predicate that depends on data")
         return bool(value)
 
     def barrier(self, atom: Any, transforms: list[Any]) -> MemoryBox:
         found = self.part(atom, transforms)
         if found is None or not found.memory.arrivals:
-            raise NotFollowed("a barrier of another kind")
+            raise NotKnown("a barrier of another kind")
         if found.box is None and not found.whole:
-            raise NotFollowed("a barrier whose number is not known")
+            raise NotKnown("a barrier whose number is not known")
         return found
 
     def count(self) -> int:
@@ -197,7 +117,7 @@ class Reading:
         if value is None and self._atoms:
             value = self.value(self._atoms[-1])
         if value is None:
-            raise NotFollowed("a wait for a number that depends on data")
+            raise NotKnown("a wait for a number that depends on data")
         return int(value)
 
 
@@ -215,14 +135,14 @@ def _stored(read: Reading) -> list[Event]:
 
 def _copied_in(read: Reading) -> list[Event]:
     if read.params.get("collective_axes") or not read.params.get("has_barrier", True):
-        raise NotFollowed("a copy for several blocks")
+        raise NotKnown("a copy for several blocks")
     wanted = read.wanted()
     _, target, barrier = read.take(), read.take(), read.take()
     read.transforms("src_transforms_treedef")
     part = read.part(target, read.transforms("dst_transforms_treedef"))
     at = read.barrier(barrier, read.transforms("barrier_transforms_treedef"))
     if part is None:
-        raise NotFollowed("a copy to something else")
+        raise NotKnown("a copy to something else")
     return [Event(Does.COPY_IN, (part,), read.line, barrier=at)] if wanted else []
 
 
@@ -231,7 +151,7 @@ def _copied_out(read: Reading) -> list[Event]:
     source, _target = read.take(), read.take()
     part = read.part(source, read.transforms("src_transforms_treedef"))
     if part is None:
-        raise NotFollowed("a copy from something else")
+        raise NotKnown("a copy from something else")
     grouped = bool(read.params.get("commit_group", True))
     if not wanted:
         return [Event(Does.GROUP)] if grouped else []
@@ -249,14 +169,14 @@ def _multiplied(read: Reading) -> list[Event]:
 def _multiplied_into(read: Reading) -> list[Event]:
     """tcgen05_mma: its operands, the barrier if it has one, then the transforms of each."""
     if any(read.params.get(name) for name in ("collective_axis", "scaled", "sparse")):
-        raise NotFollowed("a product of another kind")
+        raise NotKnown("a product of another kind")
     target, left, right, _adds = (read.take() for _ in range(4))
     arrives = read.take() if read.params["arrive"] else None
     into = read.part(target, read.transforms("acc_transforms_tree"))
     parts = [read.part(left, read.transforms("a_transforms_tree"))]
     parts.append(read.part(right, read.transforms("b_transforms_tree")))
     if into is None:
-        raise NotFollowed("a product into something else")
+        raise NotKnown("a product into something else")
     at = None
     if arrives is not None:
         at = read.barrier(arrives, read.transforms("barrier_transforms_tree"))
@@ -266,7 +186,7 @@ def _multiplied_into(read: Reading) -> list[Event]:
 
 def _told(read: Reading) -> list[Event]:
     if read.params.get("collective_axis"):
-        raise NotFollowed("products of several blocks")
+        raise NotKnown("products of several blocks")
     wanted = read.wanted()
     at = read.barrier(read.take(), read.transforms("barrier_transforms_tree"))
     return [Event(Does.TELL, (at,), read.line)] if wanted else []

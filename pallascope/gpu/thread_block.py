@@ -23,10 +23,11 @@ from typing import Any
 
 from jax.extend import core
 
-from pallascope.gpu.operations import LookupTable, NotFollowed, tables_of
+from pallascope.gpu.operations import LookupTable, NotKnown
 from pallascope.gpu.thread import Events, Thread
 from pallascope.gpu.thread_events import Does, Event, MemoryBox
 from pallascope.kernels.calls import is_for_gpus
+from pallascope.kernels.host_values import known_values
 from pallascope.kernels.outside_kernels import OutsideReader
 from pallascope.kernels.pallas_params import body, mesh
 from pallascope.model import (
@@ -110,7 +111,7 @@ class ThreadBlock:
         self._products = Products()
 
     def run(self, threads: list[Events]) -> None:
-        """Run them all until each has ended or waits for ever. Raises NotFollowed."""
+        """Run them all until each has ended or waits for ever. Raises NotKnown."""
         self._states = [_State() for _ in threads]
         ready = deque(range(len(threads)))
         while ready:
@@ -354,14 +355,15 @@ def disorders(
     Nothing of a kernel that can't be followed. `values` are the launch's inputs, where they are
     known: what a kernel does may depend on tables among them.
     """
-    try:
-        tables = tables_of(closed, values)
-    except Exception:  # of operations around the kernel, which may be wrong in any way
-        tables = {}
+    args = values if len(values) == len(closed.jaxpr.invars) else [None] * len(closed.jaxpr.invars)
+    kernels = OutsideReader(closed, source.file).kernels
     found: dict[tuple[Any, ...], GpuFault] = {}
-    for kernel in filter(is_for_gpus, OutsideReader(closed, source.file).kernels):
+    for kernel, known in zip(kernels, known_values(closed, args), strict=True):
+        if not is_for_gpus(kernel):
+            continue
+        tables = [None if numbers is None else LookupTable(numbers) for numbers in known]
         for last, order in itertools.product((False, True), _ORDERS):
-            for fault in _of_block(kernel, source, last, order, tables.get(id(kernel), ())):
+            for fault in _of_block(kernel, source, last, order, tables):
                 line = fault.line.line if fault.line else 0
                 found.setdefault((fault.disorder, fault.ref.partition("[")[0], line), fault)
     return tuple(sorted(found.values(), key=lambda fault: _RANK[fault.disorder]))
@@ -390,7 +392,7 @@ def _of_block(
     block = ThreadBlock(source, *order)
     given = [*tables, *[None] * (len(body(kernel).invars) - len(tables))]
     try:
-        block.run([thread.follow(body(kernel), given) for thread in threads])
-    except (NotFollowed, RecursionError, *_MOVED):
+        block.run([thread.events(body(kernel), given) for thread in threads])
+    except (NotKnown, RecursionError, *_MOVED):
         return []
     return block.faults

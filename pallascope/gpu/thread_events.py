@@ -1,63 +1,26 @@
-"""Events of a GPU thread on shared memory and barriers, and its scalars.
+"""Events of a GPU thread on shared memory and barriers, as data.
 
-Whole numbers that a kernel computes for itself: where each thread is, which slot, which turn.
-
-What a thread of a kernel for GPUs does to shared memory and barriers, as data, and where.
 A thread is what Pallas calls one: a warpgroup of 128 CUDA threads.
 """
 
 from __future__ import annotations
 
 import enum
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jax.extend import core
 
-Number = int | bool
+
+def is_whole(var: core.Var) -> bool:
+    """Whether a variable is a scalar of integers or booleans."""
+    aval: Any = var.aval
+    kind = getattr(getattr(aval, "dtype", None), "kind", "")
+    return getattr(aval, "shape", None) == () and kind in ("i", "u", "b")
 
 
-def _quotient(a: int, b: int) -> int:
-    """Towards zero, as XLA divides."""
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def _remainder(a: int, b: int) -> int:
-    return a - b * _quotient(a, b)
-
-
-_COMPUTED: Mapping[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": _quotient,
-    "rem": _remainder,
-    "neg": operator.neg,
-    "abs": abs,
-    "sign": lambda a: (a > 0) - (a < 0),
-    "max": max,
-    "min": min,
-    "clamp": lambda low, a, high: max(low, min(a, high)),
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "shift_left": operator.lshift,
-    "shift_right_arithmetic": operator.rshift,
-    "shift_right_logical": operator.rshift,
-    "copy": lambda a: a,
-    "copy_p": lambda a: a,
-}
-
-
-def number_of(value: object) -> Number | None:
+def number_of(value: object) -> int | bool | None:
     """A value of a trace as a number; None where it is none, or not whole."""
     if isinstance(value, (bool, int)):
         return value
@@ -67,39 +30,7 @@ def number_of(value: object) -> Number | None:
     item: Any = value
     if kind == "b":
         return bool(item)
-    return int(item) if kind in "iu" and kind else None
-
-
-def computed(eqn: core.JaxprEqn, operands: Sequence[Number | None]) -> Number | None:
-    """The result of an equation without Refs; None where it is no whole number that is known."""
-    aval: Any = eqn.outvars[0].aval
-    kind = getattr(getattr(aval, "dtype", None), "kind", "")
-    if getattr(aval, "shape", None) != () or kind not in ("i", "u", "b"):
-        return None
-    name = eqn.primitive.name
-    if name == "select_n":
-        return _selected(operands)
-    if any(value is None for value in operands):
-        return None
-    if name == "not":
-        (value,) = operands
-        return (not value) if kind == "b" else None
-    if name == "convert_element_type":
-        (value,) = operands
-        whole = int(value) if value is not None else 0
-        return bool(whole) if kind == "b" else whole
-    if (compute := _COMPUTED.get(name)) is None:
-        return None
-    try:
-        result = compute(*operands)
-    except (ArithmeticError, ValueError):
-        return None
-    return bool(result) if kind == "b" else int(result)
-
-
-def _selected(operands: Sequence[Number | None]) -> Number | None:
-    which, *cases = operands
-    return None if which is None or not 0 <= which < len(cases) else cases[int(which)]
+    return int(item) if kind in ("i", "u") else None
 
 
 #: Of each axis, start and size. None: which elements is not known, or it is not a box.

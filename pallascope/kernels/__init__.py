@@ -7,16 +7,17 @@ calls               A kernel's equation as data: operands, blocks, grid, for TPU
 collectives         Bytes that collectives and reshardings send outside of kernels
 comm_timeline       Communication timeline: what chips send, get and wait for, in order
 device_hooks        Hooks of the interpreter that log what devices do to each other
-dma_events          Scalars, routes, and the DMA events of a kernel's body as data
+dma_events          DMA events of a kernel's body on each chip: copies, signals, products
 dma_hazards         Outstanding DMAs of one core, and accesses that come before they end
 dma_hooks           Hooks of the interpreter that record a kernel's manual DMA
+evaluator           Evaluates jaxprs equation by equation, with values of any kind
 faster_interpreter  Makes the strict interpreter faster; its findings stay the same
 happens_before      Races between devices: the happens-before order of their events
 host_values         Constant folding: values known before a kernel runs, also in shard_map
 index_maps          Evaluates index maps: block positions and prefetched cells by grid step
 interpreter         Runs kernels in the strict or plain interpreter, or compiled
 jax_internals       All uses of JAX's internals: no other module names them
-jaxprs              Reads and rewrites jaxprs: sub-jaxprs, loops, discharged Refs
+jaxprs              Reads and rewrites jaxprs: all equations with their places, calls, loops, Refs
 lints               Lints: slow or often wrong habits, sub-word integers, remote DMA
 liveness            How often a launch runs each kernel: loops, dead and repeated kernels
 lowering            Traces and lowers a launch for a chip that isn't here
@@ -24,7 +25,6 @@ manual_dma          The DMAs that a kernel's body starts: operands, sizes, count
 operation_counts    Arithmetic operations and sum lengths of a jax.numpy function
 outside_kernels     Operations around the kernels of a trace, and constants in it
 pallas_params       What Pallas keeps in the equations of its kernels, with types
-partial_evaluation  Evaluates a kernel's body without data: its DMAs, on every chip
 prng_emulation      Emulates a TPU's random number generator in the interpreter
 race_detection      Reads races and leftover semaphores from the interpreter's state
 refs                Names of a kernel's buffers and semaphores, and their first access

@@ -27,8 +27,8 @@ from typing import Any
 from jax.dtypes import float0
 from jax.extend import core
 
-from pallascope.kernels.host_values import CALLS
-from pallascope.kernels.jaxprs import Atom, Shaped, expanded, inner_jaxprs
+from pallascope.kernels.evaluator import Env, Evaluator
+from pallascope.kernels.jaxprs import Shaped, called, expanded, inner_jaxprs, sites
 from pallascope.kernels.pallas_params import KERNELS, grid_mapping, is_pallas_call
 from pallascope.model import CopyReason, XlaCopy
 
@@ -92,31 +92,23 @@ _Origin = tuple[core.JaxprEqn, int] | None
 
 def held_outputs(closed: core.ClosedJaxpr, last: core.JaxprEqn | None) -> tuple[int | None, ...]:
     """For each result the number of the output of `last` that it is, unchanged or reshaped."""
-    origins = _origins(closed.jaxpr, [None] * len(closed.jaxpr.invars))
+    origins = _Origins().evaluate(closed.jaxpr, [None] * len(closed.jaxpr.invars))
     return tuple(n[1] if n is not None and n[0] is last else None for n in origins)
 
 
-def _origins(jaxpr: core.Jaxpr, given: Sequence[_Origin]) -> list[_Origin]:
-    """Where the results of a jaxpr come from, if its inputs come from `given`."""
-    known: dict[core.Var, _Origin] = dict(zip(jaxpr.invars, given, strict=True))
+class _Origins(Evaluator):
+    """A value is the output of a kernel that it holds in order, element by element."""
 
-    def of(atom: core.Var | core.Literal) -> _Origin:
-        return None if isinstance(atom, core.Literal) else known.get(atom)
+    def constant(self, value: object) -> _Origin:
+        return None
 
-    for eqn in jaxpr.eqns:
-        inputs = [of(atom) for atom in eqn.invars]
-        name = eqn.primitive.name
+    def operation(self, eqn: core.JaxprEqn, inputs: list[_Origin], env: Env) -> Sequence[_Origin]:
         if is_pallas_call(eqn):
-            made: list[_Origin] = [(eqn, number) for number in range(len(eqn.outvars))]
-        elif name in CALLS:
-            inner = eqn.params[CALLS[name]]
-            made = _origins(getattr(inner, "jaxpr", inner), inputs)
-        elif len(eqn.outvars) == 1 and inputs and _same_order(eqn):
-            made = inputs[:1]
-        else:
-            continue
-        known.update(zip(eqn.outvars, made, strict=True))
-    return [of(atom) for atom in jaxpr.outvars]
+            return [(eqn, number) for number in range(len(eqn.outvars))]
+        if (jaxpr := called(eqn)) is not None:
+            return self.evaluate(jaxpr, inputs)
+        same = len(eqn.outvars) == 1 and inputs and _same_order(eqn)
+        return inputs[:1] if same else [None] * len(eqn.outvars)
 
 
 def _same_order(eqn: core.JaxprEqn) -> bool:
@@ -149,16 +141,20 @@ def alias_copies(closed: core.ClosedJaxpr) -> list[tuple[XlaCopy, ...]]:
     return _Reader(closed).copies()
 
 
-class _Reader:
+class _Reader(Evaluator):
+    """Lines up the equations of a trace and of all that it calls. A value is its number."""
+
     def __init__(self, closed: core.ClosedJaxpr) -> None:
         self._next = itertools.count()
         jaxpr = closed.jaxpr
         self._inputs = self._fresh(jaxpr.invars)
         self._donated = set[int]()
         self._steps: list[_Step] = []
-        self._results = self._read(jaxpr, self._inputs)
+        self._results: Values = tuple(self.evaluate(jaxpr, self._inputs))
         self._paired = self._pairs(jaxpr)
-        self._place = {value: value for value in self._inputs}  # a value's array, by a number
+        self._place: dict[int, int] = {
+            value: value for value in self._inputs
+        }  # a value's array, by a number
         self._writer: dict[int, tuple[int, int]] = {}  # by result: which kernel, which operand
 
     def copies(self) -> list[tuple[XlaCopy, ...]]:
@@ -178,26 +174,18 @@ class _Reader:
     def _fresh(self, of: Sequence[object]) -> Values:
         return tuple(next(self._next) for _ in of)
 
-    def _read(self, jaxpr: core.Jaxpr, inputs: Values) -> Values:
-        """Line up the equations of a jaxpr and of all that it calls; the numbers of its results."""
-        known = dict(zip(map(id, jaxpr.invars), inputs, strict=True))
-        known.update(zip(map(id, jaxpr.constvars), self._fresh(jaxpr.constvars), strict=True))
+    def constant(self, value: object) -> int:
+        return next(self._next)
 
-        def number(atom: Atom) -> int:
-            return next(self._next) if isinstance(atom, core.Literal) else known[id(atom)]
+    def operation(self, eqn: core.JaxprEqn, inputs: list[int], env: Env) -> Sequence[int]:
+        if (jaxpr := called(eqn)) is not None:
+            self._give_away(eqn, inputs)
+            return self.evaluate(jaxpr, inputs)
+        made = self._fresh(eqn.outvars)
+        self._steps.append(_Step(eqn, tuple(inputs), made, _kernels(eqn)))
+        return made
 
-        for eqn in jaxpr.eqns:
-            given, inner = tuple(map(number, eqn.invars)), inner_jaxprs(eqn)
-            if not is_kernel(eqn) and len(inner) == 1 and CALLS.get(eqn.primitive.name):
-                self._give_away(eqn, given)
-                made = self._read(inner[0], given)
-            else:
-                made = self._fresh(eqn.outvars)
-                self._steps.append(_Step(eqn, given, made, _kernels(eqn)))
-            known.update(zip(map(id, eqn.outvars), made, strict=True))
-        return tuple(map(number, jaxpr.outvars))
-
-    def _give_away(self, call: core.JaxprEqn, given: Values) -> None:
+    def _give_away(self, call: core.JaxprEqn, given: Sequence[int]) -> None:
         """Inputs of the launch that a jax.jit around all of it donates."""
         flags = call.params.get("donated_invars") or ()
         self._donated |= {value for value, flag in zip(given, flags, strict=False) if flag}
@@ -281,11 +269,13 @@ def _closes_a_ring(moved: Mapping[int, int], start: int) -> bool:
 
 
 def _kernels(eqn: core.JaxprEqn) -> int:
-    """How many kernels stand in an equation."""
-    if is_kernel(eqn):
-        return 1
-    inner = inner_jaxprs(eqn) or expanded(eqn)
-    return sum(_kernels(each) for jaxpr in inner for each in jaxpr.eqns)
+    """The number of kernels in an equation."""
+    inside = [site.eqn for jaxpr in _opened(eqn) for site in sites(jaxpr, _opened)]
+    return sum(map(is_kernel, [eqn, *inside]))
+
+
+def _opened(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
+    return [] if is_kernel(eqn) else inner_jaxprs(eqn) or expanded(eqn)
 
 
 def _aliases(kernel: core.JaxprEqn) -> tuple[int, int, dict[int, int]]:

@@ -17,7 +17,7 @@ from jax.core import AbstractValue
 from jax.experimental import pallas as pl
 from jax.extend import core
 
-from pallascope.kernels.jax_internals import MOSAIC_GPU, UnsupportedJax
+from pallascope.kernels.jax_internals import MOSAIC_GPU, UnsupportedJax, dce_jaxpr
 from pallascope.kernels.jaxprs import is_scalar, memory_space, primitives
 from pallascope.kernels.lints import (
     OTHER_CHIPS,
@@ -340,11 +340,8 @@ def _moves(index_map: core.Jaxpr) -> bool:
 
 def _axes(index_map: core.Jaxpr, grid_rank: int) -> tuple[int, ...]:
     """The grid dimensions on which an index map's results depend."""
-    sources = {id(var): {axis} for axis, var in enumerate(index_map.invars[:grid_rank])}
-    for eqn in index_map.eqns:
-        axes = set().union(*(sources.get(id(var), set()) for var in eqn.invars))
-        sources.update((id(var), axes) for var in eqn.outvars)
-    return tuple(sorted(set().union(*(sources.get(id(var), set()) for var in index_map.outvars))))
+    _, needed = dce_jaxpr(index_map, [True] * len(index_map.outvars))
+    return tuple(axis for axis, is_needed in enumerate(needed[:grid_rank]) if is_needed)
 
 
 def array_type(aval: AbstractValue) -> ArrayType:

@@ -32,7 +32,8 @@ from jax.extend import core
 from jax.sharding import PartitionSpec
 
 from pallascope.kernels.calls import array_type
-from pallascope.kernels.jaxprs import Shaped, inner_jaxprs
+from pallascope.kernels.evaluator import Env, Evaluator
+from pallascope.kernels.jaxprs import Atom, Shaped, inner_jaxprs
 from pallascope.kernels.liveness import equations_run
 from pallascope.kernels.sharding import SHARD_MAP, axes_over
 from pallascope.kernels.source_lines import line_in
@@ -67,55 +68,47 @@ class Resharded:
 
 def resharded(closed: core.ClosedJaxpr, axes: Axes) -> list[Resharded]:
     """The arrays of a launch for a mesh of these axes that have to move, in program order."""
-    reader = _Reader(dict(axes))
-    reader.read(closed.jaxpr, [None] * len(closed.jaxpr.invars))
+    reader = _ShardingReader(dict(axes))
+    reader.evaluate(closed.jaxpr, [None] * len(closed.jaxpr.invars))
     return reader.found
 
 
-class _Reader:
-    """Walks the outside of a launch's `shard_map`s, and knows how its arrays are cut."""
+class _ShardingReader(Evaluator):
+    """Reads a launch outside of its `shard_map`s. A value is how an array is cut."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.found: list[Resharded] = []
         self._sizes = sizes
 
-    def read(self, jaxpr: core.Jaxpr, given: Sequence[Cut | None]) -> list[Cut | None]:
-        """How the results of a jaxpr are cut, given how its inputs are; None where unknown."""
-        cuts = {id(v): cut for v, cut in zip(jaxpr.invars, given, strict=True) if cut is not None}
-        for eqn in jaxpr.eqns:
-            results = self._equation(eqn, cuts)
-            found = zip(eqn.outvars, results, strict=True)
-            cuts.update((id(var), cut) for var, cut in found if cut is not None)
-        return [cuts.get(id(var)) for var in jaxpr.outvars]
+    def constant(self, value: Any) -> None:
+        return None
 
-    def _equation(self, eqn: core.JaxprEqn, cuts: dict[int, Cut]) -> list[Cut | None]:
+    def operation(self, eqn: core.JaxprEqn, inputs: list[Any], env: Env) -> list[Cut | None]:
         if eqn.primitive.name == SHARD_MAP:
             for var, spec in zip(eqn.invars, eqn.params["in_specs"], strict=True):
-                self._wanted(eqn, var, _cut(var, spec), cuts)
+                self._wanted(eqn, var, _cut(var, spec), env)
             wanted = zip(eqn.outvars, eqn.params["out_specs"], strict=True)
             return [_cut(var, spec) for var, spec in wanted]
         if eqn.primitive.name == _CONSTRAINT and (spec := _spec_of(eqn)) is not None:
             cut = _cut(eqn.invars[0], spec)
-            self._wanted(eqn, eqn.invars[0], cut, cuts)
+            self._wanted(eqn, eqn.invars[0], cut, env)
             return [cut]
+        unknown: list[Cut | None] = [None] * len(eqn.outvars)
         inner = inner_jaxprs(eqn)
-        if len(inner) == 1 and len(inner[0].invars) == len(eqn.invars):
-            return self._called(eqn, inner[0], cuts)
-        return [None] * len(eqn.outvars) if inner else [_followed(eqn, cuts)] * len(eqn.outvars)
+        if len(inner) == 1 and len(inner[0].invars) == len(inputs):
+            results = self.evaluate(inner[0], inputs)
+            return results if len(results) == len(unknown) else unknown
+        return unknown if inner else [_followed(eqn, inputs)] * len(unknown)
 
-    def _called(
-        self, eqn: core.JaxprEqn, inner: core.Jaxpr, cuts: dict[int, Cut]
-    ) -> list[Cut | None]:
-        results = self.read(inner, [cuts.get(id(var)) for var in eqn.invars])
-        return results if len(results) == len(eqn.outvars) else [None] * len(eqn.outvars)
-
-    def _wanted(self, eqn: core.JaxprEqn, var: Any, cut: Cut, cuts: dict[int, Cut]) -> None:
-        before = cuts.setdefault(id(var), cut)
-        if isinstance(var, core.Literal) or before == cut:
+    def _wanted(self, eqn: core.JaxprEqn, var: Atom, cut: Cut, env: Env) -> None:
+        if isinstance(var, core.Literal):
             return
-        array = var.aval
-        sent = round(_missing(array.shape, before, cut, self._sizes) * array.dtype.itemsize)
-        self.found.append(Resharded(eqn, array, _otherwise(before, cut), sent))
+        if (before := env.get(var)) is None:
+            env[var] = cut
+        elif before != cut:
+            array: Any = var.aval
+            sent = round(_missing(array.shape, before, cut, self._sizes) * array.dtype.itemsize)
+            self.found.append(Resharded(eqn, array, _otherwise(before, cut), sent))
 
 
 def _spec_of(eqn: core.JaxprEqn) -> PartitionSpec | None:
@@ -134,12 +127,13 @@ def _names(entry: Any) -> tuple[str, ...]:
     return entry if isinstance(entry, tuple) else ()
 
 
-def _followed(eqn: core.JaxprEqn, cuts: Mapping[int, Cut]) -> Cut | None:
-    """How the result of an operation on elements lies: as its operands of the same shape do."""
+def _followed(eqn: core.JaxprEqn, inputs: Sequence[Cut | None]) -> Cut | None:
+    """How the result of an elementwise operation is cut: as its operands of the same shape are."""
     if len(eqn.outvars) != 1 or eqn.primitive.name in _MIXED:
         return None
     shape = getattr(eqn.outvars[0].aval, "shape", None)
-    known = {cuts.get(id(v)) for v in eqn.invars if getattr(v.aval, "shape", ()) == shape}
+    operands = zip(eqn.invars, inputs, strict=True)
+    known = {cut for v, cut in operands if getattr(v.aval, "shape", ()) == shape}
     return known.pop() if len(known) == 1 else None
 
 

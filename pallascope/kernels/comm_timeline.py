@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from jax.extend import core
 
 from pallascope.kernels.dma_events import (
+    MOST_EQUATIONS,
     Awaited,
+    DmaEvaluator,
     Event,
     Multiplied,
-    Number,
     Place,
     Semaphore,
     Signalled,
     Started,
-    Untold,
     Waited,
 )
-from pallascope.kernels.partial_evaluation import DryRun, EquationBudget
+from pallascope.kernels.evaluator import EquationBudget, NotKnown, Number
 from pallascope.model import (
     Act,
     Axes,
@@ -40,23 +40,23 @@ def side_by_side(
     kernel: core.Jaxpr, grid: Sequence[int], axes: Axes, named: Sequence[str] = ()
 ) -> SideBySide | None:
     """All chips of a mesh of these axes, in step; None where a copy depends on what is read."""
-    sizes, budget = dict(axes), EquationBudget()
+    sizes, budget = dict(axes), EquationBudget(MOST_EQUATIONS)
     places = list(itertools.product(*map(range, sizes.values())))
     chips = []
     for number, place in enumerate(places):
         at = dict(zip(sizes, place, strict=True))
-        run = DryRun(kernel, tuple(grid), at, sizes, tuple(named), budget, signals=True)
-        chips.append(_Chip(number, run.events()))
+        run = DmaEvaluator(kernel, tuple(grid), at, sizes, tuple(named), budget, signals=True)
+        chips.append(_Chip(number, run.run()))
     try:
         return _Meeting(places, chips).run()
-    except Untold:
+    except NotKnown:
         return None
 
 
 def _said(semaphore: Semaphore) -> str:
     buffer, index = semaphore
     if None in index:
-        raise Untold("which semaphore it is depends on what the kernel reads")
+        raise NotKnown("which semaphore it is depends on what the kernel reads")
     return buffer.name + (f"[{', '.join(str(int(one or 0)) for one in index)}]" if index else "")
 
 
@@ -156,5 +156,5 @@ class _Meeting:
 
     def _number(self, place: Place | None) -> int:
         if place is None:
-            raise Untold("which chip it is depends on what the kernel reads")
+            raise NotKnown("which chip it is depends on what the kernel reads")
         return self.places.index(place)

@@ -1,128 +1,53 @@
-"""Scalars, routes, and the DMA events of a kernel's body as data.
+"""DMA events of a kernel's body on each chip: copies, signals, products.
 
-What the scalar core computes: numbers, as far as they are known without running a kernel.
-
-Which ways a copy takes from one chip of a mesh to another.
-
-What happens in a kernel's body, as far as it has to do with copies and products.
-
-What equations of a kernel name: numbers, buffers, parts of them, and semaphores.
+The scalar part of the body is evaluated without data, chip by chip, and the copies are counted that
+a trace alone can't count. Here are the events as data, the parts of buffers and the semaphores that
+equations name, and the routes that a copy takes from one chip to another.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
-import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
-import numpy as np
+import jax
 from jax.extend import core
 
-from pallascope.kernels.jaxprs import Atom, array_struct, memory_space
-from pallascope.kernels.manual_dma import UNTOLD_SIZE, extent, ref_of
-
-#: A number that is known, or None.
-Number = bool | int | float | None
-
-
-def computed(eqn: core.JaxprEqn, inputs: Sequence[Number]) -> Number:
-    """The result of an operation on numbers; None where it is not known, or no number."""
-    name, (result, *more) = eqn.primitive.name, eqn.outvars or [None]
-    if result is None or more or getattr(result.aval, "shape", None) != ():
-        return None
-    if name == "select_n":
-        chosen = inputs[0]
-        return None if chosen is None else inputs[1 + int(chosen)]
-    if name in ("and", "or"):
-        return _early(name, inputs)
-    if None in inputs:
-        return None
-    if name == "convert_element_type":
-        return _converted(inputs[0], np.dtype(eqn.params["new_dtype"]))
-    function = _FUNCTIONS.get(name)
-    try:
-        return function(*inputs) if function else None
-    except (ArithmeticError, TypeError, ValueError):
-        return None
-
-
-def _early(name: str, inputs: Sequence[Number]) -> Number:
-    """Of two conditions, one may decide alone."""
-    decides = name == "or"
-    if any(one is decides for one in inputs):
-        return decides
-    one, other = inputs
-    if one is None or other is None:
-        return None
-    return one | other if decides else one & other  # pyright: ignore[reportOperatorIssue]
-
-
-def _converted(value: Number, dtype: np.dtype) -> Number:
-    assert value is not None
-    if dtype == np.bool_:
-        return bool(value)
-    return int(value) if np.issubdtype(dtype, np.integer) else float(value)
-
-
-def _quotient(one: Any, other: Any) -> int | float:
-    """As on the hardware: integers are rounded towards 0."""
-    if isinstance(one, float) or isinstance(other, float):
-        return one / other
-    size = abs(one) // abs(other)
-    return size if (one < 0) == (other < 0) else -size
-
-
-def _rest(one: Any, other: Any) -> int | float:
-    """With the sign of the dividend."""
-    if isinstance(one, float) or isinstance(other, float):
-        return math.fmod(one, other)
-    return one - other * int(_quotient(one, other))
-
-
-def _not(value: Any) -> bool | int:
-    return not value if isinstance(value, bool) else ~value
-
-
-def _itself(value: Any, *_: Any) -> Any:
-    return value
-
-
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        "add": operator.add,
-        "sub": operator.sub,
-        "mul": operator.mul,
-        "div": _quotient,
-        "rem": _rest,
-        "neg": operator.neg,
-        "abs": abs,
-        "sign": lambda value: (value > 0) - (value < 0),
-        "max": max,
-        "min": min,
-        "clamp": lambda low, value, high: min(max(low, value), high),
-        "eq": operator.eq,
-        "ne": operator.ne,
-        "lt": operator.lt,
-        "le": operator.le,
-        "gt": operator.gt,
-        "ge": operator.ge,
-        "xor": operator.xor,
-        "not": _not,
-        "shift_left": operator.lshift,
-        "shift_right_arithmetic": operator.rshift,
-        "multiple_of": _itself,
-        "copy": _itself,
-        "stop_gradient": _itself,
-        "broadcast_in_dim": _itself,
-        "reshape": _itself,
-        "squeeze": _itself,
-    }
+from pallascope.kernels.evaluator import (
+    Env,
+    EquationBudget,
+    Events,
+    NotKnown,
+    Number,
+    PartialEvaluator,
+    happens,
 )
-
+from pallascope.kernels.jaxprs import (
+    IN_HBM,
+    Atom,
+    array_struct,
+    inner_jaxprs,
+    memory_space,
+    primitives,
+)
+from pallascope.kernels.manual_dma import (
+    NO_OPERAND,
+    UNTOLD_SIZE,
+    Dma,
+    Dmas,
+    extent,
+    is_remote,
+    parts,
+    ref_of,
+)
+from pallascope.kernels.operation_counts import product_flops
+from pallascope.kernels.refs import names_of
+from pallascope.model import Axes, Route, carried
 
 #: The numbers of a chip along the axes of the mesh.
 Place = tuple[int, ...]
@@ -274,10 +199,6 @@ class Awaited:
 Event = Started | Waited | Multiplied | Signalled | Awaited
 
 
-class Untold(ValueError):
-    """What a copy or a branch depends on is known only at run time; says so in words."""
-
-
 def value(atom: Atom, known: Mapping[core.Var, Any]) -> Any:
     """A number, a Buffer, or None for all else."""
     if isinstance(atom, core.Var):
@@ -289,11 +210,11 @@ def value(atom: Atom, known: Mapping[core.Var, Any]) -> Any:
 
 
 def end_of(end: Any, known: Mapping[core.Var, Any]) -> End:
-    """One end of a copy. Raises Untold."""
+    """One end of a copy. Raises NotKnown."""
     ref = ref_of(end)
     buffer, sizes = value(ref, known), extent(end)
     if not isinstance(buffer, Buffer) or sizes is None:
-        raise Untold(UNTOLD_SIZE)
+        raise NotKnown(UNTOLD_SIZE)
     size = math.prod(sizes) * array_struct(ref).dtype.itemsize
     return End(buffer, sizes, memory_space(ref.aval), size, _at(end, known))
 
@@ -337,3 +258,180 @@ def number(index: Any, known: Mapping[core.Var, Any]) -> Number:
     if isinstance(index, (core.Var, core.Literal)):
         return value(index, known)
     return int(index) if getattr(index, "shape", None) == () or isinstance(index, int) else None
+
+
+#: The most equations of all steps and chips together; a kernel that takes more is not evaluated.
+MOST_EQUATIONS = 3_000_000
+
+_COPIES = ("dma_start", "dma_wait")
+_UNNAMED = "a buffer of a pipeline"
+_SIGNALS = ("semaphore_signal", "semaphore_wait")
+
+
+@dataclass
+class DmaEvaluator(PartialEvaluator):
+    """Evaluates a kernel's body on one chip, over all steps of the grid.
+
+    `places` are the chip's numbers along the axes of the mesh, `sizes` the sizes of these axes, and
+    `named` the grid's axes that have names. With `signals`, those of semaphores are events too.
+    """
+
+    kernel: core.Jaxpr
+    grid: tuple[int, ...]
+    places: Mapping[str, int]
+    sizes: Mapping[str, int]
+    named: tuple[str, ...]
+    budget: EquationBudget
+    signals: bool = False
+    _step: tuple[int, ...] = ()
+
+    def run(self) -> Iterator[Event]:
+        """The events, in order. Raises NotKnown."""
+        names = names_of(self.kernel)
+        operands = [
+            Buffer(at, names[at], at) if hasattr(var.aval, "inner_aval") else None
+            for at, var in enumerate(self.kernel.invars)
+        ]
+        for step in itertools.product(*map(range, self.grid)):
+            self._step = step
+            yield from self.events(self.kernel, operands)
+
+    def value(self, atom: Atom, env: Env) -> Any:
+        return value(atom, env)
+
+    def operation(self, eqn: core.JaxprEqn, inputs: list[Any], env: Env) -> Sequence[Any] | Events:
+        match eqn.primitive.name:
+            case "dma_start" | "dma_wait":
+                return happens(eqn, self._copy(eqn, env))
+            case "semaphore_signal" | "semaphore_wait" if self.signals:
+                return happens(eqn, self._signal(eqn, env))
+            case "get_barrier_semaphore":
+                return [Buffer(None, "the barrier semaphore", "barrier")]
+            case "dot_general":
+                return happens(eqn, Multiplied(product_flops(eqn)))
+            case "axis_index":
+                return [self._axis(eqn.params["axis_name"])]
+            case "program_id":
+                return [self._step[eqn.params["axis"]]]
+            case "num_programs":
+                return [self.grid[eqn.params["axis"]]]
+        return PartialEvaluator.operation(self, eqn, inputs, env)
+
+    def acts(self, eqn: core.JaxprEqn) -> bool:
+        names = {"dma_start", *_SIGNALS} if self.signals else {"dma_start"}
+        return any(not names.isdisjoint(primitives(inner)) for inner in inner_jaxprs(eqn))
+
+    def is_skipped(self, scan: core.JaxprEqn) -> bool:
+        (body,) = inner_jaxprs(scan)
+        names = {*_COPIES, *_SIGNALS, "dot_general"}
+        is_long = len(body.eqns) * scan.params["length"] > 1000
+        return is_long and names.isdisjoint(primitives(body))
+
+    def buffers(self, eqn: core.JaxprEqn, body: core.Jaxpr) -> list[Any]:
+        names = [name if name.isidentifier() else _UNNAMED for name in names_of(body)]
+        return [Buffer(None, name, id(var)) for var, name in zip(body.invars, names, strict=True)]
+
+    def _axis(self, name: Any) -> Number:
+        """The chip's number along an axis, or along several, the last one counting fastest."""
+        names, number = (name if isinstance(name, tuple) else (name,)), 0
+        for one in names:
+            if one in self.places:
+                number = number * self.sizes[one] + self.places[one]
+            elif one in self.named:
+                axis = self.named.index(one)
+                number = number * self.grid[axis] + self._step[axis]
+            else:
+                return None
+        return number
+
+    def _copy(self, eqn: core.JaxprEqn, known: Env) -> Started | Waited:
+        source, target, counted, own, device = parts(eqn)
+        at = semaphore(counted, known)
+        if eqn.primitive.name == "dma_wait":
+            return Waited(at, end_of(target, known).size)
+        ends = end_of(source, known), end_of(target, known)
+        if not is_remote(eqn):
+            return Started(*ends, at, remote=False)
+        to = self._named(device, known)
+        here = tuple(self.places[name] for name in self.sizes)
+        way = () if to is None else ways(here, to, self.sizes)
+        return Started(*ends, at, True, way, to, None if own is None else semaphore(own, known))
+
+    def _named(self, device: Any, known: Env) -> Place | None:
+        """The chip that a `device_id` names; None where it is not known."""
+        return receiver(device, self.places, self.sizes, lambda one: number(one, known))
+
+    def _signal(self, eqn: core.JaxprEqn, known: Env) -> Signalled | Awaited:
+        ref, transforms, count, *more = jax.tree.unflatten(eqn.params["args_tree"], eqn.invars)
+        at, times = semaphore_at(ref, transforms, known), number(count, known)
+        if times is None:
+            raise NotKnown("how often a semaphore is signalled depends on what the kernel reads")
+        if eqn.primitive.name == "semaphore_wait":
+            return Awaited(at, int(times))
+        device = more[0]
+        to = None if device is None else self._named(device, known)
+        return Signalled(at, int(times), device is not None, to)
+
+
+def copies_of_chips(
+    kernel: core.Jaxpr, grid: Sequence[int], axes: Axes, named: Sequence[str] = ()
+) -> Dmas:
+    """What the chip of a mesh copies that sends most, in all steps of the grid.
+
+    `named` are the grid's axes, by name, where they have names. Raises NotKnown where some copy
+    depends on what the kernel reads.
+    """
+    sizes, budget = dict(axes), EquationBudget(MOST_EQUATIONS)
+    each = [
+        _tallied(
+            DmaEvaluator(kernel, tuple(grid), dict(zip(sizes, place, strict=True)), sizes,
+                         tuple(named), budget).run(),
+            len(kernel.invars),
+        )
+        for place in itertools.product(*map(range, sizes.values()))
+    ]  # fmt: skip
+    most = max(each, key=lambda one: (carried(one.routes or ()), one.sent or 0, _elements(one)))
+    return dataclasses.replace(most, covered=_least(copies.covered for copies in each))
+
+
+def _elements(copies: Dmas) -> int:
+    return sum(copy.times for copy in copies.known)
+
+
+def _least(shares: Iterable[float | None]) -> float | None:
+    known = [share for share in shares if share is not None]
+    return min(known) if known else None
+
+
+def _tallied(events: Iterable[Event], operands: int) -> Dmas:
+    """The copies of one chip. What it sends, another of the same kind sends to it."""
+    ways, untold = Counter[Way](), False
+    count, coming = Counter[tuple[int, bool, tuple[int, ...]]](), Counter[Semaphore]()
+    sent = multiplied = meanwhile = 0
+    for event in events:
+        if isinstance(event, Multiplied):
+            multiplied += event.operations
+            meanwhile += event.operations * (+coming != Counter())
+        elif isinstance(event, Started):
+            count.update(_ends(event))
+            if event.remote:
+                sent += event.source.size
+                untold |= not event.ways
+                for way in event.ways:
+                    ways[way] += event.source.size // len(event.ways)
+                coming[event.semaphore] += event.source.size
+        elif isinstance(event, Waited):
+            coming[event.semaphore] -= event.size * (event.semaphore in coming)
+    known = tuple(Dma(*what, times) for what, times in count.items())
+    covered = meanwhile / multiplied if sent and multiplied else None
+    routes = None if untold else tuple(Route(way, size) for way, size in ways.items() if way)
+    return Dmas(known, ("",) * operands, sent, False, covered, routes)
+
+
+def _ends(copy: Started) -> Iterable[tuple[int, bool, tuple[int, ...]]]:
+    """Its ends that are operands: position, whether it is read, and how much of it."""
+    for end, inward in ((copy.source, True), (copy.target, False)):
+        if end.buffer.operand is not None:
+            yield end.buffer.operand, inward, end.extent
+        elif end.space in IN_HBM:
+            raise NotKnown(NO_OPERAND)

@@ -1,22 +1,20 @@
 """Constant folding: values known before a kernel runs, also in shard_map.
 
-Values within a `shard_map`, of all devices at once: what is sent between them is known, too.
-Each is one array, the mesh's axes before its own. An operation is vmapped over these axes, under
-their names, so that collectives mean what they mean on devices.
+Sizes of dynamic grids, scalar prefetch, and tables that a kernel's scalar core or its threads read.
+They are computed on the host from a launch's arguments. JAX removes the part of the program that
+they don't depend on: four group sizes are no reason to multiply large matrices on a CPU.
 
-Programs that run once, on the host: what a few values are before any kernel runs.
-
-Which values are known before any kernel runs: sizes of dynamic grids, scalar prefetch.
-They are computed on the host from the arguments that were given, and with them only the part of the
-trace that they depend on: four group sizes are no reason to multiply large matrices on a CPU.
+The body of a `shard_map` is vmapped over the axes of the mesh, under their names, so that
+collectives mean the same as on devices.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -26,8 +24,13 @@ from jax.extend import core
 from jax.sharding import AbstractMesh
 from jax.typing import ArrayLike
 
+from pallascope.kernels.calls import is_for_gpus
+from pallascope.kernels.evaluator import Env, Evaluator, bind
 from pallascope.kernels.jaxprs import (
     Atom,
+    Shaped,
+    called,
+    has_effects,
     inner_jaxprs,
     is_scalar,
     loop_constants,
@@ -44,8 +47,6 @@ from pallascope.kernels.pallas_params import (
 from pallascope.kernels.sharding import SHARD_MAP, axes_of
 from pallascope.model import Axes
 
-Run = Callable[..., Sequence[jax.Array]]
-
 
 def mesh_of(eqn: core.JaxprEqn) -> Axes:
     """The axes that a `shard_map` makes, in the mesh's order."""
@@ -53,56 +54,20 @@ def mesh_of(eqn: core.JaxprEqn) -> Axes:
     return tuple((name, size) for name, size in eqn.params["mesh"].shape.items() if name in named)
 
 
-def parts_of(spec: Any, mesh: Axes) -> Run:
-    """Cuts a whole array as a spec says."""
-
-    def cut(array: jax.Array) -> list[jax.Array]:
-        parts = []
-        for place in itertools.product(*(range(size) for _, size in mesh)):
-            at = dict(zip((name for name, _ in mesh), place, strict=True))
-            part = array
-            for dimension, entry in enumerate(spec):
-                names = entry if isinstance(entry, tuple) else (entry,) * (entry is not None)
-                for name in names:
-                    size = part.shape[dimension] // dict(mesh)[name]
-                    first = at[name] * size
-                    part = jax.lax.slice_in_dim(part, first, first + size, axis=dimension)
-            parts.append(part)
-        return [jnp.stack(parts).reshape(*(size for _, size in mesh), *parts[0].shape)]
-
-    return cut
-
-
-def on_all(run: Run, mesh: Axes, stacked: Sequence[bool]) -> Run:
-    """An operation on every device; inputs that are not `stacked` are the same for all."""
-
-    def one(_: jax.Array, *inputs: jax.Array) -> Sequence[jax.Array]:
-        return run(*inputs)
-
-    mapped = one
-    ways = tuple(0 if each else None for each in stacked)
-    for name, _ in reversed(mesh):
-        mapped = jax.vmap(mapped, in_axes=(0, *ways), axis_name=name)
-    numbers = jnp.zeros([size for _, size in mesh])
-    return lambda *inputs: mapped(numbers, *inputs)
-
-
-def of_the_busiest(mesh: Axes, sizes: int) -> Run:
-    """Of an array of all devices, the part of the one whose grid is the largest.
-
-    The array comes first, and then so many sizes of the grid.
-    """
-
-    def picked(array: jax.Array, *grid: jax.Array) -> list[jax.Array]:
-        devices = [size for _, size in mesh]
-        assert len(grid) == sizes
-        steps = jnp.ones(devices, jnp.int32)
-        for size in grid:
-            steps = steps * size.reshape(devices)
-        each = array.reshape(-1, *array.shape[len(devices) :])
-        return [each[jnp.argmax(steps.reshape(-1))]]
-
-    return picked
+def _parts(array: jax.Array, spec: Any, mesh: Axes) -> jax.Array:
+    """A whole array, cut as a spec says: the parts of all devices, the mesh's axes first."""
+    parts = []
+    for place in itertools.product(*(range(size) for _, size in mesh)):
+        at = dict(zip((name for name, _ in mesh), place, strict=True))
+        part = array
+        for dimension, entry in enumerate(spec):
+            names = entry if isinstance(entry, tuple) else (entry,) * (entry is not None)
+            for name in names:
+                size = part.shape[dimension] // dict(mesh)[name]
+                first = at[name] * size
+                part = jax.lax.slice_in_dim(part, first, first + size, axis=dimension)
+        parts.append(part)
+    return jnp.stack(parts).reshape(*(size for _, size in mesh), *parts[0].shape)
 
 
 #: These programs run once, on a few numbers: compiling them is what takes time. Halves it.
@@ -133,194 +98,115 @@ def computed(
         return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Step:
-    """What can be run as its inputs can all be had, an equation as a rule. `number` is its turn."""
-
-    number: int
-    run: Run
-    inputs: tuple[Source, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One of the values that an equation computes."""
-
-    step: Step
-    position: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Given:
-    """A value that is there from the start: an argument or a constant."""
-
-    value: ArrayLike
-
-
-Source = Result | Given | None  # None: not known before the kernels run
-
-
-def evaluate(sources: Sequence[Source]) -> list[np.ndarray | None]:
-    """The values behind sources: of all together, or one by one where some can't be had."""
-    knowable = [source for source in sources if source is not None]
-    if not knowable:
-        return [None] * len(sources)
-    values: Sequence[np.ndarray | None] | None = _together(knowable)
-    if values is None:
-        singly = [_together([source]) for source in knowable]
-        values = [value[0] if value else None for value in singly]
-    remaining = iter(values)
-    return [None if source is None else next(remaining) for source in sources]
-
-
-def _together(sources: Sequence[Result | Given]) -> list[np.ndarray] | None:
-    steps, given = _behind(sources)
-
-    def program(*inputs: jax.Array) -> list[jax.Array]:
-        arrays = dict(zip(map(id, given), inputs, strict=True))
-        done: dict[int, Sequence[jax.Array]] = {}
-
-        def value(source: Source) -> jax.Array:
-            match source:
-                case Given():
-                    return arrays[id(source)]
-                case Result(step, position):
-                    return done[step.number][position]
-            raise AssertionError("a step's inputs are known")
-
-        for step in steps:
-            done[step.number] = step.run(*map(value, step.inputs))
-        return [value(source) for source in sources]
-
-    return computed(program, *(source.value for source in given))
-
-
-def _behind(sources: Sequence[Source]) -> tuple[list[Step], list[Given]]:
-    """The steps and given values that sources depend on, each in program order."""
-    steps: dict[int, Step] = {}
-    given: dict[int, Given] = {}
-    open_ends = list(sources)
-    while open_ends:
-        match open_ends.pop():
-            case Result(step) if step.number not in steps:
-                steps[step.number] = step
-                open_ends.extend(step.inputs)
-            case Given() as value:
-                given[id(value)] = value
-    return [steps[number] for number in sorted(steps)], list(given.values())
-
-
-#: Primitives that do nothing but call the jaxpr which this parameter holds, with the same inputs.
-CALLS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "remat2": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-}
+#: A larger array of whole numbers isn't a table.
+MOST_NUMBERS = 65_536
 _LEAVES_THE_DEVICE = ("pure_callback", "io_callback", "debug_callback")
 
 
 def known_values(
-    closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]
+    closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct | None]
 ) -> list[list[np.ndarray | None]]:
-    """For each kernel, its grid bounds, scalar prefetch, and inputs in SMEM or copied into it.
+    """For each kernel, its grid bounds, scalar prefetch, and inputs in SMEM or copied into it; or
+    the tables of a kernel for GPUs. None for those that are not known.
 
-    None for those that are not known.
-
-    `closed` is the trace of a launch, `args` what its inputs are: arrays, or ShapeDtypeStructs
+    `closed` is the trace of a launch, `args` its inputs: arrays, or a ShapeDtypeStruct or None
     where the contents are not known. In program order, as `OutsideReader` gathers the kernels.
     """
-    reader = _SourceReader()
-    given = [None if isinstance(arg, jax.ShapeDtypeStruct) else Given(arg) for arg in args]
-    reader.read(closed, given)
-    wanted = [source for sources in reader.calls for source in sources]
-    values = iter(evaluate(wanted))
-    return [[next(values) for _ in sources] for sources in reader.calls]
+    unknown = [arg is None or isinstance(arg, jax.ShapeDtypeStruct) for arg in args]
+    known: list[Any] = list(itertools.compress(args, map(operator.not_, unknown)))
+    reader = _ValueReader()
+
+    def program(*arrays: jax.Array) -> list[jax.Array]:
+        rest = iter(arrays)
+        reader.evaluate(closed, [None if is_unknown else next(rest) for is_unknown in unknown])
+        return reader.values
+
+    with on_host():
+        traced = core.jaxpr_as_fun(jax.make_jaxpr(program)(*known))
+    values: Sequence[np.ndarray | None] | None = computed(traced, *known) if reader.values else []
+    if values is None:  # then one by one: some of them can't be had
+        numbers = range(len(reader.values))
+        one_by_one = [computed(lambda *given, n=n: [traced(*given)[n]], *known) for n in numbers]
+        values = [one[0] if one else None for one in one_by_one]
+    return [[None if n is None else values[n] for n in read] for _, read in reader.kernels]
 
 
-class _SourceReader:
-    """Walks a trace outside of kernels; notes where the values come from that a kernel needs."""
+class _ValueReader(Evaluator):
+    """Evaluates a trace outside of its kernels, as far as its inputs are known.
 
-    def __init__(self) -> None:
-        self.calls: list[list[Source]] = []
-        self._steps = 0
-        self._mesh: Axes = ()  # of the shard_map that is being read
+    `kernels` are the kernels, each with what it needs: positions in `values`, or None.
+    """
 
-    def read(self, jaxpr: core.Jaxpr | core.ClosedJaxpr, inputs: Sequence[Source]) -> list[Source]:
-        """Where the results of a jaxpr, closed or not, come from."""
-        closed = isinstance(jaxpr, core.ClosedJaxpr)
-        consts = [Given(const) for const in (jaxpr.consts if closed else ())]
-        opened = jaxpr.jaxpr if closed else jaxpr
-        sources: dict[core.Var, Source] = dict(zip(opened.constvars, consts, strict=False))
-        if len(inputs) == len(opened.invars):
-            sources.update(zip(opened.invars, inputs, strict=True))
+    def __init__(self, *, in_shard_map: bool = False) -> None:
+        self.values: list[jax.Array] = []
+        self.kernels: list[tuple[core.JaxprEqn, list[int | None]]] = []
+        self._in_shard_map = in_shard_map
 
-        def source(atom: Atom) -> Source:
-            return Given(atom.val) if isinstance(atom, core.Literal) else sources.get(atom)
-
-        for eqn in opened.eqns:
-            results = self._equation(eqn, tuple(source(atom) for atom in eqn.invars))
-            sources.update(zip(eqn.outvars, results, strict=False))
-        return [source(atom) for atom in opened.outvars]
-
-    def _equation(self, eqn: core.JaxprEqn, inputs: tuple[Source, ...]) -> Sequence[Source]:
+    def operation(self, eqn: core.JaxprEqn, inputs: list[Any], env: Env) -> Sequence[Any]:
         name, unknown = eqn.primitive.name, [None] * len(eqn.outvars)
         if name in KERNELS:
-            read = _read_by_scalars(eqn, inputs)
-            self.calls.append(self._on_one_device(eqn, read) if self._mesh else read)
+            self._note(eqn, _read_by_scalars(eqn, inputs))
             return unknown
-        if name == SHARD_MAP and not self._mesh:
-            self._within_devices(eqn, inputs)
+        if name == SHARD_MAP and not self._in_shard_map:
+            self._on_all_devices(eqn, inputs)
             return unknown
-        inner = inner_jaxprs(eqn)
-        if len(inner) == 1 and CALLS.get(name) in eqn.params:
-            return self.read(eqn.params[CALLS[name]], inputs)
-        calls_before = len(self.calls)
-        for jaxpr in inner:
-            self.read(jaxpr, _into(eqn, jaxpr, inputs))
-        holds_kernel = len(self.calls) > calls_before
-        if holds_kernel or None in inputs or _acts(eqn) or _leaves_the_device(eqn):
+        if (jaxpr := called(eqn)) is not None:
+            return self.evaluate(jaxpr, inputs)
+        inside = inner_jaxprs(eqn)
+        if not all(map(set(KERNELS).isdisjoint, map(primitives, inside))):
+            for jaxpr in inside:
+                self.evaluate(jaxpr, _into(eqn, jaxpr, inputs))
             return unknown
-        step = self._step(_runs(eqn), inputs)
-        return [Result(step, position) for position in range(len(eqn.outvars))]
+        if any(value is None for value in inputs) or has_effects(eqn) or _leaves_the_device(eqn):
+            return unknown
+        try:
+            return bind(eqn, inputs)
+        except Exception:  # jax raises anything for what only a TPU or a mesh can evaluate
+            return unknown
 
-    def _step(self, run: Run, inputs: tuple[Source, ...], alone: bool = False) -> Step:
-        """Within a shard_map, what is done on all devices, unless it is `alone`."""
-        self._steps += 1
-        if self._mesh and not alone:
-            run = on_all(run, self._mesh, [isinstance(one, Result) for one in inputs])
-        return Step(self._steps, run, inputs)
+    def _note(self, kernel: core.JaxprEqn, values: Sequence[Any]) -> None:
+        known = [value for value in values if value is not None]
+        numbers = itertools.count(len(self.values))
+        self.kernels.append((kernel, [None if v is None else next(numbers) for v in values]))
+        self.values.extend(map(jnp.asarray, known))
 
-    def _within_devices(self, eqn: core.JaxprEqn, inputs: Sequence[Source]) -> None:
-        mesh = mesh_of(eqn)
+    def _on_all_devices(self, eqn: core.JaxprEqn, inputs: Sequence[Any]) -> None:
+        """Evaluates the body of a shard_map on all devices, and takes those of the busiest one."""
+        mesh, (body,) = mesh_of(eqn), inner_jaxprs(eqn)
+        sizes = [size for _, size in mesh]
         parts = [
-            None if whole is None else Result(self._step(parts_of(spec, mesh), (whole,)), 0)
+            None if whole is None else _parts(jnp.asarray(whole), spec, mesh)
             for whole, spec in zip(inputs, eqn.params["in_specs"], strict=True)
         ]
-        self._mesh = mesh
-        for jaxpr in inner_jaxprs(eqn):
-            self.read(jaxpr, parts)
-        self._mesh = ()
+        reader = _ValueReader(in_shard_map=True)
 
-    def _on_one_device(self, kernel: core.JaxprEqn, read: Sequence[Source]) -> list[Source]:
-        """What the kernel reads on the device on which it has the most to do."""
-        dynamic = _dynamic_sizes(kernel)
-        grid = [one for one in read[:dynamic] if isinstance(one, Result)]
-        pick = of_the_busiest(self._mesh, len(grid))
-        return [
-            Result(self._step(pick, (one, *grid), alone=True), 0)
-            if isinstance(one, Result)
-            else one
-            for one in read
-        ]
+        def on_one(_: jax.Array, *known: jax.Array) -> list[jax.Array]:
+            rest = iter(known)
+            reader.evaluate(body, [None if part is None else next(rest) for part in parts])
+            return reader.values
+
+        mapped = on_one
+        for name, _ in reversed(mesh):
+            mapped = jax.vmap(mapped, axis_name=name)
+        stacked = mapped(jnp.zeros(sizes), *(part for part in parts if part is not None))
+        for kernel, read in reader.kernels:
+            values = [
+                None if n is None else stacked[n].reshape(-1, *stacked[n].shape[len(sizes) :])
+                for n in read
+            ]
+            steps = jnp.ones(math.prod(sizes), jnp.int32)
+            for size in values[: _dynamic_sizes(kernel)]:
+                steps = steps if size is None else steps * size.reshape(-1)
+            busiest = jnp.argmax(steps)
+            self._note(kernel, [None if each is None else each[busiest] for each in values])
 
 
-def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[Source]) -> list[Source]:
-    """Sizes of the grid, scalar prefetch, and inputs in SMEM or that the kernel copies into it; in
-    place of each other input, None."""
+def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
+    """Sizes of the grid, scalar prefetch, and inputs in SMEM or that the kernel copies into it; of
+    a kernel for GPUs, tables of whole numbers. None for each other input."""
+    if is_for_gpus(kernel):
+        tables = map(_is_table, kernel.invars)
+        return [value if table else None for value, table in zip(inputs, tables, strict=True)]
     copied = copied_into_smem(body(kernel))
     if not is_pallas_call(kernel):
         refs = body(kernel).invars[: len(inputs)]
@@ -340,26 +226,21 @@ def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[Source]) -> list[So
     return [*inputs[:needed], *(source if smem else None for source, smem in tables)]
 
 
+def _is_table(atom: Atom) -> bool:
+    """Whether an array is small, and of whole numbers."""
+    aval = atom.aval
+    if not isinstance(aval, Shaped) or np.dtype(aval.dtype).kind not in "iub":
+        return False
+    return math.prod(aval.shape) <= MOST_NUMBERS
+
+
 def _dynamic_sizes(kernel: core.JaxprEqn) -> int:
     if not is_pallas_call(kernel):
         return 0
     return sum(not isinstance(size, int) for size in grid_mapping(kernel).grid)
 
 
-def _runs(eqn: core.JaxprEqn) -> Run:
-    def run(*inputs: jax.Array) -> Sequence[jax.Array]:
-        results = eqn.primitive.bind(*inputs, **eqn.params)
-        return results if eqn.primitive.multiple_results else [results]
-
-    return run
-
-
-def _acts(eqn: core.JaxprEqn) -> bool:
-    """Whether an operation has effects; that of naming an axis of devices is none."""
-    return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
-
-
-def _into(eqn: core.JaxprEqn, inner: core.Jaxpr, inputs: Sequence[Source]) -> Sequence[Source]:
+def _into(eqn: core.JaxprEqn, inner: core.Jaxpr, inputs: Sequence[Any]) -> Sequence[Any]:
     """What is known of the inputs of an inner jaxpr: a loop's carry differs from turn to turn."""
     if eqn.primitive.name == "cond":  # the first operand chooses the branch
         return inputs[1:]

@@ -18,8 +18,9 @@ from jax.experimental import pallas as pl
 from jax.extend import core
 from jax.typing import ArrayLike
 
+from pallascope.kernels.evaluator import Env, Evaluator, bind
 from pallascope.kernels.host_values import computed
-from pallascope.kernels.jaxprs import Atom, array_struct, discharged, memory_space
+from pallascope.kernels.jaxprs import array_struct, called, discharged, memory_space, used
 from pallascope.kernels.pallas_params import (
     BlockMapping,
     GridMapping,
@@ -190,7 +191,7 @@ def _index_map(
     if (indices := _read_off(jaxpr, len(spec.block_shape), columns)) is not None:
         return indices
     # The values of tables that the index map does not look at do not matter.
-    looked_at = {id(var) for eqn in jaxpr.eqns for var in eqn.invars}
+    looked_at = used(jaxpr)
     contents: list[np.ndarray] = []
     for var, table in zip(jaxpr.invars[grid_rank:], tables, strict=True):
         if table is None and id(var) in looked_at:
@@ -228,10 +229,6 @@ def _scaled(spec: BlockMapping, indices: Indices | None, steps: int) -> np.ndarr
         counts_elements = isinstance(dim, pl.Element)
         starts[:, axis] = index * (1 if counts_elements else block_size(dim) or 1)
     return starts
-
-
-#: Primitives that call the jaxpr of this parameter with the inputs that they are given.
-_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +280,9 @@ def _reads(
     tables: Sequence[np.ndarray | None],
 ) -> list[tuple[int, np.ndarray | None]]:
     """The table and the cells of each read of one index map; None for cells that are unclear."""
-    used = {id(var) for eqn in index_map.jaxpr.eqns for var in eqn.invars}
+    looked_at = used(index_map.jaxpr)
     refs = index_map.jaxpr.invars[len(columns) :]
-    read = [number for number, var in enumerate(refs) if id(var) in used]
+    read = [number for number, var in enumerate(refs) if id(var) in looked_at]
     if not read:
         return []
     numbers: list[int] = []
@@ -293,7 +290,7 @@ def _reads(
     def at(*indices: jax.Array) -> list[jax.Array]:
         reader = _IndexMapReader()
         stand_ins = [_Table(number, value) for number, value in enumerate(tables)]
-        reader.evaluate(index_map.jaxpr, index_map.consts, [*indices, *stand_ins])
+        reader.evaluate(index_map, [*indices, *stand_ins])
         numbers[:] = reader.tables
         return reader.cells
 
@@ -318,43 +315,25 @@ class _Unclear(Exception):
     """The index map does something with a table whose cells are not told apart here."""
 
 
-class _IndexMapReader:
-    """Evaluates an index map; keeps, read by read, the table and the cell."""
+class _IndexMapReader(Evaluator):
+    """Evaluates an index map; keeps, read by read, the table and the cell. Raises _Unclear."""
 
     def __init__(self) -> None:
         self.tables: list[int] = []
         self.cells: list[jax.Array] = []
         self._reached: jax.Array = jnp.bool_(True)  # whether this part of the index map runs
 
-    def evaluate(
-        self, jaxpr: core.Jaxpr, consts: Sequence[ArrayLike], inputs: Sequence[_Value]
-    ) -> list[_Value]:
-        """The results of a jaxpr, whose inputs are numbers and tables. Raises _Unclear."""
-        values: dict[core.Var, _Value] = dict(
-            zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *inputs), strict=True)
-        )
-
-        def value(atom: Atom) -> _Value:
-            return atom.val if isinstance(atom, core.Literal) else values[atom]
-
-        for eqn in jaxpr.eqns:
-            results = self._equation(eqn, [value(atom) for atom in eqn.invars])
-            values.update(zip(eqn.outvars, results, strict=True))
-        return [value(atom) for atom in jaxpr.outvars]
-
-    def _equation(self, eqn: core.JaxprEqn, inputs: Sequence[_Value]) -> Sequence[_Value]:
+    def operation(self, eqn: core.JaxprEqn, inputs: list[_Value], env: Env) -> Sequence[_Value]:
         if not any(isinstance(value, _Table) for value in inputs):
-            results = eqn.primitive.bind(*inputs, **eqn.params)
-            return results if eqn.primitive.multiple_results else [results]
+            return bind(eqn, inputs)
         name = eqn.primitive.name
         if name == "get" and isinstance(table := inputs[0], _Table):
             transforms = jax.tree.unflatten(eqn.params["tree"], inputs[1:])
             if len(transforms) != 1:
                 raise _Unclear(name)
             return [self._read(table, [jnp.asarray(index) for index in transforms[0].indices])]
-        if name in _CALLS:
-            inner = eqn.params[_CALLS[name]]
-            return self.evaluate(inner.jaxpr, inner.consts, inputs)
+        if (jaxpr := called(eqn)) is not None:
+            return self.evaluate(jaxpr, inputs)
         if name == "cond" and not isinstance(inputs[0], _Table):
             return self._branches(eqn.params["branches"], jnp.asarray(inputs[0]), inputs[1:])
         raise _Unclear(name)
@@ -367,7 +346,7 @@ class _IndexMapReader:
         results: list[list[_Value]] = []
         for number, branch in enumerate(branches):
             self._reached = reached & (which == number)
-            results.append(self.evaluate(branch.jaxpr, branch.consts, inputs))
+            results.append(self.evaluate(branch, inputs))
         self._reached = reached
         columns = list(zip(*results, strict=True))
         if any(isinstance(value, _Table) for column in columns for value in column):

@@ -1,33 +1,20 @@
-"""Reads and rewrites jaxprs: sub-jaxprs, loops, discharged Refs.
+"""Reads and rewrites jaxprs: all equations with their places, calls, loops, Refs.
 
-Looking into jaxprs: what several readers of a trace share.
-
-What loops keep in their equations: what comes in again, and how many turns they make.
-
-A trace made anew with some of its operations replaced, also where they are nested.
-
-A trace whose Refs outside of kernels are turned into values, so that every kernel is one call.
-A `pl.core_map`, and a `pl.kernel` that is given Refs, change arrays in place: what comes out of
-them is no result of theirs. JAX itself rewrites them before it lowers: Refs become values, a
-`core_map` becomes an `mpmd_map` that returns what it has written. The same is done here.
+`sites` is the loop over all equations of a jaxpr and of those inside it; `equations` and
+`primitives` are the same with less about each. `Rewriter` replaces equations wherever they are.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import AbstractValue
 from jax.extend import core
 
 from pallascope.kernels.pallas_params import KERNELS
-
-T = TypeVar("T")
-
 
 Atom = core.Var | core.Literal
 
@@ -61,6 +48,14 @@ def inner_jaxprs(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
     return list(core.jaxprs_in_params(eqn.params))
 
 
+def closed_jaxprs(eqn: core.JaxprEqn) -> Iterator[core.ClosedJaxpr]:
+    """The jaxprs with constants among an equation's parameters."""
+    for value in eqn.params.values():
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(each, core.ClosedJaxpr):
+                yield each
+
+
 def expanded(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
     """What an operation of the newest jax stands for, where no parameter holds it: jnp.searchsorted
     and others are one operation until they are lowered. Empty for all other equations."""
@@ -71,24 +66,101 @@ def expanded(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
     return [jax.make_jaxpr(lambda *args: expand(*args, **eqn.params))(*arrays).jaxpr]
 
 
-def inner_refs(eqn: core.JaxprEqn, inner: core.Jaxpr, refs: Mapping[int, T]) -> dict[int, T]:
-    """What is told of an equation's inputs, by their ids, told of those of an inner jaxpr.
+#: Equations that only call a jaxpr with their inputs, and the parameter that holds it.
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call",
+}
+
+
+def called(eqn: core.JaxprEqn) -> core.Jaxpr | core.ClosedJaxpr | None:
+    """The jaxpr that an equation calls with its own inputs, once; None for all other equations."""
+    return eqn.params.get(CALLS.get(eqn.primitive.name, ""))
+
+
+def passed(eqn: core.JaxprEqn, inner: core.Jaxpr) -> Iterable[tuple[core.Var, Atom]]:
+    """The inputs of an inner jaxpr, each with the input of the equation that it stands for.
 
     A cond's first operand chooses the branch; the rest line up with each branch's. The body of a
-    run_scoped takes its buffers as inputs, what it closes over as constants.
+    run_scoped takes its buffers as inputs, and the equation's inputs as constants.
     """
     inputs = inner.constvars if eqn.primitive.name == "run_scoped" else inner.invars
-    aligned = eqn.invars[len(eqn.invars) - len(inputs) :]
-    pairs = zip(inputs, aligned, strict=False)
-    return {id(var): refs[id(given)] for var, given in pairs if id(given) in refs}
+    return zip(inputs, eqn.invars[len(eqn.invars) - len(inputs) :], strict=False)
+
+
+class Site(NamedTuple):
+    """An equation, and where it stands: in `jaxpr`, which the equations of `path` contain.
+
+    `path` begins with the outermost equation. The scans among them run `eqn` so many `times`.
+    """
+
+    eqn: core.JaxprEqn
+    jaxpr: core.Jaxpr
+    path: tuple[core.JaxprEqn, ...]
+    times: int
+    roots: Mapping[int, Atom]
+
+    def root(self, atom: Atom) -> Atom:
+        """The variable, of this jaxpr or of one around it, that `atom` was passed down from."""
+        return self.roots.get(id(atom), atom)
+
+
+def sites(
+    jaxpr: core.Jaxpr, inner: Callable[[core.JaxprEqn], Sequence[core.Jaxpr]] = inner_jaxprs
+) -> Iterator[Site]:
+    """All equations of a jaxpr in program order, each before those of the jaxprs inside it.
+
+    `inner` chooses the jaxprs of an equation that are read.
+    """
+    return _sites(jaxpr, inner, (), 1, {})
+
+
+def _sites(
+    jaxpr: core.Jaxpr,
+    inner: Callable[[core.JaxprEqn], Sequence[core.Jaxpr]],
+    path: tuple[core.JaxprEqn, ...],
+    times: int,
+    roots: Mapping[int, Atom],
+) -> Iterator[Site]:
+    for eqn in jaxpr.eqns:
+        site = Site(eqn, jaxpr, path, times, roots)
+        yield site
+        for each in inner(eqn):
+            known = {id(var): site.root(atom) for var, atom in passed(eqn, each)}
+            yield from _sites(each, inner, (*path, eqn), times * repetitions(eqn), known)
+
+
+def equations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
+    """All equations of a jaxpr and of those inside it, in program order."""
+    return (site.eqn for site in sites(jaxpr))
 
 
 def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:
     """The names of all primitives of a jaxpr, inner ones included, in program order."""
-    for eqn in jaxpr.eqns:
-        yield eqn.primitive.name
-        for inner in inner_jaxprs(eqn):
-            yield from primitives(inner)
+    return (eqn.primitive.name for eqn in equations(jaxpr))
+
+
+def outside_kernels(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
+    """For `sites`: the jaxprs inside an equation, without the bodies of kernels."""
+    return [] if eqn.primitive.name in KERNELS else inner_jaxprs(eqn)
+
+
+def first_use(jaxpr: core.Jaxpr, var: core.Var) -> core.JaxprEqn | None:
+    """The first equation of a jaxpr that takes a variable."""
+    return next((eqn for eqn in jaxpr.eqns if any(atom is var for atom in eqn.invars)), None)
+
+
+def used(jaxpr: core.Jaxpr) -> set[int]:
+    """The ids of the variables that a jaxpr's equations take or that it returns."""
+    taken = {id(atom) for eqn in jaxpr.eqns for atom in eqn.invars}
+    return taken | set(map(id, jaxpr.outvars))
 
 
 def is_scalar(atom: Atom) -> bool:
@@ -104,6 +176,11 @@ def memory_space(aval: AbstractValue) -> str:
     """The memory space that a Ref is declared to be in; "default" where none is named."""
     space = getattr(aval, "memory_space", None)
     return str(getattr(space, "value", space) or "default")
+
+
+def has_effects(eqn: core.JaxprEqn) -> bool:
+    """Whether an equation has effects to XLA, for which using an axis of a mesh is none."""
+    return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
 
 
 def loop_constants(scan: core.JaxprEqn) -> int:
@@ -125,6 +202,11 @@ def _counts(scan: core.JaxprEqn) -> tuple[int, int]:
         return len(list(fixed)), len(list(carry))
     except (AttributeError, KeyError, TypeError, ValueError):
         return 0, 0  # moved again; then what happens in loops is not known
+
+
+def repetitions(eqn: core.JaxprEqn) -> int:
+    """How often an equation runs the jaxprs inside it: a scan's length, and 1 for all others."""
+    return int(eqn.params["length"]) if eqn.primitive.name == "scan" else 1
 
 
 def turns(loop: core.JaxprEqn) -> int | None:
@@ -158,124 +240,40 @@ def _one_more(body: core.Jaxpr, position: int, than: core.Var) -> bool:
     return made.invars[0] is than and isinstance(by, core.Literal) and by.val == 1
 
 
-#: Of an equation and its inputs, the results that are to stand for its own.
-Replacement = Callable[[core.JaxprEqn, Sequence[Any]], Sequence[Any]]
+class Rewriter:
+    """Rewrites the equations of a jaxpr and of those inside it. A shared jaxpr stays shared."""
 
+    def __init__(self) -> None:
+        self._done: dict[int, tuple[Any, Any]] = {}  # with each key, so that its id stays its own
 
-def retraced(closed: core.ClosedJaxpr, by: Mapping[str, Replacement]) -> core.ClosedJaxpr:
-    """A trace in which the primitives of these names are replaced, and nothing else changes.
+    def equation(self, eqn: core.JaxprEqn) -> Sequence[core.JaxprEqn]:
+        """The equations that replace one."""
+        raise NotImplementedError
 
-    Effects and shapes follow from what is put in, and each operation keeps the line that it came
-    from. What is inside of a replaced operation is left to its replacement. Inner jaxprs that take
-    Refs, such as the bodies of kernels, stay as they are.
-    """
+    def rebuilt(self, jaxpr: Any, eqns: list[core.JaxprEqn]) -> Any:
+        """A jaxpr with other equations."""
+        raise NotImplementedError
 
-    def program(*args: Any) -> Sequence[Any]:
-        return _evaluated(closed.jaxpr, closed.consts, args, by)
+    def __call__(self, jaxpr: Any) -> Any:
+        """A jaxpr after the change; the same object where nothing in it changes."""
+        if (known := self._done.get(id(jaxpr))) is None:
+            eqns = [new for eqn in jaxpr.eqns for new in self.equation(eqn)]
+            known = self._done[id(jaxpr)] = jaxpr, self.rebuilt(jaxpr, eqns)
+        return known[1]
 
-    return jax.make_jaxpr(program)(*map(_struct, closed.jaxpr.invars))
+    def params(self, eqn: core.JaxprEqn) -> dict[str, Any]:
+        """An equation's parameters, with the jaxprs in them after the change."""
+        return {name: self.value(value) for name, value in eqn.params.items()}
 
-
-def _struct(var: core.Var) -> jax.ShapeDtypeStruct:
-    aval: Any = var.aval
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-
-
-def _evaluated(
-    jaxpr: core.Jaxpr, consts: Sequence[Any], args: Sequence[Any], by: Mapping[str, Replacement]
-) -> Sequence[Any]:
-    values: dict[core.Var, Any] = dict(
-        zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True)
-    )
-    for eqn in jaxpr.eqns:
-        inputs = [v.val if isinstance(v, core.Literal) else values[v] for v in eqn.invars]
-        with _at(eqn):
-            results = _results(eqn, inputs, by)
-        values.update(zip(eqn.outvars, results, strict=True))
-    return [v.val if isinstance(v, core.Literal) else values[v] for v in jaxpr.outvars]
-
-
-def _results(
-    eqn: core.JaxprEqn, inputs: Sequence[Any], by: Mapping[str, Replacement]
-) -> Sequence[Any]:
-    primitive = eqn.primitive
-    if replacement := by.get(primitive.name):
-        return replacement(eqn, inputs)
-    params = {name: _replaced(value, by) for name, value in eqn.params.items()}
-    results = primitive.bind(*inputs, **primitive.get_bind_params(params))
-    return results if primitive.multiple_results else [results]
-
-
-def _replaced(param: Any, by: Mapping[str, Replacement]) -> Any:
-    """A parameter of an equation, with the jaxprs in it made anew where something is replaced."""
-    if isinstance(param, tuple):
-        return tuple(_replaced(one, by) for one in param) if type(param) is tuple else param
-    if isinstance(param, core.ClosedJaxpr):
-        inner, concerned = param, _concerned(param.jaxpr, by)
-    elif isinstance(param, core.Jaxpr) and not param.constvars:
-        inner, concerned = core.ClosedJaxpr(param, ()), _concerned(param, by)
-    else:
-        return param
-    if not concerned or not all(map(_is_array, inner.jaxpr.invars)):
-        return param
-    made = retraced(inner, by)
-    return made if isinstance(param, core.ClosedJaxpr) else made.jaxpr
-
-
-def _is_array(var: core.Var) -> bool:
-    return isinstance(var.aval, Shaped) and not hasattr(var.aval, "inner_aval")
-
-
-def _concerned(jaxpr: core.Jaxpr, by: Mapping[str, Replacement]) -> bool:
-    return any(name in by for name in primitives(jaxpr))
-
-
-@contextlib.contextmanager
-def _at(eqn: core.JaxprEqn) -> Iterator[None]:
-    """What is traced in this context comes from the line and the context of an equation."""
-    from pallascope.kernels.jax_internals import user_context
-
-    source: Any = eqn.source_info
-    context: Any = eqn.ctx
-    with user_context(source.traceback, name_stack=source.name_stack), context.manager:
-        yield
-
-
-_MADE = ("new_ref", "ref", "empty_ref", "run_state", "core_map")
-
-
-def without_refs(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """The same program without Refs outside of its kernels; the trace itself where it has none.
-
-    Within `for_chip`, as the trace was made. Raises UnsupportedJax, and what jax raises for a
-    kernel that no mesh of this version takes.
-    """
-    if not any(name in _MADE for name in _outside(closed.jaxpr)):
-        return closed
-    values = discharged(closed)
-    if "run_state" in _outside(values.jaxpr):
-        values = retraced(values, {"run_state": _run_state})
-    return values
-
-
-def _outside(jaxpr: core.Jaxpr) -> Iterator[str]:
-    """The names of the primitives outside of kernels."""
-    for eqn in jaxpr.eqns:
-        yield eqn.primitive.name
-        if eqn.primitive.name not in KERNELS:
-            for inner in inner_jaxprs(eqn):
-                yield from _outside(inner)
-
-
-def _run_state(eqn: core.JaxprEqn, inputs: Sequence[Any]) -> Sequence[Any]:
-    """What the Refs of a `pl.run_state` hold at its end; some are given no value at its start."""
-    given = iter(inputs)
-    state = zip(eqn.params["is_initialized"], eqn.params["jaxpr"].invars, strict=True)
-    values = [next(given) if has_value else _unwritten(var) for has_value, var in state]
-    inner = without_refs(discharged(core.ClosedJaxpr(eqn.params["jaxpr"], ())))
-    return core.jaxpr_as_fun(inner)(*values)
-
-
-def _unwritten(ref: core.Var) -> jax.Array:
-    struct = array_struct(ref)
-    return jnp.empty(struct.shape, struct.dtype)
+    def value(self, value: Any) -> Any:
+        """A parameter after the change: a jaxpr, closed or not, or several."""
+        if isinstance(value, core.Jaxpr):  # closed or not, from jax 0.12 on
+            return self(value)
+        if isinstance(value, core.ClosedJaxpr):
+            jaxpr = self(value.jaxpr)
+            return value if jaxpr is value.jaxpr else core.ClosedJaxpr(jaxpr, value.consts)
+        if type(value) in (tuple, list):
+            members = [self.value(member) for member in value]
+            same = all(new is old for new, old in zip(members, value, strict=True))
+            return value if same else type(value)(members)
+        return value

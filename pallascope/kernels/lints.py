@@ -10,7 +10,7 @@ What a kernel does that is slow on a TPU, or often wrong: which advice fits it.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import SupportsFloat
 
 import jax
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core
 
-from pallascope.kernels.jaxprs import array_struct, inner_jaxprs, inner_refs
+from pallascope.kernels.jaxprs import array_struct, equations, sites
 from pallascope.kernels.manual_dma import ends, is_remote, ref_of
 from pallascope.kernels.source_lines import line_in
 from pallascope.model import Habit, Narrow
@@ -30,22 +30,14 @@ _NO_WORK = ("get", "load", "masked_load", "swap", "convert_element_type")
 def narrow_integers(kernel: core.Jaxpr, file: str) -> tuple[Narrow, ...]:
     """Each such dtype, inner jaxprs included, with the first line of `file` that computes in it."""
     found: dict[str, Narrow] = {}
-    for eqn in _computing(kernel):
-        for var in eqn.outvars:
+    for eqn in equations(kernel):
+        for var in eqn.outvars if eqn.primitive.name not in _NO_WORK else ():
             dtype = getattr(var.aval, "dtype", None)
             if dtype is None or not jnp.issubdtype(dtype, jnp.integer):
                 continue
             if jnp.iinfo(dtype).bits < 32 and dtype.name not in found:
                 found[dtype.name] = Narrow(dtype.name, line_in(eqn, file))
     return tuple(found.values())
-
-
-def _computing(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name not in _NO_WORK:
-            yield eqn
-        for inner in inner_jaxprs(eqn):
-            yield from _computing(inner)
 
 
 OTHER_CHIPS = (
@@ -56,14 +48,7 @@ OTHER_CHIPS = (
 
 def meets_other_chips(kernel: core.Jaxpr, own_axes: Collection[object]) -> bool:
     """Whether a kernel's body does. `own_axes` are the axes of its grid or mesh, by name."""
-    return any(_is_among_chips(eqn, own_axes) for eqn in _equations(kernel))
-
-
-def _equations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
-    for eqn in jaxpr.eqns:
-        yield eqn
-        for inner in inner_jaxprs(eqn):
-            yield from _equations(inner)
+    return any(_is_among_chips(eqn, own_axes) for eqn in equations(kernel))
 
 
 def _is_among_chips(eqn: core.JaxprEqn, own_axes: Collection[object]) -> bool:
@@ -90,13 +75,8 @@ _REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min")
 def habits_of(kernel: core.Jaxpr) -> tuple[Habit, ...]:
     """The habits of a kernel's body, inner jaxprs included, each once."""
     found: dict[Habit, None] = {}
-    _collect(kernel, found)
-    return tuple(found)
-
-
-def _collect(jaxpr: core.Jaxpr, found: dict[Habit, None]) -> None:
     columns: set[int] = set()  # ids of values that were reduced along the lanes
-    for eqn in jaxpr.eqns:
+    for eqn in equations(kernel):
         name = eqn.primitive.name
         if name == "dot_general":
             found.update(dict.fromkeys(_of_product(eqn)))
@@ -112,8 +92,7 @@ def _collect(jaxpr: core.Jaxpr, found: dict[Habit, None]) -> None:
             shape = array_struct(eqn.outvars[0]).shape
             if shape and shape[-1] == math.prod(shape) > 1:
                 found[Habit.TURNED_COLUMN] = None
-        for inner in inner_jaxprs(eqn):
-            _collect(inner, found)
+    return tuple(found)
 
 
 def _of_product(eqn: core.JaxprEqn) -> list[Habit]:
@@ -156,22 +135,13 @@ def never_awaited(kernel: core.Jaxpr) -> list[bool]:
     that has to do with it, or with a semaphore of theirs, is ever waited for."""
     started: dict[int, set[int]] = {}
     awaited: set[int] = set()
-    _follow(kernel, {id(var): id(var) for var in kernel.invars}, started, awaited)
+    for site in sites(kernel):
+        touched = {id(site.root(var)) for var in site.eqn.invars if hasattr(var.aval, "inner_aval")}
+        if site.eqn.primitive.name == "dma_start":
+            for end in map(ref_of, ends(site.eqn)):
+                started.setdefault(id(site.root(end)), set()).update(touched)
+        elif site.eqn.primitive.name in ("dma_wait", "semaphore_wait"):
+            awaited |= touched
     return [
         id(var) in started and not (started[id(var)] | {id(var)}) & awaited for var in kernel.invars
     ]
-
-
-def _follow(
-    jaxpr: core.Jaxpr, refs: dict[int, int], started: dict[int, set[int]], awaited: set[int]
-) -> None:
-    for eqn in jaxpr.eqns:
-        touched = {refs.get(id(var), id(var)) for var in eqn.invars}
-        if eqn.primitive.name == "dma_start":
-            for end in map(ref_of, ends(eqn)):
-                started.setdefault(refs.get(id(end), id(end)), set()).update(touched)
-        elif eqn.primitive.name in ("dma_wait", "semaphore_wait"):
-            awaited |= touched
-        for inner in inner_jaxprs(eqn):
-            known = {**{id(var): id(var) for var in inner.invars}, **inner_refs(eqn, inner, refs)}
-            _follow(inner, {**refs, **known}, started, awaited)

@@ -18,8 +18,17 @@ from typing import Any
 
 from jax.extend import core
 
-from pallascope.kernels.host_values import CALLS
-from pallascope.kernels.jaxprs import Atom, inner_jaxprs, loop_carried, loop_constants, turns
+from pallascope.kernels.evaluator import Env, Evaluator
+from pallascope.kernels.jaxprs import (
+    Atom,
+    called,
+    has_effects,
+    inner_jaxprs,
+    loop_carried,
+    loop_constants,
+    repetitions,
+    turns,
+)
 from pallascope.kernels.pallas_params import KERNELS
 from pallascope.model import RunCount
 
@@ -29,52 +38,51 @@ Numbers = tuple[int, ...]
 def repeated(closed: core.ClosedJaxpr) -> list[int]:
     """For each kernel of a trace, in program order, the number of the first that does the same."""
     reader = _RepeatReader()
-    reader.read(closed.jaxpr, reader.fresh(closed.jaxpr.invars), {})
+    reader.evaluate(closed.jaxpr, reader.fresh(closed.jaxpr.invars))
     return reader.found
 
 
-class _RepeatReader:
-    """Walks a trace; what has been seen in one body of a loop or branch counts only there."""
+class _RepeatReader(Evaluator):
+    """Numbers the values of a trace. Operations in one body of a loop or branch count only there.
+
+    A value is its number.
+    """
 
     def __init__(self) -> None:
         self.found: list[int] = []
         self._next = itertools.count()
         self._literals: dict[str, int] = {}
+        self._seen: dict[Any, Any] = {}
 
     def fresh(self, of: Sequence[object]) -> Numbers:
         """Numbers that no other value has."""
         return tuple(next(self._next) for _ in of)
 
-    def read(self, jaxpr: core.Jaxpr, inputs: Numbers, seen: dict[Any, Any]) -> Numbers:
-        """The numbers of a jaxpr's results, given those of its inputs."""
-        numbers = dict(zip(map(id, jaxpr.invars), inputs, strict=True))
-        numbers.update(zip(map(id, jaxpr.constvars), self.fresh(jaxpr.constvars), strict=True))
+    def constant(self, value: object) -> int:
+        return next(self._next)
 
-        def number(atom: Atom) -> int:
-            if not isinstance(atom, core.Literal):
-                return numbers[id(atom)]
+    def value(self, atom: Atom, env: Env) -> int:
+        if isinstance(atom, core.Literal):
             return self._literals.setdefault(f"{atom.aval} {atom.val}", next(self._next))
+        return env.setdefault(atom, next(self._next))
 
-        for eqn in jaxpr.eqns:
-            results = self._equation(eqn, tuple(map(number, eqn.invars)), seen)
-            numbers.update(zip(map(id, eqn.outvars), results, strict=True))
-        return tuple(map(number, jaxpr.outvars))
-
-    def _equation(self, eqn: core.JaxprEqn, inputs: Numbers, seen: dict[Any, Any]) -> Numbers:
+    def operation(self, eqn: core.JaxprEqn, inputs: list[int], env: Env) -> Sequence[int]:
         name, inner = eqn.primitive.name, inner_jaxprs(eqn)
         if name in KERNELS:
-            return self._kernel(eqn, inputs, seen)
-        if len(inner) == 1 and CALLS.get(name) in eqn.params:
-            return self.read(inner[0], inputs, seen)
+            return self._kernel(eqn, tuple(inputs))
+        if (jaxpr := called(eqn)) is not None:
+            return self.evaluate(jaxpr, inputs)
         for jaxpr in inner:
-            self.read(jaxpr, self.fresh(jaxpr.invars), {})
+            around, self._seen = self._seen, {}
+            self.evaluate(jaxpr, self.fresh(jaxpr.invars))
+            self._seen = around
         if inner or eqn.effects:
             return self.fresh(eqn.outvars)
-        key = (name, inputs, str(eqn.params))
-        return seen.setdefault(key, self.fresh(eqn.outvars))
+        key = (name, tuple(inputs), str(eqn.params))
+        return self._seen.setdefault(key, self.fresh(eqn.outvars))
 
-    def _kernel(self, eqn: core.JaxprEqn, inputs: Numbers, seen: dict[Any, Any]) -> Numbers:
-        earlier = seen.setdefault((eqn.primitive.name, inputs), [])
+    def _kernel(self, eqn: core.JaxprEqn, inputs: Numbers) -> Numbers:
+        earlier = self._seen.setdefault((eqn.primitive.name, inputs), [])
         pure = not eqn.effects and not asks_to_be_kept(eqn)
         for other, first, results in earlier if pure else ():
             if str(other.params) == str(eqn.params):  # long, so only where all else is the same
@@ -136,10 +144,10 @@ class _Reader:
         return [id(var) in live for var in jaxpr.invars]
 
     def _equation(self, eqn: core.JaxprEqn, used: list[bool], runs: RunCount) -> list[bool]:
-        has_effects = _has_effects(eqn) or asks_to_be_kept(eqn) == "side_effecting"
-        if has_effects:
+        kept = has_effects(eqn) or asks_to_be_kept(eqn) == "side_effecting"
+        if kept:
             used = [True] * len(used)
-        needed = has_effects or any(used)
+        needed = kept or any(used)
         if not needed:
             runs = dataclasses.replace(runs, times=0)
         if eqn.primitive.name in self._names:
@@ -170,7 +178,7 @@ class _Reader:
     def _scan(self, eqn: core.JaxprEqn, used: list[bool], runs: RunCount) -> list[bool]:
         (body,) = inner_jaxprs(eqn)
         fixed, carry = loop_constants(eqn), loop_carried(eqn)
-        times = dataclasses.replace(runs, times=runs.times * int(eqn.params["length"]))
+        times = dataclasses.replace(runs, times=runs.times * repetitions(eqn))
         return self._loop(body, used, range(fixed, fixed + carry), times)
 
     def _while(self, eqn: core.JaxprEqn, used: list[bool], runs: RunCount) -> list[bool]:
@@ -214,11 +222,3 @@ class _Reader:
             within = self.read(branches[number], used, taken)
             inputs = [before or now for before, now in zip(inputs, within, strict=True)]
         return [True, *inputs]
-
-
-def _has_effects(eqn: core.JaxprEqn) -> bool:
-    """Whether an operation does more than give its results.
-
-    That one goes over an axis of the mesh is an effect to jax, and none to XLA.
-    """
-    return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)

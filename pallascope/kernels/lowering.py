@@ -34,7 +34,8 @@ from jax.typing import ArrayLike
 from pallascope.kernels.aliases import alias_copies
 from pallascope.kernels.calls import array_type, kernel_call
 from pallascope.kernels.comm_timeline import side_by_side
-from pallascope.kernels.dma_events import Untold
+from pallascope.kernels.dma_events import copies_of_chips
+from pallascope.kernels.evaluator import NotKnown, without_refs
 from pallascope.kernels.host_values import known_values
 from pallascope.kernels.index_maps import BlockPositions, PrefetchRead, positions_of, prefetch_reads
 from pallascope.kernels.jax_internals import (
@@ -43,13 +44,12 @@ from pallascope.kernels.jax_internals import (
     UnsupportedJax,
     is_source,
 )
-from pallascope.kernels.jaxprs import Shaped, array_struct, inner_jaxprs, without_refs
+from pallascope.kernels.jaxprs import Shaped, array_struct, sites
 from pallascope.kernels.lints import OTHER_CHIPS
 from pallascope.kernels.liveness import runs_of
 from pallascope.kernels.manual_dma import Dmas, copies_of
 from pallascope.kernels.outside_kernels import OutsideReader
 from pallascope.kernels.pallas_params import KERNELS, axis_names, body
-from pallascope.kernels.partial_evaluation import copies_of_chips
 from pallascope.kernels.sharding import around_kernels, replicated, spread_over
 from pallascope.model import (
     Axes,
@@ -274,9 +274,9 @@ def _verified(error: Exception, kernel: core.Jaxpr) -> list[core.JaxprEqn]:
     line = _LINE.search(text)
     wanted = (line[1], int(line[2])) if line else None
     matching = (
-        nested
-        for nested in _nested(kernel)
-        if nested[-1].primitive.name == name[1] and _own_line(nested[-1]) == wanted
+        [*site.path, site.eqn]
+        for site in sites(kernel)
+        if site.eqn.primitive.name == name[1] and _own_line(site.eqn) == wanted
     )
     return next(matching, [])
 
@@ -288,14 +288,6 @@ def _location(error: BaseException | None) -> str:
             return str(diagnostic.location)
         error = error.__cause__ or error.__context__
     return ""
-
-
-def _nested(jaxpr: core.Jaxpr) -> Iterator[list[core.JaxprEqn]]:
-    """Each equation with those that it is part of, the outermost first."""
-    for eqn in jaxpr.eqns:
-        yield [eqn]
-        for inner in inner_jaxprs(eqn):
-            yield from ([eqn, *eqns] for eqns in _nested(inner))
 
 
 def _own_line(eqn: core.JaxprEqn) -> tuple[str, int] | None:
@@ -399,7 +391,7 @@ class TracedKernel:
         kernel = body(self.equation)
         if self.axes and None not in (grid := self.block_positions().grid):
             steps = [size or 0 for size in grid]
-            with contextlib.suppress(Untold):
+            with contextlib.suppress(NotKnown):
                 return copies_of_chips(kernel, steps, self.axes, axis_names(self.equation))
         return copies_of(kernel, alike=bool(self.axes))
 

@@ -7,7 +7,7 @@ copy runs outside of conditions and of loops whose length is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,16 @@ import jax
 from jax.extend import core
 
 from pallascope.kernels.jaxprs import (
+    CALLS,
     IN_HBM,
     Atom,
+    Site,
     array_struct,
     inner_jaxprs,
-    inner_refs,
     memory_space,
+    passed,
     primitives,
+    sites,
 )
 from pallascope.model import Route
 
@@ -33,8 +36,6 @@ UNTOLD_CALL = "in an operation whose copies are not counted"
 NO_OPERAND = "from or to a buffer in HBM that is no operand"
 
 _START = "dma_start"
-#: Their inner jaxpr runs once each time they do.
-_ONCE = ("jit", "pjit", "closed_call", "core_call", "run_scoped", "custom_jvp_call", "remat2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,59 +81,46 @@ def copies_of(kernel: core.Jaxpr, *, alike: bool = False) -> Dmas:
 
     Where chips do all `alike`, each gets from others as much as it sends.
     """
-    reader = _Reader(len(kernel.invars), alike)
-    reader.read(kernel, {id(var): at for at, var in enumerate(kernel.invars)}, times=1)
-    routes = None if reader.sent != 0 else ()
-    return Dmas(tuple(reader.known), tuple(reader.unknown), reader.sent, routes=routes)
+    counted = _Counter(kernel, alike)
+    routes = None if counted.sent != 0 else ()
+    return Dmas(tuple(counted.known), tuple(counted.unknown), counted.sent, routes=routes)
 
 
 def copied_into_smem(kernel: core.Jaxpr) -> frozenset[int]:
     """The positions of inputs of a body that it copies into SMEM, where the scalar core reads."""
-    found = set[int]()
+    positions, found = _positions(kernel), set[int]()
+    for site in sites(kernel):
+        if site.eqn.primitive.name == _START:
+            source, target = map(ref_of, ends(site.eqn))
+            if memory_space(target.aval) == "smem":
+                found.add(positions.get(id(site.root(source)), -1))
+    return frozenset(found - {-1})
 
-    def read(jaxpr: core.Jaxpr, refs: dict[int, int]) -> None:
-        for eqn in jaxpr.eqns:
-            if eqn.primitive.name == _START:
-                source, target = map(ref_of, ends(eqn))
-                if memory_space(target.aval) == "smem" and id(source) in refs:
-                    found.add(refs[id(source)])
-            for inner in inner_jaxprs(eqn):
-                read(inner, inner_refs(eqn, inner, refs))
 
-    read(kernel, {id(var): at for at, var in enumerate(kernel.invars)})
-    return frozenset(found)
+def _positions(kernel: core.Jaxpr) -> dict[int, int]:
+    """The positions of a body's inputs, by their ids."""
+    return {id(var): at for at, var in enumerate(kernel.invars)}
 
 
 def copied_buffers(kernel: core.Jaxpr) -> tuple[frozenset[int], tuple[core.Var, ...]]:
     """What the DMAs of a body start or end in: the positions of its inputs; and the buffers in VMEM
     of its `run_scoped`s, of those that exist at the same time the ones that take most."""
-    used = set[int]()
-
-    def read(jaxpr: core.Jaxpr, refs: dict[int, int]) -> None:
-        """`refs` gives the id of the variable that each Ref was first."""
-        for eqn in jaxpr.eqns:
-            if eqn.primitive.name == _START:
-                used.update(refs[id(ref)] for ref in map(ref_of, ends(eqn)) if id(ref) in refs)
-            for inner in inner_jaxprs(eqn):
-                own = {id(var): id(var) for var in _scoped(eqn, inner)}
-                read(inner, {**inner_refs(eqn, inner, refs), **own})
-
-    def at_once(jaxpr: core.Jaxpr) -> tuple[core.Var, ...]:
-        inside = [(eqn, inner) for eqn in jaxpr.eqns for inner in inner_jaxprs(eqn)]
-        found = [(*copied(_scoped(eqn, inner)), *at_once(inner)) for eqn, inner in inside]
-        return max(found, key=lambda held: sum(map(_bytes, held)), default=())
-
-    def copied(held: Sequence[core.Var]) -> Iterator[core.Var]:
-        return (var for var in held if id(var) in used and memory_space(var.aval) == "vmem")
-
-    read(kernel, {id(var): id(var) for var in kernel.invars})
+    used = {
+        id(site.root(ref_of(end)))
+        for site in sites(kernel)
+        if site.eqn.primitive.name == _START
+        for end in ends(site.eqn)
+    }
+    most: tuple[core.Var, ...] = ()
+    for site in sites(kernel):
+        if site.eqn.primitive.name != "run_scoped":
+            continue
+        scopes = [eqn for eqn in (*site.path, site.eqn) if eqn.primitive.name == "run_scoped"]
+        refs = (var for scope in scopes for body in inner_jaxprs(scope) for var in body.invars)
+        held = [ref for ref in refs if id(ref) in used and memory_space(ref.aval) == "vmem"]
+        most = max(most, tuple(held), key=lambda each: sum(map(_bytes, each)))
     inputs = (at for at, var in enumerate(kernel.invars) if id(var) in used)
-    return frozenset(inputs), at_once(kernel)
-
-
-def _scoped(eqn: core.JaxprEqn, inner: core.Jaxpr) -> Sequence[core.Var]:
-    """The buffers that exist while an equation's inner jaxpr runs."""
-    return inner.invars if eqn.primitive.name == "run_scoped" else ()
+    return frozenset(inputs), most
 
 
 def _bytes(ref: core.Var) -> int:
@@ -164,36 +152,39 @@ def parts(dma: core.JaxprEqn) -> Sequence[Any]:
     return jax.tree.unflatten(dma.params["tree"], dma.invars)
 
 
-class _Reader:
-    """Walks a body; `times` is how often the jaxpr runs, or in words why that is not known."""
+class _Counter:
+    """Counts the copies of a body."""
 
-    def __init__(self, operands: int, alike: bool) -> None:
+    def __init__(self, kernel: core.Jaxpr, alike: bool) -> None:
         self._alike = alike
+        self._positions = _positions(kernel)
         self.sent: int | None = 0
         self.known: list[Dma] = []
-        self.unknown = [""] * operands
+        self.unknown = [""] * len(kernel.invars)
+        for site in sites(kernel):
+            if site.eqn.primitive.name == _START:
+                self._copy(site)
+            for inner in inner_jaxprs(site.eqn):
+                if _START in primitives(inner):
+                    self._lose(site, inner)
 
-    def read(self, jaxpr: core.Jaxpr, refs: dict[int, int], times: int | str) -> None:
-        """`refs` are the positions of operands by the ids of their variables in the jaxpr."""
-        for eqn in jaxpr.eqns:
-            if eqn.primitive.name == _START:
-                self._copy(eqn, refs, times)
-                continue
-            for inner in inner_jaxprs(eqn):
-                if _START not in primitives(inner):
-                    continue
-                mapped = inner_refs(eqn, inner, refs)
-                self.read(inner, mapped, _often(eqn, times))
-                lost = {refs[id(var)] for var in eqn.invars if id(var) in refs}
-                for operand in lost - set(mapped.values()):
-                    self.unknown[operand] = UNTOLD_CALL
+    def _operand(self, site: Site, atom: Atom) -> int | None:
+        return self._positions.get(id(site.root(atom)))
 
-    def _copy(self, dma: core.JaxprEqn, refs: dict[int, int], times: int | str) -> None:
+    def _lose(self, site: Site, inner: core.Jaxpr) -> None:
+        """Notes the operands that an equation takes and doesn't pass on to an inner jaxpr."""
+        kept = {self._operand(site, atom) for _, atom in passed(site.eqn, inner)}
+        for operand in {self._operand(site, atom) for atom in site.eqn.invars} - kept - {None}:
+            self.unknown[operand or 0] = UNTOLD_CALL
+
+    def _copy(self, site: Site) -> None:
+        """`times` is how often the copy is started, or in words why that is not known."""
+        dma, times = site.eqn, _times(site)
         remote = is_remote(dma) and not self._alike
         if is_remote(dma):
             self._send(ends(dma)[0], times)
         for end, inward in zip(ends(dma), (True, False), strict=True):
-            operand = refs.get(id(ref_of(end)))
+            operand = self._operand(site, ref_of(end))
             if operand is None:
                 if memory_space(ref_of(end).aval) in IN_HBM:
                     self.unknown = [why or NO_OPERAND for why in self.unknown]
@@ -214,14 +205,13 @@ class _Reader:
             self.sent += math.prod(sizes) * item * times
 
 
-def _often(eqn: core.JaxprEqn, times: int | str) -> int | str:
-    """How often an inner jaxpr of an equation runs that itself runs so many times."""
-    name = eqn.primitive.name
-    if isinstance(times, str) or name in _ONCE:
-        return times
-    if name == "scan":
-        return times * int(eqn.params["length"])
-    return CONDITIONAL if name == "cond" else UNTOLD_LOOP
+def _times(site: Site) -> int | str:
+    """How often an equation runs, or in words why that is not known."""
+    for eqn in site.path:
+        name = eqn.primitive.name
+        if name not in (*CALLS, "run_scoped", "scan"):
+            return CONDITIONAL if name == "cond" else UNTOLD_LOOP
+    return site.times
 
 
 def extent(end: Any) -> tuple[int, ...] | None:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import jax
 from jax.extend import core
 
+from pallascope.kernels.evaluator import Env, Evaluator
 from pallascope.kernels.jax_internals import dce_jaxpr
-from pallascope.kernels.jaxprs import Shaped, inner_jaxprs, inner_refs
+from pallascope.kernels.jaxprs import Atom, Shaped, inner_jaxprs, passed, repetitions, sites
 
 #: One operation for each element of the result.
 _ELEMENTWISE = frozenset(
@@ -60,9 +61,9 @@ def flops(
     """
     closed = jax.make_jaxpr(function)(*args)
     return sum(
-        times * _own(eqn)
-        for eqn, times in _repeated(closed.jaxpr, 1, {})
-        if eqn.primitive.name == "dot_general" or not products_alone
+        site.times * _own(site.eqn)
+        for site in sites(closed.jaxpr)
+        if site.eqn.primitive.name == "dot_general" or not products_alone
     )
 
 
@@ -76,38 +77,46 @@ def flops_by_dtypes(
     """
     closed = jax.make_jaxpr(function)(*args)
     used, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
-    products, others, origins = dict[tuple[str, str], int](), 0, dict[int, str]()
-    for eqn, times in _repeated(used, 1, origins):
+    counter = _CounterByDtypes()
+    counter.evaluate(used, list(map(_dtype, used.invars)))
+    return counter.products, counter.others
+
+
+class _CounterByDtypes(Evaluator):
+    """A value is the dtype that it had before it was converted and moved; "" of no array."""
+
+    def __init__(self) -> None:
+        self.products: dict[tuple[str, str], int] = {}
+        self.others = 0
+        self._times = 1  # of the scans around
+
+    def constant(self, value: object) -> str:
+        return ""  # then its type says it
+
+    def value(self, atom: Atom, env: Env) -> str:
+        return (isinstance(atom, core.Var) and env.get(atom)) or _dtype(atom)
+
+    def operation(self, eqn: core.JaxprEqn, inputs: list[str], env: Env) -> list[str]:
         if eqn.primitive.name == "dot_general":
-            left, right = (_origin(operand, origins) for operand in eqn.invars)
-            products[left, right] = products.get((left, right), 0) + times * product_flops(eqn)
-        else:
-            others += times * _own(eqn)
-    return products, others
-
-
-def _repeated(
-    jaxpr: core.Jaxpr, times: int, origins: dict[int, str]
-) -> Iterator[tuple[core.JaxprEqn, int]]:
-    """All equations, also inner ones, and how often each runs; in a loop of unknown length once.
-
-    `origins` gets the dtype that a value had before it was converted and moved, by the variable's
-    id.
-    """
-    for eqn in jaxpr.eqns:
-        turns = eqn.params["length"] if eqn.primitive.name == "scan" else 1
-        for inner in inner_jaxprs(eqn):
-            origins.update(inner_refs(eqn, inner, origins))
-            yield from _repeated(inner, times * turns, origins)
-            results = zip(eqn.outvars, inner.outvars, strict=False)
-            origins.update((id(out), _origin(result, origins)) for out, result in results)
+            left, right = inputs
+            count = self.products.get((left, right), 0) + self._times * product_flops(eqn)
+            self.products[left, right] = count
+            return [_dtype(eqn.outvars[0])]
+        self.others += self._times * _own(eqn)
+        results = list(map(_dtype, eqn.outvars))
         if eqn.primitive.name in _SAME_NUMBERS:
-            origins[id(eqn.outvars[0])] = _origin(eqn.invars[0], origins)
-        yield eqn, times
+            return inputs[:1]
+        self._times *= (times := repetitions(eqn))
+        for inner in inner_jaxprs(eqn):
+            given = {var: self.value(atom, env) for var, atom in passed(eqn, inner)}
+            found = self.evaluate(inner, [given.get(var, "") for var in inner.invars])
+            results[: len(found)] = found[: len(results)]
+        self._times //= times
+        return results
 
 
-def _origin(atom: core.Var | core.Literal, origins: Mapping[int, str]) -> str:
-    return origins.get(id(atom)) or (str(atom.aval.dtype) if isinstance(atom.aval, Shaped) else "")
+def _dtype(atom: Atom) -> str:
+    return str(atom.aval.dtype) if isinstance(atom.aval, Shaped) else ""
 
 
 def _own(eqn: core.JaxprEqn) -> int:
@@ -151,12 +160,10 @@ def longest_product(
 
 
 def _sums(jaxpr: core.Jaxpr, of: Sequence[str]) -> Iterator[int]:
-    for eqn in jaxpr.eqns:
-        terms_inside = [terms for inner in inner_jaxprs(eqn) for terms in _sums(inner, of)]
-        turns = eqn.params["length"] if eqn.primitive.name == "scan" else 1  # each may add
-        yield turns * max(terms_inside, default=1)
-        if eqn.primitive.name in of:
-            yield from _terms(eqn)
+    for site in sites(jaxpr):
+        yield site.times * repetitions(site.eqn)  # each turn of a scan may add
+        if site.eqn.primitive.name in of:
+            yield from (site.times * terms for terms in _terms(site.eqn))
 
 
 def _terms(eqn: core.JaxprEqn) -> Iterator[int]:

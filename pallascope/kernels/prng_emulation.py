@@ -26,7 +26,7 @@ from jax.experimental import io_callback
 from jax.extend import core
 
 from pallascope.kernels.jax_internals import UnsupportedJax
-from pallascope.kernels.jaxprs import inner_jaxprs
+from pallascope.kernels.jaxprs import sites
 from pallascope.kernels.source_lines import line_in
 
 WORD = 2**32
@@ -192,12 +192,10 @@ def drawing_line(jaxpr: core.Jaxpr, file: str) -> int | None:
 
     None where it draws nowhere.
     """
-    for eqn in jaxpr.eqns:
-        if _draws(eqn):
-            return line_in(eqn, file)
-        for inner in inner_jaxprs(eqn):
-            if (line := drawing_line(inner, file)) is not None:
-                return line or line_in(eqn, file)
+    for site in sites(jaxpr):
+        if _draws(site.eqn):
+            lines = (line_in(eqn, file) for eqn in (site.eqn, *reversed(site.path)))
+            return next(filter(None, lines), 0)
     return None
 
 

@@ -7,6 +7,7 @@ What a kernel's body does first to each of its Refs: which are read before they 
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from jax.extend import core
 
 from pallascope.kernels.dma_hazards import BufferPart
-from pallascope.kernels.jaxprs import IN_HBM, inner_jaxprs, inner_refs, memory_space
+from pallascope.kernels.jaxprs import IN_HBM, equations, inner_jaxprs, memory_space, sites, used
 from pallascope.kernels.manual_dma import ends, ref_of
 from pallascope.model import FirstAccess
 
@@ -125,13 +126,12 @@ def names_of(kernel: core.Jaxpr) -> list[str]:
 
 def scoped_names(kernel: core.Jaxpr) -> dict[int, tuple[core.Jaxpr, tuple[str, ...]]]:
     """The bodies of all run_scoped in a kernel, by id, with what they call their buffers."""
-    found: dict[int, tuple[core.Jaxpr, tuple[str, ...]]] = {}
-    for eqn in kernel.eqns:
-        for inner in inner_jaxprs(eqn):
-            if eqn.primitive.name == "run_scoped":
-                found[id(inner)] = inner, tuple(names_of(inner))
-            found.update(scoped_names(inner))
-    return found
+    return {
+        id(body): (body, tuple(names_of(body)))
+        for eqn in equations(kernel)
+        if eqn.primitive.name == "run_scoped"
+        for body in inner_jaxprs(eqn)
+    }
 
 
 _READS = ("get", "masked_load", "load", "addupdate")
@@ -143,26 +143,17 @@ def first_touches(kernel: core.Jaxpr) -> list[FirstAccess]:
     A write inside a `pl.when` counts as guarded: whether it runs depends on the grid step.
     """
     touches = dict.fromkeys(map(id, kernel.invars), FirstAccess.NOTHING)
-    _touch(kernel, {id(var): id(var) for var in kernel.invars}, touches, guarded=False)
-    return [touches[id(var)] for var in kernel.invars]
-
-
-def _touch(
-    jaxpr: core.Jaxpr, refs: dict[int, int], touches: dict[int, FirstAccess], guarded: bool
-) -> None:
-    used = {id(var) for eqn in jaxpr.eqns for var in eqn.invars} | set(map(id, jaxpr.outvars))
-    for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        inner = inner_jaxprs(eqn)
-        for body in inner:
-            _touch(body, inner_refs(eqn, body, refs), touches, guarded or name == "cond")
-        if inner or name == "dma_wait":  # what is waited for was touched by the start
+    used_in = functools.cache(used)
+    for site in sites(kernel):
+        eqn, name = site.eqn, site.eqn.primitive.name
+        if name == "dma_wait" or inner_jaxprs(eqn):  # the start touches what is waited for
             continue
         # A store is a swap whose old value nobody uses.
-        reads = name in _READS or (name == "swap" and id(eqn.outvars[0]) in used)
+        reads = name in _READS or (name == "swap" and id(eqn.outvars[0]) in used_in(site.jaxpr))
         source = ref_of(ends(eqn)[0]) if name == "dma_start" else None
+        is_guarded = any(around.primitive.name == "cond" for around in site.path)
+        write = FirstAccess.GUARDED_WRITE if is_guarded else FirstAccess.WRITE
         for var in eqn.invars:
-            ref = refs.get(id(var))
-            if ref is not None and touches[ref] is FirstAccess.NOTHING:
-                write = FirstAccess.GUARDED_WRITE if guarded else FirstAccess.WRITE
+            if touches.get(ref := id(site.root(var))) is FirstAccess.NOTHING:
                 touches[ref] = FirstAccess.READ if reads or var is source else write
+    return [touches[id(var)] for var in kernel.invars]

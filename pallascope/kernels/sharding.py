@@ -16,7 +16,7 @@ from jax.extend import core
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
-from pallascope.kernels.jaxprs import inner_jaxprs
+from pallascope.kernels.jaxprs import outside_kernels, sites
 from pallascope.kernels.pallas_params import KERNELS
 from pallascope.model import (
     Axes,
@@ -45,18 +45,11 @@ def axes_over(eqn: core.JaxprEqn) -> tuple[str, ...]:
 
 def around_kernels(closed: core.ClosedJaxpr) -> dict[int, frozenset[str]]:
     """By the id of each kernel's equation, the axes of a mesh that a `shard_map` around it has."""
-    found: dict[int, frozenset[str]] = {}
-
-    def read(jaxpr: core.Jaxpr, within: frozenset[str]) -> None:
-        for eqn in jaxpr.eqns:
-            if eqn.primitive.name in KERNELS:
-                found[id(eqn)] = within
-                continue
-            for inner in inner_jaxprs(eqn):
-                read(inner, within | {*axes_of(eqn)})
-
-    read(closed.jaxpr, frozenset())
-    return found
+    return {
+        id(site.eqn): frozenset(axis for around in site.path for axis in axes_of(around))
+        for site in sites(closed.jaxpr, outside_kernels)
+        if site.eqn.primitive.name in KERNELS
+    }
 
 
 def replicated(

@@ -14,14 +14,14 @@ import functools
 import os
 import sysconfig
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
 import jax
 from jax.extend import core
 
-from pallascope.kernels.jaxprs import inner_jaxprs
+from pallascope.kernels.jaxprs import inner_jaxprs, sites
 from pallascope.kernels.refs import names_of
 
 _JAX = os.path.dirname(jax.__file__) + os.sep
@@ -59,8 +59,8 @@ def foreign_author(kernel: core.Jaxpr, file: str) -> str:
     function = _function_file(kernel)
     if function != file and _is_work(function):
         return _short(function)
-    for eqn in _written(kernel):
-        author = _author(eqn)
+    for site in sites(kernel, _written):
+        author = _author(site.eqn)
         if author and author != file:
             return _short(author)
     return ""
@@ -68,23 +68,20 @@ def foreign_author(kernel: core.Jaxpr, file: str) -> str:
 
 def line_within(jaxpr: core.Jaxpr, file: str, function: str) -> int:
     """A line of one of `file`'s functions from which a part of a trace comes; 0 for none."""
-    for eqn in _written(jaxpr):
-        for code, instruction in _frames(eqn):
+    for site in sites(jaxpr, _written):
+        for code, instruction in _frames(site.eqn):
             if code.co_name == function and code.co_filename == file:
                 return _line(code, instruction)
     return 0
 
 
-def _written(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
-    """The equations of a body and of its inner ones, without what the library has jitted.
+def _written(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
+    """For `sites`: the jaxprs inside an equation, without functions that the library has jitted.
 
     jax keeps the trace of a jitted function: its lines are those of whoever called it first.
     """
-    for eqn in jaxpr.eqns:
-        yield eqn
-        for inner in inner_jaxprs(eqn):
-            if eqn.primitive.name not in _JITTED or _is_work(_function_file(inner)):
-                yield from _written(inner)
+    jitted = eqn.primitive.name in _JITTED
+    return [each for each in inner_jaxprs(eqn) if not jitted or _is_work(_function_file(each))]
 
 
 def _author(eqn: core.JaxprEqn) -> str:
@@ -149,7 +146,12 @@ class WaitLines:
         """`barrier` is what barrier semaphores are called."""
         found = cls()
         names = dict(zip(map(id, kernel.invars), names_of(kernel), strict=True))
-        found._read(kernel, names, barrier)
+        for site in sites(kernel):
+            if site.eqn.primitive.name == _BARRIERS:
+                names[id(site.eqn.outvars[0])] = barrier
+            elif site.eqn.primitive.name == _WAITS:
+                name = names.get(id(site.root(site.eqn.invars[0])), "")
+                found._found[name].append(site.eqn.source_info)
         return found
 
     def of(self, semaphore: str, file: str) -> int:
@@ -157,20 +159,3 @@ class WaitLines:
         waits = self._found.get(semaphore) or self._found.get(semaphore.partition("[")[0], [])
         lines = {line_of(info, file) for info in waits} - {0}
         return lines.pop() if len(lines) == 1 else 0
-
-    def _read(self, jaxpr: core.Jaxpr, names: Mapping[int, str], barrier: str) -> None:
-        known = dict(names)
-        for eqn in jaxpr.eqns:
-            if eqn.primitive.name == _BARRIERS:
-                known[id(eqn.outvars[0])] = barrier
-            elif eqn.primitive.name == _WAITS:
-                name = known.get(id(eqn.invars[0]), "")
-                self._found[name].append(eqn.source_info)
-            for inner in inner_jaxprs(eqn):
-                self._read(inner, _passed(eqn.invars, inner.invars, known), barrier)
-
-
-def _passed(given: Sequence[Any], taken: Sequence[Any], known: Mapping[int, str]) -> dict[int, str]:
-    """The names within; what a loop or a choice passes on comes last, in the same order."""
-    pairs = zip(reversed(given), reversed(taken), strict=False)
-    return {id(inner): known[id(outer)] for outer, inner in pairs if id(outer) in known}

@@ -14,10 +14,11 @@ from jax.typing import ArrayLike
 from pallascope.kernels.aliases import held_outputs
 from pallascope.kernels.calls import array_type, kernel_call
 from pallascope.kernels.collectives import collectives_of
+from pallascope.kernels.evaluator import without_refs
 from pallascope.kernels.host_values import known_values
 from pallascope.kernels.index_maps import walk_of
 from pallascope.kernels.interpreter import Interpret, running
-from pallascope.kernels.jaxprs import without_refs
+from pallascope.kernels.jaxprs import used
 from pallascope.kernels.lowering import TracedKernel, kernels_in
 from pallascope.kernels.outside_kernels import OutsideReader, large_constants
 from pallascope.kernels.prng_emulation import drawing_line
@@ -161,6 +162,5 @@ class TracedLaunch:
 
 def _unused(closed: core.ClosedJaxpr) -> tuple[int, ...]:
     """The positions of the inputs that no equation of a trace takes, and no result is."""
-    used = {id(var) for eqn in closed.jaxpr.eqns for var in eqn.invars}
-    used |= set(map(id, closed.jaxpr.outvars))
-    return tuple(n for n, var in enumerate(closed.jaxpr.invars) if id(var) not in used)
+    taken = used(closed.jaxpr)
+    return tuple(n for n, var in enumerate(closed.jaxpr.invars) if id(var) not in taken)

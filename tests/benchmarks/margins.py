@@ -68,7 +68,7 @@ from pallascope.gpu import gpus as gpu_chips  # noqa: E402
 from pallascope.gpu.gpu_interpreter import interpreted  # noqa: E402
 from pallascope.gpu.gpu_programs import traced_for  # noqa: E402
 from pallascope.kernels import TracedLaunch, for_chip, running  # noqa: E402
-from pallascope.kernels.jaxprs import Replacement, retraced  # noqa: E402
+from pallascope.kernels.evaluator import Replacement, retraced  # noqa: E402
 from pallascope.kernels.serialization import make_ready_for_gpus  # noqa: E402
 from pallascope.model import Outcomes, Reference  # noqa: E402
 from pallascope.tools.arrays import from_numpy, in_float64, to_numpy  # noqa: E402

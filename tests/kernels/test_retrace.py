@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.extend import core
 
-from pallascope.kernels.jaxprs import retraced
+from pallascope.kernels.evaluator import retraced
 
 X = np.arange(8, dtype=np.float32)
 

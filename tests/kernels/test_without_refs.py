@@ -10,7 +10,7 @@ import pytest
 from jax.experimental import pallas as pl
 
 from pallascope.kernels import TracedLaunch
-from pallascope.kernels.jaxprs import without_refs
+from pallascope.kernels.evaluator import without_refs
 from pallascope.kernels.lowering import for_chip
 from pallascope.model import Role
 from tests.support import core_map_kernels as launches

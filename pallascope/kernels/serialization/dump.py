@@ -8,6 +8,7 @@ import jax
 from jax.extend import core
 
 from pallascope.kernels.jax_internals import Traceback
+from pallascope.kernels.jaxprs import first_use
 from pallascope.kernels.serialization import registry
 from pallascope.kernels.serialization.encoding import MOST_BYTES, Form, NotCarried
 from pallascope.kernels.serialization.jaxpr_encoders import constants_of
@@ -67,8 +68,8 @@ class _Dump:
             try:
                 self.node(constant)
             except NotCarried as refused:
-                users = (eqn for eqn in closed.jaxpr.eqns if any(v is var for v in eqn.invars))
-                refused.place = next(map(_line, users), None)
+                user = first_use(closed.jaxpr, var)
+                refused.place = None if user is None else _line(user)
                 raise
 
     def node(self, one: Any) -> int:

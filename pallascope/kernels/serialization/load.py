@@ -16,7 +16,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -29,7 +30,7 @@ from pallascope.kernels.jax_internals import (
     extend_axis_env_nd,
     get_interpret_effects,
 )
-from pallascope.kernels.jaxprs import inner_jaxprs
+from pallascope.kernels.jaxprs import Rewriter, closed_jaxprs, equations, inner_jaxprs, sites
 from pallascope.kernels.pallas_params import KERNELS, block_size, is_pallas_call, semantics
 from pallascope.kernels.serialization import registry
 from pallascope.kernels.serialization.encoding import (
@@ -52,7 +53,6 @@ from pallascope.kernels.serialization.wire_format import (
 from pallascope.kernels.sharding import axes_of
 
 Interpret = bool | pltpu.InterpretParams
-_CLOSED_TOO = core.ClosedJaxpr is not core.Jaxpr  # before jax 0.12, one class holds the other
 
 
 def with_interpret(closed: core.ClosedJaxpr, params: Interpret) -> core.ClosedJaxpr:
@@ -61,7 +61,7 @@ def with_interpret(closed: core.ClosedJaxpr, params: Interpret) -> core.ClosedJa
     False is for the compiler, True for the plain interpreter, InterpretParams for the TPU's. What
     a launch has itself asked for is replaced. The trace that was given stays as it is.
     """
-    return _Change(params).closed(closed)
+    return _InterpretRewriter(params).value(closed)
 
 
 def asks_to_interpret(closed: core.ClosedJaxpr) -> tuple[int, ...]:
@@ -71,17 +71,10 @@ def asks_to_interpret(closed: core.ClosedJaxpr) -> tuple[int, ...]:
     """
     lines = (
         _line(eqn)
-        for eqn in _every(closed.jaxpr)
+        for eqn in equations(closed.jaxpr)
         if eqn.primitive.name in KERNELS and eqn.params.get("interpret") not in (None, False)
     )
     return tuple(dict.fromkeys(lines))
-
-
-def _every(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
-    for eqn in jaxpr.eqns:
-        yield eqn
-        for inner in inner_jaxprs(eqn):
-            yield from _every(inner)
 
 
 def _line(eqn: core.JaxprEqn) -> int:
@@ -102,59 +95,29 @@ def _of_every_dimension(kernel: core.JaxprEqn) -> dict[str, Any]:
     return {"compiler_params": dataclasses.replace(params, dimension_semantics=every)}
 
 
-class _Change:
-    """One change of the parameter, all over a trace. A jaxpr that is shared stays shared."""
+class _InterpretRewriter(Rewriter):
+    """Sets `interpret` of all kernels, and names the effects of it around them."""
 
     def __init__(self, params: Interpret) -> None:
-        self._params = params
+        super().__init__()
+        self._interpret = params
         self._effects = set(get_interpret_effects(params))
-        self._done: dict[int, tuple[core.Jaxpr, core.Jaxpr, bool]] = {}
 
-    def closed(self, closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-        if not _CLOSED_TOO:
-            return self._jaxpr(closed)[0]
-        return core.ClosedJaxpr(self._jaxpr(closed.jaxpr)[0], closed.consts)
+    def rebuilt(self, jaxpr: Any, eqns: list[core.JaxprEqn]) -> Any:
+        if all(map(operator.is_, eqns, jaxpr.eqns)):
+            return jaxpr
+        return jaxpr.replace(eqns=eqns, effects={*jaxpr.effects, *self._effects})
 
-    def _jaxpr(self, jaxpr: Any) -> tuple[Any, bool]:
-        """A jaxpr after the change, and whether there is a kernel in it."""
-        if (known := self._done.get(id(jaxpr))) is None:
-            eqns = [self._equation(eqn) for eqn in jaxpr.eqns]
-            holds = any(kernel for _, kernel in eqns)
-            changed = jaxpr
-            if holds:
-                effects = {*jaxpr.effects, *self._effects}
-                changed = jaxpr.replace(eqns=[eqn for eqn, _ in eqns], effects=effects)
-            known = self._done[id(jaxpr)] = (jaxpr, changed, holds)
-        return known[1:]
-
-    def _equation(self, eqn: core.JaxprEqn) -> tuple[core.JaxprEqn, bool]:
-        kernel = eqn.primitive.name in KERNELS
-        params, holds = {}, kernel
-        for name, value in eqn.params.items():
-            params[name], inside = self._value(value)
-            holds = holds or inside
-        if not holds:
-            return eqn, False
-        effects = set(eqn.effects)
-        if kernel:
+    def equation(self, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+        params, effects = self.params(eqn), set(eqn.effects)
+        if eqn.primitive.name in KERNELS:
             effects -= set(get_interpret_effects(params.get("interpret", False)))
-            params["interpret"] = self._params
-            if self._params is not False:
+            params["interpret"] = self._interpret
+            if self._interpret is not False:
                 params |= _of_every_dimension(eqn)
-        return eqn.replace(params=params, effects=effects | self._effects), True
-
-    def _value(self, value: Any) -> tuple[Any, bool]:
-        """A parameter after the change: a jaxpr, closed or not, or several."""
-        if isinstance(value, core.Jaxpr):
-            return self._jaxpr(value)
-        if isinstance(value, core.ClosedJaxpr):
-            jaxpr, holds = self._jaxpr(value.jaxpr)
-            return (core.ClosedJaxpr(jaxpr, value.consts) if holds else value), holds
-        if type(value) in (tuple, list):
-            members = [self._value(member) for member in value]
-            if any(holds for _, holds in members):
-                return type(value)(member for member, _ in members), True
-        return value, False
+        elif all(value is eqn.params[name] for name, value in params.items()):
+            return [eqn]
+        return [eqn.replace(params=params, effects=effects | self._effects)]
 
 
 def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
@@ -166,7 +129,13 @@ def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     try:
         check_jaxpr(closed.jaxpr)
         _check_constants(closed)
-        for eqn, axes in _pallas_calls(closed.jaxpr, {}):
+        for site in sites(closed.jaxpr, lambda eqn: [each.jaxpr for each in closed_jaxprs(eqn)]):
+            for each in closed_jaxprs(site.eqn):
+                _check_constants(each)
+        for site in sites(closed.jaxpr, _opened):
+            if (eqn := site.eqn).primitive.name != "pallas_call":
+                continue
+            axes = {name: size for around in site.path for name, size in axes_of(around).items()}
             mapping = eqn.params["grid_mapping"]
             with extend_axis_env_nd(list(axes.items())):
                 with mapping.trace_env():
@@ -183,18 +152,13 @@ def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
 
 
 def _check_constants(closed: core.ClosedJaxpr) -> None:
-    """Whether each constant, here and further inside, has the type of its variable.
+    """Whether each constant of a closed jaxpr has the type of its variable.
 
     Some of jax 0.12's are left out where an equation is given them too: these are None. Raises
     JaxprTypeError.
     """
     for var, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
         _demand(value is None or _array(jax.typeof(value)) == _array(var.aval), "a constant")
-    for eqn in closed.jaxpr.eqns:
-        for param in eqn.params.values():
-            for one in param if isinstance(param, (tuple, list)) else (param,):
-                if isinstance(one, core.ClosedJaxpr):
-                    _check_constants(one)
 
 
 def _check_blocks(eqn: core.JaxprEqn, mapping: Any) -> None:
@@ -229,17 +193,8 @@ def _demand(holds: bool, what: str) -> None:
         raise JaxprTypeError(f"{what} has another type in the kernel")
 
 
-def _pallas_calls(
-    jaxpr: core.Jaxpr, axes: Mapping[str, int]
-) -> Iterator[tuple[core.JaxprEqn, Mapping[str, int]]]:
-    """Each with the axes of devices that have a name where it stands, and their sizes."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "pallas_call":
-            yield eqn, axes
-        else:
-            within = {**axes, **axes_of(eqn)}
-            for inner in inner_jaxprs(eqn):
-                yield from _pallas_calls(inner, within)
+def _opened(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
+    return [] if eqn.primitive.name == "pallas_call" else inner_jaxprs(eqn)
 
 
 def loaded(data: bytes) -> core.ClosedJaxpr:
