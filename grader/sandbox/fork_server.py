@@ -37,17 +37,17 @@ from typing import NoReturn
 from grader.sandbox import process_limits
 from grader.sandbox.devices import skip_plugins
 from grader.sandbox.isolation import Confinement, Isolation, confinement
-from grader.sandbox.messages import CONNECTION_CLOSED, Post
+from grader.sandbox.messages import CONNECTION_CLOSED, WorkerRole
 from grader.sandbox.process_limits import Child
 from grader.sandbox.worker_files import WorkerFiles, removed
 
 NUMBER = struct.Struct("!q")
 ORDER = struct.Struct("!cqB")  # which, a number, and for a start the place of the post in POSTS
 START, WAIT, POLL = b"S", b"R", b"P"
-POSTS = tuple(Post)
+POSTS = tuple(WorkerRole)
 
 #: Starts a worker at a post that serves a socket and has a folder.
-Start = Callable[[Post, int, Path], Child]
+Start = Callable[[WorkerRole, int, Path], Child]
 
 
 def main(control_fd: int, folder: Path, start: Start) -> None:
@@ -103,7 +103,7 @@ class _Forks:
         self._main, self._control, self._driver = worker.main, control_fd, driver
         self._prepared = confinement(isolation)
 
-    def __call__(self, post: Post, fd: int, folder: Path) -> Child:
+    def __call__(self, post: WorkerRole, fd: int, folder: Path) -> Child:
         with warnings.catch_warnings():
             # jax warns that forking may deadlock its threads; before its backend starts it has none
             warnings.simplefilter("ignore")
@@ -137,7 +137,7 @@ class _Spawns:
     def __init__(self, driver: int, isolation: Isolation) -> None:
         self._driver, self._isolation = driver, isolation
 
-    def __call__(self, post: Post, fd: int, folder: Path) -> Child:
+    def __call__(self, post: WorkerRole, fd: int, folder: Path) -> Child:
         command = [sys.executable, "-m", __spec__.name, post.value, str(fd), str(self._driver)]
         return subprocess.Popen(
             [*command, str(folder), self._isolation.value],
@@ -146,7 +146,7 @@ class _Spawns:
         )
 
 
-def spawned(post: Post, fd: int, driver: int, folder: Path, isolation: Isolation) -> NoReturn:
+def spawned(post: WorkerRole, fd: int, driver: int, folder: Path, isolation: Isolation) -> NoReturn:
     """Be a single worker, in a new process. Raises NotIsolated."""
     from grader.sandbox import worker
 
@@ -159,7 +159,7 @@ def _work(
     fd: int,
     driver: int,
     folder: Path,
-    post: Post,
+    post: WorkerRole,
     prepared: Confinement,
 ) -> NoReturn:
     main(socket.socket(fileno=fd), driver, WorkerFiles(folder), post, prepared)
@@ -175,4 +175,4 @@ if __name__ == "__main__":
         case "spawn":
             main(fd, folder, _Spawns(driver, wanted))
         case post:
-            spawned(Post(post), fd, driver, folder, wanted)
+            spawned(WorkerRole(post), fd, driver, folder, wanted)

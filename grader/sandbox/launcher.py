@@ -24,7 +24,7 @@ from grader.sandbox.fork_server import (
     WAIT,
 )
 from grader.sandbox.isolation import Isolation
-from grader.sandbox.messages import Post
+from grader.sandbox.messages import WorkerRole
 from grader.sandbox.worker_files import WorkerFiles, removed
 from grader.verdict import Device
 
@@ -95,7 +95,7 @@ class _Zygote:
         self._process, self._control = process, control
         self.has_started = False
 
-    def start(self, theirs: socket.socket, number: int, post: Post) -> Process | None:
+    def start(self, theirs: socket.socket, number: int, post: WorkerRole) -> Process | None:
         """A worker that serves the socket `theirs` at a post; None if the zygote has died."""
         try:
             order = ORDER.pack(START, number, POSTS.index(post))
@@ -169,7 +169,7 @@ class Launcher:
         files.make()
         return files
 
-    def start(self, theirs: socket.socket, files: WorkerFiles, post: Post) -> Process:
+    def start(self, theirs: socket.socket, files: WorkerFiles, post: WorkerRole) -> Process:
         """Start a worker that serves the socket `theirs` at a post. Raises SandboxError."""
         for _ in range(TRIES):
             if process := self._zygote.start(theirs, int(files.folder.name), post):

@@ -28,12 +28,12 @@ from grader.sandbox.messages import (
     FinishedTest,
     Hello,
     LaunchCalled,
-    Post,
     Question,
     Returned,
     RunResult,
     Traced,
     TraceQuestion,
+    WorkerRole,
     receive,
     send,
 )
@@ -47,25 +47,25 @@ THREADS = 16  # for XLA, where several devices are simulated
 
 
 def main(
-    bench: socket.socket, driver: int, files: WorkerFiles, post: Post, prepared: Confinement
+    bench: socket.socket, driver: int, files: WorkerFiles, post: WorkerRole, prepared: Confinement
 ) -> None:
     """Answer the bench's questions until it hangs up. Raises NotIsolated.
 
     `driver` is the descriptor of a pipe whose other end closes when the bench's process ends.
     """
     out = files.move_in()
-    if post in (Post.ATTEMPTING, Post.SPARE):
+    if post in (WorkerRole.ATTEMPTING, WorkerRole.SPARE):
         prepared.enforce(files.writable)
         process_limits.limit_strangers()
     process_limits.end_with_driver(driver)  # a thread: what was started before is not confined
     faulthandler.enable(STDERR)
     faulthandler.register(signal.SIGUSR1, STDERR, all_threads=True)
-    if post is not Post.RUNNING:
+    if post is not WorkerRole.RUNNING:
         # Only what is run needs the TPU, which belongs to one process alone.
         jax.config.update("jax_platforms", "cpu")
-    if post is Post.MESHED:
+    if post is WorkerRole.MESHED:
         _simulate_devices()
-    if post is not Post.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
+    if post is not WorkerRole.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
         process_limits.limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
     # before a kata's file could put its own there
@@ -95,13 +95,13 @@ def main(
         return
 
 
-def _answering(post: Post, ask: Ask) -> Callable[[Question], Answer]:
+def _answering(post: WorkerRole, ask: Ask) -> Callable[[Question], Answer]:
     match post:
-        case Post.TRUSTED:
+        case WorkerRole.TRUSTED:
             return solution_worker.answer
-        case Post.ATTEMPTING | Post.SPARE:
+        case WorkerRole.ATTEMPTING | WorkerRole.SPARE:
             return trace_worker.Tracer(ask).answer
-        case Post.RUNNING | Post.MESHED | Post.COMPILING:
+        case WorkerRole.RUNNING | WorkerRole.MESHED | WorkerRole.COMPILING:
             return _judged
 
 

@@ -29,9 +29,9 @@ from grader.sandbox.messages import (
     Answer,
     Closed,
     Hello,
-    Post,
     Question,
     Warm,
+    WorkerRole,
     announced,
     framed,
     place_in,
@@ -297,7 +297,7 @@ def _killed(where: SourceLine | None, printed: str, starved: bool) -> Accident:
 
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
 #: Posts where processes import learners' files.
-STRANGERS = (Post.ATTEMPTING, Post.SPARE)
+STRANGERS = (WorkerRole.ATTEMPTING, WorkerRole.SPARE)
 # A process may go on to the next file with so many bytes of memory filled. A new one has 90 to 190
 # MB, and grows by up to 10 MB with each file that asks jax for something new.
 MOST_USED = 384 << 20
@@ -313,7 +313,7 @@ class Stopped(Exception):
 class Worker:
     """One worker process, from this side."""
 
-    def __init__(self, launcher: Launcher, post: Post, backend: str) -> None:
+    def __init__(self, launcher: Launcher, post: WorkerRole, backend: str) -> None:
         self._launcher, self._backend = launcher, backend
         self._stranger = post in STRANGERS
         ours, theirs = socket.socketpair()
@@ -456,11 +456,11 @@ class Bench:
     ) -> None:
         self.device = device
         self._launcher = launcher or Launcher(device, isolation=isolation)
-        self._workers: dict[Post, Worker] = {}
+        self._workers: dict[WorkerRole, Worker] = {}
         self._attempted: SourceFile | None = None
         self._stopped = threading.Event()
 
-    def worker(self, post: Post) -> Worker:
+    def worker(self, post: WorkerRole) -> Worker:
         """The process at a post, a new one if there is none.
 
         Raises Stopped between `stop` and `go`, but at the trusted post; SandboxError.
@@ -476,24 +476,24 @@ class Bench:
 
     def attempt(self, source: SourceFile) -> None:
         """From now on the attempting post is that of this file. Raises Stopped, SandboxError."""
-        self._unless_stopped(Post.ATTEMPTING)
+        self._unless_stopped(WorkerRole.ATTEMPTING)
         if source != self._attempted:
-            self._drop(Post.ATTEMPTING)
+            self._drop(WorkerRole.ATTEMPTING)
             self._attempted = source
-            if spare := self._workers.pop(Post.SPARE, None):
-                self._workers[Post.ATTEMPTING] = spare
+            if spare := self._workers.pop(WorkerRole.SPARE, None):
+                self._workers[WorkerRole.ATTEMPTING] = spare
                 if isinstance(spare.answer(BOOT_SECONDS), Accident):
-                    self._drop(Post.ATTEMPTING)
-        self.worker(Post.ATTEMPTING)
+                    self._drop(WorkerRole.ATTEMPTING)
+        self.worker(WorkerRole.ATTEMPTING)
 
     @property
-    def pids(self) -> dict[Post, int]:
+    def pids(self) -> dict[WorkerRole, int]:
         """The processes that there are now."""
         return {post: worker.pid for post, worker in self._workers.items() if worker.alive}
 
     def dismiss(self) -> None:
         """End the process of the present file, whatever it waits for."""
-        self._drop(Post.ATTEMPTING)
+        self._drop(WorkerRole.ATTEMPTING)
 
     def renew(self, most: int = MOST_USED) -> None:
         """End the processes that have more than so many bytes of memory filled.
@@ -511,8 +511,8 @@ class Bench:
 
     def keep_spare(self, warm: Warm) -> None:
         """Have a fresh process warm up, until the next content needs one."""
-        if Post.SPARE not in self._workers:
-            self.worker(Post.SPARE).ask(warm)
+        if WorkerRole.SPARE not in self._workers:
+            self.worker(WorkerRole.SPARE).ask(warm)
 
     def stop(self) -> None:
         """End the attempt under way, from another thread than the one that waits for it.
@@ -520,22 +520,29 @@ class Bench:
         Of the processes that judge, those go on that have nothing to do.
         """
         self._stopped.set()
-        for post in (Post.ATTEMPTING, Post.RUNNING, Post.MESHED, Post.COMPILING):
-            if (worker := self._workers.get(post)) and (worker.busy or post is Post.ATTEMPTING):
+        for post in (
+            WorkerRole.ATTEMPTING,
+            WorkerRole.RUNNING,
+            WorkerRole.MESHED,
+            WorkerRole.COMPILING,
+        ):
+            if (worker := self._workers.get(post)) and (
+                worker.busy or post is WorkerRole.ATTEMPTING
+            ):
                 worker.kill()
 
     def go(self) -> None:
         """Attempt again, after `stop`."""
         self._stopped.clear()
 
-    def _unless_stopped(self, post: Post) -> None:
-        if self._stopped.is_set() and post not in (Post.TRUSTED, Post.SPARE):
+    def _unless_stopped(self, post: WorkerRole) -> None:
+        if self._stopped.is_set() and post not in (WorkerRole.TRUSTED, WorkerRole.SPARE):
             raise Stopped
 
-    def _backend(self, post: Post) -> str:
-        return self.device.backend if post is Post.RUNNING else "cpu"
+    def _backend(self, post: WorkerRole) -> str:
+        return self.device.backend if post is WorkerRole.RUNNING else "cpu"
 
-    def _drop(self, post: Post) -> None:
+    def _drop(self, post: WorkerRole) -> None:
         if worker := self._workers.pop(post, None):
             worker.close()
 
