@@ -201,7 +201,7 @@ class Examiner:
         if not self._katas:
             raise RepositoryError(f"there are no katas in {self._root}")
         self._answers: dict[str, str] = {}  # by kata: the digest of what is graded against
-        self._lines: WorkerQueues | None = None
+        self._queues: WorkerQueues | None = None
         self._pid, self._busy, self._by = os.getpid(), threading.Lock(), 0
 
     def __reduce__(self) -> NoReturn:
@@ -257,7 +257,7 @@ class Examiner:
     def _forget_if_forked(self) -> None:
         """In a process that was forked: what this object holds is its parent's."""
         if self._pid != os.getpid():
-            self._pid, self._lines, self._busy = os.getpid(), None, threading.Lock()
+            self._pid, self._queues, self._busy = os.getpid(), None, threading.Lock()
 
     def _report(self, kata: str, source: str, seed: int | None) -> Report:
         seed = random_seed() if seed is None else seed
@@ -311,7 +311,7 @@ class Examiner:
     @property
     def bench(self) -> Bench | None:
         """The processes that there are, None before the first grade. For measuring them alone."""
-        return self._lines.bench if self._lines else None
+        return self._queues.bench if self._queues else None
 
     def close(self) -> None:
         """End all processes and remove their files. A later grade starts new ones.
@@ -322,9 +322,9 @@ class Examiner:
         self._forget_if_forked()
         if self._busy.locked() and self._by != threading.get_ident():
             raise RuntimeError("this Examiner is grading for another thread")
-        lines, self._lines = self._lines, None
-        if lines:
-            lines.bench.close()
+        queues, self._queues = self._queues, None
+        if queues:
+            queues.bench.close()
 
     def _kata(self, id: str) -> Kata:
         if id in self._katas:
@@ -335,9 +335,9 @@ class Examiner:
         raise UnknownKata(f"no kata has the id {id!r}{f'; {hint}' if hint else ''}")
 
     def _warm(self) -> WorkerQueues:
-        if self._lines is None:
-            self._lines = WorkerQueues(Bench(self._device, isolation=self._isolation), KEPT)
-        return self._lines
+        if self._queues is None:
+            self._queues = WorkerQueues(Bench(self._device, isolation=self._isolation), KEPT)
+        return self._queues
 
 
 def _known(chips: Sequence[str]) -> tuple[str, ...]:

@@ -138,8 +138,8 @@ def _compared(kata: Kata) -> str:
         return ""
     try:
         case = cost_studies.case_of(kata, None, 0, {})
-        with cost_studies.studio(None) as asking:
-            launch = cost_studies.study(asking, kata, case)
+        with cost_studies.studio(None) as client:
+            launch = cost_studies.study(client, kata, case)
     except ValueError:  # what can't be studied: kata cost says why
         return ""
     own, par = launch.own, launch.par

@@ -20,7 +20,6 @@ from grader.sandbox.messages import (
     Follow,
     LookCloser,
     Looked,
-    Post,
     Predict,
     ReadTrace,
     RunResult,
@@ -31,6 +30,7 @@ from grader.sandbox.messages import (
     Traced,
     TraceLaunch,
     Warm,
+    WorkerRole,
     eager_copies,
 )
 from grader.sandbox.request_queue import SECONDS, Line
@@ -74,15 +74,15 @@ class WorkerQueues:
         self.bench = bench
         self._kata = ""
         self.killed: list[Accident] = []
-        self.trusted = self._queue(Post.TRUSTED, max(kept, TRACES))
-        self.attempting = self._queue(Post.ATTEMPTING, TRACES)
-        self.running = self._queue(Post.RUNNING)
-        self.meshed = self._queue(Post.MESHED)
-        self.compiling = self._queue(Post.COMPILING, kept)
+        self.trusted = self._queue(WorkerRole.TRUSTED, max(kept, TRACES))
+        self.attempting = self._queue(WorkerRole.ATTEMPTING, TRACES)
+        self.running = self._queue(WorkerRole.RUNNING)
+        self.meshed = self._queue(WorkerRole.MESHED)
+        self.compiling = self._queue(WorkerRole.COMPILING, kept)
         self.recollection = Recollection(self.trusted, self.runs)
         self.trials = Trials(self.trusted, self.attempting, self.running)
 
-    def _queue(self, post: Post, kept: int = 0) -> Line:
+    def _queue(self, post: WorkerRole, kept: int = 0) -> Line:
         return Line(lambda: self.bench.worker(post), kept, killed=self.killed)
 
     def runs(self, mesh: Axes) -> Line:
@@ -117,7 +117,7 @@ class WorkerQueues:
         """
         self.bench.dismiss()
         self.bench.renew()
-        self.attempting = self._queue(Post.ATTEMPTING, TRACES)
+        self.attempting = self._queue(WorkerRole.ATTEMPTING, TRACES)
         self.trials = Trials(self.trusted, self.attempting, self.running)
 
 
@@ -283,7 +283,7 @@ class TpuRunner:
     def _worker(self) -> Worker:
         if self._bench is None:
             self._bench = Bench(Device("tpu", Mode.COMPILED))
-        return self._bench.worker(Post.RUNNING)
+        return self._bench.worker(WorkerRole.RUNNING)
 
     def close(self) -> None:
         """End the process, if it was started."""

@@ -38,8 +38,8 @@ from pallascope.tpu.compiler import Estimate
 from pallascope.tpu.pipeline_steps import Followed
 
 
-class Post(enum.Enum):
-    """What a worker is there for."""
+class WorkerRole(enum.Enum):
+    """The role of a worker process."""
 
     TRUSTED = "trusted"  # imports solutions: inputs, what must come back, the solution's traces
     ATTEMPTING = "attempting"  # imports the learner's present kata, and traces it

@@ -110,8 +110,8 @@ class _Lane(threading.Thread):
         self._chips = chips
         self._tell = tell
         self._bench = Bench(device)
-        self._lines = WorkerQueues(self._bench, KEPT)
-        self._grader = Grader(WorkerClient(self._lines, chips))
+        self._queues = WorkerQueues(self._bench, KEPT)
+        self._grader = Grader(WorkerClient(self._queues, chips))
         self._jobs: queue.SimpleQueue[GradingJob | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._run = 0  # the one under way; jobs of another are not done
@@ -147,7 +147,7 @@ class _Lane(threading.Thread):
         while job := self._jobs.get():
             if job.run != graded:
                 # A kernel that once hung is tried again when it has been saved again.
-                self._grader = Grader(WorkerClient(self._lines, self._chips))
+                self._grader = Grader(WorkerClient(self._queues, self._chips))
                 graded = job.run
             try:
                 self._do(job)
@@ -180,7 +180,7 @@ class _Lane(threading.Thread):
     def _rest(self) -> None:
         """Have processes ready for the next save."""
         with contextlib.suppress(SandboxError, Stopped):  # grading will say so
-            self._lines.warm(self._chips)
+            self._queues.warm(self._chips)
 
 
 #: What pytest's summary says of the record, and the watch repeats.

@@ -22,7 +22,7 @@ from grader.exercise.mutants import wrong_version
 from grader.grading.session_case import MOST_BYTES
 from grader.sandbox.isolation import confine
 from grader.sandbox.isolation.confine import NotIsolated
-from grader.sandbox.messages import Post, Question
+from grader.sandbox.messages import Question, WorkerRole
 from grader.sandbox.worker_pool import Worker
 from grader.verdict import (
     Conditions,
@@ -271,9 +271,9 @@ def test_the_code_of_the_page_runs(
     assert capsys.readouterr().out == "State.TODO 0 0.0\n"
 
 
-@pytest.mark.parametrize("post", [Post.RUNNING, Post.ATTEMPTING])
+@pytest.mark.parametrize("post", [WorkerRole.RUNNING, WorkerRole.ATTEMPTING])
 def test_a_verdict_is_an_accidents_where_a_process_was_killed(
-    post: Post, examiner: Examiner, monkeypatch: pytest.MonkeyPatch
+    post: WorkerRole, examiner: Examiner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody kills each process at this post that is asked something."""
     ask = Worker.ask

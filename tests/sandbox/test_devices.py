@@ -25,7 +25,7 @@ from grader.sandbox.devices import (
     probe,
 )
 from grader.sandbox.launcher import Launcher
-from grader.sandbox.messages import Post, Warm, Warmed
+from grader.sandbox.messages import Warm, Warmed, WorkerRole
 from grader.sandbox.worker_pool import Bench
 from grader.verdict import Device
 from pallascope.model import Mode
@@ -140,7 +140,7 @@ def test_a_broken_plugin_ends_no_worker(tmp_path: Path, broken: str) -> None:
     given |= dict.fromkeys(CHOOSERS, "cuda:/no/such/library.so")
     device = choose(AUTO, BOTH)
     bench = Bench(device, Launcher(device, given))
-    warmed = bench.worker(Post.RUNNING)
+    warmed = bench.worker(WorkerRole.RUNNING)
     warmed.ask(Warm(Mode.STRICT))
     assert warmed.answer(120) == Warmed()
     bench.close()

@@ -21,13 +21,13 @@ from grader.sandbox.isolation import Isolation
 from grader.sandbox.launch_client import BrokenKata, WorkerQueues
 from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import (
-    Post,
     Predict,
     Question,
     Refer,
     RunTrace,
     TraceLaunch,
     Warm,
+    WorkerRole,
 )
 from grader.sandbox.worker_pool import (
     MOST_ASKED,
@@ -196,14 +196,14 @@ def test_a_process_that_somebody_stops_for_a_while_changes_no_verdict(
 ) -> None:
     grader = Grader(WorkerClient(WorkerQueues(bench)))
     assert state(grader, solved) is State.PASSED
-    running = bench.worker(Post.RUNNING).pid
+    running = bench.worker(WorkerRole.RUNNING).pid
     os.kill(running, signal.SIGSTOP)
     begun = threading.Timer(6, os.kill, (running, signal.SIGCONT))
     begun.start()
     found = grader.grade(solved, draw(solved.id, solved.key, 1)[1], 5)
     begun.join()
     assert found.state is State.PASSED
-    assert bench.worker(Post.RUNNING).pid == running
+    assert bench.worker(WorkerRole.RUNNING).pid == running
 
 
 def test_processes_that_were_stopped_at_work_are_replaced(bench: Bench, solved: Kata) -> None:
@@ -211,8 +211,8 @@ def test_processes_that_were_stopped_at_work_are_replaced(bench: Bench, solved: 
     lines = WorkerQueues(bench)
     grader = Grader(WorkerClient(lines))
     assert state(grader, solved) is State.PASSED
-    killed = set(bench.pids.values()) - {bench.pids[Post.TRUSTED]}
-    for post in (Post.RUNNING, Post.COMPILING):
+    killed = set(bench.pids.values()) - {bench.pids[WorkerRole.TRUSTED]}
+    for post in (WorkerRole.RUNNING, WorkerRole.COMPILING):
         bench.worker(post).ask(Warm())
     bench.stop()
     bench.go()
@@ -325,9 +325,9 @@ def test_processes_grown_large_are_replaced(
     bench.renew(0)
     lines = WorkerQueues(bench)
     assert state(Grader(WorkerClient(lines)), solved) is State.PASSED
-    running, trusted = bench.worker(Post.RUNNING), bench.worker(Post.TRUSTED)
+    running, trusted = bench.worker(WorkerRole.RUNNING), bench.worker(WorkerRole.TRUSTED)
     lines.part()
-    assert bench.worker(Post.RUNNING) is running
+    assert bench.worker(WorkerRole.RUNNING) is running
     large = {running.pid}
     monkeypatch.setattr(process_limits, "used", lambda pid: MOST_USED + (pid in large))
     lines.part()
@@ -351,7 +351,10 @@ def test_processes_grown_large_are_replaced_between_exercises(
     bench.renew(0)
     grader = Grader(WorkerClient(WorkerQueues(bench)))
     assert state(grader, solved) is State.PASSED
-    large = {bench.worker(post) for post in (Post.TRUSTED, Post.RUNNING, Post.COMPILING)}
+    large = {
+        bench.worker(post)
+        for post in (WorkerRole.TRUSTED, WorkerRole.RUNNING, WorkerRole.COMPILING)
+    }
     pids = {worker.pid for worker in large}
     monkeypatch.setattr(process_limits, "used", lambda pid: MOST_USED + (pid in pids))
     grader.prepare(solved, second)
@@ -369,11 +372,11 @@ def test_processes_grown_large_are_replaced_while_nobody_waits(
     """As under `kata watch`, where one kata is saved again and again."""
     lines = WorkerQueues(bench)
     assert state(Grader(WorkerClient(lines)), solved) is State.PASSED
-    running = bench.worker(Post.RUNNING)
+    running = bench.worker(WorkerRole.RUNNING)
     monkeypatch.setattr(process_limits, "used", lambda pid: MOST_USED + (pid == running.pid))
     lines.warm(())
     assert not running.alive
-    assert bench.worker(Post.RUNNING).alive
+    assert bench.worker(WorkerRole.RUNNING).alive
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])

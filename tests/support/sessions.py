@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from grader.plugin import items, start
-from grader.sandbox.messages import Post
+from grader.sandbox.messages import WorkerRole
 from grader.sandbox.worker_pool import Bench
 from grader.verdict import Device
 
@@ -41,7 +41,7 @@ class LentBench(Bench):
     def close(self) -> None:
         """End what has imported a file of the session's, and what still owes it an answer."""
         for post, worker in list(self._workers.items()):
-            if worker.busy or post in (Post.ATTEMPTING, Post.SPARE):
+            if worker.busy or post in (WorkerRole.ATTEMPTING, WorkerRole.SPARE):
                 self._drop(post)
         self._attempted = None
 
