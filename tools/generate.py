@@ -1,6 +1,6 @@
 """Write every picture and every quoted output of the docs and READMEs, or only compare them.
 
-    python docs/generate.py [--check] [WORD …]     all, or those whose page or command has a WORD
+    python tools/generate.py [--check] [WORD …]     all, or those whose page or command has a WORD
 
 A quoted output is a fenced block under a comment with its command:
 
@@ -271,7 +271,7 @@ def scripts(words: Sequence[str], check: bool) -> int:
     failed = 0
     for name in names:
         if not words or any(word in name for word in words):
-            command = [sys.executable, f"docs/{name}.py", *["--check"] * check]
+            command = [sys.executable, f"tools/{name}.py", *["--check"] * check]
             failed += subprocess.run(command, cwd=ROOT).returncode != 0
     return failed
 
