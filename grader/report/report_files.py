@@ -1,10 +1,10 @@
 """Files for others: JSON, JUnit properties, Markdown, a badge.
 
 Grades for machines: the file of --kata-json.
-The schema is documented in CONTRIBUTING.md. A change that a reader could trip over raises VERSION.
+The schema is documented in docs/json-schema.md. A change that could break a reader raises VERSION.
 
 Grades for machines: the properties of JUnit XML's test cases.
-They are documented in CONTRIBUTING.md.
+They are documented in docs/json-schema.md.
 
 A picture of what is solved, for a README: a badge, and a row of cells for each track.
 The same progress gives the same bytes. The viewer's own settings choose light or dark.
