@@ -167,7 +167,7 @@ def test_no_record_of_anybody_is_shipped() -> None:
 
 @pytest.mark.parametrize("script", sorted(BENCHMARKS.glob("*.py")), ids=lambda script: script.stem)
 def test_a_benchmark_says_how_it_is_started(script: Path) -> None:
-    """One that imports from tests/ is a module of the root; CONTRIBUTING.md names them all."""
+    """One that imports from tests/ is a module of the root; docs/testing.md names them all."""
     text = script.read_text(encoding="utf-8")
     of_tests = "\nfrom tests" in text or "\nimport tests" in text
     how = (
@@ -176,4 +176,4 @@ def test_a_benchmark_says_how_it_is_started(script: Path) -> None:
         else f"python {script.relative_to(ROOT)}"
     )
     assert f"    {how}" in (ast.get_docstring(ast.parse(text), clean=False) or "")
-    assert f"`{script.name}`" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert f"`{script.name}`" in (ROOT / "docs/testing.md").read_text(encoding="utf-8")

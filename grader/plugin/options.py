@@ -71,7 +71,7 @@ def add(parser: pytest.Parser) -> None:
         "--kata-json",
         type=Path,
         metavar="FILE",
-        help="write every grade with its findings (schema: CONTRIBUTING.md)",
+        help="write every grade with its findings (schema: docs/json-schema.md)",
     )
     group.addoption(
         "--kata-summary",

@@ -1,15 +1,9 @@
-"""Files for others: JSON, JUnit properties, Markdown, a badge.
+"""Files for other programs: JSON, JUnit properties, Markdown and a badge.
 
-Grades for machines: the file of --kata-json.
-The schema is documented in CONTRIBUTING.md. A change that a reader could trip over raises VERSION.
-
-Grades for machines: the properties of JUnit XML's test cases.
-They are documented in CONTRIBUTING.md.
-
-A picture of what is solved, for a README: a badge, and a row of cells for each track.
-The same progress gives the same bytes. The viewer's own settings choose light or dark.
-
-The map as GitHub's Markdown, for a job's summary: the file of --kata-summary.
+docs/json-schema.md describes the file of --kata-json and the properties of JUnit XML's test cases.
+A change that could break a reader raises VERSION. The badge is a picture for a README, with a row
+of cells for each track; the same progress gives the same bytes, and the viewer's own settings
+choose light or dark. The Markdown is the map for a job's summary on GitHub (--kata-summary).
 """
 
 from __future__ import annotations

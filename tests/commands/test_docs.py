@@ -1,9 +1,8 @@
-"""The pages name what there is: commands, options, keys, chips, files, sections, paths, rooms."""
+"""The pages name commands, options, keys, chips, files and sections that exist."""
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +15,16 @@ from grader.watching.watch_screen import KEYS
 from pallascope.tpu import __main__ as predicting
 from pallascope.tpu.chips import CHIPS
 from tests.support.repositories import ROOT
-from tests.test_architecture import ROW, ROWS
 
 DOCS = ROOT / "docs"
 COMMANDS = (DOCS / "commands.md").read_text(encoding="utf-8")
 OWN_KERNELS = (DOCS / "your-own-kernels.md").read_text(encoding="utf-8")
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "katas").rglob("*.md")])
+#: Pages for those who change the course or the grader. The others are for those who use them.
+FOR_CONTRIBUTORS = {
+    ROOT / "CONTRIBUTING.md",
+    *(DOCS / f"{name}.md" for name in ("authoring", "checks", "testing")),
+}
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
 
@@ -178,45 +180,12 @@ def test_anchors_are_those_of_github() -> None:
     assert anchors(text) == {"the---a-of-it-2", "über-x_y"}
 
 
-# ---- CONTRIBUTING.md ----
-
-PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
-ENDINGS = (".css", ".html", ".ipynb", ".js", ".json", ".md", ".py", ".svg", ".toml", ".yml")
-#: Files that come into being later.
-WRITTEN_LATER = {"katas/ledger.txt"}
-
-
-def paths(text: str) -> list[str]:
-    """The paths that a page has in code, also names of files alone."""
-    whole = [words for words in CODE.findall(FENCED.sub("", text)) if PATH.fullmatch(words)]
-    return [words for words in whole if "/" in words or Path(words).suffix in ENDINGS]
-
-
-def test_every_path_in_contributing_is_there() -> None:
-    ours = (".ci", ".github", "docs", "grader", "pallascope", "tests")
-    folders = [ROOT / name for name in ours]
-    files = [*ROOT.glob("*"), *(file for folder in folders for file in folder.rglob("*"))]
-    names = {file.name for file in files}
-    listed = paths(CONTRIBUTING)
-    assert len(listed) > 30
-    for path in listed:
-        if path in WRITTEN_LATER:
-            continue
-        if "/" in path:
-            assert any(
-                (base / path).exists() for base in (ROOT, ROOT / "grader", ROOT / "pallascope")
-            ), path
-        else:
-            assert path in names, path
-
-
-def test_the_rows_of_the_grader_are_drawn_as_they_are() -> None:
-    picture = CONTRIBUTING.split("```text\ncli ")[1].split("```")[0]
-    lines = [line.split() for line in f"cli {picture}".splitlines()]
-    ends = next(n for n, words in enumerate(lines) if words and words[0].startswith("--"))
-    drawn: list[set[str]] = []
-    for number, words in enumerate(lines):
-        package = "grader" if number < ends else "pallascope"
-        names = (f"{package}.{word}" for word in words)
-        drawn.append(set(itertools.takewhile(ROW.__contains__, names)))
-    assert [row for row in drawn[::-1] if row] == [set(row) for row in ROWS]
+def test_learners_pages_lead_to_no_page_for_contributors() -> None:
+    """Except from README's section on contributing, and from the commands for authors."""
+    found = set()
+    for page in set(PAGES) - FOR_CONTRIBUTORS:
+        for link in links(page.read_text(encoding="utf-8")):
+            target = (page.parent / link.partition("#")[0]).resolve()
+            if target in FOR_CONTRIBUTORS:
+                found.add(tuple(file.relative_to(ROOT).as_posix() for file in (page, target)))
+    assert found == {("README.md", "CONTRIBUTING.md"), ("docs/commands.md", "docs/authoring.md")}

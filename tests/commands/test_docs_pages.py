@@ -19,7 +19,7 @@ from grader.checks.advice.exception_advice import OLDER_SPELLINGS
 from grader.exercise.catalog import SOLUTIONS, katas
 from tests.support.repositories import ROOT
 
-sys.path.append(str(ROOT / "docs"))
+sys.path.append(str(ROOT / "tools"))
 generate = importlib.import_module("generate")
 
 PAGES = ("why-write-a-kernel", "debugging-a-kernel", "profiling-on-a-tpu")
@@ -73,8 +73,8 @@ def test_every_block_without_a_language_is_a_quoted_output() -> None:
 
 
 def test_ci_compares_every_quoted_output_and_picture() -> None:
-    assert "python docs/generate.py --check\n" in (ROOT / ".ci/stages.sh").read_text()
-    scripts = {file.stem for file in (ROOT / "docs").glob("*.py")}
+    assert "python tools/generate.py --check\n" in (ROOT / ".ci/stages.sh").read_text()
+    scripts = {file.stem for file in (ROOT / "tools").glob("*.py")}
     run = {*generate.SCRIPTS, *generate.SCREENSHOTS}
     assert scripts - run == {"generate", "drawing", "roofline_data"}
 
@@ -179,18 +179,18 @@ def test_every_solution_with_a_kernel_of_production_size_is_on_the_roofline() ->
     missing = {
         kata.name for kata in every if not kata.key.mesh and kata.key.target.uses_libtpu
     } - set(drawn)
-    assert not missing, f"run: python docs/draw_roofline.py --measure {' '.join(sorted(missing))}"
+    assert not missing, f"run: python tools/draw_roofline.py --measure {' '.join(sorted(missing))}"
     assert drawn == {name: NUMBERS[name] for name in drawn}
 
 
 def test_the_roofline_is_drawn_as_measured_and_no_key_has_changed_since() -> None:
-    checked = [sys.executable, "docs/draw_roofline.py", "--check"]
+    checked = [sys.executable, "tools/draw_roofline.py", "--check"]
     done = subprocess.run(checked, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_changed_size_of_a_drawn_kernel_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "docs")
+    monkeypatch.syspath_prepend(ROOT / "tools")
     roofline_data = importlib.import_module("roofline_data")
     told = roofline_data.data()
     assert roofline_data.stale(told) == []

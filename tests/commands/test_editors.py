@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from docs import write_notebook
 from grader.cli import main
 from grader.exercise.catalog import katas
 from tests.support.repositories import ROOT
+from tools import write_notebook
 
 
 def parsed(file: str) -> Any:
@@ -64,4 +64,4 @@ def test_a_notebook_that_differs_is_told(
 ) -> None:
     monkeypatch.setattr(write_notebook, "SETUP_TEXT", "another text")
     assert write_notebook.main(check=True) == 1
-    assert "docs/colab.ipynb differs: python docs/write_notebook.py" in capsys.readouterr().out
+    assert "docs/colab.ipynb differs: python tools/write_notebook.py" in capsys.readouterr().out

@@ -98,8 +98,8 @@ def test_links_are_slower_than_memory_where_they_are_known() -> None:
 
 
 @pytest.mark.parametrize("chip", ALL)
-def test_contributing_states_the_accuracy_of_each_chip(chip: Chip) -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+def test_the_page_states_the_accuracy_of_each_chip(chip: Chip) -> None:
+    text = (ROOT / "docs/predictions.md").read_text(encoding="utf-8")
     (row,) = re.findall(rf"^\| {chip.name} \| (.*) \| (?:yes|only .*) \|$", text, re.MULTILINE)
     found = re.findall(r"from ([\d.]+) (ms|µs) on within (\d+) %", row)
     units = {"ms": 1e-3, "µs": 1e-6}

@@ -1,20 +1,8 @@
-"""Advice on exceptions while a file is imported, traced or run.
+"""Advice on exceptions that are raised while a file is imported, or a launch traced or run.
 
-What to try where one of Python's numbers has no place in the dtype that it gets.
-
-What to try where the rules of a custom derivative are not as JAX wants them.
-
-What JAX calls what other libraries call otherwise.
-
-What to write today for names and arguments that older tutorials use.
-
-What to try where what is stored to a Ref does not fit it, or is no Ref.
-
-What to try where jax.shard_map, or an operation between devices in it, can't be traced.
-
-What to try where a launch, or the names and places in a kernel, are not as Pallas wants them.
-
-What to try when an exception is raised while a launch is imported, traced or run.
+Each table pairs a pattern of the exception's text with a remedy: dtypes that a number doesn't fit,
+rules of custom derivatives, names of other libraries or of older JAX, stores to Refs, shard_map,
+and launches or index maps that Pallas rejects. The tests raise each exception with the real JAX.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Advice on what libtpu refuses although Mosaic lowered it."""
+"""Advice on kernels that Mosaic lowers and libtpu refuses."""
 
 from __future__ import annotations
 

@@ -1,20 +1,8 @@
-"""Advice on what Mosaic does not lower, with workarounds.
+"""Advice on operations that Mosaic doesn't lower: why a TPU can't do them, and a workaround.
 
-One workaround for what Mosaic refuses.
-
-What Mosaic refuses whatever the operation is, or in the launch around it: dtypes, blocks.
-
-Loads, stores, copies, loops and calls that Mosaic does not lower.
-
-Operations on values in vector registers that Mosaic does not lower.
-
-What Mosaic does not lower: why a TPU can't do it, and the usual workaround.
-vector_ops   operations on values in vector registers
-memory       loads, stores, copies, loops and calls
-launches     any operation, or the launch around it: dtypes and blocks
-workaround   what one entry of these holds
-
-`tests/checks/test_lowers.py` lowers a kernel with the indented lines of every workaround.
+One table each for values in vector registers, for memory (loads, stores, copies, loops, calls), and
+for any operation or the launch around it. `tests/checks/test_lowers.py` lowers a kernel with the
+indented lines of every workaround.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Draw the roofline of docs/why-write-a-kernel.md, with every solution on it.
 
-    python docs/draw_roofline.py             draws docs/roofline.svg from docs/roofline.json, and
+    python tools/draw_roofline.py             draws docs/roofline.svg from docs/roofline.json, and
                                              writes the numbers in the page's SENTENCES
-    python docs/draw_roofline.py --check     only compares; exits with 1 if it differs,
+    python tools/draw_roofline.py --check     only compares; exits with 1 if it differs,
                                              or if a key draws another case than was measured
-    python docs/draw_roofline.py --measure [NAME …]
+    python tools/draw_roofline.py --measure [NAME …]
                                              predicts these solutions anew, or all, for the JSON
 
 Only --measure needs jax, libtpu and some minutes. It predicts the case of production size that
@@ -254,7 +254,7 @@ def main() -> int:
     if options.measure is not None:
         measure(options.measure)
     if old := stale(data()):
-        print(f"other sizes than measured: python docs/draw_roofline.py --measure {' '.join(old)}")
+        print(f"other sizes than measured: python tools/draw_roofline.py --measure {' '.join(old)}")
     differing = bool(old)
     page = PAGE.read_text(encoding="utf-8")
     for file, now in ((PICTURE, roofline(data()).svg()), (PAGE, with_numbers(page, data()))):

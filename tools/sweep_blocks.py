@@ -1,7 +1,7 @@
 """Write the table of predicted times that 5_pipelines/README.md shows for tune_blocks.
 
-python docs/sweep_blocks.py              predicts each row and writes the table, in a minute or two
-python docs/sweep_blocks.py --check      predicts the first row alone, and compares it; exits with 1
+python tools/sweep_blocks.py            predicts each row and writes the table, in a minute or two
+python tools/sweep_blocks.py --check    predicts the first row alone, and compares it; exits with 1
                                          if its time is off by over 3 %, or rows are missing
 """
 
@@ -12,7 +12,7 @@ import functools
 import sys
 from pathlib import Path
 
-BEGIN = "<!-- BEGIN SWEEP: written by python docs/sweep_blocks.py -->"
+BEGIN = "<!-- BEGIN SWEEP: written by python tools/sweep_blocks.py -->"
 END = "<!-- END SWEEP -->"
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "katas/5_pipelines/README.md"

@@ -1,6 +1,6 @@
 """Write docs/colab.ipynb: the katas in Google Colab, with the first one as a cell.
 
-    python docs/write_notebook.py [--check]
+    python tools/write_notebook.py [--check]
 
 The first kata's cell holds its stub. With --check nothing is written, and the exit code is 1 if the
 notebook differs from what would be written.
@@ -156,7 +156,7 @@ def main(check: bool) -> int:
     if check:
         same = NOTEBOOK.exists() and NOTEBOOK.read_text(encoding="utf-8") == text
         if not same:
-            print(f"{NOTEBOOK.relative_to(ROOT)} differs: python docs/write_notebook.py")
+            print(f"{NOTEBOOK.relative_to(ROOT)} differs: python tools/write_notebook.py")
         return 0 if same else 1
     NOTEBOOK.write_text(text, encoding="utf-8")
     return 0

@@ -1,4 +1,4 @@
-"""Draw the pictures of 1_basics: `python docs/draw_basics.py`, or `--check` to compare."""
+"""Draw the pictures of 1_basics: `python tools/draw_basics.py`, or `--check` to compare."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Draw the README's picture of a terminal from what pytest prints.
 
-    python docs/draw_terminal.py            writes docs/terminal.svg
-    python docs/draw_terminal.py --check    only compares, but for pytest's seconds; exits with 1 if
-                                            it differs
+    python tools/draw_terminal.py            writes docs/terminal.svg
+    python tools/draw_terminal.py --check    only compares, except pytest's seconds; exits with 1
+                                            if it differs
 
 In a copy of the repository, one kata is solved, one is solved but slow, one is wrong and one is
 still to do. The picture shows what `pytest -k …` prints for them, in pytest's own colours.

@@ -1,6 +1,6 @@
 """What is drawn on the roofline, in docs/roofline.json: each solution, predicted.
 
-`python docs/draw_roofline.py --measure` writes it.
+`python tools/draw_roofline.py --measure` writes it.
 """
 
 from __future__ import annotations

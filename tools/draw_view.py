@@ -1,6 +1,6 @@
 """Take the screenshots of `kata view` for the docs, in a browser without a window.
 
-    python docs/draw_view.py        writes docs/view-*.png
+    python tools/draw_view.py        writes docs/view-*.png
 
 In a copy of the repository, one kata is solved or wrong, and two are still to do. Needs Chromium
 or Chrome, and the extra `dev`.

@@ -1,4 +1,4 @@
-"""Draw the pictures of 2_fusion: `python docs/draw_fusion.py`, or `--check` to compare."""
+"""Draw the pictures of 2_fusion: `python tools/draw_fusion.py`, or `--check` to compare."""
 
 from __future__ import annotations
 

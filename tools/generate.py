@@ -1,6 +1,6 @@
 """Write every picture and every quoted output of the docs and READMEs, or only compare them.
 
-    python docs/generate.py [--check] [WORD …]     all, or those whose page or command has a WORD
+    python tools/generate.py [--check] [WORD …]     all, or those whose page or command has a WORD
 
 A quoted output is a fenced block under a comment with its command:
 
@@ -9,7 +9,8 @@ A quoted output is a fenced block under a comment with its command:
     <!-- output of the code above -->
 
 `with` chooses a known mistake of that kata by words of its title, which stands in the kata
-meanwhile; `with class` is a folder of students' clones. Each command runs in a copy of the
+meanwhile; `with class` is a folder of students' clones, and `with files above` the files that the
+page gives further up, each under a comment <!-- file: PATH -->. Each command runs in a copy of the
 repository whose katas are stubs otherwise. Seconds, and the clocks of a race, are not compared.
 Predicted times, and shares of them, are compared with the libtpu that docs/roofline.json names,
 and only their places with another one. With --check nothing is written, and the exit code is 1 if
@@ -51,11 +52,14 @@ SCRIPTS = (
 #: These take screenshots, which differ from browser to browser: they are only written.
 SCREENSHOTS = ("draw_view",)
 
-CLASS = "class"
+CLASS, FILES = "class", "files above"
 MARK = re.compile(
     r"^<!-- output(?:: (?P<command>[^|]+?)(?: \| with (?P<scene>[^|]+?))?"
     r"(?: \| lines (?P<lines>[\d, -]+?))?| of the code above) -->\n```\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
+)
+FILE = re.compile(
+    r"^<!-- file: (?P<path>\S+) -->\n```\w+\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
 )
 CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: What differs from run to run, and what from libtpu to libtpu.
@@ -99,8 +103,8 @@ def quotes(page: Path) -> list[Quote]:
 
 
 def _range(words: str) -> range:
-    first, _, last = words.strip().partition("-")
-    return range(int(first), int(last or first) + 1)
+    first, dash, last = words.strip().partition("-")
+    return range(int(first), int(last or (10_000 if dash else first)) + 1)
 
 
 def pages() -> list[Path]:
@@ -124,11 +128,22 @@ def workplace(quote: Quote) -> Iterator[Path]:
         subprocess.run(["git", "init", "-q", scratch], check=True)
         if quote.scene == CLASS:
             _class(copy / CLASS, every)
+        elif quote.scene == FILES:
+            _files(copy, quote.page.read_text(encoding="utf-8")[: quote.begin])
         elif quote.scene:
             kata = every[next(word for word in shlex.split(quote.command) if word in every)]
             (mistake,) = (one for one in kata.key.mistakes if quote.scene in one.title)
             _write(copy, kata, _solved(kata, (mistake.old, mistake.new)))
         yield copy
+
+
+def _files(root: Path, page: str) -> None:
+    """The READMEs with their tables, and every file that a page gives."""
+    readmes = [ROOT / "README.md", *(ROOT / "katas").rglob("README.md")]
+    given = {file.relative_to(ROOT): file.read_text(encoding="utf-8") for file in readmes}
+    given |= {Path(found["path"]): found["text"] for found in FILE.finditer(page)}
+    for path, text in given.items():
+        (root / path).write_text(text, encoding="utf-8")
 
 
 def _write(root: Path, kata: Kata, text: str) -> None:
@@ -167,20 +182,24 @@ def _class(folder: Path, every: Mapping[str, Kata]) -> None:
 
 
 def printed(quote: Quote) -> str:
-    """What a command prints on a terminal of WIDTH columns."""
+    """The output of a command, or of several joined by "&&", on a terminal of WIDTH columns."""
     with workplace(quote) as folder:
-        words = shlex.split(quote.command)
-        modules = {"kata": "grader.cli", "pytest": "pytest", "python": ""}
-        module = modules[words[0]]
-        start = [sys.executable, *(["-m", module] if module else [])]
-        ran = subprocess.run(
-            [*start, *words[1:]],
-            cwd=folder,
-            env={**os.environ, "COLUMNS": str(WIDTH), "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        return "".join(_printed(command, folder) for command in quote.command.split(" && "))
+
+
+def _printed(command: str, folder: Path) -> str:
+    words = shlex.split(command)
+    modules = {"kata": "grader.cli", "pytest": "pytest", "python": ""}
+    module = modules[words[0]]
+    start = [sys.executable, *(["-m", module] if module else [])]
+    ran = subprocess.run(
+        [*start, *words[1:]],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": str(WIDTH), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     return ran.stdout or ran.stderr
 
 
@@ -271,7 +290,7 @@ def scripts(words: Sequence[str], check: bool) -> int:
     failed = 0
     for name in names:
         if not words or any(word in name for word in words):
-            command = [sys.executable, f"docs/{name}.py", *["--check"] * check]
+            command = [sys.executable, f"tools/{name}.py", *["--check"] * check]
             failed += subprocess.run(command, cwd=ROOT).returncode != 0
     return failed
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of 4_grouped_matmul: `python docs/draw_grouped_matmul.py`, or --check."""
+"""Draw the pictures of 4_grouped_matmul: `python tools/draw_grouped_matmul.py`, or --check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of 7_numerics: `python docs/draw_numerics.py`, or `--check` to compare."""
+"""Draw the pictures of 7_numerics: `python tools/draw_numerics.py`, or `--check` to compare."""
 
 from __future__ import annotations
 

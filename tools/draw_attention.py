@@ -1,4 +1,4 @@
-"""Draw the pictures of 3_attention: `python docs/draw_attention.py`, or `--check` to compare."""
+"""Draw the pictures of 3_attention: `python tools/draw_attention.py`, or `--check` to compare."""
 
 from __future__ import annotations
 
