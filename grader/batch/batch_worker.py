@@ -1,8 +1,6 @@
 """One worker process of `kata grade`.
 
-python -m grader.batch.batch_worker FD [FOLDER]
-
-FOLDER is its own, and is removed at its end, however its driver has ended.
+python -m grader.batch.batch_worker FD
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from grader.batch.executor import Outcome, Setup, SubmissionJob
 from grader.sandbox.isolation.confine import NotIsolated
 from grader.sandbox.launcher import SandboxError
 from grader.sandbox.messages import Closed
-from grader.sandbox.worker_files import removed
 from grader.sandbox.worker_pool import Channel
 from pallascope.tools import codec
 from pallascope.tools.text import printable
@@ -75,7 +72,7 @@ def serve(channel: Channel) -> None:
     jobs: queue.SimpleQueue[SubmissionJob] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, jobs), daemon=True).start()
     try:
-        examiner = _examiner(setup)
+        examiner = examiner_of(setup)
     except (NotIsolated, ValueError) as error:
         channel.send(codec.pack(Outcome("", "", error=str(error), hopeless=True)))
         return
@@ -84,7 +81,7 @@ def serve(channel: Channel) -> None:
             channel.send(codec.pack(outcome_of(examiner, jobs.get())))
 
 
-def _examiner(setup: Setup) -> Examiner:
+def examiner_of(setup: Setup) -> Examiner:
     return Examiner(setup.chips, setup.isolation, Path(setup.root), limit=setup.limit)
 
 
@@ -109,6 +106,3 @@ if __name__ == "__main__":
         serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
     except Closed:
         sys.exit(0)
-    finally:
-        for own in sys.argv[2:]:
-            removed(Path(own))

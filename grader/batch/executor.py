@@ -19,11 +19,10 @@ import socket
 import subprocess
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import Protocol, Self
 
 from grader.api.examiner import LIMIT
@@ -123,28 +122,15 @@ ENDING_SECONDS = 10.0
 
 
 class WorkerProcess:
-    """A process with an Examiner, from this side; its variables are ours, or `environ`.
+    """A process with an Examiner, from this side."""
 
-    It runs in the folder `own`, if there is one, and removes that at its end.
-    """
-
-    def __init__(
-        self,
-        setup: Setup,
-        environ: Mapping[str, str] | None = None,
-        own: Path | None = None,
-    ) -> None:
+    def __init__(self, setup: Setup) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "grader.batch.batch_worker", str(theirs.fileno())),
-                    *([str(own)] if own else []),
-                ],
-                cwd=own,
+                [sys.executable, "-m", "grader.batch.batch_worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=environ,
                 start_new_session=True,  # Ctrl-C is for the driver
             )
         self.socket, self.channel = ours, Channel(ours)
@@ -158,9 +144,9 @@ class WorkerProcess:
         with contextlib.suppress(Closed):  # `outcome` will notice
             self.channel.send(codec.pack(job))
 
-    def outcome(self, seconds: float | None = None) -> Outcome:
-        """Raises Closed where the process has died; TimeoutError where it took too long."""
-        found = codec.unpack(Outcome, self.channel.receive(seconds))
+    def outcome(self) -> Outcome:
+        """Raises Closed where the process has died."""
+        found = codec.unpack(Outcome, self.channel.receive(None))
         self.job = None
         return found
 
