@@ -70,8 +70,8 @@ def test_every_module_has_its_row() -> None:
 @pytest.mark.parametrize("module", FILES)
 def test_a_module_imports_from_below(module: str) -> None:
     ours = [(name, line) for name, line in imports(module) if name.split(".")[0] in PACKAGES]
-    if module in PACKAGES:
-        assert not ours
+    if module in PACKAGES:  # names its own modules, for type checkers
+        assert {name.split(".")[0] for name, _ in ours} <= {module}
         return
     for name, line in ours:
         assert name in FILES, f"{module}:{line}: no module {name}"

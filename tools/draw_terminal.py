@@ -50,6 +50,7 @@ def session() -> str:
             file.write_text(text, encoding="utf-8")
         subprocess.run(["git", "init", "-q", scratch], check=True)
         (copy / "pytest.ini").write_text("[pytest]\ntestpaths = katas\n")
+        shutil.copy(ROOT / "conftest.py", copy)
         command = ["-m", "pytest", "-q", "-x", "-k", SELECTION, "--color=yes", "--kata-seed", "7"]
         ran = subprocess.run(
             [sys.executable, *command, "-r", "N", "-p", "no:cacheprovider"],

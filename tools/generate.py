@@ -125,6 +125,7 @@ def workplace(quote: Quote) -> Iterator[Path]:
         for kata in every.values():
             _write(copy, kata, kata.shipped())
         (copy / "pytest.ini").write_text("[pytest]\ntestpaths = katas\n")
+        shutil.copy(ROOT / "conftest.py", copy)
         subprocess.run(["git", "init", "-q", scratch], check=True)
         if quote.scene == CLASS:
             _class(copy / CLASS, every)

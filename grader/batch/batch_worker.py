@@ -1,8 +1,6 @@
 """One worker process of `kata grade`.
 
-    python -m grader.batch.batch_worker [FOLDER]
-
-It removes FOLDER, which it runs in, at its end, however its driver has ended.
+    python -m grader.batch.batch_worker
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from grader.api import Examiner, Report
 from grader.batch.executor import Outcome, Setup, SubmissionJob
 from grader.sandbox.isolation.confine import NotIsolated
 from grader.sandbox.launcher import SandboxError
-from grader.sandbox.worker_files import removed
 from pallascope.tools import codec
 from pallascope.tools.child_process import ConnectionClosed, ParentConnection
 from pallascope.tools.text import printable
@@ -69,7 +66,7 @@ def serve(parent: ParentConnection) -> None:
     """Grade one submission after another."""
     setup = codec.unpack(Setup, parent.receive())
     try:
-        examiner = Examiner(setup.chips, setup.isolation, Path(setup.root), limit=setup.limit)
+        examiner = examiner_of(setup)
     except (NotIsolated, ValueError) as error:
         parent.send(codec.pack(Outcome("", "", error=str(error), hopeless=True)))
         return
@@ -77,6 +74,10 @@ def serve(parent: ParentConnection) -> None:
         while True:
             job = codec.unpack(SubmissionJob, parent.receive())
             parent.send(codec.pack(outcome_of(examiner, job)))
+
+
+def examiner_of(setup: Setup) -> Examiner:
+    return Examiner(setup.chips, setup.isolation, Path(setup.root), limit=setup.limit)
 
 
 def _end(*_: object) -> None:
@@ -90,6 +91,3 @@ if __name__ == "__main__":
         serve(ParentConnection(at_end=lambda: os.kill(os.getpid(), signal.SIGTERM)))
     except ConnectionClosed:
         sys.exit(0)
-    finally:
-        for own in sys.argv[1:]:
-            removed(Path(own))

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import Protocol, Self
 
 from grader.api.examiner import LIMIT
@@ -111,19 +110,11 @@ ENDING_SECONDS = 10.0
 
 
 class WorkerProcess:
-    """A process with an Examiner; its environment is this process's, or `environ`.
+    """A process with an Examiner, from this side."""
 
-    It runs in the folder `own`, if there is one, and removes that at its end.
-    """
-
-    def __init__(
-        self,
-        setup: Setup,
-        environ: Mapping[str, str] | None = None,
-        own: Path | None = None,
-    ) -> None:
-        command = [sys.executable, "-m", "grader.batch.batch_worker", *([str(own)] if own else [])]
-        self.child = ChildProcess(command, environ, cwd=own, grace=ENDING_SECONDS)
+    def __init__(self, setup: Setup) -> None:
+        command = [sys.executable, "-m", "grader.batch.batch_worker"]
+        self.child = ChildProcess(command, grace=ENDING_SECONDS)
         self.job: SubmissionJob | None = None
         self.kata = ""  # of its latest job
         self.child.send(setup)
@@ -132,9 +123,9 @@ class WorkerProcess:
         self.job, self.kata = job, job.kata
         self.child.send(job)
 
-    def outcome(self, seconds: float | None = None) -> Outcome:
-        """Raises ChildEnded, ChildTimeout."""
-        outcome = self.child.answer(Outcome, seconds)
+    def outcome(self) -> Outcome:
+        """Raises ChildEnded where the process has died."""
+        outcome = self.child.answer(Outcome, None)
         self.job = None
         return outcome
 

@@ -1,111 +1,76 @@
-"""Ray as the cluster: nodes, actors, retries.
+"""`kata grade --ray`: the nodes of a Ray cluster grade.
 
-What runs on a node of a cluster: one warm worker process, asked by a driver elsewhere.
-An Examiner is not made in the cluster's own process: whatever ends that one (its node, its driver,
-a lack of memory), the worker process sees its socket close, and takes its processes and files with
-it.
-
-Ray, as the cluster that a crew works on. Ray is imported by whoever asks for it, and not before.
-The driver reaches the cluster as one of its machines; it alone writes verdicts. The repository is
-sent along (see `luggage`).
+Each core of the cluster gets an actor with an Examiner. Ray places the actors, restarts those that
+die, and sends the grader and the solutions along (`runtime_env`), so a node needs only the packages
+that these import. The driver hands out submissions and alone writes verdicts; it runs on a machine
+of the cluster. Ray is an extra, imported for `--ray` alone.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import functools
 import importlib
 import logging
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from grader.batch.cluster_executor import ClusterCrew, Lost, is_whole, pack, unpack
-from grader.batch.executor import TRIES, Hopeless, Outcome, Setup, SubmissionJob, WorkerProcess
-from grader.sandbox.worker_files import removed
-from pallascope.tools.child_process import ConnectionClosed
-from pallascope.tools.versions import versions
+from grader.api import Examiner
+from grader.batch.batch_worker import examiner_of, outcome_of
+from grader.batch.executor import Hopeless, Outcome, Setup, SubmissionJob, Waiting
+from grader.exercise.catalog import SOLUTIONS
+from grader.sandbox.isolation import NotIsolated
+from pallascope.tools.versions import PACKAGE, versions
 
-SPARE_SECONDS = 240.0  # for starting processes on a machine that is busy
-#: The cluster's own variables, its password among them, are nothing for a worker.
-HIDDEN = ("RAY_", "PYTHONBREAKPOINT")
+TRIES = 4  # for one submission; most often the node is to blame
+TICK = 5.0  # seconds between two looks at how many cores the cluster has
+TELL_SECONDS = 60.0
+PATIENCE_SECONDS = 900.0  # for a first node, or another one: machines in a cloud take minutes
+SPARE_SECONDS = 240.0  # beyond a submission's limit, for starting processes on a busy machine
 
 
 class Node:
-    """Grades one submission after another, in a worker process that it replaces where it must.
+    """The actor: an Examiner with the solutions that were sent along, in the current folder.
 
-    The current folder is what `luggage.pack` has packed; each worker process gets a copy, since
-    the cluster may write or remove it at any time. `wanted` are the driver's versions of what
-    judges: with others nothing is graded, since verdicts are stored under the driver's. A worker
-    process that says nothing for `spare` seconds beyond a submission's limit is ended.
+    `wanted` are the driver's versions of the packages that decide verdicts. A node with others
+    grades nothing, since verdicts are stored under the driver's.
     """
 
-    def __init__(
-        self, setup: Setup, wanted: Mapping[str, str | None], spare: float = SPARE_SECONDS
-    ) -> None:
-        self._setup, self._sent = setup, Path.cwd()
-        self._own: Path | None = None
-        self._wanted, self._seconds = wanted, setup.limit + spare
-        self._worker: WorkerProcess | None = None
+    def __init__(self, setup: Setup, wanted: Mapping[str, str | None]) -> None:
+        os.environ.pop("PYTHONBREAKPOINT", None)  # Ray's debugger; workers would inherit it
+        self._setup, self._wanted = replace(setup, root=os.getcwd()), wanted
+        self._examiner: Examiner | None = None
 
     def ready(self) -> str:
         """Why nothing can be graded here; "" where it can."""
-        unlike = difference(self._wanted, versions())
-        return unlike and f"the node {socket.gethostname()} has {unlike}"
+        if unlike := difference(self._wanted, versions()):
+            return f"the node {socket.gethostname()} has {unlike}"
+        try:
+            self._examiner = self._examiner or examiner_of(self._setup)
+        except (NotIsolated, ValueError) as error:
+            return str(error)
+        return ""
 
     def grade(self, job: SubmissionJob) -> Outcome:
-        """The verdict, or why there is none. A worker that dies is replaced, and asked again."""
+        """The verdict, or why there is none."""
         if reason := self.ready():
             return Outcome(job.key, job.kata, error=reason, hopeless=True)
-        for _ in range(TRIES):
-            worker = self._worker = self._worker or self._started()
-            worker.begin(job)
-            try:
-                return worker.outcome(self._seconds)
-            except TimeoutError:
-                self.close()
-                return Outcome(job.key, job.kata, error=f"no answer after {self._seconds:g} s")
-            except ConnectionClosed:
-                self._part()  # its folder stays: what it has started may still be reading there
-        return Outcome(job.key, job.kata, error=f"{TRIES} processes died over it")
-
-    def close(self) -> None:
-        """End the worker process. The next submission gets another."""
-        self._part()
-        own, self._own = self._own, None
-        if own:
-            removed(own)
-
-    def _part(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker:
-            worker.end()
-            worker.wait()
-
-    def _started(self) -> WorkerProcess:
-        own = self._own if self._own and is_whole(self._own) else self._unpacked()
-        environ = without_cluster(os.environ)
-        environ["PYTHONPATH"] = f"{own}{os.pathsep}{environ.get('PYTHONPATH', '')}"
-        return WorkerProcess(dataclasses.replace(self._setup, root=str(own)), environ, own)
-
-    def _unpacked(self) -> Path:
-        self.close()
-        self._own = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
-        try:
-            unpack(self._sent, self._own)
-        except BaseException:
-            self.close()
-            raise
-        return self._own
+        assert self._examiner
+        return outcome_of(self._examiner, job)
 
 
 def difference(wanted: Mapping[str, str | None], own: Mapping[str, str | None]) -> str:
-    """Which versions are others than the driver's, in words; "" where none is."""
+    """The versions that are not the driver's, in words; "" where all are."""
     return ", ".join(
         f"{name} {own.get(name) or 'not installed'} (here: {of or 'not installed'})"
         for name, of in wanted.items()
@@ -113,15 +78,134 @@ def difference(wanted: Mapping[str, str | None], own: Mapping[str, str | None]) 
     )
 
 
-def without_cluster(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a worker gets."""
-    return {name: of for name, of in environ.items() if not name.startswith(HIDDEN)}
+@dataclass(slots=True)
+class _Call:
+    """A call to an actor that isn't answered yet: `ready`, or `grade` if there is a job."""
+
+    actor: Any
+    kata: str = ""  # of the actor's latest job
+    job: SubmissionJob | None = None
+    begun: float = field(default_factory=time.monotonic)
+
+
+class RayExecutor:
+    """Actors of one core each: `count`, or with None one for each core of the cluster.
+
+    An actor gets a submission only once it has answered `ready`, so no submission waits for a core.
+    Ray would repeat a lost `grade` on the same actor, once that is placed again; here the next free
+    actor grades it.
+    """
+
+    def __init__(
+        self, ray: Any, setup: Setup, count: int | None, tell: Callable[[str], None]
+    ) -> None:
+        self._ray, self._count, self._tell = ray, count, tell
+        self._seconds = setup.limit + SPARE_SECONDS
+        actors = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(Node)
+        self._new_actor = functools.partial(actors.remote, setup, versions())
+        self._calls: dict[Any, _Call] = {}
+        self._idle: list[_Call] = []
+        self._size = 0  # actors so far
+
+    def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
+        """The outcome of each job, in the order in which they end. Raises Hopeless."""
+        waiting, lost = Waiting(jobs), Counter[str]()
+        worked = told = time.monotonic()
+        while waiting or self._busy():
+            self._add_actors(len(waiting))
+            while self._idle and waiting:
+                self._grade(self._idle.pop(), waiting)
+            done, _ = self._ray.wait(list(self._calls), timeout=TICK)
+            yield from self._ended(done, waiting, lost)
+            yield from self._overdue()
+            now = time.monotonic()
+            if self._busy():
+                worked = told = now
+            elif now - worked > PATIENCE_SECONDS:
+                minutes = f"{PATIENCE_SECONDS / 60:g} minutes"
+                raise Hopeless(f"no node of the cluster had a free core for {minutes}")
+            elif now - told > TELL_SECONDS:
+                told = now
+                self._tell(f"waiting for a free core of the cluster, for {self._size} workers")
+
+    def _busy(self) -> bool:
+        return any(call.job for call in self._calls.values())
+
+    def _add_actors(self, jobs: int) -> None:
+        cores = int(self._ray.cluster_resources().get("CPU", 0))
+        wanted = cores if self._count is None else self._count
+        while self._size < min(max(wanted, 1), jobs):
+            self._ask_ready(_Call(self._new_actor()))
+            self._size += 1
+
+    def _ask_ready(self, call: _Call) -> None:
+        self._calls[call.actor.ready.remote()] = replace(call, job=None)
+
+    def _grade(self, idle: _Call, waiting: Waiting) -> None:
+        job = waiting.next_for(idle.kata)
+        asked = idle.actor.grade.options(max_task_retries=0).remote(job)
+        self._calls[asked] = _Call(idle.actor, job.kata, job)
+
+    def _ended(
+        self, done: Iterable[Any], waiting: Waiting, lost: Counter[str]
+    ) -> Iterator[Outcome]:
+        """Take the answers of these calls. A job whose actor died is tried TRIES times."""
+        for ref in done:
+            call = self._calls.pop(ref)
+            try:
+                found = self._answer(ref)
+            except self._ray.exceptions.RayError as error:
+                self._ask_ready(call)
+                if call.job:
+                    lost[call.job.key] += 1
+                    if lost[call.job.key] < TRIES:
+                        waiting.add(call.job)
+                        continue
+                    why = f"{TRIES} nodes were lost over it ({type(error).__name__})"
+                    yield Outcome(call.job.key, call.job.kata, error=why)
+                continue
+            self._idle.append(call)
+            if isinstance(found, Outcome):
+                if found.hopeless:
+                    raise Hopeless(found.error)
+                yield found
+            elif found:
+                raise Hopeless(found)
+
+    def _answer(self, ref: Any) -> Outcome | str:
+        """Raises RayError where the actor has died, Hopeless where every actor would fail."""
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(ref)
+        except errors.RayTaskError as error:  # the node's code, or a module that it imports
+            raise Hopeless(f"a node can't grade: {_last(error)}") from None
+        except errors.RuntimeEnvSetupError as error:
+            raise Hopeless(f"a node can't take the repository: {_last(error)}") from None
+        except errors.ActorUnschedulableError as error:
+            raise Hopeless(str(error)) from None
+
+    def _overdue(self) -> Iterator[Outcome]:
+        """Restart the actors that have not answered in time, and give their jobs up."""
+        for ref, call in list(self._calls.items()):
+            if call.job and time.monotonic() - call.begun > self._seconds:
+                del self._calls[ref]
+                self._ray.kill(call.actor, no_restart=False)
+                self._ask_ready(call)
+                why = f"no answer after {self._seconds:g} s"
+                yield Outcome(call.job.key, call.job.kata, error=why)
+
+
+def _last(error: Exception) -> str:
+    """The line of a remote traceback that says what it is."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:500] if lines else type(error).__name__
 
 
 REACH_SECONDS = 5.0
 PROBE_SECONDS = 30.0
-#: Ray would kill an actor's children as it ends; ours end by themselves, and tidy up first.
-WITH_LEAVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
+BYTECODE = "__pycache__"
+#: Ray would kill an actor's child processes as it ends; ours remove their files and end themselves.
+RAY_VARIABLES = {"RAY_kill_child_processes_on_worker_exit": "0"}
 PROBE = """
 import sys, ray
 try:
@@ -137,31 +221,43 @@ class NoCluster(ValueError):
 
 
 @contextlib.contextmanager
-def ray_crew(
-    setup: Setup,
-    address: str,
-    count: int | None,
-    tell: Callable[[str], None],
-) -> Iterator[ClusterCrew]:
-    """A crew on the cluster at `address`, of which `demand` has found that it is there.
+def ray_executor(
+    setup: Setup, address: str, count: int | None, tell: Callable[[str], None]
+) -> Iterator[RayExecutor]:
+    """An executor on the cluster at `address`, which `demand` has found.
 
-    `count` actors, of one core each; with None as many as the cluster has cores. `tell` is for what
-    a person should know who waits.
+    `tell` prints a line for whoever waits.
     """
     ray = imported()
+    os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # within `ray job submit`
     with tempfile.TemporaryDirectory(prefix="pallas-katas-") as folder:
-        pack(Path(setup.root), Path(folder))
-        os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # within `ray job submit`
-        ray.init(
-            address,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            runtime_env={"working_dir": folder, "env_vars": WITH_LEAVE},
-        )
+        environment = runtime_env(Path(setup.root), Path(folder))
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
     try:
-        yield ClusterCrew(RayCluster(ray, setup), count, tell)
+        yield RayExecutor(ray, setup, count, tell)
     finally:
         ray.shutdown()  # the job's actors end with it
+
+
+def runtime_env(root: Path, folder: Path) -> dict[str, Any]:
+    """The solutions at `root`, by way of `folder`, and the grader that runs here: some 4 MB.
+
+    So a node grades with the driver's code and solutions, whatever version of this package it has
+    installed, or none; the metadata say the driver's.
+    """
+    ignore = shutil.ignore_patterns(BYTECODE)
+    shutil.copytree(root / SOLUTIONS, folder / SOLUTIONS, ignore=ignore)
+    if version := versions()[PACKAGE]:
+        metadata = folder / f"{PACKAGE.replace('-', '_')}-{version}.dist-info" / "METADATA"
+        metadata.parent.mkdir()
+        metadata.write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: {version}\n")
+    installed = Path(__file__).resolve().parents[2]
+    return {
+        "working_dir": str(folder),
+        "py_modules": [str(installed / name) for name in ("grader", "pallascope")],
+        "excludes": [BYTECODE],
+        "env_vars": RAY_VARIABLES,
+    }
 
 
 def demand(address: str) -> None:
@@ -226,52 +322,3 @@ def _demand_port(address: str) -> None:
             f"--ray {address}: nothing answers there ({error}). `ray start --head` starts a "
             "cluster, and says its address"
         ) from None
-
-
-class RayCluster:
-    """Actors of one core each, which Ray starts again on another node where theirs dies.
-
-    A call to grade is not repeated by Ray, which would wait for the same actor: the crew gives the
-    submission to whoever is free.
-    """
-
-    def __init__(self, ray: Any, setup: Setup) -> None:
-        self._ray = ray
-        self._arguments = (setup, versions())
-        self._actors = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(Node)
-
-    def cores(self) -> int:
-        return int(self._ray.cluster_resources().get("CPU", 0))
-
-    def hired(self) -> Any:
-        return self._actors.remote(*self._arguments)
-
-    def ready(self, hand: Any) -> Any:
-        return hand.ready.remote()
-
-    def grade(self, hand: Any, job: SubmissionJob) -> Any:
-        return hand.grade.options(max_task_retries=0).remote(job)
-
-    def done(self, calls: Sequence[Any], seconds: float) -> Sequence[Any]:
-        done, _ = self._ray.wait(list(calls), num_returns=1, timeout=seconds)
-        more, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=0)
-        return more or done
-
-    def answer(self, call: Any) -> Any:
-        errors = self._ray.exceptions
-        try:
-            return self._ray.get(call)
-        except errors.RayTaskError as error:  # the node's own code, or what it imports
-            raise Hopeless(f"a node can't grade: {_last(error)}") from None
-        except errors.RuntimeEnvSetupError as error:
-            raise Hopeless(f"a node can't take the repository: {_last(error)}") from None
-        except errors.ActorUnschedulableError as error:
-            raise Hopeless(str(error)) from None
-        except errors.RayError as error:
-            raise Lost(type(error).__name__) from None
-
-
-def _last(error: Exception) -> str:
-    """The line of a remote traceback that says what it is."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1][:500] if lines else type(error).__name__

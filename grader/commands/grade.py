@@ -102,9 +102,9 @@ def hire_executor(options: argparse.Namespace) -> Hire:
 
 
 def _on_ray(address: str, count: int | None, setup: Setup) -> AbstractContextManager[Crew]:
-    from grader.batch.ray_cluster import ray_crew
+    from grader.batch.ray_cluster import ray_executor
 
-    return ray_crew(setup, address, count, _tell)
+    return ray_executor(setup, address, count, _tell)
 
 
 def _tell(text: str) -> None:

@@ -239,7 +239,7 @@ class Confirming:
         kata, chip, seconds = self._passed[0], self._settings.chip, self._settings.seconds
         limit = () if seconds is None else (f"--timeout={seconds:g}",)
         arguments = (f"{KATAS}/{kata.id}.py", "-q", "--no-header", f"--kata-chip={chip}", *limit)
-        self._command = self._running.start("pytest", *arguments)
+        self._command = self._running.start("pytest", *arguments, "-p", "grader.plugin")
 
     def _tell(self, kata: Kata, event: CommandEnded) -> None:
         if event.code:

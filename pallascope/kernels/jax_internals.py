@@ -6,7 +6,8 @@ A name is looked up in JAX when it is first imported from here, not before: impo
 modules takes long. Where this version of JAX keeps it elsewhere, the import raises UnsupportedJax,
 which says where it was. `found` gives what only some of the supported versions have.
 
-Written against jax 0.10.2 and 0.12.0.1. tests/kernels/test_jax_internals.py looks up each name.
+Written against jax 0.10.2 and 0.12.0.1.
+tests/pallascope/kernels/test_jax_internals.py looks up each name.
 """
 
 from __future__ import annotations

@@ -1,83 +1,95 @@
-"""What runs on a node. What it gets is todo: that needs no kernel."""
+"""The actor on a node, in this process. It gets a stub, which needs no kernel."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import tempfile
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from grader.batch.cluster_executor import pack
 from grader.batch.executor import Setup, SubmissionJob
-from grader.batch.ray_cluster import Node, difference, without_cluster
+from grader.batch.ray_cluster import Node, difference, runtime_env
 from grader.exercise.catalog import Kata
-from pallascope.tools.versions import versions
-from tests.batch.test_local_crew import gone
+from pallascope.tools.versions import PACKAGE, versions
 from tests.support.repositories import Repository
+
+SETUP = Setup("/where/the/driver/has/it", ("v5e",), "off")
+PRINTS = """
+import grader, pathlib
+from grader.exercise.catalog import SOLUTIONS, katas
+from pallascope.tools.versions import versions
+found = katas(pathlib.Path.cwd(), SOLUTIONS)
+print(grader.__file__, *(kata.shipped().count("SOLUTION") for kata in found))
+print(versions()["pallas-katas"])
+"""
 
 
 @pytest.fixture
-def kata(
-    repository: Repository,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Kata:
-    """Of a repository that was sent to the node, which is in the current folder."""
-    kata = repository.add("double")
-    sent = tmp_path_factory.mktemp("sent")
-    pack(repository.root, sent)
+def kata(repository: Repository) -> Kata:
+    return repository.add("double")
+
+
+@pytest.fixture
+def sent(kata: Kata, repository: Repository, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that Ray makes the current one on each node."""
+    (repository.root / "katas" / "ledger.txt").write_text("mine")
+    folder = tmp_path_factory.mktemp("sent")
+    environment = runtime_env(repository.root, folder)
+    assert environment["working_dir"] == str(folder)
+    return folder
+
+
+def test_a_node_gets_the_solutions_and_nothing_of_the_learner(sent: Path) -> None:
+    files = [file.relative_to(sent) for file in sent.rglob("*") if file.is_file()]
+    assert {file.parts[0] for file in files} <= {
+        "solutions",
+        f"{PACKAGE.replace('-', '_')}-{versions()[PACKAGE]}.dist-info",
+    }
+    assert len([file for file in files if file.parts[0] == "solutions"]) == 2
+    assert not [file for file in files if "__pycache__" in file.parts]
+
+
+def test_a_node_has_the_drivers_code_and_version(
+    sent: Path, repository: Repository, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    environment = runtime_env(repository.root, tmp_path_factory.mktemp("again"))
+    modules = [Path(module) for module in environment["py_modules"]]
+    assert [module.name for module in modules] == ["grader", "pallascope"]
+    ran = subprocess.run(
+        [sys.executable, "-c", PRINTS],
+        cwd=sent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(sent), str(modules[0].parent)])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, second = ran.stdout.splitlines()
+    assert first == f"{modules[0] / '__init__.py'} 2"
+    assert second == str(versions()[PACKAGE])
+
+
+def test_it_grades(sent: Path, kata: Kata, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(sent)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
-    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("workers")))
-    return kata
-
-
-SETUP = Setup("/where/the/driver/has/it", ("v5e",), "off")
-
-
-def test_it_grades_replaces_its_worker_and_ends_it(kata: Kata) -> None:
+    monkeypatch.setenv("PYTHONBREAKPOINT", "ray.util.pdb.set_trace")
     node = Node(SETUP, versions())
     assert node.ready() == ""
-    job = SubmissionJob("key", kata.id, kata.shipped(), 7)
-    assert json.loads(node.grade(job).verdict)["state"] == "todo"
-    assert node._worker
-    first = node._worker.child.pid
-    os.kill(first, signal.SIGKILL)
-    assert json.loads(node.grade(job).verdict)["seed"] == 7
-    second = node._worker.child.pid
-    assert second != first
-    node.close()
-    assert gone(first)
-    assert gone(second)
-    assert os.listdir(tempfile.gettempdir()) == []
+    found = node.grade(SubmissionJob("key", kata.id, kata.shipped(), 7))
+    assert (found.key, json.loads(found.verdict)["state"]) == ("key", "todo")
+    assert node._examiner
+    node._examiner.close()
+    assert "PYTHONBREAKPOINT" not in os.environ
 
 
-def test_a_worker_whose_node_is_gone_removes_its_own_folder(kata: Kata) -> None:
-    node = Node(SETUP, versions())
-    assert node.grade(SubmissionJob("key", kata.id, kata.shipped(), 7)).verdict
-    assert node._worker
-    assert len(os.listdir(tempfile.gettempdir())) == 1
-    node._worker.child.connection.close()  # as the end of the node's process would
-    node._worker.child.close(60)
-    assert os.listdir(tempfile.gettempdir()) == []
-
-
-def test_a_worker_that_says_nothing_is_ended(kata: Kata) -> None:
-    setup = Setup("/where/the/driver/has/it", ("v5e",), "off", limit=0.01)
-    node = Node(setup, versions(), spare=0)
-    outcome = node.grade(SubmissionJob("key", kata.id, kata.shipped(), 7))
-    assert (outcome.error, outcome.hopeless) == ("no answer after 0.01 s", False)
-    assert node._worker is None
-
-
-def test_with_other_versions_nothing_is_graded(tmp_path: Path) -> None:
+def test_a_node_that_cannot_grade_says_why(sent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(sent)
     node = Node(SETUP, {**versions(), "jax": "0.1"})
     outcome = node.grade(SubmissionJob("key", "any", "", 7))
     assert outcome.hopeless
     assert f"has jax {versions()['jax']} (here: 0.1)" in outcome.error
+    assert "no chip" in Node(Setup("", ("v0",), "off"), versions()).ready()
 
 
 def test_versions_are_compared_by_what_judges() -> None:
@@ -86,8 +98,3 @@ def test_versions_are_compared_by_what_judges() -> None:
     assert difference(own, {"jax": "2", "libtpu": "3"}) == (
         "jax 2 (here: 1), libtpu 3 (here: not installed)"
     )
-
-
-def test_a_worker_is_not_told_of_the_cluster() -> None:
-    given = {"RAY_AUTH_TOKEN": "secret", "PYTHONBREAKPOINT": "ray.pdb", "PYTHONPATH": "/p"}
-    assert without_cluster(given) == {"PYTHONPATH": "/p"}

@@ -16,9 +16,10 @@ from grader.batch.ray_cluster import (
     NoCluster,
     demand_cluster,
     imported,
-    ray_crew,
+    ray_executor,
 )
 from grader.exercise.catalog import Kata
+from pallascope.tools.versions import versions
 from tests.support.repositories import Repository
 
 
@@ -103,8 +104,8 @@ def jobs(kata: Kata, count: int) -> list[SubmissionJob]:
 
 def test_a_node_grades_with_what_is_sent_along(address: str, kata: Kata) -> None:
     setup = Setup(str(kata.root), ("v5e",), "off")
-    with ray_crew(setup, address, None, print) as crew:
-        found = {one.key: json.loads(one.verdict) for one in crew.outcomes(jobs(kata, 5))}
+    with ray_executor(setup, address, None, print) as executor:
+        found = {one.key: json.loads(one.verdict) for one in executor.outcomes(jobs(kata, 5))}
     assert {key: verdict["seed"] for key, verdict in found.items()} == {
         str(number): number for number in range(5)
     }
@@ -113,13 +114,13 @@ def test_a_node_grades_with_what_is_sent_along(address: str, kata: Kata) -> None
 
 def test_an_actor_that_dies_is_started_again(address: str, kata: Kata) -> None:
     setup = Setup(str(kata.root), ("v5e",), "off")
-    with ray_crew(setup, address, 1, print) as crew:
+    with ray_executor(setup, address, 1, print) as executor:
         found = []
-        for outcome in crew.outcomes(jobs(kata, 3)):
+        for outcome in executor.outcomes(jobs(kata, 3)):
             found.append(outcome)
             if len(found) == 1:
-                (hand,) = crew._hands
-                imported().kill(hand.actor, no_restart=False)
+                (call,) = [*executor._idle, *executor._calls.values()]
+                imported().kill(call.actor, no_restart=False)
     assert sorted((one.key, one.error) for one in found) == [("0", ""), ("1", ""), ("2", "")]
 
 
@@ -127,9 +128,9 @@ def test_what_cannot_be_graded_anywhere_ends_it(
     address: str, kata: Kata, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setup = Setup(str(kata.root), ("v5e",), "off")
-    monkeypatch.setattr(ray_cluster, "versions", lambda: {"jax": "0.1"})
+    monkeypatch.setattr(ray_cluster, "versions", lambda: {**versions(), "jax": "0.1"})
     with (
-        ray_crew(setup, address, 1, print) as crew,
+        ray_executor(setup, address, 1, print) as executor,
         pytest.raises(Hopeless, match=r"the node .* has jax .* \(here: 0\.1\)"),
     ):
-        list(crew.outcomes(jobs(kata, 1)))
+        list(executor.outcomes(jobs(kata, 1)))

@@ -46,7 +46,7 @@ with pltpu.force_tpu_interpret_mode(params):
 
 def solved(folder: Path) -> Path:
     """A repository in which every kata is solved, with the settings of ours."""
-    for name in ("solutions", "pyproject.toml"):
+    for name in ("solutions", "pyproject.toml", "conftest.py"):
         (folder / name).symlink_to(ROOT / name)
     for solution in (ROOT / "solutions").glob("*/*.py"):
         target = folder / "katas" / solution.parent.name / solution.name

@@ -21,7 +21,8 @@ from pallascope.model import (
     Observation,
     Reference,
 )
-from tests.support.making import array, evidence, from_numpy
+from tests.pallascope.support.calls import array
+from tests.support.making import evidence, from_numpy
 
 DECK = np.random.default_rng(1)
 CACHE = DECK.standard_normal((32, 128)).astype(np.float32)

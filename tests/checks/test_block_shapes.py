@@ -7,7 +7,8 @@ import pytest
 from grader.checks.lowers import check_blocks
 from grader.verdict import Check
 from pallascope.model import Observation, Operand, Role
-from tests.support.making import attempt, call, doubling, evidence, operand, trace
+from tests.pallascope.support.calls import call, doubling, operand, trace
+from tests.support.making import attempt, evidence
 
 
 def finding_on(*operands: Operand) -> str:

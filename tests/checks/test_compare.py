@@ -21,7 +21,7 @@ from grader.checks.compare import (
 from grader.exercise.answer_key import Roundings
 from pallascope.model import Mode
 from pallascope.tools.arrays import from_numpy
-from tests.support.making import array, operand
+from tests.pallascope.support.calls import array, operand
 
 Values = np.ndarray[Any, Any]
 DTYPES: list[Any] = [np.float32, ml_dtypes.bfloat16, np.float16]

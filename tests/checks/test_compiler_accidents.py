@@ -10,7 +10,8 @@ import pytest
 from grader.checks.compiles import accident_finding
 from grader.verdict import Check
 from pallascope.model import Accident, Narrow
-from tests.support.making import FILE, attempt, doubling, evidence, trace
+from tests.pallascope.support.calls import doubling, trace
+from tests.support.making import FILE, attempt, evidence
 from tests.support.repositories import Repository
 
 CRASHED = Accident(

@@ -21,12 +21,14 @@ from pallascope.model import (
     Role,
     SourceLine,
 )
-from pallascope.tpu import OnChip, Prediction, predictions
+from pallascope.tpu import OnChip, Prediction, compiler, predictions
 from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind
 from pallascope.tpu.traffic import Traffic
 from pallascope.tpu.vmem import Allocation, Use, footprint
-from tests.support.making import FILE, OwnAndPar, at_par, attempt, call, evidence, operand
-from tests.support.predicted import uncompiled
+from tests.pallascope.support.calls import call, operand
+from tests.pallascope.support.core_map_kernels import scoped_through_vmem
+from tests.pallascope.support.predicted import uncompiled
+from tests.support.making import FILE, OwnAndPar, at_par, attempt, evidence
 
 MIB = 1 << 20
 
@@ -390,3 +392,11 @@ def test_a_compiler_that_takes_too_long_is_told_as_that() -> None:
     assert "No answer after 30 s." in found.message
     assert "Use smaller blocks, jax.lax.fori_loop" in " ".join(found.message.split())
     assert "Usual reasons" not in found.message
+
+
+@pytest.mark.skipif(bool(compiler.why_not()), reason="libtpu")
+def test_a_buffer_that_is_too_large_is_named() -> None:
+    large = jax.ShapeDtypeStruct((8192, 1024), jnp.float32)
+    message = refused_finding(predictions(scoped_through_vmem, large), "katas/a.py").message
+    assert "run_scoped  u8[33554432]    32 MiB" in message
+    assert "hold less of the problem at a time" in " ".join(message.split())

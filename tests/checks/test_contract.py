@@ -7,7 +7,8 @@ from dataclasses import replace
 from grader.checks.contract import check
 from grader.verdict import Check
 from pallascope.model import ArrayType, Observation
-from tests.support.making import X, attempt, doubling, evidence, reference, trace
+from tests.pallascope.support.calls import doubling, trace
+from tests.support.making import X, attempt, evidence, reference
 
 TWO = replace(reference((2 * X, X[0])), annotations=('Float[Array, "M N"]', 'Float[Array, "N"]'))
 

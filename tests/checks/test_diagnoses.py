@@ -70,7 +70,8 @@ from pallascope.model import (
     Share,
     Walk,
 )
-from tests.support.making import X, array, call, operand, output
+from tests.pallascope.support.calls import array, call, operand, output
+from tests.support.making import X
 
 Values = np.ndarray[Any, Any]
 NOISE = 100 * np.random.default_rng(7).standard_normal(X.shape)

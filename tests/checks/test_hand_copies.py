@@ -25,8 +25,8 @@ from pallascope.model import (
     Mode,
     SourceFile,
 )
+from tests.pallascope.support import calls
 from tests.support import copying_kernels as kernels
-from tests.support import making
 from tests.support.copying_kernels import RIGHT, Launch, X
 from tests.support.making import attempt, evidence
 
@@ -241,7 +241,7 @@ def test_it_does_not_matter_when_the_interpreter_copies() -> None:
 
 
 def test_parallel_steps_share_no_slots() -> None:
-    call = making.call(parallel=(0,))
+    call = calls.call(parallel=(0,))
     fault = CopyFault(Hazard.NO_START, semaphore="sems[1]", size=4096)
     finding = copies_finding([fault], FILE, [call])
     assert finding is not None

@@ -14,7 +14,8 @@ from grader.checks.allowed_operations import check_array_sizes
 from grader.grading.ladder import verdict
 from grader.verdict import Check, Finding, State
 from pallascope.kernels import TracedLaunch
-from tests.support.making import FILE, X, attempt, evidence, reference, trace
+from tests.pallascope.support.calls import trace
+from tests.support.making import FILE, X, attempt, evidence, reference
 
 ENDS = np.arange(256, dtype=np.int32)
 BLOCK = 32

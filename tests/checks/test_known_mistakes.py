@@ -12,7 +12,8 @@ from grader.checks.compare import Comparison, Sum, tolerance
 from grader.checks.diagnoses import Diagnosis
 from grader.checks.values import alike, known_mistake
 from grader.exercise.answer_key import Roundings
-from tests.support.making import X, array
+from tests.pallascope.support.calls import array
+from tests.support.making import X
 
 WRONG = X + np.abs(X).mean() * (X > 1)
 

@@ -16,8 +16,8 @@ from pallascope.model import (
     RunCount,
 )
 from pallascope.tpu import OnChip
+from tests.pallascope.support.predicted import prediction, schedule
 from tests.support.making import OwnAndPar, attempt, evidence
-from tests.support.predicted import prediction, schedule
 
 KERNEL = prediction(schedule(cycles=1000, size=1_000_000))
 PART = ArrayType("float32", (128, 256))

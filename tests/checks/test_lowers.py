@@ -29,9 +29,9 @@ from pallascope.model import (
     SourceLine,
     Stage,
 )
-from tests.support import refused
+from tests.pallascope.support import refused
+from tests.pallascope.support.refused import F32, LongFloat, Pair
 from tests.support.making import read
-from tests.support.refused import F32, LongFloat, Pair
 
 PAIRS = list(refused.pairs())
 GIVEN = [pair for pair in PAIRS if "says" in dir(pair)]

@@ -20,7 +20,8 @@ from grader.checks.surrounding_operations import (
 from grader.exercise.answer_key import LAYOUT
 from pallascope.kernels import TracedLaunch
 from pallascope.model import ArrayType, Operation
-from tests.support.making import FILE, X, attempt, doubling, evidence, reference, trace
+from tests.pallascope.support.calls import doubling, trace
+from tests.support.making import FILE, X, attempt, evidence, reference
 
 #: What the grouped matmuls' keys allow, and more.
 TABLES = (*LAYOUT, "add", "convert_element_type", "cumsum", "div", "eq", "gather", "iota", "lt")

@@ -16,7 +16,8 @@ from pallascope.model import (
     Operation,
     Trace,
 )
-from tests.support.making import FILE, attempt, doubling, evidence, trace, with_key
+from tests.pallascope.support.calls import doubling, trace
+from tests.support.making import FILE, attempt, evidence, with_key
 
 TILE = ArrayType("float32", (128, 128))
 TABLE = Constant(TILE, 64 << 10, line=9)

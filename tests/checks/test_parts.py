@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grader.checks.communication import in_words, larger_parts
 from pallascope.model import KernelCall, Role
-from tests.support.making import call, operand
+from tests.pallascope.support.calls import call, operand
 
 
 def product(rows: int, columns: int, name: str = "x_ref") -> KernelCall:

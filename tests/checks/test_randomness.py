@@ -25,7 +25,8 @@ from pallascope.model import (
     Stage,
 )
 from pallascope.tools.arrays import from_numpy
-from tests.support.making import array, attempt, doubling, evidence, trace, with_key
+from tests.pallascope.support.calls import array, doubling, trace
+from tests.support.making import attempt, evidence, with_key
 
 SHAPE, BLOCK, KEPT = (96, 256), (32, 128), 0.75
 X = np.random.default_rng(0).standard_normal(SHAPE)

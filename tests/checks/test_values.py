@@ -32,21 +32,8 @@ from pallascope.model import (
     Stage,
     Walk,
 )
-from tests.support.making import (
-    FILE,
-    NOWHERE,
-    X,
-    array,
-    attempt,
-    call,
-    doubling,
-    evidence,
-    operand,
-    output,
-    reference,
-    trace,
-    with_key,
-)
+from tests.pallascope.support.calls import array, call, doubling, operand, output, trace
+from tests.support.making import FILE, NOWHERE, X, attempt, evidence, reference, with_key
 
 Y = 2 * X
 RACE_010 = """RACE DETECTED

@@ -12,8 +12,8 @@ from grader.grading import cost_studies
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.launch_client import WorkerQueues
 from grader.sandbox.worker_pool import Bench
+from tests.pallascope.support.trace_events import read
 from tests.support.repositories import Shop
-from tests.support.trace_events import read
 
 needs_libtpu = pytest.mark.skipif(find_spec("libtpu") is None, reason="libtpu is not installed")
 

@@ -64,7 +64,7 @@ def test_the_crew_is_of_the_address_and_as_large_as_asked_for(
         asked.append((Path(setup.root), address, number))
         yield Recording()
 
-    monkeypatch.setattr(ray_cluster, "ray_crew", hired)
+    monkeypatch.setattr(ray_cluster, "ray_executor", hired)
     monkeypatch.setattr(ray_cluster, "demand", lambda address: None)
     assert main([*words, "--ray=head:6379", *more]) == 1
     assert asked == [(shop.root, "head:6379", count)]

@@ -67,7 +67,7 @@ def others() -> dict[str, Callable[[], Launch]]:
     import numpy as np
     from jax.experimental.pallas.ops.tpu import paged_attention, splash_attention
 
-    from tests.support import launches, schedule_kernels
+    from tests.pallascope.support import launches, schedule_kernels
 
     groups = np.array([40, 0, 200, 16], np.int32)
     gmm: Any = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.gmm")

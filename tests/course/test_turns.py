@@ -88,7 +88,7 @@ def test_a_solution_or_its_key_makes_a_change() -> None:
 
 def test_what_the_environment_asks_for_reaches_the_workers() -> None:
     """As .ci/run asks for a share: without it each worker would grade the whole contract."""
-    file = "tests/tools/test_shortening.py"
+    file = "tests/pallascope/tools/test_shortening.py"
     asked = {"PYTEST_ADDOPTS": f"--deselect={file}"}
     code, text = sessions.apart(60, ROOT, [file, "-n1", "-p", "no:cacheprovider"], asked)
     assert code == pytest.ExitCode.NO_TESTS_COLLECTED, text

@@ -18,7 +18,7 @@ from grader.exercise.specs import SpecProblem, reference, shares
 from grader.verdict import Case
 from pallascope.model import ArrayType, Reference, Role
 from pallascope.tools.arrays import in_float64, to_numpy
-from tests.support.making import call, operand
+from tests.pallascope.support.calls import call, operand
 
 HEAD = """import jax
 import jax.numpy as jnp

@@ -17,20 +17,9 @@ from pallascope.model import (
     Stage,
 )
 from pallascope.tpu import OnChip
-from tests.support.making import (
-    OwnAndPar,
-    X,
-    at_par,
-    attempt,
-    call,
-    doubling,
-    evidence,
-    operand,
-    output,
-    trace,
-    with_key,
-)
-from tests.support.predicted import matmul, prediction, rows, uncompiled
+from tests.pallascope.support.calls import call, doubling, operand, output, trace
+from tests.pallascope.support.predicted import matmul, prediction, rows, uncompiled
+from tests.support.making import OwnAndPar, X, at_par, attempt, evidence, with_key
 
 TODO = Problem(Stage.TRACE, "NotImplementedError", "double it", todo=True)
 RAISED = Problem(Stage.TRACE, "NotImplementedError", "double it")

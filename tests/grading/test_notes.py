@@ -6,7 +6,8 @@ from grader.grading.grader import notes_of
 from grader.grading.ladder import Judgement, verdict
 from grader.verdict import MOST_STARS, State
 from pallascope.model import Accident, Note, Observation
-from tests.support.making import FILE, attempt, doubling, evidence, trace
+from tests.pallascope.support.calls import doubling, trace
+from tests.support.making import FILE, attempt, evidence
 
 NOTED = trace(doubling(), notes=(Note("interpret= is ignored", 7), Note("so is this")))
 

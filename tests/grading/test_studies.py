@@ -26,8 +26,9 @@ from pallascope.model import (
     Stage,
 )
 from pallascope.tpu import OnChip
-from tests.support.making import FILE, call, operand
-from tests.support.predicted import prediction, refused, schedule
+from tests.pallascope.support.calls import call, operand
+from tests.pallascope.support.predicted import prediction, refused, schedule
+from tests.support.making import FILE
 from tests.support.repositories import Repository
 
 # ---- the case ----

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 import tomllib
@@ -21,6 +22,14 @@ find_spec = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == "jax" else find_spec(name)
 import pytest
 sys.exit(pytest.main(["-p", "no:cacheprovider", "--disable-plugin-autoload"]))
+"""
+
+ELSEWHERE = """
+import sys
+
+def test_elsewhere():
+    packages = {name.partition(".")[0] for name in sys.modules}
+    assert not packages & {"grader", "pallascope"}
 """
 
 
@@ -64,6 +73,21 @@ def test_an_old_python_is_told_its_version(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "version_info", (3, 10, 13))
     with pytest.raises(pytest.UsageError, match=r"is Python 3\.10, and grading needs 3\.11"):
         dependencies.require(tmp_path)
+
+
+def test_a_run_of_pytest_elsewhere_imports_nothing_of_the_grader(tmp_path: Path) -> None:
+    """The plugin has no entry point: conftest.py loads it."""
+    (tmp_path / "test_elsewhere.py").write_text(ELSEWHERE)
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == pytest.ExitCode.OK, ran.stdout + ran.stderr
 
 
 def test_pytest_ends_with_that_alone(tmp_path: Path) -> None:

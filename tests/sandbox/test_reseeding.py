@@ -11,7 +11,8 @@ import pytest
 from grader.sandbox.judge_worker import reseeded
 from pallascope.model import Reference
 from pallascope.tools.arrays import to_numpy
-from tests.support.making import array, reference
+from tests.pallascope.support.calls import array
+from tests.support.making import reference
 
 
 def seeded(seed: Any, dtype: str = "int32") -> Reference:

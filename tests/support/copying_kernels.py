@@ -15,7 +15,7 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from tests.support.core_map_kernels import launched
+from tests.pallascope.support.core_map_kernels import launched
 
 Launch = Callable[[Any], Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,90 +14,21 @@ from grader.checks.evidence import TpuEvidence
 from grader.exercise.answer_key import Key, Roundings, Slack
 from pallascope.model import (
     Accident,
-    Array,
     ArrayType,
     Clues,
-    FirstAccess,
-    Habit,
-    KernelCall,
     Mode,
     Observation,
-    Operand,
-    Operation,
     Reference,
-    Role,
     SourceFile,
     Trace,
 )
-from pallascope.tools.arrays import dtype_of, from_numpy
+from pallascope.tools.arrays import from_numpy
 from pallascope.tpu import OnChip, Prediction
 from pallascope.tpu.traffic import Traffic
+from tests.pallascope.support.calls import array, doubling, trace
 
 FILE = "katas/1_first/kata_01_double.py"
 X = np.random.default_rng(0).standard_normal((32, 128))
-
-
-def array(values: Any, dtype: str = "float32") -> Array:
-    return from_numpy(np.asarray(values).astype(dtype_of(dtype)))
-
-
-def operand(
-    name: str,
-    shape: tuple[int, ...],
-    block: tuple[int | None, ...] | None = None,
-    role: Role = Role.INPUT,
-    first: FirstAccess = FirstAccess.NOTHING,
-    dtype: str = "float32",
-    space: str = "default",
-    moves: bool = False,
-    axes: tuple[int, ...] = (),
-) -> Operand:
-    return Operand(
-        name,
-        role,
-        array=ArrayType(dtype, shape),
-        block=shape if block is None else block,
-        space=space,
-        moves=moves,
-        axes=axes,
-        first=first,
-    )
-
-
-def output(
-    block: tuple[int | None, ...] = (8, 128),
-    first: FirstAccess = FirstAccess.WRITE,
-    axes: tuple[int, ...] = (0,),
-) -> Operand:
-    return operand("o_ref", (32, 128), block, Role.OUTPUT, first, axes=axes)
-
-
-def call(
-    *operands: Operand,
-    grid: tuple[int, ...] = (4,),
-    parallel: tuple[int, ...] = (),
-    callbacks: tuple[str, ...] = (),
-    habits: tuple[Habit, ...] = (),
-) -> KernelCall:
-    return KernelCall("double", grid, operands, parallel, callbacks, habits=habits)
-
-
-def doubling(block: tuple[int | None, ...] = (8, 128)) -> KernelCall:
-    return call(operand("x_ref", (32, 128), block, first=FirstAccess.READ), output(block))
-
-
-def trace(
-    *calls: KernelCall,
-    outside: Iterable[str | Operation] = (),
-    results: tuple[ArrayType, ...] = (ArrayType("float32", (32, 128)),),
-    from_kernel: tuple[bool, ...] | None = None,
-    **others: Any,
-) -> Trace:
-    flags = (bool(calls),) * len(results) if from_kernel is None else from_kernel
-    around = tuple(Operation(one) if isinstance(one, str) else one for one in outside)
-    outputs = range(len(calls[-1].role(Role.OUTPUT)) if calls else 0)
-    held = tuple(at if at in outputs else None for at in range(len(results)))
-    return Trace(calls, around, results, flags, **{"held": held, **others})
 
 
 def attempt(result: Any = 2 * X, traced: Trace | None = None, **others: Any) -> Observation:

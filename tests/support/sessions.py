@@ -25,7 +25,7 @@ from grader.verdict import Device
 #: Root, arguments and added environment in; exit code, and what stdout and stderr got.
 Session = Callable[[Path, Sequence[str], Mapping[str, str]], tuple[int, str]]
 
-#: Where this package is not installed, nothing else tells pytest of the plugin.
+#: The small repositories of tests have no conftest.py that loads the plugin.
 _PLUGIN = ("-p", "grader.plugin")
 
 

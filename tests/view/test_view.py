@@ -31,11 +31,22 @@ from pallascope.tpu.pipeline_steps import Motion, motions
 from pallascope.tpu.pipeline_steps import Path as Runs
 from pallascope.tpu.schedule import Landing
 from pallascope.tpu.traffic import traffic
-from tests.support import making
-from tests.support.core_map_kernels import add_by_copies, add_by_pipeline, add_in_core_map
-from tests.support.launches import shape
-from tests.support.making import array, doubling, operand
-from tests.support.predicted import SIZE, prediction, refused, schedule, stalls, transfers
+from tests.pallascope.support import calls
+from tests.pallascope.support.calls import array, doubling, operand
+from tests.pallascope.support.core_map_kernels import (
+    add_by_copies,
+    add_by_pipeline,
+    add_in_core_map,
+)
+from tests.pallascope.support.launches import shape
+from tests.pallascope.support.predicted import (
+    SIZE,
+    prediction,
+    refused,
+    schedule,
+    stalls,
+    transfers,
+)
 from tests.support.repositories import Shop
 
 
@@ -151,7 +162,7 @@ def test_steps_compute_one_turn_after_their_blocks_were_asked_for() -> None:
 
 
 def test_copies_by_hand_are_told_with_their_slots_and_what_they_hide_behind() -> None:
-    call = making.call(
+    call = calls.call(
         operand("x_ref", (64, 128), space="any"),
         operand("came", (2, 8, 128), role=Role.SCRATCH, space="vmem"),
         grid=(),

@@ -30,10 +30,10 @@ from pallascope.model import Mode, Role
 from pallascope.tpu import predictions
 from pallascope.tpu.pipeline_steps import follow, motions
 from pallascope.tpu.traffic import Traffic, traffic
-from tests.support import hand_pipelines
-from tests.support.launches import on_v5e, shape
-from tests.support.making import array
-from tests.support.solved import GROUPS, TILE, arguments
+from tests.pallascope.support import hand_pipelines
+from tests.pallascope.support.calls import array
+from tests.pallascope.support.launches import on_v5e, shape
+from tests.pallascope.support.solved import GROUPS, TILE, arguments
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 #: No network of its own: what the page asks for is what is asked for.

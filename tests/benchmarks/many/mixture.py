@@ -146,10 +146,12 @@ def _hostile(folder: Path) -> Iterator[Text]:
 
 def _reaches_of_a_node(folder: Path) -> Iterator[Hostile]:
     denied = hostile_machine.DENIED
-    sent = "Path(grader.__file__).parents[1] / 'solutions/1_basics/kata_01_constant_add.py'"
+    ours = repr(str(ROOT))  # with --local
+    root = f"next((folder for folder in sys.path if 'working_dir_files' in folder), {ours})"
+    sent = f"Path({root}, 'solutions/1_basics/kata_01_constant_add.py')"
     yield fails_to(
         "reads the solution that was sent to the node",
-        f"import grader\nfrom pathlib import Path\nprint(({sent}).read_text())\n",
+        f"import sys\nfrom pathlib import Path\nprint({sent}.read_text())\n",
         denied,
     )
     yield Hostile(

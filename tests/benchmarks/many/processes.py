@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MARK = "GRADE_MANY_RUN"
-GRADES = ("grader.batch.batch_worker", "grader.sandbox.fork_server")
+WORKERS = ("grader.batch.batch_worker", "ray::Node")  # of this machine, of a Ray node
+GRADES = (*WORKERS, "grader.sandbox.fork_server")
 DRIVES = "grader.cli"
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -123,6 +124,6 @@ class Clock:
 def _worker(one: Seen, here: dict[int, Seen]) -> Seen | None:
     """The worker that a process of the grader descends from; None if that has died."""
     at: Seen | None = one
-    while at and GRADES[0] not in at.command:
+    while at and not any(word in at.command for word in WORKERS):
         at = here.get(at.parent)
     return at

@@ -24,7 +24,8 @@ from pallascope.model import (
     Times,
 )
 from tests.checks.on_gpu.test_rungs import found, judged, kernel, on_gpu
-from tests.support.making import X, array
+from tests.pallascope.support.calls import array
+from tests.support.making import X
 
 H100 = "NVIDIA H100 80GB HBM3"
 RIGHT = GpuRun(H100, (array(2 * X),))

@@ -1,0 +1,143 @@
+"""What is read from the trace of a kernel for GPUs, where no interpreter need run it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jax.experimental.pallas.ops.gpu import hopper_matmul_mgpu
+
+from pallascope.gpu.gpu_programs import traced_for
+from pallascope.gpu.gpus import named
+from pallascope.gpu.thread_block import disorders
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.serialization import make_ready_for_gpus
+from pallascope.model import Disorder, GpuFault, SourceFile
+from tests.pallascope.support import gpu_pipelines
+from tests.pallascope.support.gpu_launches import double_by_tma, one_wgmma, struct
+from tests.pallascope.support.gpu_pipelines import (
+    A,
+    B,
+    Launch,
+    X,
+    chosen,
+    copied,
+    multiplied,
+    tensor_products,
+)
+
+SOURCE = SourceFile(gpu_pipelines.__file__, Path(gpu_pipelines.__file__).read_bytes())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def backend() -> None:
+    make_ready_for_gpus()
+
+
+def faults_of(launch: Launch, *args: Any, values: Sequence[Any] = ()) -> tuple[GpuFault, ...]:
+    """Of the trace as another process gets it."""
+    with traced_for(named("h100")):
+        dumped = TracedLaunch.of(launch, args, {}).dumped()
+        return disorders(TracedLaunch.carried(dumped).closed, SOURCE, values)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "commit", "told"),
+    [
+        ([64, 0, 64], False, [Disorder.NO_COMMIT]),
+        ([64, 0, 64], True, []),
+        ([0, 0, 0], False, []),  # nothing is copied
+        ([64], False, []),  # not what the launch takes: nothing is known
+    ],
+)
+def test_what_a_kernel_does_by_a_table(
+    sizes: list[int], commit: bool, told: list[Disorder]
+) -> None:
+    given = [np.array(sizes, np.int32), np.zeros(X.shape, X.dtype)][: 1 + (len(sizes) > 1)]
+    faults = faults_of(chosen(commit), struct("int32", 3), X, values=given)
+    assert [fault.disorder for fault in faults] == told
+
+
+@pytest.mark.parametrize(
+    ("launch", "args"),
+    [
+        (copied(), (X,)),
+        (copied(out_left=0), (X,)),
+        (multiplied(), (A, B)),
+        (tensor_products(), (A, B)),
+        (double_by_tma, (struct("float32", 128, 64),)),
+        (one_wgmma, (struct("float16", 64, 64), struct("float16", 64, 64))),
+    ],
+)
+def test_nothing_is_said_of_a_right_one(launch: Launch, args: tuple[Any, ...]) -> None:
+    assert faults_of(launch, *args) == ()
+
+
+def test_nothing_is_said_of_jax_s_own_matmul() -> None:
+    """Warp-specialised: a thread that copies, two that multiply."""
+    config = hopper_matmul_mgpu.TuningConfig(64, 128, 64, max_concurrent_steps=3)
+    square = struct("float16", 256, 256)
+    launch = functools.partial(hopper_matmul_mgpu.matmul, c=None, config=config)
+    assert faults_of(launch, square, square) == ()
+
+
+@pytest.mark.parametrize(
+    ("launch", "disorder", "ref", "line"),
+    [
+        (copied(commit=False), Disorder.NO_COMMIT, "o_slots[0]", "plgpu.copy_smem_to_gmem("),
+        (copied(drain=False), Disorder.NOT_DRAINED, "o_slots[1]", "plgpu.copy_smem_to_gmem("),
+        (copied(out_left=2), Disorder.LEAVING, "o_slots[0]", "o_slots[slot] ="),
+        (copied(ahead=2), Disorder.LAPPED, "here[0]", "plgpu.barrier_wait(here"),
+        (copied(arrivals=2), Disorder.NEVER_ARRIVES, "here[0]", "plgpu.barrier_wait(here"),
+    ],
+)
+def test_a_pipeline_by_hand(launch: Launch, disorder: Disorder, ref: str, line: str) -> None:
+    fault = next(fault for fault in faults_of(launch, X) if fault.disorder is disorder)
+    assert fault.ref == ref
+    assert fault.line
+    assert fault.line.text.startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("launch", "disorder", "ref"),
+    [
+        (multiplied(early=True), Disorder.READ_BY_WGMMA, "a_slots[0]"),
+        (multiplied(left=1), Disorder.READ_BY_WGMMA, "a_slots[0]"),
+        (multiplied(wait=False), Disorder.LAPPED, "full[1]"),
+        (multiplied(arrivals=1), Disorder.LAPPED, "full[1]"),
+        (multiplied(arrivals=3), Disorder.NEVER_ARRIVES, "free[0]"),
+        (multiplied(arrive=False), Disorder.NEVER_ARRIVES, "free[0]"),
+    ],
+)
+def test_threads_that_meet_at_barriers(launch: Launch, disorder: Disorder, ref: str) -> None:
+    found = faults_of(launch, A, B)
+    assert (found[0].disorder, found[0].ref) == (disorder, ref)
+
+
+@pytest.mark.parametrize(
+    ("launch", "disorder", "ref", "line"),
+    [
+        (tensor_products(free=False), Disorder.READ_BY_MMA, "a_slots[0]", "plgpu.copy_gmem_to"),
+        (tensor_products(done=False), Disorder.NOT_MULTIPLIED, "acc_tmem", "result = plgpu.async"),
+        (tensor_products(told=False), Disorder.NEVER_ARRIVES, "end", "plgpu.barrier_wait(end)"),
+        (tensor_products(loaded=False), Disorder.STILL_LOADED, "acc_tmem", "plgpu.tcgen05_mma("),
+    ],
+)
+def test_products_into_tensor_memory(
+    launch: Launch, disorder: Disorder, ref: str, line: str
+) -> None:
+    fault = faults_of(launch, A, B)[0]
+    assert (fault.disorder, fault.ref) == (disorder, ref)
+    assert fault.line
+    assert fault.line.text.startswith(line)
+
+
+def test_a_count_that_is_wrong_is_told_before_the_waits_that_follow_from_it() -> None:
+    fault = faults_of(multiplied(arrivals=3), A, B)[0]
+    assert (fault.arrived, fault.needed) == (2, 3)
+    assert len(fault.others) == 2
+    assert all("full[0] (line" in other for other in fault.others)
