@@ -33,7 +33,7 @@ from grader.sandbox import devices
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.isolation import Isolation, demanded
 from grader.sandbox.launch_client import WorkerQueues
-from grader.sandbox.worker_pool import Bench, Stopped
+from grader.sandbox.worker_pool import Stopped, WorkerPool
 from grader.tools.git import blob_id
 from grader.verdict import (
     MOST_STARS,
@@ -54,10 +54,10 @@ from pallascope.tpu.chips import CHIPS, DEFAULT
 
 
 class Alarm:
-    """Stops what is under way at a bench when its seconds are over, and remembers that it did."""
+    """Stops what is under way at a pool when its seconds are over, and remembers that it did."""
 
-    def __init__(self, bench: Bench, seconds: float) -> None:
-        self._bench = bench
+    def __init__(self, pool: WorkerPool, seconds: float) -> None:
+        self._pool = pool
         self._rang = threading.Event()
         self._timer = threading.Timer(seconds, self._ring)
         self._timer.daemon = True
@@ -77,7 +77,7 @@ class Alarm:
 
     def _ring(self) -> None:
         self._rang.set()
-        self._bench.stop()
+        self._pool.stop()
 
 
 def too_slow(seconds: float) -> Finding:
@@ -290,7 +290,7 @@ class Examiner:
         """A grade for each case; from when the submission's limit is over, one that says so."""
         grader = Grader(WorkerClient(self._warm(), self._chips))  # a new one: it remembers hangs
         grades: list[Grade] = []
-        with Alarm(self._warm().bench, self._limit) as alarm:
+        with Alarm(self._warm().pool, self._limit) as alarm:
             for case in cases:
                 found = None
                 if not alarm.rang:
@@ -309,9 +309,9 @@ class Examiner:
         return Grade(counted.kata.id, case.index, State.FAILED, 0, told, blob=blob)
 
     @property
-    def bench(self) -> Bench | None:
+    def pool(self) -> WorkerPool | None:
         """The processes that there are, None before the first grade. For measuring them alone."""
-        return self._queues.bench if self._queues else None
+        return self._queues.pool if self._queues else None
 
     def close(self) -> None:
         """End all processes and remove their files. A later grade starts new ones.
@@ -324,7 +324,7 @@ class Examiner:
             raise RuntimeError("this Examiner is grading for another thread")
         queues, self._queues = self._queues, None
         if queues:
-            queues.bench.close()
+            queues.pool.close()
 
     def _kata(self, id: str) -> Kata:
         if id in self._katas:
@@ -336,7 +336,7 @@ class Examiner:
 
     def _warm(self) -> WorkerQueues:
         if self._queues is None:
-            self._queues = WorkerQueues(Bench(self._device, isolation=self._isolation), KEPT)
+            self._queues = WorkerQueues(WorkerPool(self._device, isolation=self._isolation), KEPT)
         return self._queues
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from grader.api import Examiner
 from grader.batch.batch_worker import examiner_of, outcome_of
-from grader.batch.executor import Hopeless, Outcome, Setup, SubmissionJob, Waiting
+from grader.batch.executor import ExecutorError, JobQueue, Outcome, Setup, SubmissionJob
 from grader.exercise.catalog import SOLUTIONS
 from grader.sandbox.isolation import NotIsolated
 from pallascope.tools.versions import PACKAGE, versions
@@ -64,7 +64,7 @@ class Node:
     def grade(self, job: SubmissionJob) -> Outcome:
         """The verdict, or why there is none."""
         if reason := self.ready():
-            return Outcome(job.key, job.kata, error=reason, hopeless=True)
+            return Outcome(job.key, job.kata, error=reason, fatal=True)
         assert self._examiner
         return outcome_of(self._examiner, job)
 
@@ -108,8 +108,8 @@ class RayExecutor:
         self._size = 0  # actors so far
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
-        """The outcome of each job, in the order in which they end. Raises Hopeless."""
-        waiting, lost = Waiting(jobs), Counter[str]()
+        """The outcome of each job, in the order in which they end. Raises ExecutorError."""
+        waiting, lost = JobQueue(jobs), Counter[str]()
         worked = told = time.monotonic()
         while waiting or self._busy():
             self._add_actors(len(waiting))
@@ -123,7 +123,7 @@ class RayExecutor:
                 worked = told = now
             elif now - worked > PATIENCE_SECONDS:
                 minutes = f"{PATIENCE_SECONDS / 60:g} minutes"
-                raise Hopeless(f"no node of the cluster had a free core for {minutes}")
+                raise ExecutorError(f"no node of the cluster had a free core for {minutes}")
             elif now - told > TELL_SECONDS:
                 told = now
                 self._tell(f"waiting for a free core of the cluster, for {self._size} workers")
@@ -141,13 +141,13 @@ class RayExecutor:
     def _ask_ready(self, call: _Call) -> None:
         self._calls[call.actor.ready.remote()] = replace(call, job=None)
 
-    def _grade(self, idle: _Call, waiting: Waiting) -> None:
+    def _grade(self, idle: _Call, waiting: JobQueue) -> None:
         job = waiting.next_for(idle.kata)
         asked = idle.actor.grade.options(max_task_retries=0).remote(job)
         self._calls[asked] = _Call(idle.actor, job.kata, job)
 
     def _ended(
-        self, done: Iterable[Any], waiting: Waiting, lost: Counter[str]
+        self, done: Iterable[Any], waiting: JobQueue, lost: Counter[str]
     ) -> Iterator[Outcome]:
         """Take the answers of these calls. A job whose actor died is tried TRIES times."""
         for ref in done:
@@ -166,23 +166,23 @@ class RayExecutor:
                 continue
             self._idle.append(call)
             if isinstance(found, Outcome):
-                if found.hopeless:
-                    raise Hopeless(found.error)
+                if found.fatal:
+                    raise ExecutorError(found.error)
                 yield found
             elif found:
-                raise Hopeless(found)
+                raise ExecutorError(found)
 
     def _answer(self, ref: Any) -> Outcome | str:
-        """Raises RayError where the actor has died, Hopeless where every actor would fail."""
+        """Raises RayError where the actor has died, ExecutorError where every actor would fail."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(ref)
         except errors.RayTaskError as error:  # the node's code, or a module that it imports
-            raise Hopeless(f"a node can't grade: {_last(error)}") from None
+            raise ExecutorError(f"a node can't grade: {_last(error)}") from None
         except errors.RuntimeEnvSetupError as error:
-            raise Hopeless(f"a node can't take the repository: {_last(error)}") from None
+            raise ExecutorError(f"a node can't take the repository: {_last(error)}") from None
         except errors.ActorUnschedulableError as error:
-            raise Hopeless(str(error)) from None
+            raise ExecutorError(str(error)) from None
 
     def _overdue(self) -> Iterator[Outcome]:
         """Restart the actors that have not answered in time, and give their jobs up."""

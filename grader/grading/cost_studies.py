@@ -23,7 +23,7 @@ from grader.sandbox.client import WorkerClient
 from grader.sandbox.gpu_runs import GpuRunner
 from grader.sandbox.launch_client import BrokenKata, TpuLaunchClient, WorkerQueues
 from grader.sandbox.launcher import SandboxError
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Case
 from pallascope.model import (
     Accident,
@@ -146,17 +146,15 @@ def studio(chip: str | None, gpu: str = GPUS[0]) -> Iterator[WorkerClient]:
 
     Raises NoStudy where no process starts.
     """
-    bench = Bench(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
+    pool = WorkerPool(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
     try:
         chips, literally = (chip or DEFAULT,), chip is not None
         runners = {"gpu": GpuRunner()}  # looks for a GPU for the first launch for one
-        yield WorkerClient(
-            WorkerQueues(bench), chips, literally=literally, gpu=gpu, runners=runners
-        )
+        yield WorkerClient(WorkerQueues(pool), chips, literally=literally, gpu=gpu, runners=runners)
     except (BrokenKata, SandboxError) as error:
         raise NoStudy(str(error)) from None
     finally:
-        bench.close()
+        pool.close()
 
 
 # ---- the case ----

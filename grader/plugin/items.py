@@ -29,7 +29,7 @@ from grader.sandbox.gpu_runs import GpuRunner
 from grader.sandbox.isolation import Isolation, Level, level
 from grader.sandbox.launch_client import BrokenKata, TpuRunner, WorkerQueues
 from grader.sandbox.launcher import Launcher, SandboxError
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Case, Conditions, Device, Grade, State
 from pallascope.tpu.chips import DEFAULT
 
@@ -61,7 +61,7 @@ class Session:
         self._launcher = launcher
         self._alone = alone
         self._isolation = isolation
-        self.bench: Bench | None = None  # None before the first grade
+        self.pool: WorkerPool | None = None  # None before the first grade
         self._tpu: TpuRunner | None = None
 
     @property
@@ -86,16 +86,16 @@ class Session:
     @cached_property
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
-        self.bench = Bench(self.device, self._launcher, self._isolation)
+        self.pool = WorkerPool(self.device, self._launcher, self._isolation)
         self._tpu = TpuRunner() if self.device.tpu else None
         runners = {"gpu": GpuRunner(), **({"tpu": self._tpu} if self._tpu else {})}
-        queues = WorkerQueues(self.bench)
+        queues = WorkerQueues(self.pool)
         return Grader(WorkerClient(queues, self.chips, self._alone, gpu=self.gpu, runners=runners))
 
     def close(self) -> None:
-        """End the bench's processes, if any were started."""
-        if self.bench is not None:
-            self.bench.close()
+        """End the pool's processes, if any were started."""
+        if self.pool is not None:
+            self.pool.close()
         elif self._launcher is not None:
             self._launcher.close()
         if self._tpu is not None:

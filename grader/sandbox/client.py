@@ -53,7 +53,7 @@ XLA_SECONDS = 300.0
 
 
 class WorkerClient:
-    """Asks the workers of one bench, about launches for chips of these names.
+    """Asks the workers of one pool, about launches for chips of these names.
 
     A launch for TPUs is traced for the first of `chips`, and compiled for all; one for GPUs is for
     `gpu`, or for the only one that its key names. `queues` may outlive this, with the answers that
@@ -72,7 +72,7 @@ class WorkerClient:
         gpu: str = GPUS[0],
         runners: Mapping[str, Any] | None = None,
     ) -> None:
-        self.mode = queues.bench.device.mode
+        self.mode = queues.pool.device.mode
         self.asked = chips
         self.eager = eager
         self._gpu = gpu
@@ -214,7 +214,7 @@ class WorkerClient:
 
     def boot(self, kata: Kata) -> None:
         """Have the process start that will trace the kata's launch; `eager`, the compiler too."""
-        self._queues.bench.attempt(learners_file(kata))
+        self._queues.pool.attempt(learners_file(kata))
         if self.eager and kata.key.target.uses_libtpu:
             self._queues.compiling.warm(Warm(None, self.chips(kata), compiles=False))
 
@@ -241,7 +241,7 @@ class WorkerClient:
         """The results of the learner's test on the kernels that it should tell apart."""
         kata, case = launch.kata, launch.case
         assert kata.key.tested
-        self._queues.bench.attempt(launch.source)
+        self._queues.pool.attempt(launch.source)
         files, chip = (launch.source, kata.name, solution_file(kata)), self.chip(kata)
         subject = Subject(*files, kata.key.tested.launch, case, chip, self.mode)
         try:
@@ -249,7 +249,7 @@ class WorkerClient:
         except BrokenPlanted as error:
             raise BrokenKata(str(error)) from None
         if isinstance(found, Accident):
-            self._queues.bench.dismiss()
+            self._queues.pool.dismiss()
         return found
 
     def resembles(self, own: LaunchClient, par: LaunchClient, agrees: Agrees) -> str:

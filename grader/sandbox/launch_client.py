@@ -33,8 +33,8 @@ from grader.sandbox.messages import (
     WorkerRole,
     eager_copies,
 )
-from grader.sandbox.request_queue import SECONDS, Line
-from grader.sandbox.worker_pool import Bench, Worker
+from grader.sandbox.request_queue import SECONDS, RequestQueue
+from grader.sandbox.worker_pool import Worker, WorkerPool
 from grader.sandbox.wrong_versions import Recollection, Trials
 from grader.verdict import Case, Device
 from pallascope.model import (
@@ -64,14 +64,14 @@ class BrokenKata(Exception):
 
 
 class WorkerQueues:
-    """The questions under way to the workers of a bench.
+    """The questions under way to the workers of a pool.
 
     `kept` is how many of the latest answers about solutions stay for whoever asks the same again.
     `killed` are the answers that are missing since a process was killed from outside.
     """
 
-    def __init__(self, bench: Bench, kept: int = 0) -> None:
-        self.bench = bench
+    def __init__(self, pool: WorkerPool, kept: int = 0) -> None:
+        self.pool = pool
         self._kata = ""
         self.killed: list[Accident] = []
         self.trusted = self._queue(WorkerRole.TRUSTED, max(kept, TRACES))
@@ -82,10 +82,10 @@ class WorkerQueues:
         self.recollection = Recollection(self.trusted, self.runs)
         self.trials = Trials(self.trusted, self.attempting, self.running)
 
-    def _queue(self, post: WorkerRole, kept: int = 0) -> Line:
-        return Line(lambda: self.bench.worker(post), kept, killed=self.killed)
+    def _queue(self, post: WorkerRole, kept: int = 0) -> RequestQueue:
+        return RequestQueue(lambda: self.pool.worker(post), kept, killed=self.killed)
 
-    def runs(self, mesh: Axes) -> Line:
+    def runs(self, mesh: Axes) -> RequestQueue:
         """The questions to the process that runs launches for such a mesh."""
         return self.meshed if mesh else self.running
 
@@ -94,17 +94,17 @@ class WorkerQueues:
         left large are replaced."""
         if kata != self._kata:
             self._kata = kata
-            self.bench.renew()
+            self.pool.renew()
 
     def warm(self, chips: tuple[str, ...]) -> None:
         """Have processes ready, and warm, for the next attempt. Raises SandboxError, Stopped.
 
         Those that have grown large are replaced, while nobody waits for them.
         """
-        self.bench.renew()
-        self.bench.keep_spare(Warm())
+        self.pool.renew()
+        self.pool.keep_spare(Warm())
         for queue, warm in (
-            (self.running, Warm(self.bench.device.mode)),
+            (self.running, Warm(self.pool.device.mode)),
             (self.compiling, Warm(None, chips)),
         ):
             queue.warm(warm)
@@ -115,8 +115,8 @@ class WorkerQueues:
         The answers about solutions stay. The same file is imported again when it comes again, and
         processes that its launches have left large are replaced.
         """
-        self.bench.dismiss()
-        self.bench.renew()
+        self.pool.dismiss()
+        self.pool.renew()
         self.attempting = self._queue(WorkerRole.ATTEMPTING, TRACES)
         self.trials = Trials(self.trusted, self.attempting, self.running)
 
@@ -165,7 +165,7 @@ class LaunchClient:
 
     @property
     def mode(self) -> Mode:
-        return self.kata.key.target.mode(self.queues.bench.device.mode)
+        return self.kata.key.target.mode(self.queues.pool.device.mode)
 
     @cached_property
     def source(self) -> SourceFile:
@@ -178,11 +178,11 @@ class LaunchClient:
         return TraceLaunch(*what, self.device)
 
     @property
-    def _tracer(self) -> Line:
+    def _tracer(self) -> RequestQueue:
         """The queue of the process that imports the file: a learner's has its own process."""
         if self.solution:
             return self.queues.trusted
-        self.queues.bench.attempt(self.source)
+        self.queues.pool.attempt(self.source)
         return self.queues.attempting
 
     def begin_trace(self) -> None:
@@ -252,8 +252,8 @@ class TpuRunner:
     """
 
     def __init__(self) -> None:
-        self._bench: Bench | None = None
-        self._queue = Line(self._worker)
+        self._pool: WorkerPool | None = None
+        self._queue = RequestQueue(self._worker)
         self._hung: set[str] = set()
         self._why_not = ""
         self._notes: list[str] = []
@@ -281,14 +281,14 @@ class TpuRunner:
         return notes
 
     def _worker(self) -> Worker:
-        if self._bench is None:
-            self._bench = Bench(Device("tpu", Mode.COMPILED))
-        return self._bench.worker(WorkerRole.RUNNING)
+        if self._pool is None:
+            self._pool = WorkerPool(Device("tpu", Mode.COMPILED))
+        return self._pool.worker(WorkerRole.RUNNING)
 
     def close(self) -> None:
         """End the process, if it was started."""
-        if self._bench is not None:
-            self._bench.close()
+        if self._pool is not None:
+            self._pool.close()
 
 
 @dataclass(frozen=True, eq=False)

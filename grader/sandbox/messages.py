@@ -105,7 +105,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class TryTest:
-    """Import the file and call its test, with a launch that the bench runs: see `Called`."""
+    """Import the file and call its test, with a launch that the pool runs: see `Called`."""
 
     source: SourceFile
     name: str

@@ -3,7 +3,7 @@
 It gets shapes and dtypes, never the inputs' values or the expected results, and it returns the
 trace as inert bytes. Other processes judge that trace, so nothing that the file does to this
 process can change its grade. The file's own visible test hands over the launch function. A
-learner's test gets a launch that asks the bench for each result: the kernels under test are not in
+learner's test gets a launch that asks the pool for each result: the kernels under test are not in
 this process."""
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _missing(name: str, error: NameError) -> str:
     return f"there is no function {missing}, which test_{name} hands over"
 
 
-#: Sends a call to the bench, and waits for what comes back.
+#: Sends a call to the pool, and waits for what comes back.
 Ask = Callable[[LaunchCalled], Returned]
 
 
@@ -112,7 +112,7 @@ class LaunchFailed(Exception):
 
 
 def launch_by(ask: Ask) -> Callable[..., Any]:
-    """A launch: arrays, and whole numbers by name; its results are the bench's."""
+    """A launch: arrays, and whole numbers by name; its results are the pool's."""
 
     def launch(*arrays: Any, **keywords: int) -> Any:
         for name, size in keywords.items():
@@ -129,7 +129,7 @@ def launch_by(ask: Ask) -> Callable[..., Any]:
 
 
 def tried(source: SourceFile, module: ModuleType, name: str, ask: Ask) -> FinishedTest:
-    """Call the test that a file hands over with a launch of the bench's."""
+    """Call the test that a file hands over with a launch of the pool's."""
     with exception_reports.caught(source, Stage.IMPORT) as caught:
         test = handed_over(module, name)
     if caught.problem:
@@ -142,7 +142,7 @@ def tried(source: SourceFile, module: ModuleType, name: str, ask: Ask) -> Finish
 class Tracer:
     """Traces the launch of one file, which it imports once; or calls its test.
 
-    `ask` is how a test reaches the bench, where the kernels under test are run.
+    `ask` is how a test reaches the pool, where the kernels under test are run.
     """
 
     def __init__(self, ask: Ask) -> None:

@@ -193,7 +193,7 @@ ENDING_SECONDS = 1.0  # for a process that crashes to be gone
 
 
 class Stopped(Exception):
-    """Nobody waits for the attempt any more: `Bench.stop` was called."""
+    """Nobody waits for the attempt any more: `WorkerPool.stop` was called."""
 
 
 class Worker:
@@ -323,11 +323,11 @@ class Worker:
         return code
 
 
-class Bench:
+class WorkerPool:
     """A worker process at each role where one is needed.
 
     At the attempting role, a file's content has a process to itself, which may have stood spare
-    before. Without a `launcher`, which may be starting already, the bench makes its own, whose
+    before. Without a `launcher`, which may be starting already, the pool makes its own, whose
     processes are isolated as `isolation` says.
     """
 
@@ -382,7 +382,7 @@ class Bench:
         """End the processes that have more than so many bytes of memory filled.
 
         New ones take their places when they are needed. What one of them has not answered yet, a
-        `Line` asks its successor.
+        `RequestQueue` asks its successor.
         """
         for role, worker in list(self._workers.items()):
             large = (

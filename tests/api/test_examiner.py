@@ -156,7 +156,7 @@ def test_all_cases_together_have_a_limit(slow: Kata) -> None:
     late = f"import time; time.sleep(600)\n{WHOLE}"
     with Examiner(isolation="auto", root=slow.root, limit=0.5) as examiner:
         report = examiner.grade(ADD.id, late, seed=SEED)
-        assert examiner.bench is None
+        assert examiner.pool is None
     assert report.finding
     assert report.finding.phrase == "no verdict after 0.5 s"
     assert [grade.blob for grade in report.grades] == [report.blob] * ADD.key.total
@@ -280,7 +280,7 @@ def test_a_verdict_is_an_accidents_where_a_process_was_killed(
 
     def ask_and_kill(worker: Worker, question: Question) -> None:
         ask(worker, question)
-        if examiner.bench and examiner.bench.pids.get(post) == worker.pid:
+        if examiner.pool and examiner.pool.pids.get(post) == worker.pid:
             os.kill(worker.pid, signal.SIGKILL)
 
     with monkeypatch.context() as patched:

@@ -87,7 +87,7 @@ def test_a_node_that_cannot_grade_says_why(sent: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(sent)
     node = Node(SETUP, {**versions(), "jax": "0.1"})
     outcome = node.grade(SubmissionJob("key", "any", "", 7))
-    assert outcome.hopeless
+    assert outcome.fatal
     assert f"has jax {versions()['jax']} (here: 0.1)" in outcome.error
     assert "no chip" in Node(Setup("", ("v0",), "off"), versions()).ready()
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from grader.batch import ray_cluster
-from grader.batch.executor import Hopeless, Outcome, Setup, SubmissionJob
+from grader.batch.executor import ExecutorError, Outcome, Setup, SubmissionJob
 from grader.batch.ray_cluster import SPARE_SECONDS, TRIES, RayExecutor
 
 ERRORS = ("RayTaskError", "RuntimeEnvSetupError", "ActorUnschedulableError", "ActorDiedError")
@@ -179,15 +179,15 @@ def test_an_actor_stays_with_its_exercise() -> None:
 )
 def test_what_no_actor_could_grade_ends_it(error: str, says: str) -> None:
     raised = getattr(EXCEPTIONS, error)("Traceback\nNo module named 'rich'\n")
-    with pytest.raises(Hopeless, match=says):
+    with pytest.raises(ExecutorError, match=says):
         judged(Ray(answers=lambda actor, job: raised), jobs(1))
 
 
 def test_a_node_with_other_versions_ends_it() -> None:
-    with pytest.raises(Hopeless, match=r"has jax 0\.9"):
+    with pytest.raises(ExecutorError, match=r"has jax 0\.9"):
         judged(Ray(complaint="the node far has jax 0.9 (here: 0.10.2)"), jobs(1))
-    refused = Outcome("x0", "x", error="isolation is required", hopeless=True)
-    with pytest.raises(Hopeless, match="isolation is required"):
+    refused = Outcome("x0", "x", error="isolation is required", fatal=True)
+    with pytest.raises(ExecutorError, match="isolation is required"):
         judged(Ray(answers=lambda actor, job: refused), jobs(1))
 
 
@@ -216,7 +216,9 @@ def test_an_actor_that_does_not_answer_is_restarted(
 def test_waiting_for_a_core_is_said_and_has_an_end(clock: list[float]) -> None:
     said: list[str] = []
     ray = Ray(size=0, away={1})
-    with pytest.raises(Hopeless, match="no node of the cluster had a free core for 15 minutes"):
+    with pytest.raises(
+        ExecutorError, match="no node of the cluster had a free core for 15 minutes"
+    ):
         list(executor(ray, tell=said.append).outcomes(jobs(1)))
     assert set(said) == {"waiting for a free core of the cluster, for 1 workers"}
     assert 10 < len(said) < 16

@@ -70,8 +70,8 @@ def parent(pid: int) -> int:
 def of_each(examiner: Examiner) -> dict[str, float]:
     """MB by process."""
     found = {"examiner": status(os.getpid(), "RssAnon")}
-    if examiner.bench:
-        found |= {post.value: status(pid, "RssAnon") for post, pid in examiner.bench.pids.items()}
+    if examiner.pool:
+        found |= {post.value: status(pid, "RssAnon") for post, pid in examiner.pool.pids.items()}
     return found
 
 
@@ -84,9 +84,9 @@ class Peaks:
         self.resident: dict[str, float] = defaultdict(float)
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        if not (bench := item.config.stash[SESSION].bench):
+        if not (pool := item.config.stash[SESSION].pool):
             return
-        workers = [(post.value, pid) for post, pid in bench.pids.items()]
+        workers = [(post.value, pid) for post, pid in pool.pids.items()]
         zygotes = [("zygote", parent(pid)) for _, pid in workers]
         for name, pid in [*workers, *zygotes, ("pytest", os.getpid())]:
             self.pids[name].add(pid)

@@ -11,7 +11,7 @@ import pytest
 from grader.grading import cost_studies
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.launch_client import WorkerQueues
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.worker_pool import WorkerPool
 from tests.pallascope.support.trace_events import read
 from tests.support.repositories import Shop
 
@@ -135,9 +135,9 @@ def test_what_follows_options_has_to_be_a_size(shop: Shop, arguments: tuple[str,
 
 
 def test_nothing_is_evaluated_and_large_arrays_stay_where_they_are(
-    shared: Shop, bench: Bench
+    shared: Shop, pool: WorkerPool
 ) -> None:
-    asking = WorkerClient(WorkerQueues(bench), ("v5e",))
+    asking = WorkerClient(WorkerQueues(pool), ("v5e",))
     small = cost_studies.case_of(shared.double, 0, 0, {"dtype": "float32"})
     large = cost_studies.case_of(shared.double, 0, 0, {"M": "8192", "N": "256", "dtype": "float32"})
     for case, known in ((small, True), (large, False)):

@@ -46,7 +46,7 @@ def test_without_ray_it_is_told_in_a_line(
 
 
 class Recording:
-    """A crew that fails every submission."""
+    """A executor that fails every submission."""
 
     def outcomes(self, jobs: list[SubmissionJob]) -> Iterator[Outcome]:
         for job in jobs:

@@ -19,7 +19,7 @@ LENGTHS = range(1, 8)
 
 
 class Judges:
-    """A crew that gives stars by length, and starts no process."""
+    """A executor that gives stars by length, and starts no process."""
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
         for job in jobs:

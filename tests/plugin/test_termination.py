@@ -84,8 +84,8 @@ COMPILED_LOOP = """with jax.ensure_compile_time_eval():
     jax.lax.while_loop(lambda n: n < 10, lambda n: (n + 1) % 5, jax.numpy.int32(0))"""
 
 
-def workers(root: Path, zygote: bool) -> dict[int, bytes]:
-    """The command lines of the processes below `root`'s driver: all, or all but its zygote."""
+def workers(root: Path, fork_server: bool) -> dict[int, bytes]:
+    """The command lines of the processes below `root`'s driver: all, or all but its fork server."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -94,33 +94,33 @@ def workers(root: Path, zygote: bool) -> dict[int, bytes]:
             if str(root).encode() in told and b"grader.sandbox.fork_server" in command:
                 found[int(entry.name)] = command
     first = min(found, default=0)
-    return {number: found[number] for number in found if zygote or number != first}
+    return {number: found[number] for number in found if fork_server or number != first}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("spawns", [False, True], ids=["forks", "spawns"])
 @pytest.mark.parametrize(
-    ("loop", "with_zygote"),
+    ("loop", "with_fork_server"),
     [(LOCKED_LOOP, False), (COMPILED_LOOP, True)],
-    ids=["alone", "with-its-zygote"],
+    ids=["alone", "with-its-fork-server"],
 )
 def test_a_killed_session_leaves_nothing(
-    repository: Repository, loop: str, with_zygote: bool, spawns: bool
+    repository: Repository, loop: str, with_fork_server: bool, spawns: bool
 ) -> None:
-    """No process; and no folder, which the zygote removes."""
+    """No process; and no folder, which the fork server removes."""
     root = repository.root
     begun = f"import pathlib\npathlib.Path({str(root / 'begun')!r}).touch()"
     repository.solve(repository.add("hangs"), f"{begun}\n{loop}")
     (root / "sitecustomize.py").write_text(SPAWNS if spawns else "")
     process = started(repository, PYTHONPATH=os.pathsep.join([str(root), *sys.path]))
     wait_for((root / "begun").exists)
-    assert len(workers(root, zygote=True)) > 2
-    zygote = set(workers(root, zygote=True)) - set(workers(root, zygote=False))
-    for number in (process.pid, *(zygote if with_zygote else ())):
+    assert len(workers(root, fork_server=True)) > 2
+    fork_server = set(workers(root, fork_server=True)) - set(workers(root, fork_server=False))
+    for number in (process.pid, *(fork_server if with_fork_server else ())):
         os.kill(number, signal.SIGKILL)
     process.wait(SECONDS)
-    wait_for(lambda: not workers(root, zygote=True))
-    if not with_zygote:
+    wait_for(lambda: not workers(root, fork_server=True))
+    if not with_fork_server:
         wait_for(lambda: not left(repository))
 
 

@@ -1,4 +1,4 @@
-"""A crew that gives verdicts at once, and starts no process."""
+"""A executor that gives verdicts at once, and starts no process."""
 
 from __future__ import annotations
 

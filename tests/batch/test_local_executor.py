@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch.executor import Hopeless, LocalCrew, Setup, SubmissionJob
+from grader.batch.executor import ExecutorError, LocalExecutor, Setup, SubmissionJob
 from grader.exercise.catalog import Kata
 from tests.support.repositories import Repository
 
@@ -41,9 +41,11 @@ def test_each_is_judged_once_and_nobody_stays(kata: Kata, repository: Repository
     """One whose answer key is broken has no verdict; the others do."""
     other = repository.add("row_sum", number=2)
     other.key_path.write_text("broken")
-    with LocalCrew(setup(kata), 2) as crew:
-        found = list(crew.outcomes([SubmissionJob("broken", other.id, "text", 1), *jobs(kata, 4)]))
-        pids = crew.pids
+    with LocalExecutor(setup(kata), 2) as executor:
+        found = list(
+            executor.outcomes([SubmissionJob("broken", other.id, "text", 1), *jobs(kata, 4)])
+        )
+        pids = executor.pids
         assert len(pids) == 2
     errors = {outcome.key: outcome.error for outcome in found}
     verdicts = [json.loads(outcome.verdict) for outcome in found if outcome.key != "broken"]
@@ -56,12 +58,12 @@ def test_each_is_judged_once_and_nobody_stays(kata: Kata, repository: Repository
 
 
 def test_a_worker_that_dies_is_replaced_and_its_job_tried_again(kata: Kata) -> None:
-    with LocalCrew(setup(kata), 1) as crew:
+    with LocalExecutor(setup(kata), 1) as executor:
         found = []
-        for outcome in crew.outcomes(jobs(kata, 3)):
+        for outcome in executor.outcomes(jobs(kata, 3)):
             found.append(outcome)
             if len(found) == 1:
-                (pid,) = crew.pids
+                (pid,) = executor.pids
                 os.kill(pid, signal.SIGKILL)
     assert [outcome.error for outcome in found] == ["", "", ""]
     assert sorted(outcome.key for outcome in found) == list("012")
@@ -70,22 +72,25 @@ def test_a_worker_that_dies_is_replaced_and_its_job_tried_again(kata: Kata) -> N
 def test_what_kills_every_worker_is_told(kata: Kata) -> None:
     """Seeds are whole numbers: of another a worker makes nothing."""
     bad = SubmissionJob("bad", kata.id, kata.shipped(), "seed")  # type: ignore[arg-type]
-    with LocalCrew(setup(kata), 1) as crew:
-        found = {outcome.key: outcome.error for outcome in crew.outcomes([bad, *jobs(kata, 1)])}
+    with LocalExecutor(setup(kata), 1) as executor:
+        found = {outcome.key: outcome.error for outcome in executor.outcomes([bad, *jobs(kata, 1)])}
     assert found == {"bad": "2 processes died over it", "0": ""}
 
 
 def test_where_nothing_can_be_graded_it_ends_at_once(kata: Kata, tmp_path: Path) -> None:
     nowhere = Setup(str(tmp_path / "nowhere"), ("v5e",), "off")
-    with pytest.raises(Hopeless, match="there are no katas"), LocalCrew(nowhere, 1) as crew:
-        list(crew.outcomes(jobs(kata, 1)))
+    with (
+        pytest.raises(ExecutorError, match="there are no katas"),
+        LocalExecutor(nowhere, 1) as executor,
+    ):
+        list(executor.outcomes(jobs(kata, 1)))
 
 
 def test_workers_end_with_their_driver(kata: Kata) -> None:
-    with LocalCrew(setup(kata), 1) as crew:
-        list(crew.outcomes(jobs(kata, 1)))
-        (pid,) = crew.pids
-        crew._workers[0].child.connection.close()  # as the end of the driver's process would
+    with LocalExecutor(setup(kata), 1) as executor:
+        list(executor.outcomes(jobs(kata, 1)))
+        (pid,) = executor.pids
+        executor._workers[0].child.connection.close()  # as the end of the driver's process would
         until = time.monotonic() + 30
         while not _ended(pid) and time.monotonic() < until:
             time.sleep(0.05)
