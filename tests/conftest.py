@@ -18,12 +18,12 @@ from grader.grading.grader import Grader
 from grader.sandbox import devices
 from grader.sandbox.client import Asking, Lines
 from grader.sandbox.devices import environment
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.worker_pool import WorkerPool
 from pallascope.tpu.chips import DEFAULT
 from tests.support.contract import OwnPar, Share
 from tests.support.distribution import Distribution, in_order
 from tests.support.repositories import ROOT, Clone, Repository, Shop
-from tests.support.sessions import LentBench
+from tests.support.sessions import LentPool
 
 CPU = devices.choose("strict", devices.Hardware(tpu=False, gpu=False))
 # With libtpu installed, jax would load it in search of a TPU, and without the compiler's flags. And
@@ -57,22 +57,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def bench() -> Iterator[Bench]:
+def pool() -> Iterator[WorkerPool]:
     """Where jax is imported once, in strict mode, for the tests of one process."""
-    bench = Bench(CPU)
-    yield bench
-    bench.close()
+    pool = WorkerPool(CPU)
+    yield pool
+    pool.close()
 
 
 @pytest.fixture(scope="session")
-def lines(bench: Bench) -> Lines:
-    """The questions at the bench; of solutions, what was answered is kept."""
-    return Lines(bench, kept=20)
+def lines(pool: WorkerPool) -> Lines:
+    """The questions at the pool; of solutions, what was answered is kept."""
+    return Lines(pool, kept=20)
 
 
 @pytest.fixture(scope="session")
 def asking(lines: Lines) -> Asking:
-    """Who asks at the bench."""
+    """Who asks at the pool."""
     return Asking(lines)
 
 
@@ -89,11 +89,11 @@ def own_par(lines: Lines) -> Grader:
 
 
 @pytest.fixture(scope="session")
-def lent() -> Iterator[LentBench]:
-    """The bench of pytest sessions that run in this process."""
-    bench = LentBench(CPU)
-    yield bench
-    bench.give_back()
+def lent() -> Iterator[LentPool]:
+    """The pool of pytest sessions that run in this process."""
+    pool = LentPool(CPU)
+    yield pool
+    pool.give_back()
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def clone(shop: Shop, settled_git: None, monkeypatch: pytest.MonkeyPatch) -> Clo
 
 @pytest.fixture
 def shared(shop: Shop, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    """The shop, its commands at a bench that others have sat at."""
+    """The shop, its commands at a pool that others have sat at."""
 
     @contextlib.contextmanager
     def studio(chip: str | None, gpu: str = "h100") -> Iterator[Asking]:

@@ -32,7 +32,7 @@ from grader.report.standings import standing
 from grader.sandbox import devices
 from grader.sandbox.client import Asking, Lines
 from grader.sandbox.isolation import Isolation, demanded
-from grader.sandbox.worker_pool import Bench, Stopped
+from grader.sandbox.worker_pool import Stopped, WorkerPool
 from grader.tools.git import blob_id
 from grader.verdict import (
     MOST_STARS,
@@ -53,10 +53,10 @@ from pallascope.tpu.chips import CHIPS, DEFAULT
 
 
 class Alarm:
-    """Stops what is under way at a bench when its seconds are over, and remembers that it did."""
+    """Stops what is under way at a pool when its seconds are over, and remembers that it did."""
 
-    def __init__(self, bench: Bench, seconds: float) -> None:
-        self._bench = bench
+    def __init__(self, pool: WorkerPool, seconds: float) -> None:
+        self._pool = pool
         self._rang = threading.Event()
         self._timer = threading.Timer(seconds, self._ring)
         self._timer.daemon = True
@@ -76,7 +76,7 @@ class Alarm:
 
     def _ring(self) -> None:
         self._rang.set()
-        self._bench.stop()
+        self._pool.stop()
 
 
 def too_slow(seconds: float) -> Finding:
@@ -289,7 +289,7 @@ class Examiner:
         """A grade for each case; from when the submission's limit is over, one that says so."""
         grader = Grader(Asking(self._warm(), self._chips))  # a new one: it remembers hangs
         grades: list[Grade] = []
-        with Alarm(self._warm().bench, self._limit) as alarm:
+        with Alarm(self._warm().pool, self._limit) as alarm:
             for case in cases:
                 found = None
                 if not alarm.rang:
@@ -308,9 +308,9 @@ class Examiner:
         return Grade(counted.kata.id, case.index, State.FAILED, 0, told, blob=blob)
 
     @property
-    def bench(self) -> Bench | None:
+    def pool(self) -> WorkerPool | None:
         """The processes that there are, None before the first grade. For measuring them alone."""
-        return self._lines.bench if self._lines else None
+        return self._lines.pool if self._lines else None
 
     def close(self) -> None:
         """End all processes and remove their files. A later grade starts new ones.
@@ -323,7 +323,7 @@ class Examiner:
             raise RuntimeError("this Examiner is grading for another thread")
         lines, self._lines = self._lines, None
         if lines:
-            lines.bench.close()
+            lines.pool.close()
 
     def _kata(self, id: str) -> Kata:
         if id in self._katas:
@@ -335,7 +335,7 @@ class Examiner:
 
     def _warm(self) -> Lines:
         if self._lines is None:
-            self._lines = Lines(Bench(self._device, isolation=self._isolation), KEPT)
+            self._lines = Lines(WorkerPool(self._device, isolation=self._isolation), KEPT)
         return self._lines
 
 

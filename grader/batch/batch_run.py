@@ -2,7 +2,7 @@
 
 Which of several runs judges a sample: by its text, so that what is the same goes to the same.
 
-A set of samples on its way through a store and a crew.
+A set of samples on its way through a store and an executor.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from grader.api.examiner import LIMIT
-from grader.batch.executor import Hire, Outcome, Setup, SubmissionJob
+from grader.batch.executor import ExecutorFactory, Outcome, Setup, SubmissionJob
 from grader.batch.samples import Complaint, Sample
 from grader.batch.scores import Scored, Scores, by_track
 from grader.batch.store import Store, Terms, key_of
@@ -91,7 +91,7 @@ class Batch:
         samples: Sequence[Sample],
         store: Store,
         how: How,
-        hire: Hire,
+        hire: ExecutorFactory,
     ) -> None:
         self._every, self._samples, self._store, self._how = every, samples, store, how
         self._hire = hire
@@ -125,12 +125,12 @@ class Batch:
         return list(jobs.values())
 
     def judge(self, jobs: Sequence[SubmissionJob]) -> Generator[Outcome, None, None]:
-        """Have them judged, and keep each verdict before it is given out. Raises Hopeless.
+        """Have them judged, and keep each verdict before it is given out. Raises ExecutorError.
 
         A verdict that an accident has decided counts in this run; the next run judges again.
         """
-        with self._hire(self._setup) as crew:
-            for outcome in crew.outcomes(jobs):
+        with self._hire(self._setup) as executor:
+            for outcome in executor.outcomes(jobs):
                 if outcome.error:
                     self.failed[outcome.key] = outcome.error
                 elif outcome.accident:

@@ -58,7 +58,7 @@ def outcome_of(examiner: Examiner, job: SubmissionJob) -> Outcome:
             examiner.close()
             report = examiner.grade(job.kata, job.source, job.seed)
     except SandboxError as error:
-        return Outcome(job.key, job.kata, error=str(error), hopeless=True)
+        return Outcome(job.key, job.kata, error=str(error), fatal=True)
     except Exception as error:
         return Outcome(job.key, job.kata, error=printable(f"{type(error).__name__}: {error}"))
     verdict = json.dumps(verdict_of(report))
@@ -71,7 +71,7 @@ def serve(parent: ParentConnection) -> None:
     try:
         examiner = Examiner(setup.chips, setup.isolation, Path(setup.root), limit=setup.limit)
     except (NotIsolated, ValueError) as error:
-        parent.send(codec.pack(Outcome("", "", error=str(error), hopeless=True)))
+        parent.send(codec.pack(Outcome("", "", error=str(error), fatal=True)))
         return
     with examiner:
         while True:

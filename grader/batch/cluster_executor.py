@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from grader.batch.executor import Hopeless, Outcome, SubmissionJob, Waiting
+from grader.batch.executor import ExecutorError, JobQueue, Outcome, SubmissionJob
 from grader.exercise.catalog import SOLUTIONS
 from pallascope.tools.versions import PACKAGE, versions
 
@@ -118,7 +118,7 @@ class Cluster(Protocol):
         ...
 
     def answer(self, call: Any) -> Any:
-        """What a call that is done was answered. Raises Lost, Hopeless."""
+        """What a call that is done was answered. Raises Lost, ExecutorError."""
         ...
 
 
@@ -142,8 +142,8 @@ class ClusterCrew:
         self._tries = Counter[str]()
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
-        """What comes of each job, in the order in which they are done. Raises Hopeless."""
-        waiting, patience = Waiting(jobs), _Patience(self._tell)
+        """What comes of each job, in the order in which they are done. Raises ExecutorError."""
+        waiting, patience = JobQueue(jobs), _Patience(self._tell)
         while waiting or any(hand.job for hand in self._hands):
             self._grow(len(waiting))
             self._hand_out(waiting)
@@ -160,14 +160,14 @@ class ClusterCrew:
             self._hands.append(hand)
             self._calls[self._cluster.ready(hand.actor)] = hand
 
-    def _hand_out(self, waiting: Waiting) -> None:
+    def _hand_out(self, waiting: JobQueue) -> None:
         while self._idle and waiting:
             hand = self._idle.pop()
             hand.job = waiting.next_for(hand.kata)
             hand.kata = hand.job.kata
             self._calls[self._cluster.grade(hand.actor, hand.job)] = hand
 
-    def _taken(self, call: Hashable, waiting: Waiting) -> Outcome | None:
+    def _taken(self, call: Hashable, waiting: JobQueue) -> Outcome | None:
         """What a call has brought, if it was about a job that is done with."""
         hand = self._calls.pop(call)
         job, hand.job = hand.job, None
@@ -177,13 +177,13 @@ class ClusterCrew:
             self._calls[self._cluster.ready(hand.actor)] = hand
             return self._again(job, str(loss), waiting) if job else None
         if job is None and found:
-            raise Hopeless(found)
+            raise ExecutorError(found)
         self._idle.append(hand)
-        if job is not None and found.hopeless:
-            raise Hopeless(found.error)
+        if job is not None and found.fatal:
+            raise ExecutorError(found.error)
         return found or None
 
-    def _again(self, job: SubmissionJob, why: str, waiting: Waiting) -> Outcome | None:
+    def _again(self, job: SubmissionJob, why: str, waiting: JobQueue) -> Outcome | None:
         self._tries[job.key] += 1
         if self._tries[job.key] < TRIES:
             waiting.add(job)
@@ -199,12 +199,12 @@ class _Patience:
         self._since = self._told = time.monotonic()
 
     def wear(self, works: bool, hands: int) -> None:
-        """Say so each minute. Raises Hopeless where it has lasted too long."""
+        """Say so each minute. Raises ExecutorError where it has lasted too long."""
         now = time.monotonic()
         if works:
             self._since = self._told = now
         if now - self._since > PATIENCE_SECONDS:
-            raise Hopeless(
+            raise ExecutorError(
                 f"no node of the cluster had a free core for {PATIENCE_SECONDS / 60:g} minutes"
             )
         if now - self._told > TELL_SECONDS:

@@ -47,7 +47,7 @@ class SubmissionJob:
 class Outcome:
     """The verdict of a job as JSON, or the error that prevented one.
 
-    `accident`: the verdict holds for this run alone, see `Report.accident`. `hopeless`: no other
+    `accident`: the verdict holds for this run alone, see `Report.accident`. `fatal`: no other
     submission can be graded here either.
     """
 
@@ -55,11 +55,11 @@ class Outcome:
     kata: str
     verdict: str = ""
     error: str = ""
-    hopeless: bool = False
+    fatal: bool = False
     accident: bool = False
 
 
-class Waiting:
+class JobQueue:
     """Jobs by kata: a worker gets jobs of its latest kata first, since it keeps that one's par."""
 
     def __init__(self, jobs: Iterable[SubmissionJob]) -> None:
@@ -88,23 +88,23 @@ class Waiting:
 TRIES = 2  # for one submission, where the worker itself dies
 
 
-class Hopeless(RuntimeError):
+class ExecutorError(RuntimeError):
     """No submission can be graded here; the text is the reason."""
 
 
-class Crew(Protocol):
+class Executor(Protocol):
     """Workers that grade one submission each at a time."""
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
         """One outcome for each job, in the order in which they end.
 
-        A job whose worker dies is tried `TRIES` times in all. Raises Hopeless.
+        A job whose worker dies is tried `TRIES` times in all. Raises ExecutorError.
         """
         ...
 
 
 #: Starts an executor, which ends with the `with` statement.
-Hire = Callable[[Setup], AbstractContextManager[Crew]]
+ExecutorFactory = Callable[[Setup], AbstractContextManager[Executor]]
 
 
 ENDING_SECONDS = 10.0
@@ -146,7 +146,7 @@ class WorkerProcess:
         self.child.close()
 
 
-class LocalCrew:
+class LocalExecutor:
     """`count` processes of this machine, which start with the first jobs."""
 
     def __init__(self, setup: Setup, count: int) -> None:
@@ -168,8 +168,8 @@ class LocalCrew:
         return tuple(worker.child.pid for worker in self._workers)
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
-        """See `Crew`."""
-        waiting, tries = Waiting(jobs), Counter[str]()
+        """See `Executor`."""
+        waiting, tries = JobQueue(jobs), Counter[str]()
         while len(self._workers) < min(self._count, len(waiting)):
             self._workers.append(WorkerProcess(self._setup))
         while waiting or any(worker.job for worker in self._workers):
@@ -194,8 +194,8 @@ class LocalCrew:
                         why = f"{TRIES} processes died over it"
                         yield Outcome(job.key, job.kata, error=why)
                     continue
-                if found.hopeless:
-                    raise Hopeless(found.error)
+                if found.fatal:
+                    raise ExecutorError(found.error)
                 yield found
 
     def _replace(self, worker: WorkerProcess) -> None:

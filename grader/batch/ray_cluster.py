@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.batch.cluster_executor import ClusterCrew, Lost, is_whole, pack, unpack
-from grader.batch.executor import TRIES, Hopeless, Outcome, Setup, SubmissionJob, WorkerProcess
+from grader.batch.executor import TRIES, ExecutorError, Outcome, Setup, SubmissionJob, WorkerProcess
 from grader.sandbox.worker_files import removed
 from pallascope.tools.child_process import ConnectionClosed
 from pallascope.tools.versions import versions
@@ -61,7 +61,7 @@ class Node:
     def grade(self, job: SubmissionJob) -> Outcome:
         """The verdict, or why there is none. A worker that dies is replaced, and asked again."""
         if reason := self.ready():
-            return Outcome(job.key, job.kata, error=reason, hopeless=True)
+            return Outcome(job.key, job.kata, error=reason, fatal=True)
         for _ in range(TRIES):
             worker = self._worker = self._worker or self._started()
             worker.begin(job)
@@ -262,11 +262,11 @@ class RayCluster:
         try:
             return self._ray.get(call)
         except errors.RayTaskError as error:  # the node's own code, or what it imports
-            raise Hopeless(f"a node can't grade: {_last(error)}") from None
+            raise ExecutorError(f"a node can't grade: {_last(error)}") from None
         except errors.RuntimeEnvSetupError as error:
-            raise Hopeless(f"a node can't take the repository: {_last(error)}") from None
+            raise ExecutorError(f"a node can't take the repository: {_last(error)}") from None
         except errors.ActorUnschedulableError as error:
-            raise Hopeless(str(error)) from None
+            raise ExecutorError(str(error)) from None
         except errors.RayError as error:
             raise Lost(type(error).__name__) from None
 

@@ -35,7 +35,15 @@ from grader.api.examiner import LIMIT
 from grader.batch.baseline import BaselineComparison, compared, samples_of
 from grader.batch.batch_run import Batch, How, Shard, shard_of
 from grader.batch.evaluation import task
-from grader.batch.executor import Crew, Hire, Hopeless, LocalCrew, Outcome, Setup, cores
+from grader.batch.executor import (
+    Executor,
+    ExecutorError,
+    ExecutorFactory,
+    LocalExecutor,
+    Outcome,
+    Setup,
+    cores,
+)
 from grader.batch.samples import (
     Complaint,
     Sample,
@@ -94,14 +102,14 @@ def demand_executor_sense(options: argparse.Namespace) -> None:
     ray_cluster.demand(options.ray)
 
 
-def hire_executor(options: argparse.Namespace) -> Hire:
-    """Starts the crew that the options ask for."""
+def hire_executor(options: argparse.Namespace) -> ExecutorFactory:
+    """Starts the executor that the options ask for."""
     if options.ray is None:
-        return functools.partial(LocalCrew, count=options.workers or cores())
+        return functools.partial(LocalExecutor, count=options.workers or cores())
     return functools.partial(_on_ray, options.ray, options.workers)
 
 
-def _on_ray(address: str, count: int | None, setup: Setup) -> AbstractContextManager[Crew]:
+def _on_ray(address: str, count: int | None, setup: Setup) -> AbstractContextManager[Executor]:
     from grader.batch.ray_cluster import ray_crew
 
     return ray_crew(setup, address, count, _tell)
@@ -255,7 +263,7 @@ def judge(batch: Batch, console: Console) -> None:
                         say(console, warning)
                     told |= {warning}
                     progress.advance(bar)
-        except Hopeless as error:
+        except ExecutorError as error:
             raise ValueError(f"kernels cannot be graded here: {error}") from None
 
 

@@ -26,7 +26,7 @@ from grader.sandbox import devices
 from grader.sandbox.client import Asking, BrokenKata, Lines
 from grader.sandbox.gpu_runs import OnHardware
 from grader.sandbox.launcher import SandboxError
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Case
 from pallascope.model import (
     Accident,
@@ -147,15 +147,15 @@ def studio(chip: str | None, gpu: str = GPUS[0]) -> Iterator[Asking]:
 
     Raises NoStudy where no process starts.
     """
-    bench = Bench(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
+    pool = WorkerPool(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
     try:
         hardware = OnHardware()  # looks for a GPU once it is asked about a launch for one
         chips, literally = (chip or DEFAULT,), chip is not None
-        yield Asking(Lines(bench), chips, literally=literally, gpu=gpu, hardware=hardware)
+        yield Asking(Lines(pool), chips, literally=literally, gpu=gpu, hardware=hardware)
     except (BrokenKata, SandboxError) as error:
         raise NoStudy(str(error)) from None
     finally:
-        bench.close()
+        pool.close()
 
 
 # ---- the case ----

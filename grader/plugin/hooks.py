@@ -72,7 +72,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
-    """pytest-timeout says how long; the bench, which can stop anything, does the stopping."""
+    """pytest-timeout says how long; the pool, which can stop anything, does the stopping."""
     if not isinstance(item, KataCase):
         return None
     item.stash[SECONDS] = settings.timeout

@@ -1,6 +1,6 @@
 """Collectors and items for katas, and the session that they share.
 
-What one pytest session knows of its katas: seed, device, requirements, the bench.
+What one pytest session knows of its katas: seed, device, requirements, the pool.
 
 pytest's view of the katas: a collector for each file, an item for each hidden case.
 The learner's file is not imported in this process. Collecting needs only its name and its answer
@@ -30,7 +30,7 @@ from grader.sandbox.client import Asking, BrokenKata, Lines
 from grader.sandbox.gpu_runs import OnHardware, OnTpu
 from grader.sandbox.isolation import Isolation, Level, level
 from grader.sandbox.launcher import Launcher, SandboxError
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Case, Conditions, Device, Grade, State
 from pallascope.tpu.chips import DEFAULT
 
@@ -62,7 +62,7 @@ class Session:
         self._launcher = launcher
         self._alone = alone
         self._isolation = isolation
-        self.bench: Bench | None = None  # None before the first grade
+        self.pool: WorkerPool | None = None  # None before the first grade
         self._tpu: OnTpu | None = None
 
     @property
@@ -87,18 +87,18 @@ class Session:
     @cached_property
     def grader(self) -> Grader:
         """Started on first use, closed with the session."""
-        self.bench = Bench(self.device, self._launcher, self._isolation)
+        self.pool = WorkerPool(self.device, self._launcher, self._isolation)
         self._tpu = OnTpu() if self.device.tpu else None
-        lines, hardware = Lines(self.bench), OnHardware()
+        lines, hardware = Lines(self.pool), OnHardware()
         asking = Asking(
             lines, self.chips, self._alone, gpu=self.gpu, hardware=hardware, tpu=self._tpu
         )
         return Grader(asking)
 
     def close(self) -> None:
-        """End the bench's processes, if any were started."""
-        if self.bench is not None:
-            self.bench.close()
+        """End the pool's processes, if any were started."""
+        if self.pool is not None:
+            self.pool.close()
         elif self._launcher is not None:
             self._launcher.close()
         if self._tpu is not None:

@@ -30,7 +30,6 @@ from grader.sandbox.messages import (
     LookCloser,
     Looked,
     Measure,
-    Post,
     Predict,
     ReadTrace,
     Refer,
@@ -41,10 +40,11 @@ from grader.sandbox.messages import (
     Traced,
     TraceLaunch,
     Warm,
+    WorkerRole,
     eager_copies,
 )
-from grader.sandbox.request_queue import SECONDS, Line
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.request_queue import SECONDS, RequestQueue
+from grader.sandbox.worker_pool import WorkerPool
 from grader.sandbox.wrong_versions import (
     Agrees,
     BrokenPlanted,
@@ -92,28 +92,28 @@ class BrokenKata(Exception):
 
 
 class Lines:
-    """The questions under way at each post of a bench.
+    """The questions under way in each role of a pool.
 
     `kept` is how many of the latest answers about solutions stay for whoever asks the same again.
     `killed` are the answers that are missing since a process was killed from outside.
     """
 
-    def __init__(self, bench: Bench, kept: int = 0) -> None:
-        self.bench = bench
+    def __init__(self, pool: WorkerPool, kept: int = 0) -> None:
+        self.pool = pool
         self._kata = ""
         self.killed: list[Accident] = []
-        self.trusted = self._line(Post.TRUSTED, max(kept, TRACES))
-        self.attempting = self._line(Post.ATTEMPTING, TRACES)
-        self.running = self._line(Post.RUNNING)
-        self.meshed = self._line(Post.MESHED)
-        self.compiling = self._line(Post.COMPILING, kept)
+        self.trusted = self._line(WorkerRole.TRUSTED, max(kept, TRACES))
+        self.attempting = self._line(WorkerRole.ATTEMPTING, TRACES)
+        self.running = self._line(WorkerRole.RUNNING)
+        self.meshed = self._line(WorkerRole.MESHED)
+        self.compiling = self._line(WorkerRole.COMPILING, kept)
         self.recollection = Recollection(self.trusted, self.runs)
         self.trials = Trials(self.trusted, self.attempting, self.running)
 
-    def _line(self, post: Post, kept: int = 0) -> Line:
-        return Line(lambda: self.bench.worker(post), kept, killed=self.killed)
+    def _line(self, role: WorkerRole, kept: int = 0) -> RequestQueue:
+        return RequestQueue(lambda: self.pool.worker(role), kept, killed=self.killed)
 
-    def runs(self, mesh: Axes) -> Line:
+    def runs(self, mesh: Axes) -> RequestQueue:
         """The questions to the process that runs launches for such a mesh."""
         return self.meshed if mesh else self.running
 
@@ -122,17 +122,17 @@ class Lines:
         left large are replaced."""
         if kata != self._kata:
             self._kata = kata
-            self.bench.renew()
+            self.pool.renew()
 
     def warm(self, chips: tuple[str, ...]) -> None:
         """Have processes ready, and warm, for the next attempt. Raises SandboxError, Stopped.
 
         Those that have grown large are replaced, while nobody waits for them.
         """
-        self.bench.renew()
-        self.bench.keep_spare(Warm())
+        self.pool.renew()
+        self.pool.keep_spare(Warm())
         for line, warm in (
-            (self.running, Warm(self.bench.device.mode)),
+            (self.running, Warm(self.pool.device.mode)),
             (self.compiling, Warm(None, chips)),
         ):
             line.warm(warm)
@@ -143,14 +143,14 @@ class Lines:
         What is known of solutions stays. The same file is imported anew when it comes again, and
         processes that its launches have left large are replaced.
         """
-        self.bench.dismiss()
-        self.bench.renew()
-        self.attempting = self._line(Post.ATTEMPTING, TRACES)
+        self.pool.dismiss()
+        self.pool.renew()
+        self.attempting = self._line(WorkerRole.ATTEMPTING, TRACES)
         self.trials = Trials(self.trusted, self.attempting, self.running)
 
 
 class Asking:
-    """Asks the workers of one bench, about launches for chips of these names.
+    """Asks the workers of one pool, about launches for chips of these names.
 
     A launch is traced for the first of them; that trace is run, and compiled for all. One for GPUs
     is compiled for `gpu`, or for the only one that its key names. `lines` may outlive this, with
@@ -170,7 +170,7 @@ class Asking:
         hardware: OnHardware | None = None,
         tpu: OnTpu | None = None,
     ) -> None:
-        self.mode = lines.bench.device.mode
+        self.mode = lines.pool.device.mode
         self.asked = chips
         self.gpu = gpu
         self._hardware = hardware
@@ -304,7 +304,7 @@ class Asking:
 
     def boot(self, kata: Kata) -> None:
         """Have the process start that will trace the kata's launch; `eager`, the compiler too."""
-        self._lines.bench.attempt(_attempt(kata))
+        self._lines.pool.attempt(_attempt(kata))
         if self.eager and not kata.key.gpu:
             self._lines.compiling.warm(Warm(None, self.chips(kata), compiles=False))
 
@@ -512,7 +512,7 @@ class Asking:
     def _trace_question(self, kata: Kata, reference: Reference) -> TraceLaunch:
         """The question to the process for what the file holds now."""
         source = _attempt(kata)
-        self._lines.bench.attempt(source)
+        self._lines.pool.attempt(source)
         return self._trace(source, kata, reference)
 
     def _trace(self, source: SourceFile, kata: Kata, reference: Reference) -> TraceLaunch:
@@ -597,7 +597,7 @@ class Asking:
         """What the learner's test says of the kernels that it should tell apart."""
         assert kata.key.tested
         written = _attempt(kata)
-        self._lines.bench.attempt(written)
+        self._lines.pool.attempt(written)
         launch, chip = kata.key.tested.launch, self.chip(kata)
         subject = Subject(written, kata.name, _answer(kata), launch, case, chip, self.mode)
         try:
@@ -605,7 +605,7 @@ class Asking:
         except BrokenPlanted as error:
             raise BrokenKata(str(error)) from None
         if isinstance(found, Accident):
-            self._lines.bench.dismiss()
+            self._lines.pool.dismiss()
         return found
 
     def _on_all_chips(

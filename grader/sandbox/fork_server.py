@@ -30,7 +30,7 @@ from typing import NoReturn
 from grader.sandbox import process_limits
 from grader.sandbox.devices import skip_plugins
 from grader.sandbox.isolation import Isolation, confinement
-from grader.sandbox.messages import Post
+from grader.sandbox.messages import WorkerRole
 from grader.sandbox.process_limits import Child
 from grader.sandbox.worker_files import WorkerFiles, removed
 from pallascope.tools import codec
@@ -50,7 +50,7 @@ class StartWorker:
     Answered by its process's number.
     """
 
-    post: Post
+    role: WorkerRole
     number: int
 
 
@@ -68,8 +68,8 @@ class WaitForEnd:
     pid: int
 
 
-#: Starts a worker at a post that serves a socket and has a folder.
-Start = Callable[[Post, int, Path], Child]
+#: Starts a worker in a role that serves a socket and has a folder.
+Start = Callable[[WorkerRole, int, Path], Child]
 
 
 def main(control: socket.socket, folder: Path, start: Start) -> None:
@@ -81,9 +81,9 @@ def main(control: socket.socket, folder: Path, start: Start) -> None:
             order: StartWorker | HasEnded | WaitForEnd
             order = codec.unpack(StartWorker | HasEnded | WaitForEnd, receive(control))
             match order:
-                case StartWorker(post, number):
+                case StartWorker(role, number):
                     descriptor = receive_descriptor(control)
-                    child = start(post, descriptor, folder / str(number))
+                    child = start(role, descriptor, folder / str(number))
                     os.close(descriptor)
                     alive[child.pid] = child
                     answer = child.pid
@@ -124,7 +124,7 @@ class _Forks:
         self._main, self._control = worker.main, control
         self._prepared = confinement(isolation)
 
-    def __call__(self, post: Post, descriptor: int, folder: Path) -> Child:
+    def __call__(self, role: WorkerRole, descriptor: int, folder: Path) -> Child:
         with warnings.catch_warnings():
             # jax warns that forking may deadlock its threads; before its backend starts it has none
             warnings.simplefilter("ignore")
@@ -134,7 +134,7 @@ class _Forks:
         self._control.close()
         os.setsid()  # what the learner's code starts ends with it
         connected = socket.socket(fileno=descriptor)
-        self._main(connected, WorkerFiles(folder), post, self._prepared)
+        self._main(connected, WorkerFiles(folder), role, self._prepared)
 
 
 class _Fork:
@@ -159,8 +159,8 @@ class _Spawns:
     def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation
 
-    def __call__(self, post: Post, descriptor: int, folder: Path) -> Child:
-        command = [sys.executable, "-m", __spec__.name, post.value]
+    def __call__(self, role: WorkerRole, descriptor: int, folder: Path) -> Child:
+        command = [sys.executable, "-m", __spec__.name, role.value]
         return subprocess.Popen(
             [*command, str(folder), self._isolation.value],
             stdin=descriptor,
@@ -168,12 +168,14 @@ class _Spawns:
         )
 
 
-def spawned(connected: socket.socket, post: Post, folder: Path, isolation: Isolation) -> NoReturn:
+def spawned(
+    connected: socket.socket, role: WorkerRole, folder: Path, isolation: Isolation
+) -> NoReturn:
     """Be a single worker, in a new process. Raises NotIsolated."""
     from grader.sandbox import worker
 
     skip_plugins()
-    worker.main(connected, WorkerFiles(folder), post, confinement(isolation))
+    worker.main(connected, WorkerFiles(folder), role, confinement(isolation))
 
 
 if __name__ == "__main__":
@@ -184,5 +186,5 @@ if __name__ == "__main__":
             main(connected, folder, _Forks(connected, isolation))
         case "spawn":
             main(connected, folder, _Spawns(isolation))
-        case post:
-            spawned(connected, Post(post), folder, isolation)
+        case role:
+            spawned(connected, WorkerRole(role), folder, isolation)

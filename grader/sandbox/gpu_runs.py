@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from grader.sandbox.launcher import SandboxError
-from grader.sandbox.messages import Answer, Post, RunTrace
-from grader.sandbox.request_queue import Line
-from grader.sandbox.worker_pool import Bench, Worker
+from grader.sandbox.messages import Answer, RunTrace, WorkerRole
+from grader.sandbox.request_queue import RequestQueue
+from grader.sandbox.worker_pool import Worker, WorkerPool
 from grader.verdict import Device
 from pallascope.model import (
     Accident,
@@ -63,8 +63,8 @@ class OnTpu:
     """
 
     def __init__(self) -> None:
-        self._bench: Bench | None = None
-        self._line = Line(self._worker)
+        self._pool: WorkerPool | None = None
+        self._line = RequestQueue(self._worker)
         self._hung: set[str] = set()
         self._why_not = ""
         self._untold: list[str] = []
@@ -92,14 +92,14 @@ class OnTpu:
         return notes
 
     def _worker(self) -> Worker:
-        if self._bench is None:
-            self._bench = Bench(Device("tpu", Mode.COMPILED))
-        return self._bench.worker(Post.RUNNING)
+        if self._pool is None:
+            self._pool = WorkerPool(Device("tpu", Mode.COMPILED))
+        return self._pool.worker(WorkerRole.RUNNING)
 
     def close(self) -> None:
         """End the process, if it was started."""
-        if self._bench is not None:
-            self._bench.close()
+        if self._pool is not None:
+            self._pool.close()
 
 
 class Gpu(Protocol):

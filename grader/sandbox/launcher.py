@@ -16,7 +16,7 @@ from grader.sandbox import fork_server
 from grader.sandbox.devices import environment
 from grader.sandbox.fork_server import HasEnded, StartWorker, WaitForEnd
 from grader.sandbox.isolation import Isolation
-from grader.sandbox.messages import Post
+from grader.sandbox.messages import WorkerRole
 from grader.sandbox.worker_files import WorkerFiles, removed
 from grader.verdict import Device
 from pallascope.tools.child_process import ChildProcess, ConnectionClosed
@@ -123,9 +123,9 @@ class Launcher:
         files.make()
         return files
 
-    def start(self, theirs: socket.socket, files: WorkerFiles, post: Post) -> Process:
-        """Start a worker that serves the socket `theirs` at a post. Raises SandboxError."""
-        order = StartWorker(post, int(files.folder.name))
+    def start(self, theirs: socket.socket, files: WorkerFiles, role: WorkerRole) -> Process:
+        """Start a worker that serves the socket `theirs` in a role. Raises SandboxError."""
+        order = StartWorker(role, int(files.folder.name))
         for _ in range(TRIES):
             if pid := _answer(self._server, order, theirs.fileno()):
                 self._has_forked = True

@@ -38,7 +38,7 @@ from pallascope.tpu.compiler import Estimate
 from pallascope.tpu.pipeline_steps import Followed
 
 
-class Post(enum.Enum):
+class WorkerRole(enum.Enum):
     """What a worker is there for."""
 
     TRUSTED = "trusted"  # imports solutions: inputs, what must come back, the solution's traces
@@ -105,7 +105,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class TryTest:
-    """Import the file and call its test, with a launch that the bench runs: see `Called`."""
+    """Import the file and call its test, with a launch that the pool runs: see `Called`."""
 
     source: SourceFile
     name: str

@@ -31,7 +31,7 @@ class _Answered:
     size: int = 0  # in bytes, once it has been taken and is kept
 
 
-class Line:
+class RequestQueue:
     """Has a worker begin ahead of time, and keeps what it answers until that is taken.
 
     `worker` gives the process that is there now, or raises Stopped. Where it dies over a question,

@@ -1,6 +1,6 @@
 """Time limits that a busy machine does not use up.
 
-A limit of T seconds counts CPU time as well as wall time. After T seconds of wall time, the bench
+A limit of T seconds counts CPU time as well as wall time. After T seconds of wall time, the pool
 inspects the process:
 
 - One of its threads has used T seconds of CPU time: the process hangs.

@@ -4,7 +4,7 @@ Debuggers that a kata tries to open: refused, since a worker has no terminal to 
 
 How a kata's file hands its launch function to the grader: by its own visible test.
 
-The launch that a learner's test is given: it asks the bench for each result.
+The launch that a learner's test is given: it asks the pool for each result.
 The test runs where the learner's file is imported. The kernels under test are not there, and
 nothing tells it which of them it is looking at.
 
@@ -109,7 +109,7 @@ def _missing(name: str, error: NameError) -> str:
     return f"there is no function {missing}, which test_{name} hands over"
 
 
-#: Sends a call to the bench, and waits for what comes back.
+#: Sends a call to the pool, and waits for what comes back.
 Ask = Callable[[LaunchCalled], Returned]
 
 
@@ -118,7 +118,7 @@ class LaunchFailed(Exception):
 
 
 def launch_by(ask: Ask) -> Callable[..., Any]:
-    """A launch: arrays, and whole numbers by name; its results are the bench's."""
+    """A launch: arrays, and whole numbers by name; its results are the pool's."""
 
     def launch(*arrays: Any, **keywords: int) -> Any:
         for name, size in keywords.items():
@@ -135,7 +135,7 @@ def launch_by(ask: Ask) -> Callable[..., Any]:
 
 
 def tried(source: SourceFile, module: ModuleType, name: str, ask: Ask) -> FinishedTest:
-    """Call the test that a file hands over with a launch of the bench's."""
+    """Call the test that a file hands over with a launch of the pool's."""
     with exception_reports.caught(source, Stage.IMPORT) as caught:
         test = handed_over(module, name)
     if caught.problem:
@@ -148,7 +148,7 @@ def tried(source: SourceFile, module: ModuleType, name: str, ask: Ask) -> Finish
 class Tracer:
     """Traces the launch of one file, which it imports once; or calls its test.
 
-    `ask` is how a test reaches the bench, where the kernels under test are run.
+    `ask` is how a test reaches the pool, where the kernels under test are run.
     """
 
     def __init__(self, ask: Ask) -> None:

@@ -30,11 +30,11 @@ from grader.sandbox.messages import (
     FinishedTest,
     Hello,
     LaunchCalled,
-    Post,
     Question,
     Returned,
     RunResult,
     Traced,
+    WorkerRole,
 )
 from grader.sandbox.trace_worker import Ask
 from grader.sandbox.worker_files import WorkerFiles
@@ -47,23 +47,23 @@ THREADS = 16  # for XLA, where several devices are simulated
 
 
 def main(
-    connected: socket.socket, files: WorkerFiles, post: Post, prepared: Confinement
+    connected: socket.socket, files: WorkerFiles, role: WorkerRole, prepared: Confinement
 ) -> NoReturn:
     """Answer questions until the connection closes. Raises NotIsolated."""
     out = files.move_in()
-    if post in (Post.ATTEMPTING, Post.SPARE):
+    if role in (WorkerRole.ATTEMPTING, WorkerRole.SPARE):
         prepared.enforce(files.writable)
         process_limits.limit_strangers()
     # starts a thread: what was started before is not confined
     parent = ParentConnection(connected, functools.partial(os._exit, CONNECTION_CLOSED))
     faulthandler.enable(STDERR)
     faulthandler.register(signal.SIGUSR1, STDERR, all_threads=True)
-    if post is not Post.RUNNING:
+    if role is not WorkerRole.RUNNING:
         # Only what is run needs the TPU, which belongs to one process alone.
         jax.config.update("jax_platforms", "cpu")
-    if post is Post.MESHED:
+    if role is WorkerRole.MESHED:
         _simulate_devices()
-    if post is not Post.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
+    if role is not WorkerRole.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
         process_limits.limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
     # before a kata's file could put its own there
@@ -78,7 +78,7 @@ def main(
         tell(called)
         return codec.unpack(Returned, parent.receive())
 
-    answer = _answering(post, ask)
+    answer = _answering(role, ask)
     tell(Hello(jax.default_backend(), jax.__version__))
     while True:
         given = answer(codec.unpack(Question, parent.receive()))
@@ -89,13 +89,13 @@ def main(
         tell(given)
 
 
-def _answering(post: Post, ask: Ask) -> Callable[[Question], Answer]:
-    match post:
-        case Post.TRUSTED:
+def _answering(role: WorkerRole, ask: Ask) -> Callable[[Question], Answer]:
+    match role:
+        case WorkerRole.TRUSTED:
             return solution_worker.answer
-        case Post.ATTEMPTING | Post.SPARE:
+        case WorkerRole.ATTEMPTING | WorkerRole.SPARE:
             return trace_worker.Tracer(ask).answer
-        case Post.RUNNING | Post.MESHED | Post.COMPILING:
+        case WorkerRole.RUNNING | WorkerRole.MESHED | WorkerRole.COMPILING:
             return judge_worker.answer
 
 

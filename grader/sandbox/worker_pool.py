@@ -22,9 +22,9 @@ from grader.sandbox.messages import (
     MOST_TRACED,
     Answer,
     Hello,
-    Post,
     Question,
     Warm,
+    WorkerRole,
     place_in,
     understood,
 )
@@ -183,7 +183,7 @@ def _killed(where: SourceLine | None, printed: str, starved: bool) -> Accident:
 
 DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
 #: Posts where processes import learners' files.
-STRANGERS = (Post.ATTEMPTING, Post.SPARE)
+STRANGERS = (WorkerRole.ATTEMPTING, WorkerRole.SPARE)
 # A process may go on to the next file with so many bytes of memory filled. A new one has 90 to 190
 # MB, and grows by up to 10 MB with each file that asks jax for something new.
 MOST_USED = 384 << 20
@@ -193,20 +193,20 @@ ENDING_SECONDS = 1.0  # for a process that crashes to be gone
 
 
 class Stopped(Exception):
-    """Nobody waits for the attempt any more: `Bench.stop` was called."""
+    """Nobody waits for the attempt any more: `WorkerPool.stop` was called."""
 
 
 class Worker:
     """One worker process, from this side."""
 
-    def __init__(self, launcher: Launcher, post: Post, backend: str) -> None:
+    def __init__(self, launcher: Launcher, role: WorkerRole, backend: str) -> None:
         self._launcher, self._backend = launcher, backend
-        self._stranger = post in STRANGERS
+        self._stranger = role in STRANGERS
         ours, theirs = socket.socketpair()
         self._connection = Connection(ours, MOST_TRACED if self._stranger else MAX_BYTES)
         self._files = launcher.new_files()
         with theirs:
-            self._process = launcher.start(theirs, self._files, post)
+            self._process = launcher.start(theirs, self._files, role)
         self._kills = process_limits.kills()
         self._greeted = self._killed = False
         self._pending: list[Question] = []
@@ -323,11 +323,11 @@ class Worker:
         return code
 
 
-class Bench:
-    """A worker process at each post where one is needed.
+class WorkerPool:
+    """A worker process in each role where one is needed.
 
-    At the attempting post, a file's content has a process to itself, which may have stood spare
-    before. Without a `launcher`, which may be starting already, the bench makes its own, whose
+    In the attempting role, a file's content has a process to itself, which may have stood spare
+    before. Without a `launcher`, which may be starting already, the pool makes its own, whose
     processes are isolated as `isolation` says.
     """
 
@@ -339,63 +339,63 @@ class Bench:
     ) -> None:
         self.device = device
         self._launcher = launcher or Launcher(device, isolation=isolation)
-        self._workers: dict[Post, Worker] = {}
+        self._workers: dict[WorkerRole, Worker] = {}
         self._attempted: SourceFile | None = None
         self._stopped = threading.Event()
 
-    def worker(self, post: Post) -> Worker:
-        """The process at a post, a new one if there is none.
+    def worker(self, role: WorkerRole) -> Worker:
+        """The process in a role, a new one if there is none.
 
-        Raises Stopped between `stop` and `go`, but at the trusted post; SandboxError.
+        Raises Stopped between `stop` and `go`, but for the trusted worker; SandboxError.
         """
-        self._unless_stopped(post)
-        worker = self._workers.get(post)
+        self._unless_stopped(role)
+        worker = self._workers.get(role)
         if worker is None or not worker.alive:
-            self._drop(post)
-            worker = Worker(self._launcher, post, self._backend(post))
-            self._workers[post] = worker
-            self._unless_stopped(post)  # else nobody would have killed this one
+            self._drop(role)
+            worker = Worker(self._launcher, role, self._backend(role))
+            self._workers[role] = worker
+            self._unless_stopped(role)  # else nobody would have killed this one
         return worker
 
     def attempt(self, source: SourceFile) -> None:
-        """From now on the attempting post is that of this file. Raises Stopped, SandboxError."""
-        self._unless_stopped(Post.ATTEMPTING)
+        """From now on the attempting worker is that of this file. Raises Stopped, SandboxError."""
+        self._unless_stopped(WorkerRole.ATTEMPTING)
         if source != self._attempted:
-            self._drop(Post.ATTEMPTING)
+            self._drop(WorkerRole.ATTEMPTING)
             self._attempted = source
-            if spare := self._workers.pop(Post.SPARE, None):
-                self._workers[Post.ATTEMPTING] = spare
+            if spare := self._workers.pop(WorkerRole.SPARE, None):
+                self._workers[WorkerRole.ATTEMPTING] = spare
                 if isinstance(spare.answer(BOOT_SECONDS), Accident):
-                    self._drop(Post.ATTEMPTING)
-        self.worker(Post.ATTEMPTING)
+                    self._drop(WorkerRole.ATTEMPTING)
+        self.worker(WorkerRole.ATTEMPTING)
 
     @property
-    def pids(self) -> dict[Post, int]:
+    def pids(self) -> dict[WorkerRole, int]:
         """The processes that there are now."""
-        return {post: worker.pid for post, worker in self._workers.items() if worker.alive}
+        return {role: worker.pid for role, worker in self._workers.items() if worker.alive}
 
     def dismiss(self) -> None:
         """End the process of the present file, whatever it waits for."""
-        self._drop(Post.ATTEMPTING)
+        self._drop(WorkerRole.ATTEMPTING)
 
     def renew(self, most: int = MOST_USED) -> None:
         """End the processes that have more than so many bytes of memory filled.
 
         New ones take their places when they are needed. What one of them has not answered yet, a
-        `Line` asks its successor.
+        `RequestQueue` asks its successor.
         """
-        for post, worker in list(self._workers.items()):
+        for role, worker in list(self._workers.items()):
             large = (
                 process_limits.used(worker.pid) > most
                 or process_limits.asked(worker.pid) > MOST_ASKED
             )
             if worker.alive and large:
-                self._drop(post)
+                self._drop(role)
 
     def keep_spare(self, warm: Warm) -> None:
         """Have a fresh process warm up, until the next content needs one."""
-        if Post.SPARE not in self._workers:
-            self.worker(Post.SPARE).ask(warm)
+        if WorkerRole.SPARE not in self._workers:
+            self.worker(WorkerRole.SPARE).ask(warm)
 
     def stop(self) -> None:
         """End the attempt under way, from another thread than the one that waits for it.
@@ -403,23 +403,30 @@ class Bench:
         Of the processes that judge, those go on that have nothing to do.
         """
         self._stopped.set()
-        for post in (Post.ATTEMPTING, Post.RUNNING, Post.MESHED, Post.COMPILING):
-            if (worker := self._workers.get(post)) and (worker.busy or post is Post.ATTEMPTING):
+        for role in (
+            WorkerRole.ATTEMPTING,
+            WorkerRole.RUNNING,
+            WorkerRole.MESHED,
+            WorkerRole.COMPILING,
+        ):
+            if (worker := self._workers.get(role)) and (
+                worker.busy or role is WorkerRole.ATTEMPTING
+            ):
                 worker.kill()
 
     def go(self) -> None:
         """Attempt again, after `stop`."""
         self._stopped.clear()
 
-    def _unless_stopped(self, post: Post) -> None:
-        if self._stopped.is_set() and post not in (Post.TRUSTED, Post.SPARE):
+    def _unless_stopped(self, role: WorkerRole) -> None:
+        if self._stopped.is_set() and role not in (WorkerRole.TRUSTED, WorkerRole.SPARE):
             raise Stopped
 
-    def _backend(self, post: Post) -> str:
-        return self.device.backend if post is Post.RUNNING else "cpu"
+    def _backend(self, role: WorkerRole) -> str:
+        return self.device.backend if role is WorkerRole.RUNNING else "cpu"
 
-    def _drop(self, post: Post) -> None:
-        if worker := self._workers.pop(post, None):
+    def _drop(self, role: WorkerRole) -> None:
+        if worker := self._workers.pop(role, None):
             worker.close()
 
     def close(self) -> None:
@@ -427,6 +434,6 @@ class Bench:
         for worker in self._workers.values():
             if worker.alive:
                 worker.kill()  # all at once: each takes a moment to end
-        for post in list(self._workers):
-            self._drop(post)
+        for role in list(self._workers):
+            self._drop(role)
         self._launcher.close()

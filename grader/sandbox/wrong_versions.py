@@ -34,7 +34,7 @@ from grader.sandbox.messages import (
     TryTest,
     eager_copies,
 )
-from grader.sandbox.request_queue import Line
+from grader.sandbox.request_queue import RequestQueue
 from grader.sandbox.time_limits import asked_twice
 from grader.verdict import Case, Check
 from pallascope.model import (
@@ -77,7 +77,7 @@ class Situation:
 class Recollection:
     """Runs known mistakes; remembers what came out, which one it was, and how long it took."""
 
-    def __init__(self, trusted: Line, runs: Callable[[Axes], Line]) -> None:
+    def __init__(self, trusted: RequestQueue, runs: Callable[[Axes], RequestQueue]) -> None:
         self._trusted = trusted
         self._runs = runs
         self._results: dict[tuple[object, ...], tuple[Array, ...]] = {}
@@ -173,7 +173,9 @@ class Subject:
 class Trials:
     """Tries tests; remembers what the kernels have returned."""
 
-    def __init__(self, trusted: Line, attempting: Line, running: Line) -> None:
+    def __init__(
+        self, trusted: RequestQueue, attempting: RequestQueue, running: RequestQueue
+    ) -> None:
         self._trusted = trusted
         self._attempting = attempting
         self._running = running

@@ -1,7 +1,7 @@
 """Background jobs of `kata watch`: grading, confirming, commands.
 
 Grading in the background: hidden cases dealt to graders that are warm, and can be stopped.
-A lane is a thread with a bench of its own: as many cases are graded at a time as there are lanes.
+A lane is a thread with a pool of its own: as many cases are graded at a time as there are lanes.
 Each keeps a spare worker that has already run and compiled something, and what the solution's side
 of a case came to: of a grading only the learner's own kernel is left to trace, run and compile.
 
@@ -35,7 +35,7 @@ from grader.report.completion import compared_in, solved_text
 from grader.report.failures import kata_is_broken
 from grader.sandbox.client import Asking, BrokenKata, Lines
 from grader.sandbox.launcher import SandboxError
-from grader.sandbox.worker_pool import Bench, Stopped
+from grader.sandbox.worker_pool import Stopped, WorkerPool
 from grader.verdict import Case, Device, Grade
 from grader.watching.watch_events import CommandEnded, Event, Graded, GradingFailed
 from grader.watching.watch_screen import Screen, Settings
@@ -102,14 +102,14 @@ class Lanes:
 
 
 class _Lane(threading.Thread):
-    """Does one job after another on its own bench."""
+    """Does one job after another on its own pool."""
 
     def __init__(self, device: Device, chips: tuple[str, ...], tell: Tell) -> None:
         super().__init__(name="lane", daemon=True)
         self._chips = chips
         self._tell = tell
-        self._bench = Bench(device)
-        self._lines = Lines(self._bench, KEPT)
+        self._pool = WorkerPool(device)
+        self._lines = Lines(self._pool, KEPT)
         self._grader = Grader(Asking(self._lines, chips))
         self._jobs: queue.SimpleQueue[GradingJob | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -121,7 +121,7 @@ class _Lane(threading.Thread):
         """Do these jobs, and none of those before."""
         with self._lock:
             self._run = run
-            self._bench.stop()
+            self._pool.stop()
             with contextlib.suppress(queue.Empty):
                 while True:
                     self._jobs.get_nowait()
@@ -137,7 +137,7 @@ class _Lane(threading.Thread):
         self.begin(-1, [])
         self._jobs.put(None)
         self.join(timeout=5)
-        self._bench.close()
+        self._pool.close()
 
     # ---- in the lane's own thread ----
 
@@ -160,7 +160,7 @@ class _Lane(threading.Thread):
         with self._lock:
             if job.run not in (0, self._run):
                 return
-            self._bench.go()
+            self._pool.go()
         try:
             if job.run:
                 grade = self._grader.grade(job.kata, job.case, job.seconds)

@@ -22,7 +22,7 @@ from grader.exercise.mutants import wrong_version
 from grader.grading.session_case import MOST_BYTES
 from grader.sandbox.isolation import confine
 from grader.sandbox.isolation.confine import NotIsolated
-from grader.sandbox.messages import Post, Question
+from grader.sandbox.messages import Question, WorkerRole
 from grader.sandbox.worker_pool import Worker
 from grader.verdict import (
     Conditions,
@@ -156,7 +156,7 @@ def test_all_cases_together_have_a_limit(slow: Kata) -> None:
     late = f"import time; time.sleep(600)\n{WHOLE}"
     with Examiner(isolation="auto", root=slow.root, limit=0.5) as examiner:
         report = examiner.grade(ADD.id, late, seed=SEED)
-        assert examiner.bench is None
+        assert examiner.pool is None
     assert report.finding
     assert report.finding.phrase == "no verdict after 0.5 s"
     assert [grade.blob for grade in report.grades] == [report.blob] * ADD.key.total
@@ -271,16 +271,16 @@ def test_the_code_of_the_page_runs(
     assert capsys.readouterr().out == "State.TODO 0 0.0\n"
 
 
-@pytest.mark.parametrize("post", [Post.RUNNING, Post.ATTEMPTING])
+@pytest.mark.parametrize("role", [WorkerRole.RUNNING, WorkerRole.ATTEMPTING])
 def test_a_verdict_is_an_accidents_where_a_process_was_killed(
-    post: Post, examiner: Examiner, monkeypatch: pytest.MonkeyPatch
+    role: WorkerRole, examiner: Examiner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody kills each process at this post that is asked something."""
+    """Somebody kills each process in this role that is asked something."""
     ask = Worker.ask
 
     def ask_and_kill(worker: Worker, question: Question) -> None:
         ask(worker, question)
-        if examiner.bench and examiner.bench.pids.get(post) == worker.pid:
+        if examiner.pool and examiner.pool.pids.get(role) == worker.pid:
             os.kill(worker.pid, signal.SIGKILL)
 
     with monkeypatch.context() as patched:

@@ -68,7 +68,7 @@ def test_an_interrupted_grade_leaves_it_usable(
         patched.setattr(Examiner, "_graded", _interrupted)
         with pytest.raises(KeyboardInterrupt):
             examiner.grade(ADD.id, WHOLE)
-    assert examiner.bench is None
+    assert examiner.pool is None
     assert examiner.grade(ADD.id, "").state is State.FAILED
 
 
@@ -126,7 +126,7 @@ def test_a_pool_serves_an_event_loop_and_threads() -> None:
     states = [report.state.value for report in asyncio.run(graded())]
     assert states == ["passed", "failed", "failed", "failed"]
     assert len(made) <= 2
-    assert not [one for one in made if one.bench]
+    assert not [one for one in made if one.pool]
 
 
 async def _ticking() -> None:

@@ -89,7 +89,7 @@ def test_nothing_stays_for_the_next(examiner: Examiner, folder: Path) -> None:
         report = graded(examiner, text)
         assert report.state is State.PASSED, report.finding
     assert not list(folder.rglob("left"))
-    assert len(_processes(folder) - before) <= 5  # the zygote and a worker at each post
+    assert len(_processes(folder) - before) <= 5  # the fork server and a worker in each role
 
 
 def _processes(folder: Path) -> set[str]:

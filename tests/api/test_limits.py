@@ -6,7 +6,7 @@ import threading
 from typing import cast
 
 from grader.api.examiner import Alarm, too_slow
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.worker_pool import WorkerPool
 
 
 class FakeBench:
@@ -18,18 +18,18 @@ class FakeBench:
 
 
 def test_it_rings_once_the_seconds_are_over() -> None:
-    bench = FakeBench()
-    with Alarm(cast(Bench, bench), 0.01) as alarm:
-        assert bench.stopped.wait(60)
+    pool = FakeBench()
+    with Alarm(cast(WorkerPool, pool), 0.01) as alarm:
+        assert pool.stopped.wait(60)
     assert alarm.rang
 
 
 def test_who_is_done_in_time_is_not_stopped() -> None:
-    bench = FakeBench()
-    with Alarm(cast(Bench, bench), 600) as alarm:
+    pool = FakeBench()
+    with Alarm(cast(WorkerPool, pool), 600) as alarm:
         pass
     assert not alarm.rang
-    assert not bench.stopped.is_set()
+    assert not pool.stopped.is_set()
 
 
 def test_the_finding_names_the_limit() -> None:

@@ -22,7 +22,7 @@ SAMPLE = Sample(1, {"task_id": ADD.id}, ADD.id, "text")
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class Executor:
     """Answers each job with one verdict, which an accident may have decided."""
 
     stars: int
@@ -33,8 +33,8 @@ class Crew:
         return (Outcome(job.key, job.kata, verdict, accident=self.accident) for job in jobs)
 
 
-def batch(store: Store, crew: Crew) -> Batch:
-    def hire(_setup: Setup) -> contextlib.nullcontext[Crew]:
+def batch(store: Store, crew: Executor) -> Batch:
+    def hire(_setup: Setup) -> contextlib.nullcontext[Executor]:
         return contextlib.nullcontext(crew)
 
     return Batch(ROOT, {ADD.id: ADD}, [SAMPLE], store, How("v5e", "off"), hire)
@@ -42,15 +42,15 @@ def batch(store: Store, crew: Crew) -> Batch:
 
 def test_a_verdict_that_an_accident_decided_is_judged_again(tmp_path: Path) -> None:
     with Store(tmp_path / "store.sqlite") as store:
-        first = batch(store, Crew(0, accident=True))
+        first = batch(store, Executor(0, accident=True))
         assert len(list(first.judge(first.waiting()))) == 1
         assert [row["stars"] for row in first.rows()] == [0]
         assert (first.missing(), len(store)) == ([], 0)
-        second = batch(store, Crew(3, accident=False))
+        second = batch(store, Executor(3, accident=False))
         assert len(list(second.judge(second.waiting()))) == 1
         assert [row["stars"] for row in second.rows()] == [3]
         assert len(store) == 1
-        assert batch(store, Crew(0, accident=False)).waiting() == []
+        assert batch(store, Executor(0, accident=False)).waiting() == []
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_verdict_that_an_accident_decided_is_judged_again(tmp_path: Path) -> N
 )
 def test_a_damaged_store_is_named(change: str, says: str, tmp_path: Path) -> None:
     with Store(tmp_path / "store.sqlite") as store:
-        whole = batch(store, Crew(3, accident=False))
+        whole = batch(store, Executor(3, accident=False))
         list(whole.judge(whole.waiting()))
         store._database.execute(change)
         with pytest.raises(StoreProblem, match=r"store\.sqlite") as raised:
@@ -77,4 +77,4 @@ def test_a_damaged_store_is_named(change: str, says: str, tmp_path: Path) -> Non
 
 def _read_all(store: Store) -> None:
     assert store.terms()
-    batch(store, Crew(3, accident=False)).rows()
+    batch(store, Executor(3, accident=False)).rows()

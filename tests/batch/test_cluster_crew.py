@@ -11,7 +11,7 @@ import pytest
 
 from grader.batch import cluster_executor
 from grader.batch.cluster_executor import TRIES, ClusterCrew, Lost
-from grader.batch.executor import Hopeless, Outcome, SubmissionJob
+from grader.batch.executor import ExecutorError, Outcome, SubmissionJob
 
 
 @dataclass
@@ -133,10 +133,10 @@ def test_a_hand_stays_with_its_exercise() -> None:
 
 
 def test_a_node_with_other_versions_ends_it() -> None:
-    with pytest.raises(Hopeless, match=r"has jax 0\.9"):
+    with pytest.raises(ExecutorError, match=r"has jax 0\.9"):
         judged(Said(complaint="the node far has jax 0.9 (here: 0.10.2)"), jobs(1))
-    refused = Outcome("x0", "x", error="isolation is required", hopeless=True)
-    with pytest.raises(Hopeless, match="isolation is required"):
+    refused = Outcome("x0", "x", error="isolation is required", fatal=True)
+    with pytest.raises(ExecutorError, match="isolation is required"):
         judged(Said(answers=lambda hand, job: refused), jobs(1))
 
 
@@ -148,7 +148,9 @@ def test_waiting_for_a_core_is_told_and_has_an_end(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         cluster, "done", lambda calls, seconds: now.__setitem__(0, now[0] + seconds) or []
     )
-    with pytest.raises(Hopeless, match="no node of the cluster had a free core for 15 minutes"):
+    with pytest.raises(
+        ExecutorError, match="no node of the cluster had a free core for 15 minutes"
+    ):
         list(crew.outcomes(jobs(1)))
     assert set(said) == {"waiting for a free core of the cluster, for 1 workers"}
     assert 10 < len(said) < 16

@@ -15,7 +15,7 @@ from grader.batch.executor import Setup, SubmissionJob
 from grader.batch.ray_cluster import Node, difference, without_cluster
 from grader.exercise.catalog import Kata
 from pallascope.tools.versions import versions
-from tests.batch.test_local_crew import gone
+from tests.batch.test_local_executor import gone
 from tests.support.repositories import Repository
 
 
@@ -69,14 +69,14 @@ def test_a_worker_that_says_nothing_is_ended(kata: Kata) -> None:
     setup = Setup("/where/the/driver/has/it", ("v5e",), "off", limit=0.01)
     node = Node(setup, versions(), spare=0)
     outcome = node.grade(SubmissionJob("key", kata.id, kata.shipped(), 7))
-    assert (outcome.error, outcome.hopeless) == ("no answer after 0.01 s", False)
+    assert (outcome.error, outcome.fatal) == ("no answer after 0.01 s", False)
     assert node._worker is None
 
 
 def test_with_other_versions_nothing_is_graded(tmp_path: Path) -> None:
     node = Node(SETUP, {**versions(), "jax": "0.1"})
     outcome = node.grade(SubmissionJob("key", "any", "", 7))
-    assert outcome.hopeless
+    assert outcome.fatal
     assert f"has jax {versions()['jax']} (here: 0.1)" in outcome.error
 
 

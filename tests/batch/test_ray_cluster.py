@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from grader.batch import ray_cluster
-from grader.batch.executor import Hopeless, Setup, SubmissionJob
+from grader.batch.executor import ExecutorError, Setup, SubmissionJob
 from grader.batch.ray_cluster import (
     NoCluster,
     demand_cluster,
@@ -130,6 +130,6 @@ def test_what_cannot_be_graded_anywhere_ends_it(
     monkeypatch.setattr(ray_cluster, "versions", lambda: {"jax": "0.1"})
     with (
         ray_crew(setup, address, 1, print) as crew,
-        pytest.raises(Hopeless, match=r"the node .* has jax .* \(here: 0\.1\)"),
+        pytest.raises(ExecutorError, match=r"the node .* has jax .* \(here: 0\.1\)"),
     ):
         list(crew.outcomes(jobs(kata, 1)))

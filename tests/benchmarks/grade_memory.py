@@ -7,7 +7,7 @@ Right and wrong submissions for each kata in turn, each a text of its own, all o
 `kata grade` judges them. Private memory that is resident is counted, in MB of 10^6 bytes.
 
 With --session, a copy of the repository in which every kata is solved (or those that a NAME
-selects) is graded by pytest in this process. For each post, the table says how many processes
+selects) is graded by pytest in this process. For each role, the table says how many processes
 stood there, the private memory that one of them held at most after a hidden case, and its peak of
 resident memory as Linux counts it, which includes files such as libtpu's.
 """
@@ -70,8 +70,8 @@ def parent(pid: int) -> int:
 def of_each(examiner: Examiner) -> dict[str, float]:
     """MB by process."""
     found = {"examiner": status(os.getpid(), "RssAnon")}
-    if examiner.bench:
-        found |= {post.value: status(pid, "RssAnon") for post, pid in examiner.bench.pids.items()}
+    if examiner.pool:
+        found |= {role.value: status(pid, "RssAnon") for role, pid in examiner.pool.pids.items()}
     return found
 
 
@@ -84,9 +84,9 @@ class Peaks:
         self.resident: dict[str, float] = defaultdict(float)
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        if not (bench := item.config.stash[SESSION].bench):
+        if not (pool := item.config.stash[SESSION].pool):
             return
-        workers = [(post.value, pid) for post, pid in bench.pids.items()]
+        workers = [(role.value, pid) for role, pid in pool.pids.items()]
         zygotes = [("zygote", parent(pid)) for _, pid in workers]
         for name, pid in [*workers, *zygotes, ("pytest", os.getpid())]:
             self.pids[name].add(pid)
@@ -110,7 +110,7 @@ def session(names: list[str]) -> None:
         files = [f"katas/{kata.track}/{kata.stem}.py" for kata in chosen]
         pytest.main(["-q", "--kata-seed=1", "-p", "no:cacheprovider", *files], plugins=[peaks])
         os.chdir(ROOT)
-    print(f"{'post':10} processes  private MB  peak resident MB")
+    print(f"{'role':10} processes  private MB  peak resident MB")
     for name, pids in peaks.pids.items():
         private, resident = peaks.private[name], peaks.resident[name]
         print(f"{name:10} {len(pids):9}  {private:10,.0f}  {resident:16,.0f}")

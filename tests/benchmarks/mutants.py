@@ -42,7 +42,7 @@ from grader.grading.grader import evidence_of
 from grader.grading.ladder import Judgement, verdict
 from grader.sandbox import devices
 from grader.sandbox.client import Asking, Lines
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import (
     MOST_STARS,
     Case,
@@ -175,9 +175,9 @@ def work(share: int, arguments: argparse.Namespace) -> None:
     # What does not depend on what is drawn can wait.
     raises = {line["digest"] for line in lines if line["check"] in ("runs", "contract")}
     every.sort(key=lambda mutant: mutant.digest in raises)
-    bench = Bench(CPU)
-    with contextlib.closing(bench), tempfile.TemporaryDirectory() as folder:
-        asking = Asking(Lines(bench, kept=KEPT))
+    pool = WorkerPool(CPU)
+    with contextlib.closing(pool), tempfile.TemporaryDirectory() as folder:
+        asking = Asking(Lines(pool, kept=KEPT))
         for seed, mutant in itertools.product(arguments.seeds, every):
             if mutant.kata.name not in mine or (mutant.digest, seed) in done:
                 continue

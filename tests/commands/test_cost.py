@@ -10,7 +10,7 @@ import pytest
 
 from grader.grading import cost_studies
 from grader.sandbox.client import Asking, Lines
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.worker_pool import WorkerPool
 from tests.support.repositories import Shop
 from tests.support.trace_events import read
 
@@ -134,9 +134,9 @@ def test_what_follows_options_has_to_be_a_size(shop: Shop, arguments: tuple[str,
 
 
 def test_nothing_is_evaluated_and_large_arrays_stay_where_they_are(
-    shared: Shop, bench: Bench
+    shared: Shop, pool: WorkerPool
 ) -> None:
-    asking = Asking(Lines(bench), ("v5e",))
+    asking = Asking(Lines(pool), ("v5e",))
     small = cost_studies.case_of(shared.double, 0, 0, {"dtype": "float32"})
     large = cost_studies.case_of(shared.double, 0, 0, {"M": "8192", "N": "256", "dtype": "float32"})
     for case, known in ((small, True), (large, False)):

@@ -61,6 +61,6 @@ def test_next_in_a_watch_passes_over_what_has_to_wait(shop: Shop) -> None:
     need(shop.row_sum, "double")
     desk = Desk(shop)
     desk.watch.begin()
-    assert desk.bench.last == ("prepare", "double", 3)
+    assert desk.pool.last == ("prepare", "double", 3)
     desk.watch.handle(Pressed("n"))
-    assert desk.bench.last == ("prepare", "row_max", 3)
+    assert desk.pool.last == ("prepare", "row_max", 3)

@@ -68,7 +68,7 @@ AT_IMPORT = {
 }
 
 
-#: One of each way that a process ends, or doesn't. What is told of the others is the bench's, which
+#: One of each way that a process ends, or doesn't. What is told of the others is the pool's, which
 #: is the same in pytest's process and in its workers.
 ENDS = ("python_loop", "segfault", "sys_exit", "hangs_up", "os_exit")
 

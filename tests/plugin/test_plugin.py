@@ -14,7 +14,7 @@ from _pytest.mark import KeywordMatcher
 
 from pallascope.tpu import compiler
 from tests.support.repositories import ROOT, Ran, Repository
-from tests.support.sessions import LentBench
+from tests.support.sessions import LentPool
 
 
 def fill(repository: Repository) -> None:
@@ -42,7 +42,7 @@ class Graded:
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory: pytest.TempPathFactory, lent: LentBench) -> Graded:
+def graded(tmp_path_factory: pytest.TempPathFactory, lent: LentPool) -> Graded:
     repository = Repository(tmp_path_factory.mktemp("graded"), lent.opened)
     fill(repository)
     xml = repository.root / "out.xml"

@@ -25,8 +25,8 @@ from grader.sandbox.devices import (
     probe,
 )
 from grader.sandbox.launcher import Launcher
-from grader.sandbox.messages import Post, Warm, Warmed
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.messages import Warm, Warmed, WorkerRole
+from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Device
 from pallascope.model import Mode
 
@@ -139,11 +139,11 @@ def test_a_broken_plugin_ends_no_worker(tmp_path: Path, broken: str) -> None:
     given = {**os.environ, "PYTHONPATH": str(tmp_path), "JAX_PLATFORMS": "cuda,tpu"}
     given |= dict.fromkeys(CHOOSERS, "cuda:/no/such/library.so")
     device = choose(AUTO, BOTH)
-    bench = Bench(device, Launcher(device, given))
-    warmed = bench.worker(Post.RUNNING)
+    pool = WorkerPool(device, Launcher(device, given))
+    warmed = pool.worker(WorkerRole.RUNNING)
     warmed.ask(Warm(Mode.STRICT))
     assert warmed.answer(120) == Warmed()
-    bench.close()
+    pool.close()
 
 
 @pytest.mark.parametrize("mode", [Mode.STRICT, Mode.INTERPRET], ids=lambda mode: mode.value)

@@ -1,4 +1,4 @@
-"""The bench and its processes, beyond what the faults show."""
+"""The pool and its processes, beyond what the faults show."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from grader.sandbox.devices import environment
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import (
-    Post,
     Predict,
     Question,
     Refer,
     RunTrace,
     TraceLaunch,
     Warm,
+    WorkerRole,
 )
 from grader.sandbox.worker_pool import (
     MOST_ASKED,
     MOST_USED,
-    Bench,
     Worker,
+    WorkerPool,
 )
 from grader.verdict import Device, State
 from pallascope.model import Mode
 from tests.support.repositories import Repository
-from tests.support.sessions import LentBench
+from tests.support.sessions import LentPool
 
 CPU = devices.choose("interpret", devices.Hardware(tpu=False, gpu=False, platforms="cpu"))
 
@@ -50,8 +50,8 @@ def solved(repository: Repository) -> Kata:
 
 
 @pytest.fixture
-def bench(lent: LentBench) -> Iterator[Bench]:
-    """A bench with no attempt at it; its zygote, and what judges, may have served others."""
+def pool(lent: LentPool) -> Iterator[WorkerPool]:
+    """A pool with no attempt at it; its fork server, and what judges, may have served others."""
     yield lent.opened(CPU)
     lent.close()
 
@@ -65,20 +65,20 @@ def test_without_forking_the_answers_are_the_same(
 ) -> None:
     """As on macOS: each worker is a process of its own."""
     monkeypatch.setattr(launcher, "FORKS", False)
-    bench = Bench(CPU)
-    grader = Grader(Asking(Lines(bench)))
+    pool = WorkerPool(CPU)
+    grader = Grader(Asking(Lines(pool)))
     assert state(grader, solved) is State.PASSED
     repository.solve(solved, "import os\nos._exit(3)")
     assert state(grader, solved) is State.FAILED
     repository.solve(solved)
     assert state(grader, solved) is State.PASSED
-    bench.close()
+    pool.close()
 
 
 def test_a_changed_file_gets_a_fresh_process(
-    bench: Bench, solved: Kata, repository: Repository
+    pool: WorkerPool, solved: Kata, repository: Repository
 ) -> None:
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(Asking(Lines(pool)))
     assert state(grader, solved) is State.PASSED
     repository.solve(solved, "o_ref[...] = x_ref[...] * 3")  # as long, and in the same second
     assert state(grader, solved) is State.FAILED
@@ -86,9 +86,9 @@ def test_a_changed_file_gets_a_fresh_process(
 
 
 def test_a_case_that_was_prepared_and_never_graded_is_passed_over(
-    bench: Bench, solved: Kata
+    pool: WorkerPool, solved: Kata
 ) -> None:
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(Asking(Lines(pool)))
     first, second, third = draw(solved.id, solved.key, 1)
     grader.prepare(solved, first)
     grader.prepare(solved, second)
@@ -97,13 +97,13 @@ def test_a_case_that_was_prepared_and_never_graded_is_passed_over(
 
 
 def test_large_inputs_in_both_directions_do_not_wait_for_each_other(
-    bench: Bench, repository: Repository
+    pool: WorkerPool, repository: Repository
 ) -> None:
     """While the next case's reference waits to be taken, par is asked for with its inputs."""
     key = repository.KEY.replace("N = [128, 256]", "N = [32768, 65536]")
     large = repository.add("large", key=key)
     repository.solve(large)
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(Asking(Lines(pool)))
     cases = draw(large.id, large.key, 1)
     for case, following in zip(cases, [*cases[1:], cases[-1]], strict=True):
         grader.prepare(large, case)
@@ -112,12 +112,12 @@ def test_large_inputs_in_both_directions_do_not_wait_for_each_other(
 
 
 def test_a_reference_is_computed_once(
-    bench: Bench, solved: Kata, monkeypatch: pytest.MonkeyPatch
+    pool: WorkerPool, solved: Kata, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Question] = []
     ask = Worker.ask
     monkeypatch.setattr(Worker, "ask", lambda w, a: (asked.append(a), ask(w, a))[1])
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(Asking(Lines(pool)))
     first, second, _ = draw(solved.id, solved.key, 1)
     for case in (first, second):
         grader.prepare(solved, first)
@@ -129,13 +129,13 @@ def test_a_reference_is_computed_once(
 
 @pytest.mark.parametrize("eager", [False, True])
 def test_a_launch_is_traced_once_and_compiled_once(
-    bench: Bench, solved: Kata, monkeypatch: pytest.MonkeyPatch, eager: bool
+    pool: WorkerPool, solved: Kata, monkeypatch: pytest.MonkeyPatch, eager: bool
 ) -> None:
     """So is the solution's."""
     asked: list[Question] = []
     ask = Worker.ask
     monkeypatch.setattr(Worker, "ask", lambda w, a: (asked.append(a), ask(w, a))[1])
-    assert state(Grader(Asking(Lines(bench), eager=eager)), solved) is State.PASSED
+    assert state(Grader(Asking(Lines(pool), eager=eager)), solved) is State.PASSED
     files = [str(solved.path), str(solved.solution.resolve())]
     for kind in (TraceLaunch, Predict):
         assert sorted(q.source.file for q in asked if isinstance(q, kind)) == files
@@ -153,9 +153,9 @@ if not been.exists():
     ctypes.string_at(0)
 o_ref[...] = x_ref[...] * 2"""
     repository.solve(solved, once)
-    bench = Bench(CPU, isolation=Isolation.OFF)  # else the file could not be touched
-    assert state(Grader(Asking(Lines(bench))), solved) is State.PASSED
-    bench.close()
+    pool = WorkerPool(CPU, isolation=Isolation.OFF)  # else the file could not be touched
+    assert state(Grader(Asking(Lines(pool))), solved) is State.PASSED
+    pool.close()
 
 
 HANGS_ONCE = "import time\ntime.sleep(1000)"
@@ -173,51 +173,51 @@ if not been.exists():
     ONCE
 {repository.BODY}""".replace("ONCE", does.replace("\n", "\n    "))
     repository.solve(solved, once)
-    bench = Bench(CPU, isolation=Isolation.OFF)  # else the file could not be touched
-    grader = Grader(Asking(Lines(bench)))
+    pool = WorkerPool(CPU, isolation=Isolation.OFF)  # else the file could not be touched
+    grader = Grader(Asking(Lines(pool)))
     assert grader.grade(solved, draw(solved.id, solved.key, 1)[0], 3).state is State.PASSED
-    bench.close()
+    pool.close()
 
 
-def test_processes_killed_by_somebody_change_no_verdict(bench: Bench, solved: Kata) -> None:
-    """All of them, at every post."""
-    grader = Grader(Asking(Lines(bench)))
+def test_processes_killed_by_somebody_change_no_verdict(pool: WorkerPool, solved: Kata) -> None:
+    """All of them, in every role."""
+    grader = Grader(Asking(Lines(pool)))
     first, second, _ = draw(solved.id, solved.key, 1)
     whole = grader.grade(solved, first, 60)
-    for pid in bench.pids.values():
+    for pid in pool.pids.values():
         os.kill(pid, signal.SIGKILL)
     again = grader.grade(solved, second, 60)
     assert (again.state, again.stars, again.finding) == (whole.state, whole.stars, whole.finding)
 
 
 def test_a_process_that_somebody_stops_for_a_while_changes_no_verdict(
-    bench: Bench, solved: Kata
+    pool: WorkerPool, solved: Kata
 ) -> None:
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(Asking(Lines(pool)))
     assert state(grader, solved) is State.PASSED
-    running = bench.worker(Post.RUNNING).pid
+    running = pool.worker(WorkerRole.RUNNING).pid
     os.kill(running, signal.SIGSTOP)
     begun = threading.Timer(6, os.kill, (running, signal.SIGCONT))
     begun.start()
     found = grader.grade(solved, draw(solved.id, solved.key, 1)[1], 5)
     begun.join()
     assert found.state is State.PASSED
-    assert bench.worker(Post.RUNNING).pid == running
+    assert pool.worker(WorkerRole.RUNNING).pid == running
 
 
-def test_processes_that_were_stopped_at_work_are_replaced(bench: Bench, solved: Kata) -> None:
+def test_processes_that_were_stopped_at_work_are_replaced(pool: WorkerPool, solved: Kata) -> None:
     """As by a new save under `kata watch`: the next attempt meets none of them."""
-    lines = Lines(bench)
+    lines = Lines(pool)
     grader = Grader(Asking(lines))
     assert state(grader, solved) is State.PASSED
-    killed = set(bench.pids.values()) - {bench.pids[Post.TRUSTED]}
-    for post in (Post.RUNNING, Post.COMPILING):
-        bench.worker(post).ask(Warm())
-    bench.stop()
-    bench.go()
-    assert not killed & set(bench.pids.values())
+    killed = set(pool.pids.values()) - {pool.pids[WorkerRole.TRUSTED]}
+    for role in (WorkerRole.RUNNING, WorkerRole.COMPILING):
+        pool.worker(role).ask(Warm())
+    pool.stop()
+    pool.go()
+    assert not killed & set(pool.pids.values())
     assert state(grader, solved, 1) is State.PASSED
-    assert not killed & set(bench.pids.values())
+    assert not killed & set(pool.pids.values())
 
 
 @pytest.mark.parametrize(
@@ -232,20 +232,20 @@ def test_processes_that_were_stopped_at_work_are_replaced(bench: Bench, solved: 
     ids=["closes-its-output", "replaces-it", "closes-the-copy", "closes-its-streams"],
 )
 def test_closed_or_replaced_output_changes_no_verdict(
-    bench: Bench, solved: Kata, repository: Repository, does: str
+    pool: WorkerPool, solved: Kata, repository: Repository, does: str
 ) -> None:
     repository.solve(solved, f"{repository.BODY}\n{does}")
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(Asking(Lines(pool)))
     assert [state(grader, solved, case) for case in (0, 1)] == [State.PASSED] * 2
 
 
 def test_an_exception_in_the_worker_itself_is_shown(
-    bench: Bench, solved: Kata, repository: Repository
+    pool: WorkerPool, solved: Kata, repository: Repository
 ) -> None:
     """Nothing has called os._exit."""
     broken = "import grader.sandbox.worker_files as f\nf.shortened = f.os.fstat = f.stat = None"
     repository.solve(solved, f"{repository.BODY}\n{broken}")
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(Asking(Lines(pool)))
     found = grader.grade(solved, draw(solved.id, solved.key, 1)[0], 60).finding
     assert found
     assert found.phrase == "left the process (exit code 1)"
@@ -254,29 +254,29 @@ def test_an_exception_in_the_worker_itself_is_shown(
 
 
 def test_a_worker_that_lost_its_connection_did_not_leave(
-    bench: Bench, solved: Kata, repository: Repository
+    pool: WorkerPool, solved: Kata, repository: Repository
 ) -> None:
     repository.solve(solved, f"{repository.BODY}\nimport os\nos.closerange(3, 1000)")
-    grader = Grader(Asking(Lines(bench)))
+    grader = Grader(Asking(Lines(pool)))
     found = grader.grade(solved, draw(solved.id, solved.key, 1)[0], 60).finding
     assert found
     assert found.phrase == "closed its connection to the grader"
 
 
-def test_a_solution_that_dies_is_told_apart(bench: Bench, solved: Kata) -> None:
+def test_a_solution_that_dies_is_told_apart(pool: WorkerPool, solved: Kata) -> None:
     solved.solution.write_text("import os\nos._exit(0)\n")
     with pytest.raises(BrokenKata, match="exit code 0"):
-        state(Grader(Asking(Lines(bench))), solved)
+        state(Grader(Asking(Lines(pool))), solved)
 
 
 def test_a_jax_that_cannot_be_imported_is_named(solved: Kata, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "jax.py").write_text("raise ImportError('jaxlib is broken here')")
-    bench = Bench(CPU, Launcher(CPU, {**os.environ, "PYTHONPATH": str(broken)}))
+    pool = WorkerPool(CPU, Launcher(CPU, {**os.environ, "PYTHONPATH": str(broken)}))
     with pytest.raises(SandboxError, match="jaxlib is broken here"):
-        state(Grader(Asking(Lines(bench))), solved)
-    bench.close()
+        state(Grader(Asking(Lines(pool))), solved)
+    pool.close()
 
 
 def test_another_backend_than_the_one_announced_is_an_error(
@@ -284,19 +284,19 @@ def test_another_backend_than_the_one_announced_is_an_error(
 ) -> None:
     on_the_cpu = environment(CPU, os.environ)
     monkeypatch.setattr(launcher, "environment", lambda *_: on_the_cpu)
-    bench = Bench(Device("tpu", Mode.COMPILED))
+    pool = WorkerPool(Device("tpu", Mode.COMPILED))
     with pytest.raises(SandboxError, match="asked jax for the tpu, got the cpu"):
-        state(Grader(Asking(Lines(bench))), solved)
-    bench.close()
+        state(Grader(Asking(Lines(pool))), solved)
+    pool.close()
 
 
 def test_a_fork_does_not_answer_in_its_parents_place(solved: Kata) -> None:
     """Where no filter of system calls refuses it."""
     text = solved.path.read_text()
-    bench = Bench(CPU, isolation=Isolation.OFF)
+    pool = WorkerPool(CPU, isolation=Isolation.OFF)
     for first in ("import os\nos.fork()\n", "import os\nif os.fork(): os._exit(5)\n"):
         solved.path.write_text(first + text)
-        grader = Grader(Asking(Lines(bench)))
+        grader = Grader(Asking(Lines(pool)))
         found = [grader.grade(solved, case, 60) for case in draw(solved.id, solved.key, 1)[:2]]
         if "_exit" in first:
             assert [each.finding and each.finding.phrase for each in found] == [
@@ -304,13 +304,13 @@ def test_a_fork_does_not_answer_in_its_parents_place(solved: Kata) -> None:
             ] * 2
         else:
             assert [each.state for each in found] == [State.PASSED] * 2
-    bench.close()
+    pool.close()
 
 
 def test_closing_twice_or_unused_does_no_harm(solved: Kata) -> None:
-    unused = Bench(CPU)
+    unused = WorkerPool(CPU)
     unused.close()
-    used = Bench(CPU)
+    used = WorkerPool(CPU)
     state(Grader(Asking(Lines(used))), solved)
     used.close()
     used.close()
@@ -318,15 +318,15 @@ def test_closing_twice_or_unused_does_no_harm(solved: Kata) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process holds")
 def test_processes_grown_large_are_replaced(
-    solved: Kata, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    solved: Kata, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those alone, when a file is done with; a new process is far from large."""
-    bench.renew(0)
-    lines = Lines(bench)
+    pool.renew(0)
+    lines = Lines(pool)
     assert state(Grader(Asking(lines)), solved) is State.PASSED
-    running, trusted = bench.worker(Post.RUNNING), bench.worker(Post.TRUSTED)
+    running, trusted = pool.worker(WorkerRole.RUNNING), pool.worker(WorkerRole.TRUSTED)
     lines.part()
-    assert bench.worker(Post.RUNNING) is running
+    assert pool.worker(WorkerRole.RUNNING) is running
     large = {running.pid}
     monkeypatch.setattr(process_limits, "used", lambda pid: MOST_USED + (pid in large))
     lines.part()
@@ -340,17 +340,19 @@ def test_processes_grown_large_are_replaced(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process holds")
 def test_processes_grown_large_are_replaced_between_exercises(
-    solved: Kata, repository: Repository, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    solved: Kata, repository: Repository, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also those that have begun on the next kata: their successors answer for them."""
     following = repository.add("triple", number=2)
     repository.solve(following)
     _, second, *_ = draw(solved.id, solved.key, 1)
     other = draw(following.id, following.key, 1)[0]
-    bench.renew(0)
-    grader = Grader(Asking(Lines(bench)))
+    pool.renew(0)
+    grader = Grader(Asking(Lines(pool)))
     assert state(grader, solved) is State.PASSED
-    large = {bench.worker(post) for post in (Post.TRUSTED, Post.RUNNING, Post.COMPILING)}
+    large = {
+        pool.worker(role) for role in (WorkerRole.TRUSTED, WorkerRole.RUNNING, WorkerRole.COMPILING)
+    }
     pids = {worker.pid for worker in large}
     monkeypatch.setattr(process_limits, "used", lambda pid: MOST_USED + (pid in pids))
     grader.prepare(solved, second)
@@ -363,16 +365,16 @@ def test_processes_grown_large_are_replaced_between_exercises(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process holds")
 def test_processes_grown_large_are_replaced_while_nobody_waits(
-    solved: Kata, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    solved: Kata, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As under `kata watch`, where one kata is saved again and again."""
-    lines = Lines(bench)
+    lines = Lines(pool)
     assert state(Grader(Asking(lines)), solved) is State.PASSED
-    running = bench.worker(Post.RUNNING)
+    running = pool.worker(WorkerRole.RUNNING)
     monkeypatch.setattr(process_limits, "used", lambda pid: MOST_USED + (pid == running.pid))
     lines.warm(())
     assert not running.alive
-    assert bench.worker(Post.RUNNING).alive
+    assert pool.worker(WorkerRole.RUNNING).alive
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -382,7 +384,8 @@ def test_pytest_renews_once_for_each_exercise(
     repository.solve(repository.add("triple", number=2))
     note = "open(os.path.join(os.environ['NOTES'], 'renewed'), 'a').write('r')"
     text = (
-        f"import os\nfrom grader.sandbox.worker_pool import Bench\nBench.renew = lambda _: {note}\n"
+        "import os\nfrom grader.sandbox.worker_pool import WorkerPool\n"
+        f"WorkerPool.renew = lambda _: {note}\n"
     )
     (repository.root / "conftest.py").write_text(text)
     done = repository.process("-n", workers, "--dist=loadfile", NOTES=str(repository.root))

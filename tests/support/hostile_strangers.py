@@ -30,7 +30,7 @@ raise RuntimeError("attained: " + ", ".join(attained or ["nothing"]))
 """
 
 #: Beyond what tests/sandbox/isolation asks of a bare process: what lies around a worker, in the
-#: bench of an Examiner. `PLACES` are the paths of what nobody may reach.
+#: pool of an Examiner. `PLACES` are the paths of what nobody may reach.
 READS = """
 for name, path in PLACES.items():
     tries("reads " + name, lambda: open(path, "rb").read(1))

@@ -15,7 +15,7 @@ import pytest
 from grader.cli import main
 from grader.exercise.catalog import Kata
 from grader.record.ledger import Pass, append_passes
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.worker_pool import WorkerPool
 from grader.tools.git import Git, blob_id, git_in
 from grader.verdict import Device
 from tests.support import sessions
@@ -101,7 +101,7 @@ N = [128, 256]
 dtype = ["float32", "bfloat16"]
 """
 
-    def __init__(self, root: Path, opened: Callable[[Device], Bench] = Bench) -> None:
+    def __init__(self, root: Path, opened: Callable[[Device], WorkerPool] = WorkerPool) -> None:
         self.root, self._opened = root, opened
         self.grades = root / "for" / "machines" / "grades.json"  # of the latest session
         (root / "katas").mkdir()
@@ -124,7 +124,7 @@ dtype = ["float32", "bfloat16"]
         kata.path.write_text(text.replace(self.BODY, indented))
 
     def pytest(self, *arguments: str, **environ: str) -> Ran:
-        """Run pytest here, in this process, with its kernels at a bench that others have used."""
+        """Run pytest here, in this process, with its kernels at a pool that others have used."""
         return self._ran(arguments, environ, functools.partial(sessions.here, self._opened))
 
     def process(self, *arguments: str, timeout: float = 120, **environ: str) -> Ran:

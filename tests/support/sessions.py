@@ -1,7 +1,7 @@
 """pytest sessions from outside: in this process, or in one of their own.
 
 One in this process costs a tenth: pytest and the grader are imported, and so is jax, by the zygote
-of a bench that others have used before.
+of a pool that others have used before.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from grader.plugin import items, start
-from grader.sandbox.messages import Post
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.messages import WorkerRole
+from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Device
 
 #: Root, arguments and added environment in; exit code, and what stdout and stderr got.
@@ -29,20 +29,20 @@ Session = Callable[[Path, Sequence[str], Mapping[str, str]], tuple[int, str]]
 _PLUGIN = ("-p", "grader.plugin")
 
 
-class LentBench(Bench):
-    """A bench that sessions use one after another: each finds it as a new one, though warm."""
+class LentPool(WorkerPool):
+    """A pool that sessions use one after another: each finds it as a new one, though warm."""
 
-    def opened(self, device: Device) -> Bench:
-        """What a session gets that would open a bench for this device, which is the CPU."""
+    def opened(self, device: Device) -> WorkerPool:
+        """What a session gets that would open a pool for this device, which is the CPU."""
         assert device.backend == self.device.backend
         self.device = device
         return self
 
     def close(self) -> None:
         """End what has imported a file of the session's, and what still owes it an answer."""
-        for post, worker in list(self._workers.items()):
-            if worker.busy or post in (Post.ATTEMPTING, Post.SPARE):
-                self._drop(post)
+        for role, worker in list(self._workers.items()):
+            if worker.busy or role in (WorkerRole.ATTEMPTING, WorkerRole.SPARE):
+                self._drop(role)
         self._attempted = None
 
     def give_back(self) -> None:
@@ -51,18 +51,18 @@ class LentBench(Bench):
 
 
 def here(
-    opened: Callable[[Device], Bench],
+    opened: Callable[[Device], WorkerPool],
     root: Path,
     arguments: Sequence[str],
     environ: Mapping[str, str],
 ) -> tuple[int, str]:
-    """A session in this process. `opened` gives it its bench."""
+    """A session in this process. `opened` gives it its pool."""
     text = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with pytest.MonkeyPatch.context() as patch, _imports_of(root), _garbage_of_its_own():
         patch.chdir(root)
         for name, value in {"PYTEST_ADDOPTS": "", **environ}.items():
             patch.setenv(name, value)
-        patch.setattr(items, "Bench", lambda device, *_: opened(device))
+        patch.setattr(items, "WorkerPool", lambda device, *_: opened(device))
         patch.setattr(start, "_something_to_grade", lambda _config: False)  # jax is there already
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             code = pytest.main([*_PLUGIN, *arguments])

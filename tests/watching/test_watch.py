@@ -57,7 +57,7 @@ def never(event: Event) -> None:
     pytest.fail(f"nothing was to be told: {event}")
 
 
-class Bench:
+class WorkerPool:
     """Stands for the lanes and for the commands: writes down what is asked of them."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Desk:
 
     def __init__(self, shop: Shop, only: str = "", fresh: bool = False, keys: bool = True) -> None:
         self.shop = shop
-        self.bench = Bench()
+        self.pool = WorkerPool()
         self.time = 0.0
         noon = datetime.datetime(2026, 11, 20, 12)
         console = Console(highlight=False, width=100)
@@ -100,7 +100,7 @@ class Desk:
         settings = Settings(shop.root, only, SEED, "v5e", 30.0)
         self.opened: list[tuple[Path, int]] = []
         self.watch = Watch(
-            settings, self.bench, self.bench, self.bench, screen, self._open, lambda: self.time
+            settings, self.pool, self.pool, self.pool, screen, self._open, lambda: self.time
         )
 
     def _open(self, file: Path, line: int) -> str:
@@ -115,7 +115,7 @@ class Desk:
         """Solve, save, and the number of the run that follows."""
         self.shop.repository.solve(kata, body)
         assert self.watch.handle(Saved(kata))
-        return self.bench.number
+        return self.pool.number
 
     def graded(self, run: int, kata: Kata, cases: int = 3, finding: Finding | None = None) -> None:
         """Grades come in for these cases: passed, or failed with this finding."""
@@ -139,7 +139,7 @@ def desk(shop: Shop) -> Desk:
 def test_it_begins_with_the_first_that_is_to_do(desk: Desk) -> None:
     desk.shop.repository.solve(desk.shop.double)
     desk.watch.begin()
-    assert desk.bench.asked == [("prepare", "row_sum", 3)]
+    assert desk.pool.asked == [("prepare", "row_sum", 3)]
     said = desk.said()
     assert "watching katas/" in said
     assert "row_sum is still to do: doubling" in said
@@ -159,13 +159,13 @@ def test_with_all_of_them_edited_it_begins_with_the_first(desk: Desk) -> None:
     for kata in (desk.shop.double, desk.shop.row_sum, desk.shop.row_max):
         desk.shop.repository.solve(kata)
     desk.watch.begin()
-    assert desk.bench.last == ("grade", "double", 3, 30.0)
+    assert desk.pool.last == ("grade", "double", 3, 30.0)
 
 
 def test_what_is_saved_is_graded(desk: Desk) -> None:
     desk.watch.begin()
     run = desk.save(desk.shop.row_max)
-    assert desk.bench.last == ("grade", "row_max", 3, 30.0)
+    assert desk.pool.last == ("grade", "row_max", 3, 30.0)
     desk.said()
     desk.time = 0.75
     desk.graded(run, desk.shop.row_max)
@@ -176,7 +176,7 @@ def test_a_name_keeps_others_out(shop: Shop) -> None:
     desk = Desk(shop, only="first")
     desk.watch.begin()
     desk.save(shop.row_max)
-    assert desk.bench.asked == [("prepare", "double", 3)]
+    assert desk.pool.asked == [("prepare", "double", 3)]
 
 
 def test_a_name_that_nothing_has_is_told(shop: Shop) -> None:
@@ -212,10 +212,10 @@ def test_another_save_during_a_run_comes_first_and_the_run_again_after_it(desk: 
     desk.watch.begin()
     desk.save(desk.shop.double)
     run = desk.save(desk.shop.row_sum)
-    assert desk.bench.last == ("grade", "row_sum", 3, 30.0)
+    assert desk.pool.last == ("grade", "row_sum", 3, 30.0)
     desk.graded(run, desk.shop.row_sum)
-    assert desk.bench.last == ("grade", "double", 3, 30.0)
-    desk.graded(desk.bench.number, desk.shop.double)
+    assert desk.pool.last == ("grade", "double", 3, 30.0)
+    desk.graded(desk.pool.number, desk.shop.double)
     said = desk.said()
     assert said.index("✔ ★★★ row_sum") < said.index("✔ ★★★ double")
 
@@ -267,7 +267,7 @@ def test_a_file_that_still_raises_is_to_do(desk: Desk) -> None:
     for case in range(3):
         desk.watch.handle(Graded(run, Grade(desk.shop.double.id, case, State.TODO, 0)))
     assert "double is still to do" in desk.said()
-    assert desk.bench.last[0] == "grade", "nothing was passed that could be recorded"
+    assert desk.pool.last[0] == "grade", "nothing was passed that could be recorded"
 
 
 @pytest.mark.parametrize("fresh", [True, False])
@@ -315,7 +315,7 @@ def test_a_broken_key_is_told_and_the_watch_goes_on(desk: Desk) -> None:
     assert "double: This kata is broken, not your kernel." in said
     assert "concept: needs a text" in said
     desk.save(desk.shop.row_sum)
-    assert desk.bench.last == ("grade", "row_sum", 3, 30.0)
+    assert desk.pool.last == ("grade", "row_sum", 3, 30.0)
 
 
 def test_what_cannot_be_graded_ends_the_run(desk: Desk) -> None:
@@ -347,11 +347,11 @@ def test_that_saves_are_not_seen_is_told(desk: Desk) -> None:
 def test_a_pass_is_confirmed_by_pytest(desk: Desk) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.double), desk.shop.double)
-    module, file, *arguments = desk.bench.last
+    module, file, *arguments = desk.pool.last
     assert (module, file) == ("pytest", "katas/1_first/kata_01_double.py")
     assert not any(str(argument).startswith("--kata-seed") for argument in arguments)
     desk.said()
-    desk.watch.handle(CommandEnded(desk.bench.number, 0, "all fine\nrecorded  double ★★★\n"))
+    desk.watch.handle(CommandEnded(desk.pool.number, 0, "all fine\nrecorded  double ★★★\n"))
     said = desk.said()
     assert "12:00:00  double is confirmed\n" in said
     assert "\nrecorded  double ★★★\n" in said
@@ -369,7 +369,7 @@ def test_the_first_pass_tells_what_comes_after_it(desk: Desk) -> None:
             assert "word word" not in desk.said(), "pytest has not confirmed it yet"
             blob = blob_id(kata.path.read_bytes())
             append_passes(desk.shop.root, [Pass(kata.id, blob, 3, datetime.date(2026, 11, 20))])
-        desk.watch.handle(CommandEnded(desk.bench.number, 0, "recorded  double ★★★\n"))
+        desk.watch.handle(CommandEnded(desk.pool.number, 0, "recorded  double ★★★\n"))
         said = desk.said()
         assert ("solved    double  doubling\n  word word" in said) is not known
         assert said.rstrip().endswith("1 of 3 solved"), "the bar stays below"
@@ -378,7 +378,7 @@ def test_the_first_pass_tells_what_comes_after_it(desk: Desk) -> None:
 def test_a_pass_that_is_not_confirmed_is_told_in_full(desk: Desk) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.double), desk.shop.double)
-    desk.watch.handle(CommandEnded(desk.bench.number, 1, "values: block 3 is wrong\n"))
+    desk.watch.handle(CommandEnded(desk.pool.number, 1, "values: block 3 is wrong\n"))
     said = desk.said()
     assert "double is not confirmed; on other hidden cases:\nvalues: block 3 is wrong" in said
 
@@ -387,7 +387,7 @@ def test_a_pass_that_is_not_confirmed_is_told_in_full(desk: Desk) -> None:
 def test_keys_do_not_keep_a_pass_from_the_record(desk: Desk, key: str) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.double), desk.shop.double)
-    recording = desk.bench.number
+    recording = desk.pool.number
     desk.watch.handle(Pressed(key))
     desk.said()
     desk.watch.handle(CommandEnded(recording, 0, "recorded  double ★★★\n"))
@@ -397,12 +397,12 @@ def test_keys_do_not_keep_a_pass_from_the_record(desk: Desk, key: str) -> None:
 def test_one_pass_is_confirmed_after_the_other(desk: Desk) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.double), desk.shop.double)
-    first = desk.bench.number
+    first = desk.pool.number
     desk.graded(desk.save(desk.shop.row_sum), desk.shop.row_sum)
-    assert desk.bench.last[0] == "grade", "the first is still being confirmed"
+    assert desk.pool.last[0] == "grade", "the first is still being confirmed"
     desk.watch.handle(CommandEnded(first, 0, ""))
-    assert desk.bench.last[:2] == ("pytest", "katas/1_first/kata_02_row_sum.py")
-    desk.watch.handle(CommandEnded(desk.bench.number, 0, ""))
+    assert desk.pool.last[:2] == ("pytest", "katas/1_first/kata_02_row_sum.py")
+    desk.watch.handle(CommandEnded(desk.pool.number, 0, ""))
     said = desk.said()
     assert said.index("double is confirmed") < said.index("row_sum is confirmed")
 
@@ -410,13 +410,13 @@ def test_one_pass_is_confirmed_after_the_other(desk: Desk) -> None:
 def test_a_failure_is_not_recorded(desk: Desk) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.double), desk.shop.double, finding=WRONG)
-    assert desk.bench.last[0] == "grade"
+    assert desk.pool.last[0] == "grade"
 
 
 def test_a_confirmation_that_was_overtaken_is_not_told(desk: Desk) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.double), desk.shop.double)
-    recording = desk.bench.number
+    recording = desk.pool.number
     desk.save(desk.shop.double, "o_ref[...] = 1")
     desk.said()
     desk.watch.handle(CommandEnded(recording, -15, ""))
@@ -429,8 +429,8 @@ def test_a_confirmation_that_was_overtaken_is_not_told(desk: Desk) -> None:
 def test_a_hint_is_asked_for_and_told(desk: Desk) -> None:
     desk.watch.begin()
     desk.watch.handle(Pressed("h"))
-    assert desk.bench.last == ("grader.cli", "hint", "double")
-    desk.watch.handle(CommandEnded(desk.bench.number, 0, "double, hint 1 of 3\n"))
+    assert desk.pool.last == ("grader.cli", "hint", "double")
+    desk.watch.handle(CommandEnded(desk.pool.number, 0, "double, hint 1 of 3\n"))
     assert "kata hint double\ndouble, hint 1 of 3\n" in desk.said()
 
 
@@ -443,16 +443,16 @@ def test_a_look_is_taken_at_the_case_that_failed(desk: Desk, key: str, command: 
         desk.watch.handle(Graded(run, Grade(desk.shop.double.id, case, state, 0, finding)))
     desk.watch.handle(Pressed(key))
     case = ("--seed", str(SEED), "--case", "2", "--chip", "v5e")
-    assert desk.bench.last == ("grader.cli", command, "double", *case)
+    assert desk.pool.last == ("grader.cli", command, "double", *case)
 
 
 def test_the_next_is_the_next_stub(desk: Desk) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.row_sum), desk.shop.row_sum)
     desk.watch.handle(Pressed("n"))
-    assert desk.bench.last == ("prepare", "row_max", 3)
+    assert desk.pool.last == ("prepare", "row_max", 3)
     desk.watch.handle(Pressed("n"))
-    assert desk.bench.last == ("prepare", "double", 3)
+    assert desk.pool.last == ("prepare", "double", 3)
 
 
 def test_the_next_lies_beyond_what_was_named_where_that_has_no_other(shop: Shop) -> None:
@@ -460,12 +460,12 @@ def test_the_next_lies_beyond_what_was_named_where_that_has_no_other(shop: Shop)
     desk.watch.begin()
     assert "double, 0 of 1 solved" in desk.said()
     desk.save(shop.row_max)
-    assert desk.bench.asked == [("prepare", "double", 3)], "it is not watched"
+    assert desk.pool.asked == [("prepare", "double", 3)], "it is not watched"
     desk.watch.handle(Pressed("n"))
-    assert desk.bench.last == ("prepare", "row_sum", 3)
+    assert desk.pool.last == ("prepare", "row_sum", 3)
     assert "row_sum, 0 of 2 solved" in desk.said()
     desk.save(shop.row_sum)
-    assert desk.bench.last == ("grade", "row_sum", 3, 30.0), "from then on it is watched"
+    assert desk.pool.last == ("grade", "row_sum", 3, 30.0), "from then on it is watched"
 
 
 def test_the_next_is_of_those_that_were_named_while_there_are_any(shop: Shop) -> None:
@@ -473,7 +473,7 @@ def test_the_next_is_of_those_that_were_named_while_there_are_any(shop: Shop) ->
     desk.watch.begin()
     for name in ("row_max", "double"):
         desk.watch.handle(Pressed("n"))
-        assert desk.bench.last == ("prepare", name, 3)
+        assert desk.pool.last == ("prepare", name, 3)
 
 
 def test_after_the_last_there_is_no_next(desk: Desk) -> None:
@@ -493,10 +493,10 @@ def test_what_is_recorded_as_solved_is_passed_over(desk: Desk) -> None:
         desk.shop.root, [Pass(desk.shop.row_sum.id, blob, 3, datetime.date(2026, 11, 20))]
     )
     desk.watch.begin()
-    assert desk.bench.last == ("prepare", "double", 3)
+    assert desk.pool.last == ("prepare", "double", 3)
     assert "double, 1 of 3 solved" in desk.said()
     desk.watch.handle(Pressed("n"))
-    assert desk.bench.last == ("grade", "row_max", 3, 30.0)
+    assert desk.pool.last == ("grade", "row_max", 3, 30.0)
 
 
 def test_an_exercise_is_opened_where_typing_starts(desk: Desk) -> None:
@@ -522,8 +522,8 @@ def test_a_rerun_grades_again(desk: Desk) -> None:
     desk.watch.begin()
     run = desk.save(desk.shop.double)
     desk.watch.handle(Pressed("r"))
-    assert desk.bench.last[:2] == ("grade", "double")
-    assert desk.bench.number > run
+    assert desk.pool.last[:2] == ("grade", "double")
+    assert desk.pool.number > run
 
 
 def test_q_ends_it_and_other_keys_do_not(desk: Desk) -> None:

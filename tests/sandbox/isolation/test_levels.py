@@ -13,7 +13,7 @@ from grader.grading.grader import Grader
 from grader.sandbox import isolation
 from grader.sandbox.client import Asking, Lines
 from grader.sandbox.launcher import Launcher
-from grader.sandbox.worker_pool import Bench
+from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Device, Grade, State
 from pallascope.model import Mode
 from tests.support.repositories import Repository
@@ -54,9 +54,9 @@ def grader(
     folder = tmp_path_factory.mktemp("patches")
     (folder / "sitecustomize.py").write_text(f"{PATCHES}{request.param}\n")
     path = os.pathsep.join([str(folder), *filter(None, sys.path)])
-    bench = Bench(CPU, Launcher(CPU, {**os.environ, "PYTHONPATH": path}))
-    yield Grader(Asking(Lines(bench)))
-    bench.close()
+    pool = WorkerPool(CPU, Launcher(CPU, {**os.environ, "PYTHONPATH": path}))
+    yield Grader(Asking(Lines(pool)))
+    pool.close()
 
 
 def test_each_level_gives_the_same_verdicts(grader: Grader, repository: Repository) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch.executor import Hopeless, LocalCrew, Setup, SubmissionJob
+from grader.batch.executor import ExecutorError, LocalExecutor, Setup, SubmissionJob
 from grader.exercise.catalog import Kata
 from tests.support.repositories import Repository
 
@@ -41,7 +41,7 @@ def test_each_is_judged_once_and_nobody_stays(kata: Kata, repository: Repository
     """One whose answer key is broken has no verdict; the others do."""
     other = repository.add("row_sum", number=2)
     other.key_path.write_text("broken")
-    with LocalCrew(setup(kata), 2) as crew:
+    with LocalExecutor(setup(kata), 2) as crew:
         found = list(crew.outcomes([SubmissionJob("broken", other.id, "text", 1), *jobs(kata, 4)]))
         pids = crew.pids
         assert len(pids) == 2
@@ -56,7 +56,7 @@ def test_each_is_judged_once_and_nobody_stays(kata: Kata, repository: Repository
 
 
 def test_a_worker_that_dies_is_replaced_and_its_job_tried_again(kata: Kata) -> None:
-    with LocalCrew(setup(kata), 1) as crew:
+    with LocalExecutor(setup(kata), 1) as crew:
         found = []
         for outcome in crew.outcomes(jobs(kata, 3)):
             found.append(outcome)
@@ -70,19 +70,22 @@ def test_a_worker_that_dies_is_replaced_and_its_job_tried_again(kata: Kata) -> N
 def test_what_kills_every_worker_is_told(kata: Kata) -> None:
     """Seeds are whole numbers: of another a worker makes nothing."""
     bad = SubmissionJob("bad", kata.id, kata.shipped(), "seed")  # type: ignore[arg-type]
-    with LocalCrew(setup(kata), 1) as crew:
+    with LocalExecutor(setup(kata), 1) as crew:
         found = {outcome.key: outcome.error for outcome in crew.outcomes([bad, *jobs(kata, 1)])}
     assert found == {"bad": "2 processes died over it", "0": ""}
 
 
 def test_where_nothing_can_be_graded_it_ends_at_once(kata: Kata, tmp_path: Path) -> None:
     nowhere = Setup(str(tmp_path / "nowhere"), ("v5e",), "off")
-    with pytest.raises(Hopeless, match="there are no katas"), LocalCrew(nowhere, 1) as crew:
+    with (
+        pytest.raises(ExecutorError, match="there are no katas"),
+        LocalExecutor(nowhere, 1) as crew,
+    ):
         list(crew.outcomes(jobs(kata, 1)))
 
 
 def test_workers_end_with_their_driver(kata: Kata) -> None:
-    with LocalCrew(setup(kata), 1) as crew:
+    with LocalExecutor(setup(kata), 1) as crew:
         list(crew.outcomes(jobs(kata, 1)))
         (pid,) = crew.pids
         crew._workers[0].child.connection.close()  # as the end of the driver's process would

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.batch.executor import SubmissionJob, Waiting
+from grader.batch.executor import JobQueue, SubmissionJob
 
 
 def job(kata: str, key: str) -> SubmissionJob:
@@ -10,7 +10,7 @@ def job(kata: str, key: str) -> SubmissionJob:
 
 
 def test_a_worker_stays_with_its_exercise_and_then_takes_the_longest() -> None:
-    waiting = Waiting([job("a", "1"), job("b", "2"), job("b", "3"), job("c", "4"), job("c", "5")])
+    waiting = JobQueue([job("a", "1"), job("b", "2"), job("b", "3"), job("c", "4"), job("c", "5")])
     waiting.add(job("c", "6"))
     given = []
     kata = "a"

@@ -1,4 +1,4 @@
-"""Questions to one post: in any order, asked ahead, asked again of whoever succeeds the dead."""
+"""Questions to one role: in any order, asked ahead, asked again of whoever succeeds the dead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grader.sandbox.messages import (
     Warm,
     Warmed,
 )
-from grader.sandbox.request_queue import Line
+from grader.sandbox.request_queue import RequestQueue
 from grader.sandbox.worker_pool import Stopped, Worker
 from pallascope.model import Accident
 from pallascope.tools import codec
@@ -28,7 +28,7 @@ def question(name: str) -> Warm:
     return Warm(None, (name,))
 
 
-class Post:
+class WorkerRole:
     """Workers one after another, each with its own list of what it was asked."""
 
     def __init__(self, answer: Callable[[Question], Answer | Accident]) -> None:
@@ -71,72 +71,72 @@ def named(asked: Question) -> Answer:
 
 
 def test_answers_come_in_whatever_order_they_are_wanted() -> None:
-    post = Post(named)
-    line = Line(post)
-    line.ask(question("a"))
-    line.ask(question("shares"))
-    assert line.answer(question("shares")) == Shares()
-    assert line.answer(question("a")) == Warmed()
-    assert post.asked == [["a", "shares"]]
+    role = WorkerRole(named)
+    queue = RequestQueue(role)
+    queue.ask(question("a"))
+    queue.ask(question("shares"))
+    assert queue.answer(question("shares")) == Shares()
+    assert queue.answer(question("a")) == Warmed()
+    assert role.asked == [["a", "shares"]]
 
 
 def test_what_was_asked_is_not_asked_twice() -> None:
-    post = Post(named)
-    line = Line(post)
-    line.ask(question("a"))
-    line.ask(question("a"))
-    line.answer(question("a"))
-    assert post.asked == [["a"]]
-    line.answer(question("a"))  # its answer was taken
-    assert post.asked == [["a", "a"]]
+    role = WorkerRole(named)
+    queue = RequestQueue(role)
+    queue.ask(question("a"))
+    queue.ask(question("a"))
+    queue.answer(question("a"))
+    assert role.asked == [["a"]]
+    queue.answer(question("a"))  # its answer was taken
+    assert role.asked == [["a", "a"]]
 
 
 def test_kept_answers_stay_for_whoever_asks_again() -> None:
-    post = Post(named)
-    line = Line(post, kept=1)
-    line.answer(question("a"))
-    line.answer(question("a"))
-    assert post.asked == [["a"]]
-    line.answer(question("b"))
-    line.answer(question("a"))
-    assert post.asked == [["a", "b", "a"]]
+    role = WorkerRole(named)
+    queue = RequestQueue(role, kept=1)
+    queue.answer(question("a"))
+    queue.answer(question("a"))
+    assert role.asked == [["a"]]
+    queue.answer(question("b"))
+    queue.answer(question("a"))
+    assert role.asked == [["a", "b", "a"]]
 
 
 def test_kept_answers_have_so_many_bytes_together() -> None:
     """The oldest goes, and one that nobody has taken stays."""
     size = len(codec.pack(Warmed()))
-    post = Post(named)
-    line = Line(post, kept=9, most=2 * size)
-    line.ask(question("ahead"))
+    role = WorkerRole(named)
+    queue = RequestQueue(role, kept=9, most=2 * size)
+    queue.ask(question("ahead"))
     for name in "abcbca":
-        line.answer(question(name))
-    line.answer(question("ahead"))
-    assert post.asked == [["ahead", *"abca"]]
+        queue.answer(question(name))
+    queue.answer(question("ahead"))
+    assert role.asked == [["ahead", *"abca"]]
 
 
 def test_a_death_is_that_of_the_question_that_was_asked_first() -> None:
-    post = Post(lambda asked: DIED if asked == question("deadly") else named(asked))
-    line = Line(post)
-    line.ask(question("deadly"))
-    line.ask(question("b"))
-    assert line.answer(question("b")) == Warmed()
-    assert line.answer(question("deadly")) == DIED
-    assert post.asked == [["deadly", "b"], ["b", "deadly"]]
+    role = WorkerRole(lambda asked: DIED if asked == question("deadly") else named(asked))
+    queue = RequestQueue(role)
+    queue.ask(question("deadly"))
+    queue.ask(question("b"))
+    assert queue.answer(question("b")) == Warmed()
+    assert queue.answer(question("deadly")) == DIED
+    assert role.asked == [["deadly", "b"], ["b", "deadly"]]
 
 
 def test_an_accident_is_not_kept() -> None:
     answers = iter([DIED, DIED, Warmed()])
-    line = Line(Post(lambda _: next(answers)), kept=5)
-    assert line.answer(question("a")) == DIED
-    assert line.answer(question("a")) == Warmed()
+    queue = RequestQueue(WorkerRole(lambda _: next(answers)), kept=5)
+    assert queue.answer(question("a")) == DIED
+    assert queue.answer(question("a")) == Warmed()
 
 
 @pytest.mark.parametrize("accident", [DIED, STUCK, KEPT_WAITING], ids=lambda a: a.phrase)
 def test_an_accident_is_no_answer_before_it_came_twice(accident: Accident) -> None:
     answers = iter([accident, Warmed()])
-    post = Post(lambda _: next(answers))
-    assert Line(post).answer(question("a")) == Warmed()
-    assert post.asked == [["a"], ["a"]]
+    role = WorkerRole(lambda _: next(answers))
+    assert RequestQueue(role).answer(question("a")) == Warmed()
+    assert role.asked == [["a"], ["a"]]
 
 
 @pytest.mark.parametrize(
@@ -153,51 +153,51 @@ def test_who_hangs_has_less_time_the_second_time(
 ) -> None:
     """Unless the machine kept it waiting, or it has had no time. The first limit is told."""
     answers = iter([first, second])
-    post = Post(lambda _: next(answers))
-    assert Line(post).answer(question("a"), 30) == told
-    assert [worker.seconds for worker in post.workers] == [[30], [seconds]]
+    role = WorkerRole(lambda _: next(answers))
+    assert RequestQueue(role).answer(question("a"), 30) == told
+    assert [worker.seconds for worker in role.workers] == [[30], [seconds]]
 
 
 def test_who_leaves_is_not_asked_again() -> None:
     left = Accident("left the process (exit code 3)", "")
-    post = Post(lambda _: left)
-    assert Line(post).answer(question("a")) == left
-    assert post.asked == [["a"]]
+    role = WorkerRole(lambda _: left)
+    assert RequestQueue(role).answer(question("a")) == left
+    assert role.asked == [["a"]]
 
 
 def test_each_question_has_its_own_seconds() -> None:
-    post = Post(named)
-    line = Line(post)
-    line.ask(question("a"), 7)
-    line.answer(question("b"), 9)
-    assert post.workers[0].seconds == [7, 9]
+    role = WorkerRole(named)
+    queue = RequestQueue(role)
+    queue.ask(question("a"), 7)
+    queue.answer(question("b"), 9)
+    assert role.workers[0].seconds == [7, 9]
 
 
-def test_a_line_that_is_stopped_forgets_what_is_pending() -> None:
-    post = Post(named)
+def test_a_queue_that_is_stopped_forgets_what_is_pending() -> None:
+    role = WorkerRole(named)
     stopped = False
 
     def worker() -> Worker:
         if stopped:
             raise Stopped
-        return post()
+        return role()
 
-    line = Line(worker)
-    line.ask(question("old"))
+    queue = RequestQueue(worker)
+    queue.ask(question("old"))
     stopped = True
     with pytest.raises(Stopped):
-        line.answer(question("old"))
-    stopped, post.workers[-1].dead = False, True
-    line.answer(question("new"))
-    assert post.asked == [["old"], ["new"]]
+        queue.answer(question("old"))
+    stopped, role.workers[-1].dead = False, True
+    queue.answer(question("new"))
+    assert role.asked == [["old"], ["new"]]
 
 
 def test_only_a_process_that_was_asked_nothing_is_warmed() -> None:
-    post = Post(named)
-    line = Line(post)
-    line.warm(question("warm"))
-    line.warm(question("warm"))
-    assert post.asked == [["warm"]]
-    line.answer(question("a"))
-    line.warm(question("warm"))
-    assert post.asked == [["warm", "a"]]
+    role = WorkerRole(named)
+    queue = RequestQueue(role)
+    queue.warm(question("warm"))
+    queue.warm(question("warm"))
+    assert role.asked == [["warm"]]
+    queue.answer(question("a"))
+    queue.warm(question("warm"))
+    assert role.asked == [["warm", "a"]]
