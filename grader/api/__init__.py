@@ -11,7 +11,7 @@ from grader.api.examiner import Examiner, ExaminerPool, Report, UnknownKata
 from grader.exercise.key_tables import KeyProblem
 from grader.sandbox.client import BrokenKata
 from grader.sandbox.isolation import Isolation, NotIsolated
-from grader.sandbox.launcher import SandboxError
+from grader.sandbox.worker_pool import SandboxError
 from grader.verdict import (
     Cost,
     Finding,

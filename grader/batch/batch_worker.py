@@ -17,8 +17,8 @@ from typing import Any
 from grader.api import Examiner, Report
 from grader.batch.executor import Outcome, Setup, SubmissionJob
 from grader.sandbox.isolation.confine import NotIsolated
-from grader.sandbox.launcher import SandboxError
 from grader.sandbox.worker_files import removed
+from grader.sandbox.worker_pool import SandboxError
 from pallascope.tools import codec
 from pallascope.tools.child_process import ConnectionClosed, ParentConnection
 from pallascope.tools.text import printable

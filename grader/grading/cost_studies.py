@@ -25,8 +25,7 @@ from grader.exercise.key_tables import GPUS, KataKind
 from grader.sandbox import devices
 from grader.sandbox.client import Asking, BrokenKata, Lines
 from grader.sandbox.gpu_runs import OnHardware
-from grader.sandbox.launcher import SandboxError
-from grader.sandbox.worker_pool import WorkerPool
+from grader.sandbox.worker_pool import SandboxError, WorkerPool
 from grader.verdict import Case
 from pallascope.model import (
     Accident,

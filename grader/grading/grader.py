@@ -16,8 +16,7 @@ from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.grading.ladder import verdict
 from grader.sandbox.client import Asking, BrokenKata
-from grader.sandbox.launcher import SandboxError
-from grader.sandbox.worker_pool import Stopped
+from grader.sandbox.worker_pool import SandboxError, Stopped
 from grader.verdict import (
     Case,
     Check,

@@ -29,8 +29,7 @@ from grader.report.failures import explanation, kata_is_broken
 from grader.sandbox.client import Asking, BrokenKata, Lines
 from grader.sandbox.gpu_runs import OnHardware, OnTpu
 from grader.sandbox.isolation import Isolation, Level, level
-from grader.sandbox.launcher import Launcher, SandboxError
-from grader.sandbox.worker_pool import WorkerPool
+from grader.sandbox.worker_pool import Launcher, SandboxError, WorkerPool
 from grader.verdict import Case, Conditions, Device, Grade, State
 from pallascope.tpu.chips import DEFAULT
 

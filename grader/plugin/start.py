@@ -24,7 +24,7 @@ from grader.exercise.catalog import Kata, katas, selects
 from grader.plugin import options
 from grader.sandbox import devices
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
-from grader.sandbox.launcher import Launcher
+from grader.sandbox.worker_pool import Launcher
 
 
 class Terminated(KeyboardInterrupt):

@@ -8,7 +8,6 @@ gpu_judge_worker   The same worker's answers about launches for GPUs
 gpu_runs           Runs launches of katas on hardware that is here: a TPU or a GPU
 isolation/         What a process that runs a learner's code can reach: its own folder, and the …
 judge_worker       The worker that runs, lowers and compiles traces
-launcher           Starts worker processes through a fork server
 messages           The questions to workers and their answers, by the worker's role
 process_limits     Limits of memory and files of a worker, and ends of orphans
 request_queue      A queue of questions to one worker, asked ahead of time

@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from grader.sandbox.launcher import SandboxError
 from grader.sandbox.messages import Answer, RunTrace, WorkerRole
 from grader.sandbox.request_queue import RequestQueue
-from grader.sandbox.worker_pool import Worker, WorkerPool
+from grader.sandbox.worker_pool import SandboxError, Worker, WorkerPool
 from grader.verdict import Device
 from pallascope.model import (
     Accident,

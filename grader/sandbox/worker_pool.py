@@ -11,12 +11,17 @@ import os
 import re
 import signal
 import socket
+import sys
+import tempfile
 import threading
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
-from grader.sandbox import process_limits
+from grader.sandbox import fork_server, process_limits
+from grader.sandbox.devices import environment
+from grader.sandbox.fork_server import HasEnded, StartWorker, WaitForEnd
 from grader.sandbox.isolation import Isolation
-from grader.sandbox.launcher import BOOT_SECONDS, Launcher, SandboxError
 from grader.sandbox.messages import (
     CONNECTION_CLOSED,
     MOST_TRACED,
@@ -29,18 +34,145 @@ from grader.sandbox.messages import (
     understood,
 )
 from grader.sandbox.time_limits import Patience
+from grader.sandbox.worker_files import WorkerFiles, removed
 from grader.verdict import Device
 from pallascope.model import Accident, SourceFile, SourceLine
 from pallascope.tools import codec
 from pallascope.tools.child_process import (
     BROKEN,
     MAX_BYTES,
+    ChildProcess,
     Connection,
     ConnectionClosed,
     MessageTooLong,
 )
 from pallascope.tools.text import shortened
 from pallascope.tpu.libtpu_errors import last_words
+
+FORKS = sys.platform == "linux"
+BOOT_SECONDS = 120  # for importing jax on a slow disk
+CLOSE_SECONDS = 5.0  # for a fork server to end its workers
+UNSEEN_SECONDS = 2  # for the end of a killed process whose fork server has died
+TRIES = 3  # fork servers that are started for one worker
+
+
+class SandboxError(RuntimeError):
+    """No worker could be started: jax is missing or broken, or the backend is another one."""
+
+
+class Process:
+    """A worker's process, a child of the fork server."""
+
+    def __init__(self, pid: int, server: ChildProcess) -> None:
+        self.pid = pid
+        self._server = server
+
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        answer = _answer(self._server, HasEnded(self.pid))
+        return self._gone() if answer is None else bool(answer)
+
+    def wait(self) -> int | None:
+        """Wait for its end; the exit code, or minus the signal that ended it.
+
+        None if the fork server has died.
+        """
+        code = _answer(self._server, WaitForEnd(self.pid))
+        if code is None:
+            self._end_unseen()
+        return code
+
+    def _end_unseen(self) -> None:
+        """Kill it: only the fork server, which has died, could have waited for its end."""
+        until = time.monotonic() + UNSEEN_SECONDS
+        while not self._gone() and time.monotonic() < until:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            time.sleep(0.01)
+
+    def _gone(self) -> bool:
+        """Whether the process has ended, also where nobody takes note of it."""
+        with contextlib.suppress(OSError):
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2]
+            return state.split()[0] in "ZX"
+        try:  # there is no such file, or no /proc
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+
+def _answer(
+    server: ChildProcess, order: HasEnded | WaitForEnd | StartWorker, descriptor: int = -1
+) -> int | None:
+    """The fork server's answer; None if it has died."""
+    with contextlib.suppress(ConnectionClosed, OSError):
+        server.send(order)
+        if descriptor >= 0:
+            server.connection.send_descriptor(descriptor)
+        return server.answer(int)
+    return None
+
+
+class Launcher:
+    """Starts worker processes: forks of a fork server where forking is safe, else new processes.
+
+    The fork server begins to import jax at once; one that dies later is started again. `folder` is
+    where the processes write; it is removed with them.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        environ: Mapping[str, str] = os.environ,
+        isolation: Isolation = Isolation.AUTO,
+    ) -> None:
+        self.device = device
+        self._isolation = isolation
+        self.folder = Path(tempfile.mkdtemp(prefix="pallas-katas-"))
+        self._environ = environment(device, environ)
+        self._workers = 0
+        self._server = self._started()
+        self._has_forked = False
+
+    def _started(self) -> ChildProcess:
+        command = [sys.executable, "-m", fork_server.__name__, "fork" if FORKS else "spawn"]
+        return ChildProcess(
+            [*command, str(self.folder), self._isolation.value],
+            self._environ,
+            output=self.folder / "fork_server.err",
+            grace=CLOSE_SECONDS,
+        )
+
+    def new_files(self) -> WorkerFiles:
+        """The folder of the worker that is started next."""
+        self._workers += 1
+        files = WorkerFiles(self.folder / str(self._workers))
+        files.make()
+        return files
+
+    def start(self, theirs: socket.socket, files: WorkerFiles, role: WorkerRole) -> Process:
+        """Start a worker that serves the socket `theirs` in a role. Raises SandboxError."""
+        order = StartWorker(role, int(files.folder.name))
+        for _ in range(TRIES):
+            if pid := _answer(self._server, order, theirs.fileno()):
+                self._has_forked = True
+                return Process(pid, self._server)
+            if not self._has_forked and self.printed():
+                break  # it could not even begin, and has printed why
+            self._server.close()
+            self._server, self._has_forked = self._started(), False
+        raise SandboxError(self.printed() or "the process that imports jax has died")
+
+    def printed(self) -> str:
+        """What a fork server has printed, such as why it could not start."""
+        return self._server.printed().strip()
+
+    def close(self) -> None:
+        """End the fork server and every worker that it has started; remove what they wrote."""
+        self._server.close()
+        removed(self.folder)
+
 
 #: Signals by which a process dies, and the usual reason.
 _REASONS: dict[int, str] = {

@@ -34,8 +34,7 @@ from grader.record.ledger import read_ledger
 from grader.report.completion import compared_in, solved_text
 from grader.report.failures import kata_is_broken
 from grader.sandbox.client import Asking, BrokenKata, Lines
-from grader.sandbox.launcher import SandboxError
-from grader.sandbox.worker_pool import Stopped, WorkerPool
+from grader.sandbox.worker_pool import SandboxError, Stopped, WorkerPool
 from grader.verdict import Case, Device, Grade
 from grader.watching.watch_events import CommandEnded, Event, Graded, GradingFailed
 from grader.watching.watch_screen import Screen, Settings

@@ -77,7 +77,7 @@ def test_sigterm_writes_what_was_graded_and_tidies_up(
 
 
 #: Python imports this before anything else: workers are started as they are on macOS.
-SPAWNS = "from grader.sandbox import launcher\nlauncher.FORKS = False\n"
+SPAWNS = "from grader.sandbox import worker_pool\nworker_pool.FORKS = False\n"
 #: No thread of Python's runs meanwhile.
 LOCKED_LOOP = "import re\nre.match('(a+)+$', 'a' * 60 + 'b')"
 COMPILED_LOOP = """with jax.ensure_compile_time_eval():

@@ -24,9 +24,8 @@ from grader.sandbox.devices import (
     passed_on,
     probe,
 )
-from grader.sandbox.launcher import Launcher
 from grader.sandbox.messages import Warm, Warmed, WorkerRole
-from grader.sandbox.worker_pool import WorkerPool
+from grader.sandbox.worker_pool import Launcher, WorkerPool
 from grader.verdict import Device
 from pallascope.model import Mode
 

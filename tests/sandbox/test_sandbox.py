@@ -14,11 +14,10 @@ import pytest
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.grading.grader import Grader
-from grader.sandbox import devices, launcher, process_limits
+from grader.sandbox import devices, process_limits, worker_pool
 from grader.sandbox.client import Asking, BrokenKata, Lines
 from grader.sandbox.devices import environment
 from grader.sandbox.isolation import Isolation
-from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import (
     Predict,
     Question,
@@ -31,6 +30,8 @@ from grader.sandbox.messages import (
 from grader.sandbox.worker_pool import (
     MOST_ASKED,
     MOST_USED,
+    Launcher,
+    SandboxError,
     Worker,
     WorkerPool,
 )
@@ -64,7 +65,7 @@ def test_without_forking_the_answers_are_the_same(
     solved: Kata, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on macOS: each worker is a process of its own."""
-    monkeypatch.setattr(launcher, "FORKS", False)
+    monkeypatch.setattr(worker_pool, "FORKS", False)
     pool = WorkerPool(CPU)
     grader = Grader(Asking(Lines(pool)))
     assert state(grader, solved) is State.PASSED
@@ -283,7 +284,7 @@ def test_another_backend_than_the_one_announced_is_an_error(
     solved: Kata, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_the_cpu = environment(CPU, os.environ)
-    monkeypatch.setattr(launcher, "environment", lambda *_: on_the_cpu)
+    monkeypatch.setattr(worker_pool, "environment", lambda *_: on_the_cpu)
     pool = WorkerPool(Device("tpu", Mode.COMPILED))
     with pytest.raises(SandboxError, match="asked jax for the tpu, got the cpu"):
         state(Grader(Asking(Lines(pool))), solved)

@@ -298,7 +298,7 @@ from grader.batch.executor import Setup, WorkerProcess
 worker = WorkerProcess(Setup("nowhere", (), "off"))
 process = worker.child""",
     "fork-server": """
-from grader.sandbox.launcher import Launcher
+from grader.sandbox.worker_pool import Launcher
 from grader.verdict import Device
 from pallascope.model import Mode
 process = Launcher(Device("cpu", Mode.INTERPRET))._server""",

@@ -12,8 +12,7 @@ from grader.exercise.cases import draw
 from grader.grading.grader import Grader
 from grader.sandbox import isolation
 from grader.sandbox.client import Asking, Lines
-from grader.sandbox.launcher import Launcher
-from grader.sandbox.worker_pool import WorkerPool
+from grader.sandbox.worker_pool import Launcher, WorkerPool
 from grader.verdict import Device, Grade, State
 from pallascope.model import Mode
 from tests.support.repositories import Repository
