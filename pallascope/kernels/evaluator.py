@@ -34,10 +34,10 @@ from pallascope.kernels.jaxprs import (
     array_struct,
     called,
     discharged,
+    inner_except_kernels,
     inner_jaxprs,
     loop_carried,
     loop_constants,
-    outside_kernels,
     primitives,
     sites,
 )
@@ -385,7 +385,7 @@ def without_refs(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
 
 def _outside(jaxpr: core.Jaxpr) -> set[str]:
     """The names of the primitives outside of kernels."""
-    return {site.eqn.primitive.name for site in sites(jaxpr, outside_kernels)}
+    return {site.eqn.primitive.name for site in sites(jaxpr, inner_except_kernels)}
 
 
 def _run_state(eqn: core.JaxprEqn, inputs: Sequence[Any]) -> Sequence[Any]:

@@ -99,7 +99,7 @@ def computed(
 
 
 #: A larger array of whole numbers isn't a table.
-MOST_NUMBERS = 65_536
+_MAX_TABLE = 65_536
 _LEAVES_THE_DEVICE = ("pure_callback", "io_callback", "debug_callback")
 
 
@@ -231,7 +231,7 @@ def _is_table(atom: Atom) -> bool:
     aval = atom.aval
     if not isinstance(aval, Shaped) or np.dtype(aval.dtype).kind not in "iub":
         return False
-    return math.prod(aval.shape) <= MOST_NUMBERS
+    return math.prod(aval.shape) <= _MAX_TABLE
 
 
 def _dynamic_sizes(kernel: core.JaxprEqn) -> int:

@@ -147,7 +147,7 @@ def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:
     return (eqn.primitive.name for eqn in equations(jaxpr))
 
 
-def outside_kernels(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
+def inner_except_kernels(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
     """For `sites`: the jaxprs inside an equation, without the bodies of kernels."""
     return [] if eqn.primitive.name in KERNELS else inner_jaxprs(eqn)
 

@@ -178,7 +178,7 @@ class _Counter:
             self.unknown[operand or 0] = UNTOLD_CALL
 
     def _copy(self, site: Site) -> None:
-        """`times` is how often the copy is started, or in words why that is not known."""
+        """Adds a copy, or why it can't be counted."""
         dma, times = site.eqn, _times(site)
         remote = is_remote(dma) and not self._alike
         if is_remote(dma):

@@ -16,7 +16,7 @@ from jax.extend import core
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
-from pallascope.kernels.jaxprs import outside_kernels, sites
+from pallascope.kernels.jaxprs import inner_except_kernels, sites
 from pallascope.kernels.pallas_params import KERNELS
 from pallascope.model import (
     Axes,
@@ -47,7 +47,7 @@ def around_kernels(closed: core.ClosedJaxpr) -> dict[int, frozenset[str]]:
     """By the id of each kernel's equation, the axes of a mesh that a `shard_map` around it has."""
     return {
         id(site.eqn): frozenset(axis for around in site.path for axis in axes_of(around))
-        for site in sites(closed.jaxpr, outside_kernels)
+        for site in sites(closed.jaxpr, inner_except_kernels)
         if site.eqn.primitive.name in KERNELS
     }
 

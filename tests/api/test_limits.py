@@ -9,7 +9,7 @@ from grader.api.examiner import Alarm, too_slow
 from grader.sandbox.worker_pool import WorkerPool
 
 
-class FakeBench:
+class FakePool:
     def __init__(self) -> None:
         self.stopped = threading.Event()
 
@@ -18,14 +18,14 @@ class FakeBench:
 
 
 def test_it_rings_once_the_seconds_are_over() -> None:
-    pool = FakeBench()
+    pool = FakePool()
     with Alarm(cast(WorkerPool, pool), 0.01) as alarm:
         assert pool.stopped.wait(60)
     assert alarm.rang
 
 
 def test_who_is_done_in_time_is_not_stopped() -> None:
-    pool = FakeBench()
+    pool = FakePool()
     with Alarm(cast(WorkerPool, pool), 600) as alarm:
         pass
     assert not alarm.rang
