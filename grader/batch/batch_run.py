@@ -2,7 +2,7 @@
 
 Which of several runs judges a sample: by its text, so that what is the same goes to the same.
 
-A set of samples on its way through a store and a executor.
+A set of samples on its way through a store and an executor.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def wait_until(there: bool, what: str, seconds: float = 60) -> None:
 
 
 def workers(mark: str) -> Iterator[int]:
-    """Those of the marked processes that are a executor's workers."""
+    """Those of the marked processes that are an executor's workers."""
     for number in descendants(mark):
         with contextlib.suppress(OSError):
             if b"grader.batch.batch_worker" in Path(f"/proc/{number}/cmdline").read_bytes():
