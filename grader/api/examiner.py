@@ -35,7 +35,7 @@ from grader.sandbox.isolation import Isolation, demanded
 from grader.sandbox.worker_pool import Bench, Stopped
 from grader.tools.git import blob_id
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Case,
     Check,
     Conditions,
@@ -144,11 +144,11 @@ class Report:
         takes (★★), and from there up to 1 by par's cycles ÷ its own. Where no launch is compared,
         as in katas without a kernel, ★★★ are 1.
         """
-        if self.stars < MOST_STARS - 1:
-            return self.stars / MOST_STARS
-        unknown = float(self.stars == MOST_STARS)
+        if self.stars < MAX_STARS - 1:
+            return self.stars / MAX_STARS
+        unknown = float(self.stars == MAX_STARS)
         part = unknown if self.speed is None else min(1.0, self.speed)
-        return (MOST_STARS - 1 + part) / MOST_STARS
+        return (MAX_STARS - 1 + part) / MAX_STARS
 
 
 #: Seconds for each step of a hidden case, unless the kata's key says otherwise: as pytest's.

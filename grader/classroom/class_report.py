@@ -24,7 +24,7 @@ from grader.exercise.catalog import Kata, name_of
 from grader.record.status import FileState
 from grader.report.maps import some, star_signs
 from grader.tools.html import Cell, HtmlTable, page
-from grader.verdict import MOST_STARS
+from grader.verdict import MAX_STARS
 
 MOST_ROWS = 12  # of what the class is stuck at, and of findings
 _MOST_PROBLEMS = 3  # of one student
@@ -187,7 +187,7 @@ def _student(one: StudentStanding, places: Sequence[StudentKata]) -> Row:
 
 def _mark(place: StudentKata) -> Cell:
     kinds = {FileState.EDITED: "bad", FileState.CHANGED: "fair"}
-    solved = "good" if place.stars == MOST_STARS else "fair"
+    solved = "good" if place.stars == MAX_STARS else "fair"
     kind = solved if place.state is FileState.SOLVED else kinds.get(place.state, "")
     return Cell(mark(place), f"mark {kind}".strip())
 

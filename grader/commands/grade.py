@@ -50,7 +50,7 @@ from grader.commands.arguments import some_katas
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
 from grader.exercise.repository import matching
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
-from grader.verdict import MOST_STARS
+from grader.verdict import MAX_STARS
 from pallascope.tools.files import replace_text
 from pallascope.tools.terminal import say, show
 from pallascope.tools.text import printable
@@ -491,7 +491,7 @@ def _passes(found: Sequence[Scores], ks: Sequence[int]) -> Table:
     shown = [k for k in ks if any(each.passes[1, k] is not None for each in found)]
     table = _headed("track", "katas", "samples", "stars", *(f"pass@{k}" for k in shown))
     for each in found:
-        for stars in range(1, MOST_STARS + 1):
+        for stars in range(1, MAX_STARS + 1):
             which = (each.name, str(each.tasks), str(each.samples)) if stars == 1 else ("", "", "")
             table.add_row(*which, "★" * stars, *(_cell(each.passes[stars, k]) for k in shown))
     return table

@@ -21,7 +21,7 @@ from grader.checks import (
 from grader.checks.evidence import Evidence
 from grader.exercise.key_tables import KataKind
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Finding,
     NotJudged,
     State,
@@ -135,16 +135,16 @@ LADDER = (
     Rung(compiles.check, 2, granted=RIGHT, asked=_for_tpus),
     Rung(_on_gpu("gpu_compiles", "check_gpu_compiles"), 2, granted=RIGHT, asked=_for_gpus_costs),
     Rung(_on_gpu("gpu_hardware", "check_gpu_ran"), 2, asked=_for_gpus),
-    Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED, asked=_of_costs),
+    Rung(cost.check, MAX_STARS, needed=False, granted=ACCEPTED, asked=_of_costs),
     Rung(
         _on_gpu("gpu_hardware", "check_gpu_timed"),
-        MOST_STARS,
+        MAX_STARS,
         needed=False,
         granted=ACCEPTED_BY_GPU,
         asked=_for_gpus_costs,
     ),
-    Rung(numbers_and_tests.check_against_xla, MOST_STARS, asked=_of_baselines),
-    Rung(numbers_and_tests.check_planted, MOST_STARS, asked=_of_a_test),
+    Rung(numbers_and_tests.check_against_xla, MAX_STARS, asked=_of_baselines),
+    Rung(numbers_and_tests.check_planted, MAX_STARS, asked=_of_a_test),
 )
 
 
@@ -182,7 +182,7 @@ def verdict(evidence: Evidence) -> Judgement:
             return Judgement(state, stars, _after(granted, found), unasked)
         unasked = unasked or found
         stars = stars if unasked else rung.stars
-    stars = _known(evidence, stars, unasked) if unasked else MOST_STARS
+    stars = _known(evidence, stars, unasked) if unasked else MAX_STARS
     return Judgement(State.PASSED, stars, None, unasked)
 
 

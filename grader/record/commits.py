@@ -31,7 +31,7 @@ from grader.tools.git import (
     blob_id,
     require_finished,
 )
-from grader.verdict import MOST_STARS
+from grader.verdict import MAX_STARS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def git_path(kata: Kata) -> str:
 
 def last_commit(git: Git) -> LastCommit:
     """The last commit as it is now. Raises git.GitError."""
-    if git.try_("rev-parse", "--verify", "--quiet", "HEAD").returncode:
+    if git.run("rev-parse", "--verify", "--quiet", "HEAD").returncode:
         return LastCommit()
     files = {}
     for entry in git("ls-tree", "-r", "-z", "HEAD", "--", KATAS).split("\0"):
@@ -114,7 +114,7 @@ def require_quiet(git: Git) -> None:
 
 def branch(git: Git) -> str:
     """The branch that commits go to, "" on a detached HEAD."""
-    return git.try_("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
+    return git.run("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip()
 
 
 def commit_kata(git: Git, status: KataStatus) -> MadeCommit | None:
@@ -132,7 +132,7 @@ def commit_kata(git: Git, status: KataStatus) -> MadeCommit | None:
     wanted = {p for p in parsed_ledger(text).passes if p.kata == status.kata.id}
     last = last_commit(git)
     mode, before = last.files.get(path, ("100644", ""))
-    blob = git("hash-object", "-w", "--stdin", "--path", path, given=content).strip()
+    blob = git("hash-object", "-w", "--stdin", "--path", path, stdin=content).strip()
     text_after = with_passes(last.text, text, wanted)
     if blob == before and text_after == last.text:
         return None
@@ -142,16 +142,16 @@ def commit_kata(git: Git, status: KataStatus) -> MadeCommit | None:
         own("read-tree", "HEAD" if last.exists else "--empty")
         _stage(own, path, mode, blob)
         _stage(own, LEDGER, "100644", _stored(own, text_after))
-        own("commit", "--quiet", "--file=-", given=message.encode())
+        own("commit", "--quiet", "--file=-", stdin=message.encode())
     mode, blob = last_commit(git).files[path]  # as committed: a hook may have had its say
     _stage(git, path, mode, blob)
-    staged = git.try_("cat-file", "blob", f":./{LEDGER}").stdout
+    staged = git.run("cat-file", "blob", f":./{LEDGER}").stdout
     _stage(git, LEDGER, "100644", _stored(git, with_passes(staged, text, wanted)))
     return MadeCommit(git("rev-parse", "--short", "HEAD").strip(), message.partition("\n")[0])
 
 
 def _stored(git: Git, text: str) -> str:
-    return git("hash-object", "-w", "--stdin", given=text.encode()).strip()
+    return git("hash-object", "-w", "--stdin", stdin=text.encode()).strip()
 
 
 def _stage(git: Git, path: str, mode: str, blob: str) -> None:
@@ -188,7 +188,7 @@ def _heading(lines: list[str]) -> int:
 def _message(status: KataStatus, last: LastCommit) -> str:
     """Solve, or improve (more stars than what is committed), or rework (not more)."""
     assert status.last_pass
-    kata, stars = status.kata, "★" * status.stars + "☆" * (MOST_STARS - status.stars)
+    kata, stars = status.kata, "★" * status.stars + "☆" * (MAX_STARS - status.stars)
     try:
         title = kata.key.title
     except KeyProblem:

@@ -94,7 +94,7 @@ class History:
 
 def history(ledger: Ledger, git: Git | None) -> History:
     """What the ledger and the commits say; without git, the ledger alone. Raises git.GitError."""
-    if git is None or git.try_("rev-parse", "--verify", "--quiet", "HEAD").returncode:
+    if git is None or git.run("rev-parse", "--verify", "--quiet", "HEAD").returncode:
         commit = None if git else ""
         solved = ((p.date, 0, _solved(p, p.date, commit)) for p in ledger.passes)
         return History(_in_order(solved))

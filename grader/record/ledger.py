@@ -22,7 +22,7 @@ from grader.exercise.catalog import FILE, KATAS, TRACK, Kata
 from grader.exercise.catalog import katas as all_katas
 from grader.exercise.key_tables import KeyProblem
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Check,
     Conditions,
     Grade,
@@ -102,8 +102,8 @@ def pass_in(line: str) -> Pass | None:
         raise Corrupt(f"{kata!r} is not a kata")
     if not _BLOB.fullmatch(blob):
         raise Corrupt(f"{blob!r} is not a content's id (40 hex digits)")
-    if stars not in map(str, range(1, MOST_STARS + 1)):
-        raise Corrupt(f"{stars!r} stars, not 1 to {MOST_STARS}")
+    if stars not in map(str, range(1, MAX_STARS + 1)):
+        raise Corrupt(f"{stars!r} stars, not 1 to {MAX_STARS}")
     if odd := [version for version in versions if not _VERSION.fullmatch(version)]:
         raise Corrupt(f"{odd[0]!r} is not NAME=VERSION")
     pairs = (version.split("=", 1) for version in versions)

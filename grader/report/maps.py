@@ -28,7 +28,7 @@ from grader.report.standings import (
     unasked,
 )
 from grader.tools.git import GitError, NoGit, git_in
-from grader.verdict import MOST_STARS, State
+from grader.verdict import MAX_STARS, State
 
 BAR = 14
 
@@ -46,7 +46,7 @@ def track_heading(track: str, solved: int, of: int) -> Text:
 
 def star_signs(earned: int) -> Text:
     """The stars that a kata has, and those that it could have."""
-    return Text.assemble(("★" * earned, "yellow"), ("☆" * (MOST_STARS - earned), "dim"))
+    return Text.assemble(("★" * earned, "yellow"), ("☆" * (MAX_STARS - earned), "dim"))
 
 
 def total(solved: int, of: int, others: str, earned: int) -> Text:
@@ -54,7 +54,7 @@ def total(solved: int, of: int, others: str, earned: int) -> Text:
     return Text.assemble(
         (f"{solved} of {of} solved", "bold"),
         others,
-        (f"   {earned} of {MOST_STARS * of} stars", "dim"),
+        (f"   {earned} of {MAX_STARS * of} stars", "dim"),
     )
 
 
@@ -95,7 +95,7 @@ def nothing_left(found: Sequence[KataStatus]) -> str:
         return f"{gone.kata.name} is {standing(gone)}"
     if not all(one.file_state is FileState.SOLVED for one in found):
         return "Every kata has been edited: pytest -k kata shows which are solved."
-    if slow := next((one for one in found if one.stars < MOST_STARS), None):
+    if slow := next((one for one in found if one.stars < MAX_STARS), None):
         return f"Every kata is solved. For the third star: kata cost {slow.kata.name}"
     return "Every kata is solved, with every star."
 
@@ -286,7 +286,7 @@ def without_stars(unjudged: Iterable[Standing]) -> str:
 
 def may_earn_the_third(standing: Standing) -> bool:
     """Whether a solved kata lacks its third star for its cost, which `kata cost` explains."""
-    return standing.state is State.PASSED and standing.stars == MOST_STARS - 1
+    return standing.state is State.PASSED and standing.stars == MAX_STARS - 1
 
 
 def _next(standing: Standing) -> Text:

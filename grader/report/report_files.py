@@ -32,7 +32,7 @@ from grader.report.standings import (
     unasked,
 )
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Conditions,
     Finding,
     Grade,
@@ -129,7 +129,7 @@ def badge(statuses: Sequence[KataStatus]) -> str:
     height = _TOP + _ROW * len(tracks) + _FEET
     solved, stars = sum(map(_is_solved, statuses)), sum(status.stars for status in statuses)
     title = (
-        f"{solved} of {len(statuses)} katas solved, {stars} of {MOST_STARS * len(statuses)} stars"
+        f"{solved} of {len(statuses)} katas solved, {stars} of {MAX_STARS * len(statuses)} stars"
     )
     counts = (f"{name}: {sum(map(_is_solved, of))} of {len(of)} solved" for name, of in tracks)
     return "\n".join(
@@ -274,7 +274,7 @@ def _total(standings: SessionStandings, seed: int) -> str:
     lines = [
         f"## Katas: {sum(s.solved for s in every)} of {len(every)} solved",
         "",
-        f"{stars} of {MOST_STARS * len(every)} stars; {counts[State.FAILED]} failed, "
+        f"{stars} of {MAX_STARS * len(every)} stars; {counts[State.FAILED]} failed, "
         f"{counts[State.TODO]} todo. Hidden cases drawn with `--kata-seed {seed}`.",
     ]
     for reason, of in unasked(standings).items():
@@ -301,7 +301,7 @@ def _table(track: TrackStandings, address: str) -> str:
 
 
 def _row(standing: Standing, address: str) -> str:
-    stars = "★" * standing.stars + "☆" * (MOST_STARS - standing.stars)
+    stars = "★" * standing.stars + "☆" * (MAX_STARS - standing.stars)
     sign, _ = sign_of(standing)
     cells = (sign, _link(standing, address), stars, escaped(standing.phrase))
     return f"| {' | '.join(cells)} |"

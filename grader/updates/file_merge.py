@@ -263,7 +263,7 @@ def _merge_file(git: Git, base: str, ours: str, theirs: str, *how: str) -> Merge
         for file, text in zip(files, (ours, base, theirs), strict=True):
             file.write_bytes(text.encode("utf-8", "surrogateescape"))
         labels = [word for side in SIDES for word in ("-L", side)]
-        ran = git.raw("merge-file", "-p", *how, *labels, *map(str, files))
+        ran = git.run_bytes("merge-file", "-p", *how, *labels, *map(str, files))
     if not 0 <= ran.returncode < 128:
         raise GitError(f"git merge-file: {ran.stderr.decode('utf-8', 'replace').strip()}")
     return Merged(ran.stdout.decode("utf-8", "surrogateescape"), ran.returncode)

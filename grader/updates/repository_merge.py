@@ -207,7 +207,7 @@ def aside(git: Git) -> Iterator[Git]:
             git(*_SETTINGS, "worktree", "add", "--quiet", "--detach", str(place), "HEAD")
             yield Git(place)
         finally:
-            git.try_("worktree", "remove", "--force", str(place))
+            git.run("worktree", "remove", "--force", str(place))
 
 
 def commit(git: Git) -> str:
@@ -222,19 +222,19 @@ def merge(git: Git, theirs: str, base: str, message: str) -> Merge:
     Raises GitError where git refuses to begin. A failure midway takes the merge back.
     """
     how = ("--no-commit", "--no-ff", "--quiet", "-X", _RENAMES, "-m", message)
-    ran = git.try_(*_SETTINGS, "merge", *how, theirs)
-    if git.try_("rev-parse", "--verify", "--quiet", "MERGE_HEAD").returncode:
+    ran = git.run(*_SETTINGS, "merge", *how, theirs)
+    if git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD").returncode:
         raise GitError(f"git merge: {(ran.stderr or ran.stdout).strip()}")
     try:
         return _resolved(git, theirs, base)
     except BaseException:
-        git.try_("merge", "--abort")
+        git.run("merge", "--abort")
         raise
 
 
 def abort(git: Git) -> None:
     """Take back a merge that `merge` has left under way. Raises CannotUpdate if there is none."""
-    if git.try_("rev-parse", "--verify", "--quiet", "MERGE_HEAD").returncode:
+    if git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD").returncode:
         raise CannotUpdate("no update is under way: there is nothing to take back")
     words = Path(git.folder, git("rev-parse", "--git-path", "MERGE_MSG").strip())
     if not (words.exists() and words.read_text(encoding="utf-8").startswith(MESSAGE)):

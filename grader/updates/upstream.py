@@ -62,7 +62,7 @@ def ready(root: Path) -> Git:
         ) from None
     except GitError as error:
         raise CannotUpdate(str(error)) from None
-    if git.try_("rev-parse", "--verify", "--quiet", "HEAD").returncode:
+    if git.run("rev-parse", "--verify", "--quiet", "HEAD").returncode:
         raise CannotUpdate("this repository has no commit yet: there is nothing to merge with")
     try:
         require_finished(git)
@@ -70,7 +70,7 @@ def ready(root: Path) -> Git:
         raise CannotUpdate(str(error)) from None
     if unmerged := sorted({line.split("\t")[1] for line in git.paths("ls-files", "-u", "-z")}):
         raise CannotUpdate(f"{unmerged[0]} has conflicts: resolve them first, then git add it")
-    if git.try_("symbolic-ref", "--quiet", "HEAD").returncode:
+    if git.run("symbolic-ref", "--quiet", "HEAD").returncode:
         raise CannotUpdate(
             "no branch is checked out, so that the merged commit would belong to none: "
             "git switch BRANCH first, or git switch -c NAME for a new one"
@@ -112,11 +112,11 @@ def common(git: Git, source: Upstream) -> str:
 
     Raises CannotUpdate where they have none in common.
     """
-    base = git.try_("merge-base", "HEAD", source.commit)
+    base = git.run("merge-base", "HEAD", source.commit)
     if base.returncode and git("rev-parse", "--is-shallow-repository").strip() == "true":
         for remote in dict.fromkeys([source.remote, *git("remote").split()]):
-            git.try_("fetch", "--quiet", "--no-tags", "--unshallow", "--", remote)
-        base = git.try_("merge-base", "HEAD", source.commit)
+            git.run("fetch", "--quiet", "--no-tags", "--unshallow", "--", remote)
+        base = git.run("merge-base", "HEAD", source.commit)
     if base.returncode:
         raise CannotUpdate(
             f"{source} shares no history with this repository. Is it the one that yours was cloned "

@@ -44,7 +44,7 @@ from grader.sandbox import devices
 from grader.sandbox.client import Asking, Lines
 from grader.sandbox.worker_pool import Bench
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Case,
     Device,
     State,
@@ -129,11 +129,11 @@ def graded(asking: Asking, mutant: Mutant, seed: int, root: Path) -> dict[str, A
     """
     wrong = with_text(mutant.kata, root, mutant.text)
     cases = draw(wrong.id, wrong.key, seed)
-    judged, case = Judgement(State.PASSED, MOST_STARS), cases[0]
+    judged, case = Judgement(State.PASSED, MAX_STARS), cases[0]
     values_first = [(case, False) for case in cases if not case.production]
     for case, compiled in [*values_first, *((case, True) for case in cases)]:
         judged = _judged(asking, wrong, case, compiled)
-        if judged.stars < MOST_STARS:
+        if judged.stars < MAX_STARS:
             break
     before, after = mutant.diff()
     finding = judged.finding
@@ -161,7 +161,7 @@ def _judged(asking: Asking, wrong: Kata, case: Case, compiled: bool) -> Judgemen
     try:
         return verdict(evidence)
     except Right:
-        return Judgement(State.PASSED, MOST_STARS)
+        return Judgement(State.PASSED, MAX_STARS)
 
 
 def work(share: int, arguments: argparse.Namespace) -> None:
@@ -214,7 +214,7 @@ def told(arguments: argparse.Namespace) -> None:
             if line["seed"] == seed and line["digest"] in wanted
         ]
         meant = [line for line in lines if _place(line) not in aside]
-        alive = [line for line in meant if line["stars"] == MOST_STARS]
+        alive = [line for line in meant if line["stars"] == MAX_STARS]
         share = 1 - len(alive) / max(len(meant), 1)
         checks = Counter(line["check"] for line in meant if line["check"])
         print(

@@ -226,7 +226,7 @@ def conflict(clone: Clone, how: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("what", ["merge", "rebase", "cherry-pick"])
 def test_in_the_middle_of_something_it_is_refused(clone: Clone, what: str) -> None:
-    conflict(clone, lambda: clone.git.try_(what, "other"))
+    conflict(clone, lambda: clone.git.run(what, "other"))
     clone.passed(clone.shop.double)
     before = clone.git("rev-parse", "HEAD")
     said = clone.shop.run("commit", code=2)

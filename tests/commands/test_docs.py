@@ -57,7 +57,7 @@ def mentioned(text: str) -> set[str]:
 def options_of(command: str) -> set[str]:
     """The long options of a `kata` command."""
     parser = argparse.ArgumentParser()
-    arguments, _ = cli.command(command)
+    arguments, _ = cli.command_functions(command)
     arguments(parser)
     return option_names(parser)
 

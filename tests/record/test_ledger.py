@@ -32,7 +32,7 @@ from grader.record.status import (
     status_of,
 )
 from grader.tools.git import blob_id
-from grader.verdict import MOST_STARS
+from grader.verdict import MAX_STARS
 from tests.support.repositories import Clone, Shop
 
 DAY = datetime.date(2026, 11, 18)
@@ -65,7 +65,7 @@ def root(tmp_path: Path) -> Path:
         Pass,
         katas,
         st.text("0123456789abcdef", min_size=40, max_size=40),
-        st.integers(1, MOST_STARS),
+        st.integers(1, MAX_STARS),
         st.dates(),
         st.lists(versions, max_size=4).map(tuple),
     )

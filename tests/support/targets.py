@@ -15,7 +15,7 @@ from grader.checks.on_gpu.gpu_hardware import WITHOUT
 from grader.exercise.catalog import Kata
 from grader.grading.grader import costs
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Case,
     Check,
     NotJudged,
@@ -39,7 +39,7 @@ GPU_COMMAND = "python -m pallascope.gpu "
 class Due:
     """What a right solution gets on one hidden case."""
 
-    stars: int = MOST_STARS
+    stars: int = MAX_STARS
     not_judged: NotJudged | None = None
 
 

@@ -118,7 +118,7 @@ class Pair:
         before = self.state()
         said = self.run("update", *arguments, code=2)
         assert self.state() == before
-        assert not self.mine.try_("rev-parse", "--verify", "-q", "MERGE_HEAD").stdout
+        assert not self.mine.run("rev-parse", "--verify", "-q", "MERGE_HEAD").stdout
         assert len(self.mine("worktree", "list").splitlines()) == 1
         return said
 
@@ -127,7 +127,7 @@ class Pair:
 
     def is_up_to_date(self) -> bool:
         theirs = self.up("rev-parse", "HEAD").strip()
-        return not self.mine.try_("merge-base", "--is-ancestor", theirs, "HEAD").returncode
+        return not self.mine.run("merge-base", "--is-ancestor", theirs, "HEAD").returncode
 
     def follows(self, kata: Kata, *bodies: tuple[str, ...]) -> bool:
         """Whether the clone's file is upstream's present one with these bodies."""
@@ -620,7 +620,7 @@ def test_a_remote_is_needed_and_has_to_answer(pair: Pair) -> None:
 
 def test_what_is_under_way_is_to_be_finished_first(torn: Pair) -> None:
     torn.mine("fetch", "-q")
-    torn.mine.try_("merge", "origin/main")
+    torn.mine.run("merge", "origin/main")
     for arguments, words in (((), "a merge is not finished"), (("--abort",), "not by kata update")):
         before = torn.state()
         said = torn.run("update", *arguments, code=2)
@@ -628,7 +628,7 @@ def test_what_is_under_way_is_to_be_finished_first(torn: Pair) -> None:
         assert "git merge --abort" in said
         assert torn.state() == before
     torn.mine("merge", "--abort")
-    torn.mine.try_("rebase", "origin/main")
+    torn.mine.run("rebase", "origin/main")
     assert "git rebase --abort" in torn.run("update", code=2)
 
 
