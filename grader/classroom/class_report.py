@@ -22,7 +22,7 @@ from rich.text import Text
 from grader.classroom.students import Earned, Stuck, StudentKata, StudentStanding, Trouble
 from grader.exercise.catalog import Kata, name_of
 from grader.record.status import FileState
-from grader.report.maps import some, star_signs
+from grader.report.maps import shorten, star_signs
 from grader.tools.html import Cell, HtmlTable, page
 from grader.verdict import MAX_STARS
 
@@ -92,7 +92,7 @@ def where_stuck(found: Sequence[Stuck]) -> RenderableType:
     table = _table("stuck at", "students", "of those who tried", "who")
     for one in found[:MOST_ROWS]:
         share = f"{one.share:.0%}"
-        table.add_row(name_of(one.kata), str(len(one.students)), share, Text(some(one.students)))
+        table.add_row(name_of(one.kata), str(len(one.students)), share, Text(shorten(one.students)))
     return Group(table, *_rest(len(found) - MOST_ROWS, "katas"))
 
 
@@ -135,7 +135,7 @@ def problems(standings: Iterable[StudentStanding], others: Sequence[str]) -> Ite
         if (rest := len(one.problems) - _MOST_PROBLEMS) > 0:
             yield Text(f"{one.student}: and {rest} more of that kind", "yellow")
     if others:
-        yield Text(f"no clone of the course in {some(others)}", "yellow")
+        yield Text(f"no clone of the course in {shorten(others)}", "yellow")
 
 
 def _table(first: str, *headings: str) -> Table:

@@ -31,7 +31,7 @@ from grader.record.status import (
     all_statuses,
     status_of,
 )
-from grader.report.maps import standing
+from grader.report.maps import status_text
 from grader.tools.git import (
     GitError,
     NoGit,
@@ -162,7 +162,7 @@ def run_commit(options: argparse.Namespace, root: Path, console: Console) -> int
             made += 1
             say(console, f"{done.id}  {done.subject}")
     for one in unsolved:
-        say(console, f"{one.kata.name} is not solved as it is: {standing(one)}")
+        say(console, f"{one.kata.name} is not solved as it is: {status_text(one)}")
     if made and not commits.branch(git):
         console.print("These are on no branch (a detached HEAD): git switch -c NAME keeps them")
     if not made and not unsolved:

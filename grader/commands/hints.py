@@ -25,7 +25,7 @@ from grader.exercise.regions import regions
 from grader.exercise.repository import STATE
 from grader.record.ledger import read_ledger
 from grader.record.status import FileState, status_of
-from grader.report.completion import compared, solved_text
+from grader.report.completion import cost_comparison, solved_text
 from pallascope.tools.terminal import say, show
 
 FILE = "hints.json"
@@ -145,4 +145,4 @@ def _compared(kata: Kata) -> str:
     own, par = launch.own, launch.par
     if par is None or own.trouble or par.trouble or own.least or par.least:
         return ""
-    return compared((own.bytes, par.bytes), (own.seconds, par.seconds))
+    return cost_comparison((own.bytes, par.bytes), (own.seconds, par.seconds))

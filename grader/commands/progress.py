@@ -27,8 +27,15 @@ from grader.record.history import history
 from grader.record.ledger import Ledger, read_ledger
 from grader.record.status import FileState, KataStatus, all_statuses, next_kata, status_of
 from grader.report import maps, report_files
-from grader.report.history_log import log_of
-from grader.report.maps import PROGRESS_SIGNS, notes, nothing_left, progress_map, standing, summary
+from grader.report.history_log import history_text
+from grader.report.maps import (
+    PROGRESS_SIGNS,
+    no_next_kata_message,
+    progress_map,
+    progress_summary,
+    record_notes,
+    status_text,
+)
 from grader.tools.git import GitError, git_in
 from pallascope.tools.terminal import show
 
@@ -54,7 +61,7 @@ def run_progress(options: argparse.Namespace, root: Path, console: Console) -> i
         return 0
     if options.log:
         return _log(root, ledger, found if options.name else (), console)
-    show(progress_map(found, notes(root, ledger, found)), console)
+    show(progress_map(found, record_notes(root, ledger, found)), console)
     return 0
 
 
@@ -73,7 +80,7 @@ def _log(root: Path, ledger: Ledger, found: Sequence[KataStatus], console: Conso
             f"a shallow clone: commits before {past.cut} are not here, and what they brought has "
             "the ledger's own days; git fetch --unshallow brings them"
         )
-    show(log_of(past, datetime.date.today(), tuple(missing)), console)
+    show(history_text(past, datetime.date.today(), tuple(missing)), console)
     return 0
 
 
@@ -86,7 +93,10 @@ kata --help        all commands"""
 def run_overview(options: argparse.Namespace, root: Path, console: Console) -> int:
     ledger = read_ledger(root)
     found = tuple(all_statuses(root, ledger))
-    show(Group(summary(found, notes(root, ledger, found)), Text(MORE, "dim")), console)
+    show(
+        Group(progress_summary(found, record_notes(root, ledger, found)), Text(MORE, "dim")),
+        console,
+    )
     return 0
 
 
@@ -98,13 +108,13 @@ def run_next(options: argparse.Namespace, root: Path, console: Console) -> int:
     ledger = read_ledger(root)
     following = next_kata(all_statuses(root, ledger))
     if following is None:
-        console.print(nothing_left(tuple(all_statuses(root, ledger))))
+        console.print(no_next_kata_message(tuple(all_statuses(root, ledger))))
         return 0
     kata = following.kata
     console.print(Text(_where(kata), "cyan"))
     console.print(f"  {kata.key.title}: {kata.key.concept}", markup=False)
     if following.file_state is not FileState.TODO:
-        show(Text(f"  {standing(following)}"), console)
+        show(Text(f"  {status_text(following)}"), console)
     console.print(f"  pytest -k {kata.name}      stuck?  kata hint {kata.name}")
     open_if_asked(options, kata)
     return 0

@@ -125,7 +125,7 @@ def pytest_report_teststatus(
         columns = shutil.get_terminal_size().columns
         word = summary_word(told.headline, report.nodeid, columns)
         if word != FAILED:
-            told = dataclasses.replace(told, headline_told=True)
+            told = dataclasses.replace(told, headline_shown=True)
             report.longrepr = told  # type: ignore[assignment]
         return "failed", "F", (word, {"red": True})
     return None

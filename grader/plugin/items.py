@@ -25,7 +25,7 @@ from grader.exercise.key_tables import GPUS, KeyProblem
 from grader.exercise.regions import RegionError
 from grader.grading.grader import Grader
 from grader.grading.session_case import MOST_BYTES, Counted, Requirements
-from grader.report.failures import explanation, kata_is_broken
+from grader.report.failures import broken_kata_message, explanation
 from grader.sandbox.client import Asking, BrokenKata, Lines
 from grader.sandbox.gpu_runs import OnHardware, OnTpu
 from grader.sandbox.isolation import Isolation, Level, level
@@ -172,7 +172,7 @@ class KataCase(pytest.Item):
         try:
             grade = self._grade()
         except (KeyProblem, RegionError, BrokenKata) as error:
-            raise KataFailed(kata_is_broken(error)) from error
+            raise KataFailed(broken_kata_message(error)) from error
         except SandboxError as error:
             raise KataFailed(f"Kernels cannot be run here.\n{error}") from error
         self.stash[GRADE] = grade

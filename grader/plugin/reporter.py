@@ -17,7 +17,7 @@ from grader.plugin.items import SESSION
 from grader.record.ledger import NewPasses, record_session
 from grader.report import maps, report_files
 from grader.report.completion import newly_solved
-from grader.report.failures import FailureText, repeated
+from grader.report.failures import FailureText, repeated_failure
 from grader.report.maps import newly_recorded
 from grader.report.standings import SessionStandings, same_failure, standings
 from grader.verdict import Grade, State
@@ -46,7 +46,7 @@ class Reporter:
         grade = codec.from_builtins(Grade, getattr(report, ATTRIBUTE))
         if report.failed and (earlier := self._told(grade)):
             seed = self._config.stash[SESSION].seed
-            report.longrepr = repeated(grade, earlier, report.nodeid, seed)
+            report.longrepr = repeated_failure(grade, earlier, report.nodeid, seed)
         if isinstance(report.longrepr, str):
             # Given a text, pytest's summary repeats all of it wherever the variable CI is set.
             report.longrepr = FailureText(report.longrepr)  # type: ignore[assignment]

@@ -31,8 +31,8 @@ from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.grading.grader import Grader
 from grader.record.ledger import read_ledger
-from grader.report.completion import compared_in, solved_text
-from grader.report.failures import kata_is_broken
+from grader.report.completion import compare_grades, solved_text
+from grader.report.failures import broken_kata_message
 from grader.sandbox.client import Asking, BrokenKata, Lines
 from grader.sandbox.launcher import SandboxError
 from grader.sandbox.worker_pool import Bench, Stopped
@@ -170,7 +170,7 @@ class _Lane(threading.Thread):
         except Stopped:
             return
         except (BrokenKata, KeyProblem, RegionError) as error:
-            self._tell(GradingFailed(job.run, kata_is_broken(error)))
+            self._tell(GradingFailed(job.run, broken_kata_message(error)))
         except SandboxError as error:
             self._tell(GradingFailed(job.run, f"Kernels cannot be run here.\n{error}"))
         except OSError as error:
@@ -207,7 +207,7 @@ class Confirming:
         self.forget(kata)
         self._passed.append(kata)
         if read_ledger(kata.root).last(kata.id) is None:
-            self._first[kata.id] = compared_in(grades)
+            self._first[kata.id] = compare_grades(grades)
         self._screen.note("pytest confirms it, on hidden cases drawn anew …")
         if not self._command:
             self._begin()

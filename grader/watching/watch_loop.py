@@ -31,7 +31,7 @@ from grader.record.status import (
     open_names,
     status_of,
 )
-from grader.report.failures import explanation, kata_is_broken
+from grader.report.failures import broken_kata_message, explanation
 from grader.report.standings import same_failure, standings
 from grader.sandbox.isolation import level
 from grader.tools.editor import NoEditor
@@ -211,7 +211,7 @@ class Watch:
             todo = kata.untouched()
             cases = draw(kata.id, kata.key, self._settings.seed)
         except (KeyProblem, RegionError, ValueError) as error:
-            self._screen.note(f"{kata.name}: {kata_is_broken(error)}", "red")
+            self._screen.note(f"{kata.name}: {broken_kata_message(error)}", "red")
             return self._next_in_line()
         if todo:
             self._still_to_do(kata)

@@ -16,10 +16,10 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from grader.report.maps import (
-    may_earn_the_third,
+    lacks_third_star,
+    not_solved_message,
     sign_of,
     stars_of,
-    without_stars,
 )
 from grader.report.standings import Standing
 from grader.verdict import State
@@ -102,11 +102,11 @@ class Screen:
         self.show(line)
         if standing.not_judged:
             self.note(f"{standing.not_judged}: no star from there on", "yellow")
-            if not_solved := without_stars([standing]):
+            if not_solved := not_solved_message([standing]):
                 self.note(not_solved, "yellow")
         for note in standing.notes:
             self.note(f"note  {note}", "yellow")
-        if may_earn_the_third(standing):
+        if lacks_third_star(standing):
             key = "c, or " if self._keys else ""
             self.note(f"the third star: {key}kata cost {standing.kata.name}")
 

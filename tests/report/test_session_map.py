@@ -11,7 +11,7 @@ import pytest
 from rich.text import Text
 
 from grader.exercise.catalog import Kata
-from grader.report.failures import repeated
+from grader.report.failures import repeated_failure
 from grader.report.maps import encoding_of, session_map
 from grader.report.standings import standings
 from grader.verdict import (
@@ -217,7 +217,7 @@ def test_nothing_comes_next_where_all_is_solved() -> None:
 
 def test_a_repeated_failure_is_told_in_short_with_its_command() -> None:
     later = Grade(FAILING.id, 2, State.FAILED, 1, Finding(Check.VALUES, "off", "long story"))
-    text = repeated(later, failure(), "katas/x.py::test_x[hidden2]", 77)
+    text = repeated_failure(later, failure(), "katas/x.py::test_x[hidden2]", 77)
     assert text.startswith("values: off")
     assert "hidden0" in text
     assert 'pytest "katas/x.py::test_x[hidden2]" --kata-seed 77' in text
