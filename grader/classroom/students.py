@@ -25,7 +25,7 @@ from typing import Any
 from grader.batch.samples import TASK, Sample
 from grader.exercise.catalog import KATAS, TRACK, Kata
 from grader.exercise.repository import is_stub
-from grader.record.ledger import LEDGER, Ledger, parsed_ledger
+from grader.record.ledger import LEDGER, Ledger, parse_ledger
 from grader.record.status import FileState
 from grader.tools.git import blob_id
 
@@ -207,7 +207,7 @@ def file_of(kata: Kata) -> str:
 
 def _ledger(clone: Clone, problems: list[str]) -> Ledger:
     content = _read(clone, LEDGER, problems)
-    found = parsed_ledger((content or b"").decode("utf-8", "replace"))
+    found = parse_ledger((content or b"").decode("utf-8", "replace"))
     problems += found.warnings
     return found
 

@@ -155,7 +155,7 @@ def run_commit(options: argparse.Namespace, root: Path, console: Console) -> int
         remedy = f". git init {root} makes one" if isinstance(error, NoRepository) else ""
         raise GitError(f"nothing to commit to: {error}{remedy}") from None
     require_writable(git)
-    commits.require_quiet(git)
+    commits.require_ready_to_commit(git)
     made = 0
     for one in uncommitted(git, asked, ledger, last_commit(git)):
         if done := commits.commit_kata(git, one):
@@ -163,7 +163,7 @@ def run_commit(options: argparse.Namespace, root: Path, console: Console) -> int
             say(console, f"{done.id}  {done.subject}")
     for one in unsolved:
         say(console, f"{one.kata.name} is not solved as it is: {status_text(one)}")
-    if made and not commits.branch(git):
+    if made and not commits.current_branch(git):
         console.print("These are on no branch (a detached HEAD): git switch -c NAME keeps them")
     if not made and not unsolved:
         console.print(

@@ -75,10 +75,10 @@ def _log(root: Path, ledger: Ledger, found: Sequence[KataStatus], console: Conso
     except GitError as error:
         past = history(told, None)
         missing.append(f"no git here ({error}): these are the ledger's own days")
-    if past.cut:
+    if past.shallow:
         missing.append(
-            f"a shallow clone: commits before {past.cut} are not here, and what they brought has "
-            "the ledger's own days; git fetch --unshallow brings them"
+            f"a shallow clone: commits before {past.shallow} are not here, and what they brought "
+            "has the ledger's own days; git fetch --unshallow brings them"
         )
     show(history_text(past, datetime.date.today(), tuple(missing)), console)
     return 0

@@ -28,7 +28,7 @@ from grader.record.ledger import read_ledger
 from grader.record.status import (
     FileState,
     next_kata,
-    open_names,
+    unsolved_names,
     status_of,
 )
 from grader.report.failures import broken_kata_message, explanation
@@ -94,7 +94,7 @@ class Watched:
         every = {kata.id: status_of(kata, ledger) for kata in self._every()}
         told = any(status.last_pass for status in every.values())
         statuses = (every[kata.id] for kata in among if kata.id in every)
-        chosen = next_kata(statuses, open_names(every.values(), told))
+        chosen = next_kata(statuses, unsolved_names(every.values(), told))
         return chosen.kata if chosen else None
 
     def counts(self) -> tuple[int, int]:

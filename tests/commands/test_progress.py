@@ -332,7 +332,7 @@ def test_a_shallow_clone_has_the_ledgers_days(
         (EventKind.SOLVED, "double", "2026-11-10", "", 2),
         (EventKind.SOLVED, "double", "2026-11-10", "", 1),
     ]
-    assert history(read_ledger(shallow), git_in(shallow)).cut == datetime.date(2026, 11, 19)
+    assert history(read_ledger(shallow), git_in(shallow)).shallow == datetime.date(2026, 11, 19)
     monkeypatch.chdir(shallow)
     said = clone.shop.run("progress", "--log")
     assert "a shallow clone: commits before 2026-11-19 are not here" in said
