@@ -13,7 +13,14 @@ from grader.exercise.catalog import Kata
 from grader.tools.git import Git, git_in
 from grader.updates import repository_merge, upstream
 from grader.updates.repository_merge import Conflict, Merge
-from grader.updates.upstream import ADD_UPSTREAM, ORIGIN, News, Upstream, holding_work, news
+from grader.updates.upstream import (
+    ADD_UPSTREAM,
+    ORIGIN,
+    UpdateSummary,
+    Upstream,
+    changed_by_learner,
+    summarize_update,
+)
 from pallascope.tools.versions import reinstall
 
 Say = Callable[[str], None]
@@ -40,12 +47,12 @@ def run_update(options: argparse.Namespace, root: Path, console: Console) -> int
 
     if options.abort:
         return _abort(git_in(root), say)
-    git = upstream.ready(root)
-    remote = upstream.remote(git, options.source)
+    git = upstream.require_ready(root)
+    remote = upstream.choose_remote(git, options.source)
     if console.is_terminal:  # it may take a while, and git may ask for a password
         say(f"fetching from {_public(remote)}")
     found = upstream.fetch(git, remote, options.branch)
-    base = upstream.common(git, found)
+    base = upstream.merge_base(git, found)
     if base == found.commit:
         say(f"nothing new in {found}")
         if found.remote == ORIGIN:
@@ -55,26 +62,26 @@ def run_update(options: argparse.Namespace, root: Path, console: Console) -> int
     message = f"{repository_merge.MESSAGE}{found.branch} of {_public(found.remote)}"
     target, merge = found.commit, Merge()
     if base != head:
-        with repository_merge.aside(git) as tree:
-            merge = repository_merge.merge(tree, found.commit, base, message)
-            target = "" if merge.conflicts else repository_merge.commit(tree)
+        with repository_merge.temporary_worktree(git) as tree:
+            merge = repository_merge.merge_upstream(tree, found.commit, base, message)
+            target = "" if merge.conflicts else repository_merge.commit_merge(tree)
     if merge.conflicts:
-        repository_merge.nothing_in_the_way(git, base, found.commit)
-        with repository_merge.uninterrupted():
-            merge = repository_merge.merge(git, found.commit, base, message)
+        repository_merge.require_mergeable(git, base, found.commit)
+        with repository_merge.signals_ignored():
+            merge = repository_merge.merge_upstream(git, found.commit, base, message)
         _tell_conflicts(root, found, merge, say)
         return 1
-    carried = repository_merge.planned(git, target)
-    brought = news(git, head, target, found.commit)
+    carried = repository_merge.plan_pending(git, target)
+    brought = summarize_update(git, head, target, found.commit)
     # From here on the grader's own files may be others than those that run: nothing is imported.
-    yours = holding_work(git, base, head, [one.path for one in carried])
-    repository_merge.move(git, target, carried)
+    yours = changed_by_learner(git, base, head, [one.path for one in carried])
+    repository_merge.move_head(git, target, carried)
     _tell(found, brought, merge, yours, say)
     return 0
 
 
 def _abort(git: Git, say: Say) -> int:
-    repository_merge.abort(git)
+    repository_merge.abort_merge(git)
     say(f"back at {git('log', '-1', '--format=%h %s').strip()}: nothing of the update is left")
     return 0
 
@@ -84,7 +91,9 @@ def _public(remote: str) -> str:
     return re.sub(r"(?<=//)[^/@]*@", "", remote)
 
 
-def _tell(found: Upstream, brought: News, merge: Merge, yours: frozenset[str], say: Say) -> None:
+def _tell(
+    found: Upstream, brought: UpdateSummary, merge: Merge, yours: frozenset[str], say: Say
+) -> None:
     say(f"updated from {_public(str(found))}: {_count(brought.commits, 'commit')}")
     tracks = [f"{name} ({_count(count, 'kata')})" for name, count in brought.tracks.items()]
     _line("new tracks", tracks, say)
@@ -92,9 +101,9 @@ def _tell(found: Upstream, brought: News, merge: Merge, yours: frozenset[str], s
     _line("changed", _names(brought.changed), say)
     _line("removed", _names(brought.removed), say)
     _line("other files", list(brought.others), say)
-    for kata in merge.kept:
+    for kata in merge.kept_katas:
         say(f"{kata}: upstream removed it; yours is kept, with its solution")
-    for kata in merge.gone:
+    for kata in merge.deleted_katas:
         say(f"{kata}: upstream changed it; you deleted it, so it stays away. kata reset brings it")
     if again := [kata for kata in brought.changed if kata.id in yours]:
         say(f"what you wrote is in them as it was. Grade again: {_grading(again)}")
@@ -135,11 +144,11 @@ def _tell_conflicts(root: Path, found: Upstream, merge: Merge, say: Say) -> None
 
 def _tell_conflict(root: Path, conflict: Conflict, say: Say) -> None:
     if not conflict.lines:
-        say(f"{conflict.path}: {conflict.what}")
+        say(f"{conflict.path}: {conflict.description}")
         return
     text = (root / conflict.path).read_text(encoding="utf-8", errors="replace").split("\n")
     for number in conflict.lines:
-        say(f"{conflict.path}:{number}: {conflict.what}")
+        say(f"{conflict.path}:{number}: {conflict.description}")
         length = next((n for n, x in enumerate(text[number - 1 :], 1) if x[:7] == ">>>>>>>"), 1)
         for line in text[number - 1 :][: min(length, SHOWN)]:
             say(f"  {line}")

@@ -28,8 +28,8 @@ from grader.record.ledger import read_ledger
 from grader.record.status import (
     FileState,
     next_kata,
-    unsolved_names,
     status_of,
+    unsolved_names,
 )
 from grader.report.failures import broken_kata_message, explanation
 from grader.report.standings import same_failure, standings

@@ -52,10 +52,10 @@ def git() -> Git:
 
 def merged(
     base: str, ours: str, theirs: str, path: str = "katas/1_a/kata_01_a.py"
-) -> file_merge.Merged:
+) -> file_merge.MergedText:
     """As bytes and back, through git where git is needed."""
-    found = file_merge.merge(git(), path, base.encode(), ours.encode(), theirs.encode())
-    return file_merge.Merged(found.data.decode(), found.conflicts)
+    found = file_merge.merge_file(git(), path, base.encode(), ours.encode(), theirs.encode())
+    return file_merge.MergedText(found.data.decode(), found.conflicts)
 
 
 def clean(ours: str, theirs: str) -> str:
@@ -133,7 +133,7 @@ def test_a_renamed_function_keeps_its_body() -> None:
     single = "def a():\n    # BEGIN SOLUTION\n    raise E\n    # END SOLUTION\n"
     theirs = single.replace("def a", "def b").replace("raise E", "raise E('more')")
     ours = fill(single, [("    mine",)])
-    assert merged(single, ours, theirs) == file_merge.Merged(ours.replace("def a", "def b"), 0)
+    assert merged(single, ours, theirs) == file_merge.MergedText(ours.replace("def a", "def b"), 0)
 
 
 def test_a_region_that_moves_in_takes_its_lines_along() -> None:
@@ -217,12 +217,14 @@ def test_both_sides_edits_outside_are_merged() -> None:
 def test_line_ends_and_bytes_stay_the_learners() -> None:
     theirs = BASE.replace("bm=8", "bm=16")
     windows = SOLVED.replace("\n", "\r\n").encode()
-    found = file_merge.merge(
+    found = file_merge.merge_file(
         git(), "katas/1_a/kata_01_a.py", BASE.encode(), windows, theirs.encode()
     )
     assert found.data == windows.replace(b"bm=8", b"bm=16")
     latin = SOLVED.encode().replace(b"# mine", b"# caf\xe9")
-    found = file_merge.merge(git(), "katas/1_a/kata_01_a.py", BASE.encode(), latin, theirs.encode())
+    found = file_merge.merge_file(
+        git(), "katas/1_a/kata_01_a.py", BASE.encode(), latin, theirs.encode()
+    )
     assert found.data == latin.replace(b"bm=8", b"bm=16")
 
 

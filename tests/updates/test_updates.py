@@ -704,7 +704,7 @@ def test_a_failure_midway_leaves_all_as_it_was(
 ) -> None:
     """Aside, and in the learner's own work tree, where the conflict is to be shown."""
     calls = 2 if where == "merge" else 1
-    resolved = repository_merge._resolved
+    resolved = repository_merge._resolve_all
 
     def fail(*arguments: object) -> object:
         nonlocal calls
@@ -716,9 +716,9 @@ def test_a_failure_midway_leaves_all_as_it_was(
     if where == "commit":
         torn.mine("reset", "-q", "--hard", "HEAD~1")
         torn.solve(torn.double, MINE)
-        monkeypatch.setattr(repository_merge, "commit", fail)
+        monkeypatch.setattr(repository_merge, "commit_merge", fail)
     else:
-        monkeypatch.setattr(repository_merge, "_resolved", fail)
+        monkeypatch.setattr(repository_merge, "_resolve_all", fail)
     torn.solve(torn.row_max, OTHER, commit=False)
     before = torn.state()
     assert main(["update"]) == 130
@@ -758,7 +758,7 @@ def ctrl_c() -> Iterator[None]:
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_waits_for_the_files(pair: Pair) -> None:
-    with repository_merge.uninterrupted():
+    with repository_merge.signals_ignored():
         os.kill(os.getpid(), signal.SIGINT)
         code = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
         assert subprocess.run([sys.executable, "-S", "-c", code], check=False).returncode == 0
