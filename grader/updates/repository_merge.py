@@ -78,7 +78,8 @@ def _require_no_untracked(git: Git, changed: dict[str, str]) -> None:
         raise CannotUpdate(
             "nothing was changed: the update brings files that you have made too\n"
             + _listed(existing)
-            + f"\ncommit them, or move them away (mv {existing[0]} {existing[0]}.mine), and update again"
+            + f"\ncommit them, or move them away (mv {existing[0]} {existing[0]}.mine), "
+            "and update again"
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from grader.exercise.catalog import (
     KATAS,
     SOLUTIONS,
     Kata,
+    in_order,
     kata_at,
 )
 from grader.tools.git import (
@@ -40,7 +41,7 @@ class CannotUpdate(ValueError):
 class Upstream:
     """A fetched branch of another repository: "upstream", "main", 40 hex digits."""
 
-    choose_remote: str
+    remote: str
     branch: str
     commit: str
 
@@ -182,11 +183,6 @@ def changed_by_learner(
 
 def _katas_with_status(by_kata: dict[Kata, str], wanted: str) -> tuple[Kata, ...]:
     return in_order(kata for kata, status in by_kata.items() if status == wanted)
-
-
-def in_order(katas: Iterable[Kata]) -> tuple[Kata, ...]:
-    """Katas sorted by track number and kata number."""
-    return tuple(sorted(katas, key=lambda k: (int(k.track.split("_")[0]), int(k.number), k.id)))
 
 
 def _install_requirements(git: Git, commit: str) -> object:
