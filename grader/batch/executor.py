@@ -26,7 +26,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Protocol, Self
 
-from grader.api.examiner import LIMIT
+from grader.api.examiner import DEFAULT_LIMIT
 from grader.sandbox.messages import Closed
 from grader.sandbox.worker_pool import Channel
 from pallascope.tools import codec
@@ -42,7 +42,7 @@ class Setup:
     root: str
     chips: tuple[str, ...]
     isolation: str
-    limit: float = LIMIT
+    limit: float = DEFAULT_LIMIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,20 +25,9 @@ from grader.exercise.repository import Attempt, RepositoryError, matching
 from grader.record import commits
 from grader.record.commits import last_commit, uncommitted
 from grader.record.ledger import Ledger, read_ledger
-from grader.record.status import (
-    FileState,
-    KataStatus,
-    all_statuses,
-    status_of,
-)
+from grader.record.status import FileState, KataStatus, all_statuses, status_of
 from grader.report.maps import status_text
-from grader.tools.git import (
-    GitError,
-    NoGit,
-    NoRepository,
-    git_in,
-    require_writable,
-)
+from grader.tools.git import GitError, NoGit, NoRepository, git_in, require_writable
 from pallascope.tools.terminal import say
 
 

@@ -14,13 +14,13 @@ from grader.classroom import class_report
 from grader.classroom.class_report import as_csv, class_page
 from grader.classroom.students import (
     Course,
-    Earned,
+    RegradedFile,
     StudentStanding,
-    class_in,
-    earned,
+    common_findings,
+    find_clones,
+    regraded_files,
     samples,
-    stuck,
-    troubles,
+    stuck_katas,
 )
 from grader.commands import grade
 from grader.commands.arguments import some_katas
@@ -60,19 +60,19 @@ def class_arguments(parser: argparse.ArgumentParser) -> None:
 def run_class(options: argparse.Namespace, root: Path, console: Console) -> int:
     """Returns 1 where a file could not be graded, or a ledger claims what its files don't earn."""
     katas = matching(root, options.name)
-    found = class_in(options.folder)
+    found = find_clones(options.folder)
     course = Course(katas)
     standings = [course.standing(clone) for clone in found.clones]
     verdicts, untold = None, []
     if options.verify:
         verdicts, untold = _verified(options, root, katas, standings, console)
     parts: list[RenderableType] = [class_report.overview(standings, katas, console.width), ""]
-    lines = stuck(standings)
-    parts.append(class_report.where_stuck(lines))
-    told = troubles(verdicts or ())
+    lines = stuck_katas(standings)
+    parts.append(class_report.stuck_table(lines))
+    told = common_findings(verdicts or ())
     if verdicts is not None:
-        parts += ["", class_report.findings(told), "", *class_report.claims(verdicts)]
-    parts += class_report.problems(standings, found.others)
+        parts += ["", class_report.findings_table(told), "", *class_report.claim_tables(verdicts)]
+    parts += class_report.problem_lines(standings, found.others)
     show(Group(*parts), console)
     if options.csv:
         replace_text(options.csv, as_csv(standings, verdicts))
@@ -91,7 +91,7 @@ def _verified(
     katas: Sequence[Kata],
     standings: Sequence[StudentStanding],
     console: Console,
-) -> tuple[list[Earned], list[str]]:
+) -> tuple[list[RegradedFile], list[str]]:
     """What the files earn, and what to say of those that could not be graded."""
     grade.demand_isolation(options)
     by_id = {kata.id: kata for kata in katas}
@@ -104,4 +104,4 @@ def _verified(
         rows = batch.rows()
         names = {one.line: f"{one.row['student']}: {one.kata}" for one in asked}
         untold = [f"{names[line]}: not graded: {why}" for line, why in batch.errors()]
-    return earned(rows), untold
+    return regraded_files(rows), untold

@@ -31,21 +31,16 @@ from rich.console import Console, Group
 from rich.progress import Progress
 from rich.table import Table
 
-from grader.api.examiner import LIMIT
+from grader.api.examiner import DEFAULT_LIMIT
 from grader.batch.baseline import BaselineComparison, compared, samples_of
 from grader.batch.batch_run import Batch, How, Shard, shard_of
 from grader.batch.evaluation import task
 from grader.batch.executor import Crew, Hire, Hopeless, LocalCrew, Outcome, Setup, cores
-from grader.batch.samples import (
-    Complaint,
-    Sample,
-    lines_of,
-    read,
-)
+from grader.batch.samples import Complaint, Sample, lines_of, read
 from grader.batch.scores import SPEEDS, Scores, results_page
 from grader.batch.store import Store, Terms, merge
 from grader.classroom import students
-from grader.classroom.students import Course, class_in
+from grader.classroom.students import Course, find_clones
 from grader.commands.arguments import some_katas
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
 from grader.exercise.repository import matching
@@ -218,7 +213,7 @@ def judge_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit",
         type=_seconds,
-        default=LIMIT,
+        default=DEFAULT_LIMIT,
         metavar="SECONDS",
         help="how long all hidden cases of one submission may take together (default: %(default)g)",
     )
@@ -448,7 +443,7 @@ def _found(options: argparse.Namespace, every: Mapping[str, Kata]) -> list[Sampl
     if options.repositories is None:
         return _read(options.samples, every)
     course = Course(every.values())
-    standings = [course.standing(clone) for clone in class_in(options.repositories).clones]
+    standings = [course.standing(clone) for clone in find_clones(options.repositories).clones]
     return list(students.samples(standings, every))
 
 

@@ -41,12 +41,7 @@ from grader.sandbox.client import Asking
 from grader.verdict import Case
 from grader.view.launch_view import gather, page
 from pallascope.gpu.gpu_screen import kernels_of, measured
-from pallascope.model import (
-    Accident,
-    GpuTimes,
-    OnGpu,
-    Reference,
-)
+from pallascope.model import Accident, GpuTimes, OnGpu, Reference
 from pallascope.tools.arrays import dtype_of
 from pallascope.tools.terminal import say, show
 from pallascope.tpu.call_arguments import assignments, choices, combinations

@@ -26,13 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise import templates
-from grader.exercise.catalog import (
-    KATAS,
-    SOLUTIONS,
-    Kata,
-    in_order,
-    katas,
-)
+from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, in_order, katas
 
 NOTHING = "nothing"
 _DOCSTRING = re.compile(r'\A\s*r?"""(?P<text>.*?)"""', re.DOTALL)

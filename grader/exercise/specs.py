@@ -31,16 +31,7 @@ from grader.exercise.reference_results import (
 )
 from grader.verdict import Case
 from pallascope.kernels import longest_sum
-from pallascope.model import (
-    Array,
-    ArrayType,
-    KernelCall,
-    Operand,
-    Outcomes,
-    Reference,
-    Role,
-    Share,
-)
+from pallascope.model import Array, ArrayType, KernelCall, Operand, Outcomes, Reference, Role, Share
 from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
 
 

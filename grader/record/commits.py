@@ -13,20 +13,9 @@ from pathlib import Path
 
 from grader.exercise.catalog import KATAS, Kata
 from grader.exercise.key_tables import KeyProblem
-from grader.record.ledger import (
-    LEDGER,
-    Ledger,
-    Pass,
-    parse_ledger,
-    pass_or_none,
-)
+from grader.record.ledger import LEDGER, Ledger, Pass, parse_ledger, pass_or_none
 from grader.record.status import FileState, KataStatus
-from grader.tools.git import (
-    Git,
-    GitError,
-    blob_id,
-    require_finished,
-)
+from grader.tools.git import Git, GitError, blob_id, require_finished
 from grader.verdict import MAX_STARS
 
 

@@ -13,25 +13,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from grader.exercise.catalog import KATAS
-from grader.record.ledger import (
-    LEDGER,
-    Ledger,
-    Pass,
-    pass_or_none,
-)
+from grader.record.ledger import LEDGER, Ledger, Pass, pass_or_none
 from grader.tools.git import Git
 
 #: The header of each commit in a log: its id, the author's date, the parents.
 _FORMAT = "--format=%x01%H %ad %P"
 _LOG = ("log", "--reverse", "--topo-order", "--relative", "--date=short", _FORMAT, "--no-color")
 _KATA = re.compile(rf"{KATAS}/(?P<id>[^/]+/kata_[^/]+)\.py")
-_DIFF = (
-    "--no-renames",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-show-signature",
-    "--no-abbrev",
-)
+_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-show-signature", "--no-abbrev")
 
 
 class EventKind(enum.Enum):

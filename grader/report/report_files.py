@@ -17,19 +17,8 @@ from xml.sax.saxutils import escape
 
 from grader.record.status import FileState, KataStatus
 from grader.report.maps import not_solved_message, sign_of, status_text
-from grader.report.standings import (
-    SessionStandings,
-    Standing,
-    TrackStandings,
-    not_judged_reasons,
-)
-from grader.verdict import (
-    MAX_STARS,
-    Conditions,
-    Finding,
-    Grade,
-    State,
-)
+from grader.report.standings import SessionStandings, Standing, TrackStandings, not_judged_reasons
+from grader.verdict import MAX_STARS, Conditions, Finding, Grade, State
 from pallascope.tools import codec
 from pallascope.tools.files import in_words
 from pallascope.tools.versions import versions

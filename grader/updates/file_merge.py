@@ -15,14 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise.catalog import kata_at
-from grader.exercise.regions import (
-    BEGIN,
-    Region,
-    RegionError,
-    fill,
-    regions,
-    written,
-)
+from grader.exercise.regions import BEGIN, Region, RegionError, fill, regions, written
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git, GitError
 

@@ -11,21 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.exercise.catalog import (
-    KATAS,
-    SOLUTIONS,
-    Kata,
-    in_order,
-    kata_at,
-)
-from grader.tools.git import (
-    Git,
-    GitError,
-    NoRepository,
-    git_in,
-    require_finished,
-    require_writable,
-)
+from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, in_order, kata_at
+from grader.tools.git import Git, GitError, NoRepository, git_in, require_finished, require_writable
 
 UPSTREAM, ORIGIN = "upstream", "origin"
 ADD_UPSTREAM = (

@@ -155,7 +155,7 @@ class FileWatcher(threading.Thread):
                 self._post_event(FileSaved(kata))
 
     def close(self) -> None:
-        """Stop to watch, and wait until the thread has ended."""
+        """Stop watching, and wait until the thread has ended."""
         self._end.set()
         self.join(timeout=2)
 

@@ -9,23 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 from grader.exercise.cases import draw
-from grader.exercise.catalog import (
-    KATAS,
-    SOLUTIONS,
-    Kata,
-    katas,
-    named,
-    unmatched,
-)
+from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, katas, named, unmatched
 from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.record.ledger import read_ledger
-from grader.record.status import (
-    FileState,
-    next_kata,
-    status_of,
-    unsolved_names,
-)
+from grader.record.status import FileState, next_kata, status_of, unsolved_names
 from grader.report.failures import broken_kata_message, explanation
 from grader.report.standings import same_failure, standings
 from grader.sandbox.isolation import level
@@ -78,7 +66,7 @@ class WatchedKatas:
         return self._unsolved(watched) or watched[0]
 
     def following(self, kata: Kata) -> Kata | None:
-        """The kata to do after `kata`: a watched one, else any other, which is then watched, too."""
+        """The kata to do after `kata`. One that isn't watched yet is watched from then on."""
         chosen = self._unsolved(_katas_after(kata, self.katas()))
         chosen = chosen or self._unsolved(_katas_after(kata, self._every()))
         if chosen:

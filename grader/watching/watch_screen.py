@@ -13,12 +13,7 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from grader.report.maps import (
-    lacks_third_star,
-    not_solved_message,
-    sign_of,
-    stars_of,
-)
+from grader.report.maps import lacks_third_star, not_solved_message, sign_of, stars_of
 from grader.report.standings import Standing
 from grader.verdict import State
 from pallascope.tools.terminal import show
@@ -38,15 +33,7 @@ class Settings:
     seconds: float | None
 
 
-KEYS = {
-    "h": "hint",
-    "n": "next",
-    "o": "open",
-    "r": "rerun",
-    "c": "cost",
-    "v": "view",
-    "q": "quit",
-}
+KEYS = {"h": "hint", "n": "next", "o": "open", "r": "rerun", "c": "cost", "v": "view", "q": "quit"}
 
 
 BAR_LINES = 2  # lines

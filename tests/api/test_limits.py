@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import cast
 
-from grader.api.examiner import Alarm, too_slow
+from grader.api.examiner import Deadline, timeout_finding
 from grader.sandbox.worker_pool import Bench
 
 
@@ -19,18 +19,18 @@ class FakeBench:
 
 def test_it_rings_once_the_seconds_are_over() -> None:
     bench = FakeBench()
-    with Alarm(cast(Bench, bench), 0.01) as alarm:
+    with Deadline(cast(Bench, bench), 0.01) as alarm:
         assert bench.stopped.wait(60)
-    assert alarm.rang
+    assert alarm.expired
 
 
 def test_who_is_done_in_time_is_not_stopped() -> None:
     bench = FakeBench()
-    with Alarm(cast(Bench, bench), 600) as alarm:
+    with Deadline(cast(Bench, bench), 600) as alarm:
         pass
-    assert not alarm.rang
+    assert not alarm.expired
     assert not bench.stopped.is_set()
 
 
 def test_the_finding_names_the_limit() -> None:
-    assert too_slow(300.0).phrase == "no verdict after 300 s"
+    assert timeout_finding(300.0).phrase == "no verdict after 300 s"

@@ -109,7 +109,7 @@ class Group:
 
 def test_every_option_of_pytest_is_listed_and_no_other() -> None:
     group = Group()
-    options.add(group)  # type: ignore[arg-type]
+    options.add_options(group)  # type: ignore[arg-type]
     assert group.names
     (section,) = re.findall(r"^## pytest: .*?(?=^## )", COMMANDS, re.DOTALL | re.MULTILINE)
     for text in (section, COMMANDS):
