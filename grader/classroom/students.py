@@ -170,7 +170,7 @@ class Course:
 
     def __init__(self, katas: Iterable[Kata]) -> None:
         self.katas: Sequence[Kata] = tuple(katas)
-        self._stubs = {kata.id: blob_id(kata.shipped().encode()) for kata in self.katas}
+        self._stubs = {kata.id: blob_id(kata.stub_text().encode()) for kata in self.katas}
 
     def standing(self, clone: Clone) -> StudentStanding:
         """The standing of a student. Unreadable files are listed as problems."""

@@ -43,7 +43,7 @@ def open_option(parser: argparse.ArgumentParser) -> None:
 def open_if_asked(options: argparse.Namespace, kata: Kata) -> None:
     """Open the kata at the line to start typing at. Raises editor.NoEditor."""
     if options.open:
-        file, line = kata.where()
+        file, line = kata.location()
         editor.open_at(kata.root / file, line, terminal=sys.stdin.isatty() and sys.stdout.isatty())
 
 

@@ -51,7 +51,7 @@ def run_reset(options: argparse.Namespace, root: Path, console: Console) -> int:
     for kata in differing:
         if saved := repository.reset(kata, datetime.datetime.now()):
             say(console, f"saved  {saved.relative_to(root).as_posix()}")
-        say(console, f"reset  {':'.join(map(str, kata.where()))}")
+        say(console, f"reset  {':'.join(map(str, kata.location()))}")
     names = differing[0].name if len(differing) == 1 else "NAME"
     console.print(Text(f"to have it back: kata restore {names}", "dim"))
     return 0
@@ -59,7 +59,7 @@ def run_reset(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 def _as_shipped(kata: Kata) -> bool:
     """Whether the file is the stub. Raises keys.KeyProblem or RegionError for a broken kata."""
-    return kata.path.exists() and kata.path.read_bytes() == kata.shipped().encode()
+    return kata.path.exists() and kata.path.read_bytes() == kata.stub_text().encode()
 
 
 def _wanted(differing: Sequence[Kata], console: Console) -> bool:
@@ -84,18 +84,18 @@ def restore_arguments(parser: argparse.ArgumentParser) -> None:
 def run_restore(options: argparse.Namespace, root: Path, console: Console) -> int:
     if options.name is None:
         return _list(repository.all_attempts(root), console)
-    kata = repository.one(root, options.name)
-    attempt = repository.chosen(kata, options.number)
-    data, as_saved = repository.restored(attempt, options.whole)
+    kata = repository.single_kata(root, options.name)
+    attempt = repository.find_attempt(kata, options.number)
+    data, as_saved = repository.restored_content(attempt, options.whole)
     which = f"attempt {attempt.number} of {len(repository.attempts(kata))}, {attempt.when}"
     if kata.path.exists() and kata.path.read_bytes() == data:
         say(console, f"{kata.name} holds {which}: nothing to restore")
         return 0
-    if saved := repository.keep(kata, datetime.datetime.now()):
+    if saved := repository.save_attempt(kata, datetime.datetime.now()):
         say(console, f"saved     {saved.relative_to(root).as_posix()}")
     kata.path.parent.mkdir(parents=True, exist_ok=True)
     kata.path.write_bytes(data)
-    say(console, f"restored  {':'.join(map(str, kata.where()))}   {which}")
+    say(console, f"restored  {':'.join(map(str, kata.location()))}   {which}")
     if not as_saved:
         say(
             console,

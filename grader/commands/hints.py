@@ -41,7 +41,7 @@ def hint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_hint(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
+    kata = repository.single_kata(root, options.name)
     file = root / STATE / FILE
     given = _given(file)
     level = options.level or min(given.get(kata.id, 0) + 1, len(HINTS))
@@ -90,7 +90,7 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_show(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
+    kata = repository.single_kata(root, options.name)
     if not options.yes and not confirmed(f"Show the solution of {kata.name}?", console):
         return 1
     text = kata.solution.read_text(encoding="utf-8")
@@ -108,7 +108,7 @@ def after_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_after(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
+    kata = repository.single_kata(root, options.name)
     status = status_of(kata, read_ledger(root))
     if status.last_pass is None and not options.yes and not _asked(kata, console):
         return 1

@@ -143,7 +143,7 @@ def written(options: argparse.Namespace, name: str, text: str) -> Path:
 def size_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> dict[str, str]:
     """SIZE= for each size of the kata that is named before, or SIZE=VALUE once SIZE= is typed."""
     try:
-        key = repository.one(find_root(Path.cwd()), parsed_args.name).key
+        key = repository.single_kata(find_root(Path.cwd()), parsed_args.name).key
     except (ValueError, OSError):
         return {}
     choices = {**key.choices, "dtype": tuple(dict.fromkeys(key.dtypes))}
@@ -175,7 +175,7 @@ def run_gpu_cost(options: argparse.Namespace, kata: Kata, console: Console) -> i
         times = asking.timed_on_gpu(kata, case, reference, lambda: own)
         timed = times is not None and times.own.runs > 0
         operations = asking.spec_flops(kata, case) if timed else 0
-    file, _ = kata.where()
+    file, _ = kata.location()
     told = "and run on the one that is here" if timed else "nothing was run"
     head = Text.assemble(
         (kata.name, "bold"), f" compiled for a GPU {chip}: {told}\n", (f"{case}\n", "dim")
@@ -241,7 +241,7 @@ def cost_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_cost(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
+    kata = repository.single_kata(root, options.name)
     if kata.key.predictions:
         return _baselines(options, kata, console)
     if kata.key.gpu:
@@ -309,7 +309,7 @@ def trace_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_trace(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
+    kata = repository.single_kata(root, options.name)
     with named_launch(options, kata) as (asking, case):
         launch = cost_studies.study(asking, kata, case, MOST_EVENTS)
     if not cost_studies.faultless(launch):
@@ -359,7 +359,7 @@ def view_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_view(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
+    kata = repository.single_kata(root, options.name)
     with named_launch(options, kata) as (asking, case):
         document = gather(asking, kata, case, drawn=not options.sizes)
     file = written(options, f"{kata.name}{VIEW_ENDING}", page(document))

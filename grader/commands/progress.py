@@ -21,8 +21,8 @@ from rich.text import Text
 
 from grader.commands.arguments import completed, names, open_if_asked, open_option, some_katas
 from grader.exercise.catalog import Kata
-from grader.exercise.readmes import way_to
-from grader.exercise.repository import RepositoryError, matching, one
+from grader.exercise.readmes import path_to
+from grader.exercise.repository import RepositoryError, matching, single_kata
 from grader.record.history import history
 from grader.record.ledger import Ledger, read_ledger
 from grader.record.status import FileState, KataStatus, all_statuses, next_kata, status_of
@@ -121,7 +121,7 @@ def run_next(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 
 def _where(kata: Kata) -> str:
-    file, line = kata.where()
+    file, line = kata.location()
     return f"{file}:{line}"
 
 
@@ -137,7 +137,7 @@ def run_list(options: argparse.Namespace, root: Path, console: Console) -> int:
     if options.path and options.name:
         raise RepositoryError("give a NAME or --path NAME, not both")
     if options.path:
-        found = way_to(one(root, options.path), matching(root, ""))
+        found = path_to(single_kata(root, options.path), matching(root, ""))
     else:
         found = matching(root, options.name)
     ledger = read_ledger(root)

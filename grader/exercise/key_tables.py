@@ -1,16 +1,6 @@
-"""Tables of an answer key: kinds, mesh, randomness, target; their errors.
+"""Reads tables of an answer key: [predictions], [[planted]], [mesh], [random], `target`.
 
-What is said of an answer key that can't be used.
-
-A table of a TOML file, and the complaints about it: which file, which key, why.
-
-The kinds of kata, and the parts of an answer key that only one kind has.
-
-The part of an answer key that says how many devices a launch is for.
-
-[random] of an answer key: whose results are drawn at random, and are judged by their chances.
-
-The part of an answer key that says for which hardware a launch is: TPUs, or GPUs.
+Errors are KeyProblems that name the file, the key and the reason.
 """
 
 from __future__ import annotations
@@ -34,7 +24,7 @@ class KeyProblem(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TomlTable:
-    """Reads values of the kind that is asked for; raises KeyProblem for those of another."""
+    """A table of a TOML file. Its methods raise KeyProblem for values of another type."""
 
     file: Path
     data: dict[str, Any]
@@ -42,7 +32,7 @@ class TomlTable:
     def fail(self, key: str, reason: str) -> KeyProblem:
         return KeyProblem(self.file, key, reason)
 
-    def known(self, table: dict[str, Any], names: list[str], prefix: str = "") -> None:
+    def require_known(self, table: dict[str, Any], names: list[str], prefix: str = "") -> None:
         for name in table:
             if name not in names:
                 advice = did_you_mean(name, names) or f"known: {', '.join(names)}"
@@ -60,33 +50,30 @@ class TomlTable:
             raise self.fail(name, "needs a list of texts")
         return tuple(value)
 
-    def number(self, name: str, default: int, low: int, high: int) -> int:
+    def integer(self, name: str, default: int, low: int, high: int) -> int:
         value = self.data.get(name, default)
         if type(value) is not int or not low <= value <= high:
             raise self.fail(name, f"needs a whole number from {low} to {high}, not {value!r}")
         return value
 
 
-#: What the key of a kata without a kernel to grade has no use for.
-OF_A_KERNEL = ("kernel", "outside", "outside_floats", "full_precision", "par", "slack", "roundings")
+#: Keys that only katas with a kernel have.
+KERNEL_KEYS = ("kernel", "outside", "outside_floats", "full_precision", "par", "slack", "roundings")
 
 
 class KataKind(enum.Enum):
-    """What a learner writes, and so what is graded."""
+    """The kind of a kata: what the learner writes."""
 
     KERNEL = "kernel"  # a kernel or its launch
     TABLES = "tables"  # plain jax.numpy; the values are graded
     CASE_FILE = "case-file"  # somebody's wrong kernel, to be repaired
-    PREDICTIONS = "predictions"  # numbers about programs, beside those that are measured
-    TEST = "test"  # a test, beside kernels that it should tell apart
+    PREDICTIONS = "predictions"  # numbers about programs, compared with measured ones
+    TEST = "test"  # a test, run on right and wrong kernels
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """Of a kata that asks for numbers: about which functions of its file, and how near.
-
-    `within` is a fraction of what is measured.
-    """
+    """[predictions]: the functions of the file, and the tolerance as a fraction of the measured."""
 
     programs: tuple[str, ...]
     within: float
@@ -96,8 +83,7 @@ class Predictions:
 class Planted:
     """A version of the kernel under test: replace `old` by `new` in the solution's file.
 
-    It is wrong, unless it is `right`, only written in another way. `title` goes on from "a kernel
-    that".
+    It is wrong unless `right` is set. `title` continues "a kernel that".
     """
 
     title: str
@@ -108,7 +94,7 @@ class Planted:
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """Of a kata that asks for a test: the launch under test, and the versions of it."""
+    """The launch under test, and versions of it."""
 
     launch: str
     planted: tuple[Planted, ...]
@@ -120,7 +106,7 @@ def predictions_of(source: TomlTable) -> Predictions | None:
         return None
     if not isinstance(table, dict):
         raise source.fail("predictions", 'needs a table: programs = ["NAME", …], within = 0.20')
-    source.known(table, ["programs", "within"], "predictions.")
+    source.require_known(table, ["programs", "within"], "predictions.")
     inner = TomlTable(source.file, table)
     programs = inner.texts("programs", ())
     if not programs or not all(name.isidentifier() for name in programs):
@@ -130,7 +116,7 @@ def predictions_of(source: TomlTable) -> Predictions | None:
     within = table.get("within", 0.20)
     if type(within) is not float or not 0 < within < 1:
         raise source.fail("predictions.within", f"needs a fraction below 1, not {within!r}")
-    _nothing_of_a_kernel(source, "predictions are graded")
+    _require_no_kernel_keys(source, "predictions are graded")
     return Predictions(programs, within)
 
 
@@ -147,7 +133,7 @@ def tested_of(source: TomlTable) -> Tested | None:
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise source.fail("planted", "needs [[planted]] tables")
     planted = tuple(_planted(source, f"planted[{i}]", t) for i, t in enumerate(tables))
-    wrong = [one for one in planted if not one.right]
+    wrong = [version for version in planted if not version.right]
     if not wrong:
         raise source.fail("planted", "needs at least one wrong version to be found")
     if twice := [one.title for one in planted if [p.title for p in planted].count(one.title) > 1]:
@@ -155,12 +141,12 @@ def tested_of(source: TomlTable) -> Tested | None:
     for name in ("cases", "production", "alike"):
         if name in source.data:
             raise source.fail(name, "means nothing where a test is graded: it draws its own sizes")
-    _nothing_of_a_kernel(source, "a test is graded")
+    _require_no_kernel_keys(source, "a test is graded")
     return Tested(launch, planted)
 
 
 def _planted(source: TomlTable, key: str, table: dict[str, Any]) -> Planted:
-    source.known(table, ["title", "old", "new", "right"], f"{key}.")
+    source.require_known(table, ["title", "old", "new", "right"], f"{key}.")
     for name in ("title", "old", "new"):
         if not isinstance(table.get(name), str) or (name != "new" and not table[name]):
             raise source.fail(f"{key}.{name}", "needs a text")
@@ -170,21 +156,21 @@ def _planted(source: TomlTable, key: str, table: dict[str, Any]) -> Planted:
     return Planted(table["title"], table["old"], table["new"], right)
 
 
-def _nothing_of_a_kernel(source: TomlTable, what: str) -> None:
-    for name in (*OF_A_KERNEL, "operand_roundings", "stub"):
+def _require_no_kernel_keys(source: TomlTable, situation: str) -> None:
+    for name in (*KERNEL_KEYS, "operand_roundings", "stub"):
         if name in source.data:
-            raise source.fail(name, f"means nothing where {what}")
+            raise source.fail(name, f"means nothing where {situation}")
 
 
-#: The devices of the smallest slice of each chip that libtpu compiles for.
-MOST_DEVICES = 4
+#: The number of devices in the smallest slice of a chip that libtpu compiles for.
+MAX_DEVICES = 4
 MESH = "mesh"
 
 
 def mesh_of(source: TomlTable, cases: Collection[str]) -> Axes:
-    """[mesh]: the named axes, outermost first; () where there is no such table. Raises KeyProblem.
+    """[mesh]: the named axes, outermost first; () if there is no such table. Raises KeyProblem.
 
-    The launch then has a keyword `mesh`, so none of the names of `cases` may be that.
+    The launch has a keyword `mesh` then, so no name in `cases` may be "mesh".
     """
     table = source.data.get(MESH)
     if table is None:
@@ -197,9 +183,9 @@ def mesh_of(source: TomlTable, cases: Collection[str]) -> Axes:
         if type(size) is not int or size < 2:
             raise source.fail(f"{MESH}.{name}", f"needs 2 or more devices, not {size!r}")
     axes = tuple(table.items())
-    if devices_of(axes) not in (2, MOST_DEVICES):
+    if devices_of(axes) not in (2, MAX_DEVICES):
         count = devices_of(axes)
-        raise source.fail(MESH, f"has {count} devices; 2 or {MOST_DEVICES} can be had")
+        raise source.fail(MESH, f"has {count} devices; 2 or {MAX_DEVICES} can be had")
     if MESH in cases:
         raise source.fail(f"cases.{MESH}", "is what the launch's mesh is called")
     for name in ("predictions", "tested", "random"):
@@ -212,12 +198,11 @@ def mesh_of(source: TomlTable, cases: Collection[str]) -> Axes:
 
 @dataclass(frozen=True, slots=True)
 class Randomness:
-    """How a kata's results come about by chance.
+    """[random]: how a kata's results are random.
 
-    `seed` names the integers among the spec's inputs that all chance follows from. `names` are what
-    an element is in its two outcomes ("dropped", "kept"). Results that stand in `same` together
-    are drawn by the same bits. Where results are `exact`, each element is one of its outcomes to
-    the last bit; otherwise it may be rounded as other results may.
+    `seed` names the spec's integer input that determines all random bits. `names` describe an
+    element's two outcomes ("dropped", "kept"). Results in one group of `same` use the same bits. If
+    `exact`, each element equals one of its outcomes to the last bit; otherwise it may be rounded.
     """
 
     seed: str
@@ -232,7 +217,7 @@ def randomness_of(source: TomlTable) -> Randomness | None:
         return None
     if not isinstance(table, dict):
         raise source.fail("random", 'needs a table: seed = "seed", names = ["dropped", "kept"]')
-    source.known(table, ["seed", "names", "same", "exact"], "random.")
+    source.require_known(table, ["seed", "names", "same", "exact"], "random.")
     inner = TomlTable(source.file, table)
     seed, names = table.get("seed"), inner.texts("names", ())
     if not isinstance(seed, str) or not seed.isidentifier():
@@ -249,33 +234,33 @@ def randomness_of(source: TomlTable) -> Randomness | None:
 
 
 def _same(source: TomlTable, groups: object) -> tuple[tuple[int, ...], ...]:
-    wrong = source.fail("random.same", "needs lists of at least two results, as in [[0, 1]]")
+    problem = source.fail("random.same", "needs lists of at least two results, as in [[0, 1]]")
     if not isinstance(groups, list):
-        raise wrong
+        raise problem
     for group in groups:
-        numbers = isinstance(group, list) and all(type(n) is int and n >= 0 for n in group)
-        if not numbers or len(set(group)) < 2:
-            raise wrong
+        valid = isinstance(group, list) and all(type(n) is int and n >= 0 for n in group)
+        if not valid or len(set(group)) < 2:
+            raise problem
     return tuple(map(tuple, groups))
 
 
 TARGETS = ("tpu", "gpu")
-#: What a kernel can be asked to use on a GPU, in the words of `pallascope.gpu.gpu_resources`.
+#: Units of a GPU that a key may require, with the names of `pallascope.gpu.gpu_resources`.
 UNITS = ("wgmma", "tcgen05", "tensor memory", "TMA loads", "TMA stores", "mbarrier", "setmaxnreg")
-#: The GPUs that a kata may be for alone, as `pallascope.gpu.gpus` names them.
+#: The GPUs, with the names of `pallascope.gpu.gpus`.
 GPUS = ("h100", "b200")
-#: What only a launch for a GPU has.
-OF_GPUS = ("units", "not_interpreted", "only_on")
-#: What only a launch for a TPU has.
-_OF_TPUS = ("mesh", "cores", "random", "predictions", "tested", "block_by_block")
+#: Keys of launches for GPUs only.
+GPU_KEYS = ("units", "not_interpreted", "only_on")
+#: Keys of launches for TPUs only.
+_TPU_KEYS = ("mesh", "cores", "random", "predictions", "tested", "block_by_block")
 
 
 @dataclass(frozen=True, slots=True)
 class GpuTarget:
-    """Of a launch for GPUs: which of a GPU's `units` its kernels have to use.
+    """The target of a launch for GPUs. Its kernels must use these `units`.
 
-    `not_interpreted` says why Mosaic GPU's interpreter can't run it, "" where it can. `only_on` is
-    the only GPU that has what the kata is about, "" where each has.
+    `not_interpreted` is the reason why Mosaic GPU's interpreter can't run it, "" if it can.
+    `only_on` is the only GPU that it can run on, "" if every GPU can.
     """
 
     units: tuple[str, ...] = ()
@@ -284,16 +269,16 @@ class GpuTarget:
 
 
 def gpu_of(source: TomlTable) -> GpuTarget | None:
-    """`target` and what belongs to it; None for TPUs. Raises KeyProblem."""
+    """`target` and the other keys for GPUs; None for TPUs. Raises KeyProblem."""
     target = source.data.get("target", "tpu")
     if target not in TARGETS:
         raise source.fail("target", f'needs "tpu" or "gpu", not {target!r}')
     if target == "tpu":
-        for name in OF_GPUS:
+        for name in GPU_KEYS:
             if name in source.data:
                 raise source.fail(name, 'means nothing without target = "gpu"')
         return None
-    for name in _OF_TPUS:
+    for name in _TPU_KEYS:
         if name in source.data:
             raise source.fail(name, 'means nothing where target = "gpu"')
     if source.data.get("kernel") is False:
@@ -305,5 +290,5 @@ def gpu_of(source: TomlTable) -> GpuTarget | None:
     only_on = source.data.get("only_on", "")
     if only_on not in ("", *GPUS):
         raise source.fail("only_on", f"needs one of {', '.join(GPUS)}, not {only_on!r}")
-    named = "not_interpreted" in source.data
-    return GpuTarget(units, source.text("not_interpreted") if named else "", only_on)
+    has_reason = "not_interpreted" in source.data
+    return GpuTarget(units, source.text("not_interpreted") if has_reason else "", only_on)

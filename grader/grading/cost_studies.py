@@ -216,7 +216,7 @@ def study(asking: Asking, kata: Kata, case: Case, events: int = 0) -> Launch:
     reference = asking.inputs(kata, case)
     asking.begin_par(kata, case, reference, events)
     own = asking.own(kata, case, reference, PATIENCE, events)
-    file, _ = kata.where()
+    file, _ = kata.location()
     return Launch(
         name=kata.name,
         drawn=str(case),
@@ -254,7 +254,7 @@ def sweep(
 
     That of a kata that is still a stub is par's. Raises BrokenKata, SandboxError.
     """
-    file, _ = kata.where()
+    file, _ = kata.location()
     for chosen in sizes:
         other = dataclasses.replace(case, sizes={**case.sizes, **chosen})
         if misfit(asking, kata, other):

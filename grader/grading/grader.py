@@ -131,7 +131,7 @@ class Grader:
             return ()
         needs, has = _CORES[kata.key.cores], _CORES[named(asked[0]).cores]
         why = f"its kernel is for {needs} TensorCores, and a {asked[0]} has {has}"
-        return (f"{kata.where()[0]}: judged for a {chip}: {why}",)
+        return (f"{kata.location()[0]}: judged for a {chip}: {why}",)
 
 
 def _failed_over(kata: Kata, case: Case, error: Exception) -> Grade:
@@ -199,7 +199,7 @@ def evidence_of(
     lowered_for_gpu = cache(partial(asking.own_on_gpu, kata, reference, seconds, False))
     return Evidence(
         mode=Mode.STRICT if kata.key.gpu else asking.mode,
-        file=kata.where()[0],
+        file=kata.location()[0],
         attempt=attempt,
         reference=reference,
         kernel=kata.key.kernel,

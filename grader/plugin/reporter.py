@@ -62,7 +62,7 @@ class Reporter:
         It reads the arguments, because under xdist only the workers know the collected items.
         """
         katas, expression = catalog.katas(self._config.rootpath), self._config.option.keyword
-        if not katas or not expression or catalog.named(katas, expression):
+        if not katas or not expression or catalog.matching_katas(katas, expression):
             return ""
         folder = self._config.rootpath / catalog.KATAS
         start = self._config.invocation_params.dir
@@ -70,12 +70,12 @@ class Reporter:
         katas_requested = any(
             folder.is_relative_to(path) or path.is_relative_to(folder) for path in paths
         )
-        return catalog.unmatched(katas, expression) if katas_requested else ""
+        return catalog.no_match_message(katas, expression) if katas_requested else ""
 
     def _katas(self) -> tuple[Kata, ...]:
         """Every kata that exists, or existed when it was graded."""
         root = self._config.rootpath
-        graded = {catalog.with_id(root, grade.kata) for grade in self._grades}
+        graded = {catalog.kata_with_id(root, grade.kata) for grade in self._grades}
         return catalog.in_order(graded.union(catalog.katas(root)))
 
     def _newly_solved(self) -> Iterator[RenderableType]:

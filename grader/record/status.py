@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
 from grader.exercise.key_tables import KeyProblem
-from grader.exercise.readmes import needs
+from grader.exercise.readmes import prerequisites
 from grader.record.ledger import Ledger, Pass
 from grader.tools.git import blob_id
 from grader.verdict import Check
@@ -134,6 +134,6 @@ def _first_ready(candidates: Iterable[KataStatus], unsolved: Collection[str]) ->
 
 def _needs(status: KataStatus) -> tuple[str, ...]:
     try:
-        return needs(status.kata)
+        return prerequisites(status.kata)
     except OSError:
         return ()

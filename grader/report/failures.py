@@ -16,7 +16,7 @@ def explanation(kata: Kata, grade: Grade, node: str, seed: int) -> str:
     """
     finding = grade.finding
     assert finding is not None
-    file, line = kata.where()
+    file, line = kata.location()
     view = f"  view   kata view {kata.name} --seed {seed} --case {grade.case}"
     can_be_viewed = finding.check is Check.VALUES and kata.key.kernel and not kata.key.gpu
     phrase = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"

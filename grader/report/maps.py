@@ -51,7 +51,7 @@ def total_line(solved: int, count: int, others: str, earned: int) -> Text:
 
 def next_step(kata: Kata, verb: str) -> Text:
     """The next file to work on, and the command that grades it. `verb` has at most 4 letters."""
-    file, line = kata.where()
+    file, line = kata.location()
     # A shortened path would be useless.
     return Text(no_wrap=True, overflow="ignore").append_text(
         Text.assemble(

@@ -296,7 +296,7 @@ def _row(standing: Standing, address: str) -> str:
 
 def _link(standing: Standing, address: str) -> str:
     name = f"{standing.kata.number} {markdown_escaped(standing.kata.name)}"
-    file, line = standing.kata.where()
+    file, line = standing.kata.location()
     return f"[{name}]({address}/{file}#L{line})" if address else name
 
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import GPUS, KataKind
-from grader.exercise.mutants import dealt
+from grader.exercise.mutants import planted_of_case
 from grader.sandbox.gpu_runs import GpuJob, OnHardware, OnTpu
 from grader.sandbox.judge_worker import reseeded
 from grader.sandbox.messages import (
@@ -601,7 +601,7 @@ class Asking:
         launch, chip = kata.key.tested.launch, self.chip(kata)
         subject = Subject(written, kata.name, _answer(kata), launch, case, chip, self.mode)
         try:
-            found = self._lines.trials.of(subject, dealt(kata.key, case), seconds)
+            found = self._lines.trials.of(subject, planted_of_case(kata.key, case), seconds)
         except BrokenPlanted as error:
             raise BrokenKata(str(error)) from None
         if isinstance(found, Accident):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 
-from grader.exercise.specs import argument
+from grader.exercise.specs import trace_argument
 from grader.sandbox import exception_reports
 from grader.sandbox.exception_reports import notes_on
 from grader.sandbox.messages import (
@@ -102,7 +102,7 @@ def _compiled(question: CompileForGpu) -> OnGpu:
         with traced_for(chip):
             launch = _launch(question)
         function = launch.function()
-        shapes = list(map(argument, question.inputs))
+        shapes = list(map(trace_argument, question.inputs))
         try:
             program = program_of(function, shapes, chip)
         except Exception as error:

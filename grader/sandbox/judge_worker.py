@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from grader.exercise.specs import argument
+from grader.exercise.specs import trace_argument
 from grader.sandbox import exception_reports, warmup
 from grader.sandbox.exception_reports import notes_on
 from grader.sandbox.messages import (
@@ -245,7 +245,7 @@ def _more_nan(tried: Array, without: Array) -> bool:
 
 def _predicted(question: Predict) -> OnChip:
     """The way to a TPU, as far as it leads."""
-    values = list(map(argument, question.inputs))
+    values = list(map(trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
         launch, axes = _launch(question), question.mesh
         predicted = predictions_of(launch, values, question.chip, question.events, axes)
@@ -255,7 +255,7 @@ def _predicted(question: Predict) -> OnChip:
 
 def _followed(question: Follow) -> Followed:
     """Where the blocks lie, step by step."""
-    values = list(map(argument, question.inputs))
+    values = list(map(trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
         launch = _launch(question)
         return Followed(None, motions_of(launch, values, question.chip, question.mesh))

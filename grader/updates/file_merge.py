@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise.catalog import kata_at
-from grader.exercise.regions import BEGIN, Region, RegionError, fill, regions, written
+from grader.exercise.regions import BEGIN, Region, RegionError, fill_regions, region_lines, regions
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git, GitError
 
@@ -98,7 +98,7 @@ class _Side:
 
     def filled(self, names: Sequence[str]) -> str:
         """The text with each region replaced by one line, its name."""
-        return fill(self.text, [(name,) for name in names])
+        return fill_regions(self.text, [(name,) for name in names])
 
     def enclosing_functions(self) -> list[str]:
         """The function or class around each region; "" for none."""
@@ -109,7 +109,7 @@ class _Side:
 
 
 def _side(text: str) -> _Side:
-    return _Side(text, regions(text), written(text))
+    return _Side(text, regions(text), region_lines(text))
 
 
 def _enclosing_function(above: Sequence[str], indent: str) -> str:

@@ -122,7 +122,7 @@ def move_head(git: Git, target: str, pending: Sequence[PendingChange]) -> None:
     for change in pending:
         kata = kata_at(git.folder, git.folder / change.path)
         if kata and change.before is not None:
-            repository.keep(kata, now)
+            repository.save_attempt(kata, now)
     with signals_ignored():
         try:
             if pending:

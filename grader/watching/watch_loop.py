@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from grader.exercise.cases import draw
-from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, katas, named, unmatched
+from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, katas, matching_katas, no_match_message
 from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.record.ledger import read_ledger
@@ -44,7 +44,7 @@ class WatchedKatas:
         self._only = only
         self._added: set[str] = set()  # ids of other katas that `following` has returned
         if not self.katas():
-            raise ValueError(unmatched(self._every(), only))
+            raise ValueError(no_match_message(self._every(), only))
 
     def _every(self) -> tuple[Kata, ...]:
         return katas(self._root, SOLUTIONS)  # including deleted files
@@ -54,7 +54,7 @@ class WatchedKatas:
         all_katas = self._every()
         if not self._only:
             return all_katas
-        ids = {kata.id for kata in named(all_katas, self._only)} | self._added
+        ids = {kata.id for kata in matching_katas(all_katas, self._only)} | self._added
         return tuple(kata for kata in all_katas if kata.id in ids)
 
     def __contains__(self, kata: Kata) -> bool:
@@ -205,7 +205,7 @@ class Watch:
         self._run = GradingRun(number, kata, content, len(cases), self._clock())
 
     def _still_to_do(self, kata: Kata) -> None:
-        file, line = kata.where()
+        file, line = kata.location()
         self._screen.note(f"{kata.name} is still to do: {kata.key.concept}", "yellow")
         self._screen.text(f"  open   {file}:{line}      stuck?  kata hint {kata.name}")
 
@@ -310,7 +310,7 @@ class Watch:
         self._again(following)
 
     def _open(self, kata: Kata) -> None:
-        file, line = kata.where()
+        file, line = kata.location()
         try:
             name = self._open_at(kata.root / file, line)
         except NoEditor as error:

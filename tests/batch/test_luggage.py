@@ -19,7 +19,7 @@ import grader, pathlib
 from grader.exercise.catalog import SOLUTIONS, katas
 from pallascope.tools.versions import versions
 found = katas(pathlib.Path.cwd(), SOLUTIONS)
-print(grader.__file__, *(kata.shipped().count("SOLUTION") for kata in found))
+print(grader.__file__, *(kata.stub_text().count("SOLUTION") for kata in found))
 print(versions()["pallas-katas"])
 """
 

@@ -41,7 +41,7 @@ SETUP = Setup("/where/the/driver/has/it", ("v5e",), "off")
 def test_it_grades_replaces_its_worker_and_ends_it(kata: Kata) -> None:
     node = Node(SETUP, versions())
     assert node.ready() == ""
-    job = SubmissionJob("key", kata.id, kata.shipped(), 7)
+    job = SubmissionJob("key", kata.id, kata.stub_text(), 7)
     assert json.loads(node.grade(job).verdict)["state"] == "todo"
     assert node._worker
     first = node._worker.process.pid
@@ -57,7 +57,7 @@ def test_it_grades_replaces_its_worker_and_ends_it(kata: Kata) -> None:
 
 def test_a_worker_whose_node_is_gone_removes_its_own_folder(kata: Kata) -> None:
     node = Node(SETUP, versions())
-    assert node.grade(SubmissionJob("key", kata.id, kata.shipped(), 7)).verdict
+    assert node.grade(SubmissionJob("key", kata.id, kata.stub_text(), 7)).verdict
     assert node._worker
     assert len(os.listdir(tempfile.gettempdir())) == 1
     node._worker.channel.close()  # as the end of the node's process would
@@ -68,7 +68,7 @@ def test_a_worker_whose_node_is_gone_removes_its_own_folder(kata: Kata) -> None:
 def test_a_worker_that_says_nothing_is_ended(kata: Kata) -> None:
     setup = Setup("/where/the/driver/has/it", ("v5e",), "off", limit=0.01)
     node = Node(setup, versions(), spare=0)
-    outcome = node.grade(SubmissionJob("key", kata.id, kata.shipped(), 7))
+    outcome = node.grade(SubmissionJob("key", kata.id, kata.stub_text(), 7))
     assert (outcome.error, outcome.hopeless) == ("no answer after 0.01 s", False)
     assert node._worker is None
 
