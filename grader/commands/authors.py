@@ -1,9 +1,4 @@
-"""`kata new` and `kata sync`, for authors.
-
-`kata sync`, for authors: generates the katas and the READMEs' tables from the solutions.
-
-`kata new`, for authors: the three files of a new kata, and what to write over in them.
-"""
+"""`kata new` and `kata sync`, for authors: write a new kata's files, generate stubs and tables."""
 
 from __future__ import annotations
 
@@ -37,7 +32,7 @@ def run_sync(options: argparse.Namespace, root: Path, console: Console) -> int:
     for file in tables:
         outcome = "its table or count differs from the keys" if options.check else "written"
         console.print(f"{file.relative_to(root).as_posix()}: {outcome}")
-    say_unwritten(template_leftovers(root), root, console)
+    print_leftovers(template_leftovers(root), root, console)
     outcomes = [result.outcome for result in results]
     bad, held = outcomes.count(SyncOutcome.DIFFERS), outcomes.count(SyncOutcome.HELD)
     attempts = f"; {held} not compared: an attempt" if held else ""
@@ -45,10 +40,10 @@ def run_sync(options: argparse.Namespace, root: Path, console: Console) -> int:
     return 1 if bad or (options.check and tables) else 0
 
 
-def say_unwritten(files: Iterable[TemplateLeftovers], root: Path, console: Console) -> None:
-    """One line for each file: which of its parts are still the template's."""
-    for each in files:
-        name, parts = each.file.relative_to(root).as_posix(), ", ".join(each.parts)
+def print_leftovers(files: Iterable[TemplateLeftovers], root: Path, console: Console) -> None:
+    """Print a line for each file with parts that are still the template's text."""
+    for file in files:
+        name, parts = file.file.relative_to(root).as_posix(), ", ".join(file.parts)
         console.print(f"{name}: still the template's: {parts}", markup=False, soft_wrap=True)
 
 
@@ -69,6 +64,6 @@ def run_new(options: argparse.Namespace, root: Path, console: Console) -> int:
     for file in (kata.solution, kata.key_path, kata.path, *tables):
         console.print(file.relative_to(root).as_posix())
     own = (kata.solution, kata.key_path, readmes.readme_of(root, kata.track))
-    say_unwritten([each for each in template_leftovers(root) if each.file in own], root, console)
+    print_leftovers([each for each in template_leftovers(root) if each.file in own], root, console)
     console.print(f"Write over these, then: kata sync && pytest tests -k {kata.name}")
     return 0

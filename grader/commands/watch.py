@@ -83,5 +83,5 @@ def pytest_timeout(root: Path) -> float:
 
 
 def _open_in_window(file: Path, line: int) -> str:
-    """Open in an editor with a window of its own: the terminal is the watch's."""
+    """Open an editor that has a window, because the watch uses the terminal."""
     return editor.open_at(file, line, terminal=False)
