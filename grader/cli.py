@@ -1,8 +1,8 @@
 # PYTHON_ARGCOMPLETE_OK
 """The `kata` command: a parser for the commands in `grader.commands`.
 
-Only the module of the command that was typed is imported. A shell that completes a command line
-runs this, too: see `complete`.
+Only the module of the typed command is imported. Shell completion runs this module, too
+(`complete`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pallascope.tools.text import did_you_mean
 
 #: The module of `kata` alone.
 OVERVIEW = "grader.commands.progress"
-#: What each command does, and the module of `grader.commands` that holds its two functions:
-#: NAME_arguments(parser) and run_NAME(options, root, console).
+#: For each command the module of `grader.commands` with its two functions, NAME_arguments(parser)
+#: and run_NAME(options, root, console), and its help text.
 COMMANDS = {
     "list": ("progress", "show all katas, or those that match"),
     "next": ("progress", "show the first kata that is not solved"),
@@ -53,27 +53,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complete()
     from pallascope.tools.files import exit_code
 
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    argv = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        return exit_code(lambda: _run(words), "kata")
+        return exit_code(lambda: _run(argv), "kata")
     except KeyboardInterrupt:
         return 130
 
 
-def _run(words: Sequence[str]) -> int:
-    parser = parser_for(words)
-    if mistake := mistyped(words):
-        parser.error(mistake)
-    options, more = parser.parse_known_args(words)
+def _run(argv: Sequence[str]) -> int:
+    parser = parser_for(argv)
+    if error := unknown_command_message(argv):
+        parser.error(error)
+    options, extra = parser.parse_known_args(argv)
     if options.version:
         from pallascope.tools.versions import versions
 
-        print(", ".join(f"{name} {of or 'not installed'}" for name, of in versions().items()))
+        print(
+            ", ".join(
+                f"{name} {version or 'not installed'}" for name, version in versions().items()
+            )
+        )
         return 0
-    if more and not (hasattr(options, "sizes") and all("=" in word for word in more)):
-        parser.error(f"unrecognized arguments: {' '.join(more)}")
-    if more:  # argparse takes no positionals after options that come between
-        options.sizes += more
+    if extra and not (hasattr(options, "sizes") and all("=" in word for word in extra)):
+        parser.error(f"unrecognized arguments: {' '.join(extra)}")
+    if extra:  # argparse doesn't accept more positionals after an option
+        options.sizes += extra
     from rich.console import Console
 
     from grader.exercise.repository import find_root
@@ -87,14 +91,14 @@ def _run(words: Sequence[str]) -> int:
 
 
 def complete() -> None:
-    """Tell a shell what may stand at its cursor, and exit: what argcomplete is there for."""
+    """Print the shell's completions, and exit. argcomplete does both."""
     import argcomplete
 
     argcomplete.autocomplete(parser_for(os.environ["COMP_LINE"].split()), False)
 
 
-def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
-    """A parser that knows every command by name, and those among `words` with their arguments."""
+def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """A parser of all commands. Only commands in `argv` get their arguments."""
     parser = argparse.ArgumentParser(
         prog="kata",
         description="Find your way through the katas; without a COMMAND: where you are, and what "
@@ -106,24 +110,26 @@ def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", dest="command")
     for name, (_, text) in COMMANDS.items():
-        sub = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        if name in words:
-            arguments, run = command(name)
-            arguments(sub)
-            sub.set_defaults(run=run)
+        subparser = commands.add_parser(
+            name, help=text, description=f"{text[0].upper()}{text[1:]}."
+        )
+        if name in argv:
+            arguments, run = command_functions(name)
+            arguments(subparser)
+            subparser.set_defaults(run=run)
     return parser
 
 
-def mistyped(words: Sequence[str]) -> str:
-    """What to say of a first word that is no command; "" where it is one, or is not there."""
-    first = next((word for word in words if not word.startswith("-")), "")
+def unknown_command_message(argv: Sequence[str]) -> str:
+    """The error message if the first word is not a command, else ""."""
+    first = next((word for word in argv if not word.startswith("-")), "")
     if not first or first in COMMANDS:
         return ""
     return f"no command {first!r}; {did_you_mean(first, COMMANDS) or 'kata --help lists them all'}"
 
 
-def command(name: str) -> tuple[Callable[..., None], Callable[..., int]]:
-    """The two functions of a command: one adds its arguments to a parser, the other runs it."""
+def command_functions(name: str) -> tuple[Callable[..., None], Callable[..., int]]:
+    """A command's two functions: one adds its arguments to a parser, the other runs it."""
     module = importlib.import_module(f"grader.commands.{COMMANDS[name][0]}")
     return getattr(module, f"{name}_arguments"), getattr(module, f"run_{name}")
 

@@ -1,4 +1,4 @@
-"""What is checked, under which conditions, and the verdict: Case in, Grade out."""
+"""The data of grading: hidden cases, checks, findings, costs and grades."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from pallascope.model.observations import Mode
 
-MOST_STARS = 3
-#: What is said of a case of production size, in words.
-PREDICTED = "of production size: judged without being run"
+MAX_STARS = 3
+#: Stands behind a case of production size.
+PRODUCTION_NOTE = "of production size: judged without being run"
 
 
 class Check(enum.Enum):
-    """One rung of the ladder: one question asked of a kernel on a hidden case."""
+    """One rung of the ladder: a check that a kernel has to pass on a hidden case."""
 
     RUNS = "runs"
     CONTRACT = "contract"
@@ -43,9 +43,9 @@ class State(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where kernels run in this session, and how.
+    """Where and how kernels run in this session.
 
-    `also` names, in words, the runs that come in addition. `tpu`: what passes also runs on the TPU.
+    `also` describes additional runs. With `tpu`, kernels that pass also run on the TPU.
     """
 
     backend: str  # JAX's name: "cpu" or "tpu"
@@ -56,10 +56,10 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What the grades of one session were given under. Costs are of the first of the chips.
+    """The settings of one session. Costs are predicted for the first of `chips`.
 
-    `isolation` says by what a kata's process was kept from the rest of the machine, or why not.
-    Katas for GPUs were judged for `gpu`, or for the only one that has what they are about.
+    `isolation` describes how a kata's process was isolated from the machine, or why it was not.
+    Katas for GPUs were judged for `gpu`, unless their key names the only GPU that they run on.
     """
 
     seed: int
@@ -71,11 +71,11 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One hidden case: what was drawn from the answer key for one kata in one session.
+    """One hidden case, drawn from a kata's answer key for one session.
 
-    `sizes` holds dimensions and block sizes by name; `dtype` is what the kata's `Float` (or other
-    open) annotations become; `seed` fixes the values of the arrays. A case of `production` size is
-    compiled and predicted, and never run.
+    `sizes` holds dimensions and block sizes by name. `dtype` is the dtype of arrays whose
+    annotation admits several, such as `Float`. `seed` determines the values of the arrays. A case
+    of `production` size is compiled and predicted, and never run.
     """
 
     kata: str
@@ -88,13 +88,13 @@ class Case:
 
     def __str__(self) -> str:
         sizes = [f"{name}={size}" for name, size in self.sizes.items()]
-        drawn = ", ".join([*sizes, f"dtype={self.dtype}"])
-        return f"{drawn} ({PREDICTED})" if self.production else drawn
+        description = ", ".join([*sizes, f"dtype={self.dtype}"])
+        return f"{description} ({PRODUCTION_NOTE})" if self.production else description
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Why a check said no: a phrase for a table cell, and the whole explanation.
+    """Why a check failed: a phrase for a table cell, and the whole explanation.
 
     `full` is an exception's whole traceback, which -vv shows.
     """
@@ -107,9 +107,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotJudged:
-    """A rung that could not be asked, and why: its star, and those above it, are not given.
+    """A rung that could not be judged, and why. Its star and those above it are not given.
 
-    It is no fault of the kernel's, as far as is known.
+    No fault of the kernel is known.
     """
 
     check: Check
@@ -121,9 +121,9 @@ class NotJudged:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a launch and par take on one chip: bytes from and to HBM, and cycles.
+    """The cost of a launch and of par on one chip: bytes from and to HBM, and cycles.
 
-    None where the index maps, or the compiler's schedule, don't say.
+    None where the index maps or the compiler's schedule don't determine a number.
     """
 
     chip: str
@@ -137,11 +137,11 @@ class Cost:
 class Grade:
     """The verdict on one kata for one hidden case. `stars` are 0 to 3.
 
-    A case may be passed with a finding, which then says what the last star takes. `not_judged` is
-    the first rung that could not be asked: `stars` stop below it. `blob` is git's id of the file's
-    content, "" where that changed while it was graded. `gpu` is the one that it was judged for, ""
-    of a kata for TPUs. `accident`: a process that judged was killed from outside, or the grader
-    itself failed, so that another run may find something else; nothing stores such a grade.
+    A passed case may have a finding, which then explains the missing third star. `not_judged` is
+    the first rung that could not be judged; `stars` stop below it. `blob` is git's id of the file's
+    content, "" if the file changed during grading. `gpu` is the GPU that the kata was judged for,
+    "" for TPUs. `accident`: a judging process was killed from outside, or the grader itself failed.
+    Another run may give another verdict then, so such a grade is not stored.
     """
 
     kata: str
@@ -149,12 +149,12 @@ class Grade:
     state: State
     stars: int
     finding: Finding | None = None
-    drawn: str = ""  # the case in words
+    drawn: str = ""  # the case as text
     seconds: float = 0.0
     printed: str = ""  # what the learner's code printed
     cost: Cost | None = None
     not_judged: NotJudged | None = None
-    notes: tuple[str, ...] = ()  # what the learner should know, and what changes no verdict
+    notes: tuple[str, ...] = ()  # for the learner; they don't change the verdict
     blob: str = ""
     gpu: str = ""
     accident: bool = False

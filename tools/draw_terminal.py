@@ -46,7 +46,7 @@ def session() -> str:
             file.parent.mkdir(parents=True, exist_ok=True)
             old, new = ATTEMPTS.get(kata.path.stem, (None, ""))
             solved = kata.solution.read_text(encoding="utf-8")
-            text = kata.shipped() if old is None else solved.replace(old, new)
+            text = kata.stub_text() if old is None else solved.replace(old, new)
             file.write_text(text, encoding="utf-8")
         subprocess.run(["git", "init", "-q", scratch], check=True)
         (copy / "pytest.ini").write_text("[pytest]\ntestpaths = katas\n")

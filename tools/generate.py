@@ -123,7 +123,7 @@ def workplace(quote: Quote) -> Iterator[Path]:
         shutil.copytree(ROOT / SOLUTIONS, copy / SOLUTIONS)
         every = {kata.name: kata for kata in katas(ROOT, SOLUTIONS)}
         for kata in every.values():
-            _write(copy, kata, kata.shipped())
+            _write(copy, kata, kata.stub_text())
         (copy / "pytest.ini").write_text("[pytest]\ntestpaths = katas\n")
         shutil.copy(ROOT / "conftest.py", copy)
         subprocess.run(["git", "init", "-q", scratch], check=True)
@@ -171,7 +171,7 @@ def _class(folder: Path, every: Mapping[str, Kata]) -> None:
     }
     for student, begun in students.items():
         for kata in every.values():
-            _write(folder / student, kata, kata.shipped())
+            _write(folder / student, kata, kata.stub_text())
         lines = []
         for name, (edit, day) in begun.items():
             text = _solved(every[name], edit)

@@ -128,7 +128,7 @@ def _measured(kata: Kata) -> Measured:
     case = production_case(kata)
     solution = load_module(kata.solution)
     reference = specs.reference(solution, kata.name, case, evaluated=False)
-    inputs = [specs.argument(array) for array in reference.inputs]
+    inputs = [specs.trace_argument(array) for array in reference.inputs]
     spec, keywords = specs.spec_of(solution, kata.name, case)
     launch = functools.partial(getattr(solution, kata.name), **reference.keywords)
     kernels = predictions(launch, *inputs, chip=CHIP)

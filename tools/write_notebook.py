@@ -101,7 +101,7 @@ def cells(first: Kata) -> list[dict[str, Any]]:
         _text(SETUP_TEXT),
         _code(SETUP, hidden=True),
         _text(FIRST),
-        _code(f"%%writefile {file}\n{first.shipped()}"),
+        _code(f"%%writefile {file}\n{first.stub_text()}"),
         _code(GRADE_FIRST.format(name=name)),
         _text(STUCK),
         _code(HINT_FIRST.format(name=name)),

@@ -1,8 +1,8 @@
-"""Grading for other programs: text in, frozen data out. Without pytest, and without files.
+"""Grading for other programs: text in, frozen data out, without pytest and without files.
 
     from grader.api import Examiner
 
-What is named here is stable: changes are told in CHANGELOG.md. See docs/grading-many.md.
+These names are stable: CHANGELOG.md lists their changes. See docs/grading-many.md.
 
 examiner  Examiner, ExaminerPool and Report: grading for other programs
 """
@@ -12,13 +12,7 @@ from grader.exercise.key_tables import KeyProblem
 from grader.sandbox.isolation import Isolation, NotIsolated
 from grader.sandbox.launch_client import BrokenKata
 from grader.sandbox.launcher import SandboxError
-from grader.verdict import (
-    Cost,
-    Finding,
-    Grade,
-    NotJudged,
-    State,
-)
+from grader.verdict import Cost, Finding, Grade, NotJudged, State
 
 __all__ = [
     "BrokenKata",

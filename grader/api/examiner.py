@@ -1,12 +1,7 @@
 """Examiner, ExaminerPool and Report: grading for other programs.
 
-A limit for all of a submission: each step has its own, and there are many.
-
-What is known of one submission once it is graded.
-
-Grades one text after another, in processes that stay warm.
-
-Several Examiners, for programs that grade from many threads or from an event loop.
+An Examiner grades one text after another, in processes that stay warm. A pool of them serves many
+threads, or an event loop.
 """
 
 from __future__ import annotations
@@ -36,7 +31,7 @@ from grader.sandbox.launch_client import WorkerQueues
 from grader.sandbox.worker_pool import Stopped, WorkerPool
 from grader.tools.git import blob_id
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Case,
     Check,
     Conditions,
@@ -53,13 +48,13 @@ from pallascope.tools.versions import versions
 from pallascope.tpu.chips import CHIPS, DEFAULT
 
 
-class Alarm:
-    """Stops what is under way at a pool when its seconds are over, and remembers that it did."""
+class Deadline:
+    """Stops a pool when its time limit is over."""
 
-    def __init__(self, pool: WorkerPool, seconds: float) -> None:
+    def __init__(self, pool: WorkerPool, limit: float) -> None:
         self._pool = pool
-        self._rang = threading.Event()
-        self._timer = threading.Timer(seconds, self._ring)
+        self._expired = threading.Event()
+        self._timer = threading.Timer(limit, self._expire)
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
@@ -71,36 +66,35 @@ class Alarm:
         self._timer.join()
 
     @property
-    def rang(self) -> bool:
-        """Whether it has: then what was found meanwhile may be of processes that it ended."""
-        return self._rang.is_set()
+    def expired(self) -> bool:
+        """Whether it has stopped the bench. Results since then may be those of ended processes."""
+        return self._expired.is_set()
 
-    def _ring(self) -> None:
-        self._rang.set()
+    def _expire(self) -> None:
+        self._expired.set()
         self._pool.stop()
 
 
-def too_slow(seconds: float) -> Finding:
-    """What a submission is told whose hidden cases take longer than that together."""
-    said = (
+def timeout_finding(seconds: float) -> Finding:
+    """The finding for a submission whose hidden cases take longer than the limit together."""
+    message = (
         f"The hidden cases took more than {seconds:g} s together, so grading was stopped. "
         "Each step of each case stayed below its own limit.\n"
         "Usual reasons: a great deal of Python while the file is imported or the launch is traced, "
         "or work element by element, which the interpreter does one load at a time."
     )
-    return Finding(Check.RUNS, f"no verdict after {seconds:g} s", said)
+    return Finding(Check.RUNS, f"no verdict after {seconds:g} s", message)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """The verdict on one submission: that of its worst hidden case, as on pytest's map.
 
-    `grades` has one for each hidden case, in order. `finding` is what the worst case was told, None
-    where nothing is left to say; `not_judged` the first rung that could not be asked here, for want
-    of libtpu for example: stars stop below it. `blob` is git's id of the text. `beside_par` is its
-    predicted cycles (bytes from and to HBM where there are no cycles) as a multiple of the
-    solution's, at the worst case; None where no launch was compared. `versions` are pairs of
-    package and version.
+    `grades` has one grade for each hidden case, in order. `finding` is that of the worst case, if
+    any. `not_judged` is the first rung that could not be judged here, for example without libtpu;
+    stars stop below it. `blob` is git's id of the text. `beside_par` is the ratio of its predicted
+    cycles (or of bytes from and to HBM, if there are no cycles) to the solution's, in the worst
+    case; None if no launch was compared. `versions` are pairs of package and version.
     """
 
     kata: str
@@ -118,50 +112,53 @@ class Report:
 
     @property
     def accident(self) -> bool:
-        """Whether a process was killed from outside while a hidden case was judged, or the grader
-        itself failed: graded again, it may come out otherwise."""
+        """Whether a judging process was killed from outside, or the grader itself failed. Another
+        run may give another verdict then."""
         return any(grade.accident for grade in self.grades)
 
     @property
     def cost(self) -> Cost | None:
-        """Bytes and cycles beside par's, of the last hidden case that has any."""
+        """Bytes and cycles, and those of par, of the last hidden case that has any."""
         return next((grade.cost for grade in reversed(self.grades) if grade.cost), None)
 
     @property
     def speed(self) -> float | None:
-        """How many times as fast as par it is predicted to be; None where that isn't known."""
+        """Its predicted speed as a multiple of par's; None if it isn't known."""
         return 1 / self.beside_par if self.beside_par else None
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in values that JSON has, with `reward`, `speed`, `cost` and `accident`."""
-        more = {"reward": self.reward(), "speed": self.speed, "cost": self.cost}
-        more |= {"accident": self.accident}
-        return codec.to_builtins(self) | {name: codec.to_builtins(of) for name, of in more.items()}
+        """All fields as JSON values, with `reward`, `speed`, `cost` and `accident`."""
+        derived = {"reward": self.reward(), "speed": self.speed, "cost": self.cost}
+        derived |= {"accident": self.accident}
+        return codec.to_builtins(self) | {
+            name: codec.to_builtins(value) for name, value in derived.items()
+        }
 
     def reward(self) -> float:
         """One number from 0 to 1.
 
-        0 for what is wrong or still to do, 1/3 for right results (★), 2/3 for a kernel that a TPU
-        takes (★★), and from there up to 1 by par's cycles ÷ its own. Where no launch is compared,
-        as in katas without a kernel, ★★★ are 1.
+        0 for wrong or unfinished code, 1/3 for right results (★), 2/3 for a kernel that a TPU
+        accepts (★★), and from there up to 1 by par's cycles ÷ its own. If no launch is compared, as
+        in katas without a kernel, ★★★ give 1.
         """
-        if self.stars < MOST_STARS - 1:
-            return self.stars / MOST_STARS
-        unknown = float(self.stars == MOST_STARS)
-        part = unknown if self.speed is None else min(1.0, self.speed)
-        return (MOST_STARS - 1 + part) / MOST_STARS
+        if self.stars < MAX_STARS - 1:
+            return self.stars / MAX_STARS
+        default = float(self.stars == MAX_STARS)
+        fraction = default if self.speed is None else min(1.0, self.speed)
+        return (MAX_STARS - 1 + fraction) / MAX_STARS
 
 
-#: Seconds for each step of a hidden case, unless the kata's key says otherwise: as pytest's.
-SECONDS = 30.0
+#: Seconds for each step of a hidden case, unless the kata's key has a timeout. The same as
+#: pytest's.
+DEFAULT_SECONDS = 30.0
 #: Seconds for all hidden cases of a submission together.
-LIMIT = 300.0
-#: Answers about solutions that stay, some ten for each kata and seed.
-KEPT = 256
+DEFAULT_LIMIT = 300.0
+#: Cached results of solutions; each kata and seed has about ten.
+CACHED_ANSWERS = 256
 
 
 class UnknownKata(ValueError):
-    """There is no kata of this id; the text says which one may be meant."""
+    """There is no kata with this id. The text suggests another one."""
 
 
 class Examiner:
@@ -185,24 +182,24 @@ class Examiner:
         chips: Sequence[str] = (DEFAULT,),
         isolation: Isolation | str = Isolation.REQUIRE,
         root: Path | None = None,
-        seconds: float = SECONDS,
-        limit: float = LIMIT,
+        seconds: float = DEFAULT_SECONDS,
+        limit: float = DEFAULT_LIMIT,
     ) -> None:
-        self._chips = _known(chips)
-        for name, given in (("seconds", seconds), ("limit", limit)):
-            if not (math.isfinite(given) and given > 0):
-                raise ValueError(f"{name}={given}: a submission needs a limit above 0")
+        self._chips = _require_known_chips(chips)
+        for name, value in (("seconds", seconds), ("limit", limit)):
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name}={value}: a submission needs a limit above 0")
         self._seconds, self._limit = seconds, limit
         self._isolation = Isolation(isolation)
         self._level = demanded(self._isolation)
         self._device = devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False))
-        self._root = root.resolve() if root else _repository()
+        self._root = root.resolve() if root else _default_root()
         self._katas = {kata.id: kata for kata in katas(self._root, SOLUTIONS)}
         if not self._katas:
             raise RepositoryError(f"there are no katas in {self._root}")
         self._answers: dict[str, str] = {}  # by kata: the digest of what is graded against
         self._queues: WorkerQueues | None = None
-        self._pid, self._busy, self._by = os.getpid(), threading.Lock(), 0
+        self._pid, self._busy, self._busy_thread = os.getpid(), threading.Lock(), 0
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an Examiner has processes of its own: make one where it is to grade")
@@ -237,90 +234,95 @@ class Examiner:
             raise TypeError(f"the source of {kata} is {type(source).__name__}, and has to be str")
         if not isinstance(seed, int | None):
             raise TypeError(f"the seed is {type(seed).__name__}, and has to be int")
-        with self._alone():
+        with self._exclusive():
             return self._report(kata, source, seed)
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """While the thread is served that calls."""
+    def _exclusive(self) -> Iterator[None]:
+        """Serve only the calling thread while the block runs."""
         self._forget_if_forked()
         if not self._busy.acquire(blocking=False):
             raise RuntimeError(
                 "this Examiner is grading for another thread: make one for each, or an ExaminerPool"
             )
-        self._by = threading.get_ident()
+        self._busy_thread = threading.get_ident()
         try:
             yield
         finally:
             self._busy.release()
 
     def _forget_if_forked(self) -> None:
-        """In a process that was forked: what this object holds is its parent's."""
+        """In a forked process, drop the processes and the lock, which belong to the parent."""
         if self._pid != os.getpid():
             self._pid, self._queues, self._busy = os.getpid(), None, threading.Lock()
 
     def _report(self, kata: str, source: str, seed: int | None) -> Report:
         seed = random_seed() if seed is None else seed
         submission = Submission.of(self._kata(kata), source)
-        answer = self._answers.setdefault(kata, submission.answer_digest())
-        counted, limit = Counted(submission, answer), submission.key.timeout or self._seconds
+        answer_digest = self._answers.setdefault(kata, submission.answer_digest())
+        counted, limit = Counted(submission, answer_digest), submission.key.timeout or self._seconds
         try:
             grades = self._graded(counted, hidden_cases(submission, seed), limit)
         except BaseException:
-            self.close()  # who knows what is under way; the next grade begins anew
+            self.close()  # workers may still be busy; the next grade starts new ones
             raise
         worst = standing(submission, grades)
-        decides = next(grade for grade in grades if grade.case == worst.case)
+        worst_grade = next(grade for grade in grades if grade.case == worst.case)
         return Report(
             kata=kata,
             seed=seed,
             state=worst.state,
             stars=worst.stars,
-            finding=decides.finding,
+            finding=worst_grade.finding,
             grades=grades,
-            blob=decides.blob,
+            blob=worst_grade.blob,
             seconds=round(worst.seconds, 3),
             conditions=Conditions(seed, self._device, self._chips, str(self._level)),
-            versions=tuple((name, of or "not installed") for name, of in versions().items()),
+            versions=tuple(
+                (name, version or "not installed") for name, version in versions().items()
+            ),
             not_judged=worst.not_judged,
             beside_par=worst.beside_par,
         )
 
     def _graded(self, counted: Counted, cases: Sequence[Case], seconds: float) -> tuple[Grade, ...]:
-        """A grade for each case; from when the submission's limit is over, one that says so."""
-        grader = Grader(WorkerClient(self._warm(), self._chips))  # a new one: it remembers hangs
+        """A grade for each case. After the submission's limit, cases get `timeout_finding`."""
+        grader = Grader(WorkerClient(self._pool(), self._chips))  # a new one: it remembers hangs
         grades: list[Grade] = []
-        with Alarm(self._warm().pool, self._limit) as alarm:
+        with Deadline(self._pool().pool, self._limit) as deadline:
             for case in cases:
-                found = None
-                if not alarm.rang:
+                grade = None
+                if not deadline.expired:
                     with contextlib.suppress(Stopped):
-                        found = counted.grade(lambda: grader, case, seconds)
-                grades.append(found if found and not alarm.rang else self._late(counted, case))
-        if alarm.rang:
-            self.close()  # some of its processes are ended, others still at work
+                        grade = counted.grade(lambda: grader, case, seconds)
+                grades.append(
+                    grade
+                    if grade and not deadline.expired
+                    else self._timed_out_grade(counted, case)
+                )
+        if deadline.expired:
+            self.close()  # some of its processes have ended, others are still busy
         else:
-            self._warm().part()
+            self._pool().part()
         return tuple(grades)
 
-    def _late(self, counted: Counted, case: Case) -> Grade:
+    def _timed_out_grade(self, counted: Counted, case: Case) -> Grade:
         blob = blob_id(counted.kata.content())
-        told = too_slow(self._limit)
-        return Grade(counted.kata.id, case.index, State.FAILED, 0, told, blob=blob)
+        finding = timeout_finding(self._limit)
+        return Grade(counted.kata.id, case.index, State.FAILED, 0, finding, blob=blob)
 
     @property
     def pool(self) -> WorkerPool | None:
-        """The processes that there are, None before the first grade. For measuring them alone."""
+        """The worker processes, None before the first grade. Only for measurements."""
         return self._queues.pool if self._queues else None
 
     def close(self) -> None:
         """End all processes and remove their files. A later grade starts new ones.
 
-        Raises RuntimeError while another thread is served: its submission would be told to have
-        ended them.
+        Raises RuntimeError while another thread is served: its submission would be blamed.
         """
         self._forget_if_forked()
-        if self._busy.locked() and self._by != threading.get_ident():
+        if self._busy.locked() and self._busy_thread != threading.get_ident():
             raise RuntimeError("this Examiner is grading for another thread")
         queues, self._queues = self._queues, None
         if queues:
@@ -330,17 +332,19 @@ class Examiner:
         if id in self._katas:
             return self._katas[id]
         by_name = {kata.name: kata.id for kata in self._katas.values()}
-        meant = by_name.get(id) or ""
-        hint = f"its id is {meant!r}" if meant else did_you_mean(str(id), self._katas)
+        same_name = by_name.get(id) or ""
+        hint = f"its id is {same_name!r}" if same_name else did_you_mean(str(id), self._katas)
         raise UnknownKata(f"no kata has the id {id!r}{f'; {hint}' if hint else ''}")
 
-    def _warm(self) -> WorkerQueues:
+    def _pool(self) -> WorkerQueues:
         if self._queues is None:
-            self._queues = WorkerQueues(WorkerPool(self._device, isolation=self._isolation), KEPT)
+            self._queues = WorkerQueues(
+                WorkerPool(self._device, isolation=self._isolation), CACHED_ANSWERS
+            )
         return self._queues
 
 
-def _known(chips: Sequence[str]) -> tuple[str, ...]:
+def _require_known_chips(chips: Sequence[str]) -> tuple[str, ...]:
     if isinstance(chips, str) or not chips:
         raise ValueError(f"chips={chips!r}: give the names of chips in a tuple")
     for chip in chips:
@@ -349,14 +353,14 @@ def _known(chips: Sequence[str]) -> tuple[str, ...]:
     return tuple(chips)
 
 
-def _repository() -> Path:
+def _default_root() -> Path:
     with contextlib.suppress(RepositoryError):
         return find_root(Path.cwd())
     return find_root(Path(__file__).resolve())
 
 
 class ExaminerPool:
-    """So many Examiners; who asks while all are busy waits for the next that is free.
+    """A pool of Examiners. A call waits while all of them are busy.
 
         async with ExaminerPool(lambda: Examiner(isolation="require"), size=4) as pool:
             reports = await asyncio.gather(*(pool.agrade(kata, text) for text in texts))
@@ -391,14 +395,14 @@ class ExaminerPool:
     async def agrade(self, kata: str, source: str, seed: int | None = None) -> Report:
         """As `grade`, without blocking the event loop.
 
-        Where the task that waits is cancelled, a grade that is under way goes on to its end, and
-        one that has not begun never does.
+        If the waiting task is cancelled, a grade that has begun is finished, and one that hasn't is
+        dropped.
         """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._grade, kata, source, seed)
 
     def close(self) -> None:
-        """Wait for the grades under way, drop those that have not begun, end all processes."""
+        """Wait for grades that have begun, drop the others, end all processes."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         while not self._idle.empty():
             self._idle.get_nowait().close()

@@ -68,7 +68,7 @@ def completion_in(kata: Kata, answer: str) -> str | list[str]:
     for one in reversed(codes):
         if BEGIN in one:
             return one
-    return codes if 1 < len(codes) == len(regions(kata.shipped())) else codes[-1]
+    return codes if 1 < len(codes) == len(regions(kata.stub_text())) else codes[-1]
 
 
 def is_code(answer: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from grader.batch.samples import COMPLETION, ID, TASK
 from grader.exercise.catalog import Kata
 from grader.exercise.mutants import wrong_version
-from grader.verdict import MOST_STARS, Check
+from grader.verdict import MAX_STARS, Check
 
 EXPECTED = "expected"
 #: The most stars that a mistake has which the check finds; none, where it is one of the others.
@@ -27,7 +27,7 @@ def samples_of(kata: Kata) -> Iterator[dict[str, Any]]:
     which check finds it (`check`, null for the solution).
     """
     solution = kata.solution.read_text(encoding="utf-8")
-    yield _sample(kata, SOLUTION, solution, "the solution", MOST_STARS, MOST_STARS, None)
+    yield _sample(kata, SOLUTION, solution, "the solution", MAX_STARS, MAX_STARS, None)
     for number, mistake in enumerate(kata.key.mistakes, start=1):
         most = _STARS.get(mistake.caught, 0)
         text = wrong_version(solution, mistake)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from grader.api.examiner import LIMIT
+from grader.api.examiner import DEFAULT_LIMIT
 from grader.batch.executor import ExecutorFactory, Outcome, Setup, SubmissionJob
 from grader.batch.samples import Complaint, Sample
 from grader.batch.scores import Scored, Scores, by_track
@@ -76,7 +76,7 @@ class How:
     isolation: str
     seed: int | None = None
     ks: tuple[int, ...] = (1,)
-    limit: float = LIMIT
+    limit: float = DEFAULT_LIMIT
     versions: Mapping[str, str | None] | None = None
     shard: str = ""
 

@@ -44,7 +44,7 @@ other line as it is. Answer with the whole file, and nothing else.
 
 def task(kata: Kata, chip: str) -> dict[str, Any]:
     """One line of the file of tasks. Raises KeyProblem, RegionError where the kata is broken."""
-    stub, judged = kata.shipped(), with_cores(kata.key.cores, (chip,))[0]
+    stub, judged = kata.stub_text(), with_cores(kata.key.cores, (chip,))[0]
     return {
         "task_id": kata.id,
         "track": kata.track,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Protocol, Self
 
-from grader.api.examiner import LIMIT
+from grader.api.examiner import DEFAULT_LIMIT
 from pallascope.tools.child_process import ChildEnded, ChildProcess
 
 
@@ -29,7 +29,7 @@ class Setup:
     root: str
     chips: tuple[str, ...]
     isolation: str
-    limit: float = LIMIT
+    limit: float = DEFAULT_LIMIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from grader.exercise.catalog import Kata
 from grader.exercise.regions import (
     BEGIN,
     RegionError,
-    blank,
+    fill_dedented,
     regions,
 )
 from grader.grading.session_case import MOST_BYTES
@@ -154,7 +154,7 @@ def is_whole(kata: Kata, text: str) -> bool:
 
 
 def _filled(kata: Kata, completion: str | list[str]) -> str:
-    stub = kata.shipped()
+    stub = kata.stub_text()
     count = len(regions(stub))
     if isinstance(completion, list):
         bodies = completion
@@ -170,7 +170,7 @@ def _filled(kata: Kata, completion: str | list[str]) -> str:
             f"the completion fills {len(bodies)} solution regions, and {kata.name} has {count}: "
             "give the whole file, or a list with one text for each region"
         )
-    return blank(stub, [textwrap.dedent(body.replace("\r\n", "\n")) for body in bodies])
+    return fill_dedented(stub, [textwrap.dedent(body.replace("\r\n", "\n")) for body in bodies])
 
 
 def _kind(value: object) -> str:

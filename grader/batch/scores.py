@@ -20,7 +20,7 @@ from typing import Any
 
 from grader.batch.samples import TASK
 from grader.tools.html import Cell, HtmlTable, page
-from grader.verdict import MOST_STARS
+from grader.verdict import MAX_STARS
 
 SPEEDS = (0.5, 0.8, 1.0)
 
@@ -65,7 +65,7 @@ def scores(name: str, scored: Iterable[Scored], ks: Sequence[int], kernels: set[
         sum(map(len, by_task.values())),
         {
             (stars, k): _passes(list(by_task.values()), stars, k)
-            for stars in range(1, MOST_STARS + 1)
+            for stars in range(1, MAX_STARS + 1)
             for k in ks
         },
         {p: fmean(_fast(group, p) for group in asked) if asked else None for p in SPEEDS},
@@ -120,7 +120,7 @@ def results_page(
 
 def _tracks(scores: Sequence[Scores], ks: Sequence[int]) -> HtmlTable:
     shown = [k for k in ks if any(each.passes[1, k] is not None for each in scores)]
-    columns = [(stars, k) for stars in range(1, MOST_STARS + 1) for k in shown]
+    columns = [(stars, k) for stars in range(1, MAX_STARS + 1) for k in shown]
     headings = [f"{'★' * stars} pass@{k}" for stars, k in columns]
     rows = [
         (
@@ -148,10 +148,10 @@ def _katas(rows: Sequence[Mapping[str, Any]]) -> HtmlTable:
     for kata, group in groups.items():
         stars = Counter(row["stars"] for row in group)
         finding, count = Counter(map(_finding, group)).most_common(1)[0]
-        counts = (_page_number(stars[n]) for n in range(MOST_STARS + 1))
+        counts = (_page_number(stars[n]) for n in range(MAX_STARS + 1))
         mean = fmean(row["reward"] for row in group)
         told.append((kata, _page_number(len(group)), *counts, _part(mean), f"{count} × {finding}"))
-    signs = ["☆", *("★" * n for n in range(1, MOST_STARS + 1))]
+    signs = ["☆", *("★" * n for n in range(1, MAX_STARS + 1))]
     headings = ("kata", "samples", *signs, "reward", "most often")
     return HtmlTable("Katas", "How many samples have how many stars.", headings, told)
 

@@ -38,7 +38,7 @@ from grader.checks.compare import (
     Floats,
     Mask,
 )
-from grader.exercise.key_reader import MOST_CASES
+from grader.exercise.key_reader import MAX_CASES
 from pallascope.model import Array, Outcomes
 from pallascope.tools.arrays import in_float64
 
@@ -56,7 +56,7 @@ class ErrorBudget:
 
     def deviation(self, variance: float, largest: float, comparisons: int) -> float:
         """How far from 0 a sum may lie that is one of so many compared for one question."""
-        chance = 1 / (SESSIONS * MOST_CASES * QUESTIONS * self.results * comparisons)
+        chance = 1 / (SESSIONS * MAX_CASES * QUESTIONS * self.results * comparisons)
         return deviation(variance, largest, chance)
 
 

@@ -1,5 +1,5 @@
-"""A class: one clone of the course for each student, and what a teacher wants to know of them.
+"""Reports on a class: a folder with one clone of the course for each student.
 
-class_report  A class as text, as a page, and as CSV
-students      A class: clones, the state of each student, regrading, most missed
+class_report  A class's report as text, HTML and CSV
+students      The clones, the standing of each student, regrading, most missed katas
 """

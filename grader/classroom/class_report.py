@@ -1,11 +1,4 @@
-"""A class as text, as a page, and as CSV.
-
-A class as text for a terminal.
-
-A class as a page for a browser.
-
-A class as rows for a spreadsheet: one for each student and kata.
-"""
+"""A class's report as text for a terminal, as an HTML page, and as CSV."""
 
 from __future__ import annotations
 
@@ -19,24 +12,30 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from grader.classroom.students import Earned, Stuck, StudentKata, StudentStanding, Trouble
+from grader.classroom.students import (
+    CommonFinding,
+    RegradedFile,
+    StuckKata,
+    StudentKata,
+    StudentStanding,
+)
 from grader.exercise.catalog import Kata, name_of
 from grader.record.status import FileState
-from grader.report.maps import some, star_signs
+from grader.report.maps import shorten, star_signs
 from grader.tools.html import Cell, HtmlTable, page
-from grader.verdict import MOST_STARS
+from grader.verdict import MAX_STARS
 
-MOST_ROWS = 12  # of what the class is stuck at, and of findings
-_MOST_PROBLEMS = 3  # of one student
-_BESIDE = 48  # columns that a student's name, sums and day take
+MAX_ROWS = 12  # of stuck katas, and of findings
+_MAX_PROBLEMS = 3  # of one student
+_FIXED_COLUMNS = 48  # columns of a student's name, sums and date
 LEGEND = "1 2 3 stars   ~ edited, not passed   · to do   - no file"
 
 
-def mark(place: StudentKata) -> str:
+def status_mark(entry: StudentKata) -> str:
     """One character for one kata of one student."""
-    match place.state:
+    match entry.state:
         case FileState.SOLVED:
-            return str(place.stars)
+            return str(entry.stars)
         case FileState.TODO:
             return "·"
         case FileState.GONE:
@@ -47,95 +46,106 @@ def mark(place: StudentKata) -> str:
 def overview(
     standings: Sequence[StudentStanding], katas: Sequence[Kata], width: int
 ) -> RenderableType:
-    """A line for each student: every kata where that fits into `width` columns, else counts."""
+    """A line for each student, with a mark for every kata if they fit into `width`, else counts."""
     tracks = [list(group) for _, group in itertools.groupby(katas, key=lambda kata: kata.track)]
-    every = _BESIDE + sum(len(track) + 2 for track in tracks) <= width
+    wide = _FIXED_COLUMNS + sum(len(track) + 2 for track in tracks) <= width
     table = Table(box=None, pad_edge=False)
     table.add_column("student", no_wrap=True, overflow="ellipsis", max_width=24)
     for heading in ("solved", "stars", "latest"):
         table.add_column(heading, justify="right", no_wrap=True)
     for track in tracks:
         number = track[0].track.partition("_")[0]
-        table.add_column(number, no_wrap=True, justify="left" if every else "right")
-    for one in standings:
-        cells = (one.student, str(one.solved), str(one.stars), str(one.latest or "-"))
-        table.add_row(*map(Text, cells), *_by_track(one, tracks, every))
+        table.add_column(number, no_wrap=True, justify="left" if wide else "right")
+    for standing in standings:
+        cells = (
+            standing.student,
+            str(standing.solved),
+            str(standing.stars),
+            str(standing.latest or "-"),
+        )
+        table.add_row(*map(Text, cells), *_by_track(standing, tracks, wide))
     names = ", ".join(f"{' '.join(t[0].track.split('_'))} ({len(t)})" for t in tracks)
-    told = LEGEND if every else "solved in each track"
-    return Group(_sums(standings, len(katas)), "", table, Text(f"{told}\ntracks: {names}", "dim"))
-
-
-def _by_track(
-    one: StudentStanding, tracks: Sequence[Sequence[Kata]], every: bool
-) -> Iterator[Text]:
-    places = iter(one.places)
-    for track in tracks:
-        mine = list(itertools.islice(places, len(track)))
-        solved = sum(place.state is FileState.SOLVED for place in mine)
-        yield Text("".join(map(mark, mine)) if every else str(solved) if solved else "·")
-
-
-def _sums(standings: Sequence[StudentStanding], katas: int) -> Text:
-    solved = sorted(one.solved for one in standings)
-    students = f"{len(solved)} students" if len(solved) > 1 else "1 student"
-    middle = f"{median(solved):g}".removesuffix(".0")
-    return Text.assemble(
-        (f"{students}, {katas} katas", "bold"),
-        f"   solved: {middle} in the middle, {solved[0]} to {solved[-1]}",
+    legend = LEGEND if wide else "solved in each track"
+    return Group(
+        _summary(standings, len(katas)), "", table, Text(f"{legend}\ntracks: {names}", "dim")
     )
 
 
-def where_stuck(found: Sequence[Stuck]) -> RenderableType:
+def _by_track(
+    standing: StudentStanding, tracks: Sequence[Sequence[Kata]], wide: bool
+) -> Iterator[Text]:
+    entries = iter(standing.katas)
+    for track in tracks:
+        track_katas = list(itertools.islice(entries, len(track)))
+        solved = sum(entry.state is FileState.SOLVED for entry in track_katas)
+        yield Text(
+            "".join(map(status_mark, track_katas)) if wide else str(solved) if solved else "·"
+        )
+
+
+def _summary(standings: Sequence[StudentStanding], katas: int) -> Text:
+    solved = sorted(standing.solved for standing in standings)
+    students = f"{len(solved)} students" if len(solved) > 1 else "1 student"
+    median_text = f"{median(solved):g}".removesuffix(".0")
+    return Text.assemble(
+        (f"{students}, {katas} katas", "bold"),
+        f"   solved: {median_text} in the middle, {solved[0]} to {solved[-1]}",
+    )
+
+
+def stuck_table(stuck: Sequence[StuckKata]) -> RenderableType:
     """The katas that most students are stuck at."""
-    if not found:
+    if not stuck:
         return Text("Nobody has edited a kata without passing it.")
     table = _table("stuck at", "students", "of those who tried", "who")
-    for one in found[:MOST_ROWS]:
-        share = f"{one.share:.0%}"
-        table.add_row(name_of(one.kata), str(len(one.students)), share, Text(some(one.students)))
-    return Group(table, *_rest(len(found) - MOST_ROWS, "katas"))
+    for kata in stuck[:MAX_ROWS]:
+        share = f"{kata.share:.0%}"
+        table.add_row(
+            name_of(kata.kata), str(len(kata.students)), share, Text(shorten(kata.students))
+        )
+    return Group(table, *_others(len(stuck) - MAX_ROWS, "katas"))
 
 
-def findings(found: Sequence[Trouble]) -> RenderableType:
-    """What is told most often, by kata."""
-    if not found:
+def findings_table(common: Sequence[CommonFinding]) -> RenderableType:
+    """The commonest findings, by kata."""
+    if not common:
         return Text("Every file that was graded has three stars.")
     table = _table("kata", "students", "check", "finding")
-    for one in found[:MOST_ROWS]:
-        cells = (name_of(one.kata), str(len(one.students)), one.check, one.phrase)
+    for finding in common[:MAX_ROWS]:
+        cells = (name_of(finding.kata), str(len(finding.students)), finding.check, finding.phrase)
         table.add_row(*map(Text, cells))
-    return Group(table, *_rest(len(found) - MOST_ROWS, "findings"))
+    return Group(table, *_others(len(common) - MAX_ROWS, "findings"))
 
 
-def claims(found: Sequence[Earned]) -> Iterator[RenderableType]:
-    """Whose ledger claims more than the files earn, and whose files earn what no ledger has."""
-    if over := [one for one in found if one.overclaimed]:
+def claim_tables(files: Sequence[RegradedFile]) -> Iterator[RenderableType]:
+    """Students whose ledger claims more stars than the files earn, or fewer."""
+    if overclaimed := [file for file in files if file.overclaimed]:
         table = _table("claimed, not earned", "kata", "ledger", "graded", "finding")
-        for one in over:
-            table.add_row(Text(one.student), name_of(one.kata), *_both(one), Text(one.phrase))
+        for file in overclaimed:
+            table.add_row(Text(file.student), name_of(file.kata), *_both(file), Text(file.phrase))
         yield table
     else:
         yield Text("No ledger claims more than its files earn.")
-    if more := [one for one in found if one.unrecorded]:
+    if unrecorded := [file for file in files if file.unrecorded]:
         table = _table("earned, not recorded", "kata", "ledger", "graded")
-        for one in more:
-            table.add_row(Text(one.student), name_of(one.kata), *_both(one))
+        for file in unrecorded:
+            table.add_row(Text(file.student), name_of(file.kata), *_both(file))
         yield table
 
 
-def _both(one: Earned) -> tuple[Text, Text]:
-    return star_signs(one.claimed), star_signs(one.stars)
+def _both(file: RegradedFile) -> tuple[Text, Text]:
+    return star_signs(file.claimed), star_signs(file.stars)
 
 
-def problems(standings: Iterable[StudentStanding], others: Sequence[str]) -> Iterator[Text]:
-    """What could not be read, by student, and folders that hold no clone."""
-    for one in standings:
-        for problem in one.problems[:_MOST_PROBLEMS]:
-            yield Text(f"{one.student}: {problem}", "yellow")
-        if (rest := len(one.problems) - _MOST_PROBLEMS) > 0:
-            yield Text(f"{one.student}: and {rest} more of that kind", "yellow")
+def problem_lines(standings: Iterable[StudentStanding], others: Sequence[str]) -> Iterator[Text]:
+    """Unreadable files by student, and folders without a clone."""
+    for standing in standings:
+        for problem in standing.problems[:_MAX_PROBLEMS]:
+            yield Text(f"{standing.student}: {problem}", "yellow")
+        if (remaining := len(standing.problems) - _MAX_PROBLEMS) > 0:
+            yield Text(f"{standing.student}: and {remaining} more of that kind", "yellow")
     if others:
-        yield Text(f"no clone of the course in {some(others)}", "yellow")
+        yield Text(f"no clone of the course in {shorten(others)}", "yellow")
 
 
 def _table(first: str, *headings: str) -> Table:
@@ -146,9 +156,9 @@ def _table(first: str, *headings: str) -> Table:
     return table
 
 
-def _rest(count: int, what: str) -> Iterator[Text]:
+def _others(count: int, noun: str) -> Iterator[Text]:
     if count > 0:
-        yield Text(f"and {count} more {what}: --html or --csv has them all", "dim")
+        yield Text(f"and {count} more {noun}: --html or --csv has them all", "dim")
 
 
 Row = Sequence[Cell | str]
@@ -157,45 +167,49 @@ Row = Sequence[Cell | str]
 def class_page(
     standings: Sequence[StudentStanding],
     katas: Sequence[Kata],
-    stuck: Sequence[Stuck],
-    found: Sequence[Earned] | None,
-    troubles: Sequence[Trouble],
+    stuck: Sequence[StuckKata],
+    files: Sequence[RegradedFile] | None,
+    troubles: Sequence[CommonFinding],
 ) -> str:
-    """All of a report. `found` is None where nothing was graded."""
+    """The whole report. `files` is None if nothing was graded."""
     count = f"{len(standings)} students, {len(katas)} katas."
-    how = "From the ledgers alone: nothing was graded." if found is None else "Graded anew."
-    tables = [*_solved(standings, katas), _stuck(stuck)]
-    if found is not None:
-        tables += [_claims(found), _troubles(troubles)]
-    return page("Class report", (f"{count} {how}",), tables)
+    source = "From the ledgers alone: nothing was graded." if files is None else "Graded anew."
+    tables = [*_track_tables(standings, katas), _stuck(stuck)]
+    if files is not None:
+        tables += [_claims_table(files), _findings_table(troubles)]
+    return page("Class report", (f"{count} {source}",), tables)
 
 
-def _solved(standings: Sequence[StudentStanding], katas: Sequence[Kata]) -> Iterator[HtmlTable]:
+def _track_tables(
+    standings: Sequence[StudentStanding], katas: Sequence[Kata]
+) -> Iterator[HtmlTable]:
     """A table for each track."""
     tracks = dict.fromkeys(kata.track for kata in katas)
     for track in tracks:
-        places = [n for n, kata in enumerate(katas) if kata.track == track]
-        numbers = [katas[n].number for n in places]
-        rows = [_student(one, [one.places[n] for n in places]) for one in standings]
+        indices = [n for n, kata in enumerate(katas) if kata.track == track]
+        numbers = [katas[n].number for n in indices]
+        rows = [
+            _student_row(standing, [standing.katas[n] for n in indices]) for standing in standings
+        ]
         yield HtmlTable(track, LEGEND, ("student", "solved", *numbers), rows)
 
 
-def _student(one: StudentStanding, places: Sequence[StudentKata]) -> Row:
+def _student_row(one: StudentStanding, places: Sequence[StudentKata]) -> Row:
     solved = sum(place.state is FileState.SOLVED for place in places)
-    return (one.student, Cell(str(solved), "number"), *map(_mark, places))
+    return (one.student, Cell(str(solved), "number"), *map(_mark_cell, places))
 
 
-def _mark(place: StudentKata) -> Cell:
+def _mark_cell(entry: StudentKata) -> Cell:
     kinds = {FileState.EDITED: "bad", FileState.CHANGED: "fair"}
-    solved = "good" if place.stars == MOST_STARS else "fair"
-    kind = solved if place.state is FileState.SOLVED else kinds.get(place.state, "")
-    return Cell(mark(place), f"mark {kind}".strip())
+    solved = "good" if entry.stars == MAX_STARS else "fair"
+    kind = solved if entry.state is FileState.SOLVED else kinds.get(entry.state, "")
+    return Cell(status_mark(entry), f"mark {kind}".strip())
 
 
-def _stuck(found: Sequence[Stuck]) -> HtmlTable:
+def _stuck(stuck: Sequence[StuckKata]) -> HtmlTable:
     rows = [
-        (one.kata, _number(len(one.students)), _number(one.tried), ", ".join(one.students))
-        for one in found
+        (kata.kata, _number(len(kata.students)), _number(kata.tried), ", ".join(kata.students))
+        for kata in stuck
     ]
     caption = "Katas that somebody has edited, and that the ledger has no pass of."
     return HtmlTable(
@@ -203,11 +217,11 @@ def _stuck(found: Sequence[Stuck]) -> HtmlTable:
     )
 
 
-def _claims(found: Sequence[Earned]) -> HtmlTable:
+def _claims_table(files: Sequence[RegradedFile]) -> HtmlTable:
     rows = [
-        (one.student, one.kata, _number(one.claimed), _number(one.stars), one.phrase)
-        for one in found
-        if one.overclaimed or one.unrecorded
+        (file.student, file.kata, _number(file.claimed), _number(file.stars), file.phrase)
+        for file in files
+        if file.overclaimed or file.unrecorded
     ]
     caption = "Stars in the ledger beside those that the same file earns when it is graded anew."
     return HtmlTable(
@@ -215,17 +229,23 @@ def _claims(found: Sequence[Earned]) -> HtmlTable:
     )
 
 
-def _troubles(found: Sequence[Trouble]) -> HtmlTable:
+def _findings_table(common: Sequence[CommonFinding]) -> HtmlTable:
     rows = [
-        (name_of(one.kata), _number(len(one.students)), one.check, one.phrase, _who(one))
-        for one in found
+        (
+            name_of(finding.kata),
+            _number(len(finding.students)),
+            finding.check,
+            finding.phrase,
+            _student_names(finding),
+        )
+        for finding in common
     ]
     headings = ("kata", "students", "check", "finding", "who")
     return HtmlTable("Findings", "The commonest first; numbers in them may differ.", headings, rows)
 
 
-def _who(one: Trouble) -> str:
-    return ", ".join(one.students)
+def _student_names(finding: CommonFinding) -> str:
+    return ", ".join(finding.students)
 
 
 def _number(count: int) -> Cell:
@@ -236,23 +256,23 @@ HEADINGS = ("student", "kata", "state", "stars", "graded", "check", "finding")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def as_csv(standings: Sequence[StudentStanding], found: Sequence[Earned] | None) -> str:
+def as_csv(standings: Sequence[StudentStanding], files: Sequence[RegradedFile] | None) -> str:
     """Comma-separated, with a line of headings; `graded` is empty where nothing was graded."""
-    earned = {(one.student, one.kata): one for one in found or ()}
+    by_kata = {(standing.student, standing.kata): standing for standing in files or ()}
     text = io.StringIO()
     write = csv.writer(text, lineterminator="\n").writerow
     write(HEADINGS)
-    for one in standings:
-        for place in one.places:
-            verdict = earned.get((one.student, place.kata))
+    for standing in standings:
+        for entry in standing.katas:
+            verdict = by_kata.get((standing.student, entry.kata))
             graded = (verdict.stars, verdict.check, verdict.phrase) if verdict else ("", "", "")
-            row = (one.student, place.kata, place.state.value, place.stars, *graded)
-            write([_plain(cell) for cell in row])
+            row = (standing.student, entry.kata, entry.state.value, entry.stars, *graded)
+            write([_csv_safe(cell) for cell in row])
     return text.getvalue()
 
 
-def _plain(cell: object) -> object:
-    """A cell that no spreadsheet takes for a formula."""
+def _csv_safe(cell: object) -> object:
+    """A cell that spreadsheets don't take for a formula."""
     if isinstance(cell, str) and cell.startswith(_FORMULA):
         return f"'{cell}"
     return cell

@@ -1,14 +1,7 @@
-"""A class: clones, the state of each student, regrading, most missed.
+"""A class: the clones of its students, their standings, regrading, and most missed katas.
 
-A folder with a clone for each student, and what the files of a clone hold.
-Of a clone, only the katas and the ledger are read, as bytes: none of its code is imported or run,
-and no git is started in it, since a clone's settings may name programs.
-
-Where a student stands at each kata: by the files and the ledger of the clone alone.
-
-What a class does not understand: katas that students have tried and not solved.
-
-What the files of a class earn when they are graded anew, beside what the ledgers claim.
+Only the katas and the ledger of a clone are read, as bytes. None of its code is imported or run,
+and git isn't run in it, because a clone's settings may name programs.
 """
 
 from __future__ import annotations
@@ -25,73 +18,73 @@ from typing import Any
 from grader.batch.samples import TASK, Sample
 from grader.exercise.catalog import KATAS, TRACK, Kata
 from grader.exercise.repository import is_stub
-from grader.record.ledger import LEDGER, Ledger, parsed_ledger
+from grader.record.ledger import LEDGER, Ledger, parse_ledger
 from grader.record.status import FileState
 from grader.tools.git import blob_id
 
-#: How far below the class's folder a clone may lie: FOLDER/assignment/student.
-DEEPEST = 3
-#: Bytes of the largest file that is read. A submission may have 1 MiB.
-LARGEST = 8 << 20
+#: A clone may be so many levels below the class's folder: FOLDER/assignment/student.
+MAX_DEPTH = 3
+#: Larger files are not read. A submission may have 1 MiB.
+MAX_BYTES = 8 << 20
 
 
 class NoClass(ValueError):
-    """A folder holds no clones; the text says what it is instead."""
+    """A folder contains no clones. The text says why."""
 
 
 class Unreadable(ValueError):
-    """A file of a clone that is there and isn't read; the text says why."""
+    """A file of a clone that exists and isn't read. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """One student's clone. The student is called by the folder's name, from the class's on."""
+    """One student's clone. The student's name is the folder's path below the class's folder."""
 
     student: str
     root: Path
 
     def read(self, path: str) -> bytes | None:
-        """What a file holds, by its path within the clone; None where there is none.
+        """The content of a file, by its path within the clone; None if it doesn't exist.
 
-        Raises Unreadable for a link (it may lead to another student's work), for what is no file,
-        and for what is too large.
+        Raises Unreadable for links (they may lead to another student's work), for anything but
+        regular files, and for large files.
         """
         try:
-            self._demand_no_links(path)
+            self._require_no_links(path)
             file = os.open(self.root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise Unreadable(f"{path} can't be read: {error.strerror}") from None
         try:
-            found = os.fstat(file)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
                 raise Unreadable(f"{path} is no file")
-            if found.st_size > LARGEST:
-                raise Unreadable(f"{path} has {found.st_size:,} bytes: too many to be read")
+            if status.st_size > MAX_BYTES:
+                raise Unreadable(f"{path} has {status.st_size:,} bytes: too many to be read")
             with open(file, "rb", closefd=False) as opened:
-                return opened.read(LARGEST)
+                return opened.read(MAX_BYTES)
         finally:
             os.close(file)
 
-    def _demand_no_links(self, path: str) -> None:
-        place = self.root
+    def _require_no_links(self, path: str) -> None:
+        file = self.root
         for part in Path(path).parts:
-            place = place / part
-            if place.is_symlink():
-                raise Unreadable(f"{place.relative_to(self.root)} is a symbolic link, not read")
+            file = file / part
+            if file.is_symlink():
+                raise Unreadable(f"{file.relative_to(self.root)} is a symbolic link, not read")
 
 
 @dataclass(frozen=True, slots=True)
-class Class:
-    """The clones in a folder, by student, and the names of its folders that hold none."""
+class Classroom:
+    """The clones in a folder, sorted by student, and the names of its other folders."""
 
     clones: tuple[Clone, ...]
     others: tuple[str, ...]
 
 
-def class_in(folder: Path) -> Class:
-    """All clones below a folder. Raises NoClass where there is none, or the folder is a clone."""
+def find_clones(folder: Path) -> Classroom:
+    """All clones below a folder. Raises NoClass if there is none, or the folder is a clone."""
     if not folder.is_dir():
         raise NoClass(f"{folder} is no folder" if folder.exists() else f"there is no {folder}")
     if _is_clone(folder):
@@ -99,34 +92,34 @@ def class_in(folder: Path) -> Class:
             f"{folder} is a clone of the course: give the folder that holds a clone for each "
             "student"
         )
-    found: list[Clone] = []
+    clones: list[Clone] = []
     others: list[str] = []
-    for inside in _folders(folder):
-        roots = list(_clones_in(inside, DEEPEST - 1))
-        found += [Clone(root.relative_to(folder).as_posix(), root) for root in roots]
-        others += [] if roots else [inside.name]
-    if not found:
+    for child in _folders(folder):
+        roots = list(_clones_in(child, MAX_DEPTH - 1))
+        clones += [Clone(root.relative_to(folder).as_posix(), root) for root in roots]
+        others += [] if roots else [child.name]
+    if not clones:
         raise NoClass(f"no folder in {folder} is a clone of the course: none holds {KATAS}/")
-    return Class(tuple(found), tuple(others))
+    return Classroom(tuple(clones), tuple(others))
 
 
-def _clones_in(folder: Path, deeper: int) -> Iterator[Path]:
+def _clones_in(folder: Path, depth: int) -> Iterator[Path]:
     if _is_clone(folder):
         yield folder
-    elif deeper:
-        for inside in _folders(folder):
-            yield from _clones_in(inside, deeper - 1)
+    elif depth:
+        for child in _folders(folder):
+            yield from _clones_in(child, depth - 1)
 
 
 def _folders(folder: Path) -> list[Path]:
-    """The folders in one, by name, without hidden ones and links."""
+    """The subfolders, sorted by name, without hidden folders and links."""
     try:
-        inside = sorted(folder.iterdir(), key=lambda path: path.name)
+        children = sorted(folder.iterdir(), key=lambda path: path.name)
     except OSError:
         return []
     return [
         path
-        for path in inside
+        for path in children
         if path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
     ]
 
@@ -138,7 +131,7 @@ def _is_clone(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StudentKata:
-    """One kata of one student. `stars` are what the ledger says of this very content, else 0."""
+    """One kata of one student. `stars` are those of this content in the ledger, else 0."""
 
     kata: str
     state: FileState
@@ -147,13 +140,13 @@ class StudentKata:
 
 @dataclass(frozen=True, slots=True)
 class StudentStanding:
-    """One student: a place for each kata of the course, in its order.
+    """The standing of one student at each kata of the course, in the course's order.
 
-    `latest` is the day of the latest pass in the ledger; `problems` is what could not be read.
+    `latest` is the date of the latest pass in the ledger. `problems` lists unreadable files.
     """
 
     clone: Clone
-    places: tuple[StudentKata, ...]
+    katas: tuple[StudentKata, ...]
     latest: datetime.date | None = None
     problems: tuple[str, ...] = ()
 
@@ -163,31 +156,33 @@ class StudentStanding:
 
     @property
     def solved(self) -> int:
-        """How many katas hold what the ledger has a pass of."""
-        return sum(place.state is FileState.SOLVED for place in self.places)
+        """The number of katas whose content has a pass in the ledger."""
+        return sum(place.state is FileState.SOLVED for place in self.katas)
 
     @property
     def stars(self) -> int:
-        """Of all katas together."""
-        return sum(place.stars for place in self.places)
+        """The sum of the stars of all katas."""
+        return sum(place.stars for place in self.katas)
 
 
 class Course:
-    """The katas that a class is looked at for, those of the teacher's clone."""
+    """The katas of a class report, from the teacher's clone."""
 
     def __init__(self, katas: Iterable[Kata]) -> None:
         self.katas: Sequence[Kata] = tuple(katas)
-        self._stubs = {kata.id: blob_id(kata.shipped().encode()) for kata in self.katas}
+        self._stubs = {kata.id: blob_id(kata.stub_text().encode()) for kata in self.katas}
 
     def standing(self, clone: Clone) -> StudentStanding:
-        """Where a student stands. What can't be read is among the problems, the rest is there."""
+        """The standing of a student. Unreadable files are listed as problems."""
         problems: list[str] = []
         ledger = _ledger(clone, problems)
-        places = tuple(self._place(clone, kata, ledger, problems) for kata in self.katas)
-        latest = max((one.date for one in ledger.passes), default=None)
-        return StudentStanding(clone, places, latest, tuple(problems))
+        entries = tuple(self._student_kata(clone, kata, ledger, problems) for kata in self.katas)
+        latest = max((recorded.date for recorded in ledger.passes), default=None)
+        return StudentStanding(clone, entries, latest, tuple(problems))
 
-    def _place(self, clone: Clone, kata: Kata, ledger: Ledger, problems: list[str]) -> StudentKata:
+    def _student_kata(
+        self, clone: Clone, kata: Kata, ledger: Ledger, problems: list[str]
+    ) -> StudentKata:
         content = _read(clone, file_of(kata), problems)
         if content is None:
             return StudentKata(kata.id, FileState.GONE)
@@ -207,9 +202,9 @@ def file_of(kata: Kata) -> str:
 
 def _ledger(clone: Clone, problems: list[str]) -> Ledger:
     content = _read(clone, LEDGER, problems)
-    found = parsed_ledger((content or b"").decode("utf-8", "replace"))
-    problems += found.warnings
-    return found
+    ledger = parse_ledger((content or b"").decode("utf-8", "replace"))
+    problems += ledger.warnings
+    return ledger
 
 
 def _read(clone: Clone, path: str, problems: list[str]) -> bytes | None:
@@ -220,12 +215,12 @@ def _read(clone: Clone, path: str, problems: list[str]) -> bytes | None:
         return None
 
 
-_TRIED = (FileState.SOLVED, FileState.CHANGED, FileState.EDITED)
+_TRIED_STATES = (FileState.SOLVED, FileState.CHANGED, FileState.EDITED)
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
-    """One kata: how many have tried it, and who has never solved what they tried."""
+class StuckKata:
+    """One kata: the number of students who tried it, and those who have not solved it."""
 
     kata: str
     tried: int
@@ -233,36 +228,38 @@ class Stuck:
 
     @property
     def share(self) -> float:
-        """Of those who have tried it, 0 to 1."""
+        """The fraction of those who tried it, 0 to 1."""
         return len(self.students) / self.tried
 
 
-def stuck(standings: Sequence[StudentStanding]) -> list[Stuck]:
-    """Katas that somebody is stuck at: those with the most students first, then in order."""
-    found = [_at(column, standings) for column in zip(*(s.places for s in standings), strict=True)]
-    return sorted((one for one in found if one.students), key=lambda one: -len(one.students))
+def stuck_katas(standings: Sequence[StudentStanding]) -> list[StuckKata]:
+    """Katas that students have tried and not solved, those with the most students first."""
+    columns = [
+        _stuck_kata(column, standings) for column in zip(*(s.katas for s in standings), strict=True)
+    ]
+    return sorted((one for one in columns if one.students), key=lambda one: -len(one.students))
 
 
-def _at(places: Iterable[StudentKata], standings: Sequence[StudentStanding]) -> Stuck:
-    column = list(zip(standings, places, strict=True))
-    return Stuck(
+def _stuck_kata(entries: Iterable[StudentKata], standings: Sequence[StudentStanding]) -> StuckKata:
+    column = list(zip(standings, entries, strict=True))
+    return StuckKata(
         column[0][1].kata,
-        sum(place.state in _TRIED for _, place in column),
-        tuple(s.student for s, place in column if place.state is FileState.EDITED),
+        sum(entry.state in _TRIED_STATES for _, entry in column),
+        tuple(s.student for s, entry in column if entry.state is FileState.EDITED),
     )
 
 
 STUDENT, CLAIMED = "student", "claimed"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
-_GRADED = (FileState.SOLVED, FileState.CHANGED, FileState.EDITED)
+_GRADED_STATES = (FileState.SOLVED, FileState.CHANGED, FileState.EDITED)
 
 
 @dataclass(frozen=True, slots=True)
-class Earned:
-    """One file: the stars that the ledger claims for it, and those that it earned.
+class RegradedFile:
+    """One regraded file: the stars that the ledger claims for it, and those that it earned.
 
-    `check` and `phrase` are those of its finding, "" where there is nothing to say. `short` says
-    what could not be asked on this machine: fewer stars are no fault of the file's then.
+    `check` and `phrase` are those of its finding, "" if there is none. `partly_judged`: this
+    machine could not judge every rung, so fewer stars are not the file's fault.
     """
 
     student: str
@@ -271,22 +268,22 @@ class Earned:
     stars: int
     check: str = ""
     phrase: str = ""
-    short: bool = False
+    partly_judged: bool = False
 
     @property
     def overclaimed(self) -> bool:
-        """Whether the ledger has more than the file earns."""
-        return self.claimed > self.stars and not self.short
+        """Whether the ledger has more stars than the file earns."""
+        return self.claimed > self.stars and not self.partly_judged
 
     @property
     def unrecorded(self) -> bool:
-        """Whether the file earns more than the ledger has."""
+        """Whether the file earns more stars than the ledger has."""
         return self.stars > self.claimed
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """One finding that several files of a kata may have, however their numbers differ."""
+class CommonFinding:
+    """A finding of one or more files of a kata, apart from the numbers in its phrase."""
 
     kata: str
     check: str
@@ -295,15 +292,15 @@ class Trouble:
 
 
 def samples(standings: Iterable[StudentStanding], katas: Mapping[str, Kata]) -> Iterator[Sample]:
-    """A sample for each file that is there and no stub, numbered from 1 as lines are."""
+    """A sample for each file that isn't a stub, numbered from 1."""
     number = 0
     for standing in standings:
-        for place in standing.places:
-            if place.state not in _GRADED:
+        for entry in standing.katas:
+            if entry.state not in _GRADED_STATES:
                 continue
             number += 1
-            row = {STUDENT: standing.student, TASK: place.kata, CLAIMED: place.stars}
-            yield _sample(number, row, standing, katas[place.kata])
+            row = {STUDENT: standing.student, TASK: entry.kata, CLAIMED: entry.stars}
+            yield _sample(number, row, standing, katas[entry.kata])
 
 
 def _sample(number: int, row: dict[str, Any], standing: StudentStanding, kata: Kata) -> Sample:
@@ -318,33 +315,33 @@ def _sample(number: int, row: dict[str, Any], standing: StudentStanding, kata: K
         return Sample(number, row, kata.id, None, f"the file is no UTF-8: {error.reason}")
 
 
-def earned(rows: Iterable[Mapping[str, Any]]) -> list[Earned]:
-    """What came of the samples, from the rows of their results."""
-    return [_earned(row) for row in rows]
+def regraded_files(rows: Iterable[Mapping[str, Any]]) -> list[RegradedFile]:
+    """The regraded files, from the rows of their results."""
+    return [_regraded_file(row) for row in rows]
 
 
-def _earned(row: Mapping[str, Any]) -> Earned:
+def _regraded_file(row: Mapping[str, Any]) -> RegradedFile:
     finding = row.get("finding") or {}
-    return Earned(
+    return RegradedFile(
         row[STUDENT],
         row[TASK],
         row[CLAIMED],
         row["stars"],
         finding.get("check", ""),
         finding.get("phrase", ""),
-        short=bool(row.get("not_judged")),
+        partly_judged=bool(row.get("not_judged")),
     )
 
 
-def troubles(found: Sequence[Earned]) -> list[Trouble]:
-    """The findings of a class, by kata and by words without their numbers; the commonest first."""
-    groups: dict[tuple[str, str, str], list[Earned]] = {}
-    for one in found:
-        if one.check:
-            key = one.kata, one.check, _NUMBER.sub("#", one.phrase)
-            groups.setdefault(key, []).append(one)
-    told = [
-        Trouble(kata, check, group[0].phrase, tuple(one.student for one in group))
+def common_findings(files: Sequence[RegradedFile]) -> list[CommonFinding]:
+    """The findings of a class, grouped by kata and phrase without numbers; the commonest first."""
+    groups: dict[tuple[str, str, str], list[RegradedFile]] = {}
+    for file in files:
+        if file.check:
+            key = file.kata, file.check, _NUMBER.sub("#", file.phrase)
+            groups.setdefault(key, []).append(file)
+    findings = [
+        CommonFinding(kata, check, group[0].phrase, tuple(file.student for file in group))
         for (kata, check, _), group in groups.items()
     ]
-    return sorted(told, key=lambda one: -len(one.students))
+    return sorted(findings, key=lambda file: -len(file.students))

@@ -1,10 +1,10 @@
-"""The `kata` command: one module for each of its commands, which `grader.cli` puts together.
+"""The commands of `kata`, which `grader.cli` loads by name.
 
-A module has `arguments(parser)`, which adds what the command takes, and
-`run(options, root, console)`, which returns the exit code. Only the module of the command that was
-typed is imported, so that `kata next` does not wait for what only `kata cost` needs.
+For each command NAME, a module has `NAME_arguments(parser)`, which adds its arguments, and
+`run_NAME(options, root, console)`, which returns the exit code. Only the module of the typed
+command is imported, so that `kata next` doesn't wait for the imports of `kata cost`.
 
-arguments             Arguments that several commands take, and their completion
+arguments             Arguments of several commands, and their completion
 attempts              `kata reset`, `kata restore`, `kata commit`
 authors               `kata new` and `kata sync`, for authors
 class_report_command  `kata class report`

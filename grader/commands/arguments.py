@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and their completion."""
+"""Arguments of several commands, and their completion."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from grader.exercise.catalog import SOLUTIONS, Kata, katas
 from grader.exercise.repository import RepositoryError, find_root
 from grader.tools import editor
 
-#: What a shell asks for: (prefix, **keywords) -> words that may stand there, each with a remark.
+#: A completer of argcomplete: (prefix, **keywords) -> completions with descriptions.
 Completer = Callable[..., Mapping[str, str]]
 
 
-def one_kata(parser: argparse.ArgumentParser, nargs: str | None = None, more: str = "") -> None:
-    """NAME, which must match a single kata. `more` is added to its help."""
-    text = f"one kata, matched like pytest -k{more}"
-    completed(parser.add_argument("name", nargs=nargs, help=text), names)
+def one_kata(
+    parser: argparse.ArgumentParser, nargs: str | None = None, extra_help: str = ""
+) -> None:
+    """NAME, which must match a single kata. `extra_help` is added to its help."""
+    text = f"one kata, matched like pytest -k{extra_help}"
+    set_completer(parser.add_argument("name", nargs=nargs, help=text), complete_names)
 
 
 def some_katas(
     parser: argparse.ArgumentParser, nargs: str = "?", which: str = "only these katas"
 ) -> None:
-    """[NAME], which may match several katas: "" or [] where it is not given."""
+    """[NAME], which may match several katas; "" or [] by default."""
     default = "" if nargs == "?" else []
     text = f"{which}, matched like pytest -k"
-    completed(parser.add_argument("name", nargs=nargs, default=default, help=text), names)
+    set_completer(
+        parser.add_argument("name", nargs=nargs, default=default, help=text), complete_names
+    )
 
 
 def open_option(parser: argparse.ArgumentParser) -> None:
-    """--open, which `open_if_asked` looks at."""
+    """--open, for `open_if_asked`."""
     named = ", else ".join(editor.VARIABLES)
     parser.add_argument(
         "--open", action="store_true", help=f"open the kata in your editor ({named})"
@@ -41,20 +45,20 @@ def open_option(parser: argparse.ArgumentParser) -> None:
 
 
 def open_if_asked(options: argparse.Namespace, kata: Kata) -> None:
-    """Open the kata at the line to start typing at. Raises editor.NoEditor."""
+    """With --open, open the kata at its first solution region. Raises NoEditor."""
     if options.open:
-        file, line = kata.where()
+        file, line = kata.location()
         editor.open_at(kata.root / file, line, terminal=sys.stdin.isatty() and sys.stdout.isatty())
 
 
-def confirmed(question: str, console: Console, why: str = "") -> bool:
+def confirm(question: str, console: Console, reason: str = "") -> bool:
     """Whether the learner says yes. Raises RepositoryError where there is nobody to ask.
 
-    `why` is the reason to ask, for that error.
+    `reason` is the reason to ask, for that error.
     """
     if not sys.stdin.isatty():
-        because = f"{why}; " if why else ""
-        raise RepositoryError(f"{because}without a terminal there is nobody to ask: add --yes")
+        prefix = f"{reason}; " if reason else ""
+        raise RepositoryError(f"{prefix}without a terminal there is nobody to ask: add --yes")
     try:
         answer = console.input(f"{question} \\[y/N] ")
     except EOFError:
@@ -62,20 +66,20 @@ def confirmed(question: str, console: Console, why: str = "") -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def completed(action: argparse.Action, completer: Completer) -> None:
-    """Have a shell complete what `action` takes with `completer`, as argcomplete looks for it."""
+def set_completer(action: argparse.Action, completer: Completer) -> None:
+    """Set the completer of an argument, for argcomplete."""
     action.completer = completer  # type: ignore[attr-defined]
 
 
-def names(prefix: str, **_: object) -> dict[str, str]:
-    """Every kata's name with its track, and every track's name with the number of its katas."""
+def complete_names(prefix: str, **_: object) -> dict[str, str]:
+    """Completions: every kata's name and every track's name."""
     try:
-        every = katas(find_root(Path.cwd()), SOLUTIONS)
+        all_katas = katas(find_root(Path.cwd()), SOLUTIONS)
     except RepositoryError:
         return {}
     tracks: dict[str, int] = {}
-    for kata in every:
+    for kata in all_katas:
         tracks[kata.track] = tracks.get(kata.track, 0) + 1
-    return {kata.name: kata.id for kata in every} | {
+    return {kata.name: kata.id for kata in all_katas} | {
         track: f"{count} katas" for track, count in tracks.items()
     }

@@ -1,11 +1,4 @@
-"""`kata reset`, `kata restore`, `kata commit`.
-
-`kata reset`: stubs put back; what was written is saved first.
-
-`kata restore`: lists the saved attempts, or brings one back.
-
-`kata commit`: one commit for each solved kata, with its line of the ledger.
-"""
+"""`kata reset`, `kata restore`, `kata commit`: restore stubs or attempts, commit solved katas."""
 
 from __future__ import annotations
 
@@ -18,27 +11,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from grader.commands.arguments import confirmed, one_kata, some_katas
+from grader.commands.arguments import confirm, one_kata, some_katas
 from grader.exercise import repository
 from grader.exercise.catalog import Kata, in_order
 from grader.exercise.repository import Attempt, RepositoryError, matching
 from grader.record import commits
 from grader.record.commits import last_commit, uncommitted
 from grader.record.ledger import Ledger, read_ledger
-from grader.record.status import (
-    FileState,
-    KataStatus,
-    all_statuses,
-    status_of,
-)
-from grader.report.maps import standing
-from grader.tools.git import (
-    GitError,
-    NoGit,
-    NoRepository,
-    git_in,
-    require_writable,
-)
+from grader.record.status import FileState, KataStatus, all_statuses, status_of
+from grader.report.maps import status_text
+from grader.tools.git import GitError, NoGit, NoRepository, git_in, require_writable
 from pallascope.tools.terminal import say
 
 
@@ -51,33 +33,35 @@ def reset_arguments(parser: argparse.ArgumentParser) -> None:
 def run_reset(options: argparse.Namespace, root: Path, console: Console) -> int:
     if bool(options.name) == options.all:
         raise RepositoryError("reset takes a name or --all: kata reset constant_add")
-    found = repository.matching(root, "" if options.all else options.name)
-    differing = [kata for kata in found if not _as_shipped(kata)]
+    selected = repository.matching(root, "" if options.all else options.name)
+    differing = [kata for kata in selected if not _is_stub(kata)]
     if not differing:
-        whose = f"{found[0].name} is" if len(found) == 1 else f"all {len(found)} katas are"
-        console.print(f"{whose} as shipped: nothing to reset")
+        subject = (
+            f"{selected[0].name} is" if len(selected) == 1 else f"all {len(selected)} katas are"
+        )
+        console.print(f"{subject} as shipped: nothing to reset")
         return 0
-    if len(found) > 1 and not options.yes and not _wanted(differing, console):
+    if len(selected) > 1 and not options.yes and not _confirm_reset(differing, console):
         return 1
     for kata in differing:
         if saved := repository.reset(kata, datetime.datetime.now()):
             say(console, f"saved  {saved.relative_to(root).as_posix()}")
-        say(console, f"reset  {':'.join(map(str, kata.where()))}")
+        say(console, f"reset  {':'.join(map(str, kata.location()))}")
     names = differing[0].name if len(differing) == 1 else "NAME"
     console.print(Text(f"to have it back: kata restore {names}", "dim"))
     return 0
 
 
-def _as_shipped(kata: Kata) -> bool:
-    """Whether the file is the stub. Raises keys.KeyProblem or RegionError for a broken kata."""
-    return kata.path.exists() and kata.path.read_bytes() == kata.shipped().encode()
+def _is_stub(kata: Kata) -> bool:
+    """Whether the file is exactly the stub. Raises KeyProblem or RegionError for a broken kata."""
+    return kata.path.exists() and kata.path.read_bytes() == kata.stub_text().encode()
 
 
-def _wanted(differing: Sequence[Kata], console: Console) -> bool:
+def _confirm_reset(differing: Sequence[Kata], console: Console) -> bool:
     for kata in differing:
         say(console, f"  {kata.id}")
     what = "this stub" if len(differing) == 1 else f"these {len(differing)} stubs"
-    return confirmed(f"Put {what} back? What you wrote is saved first.", console)
+    return confirm(f"Put {what} back? What you wrote is saved first.", console)
 
 
 def restore_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,19 +78,19 @@ def restore_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_restore(options: argparse.Namespace, root: Path, console: Console) -> int:
     if options.name is None:
-        return _list(repository.all_attempts(root), console)
-    kata = repository.one(root, options.name)
-    attempt = repository.chosen(kata, options.number)
-    data, as_saved = repository.restored(attempt, options.whole)
+        return _list_attempts(repository.all_attempts(root), console)
+    kata = repository.single_kata(root, options.name)
+    attempt = repository.find_attempt(kata, options.number)
+    data, as_saved = repository.restored_content(attempt, options.whole)
     which = f"attempt {attempt.number} of {len(repository.attempts(kata))}, {attempt.when}"
     if kata.path.exists() and kata.path.read_bytes() == data:
         say(console, f"{kata.name} holds {which}: nothing to restore")
         return 0
-    if saved := repository.keep(kata, datetime.datetime.now()):
+    if saved := repository.save_attempt(kata, datetime.datetime.now()):
         say(console, f"saved     {saved.relative_to(root).as_posix()}")
     kata.path.parent.mkdir(parents=True, exist_ok=True)
     kata.path.write_bytes(data)
-    say(console, f"restored  {':'.join(map(str, kata.where()))}   {which}")
+    say(console, f"restored  {':'.join(map(str, kata.location()))}   {which}")
     if not as_saved:
         say(
             console,
@@ -116,7 +100,7 @@ def run_restore(options: argparse.Namespace, root: Path, console: Console) -> in
     return 0
 
 
-def _list(found: Sequence[Attempt], console: Console) -> int:
+def _list_attempts(found: Sequence[Attempt], console: Console) -> int:
     if not found:
         console.print("no attempts are saved: kata reset saves what it puts a stub over")
         return 0
@@ -130,7 +114,7 @@ def _list(found: Sequence[Attempt], console: Console) -> int:
 
 
 def _line(attempt: Attempt, width: int) -> Text:
-    """One attempt: when, how long, and its first line as a reminder."""
+    """One attempt: its time, its number of lines, and its first line."""
     body = attempt.body()
     lines = f"{len(body)} line{'' if len(body) == 1 else 's'}"
     line = Text.assemble(
@@ -148,47 +132,47 @@ def commit_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_commit(options: argparse.Namespace, root: Path, console: Console) -> int:
     ledger = read_ledger(root)
-    asked, unsolved = _asked(root, ledger, options.name)
+    selected, unsolved = _selected_statuses(root, ledger, options.name)
     try:
         git = git_in(root)
     except NoGit as error:
         remedy = f". git init {root} makes one" if isinstance(error, NoRepository) else ""
         raise GitError(f"nothing to commit to: {error}{remedy}") from None
     require_writable(git)
-    commits.require_quiet(git)
-    made = 0
-    for one in uncommitted(git, asked, ledger, last_commit(git)):
-        if done := commits.commit_kata(git, one):
-            made += 1
-            say(console, f"{done.id}  {done.subject}")
-    for one in unsolved:
-        say(console, f"{one.kata.name} is not solved as it is: {standing(one)}")
-    if made and not commits.branch(git):
+    commits.require_ready_to_commit(git)
+    commit_count = 0
+    for status in uncommitted(git, selected, ledger, last_commit(git)):
+        if commit := commits.commit_kata(git, status):
+            commit_count += 1
+            say(console, f"{commit.id}  {commit.subject}")
+    for status in unsolved:
+        say(console, f"{status.kata.name} is not solved as it is: {status_text(status)}")
+    if commit_count and not commits.current_branch(git):
         console.print("These are on no branch (a detached HEAD): git switch -c NAME keeps them")
-    if not made and not unsolved:
+    if not commit_count and not unsolved:
         console.print(
             "Nothing to commit: the last commit has every solved kata"
-            if any(one.file_state is FileState.SOLVED for one in asked)
+            if any(status.file_state is FileState.SOLVED for status in selected)
             else "Nothing to commit: no kata is solved as it is; pytest -k NAME grades one"
         )
     return 1 if unsolved else 0
 
 
-def _asked(
+def _selected_statuses(
     root: Path, ledger: Ledger, names: Sequence[str]
 ) -> tuple[tuple[KataStatus, ...], tuple[KataStatus, ...]]:
-    """The katas that are meant, and the unsolved ones of names that mean nothing else."""
+    """The katas that `names` select, and the katas of names that match no solved kata."""
     if not names:
         return tuple(all_statuses(root, ledger)), ()
-    meant: dict[str, KataStatus] = {}
+    selected: dict[str, KataStatus] = {}
     unsolved: dict[str, KataStatus] = {}
     for name in names:
         group = {kata.id: status_of(kata, ledger) for kata in matching(root, name)}
-        meant |= group
+        selected |= group
         if not any(member.file_state is FileState.SOLVED for member in group.values()):
             unsolved |= group
-    return _ordered(meant), _ordered(unsolved)
+    return _in_order(selected), _in_order(unsolved)
 
 
-def _ordered(found: Mapping[str, KataStatus]) -> tuple[KataStatus, ...]:
+def _in_order(found: Mapping[str, KataStatus]) -> tuple[KataStatus, ...]:
     return tuple(found[kata.id] for kata in in_order(one.kata for one in found.values()))

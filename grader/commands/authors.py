@@ -1,9 +1,4 @@
-"""`kata new` and `kata sync`, for authors.
-
-`kata sync`, for authors: generates the katas and the READMEs' tables from the solutions.
-
-`kata new`, for authors: the three files of a new kata, and what to write over in them.
-"""
+"""`kata new` and `kata sync`, for authors: write a new kata's files, generate stubs and tables."""
 
 from __future__ import annotations
 
@@ -15,8 +10,8 @@ from rich.console import Console
 
 from grader.exercise import readmes, repository
 from grader.exercise.key_tables import KataKind
-from grader.exercise.readmes import Unwritten, unwritten
-from grader.exercise.repository import Synced
+from grader.exercise.readmes import TemplateLeftovers, template_leftovers
+from grader.exercise.repository import SyncOutcome
 
 
 def sync_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,25 +25,25 @@ def sync_arguments(parser: argparse.ArgumentParser) -> None:
 def run_sync(options: argparse.Namespace, root: Path, console: Console) -> int:
     results = repository.sync(root, options.check)
     for result in results:
-        if result.outcome is not Synced.SAME:
+        if result.outcome is not SyncOutcome.SAME:
             file = result.kata.path.relative_to(root).as_posix()
             console.print(f"{file}: {result.outcome.value}")
     tables = readmes.sync(root, options.check)
     for file in tables:
         outcome = "its table or count differs from the keys" if options.check else "written"
         console.print(f"{file.relative_to(root).as_posix()}: {outcome}")
-    say_unwritten(unwritten(root), root, console)
+    print_leftovers(template_leftovers(root), root, console)
     outcomes = [result.outcome for result in results]
-    bad, held = outcomes.count(Synced.DIFFERS), outcomes.count(Synced.HELD)
+    bad, held = outcomes.count(SyncOutcome.DIFFERS), outcomes.count(SyncOutcome.HELD)
     attempts = f"; {held} not compared: an attempt" if held else ""
     console.print(f"{len(results)} katas, {bad} not in step with their solutions{attempts}")
     return 1 if bad or (options.check and tables) else 0
 
 
-def say_unwritten(files: Iterable[Unwritten], root: Path, console: Console) -> None:
-    """One line for each file: which of its parts are still the template's."""
-    for each in files:
-        name, parts = each.file.relative_to(root).as_posix(), ", ".join(each.parts)
+def print_leftovers(files: Iterable[TemplateLeftovers], root: Path, console: Console) -> None:
+    """Print a line for each file with parts that are still the template's text."""
+    for file in files:
+        name, parts = file.file.relative_to(root).as_posix(), ", ".join(file.parts)
         console.print(f"{name}: still the template's: {parts}", markup=False, soft_wrap=True)
 
 
@@ -63,12 +58,12 @@ def new_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_new(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.new(root, options.place, KataKind(options.kind))
-    readmes.begin(root, kata.track)
+    kata = repository.new_kata(root, options.place, KataKind(options.kind))
+    readmes.create_track_readme(root, kata.track)
     tables = readmes.sync(root, check=False)
     for file in (kata.solution, kata.key_path, kata.path, *tables):
         console.print(file.relative_to(root).as_posix())
     own = (kata.solution, kata.key_path, readmes.readme_of(root, kata.track))
-    say_unwritten([each for each in unwritten(root) if each.file in own], root, console)
+    print_leftovers([each for each in template_leftovers(root) if each.file in own], root, console)
     console.print(f"Write over these, then: kata sync && pytest tests -k {kata.name}")
     return 0

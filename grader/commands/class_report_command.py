@@ -14,13 +14,13 @@ from grader.classroom import class_report
 from grader.classroom.class_report import as_csv, class_page
 from grader.classroom.students import (
     Course,
-    Earned,
+    RegradedFile,
     StudentStanding,
-    class_in,
-    earned,
+    common_findings,
+    find_clones,
+    regraded_files,
     samples,
-    stuck,
-    troubles,
+    stuck_katas,
 )
 from grader.commands import grade
 from grader.commands.arguments import some_katas
@@ -58,50 +58,55 @@ def class_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_class(options: argparse.Namespace, root: Path, console: Console) -> int:
-    """Returns 1 where a file could not be graded, or a ledger claims what its files don't earn."""
+    """Returns 1 if a file could not be graded, or a ledger claims more than its files earn."""
     katas = matching(root, options.name)
-    found = class_in(options.folder)
+    classroom = find_clones(options.folder)
     course = Course(katas)
-    standings = [course.standing(clone) for clone in found.clones]
-    verdicts, untold = None, []
+    standings = [course.standing(clone) for clone in classroom.clones]
+    verdicts, problems = None, []
     if options.verify:
-        verdicts, untold = _verified(options, root, katas, standings, console)
+        verdicts, problems = _regrade(options, root, katas, standings, console)
     parts: list[RenderableType] = [class_report.overview(standings, katas, console.width), ""]
-    lines = stuck(standings)
-    parts.append(class_report.where_stuck(lines))
-    told = troubles(verdicts or ())
+    stuck = stuck_katas(standings)
+    parts.append(class_report.stuck_table(stuck))
+    findings = common_findings(verdicts or ())
     if verdicts is not None:
-        parts += ["", class_report.findings(told), "", *class_report.claims(verdicts)]
-    parts += class_report.problems(standings, found.others)
+        parts += [
+            "",
+            class_report.findings_table(findings),
+            "",
+            *class_report.claim_tables(verdicts),
+        ]
+    parts += class_report.problem_lines(standings, classroom.others)
     show(Group(*parts), console)
     if options.csv:
         replace_text(options.csv, as_csv(standings, verdicts))
         say(console, f"wrote {options.csv}")
     if options.html:
-        replace_text(options.html, class_page(standings, katas, lines, verdicts, told))
+        replace_text(options.html, class_page(standings, katas, stuck, verdicts, findings))
         say(console, f"wrote {options.html}")
-    for line in untold:
-        grade.tell(options.folder, line)
-    return int(bool(untold) or any(one.overclaimed for one in verdicts or ()))
+    for line in problems:
+        grade.print_problem(options.folder, line)
+    return int(bool(problems) or any(file.overclaimed for file in verdicts or ()))
 
 
-def _verified(
+def _regrade(
     options: argparse.Namespace,
     root: Path,
     katas: Sequence[Kata],
     standings: Sequence[StudentStanding],
     console: Console,
-) -> tuple[list[Earned], list[str]]:
-    """What the files earn, and what to say of those that could not be graded."""
-    grade.demand_isolation(options)
+) -> tuple[list[RegradedFile], list[str]]:
+    """The regraded files, and messages for those that could not be graded."""
+    grade.require_isolation(options)
     by_id = {kata.id: kata for kata in katas}
-    asked = list(samples(standings, by_id))
+    all_samples = list(samples(standings, by_id))
     file = options.store or options.folder / STORE
     how = How(options.chip, options.isolation, options.seed, limit=options.limit)
     with Store(file) as store, grade.terminated_as_interrupted():
-        batch = Batch(root, by_id, asked, store, how, grade.hire_executor(options))
+        batch = Batch(root, by_id, all_samples, store, how, grade.hire_executor(options))
         grade.judge(batch, console)
         rows = batch.rows()
-        names = {one.line: f"{one.row['student']}: {one.kata}" for one in asked}
-        untold = [f"{names[line]}: not graded: {why}" for line, why in batch.errors()]
-    return earned(rows), untold
+        names = {sample.line: f"{sample.row['student']}: {sample.kata}" for sample in all_samples}
+        problems = [f"{names[line]}: not graded: {why}" for line, why in batch.errors()]
+    return regraded_files(rows), problems

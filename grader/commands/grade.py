@@ -1,16 +1,7 @@
-"""`kata grade`, `kata baseline`, `kata tasks`.
+"""`kata grade`, `kata baseline`, `kata tasks`: grade many submissions of models or students.
 
-Who judges for `kata grade`: processes of this machine, or a Ray cluster.
-
-`kata grade --shard` and `--merge`: one file of samples, judged by several runs.
-
-What the commands that judge many submissions share: how to judge, and a bar while they do.
-
-`kata tasks`: prompts for models, one a line.
-
-`kata baseline`: submissions whose verdicts are known, and whether they came out so.
-
-`kata grade`: judge a file of samples, each once, in several processes.
+`kata tasks` writes prompts, `kata baseline` writes samples with known verdicts, and `kata grade`
+grades samples in local processes or on a Ray cluster, also in shards that are merged later.
 """
 
 from __future__ import annotations
@@ -31,7 +22,7 @@ from rich.console import Console, Group
 from rich.progress import Progress
 from rich.table import Table
 
-from grader.api.examiner import LIMIT
+from grader.api.examiner import DEFAULT_LIMIT
 from grader.batch.baseline import BaselineComparison, compared, samples_of
 from grader.batch.batch_run import Batch, How, Shard, shard_of
 from grader.batch.evaluation import task
@@ -53,12 +44,12 @@ from grader.batch.samples import (
 from grader.batch.scores import SPEEDS, Scores, results_page
 from grader.batch.store import Store, Terms, merge
 from grader.classroom import students
-from grader.classroom.students import Course, class_in
+from grader.classroom.students import Course, find_clones
 from grader.commands.arguments import some_katas
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
 from grader.exercise.repository import matching
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
-from grader.verdict import MOST_STARS
+from grader.verdict import MAX_STARS
 from pallascope.tools.files import replace_text
 from pallascope.tools.terminal import say, show
 from pallascope.tools.text import printable
@@ -68,7 +59,7 @@ from pallascope.tpu.chips import CHIPS, DEFAULT
 def executor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
-        type=positive,
+        type=positive_integer,
         metavar="N",
         help="how many samples to grade at a time (default: one for each core, of this machine or "
         "of the cluster)",
@@ -81,7 +72,7 @@ def executor_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def positive(text: str) -> int:
+def positive_integer(text: str) -> int:
     """Raises ArgumentTypeError, ValueError where a text is no number above 0."""
     number = int(text)
     if number < 1:
@@ -89,8 +80,8 @@ def positive(text: str) -> int:
     return number
 
 
-def demand_executor_sense(options: argparse.Namespace) -> None:
-    """Raises ValueError where --ray is given with what it replaces, or there is no cluster."""
+def check_executor_options(options: argparse.Namespace) -> None:
+    """Raise ValueError if --ray contradicts other options, or there is no cluster."""
     if options.ray is None:
         return
     if options.shard:
@@ -112,14 +103,14 @@ def hire_executor(options: argparse.Namespace) -> ExecutorFactory:
 def _on_ray(address: str, count: int | None, setup: Setup) -> AbstractContextManager[Executor]:
     from grader.batch.ray_cluster import ray_executor
 
-    return ray_executor(setup, address, count, _tell)
+    return ray_executor(setup, address, count, _print_message)
 
 
-def _tell(text: str) -> None:
+def _print_message(text: str) -> None:
     print(f"kata: {text}", file=sys.stderr)
 
 
-_MOST_LINES = 8  # that are named
+_MAX_LINES = 8  # that are named
 
 
 def shard_arguments(parser: argparse.ArgumentParser) -> None:
@@ -147,23 +138,23 @@ def _shard(text: str) -> Shard:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def demand_shard_sense(options: argparse.Namespace) -> None:
-    """Raises ValueError where the options contradict each other."""
+def check_shard_options(options: argparse.Namespace) -> None:
+    """Raise ValueError if the options contradict each other."""
     if options.shard and options.merge:
         raise ValueError("--shard judges and --merge doesn't: give one of them")
     if options.shard and options.seed is None:
         raise ValueError("--shard needs --seed: all shards have to draw the same hidden cases")
 
 
-def of_shard(
+def select_shard(
     found: Sequence[Sample | Complaint], shard: Shard | None
 ) -> Sequence[Sample | Complaint]:
-    """What of a file's lines belongs to a shard. Lines that can't be judged are the first's."""
+    """The lines of a shard. Lines that can't be judged belong to the first shard."""
     return [one for one in found if one in shard] if shard else found
 
 
 def merge_given_stores(options: argparse.Namespace, store: Store) -> tuple[Terms, ...]:
-    """Merge into the store what is to be merged: the terms of each. Raises ValueError."""
+    """Merge the stores of --merge into `store`. Returns the terms of each. Raises ValueError."""
     if not options.merge:
         return ()
     terms = merge(options.merge, store)
@@ -172,37 +163,37 @@ def merge_given_stores(options: argparse.Namespace, store: Store) -> tuple[Terms
     return terms
 
 
-def how_judged(options: argparse.Namespace, merged: Sequence[Terms]) -> How:
-    """How samples are judged, or were where stores are merged."""
+def judging_settings(options: argparse.Namespace, merged: Sequence[Terms]) -> How:
+    """The settings for judging samples; with merged stores, those of the stores."""
     if merged:
         (chip,), seed = merged[0].chips, merged[0].seed
         return How(chip, options.isolation, seed, options.k, versions=merged[0].versions)
     shard = str(options.shard or "")
-    given = (options.chip, options.isolation, options.seed, options.k, options.limit)
-    return How(*given, shard=shard)
+    settings = (options.chip, options.isolation, options.seed, options.k, options.limit)
+    return How(*settings, shard=shard)
 
 
 def unjudged_samples(samples: Sequence[Sample], terms: Iterable[Terms]) -> Iterator[str]:
-    """What to say of samples that no merged store has a verdict on: who has to judge them."""
+    """Messages for samples without a verdict in any merged store, with the shard to run."""
     counts = {Shard.of(each.shard).count for each in terms if each.shard}
     if not samples:
         return
     if len(counts) != 1:
-        yield f"{_lines(samples)}: no store has a verdict"
+        yield f"{_numbers(samples)}: no store has a verdict"
         return
     (count,) = counts
     by_shard: dict[Shard, list[Sample]] = {}
     for one in samples:
         by_shard.setdefault(shard_of(one, count), []).append(one)
     for shard in sorted(by_shard, key=lambda shard: shard.number):
-        yield f"{_lines(by_shard[shard])}: no verdict, run --shard {shard} (again), and merge"
+        yield f"{_numbers(by_shard[shard])}: no verdict, run --shard {shard} (again), and merge"
 
 
-def _lines(samples: Sequence[Sample]) -> str:
+def _numbers(samples: Sequence[Sample]) -> str:
     if len(samples) == 1:
         return f"line {samples[0].line}"
-    numbers = ", ".join(str(one.line) for one in samples[:_MOST_LINES])
-    more = len(samples) - _MOST_LINES
+    numbers = ", ".join(str(one.line) for one in samples[:_MAX_LINES])
+    more = len(samples) - _MAX_LINES
     return f"lines {numbers}" + (f" and {more} more" if more > 0 else "")
 
 
@@ -226,7 +217,7 @@ def judge_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit",
         type=_seconds,
-        default=LIMIT,
+        default=DEFAULT_LIMIT,
         metavar="SECONDS",
         help="how long all hidden cases of one submission may take together (default: %(default)g)",
     )
@@ -239,8 +230,8 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def demand_isolation(options: argparse.Namespace) -> None:
-    """Raises ValueError where what is asked for can't be had. Nodes of a cluster decide alone."""
+def require_isolation(options: argparse.Namespace) -> None:
+    """Raise ValueError if this machine lacks the required isolation. Cluster nodes check theirs."""
     if options.ray is not None:
         return
     try:
@@ -250,37 +241,37 @@ def demand_isolation(options: argparse.Namespace) -> None:
 
 
 def judge(batch: Batch, console: Console) -> None:
-    """Judge what the store has no verdict on. Raises ValueError where nothing can be graded."""
-    jobs, known = batch.waiting(), batch.known
-    say(console, f"seed {batch.seed}: {len(jobs)} submissions to judge, {known} in the store")
+    """Judge the samples without a verdict in the store. Raises ValueError if grading can't work."""
+    jobs, known_count = batch.waiting(), batch.known
+    say(console, f"seed {batch.seed}: {len(jobs)} submissions to judge, {known_count} in the store")
     with Progress(console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("grading", total=len(jobs))
         try:
             with contextlib.closing(batch.judge(jobs)) as judged:
-                told = {""}
+                printed = {""}
                 for outcome in judged:
-                    if (warning := _not_isolated(outcome)) not in told:
+                    if (warning := _not_isolated(outcome)) not in printed:
                         say(console, warning)
-                    told |= {warning}
+                    printed |= {warning}
                     progress.advance(bar)
         except ExecutorError as error:
             raise ValueError(f"kernels cannot be graded here: {error}") from None
 
 
 def _not_isolated(outcome: Outcome) -> str:
-    """Why a submission was graded without isolation; "" where it was isolated, or not graded."""
+    """Why a submission was graded without isolation; "" if it was isolated, or not graded."""
     level = json.loads(outcome.verdict).get("isolation", "") if outcome.verdict else ""
     return level if level.startswith("not isolated") else ""
 
 
-def tell(source: Path, text: str) -> None:
-    """Say what is wrong with a line, or with a file, beside the results."""
+def print_problem(source: Path, text: str) -> None:
+    """Print a problem of a line or a file to stderr."""
     print(printable(f"{source}: {text}"), file=sys.stderr)
 
 
 @contextlib.contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends as Ctrl-C does: what is judged is written, and no process stays."""
+    """SIGTERM works like Ctrl-C: verdicts are written, and all processes end."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -324,7 +315,7 @@ def baseline_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_baseline(options: argparse.Namespace, root: Path, console: Console) -> int:
-    """Returns 1 where a result is not as it has to be."""
+    """Returns 1 if a result differs from the expected one."""
     chosen = matching(root, options.name)
     if options.out:
         rows = [json.dumps(row) for kata in chosen for row in samples_of(kata)]
@@ -332,14 +323,19 @@ def run_baseline(options: argparse.Namespace, root: Path, console: Console) -> i
         say(console, f"wrote {len(rows)} samples to {options.out}")
         return 0
     ids = {kata.id for kata in chosen}
-    found = compared([row for row in _read_results(options.compare) if row.get("task_id") in ids])
-    show(_table(found), console)
-    for row in found.otherwise:
-        told = (row.get("finding") or {}).get("phrase", "")
-        say(console, f"{row['id']} ({row['title']}): {row['stars']} stars; {told}")
-    if found.skipped:
-        say(console, f"{found.skipped} could not be judged here: {_why(options.compare)}")
-    return int(bool(found.otherwise))
+    comparison = compared(
+        [row for row in _read_results(options.compare) if row.get("task_id") in ids]
+    )
+    show(_comparison_table(comparison), console)
+    for row in comparison.otherwise:
+        phrase = (row.get("finding") or {}).get("phrase", "")
+        say(console, f"{row['id']} ({row['title']}): {row['stars']} stars; {phrase}")
+    if comparison.skipped:
+        say(
+            console,
+            f"{comparison.skipped} could not be judged here: {_not_judged_reason(options.compare)}",
+        )
+    return int(bool(comparison.otherwise))
 
 
 def _read_results(file: Path) -> list[dict[str, Any]]:
@@ -351,11 +347,11 @@ def _read_results(file: Path) -> list[dict[str, Any]]:
     return [row for row in rows if isinstance(row, dict)]
 
 
-def _why(file: Path) -> str:
+def _not_judged_reason(file: Path) -> str:
     return next(row["not_judged"] for row in _read_results(file) if row.get("not_judged"))
 
 
-def _table(found: BaselineComparison) -> Table:
+def _comparison_table(found: BaselineComparison) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading, justify in (("expected", "left"), ("samples", "right"), ("stars agree", "right")):
         table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
@@ -394,7 +390,7 @@ def grade_arguments(parser: argparse.ArgumentParser) -> None:
     judge_arguments(parser)
     parser.add_argument(
         "--k",
-        type=_ks,
+        type=_k_values,
         default=(1, 5, 10),
         metavar="K,K",
         help="which pass@k to print (default: 1,5,10)",
@@ -402,65 +398,67 @@ def grade_arguments(parser: argparse.ArgumentParser) -> None:
     shard_arguments(parser)
 
 
-def _ks(text: str) -> tuple[int, ...]:
-    return tuple(map(positive, text.split(",")))
+def _k_values(text: str) -> tuple[int, ...]:
+    return tuple(map(positive_integer, text.split(",")))
 
 
 def run_grade(options: argparse.Namespace, root: Path, console: Console) -> int:
-    """Returns 1 where a line could not be graded, or was not."""
-    every = {kata.id: kata for kata in katas(root, SOLUTIONS)}
+    """Returns 1 if a line was not graded."""
+    all_katas = {kata.id: kata for kata in katas(root, SOLUTIONS)}
     if (options.samples is None) == (options.repositories is None):
         raise ValueError("give a file of samples, or --repositories FOLDER")
-    demand_shard_sense(options)
-    demand_executor_sense(options)
-    _demand_other_files(options)
+    check_shard_options(options)
+    check_executor_options(options)
+    _require_distinct_files(options)
     if not options.merge:
-        demand_isolation(options)
+        require_isolation(options)
     source = options.samples or options.repositories
-    found = of_shard(_found(options, every), options.shard)
-    samples = [one for one in found if isinstance(one, Sample)]
-    for one in found:
+    lines = select_shard(_read_samples(options, all_katas), options.shard)
+    samples = [one for one in lines if isinstance(one, Sample)]
+    for one in lines:
         if isinstance(one, Complaint):
-            tell(source, str(one))
+            print_problem(source, str(one))
         elif one.source is None:
-            tell(source, f"{_name(one)}: {one.why}")
-    with Store(_store(options)) as store, terminated_as_interrupted():
+            print_problem(source, f"{_sample_name(one)}: {one.why}")
+    with Store(_store_path(options)) as store, terminated_as_interrupted():
         merged = merge_given_stores(options, store)
-        how, hire = how_judged(options, merged), hire_executor(options)
-        batch = Batch(root, every, samples, store, how, hire)
+        how, hire = judging_settings(options, merged), hire_executor(options)
+        batch = Batch(root, all_katas, samples, store, how, hire)
         try:
             if merged:
-                _say_merged(batch, merged, console)
+                _print_merged(batch, merged, console)
             else:
                 judge(batch, console)
         finally:
             rows = batch.rows()
             replace_text(options.out, "".join(f"{json.dumps(row)}\n" for row in rows))
-        untold = list(unjudged_samples(batch.missing(), merged)) if merged else []
+        problems = list(unjudged_samples(batch.missing(), merged)) if merged else []
     say(console, f"wrote {len(rows)} results to {options.out}")
     if rows:
-        told = batch.scores(rows)
-        show(Group(_passes(told, options.k), "", _fast(told)), console)
+        scores = batch.scores(rows)
+        show(Group(_pass_table(scores, options.k), "", _fast_table(scores)), console)
         if options.html:
-            replace_text(options.html, results_page(rows, told, options.k))
+            replace_text(options.html, results_page(rows, scores, options.k))
             say(console, f"wrote {options.html}")
-    names = {one.line: _name(one) for one in samples}
-    untold += [f"{names[line]}: not graded: {why}" for line, why in batch.errors()]
-    for each in untold:
-        tell(source, each)
-    bad = any(isinstance(one, Complaint) or one.source is None for one in found)
-    return int(bad or bool(untold))
+    names = {one.line: _sample_name(one) for one in samples}
+    problems += [f"{names[line]}: not graded: {why}" for line, why in batch.errors()]
+    for problem in problems:
+        print_problem(source, problem)
+    bad = any(isinstance(one, Complaint) or one.source is None for one in lines)
+    return int(bad or bool(problems))
 
 
-def _found(options: argparse.Namespace, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
+def _read_samples(
+    options: argparse.Namespace, every: Mapping[str, Kata]
+) -> list[Sample | Complaint]:
     if options.repositories is None:
-        return _read(options.samples, every)
+        return _read_sample_file(options.samples, every)
     course = Course(every.values())
-    standings = [course.standing(clone) for clone in class_in(options.repositories).clones]
+    standings = [course.standing(clone) for clone in find_clones(options.repositories).clones]
     return list(students.samples(standings, every))
 
 
-def _read(file: Path, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
+def _read_sample_file(file: Path, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
     with open(file, "rb") as lines:
         found = list(read(lines_of(lines), every))
     if not found:
@@ -468,24 +466,24 @@ def _read(file: Path, every: Mapping[str, Kata]) -> list[Sample | Complaint]:
     return found
 
 
-def _name(sample: Sample) -> str:
-    """What a sample is called where something is wrong with it."""
+def _sample_name(sample: Sample) -> str:
+    """The name of a sample in messages."""
     if student := sample.row.get(students.STUDENT):
         return f"{student}: {sample.kata}"
     return f"line {sample.line}"
 
 
-def _say_merged(batch: Batch, merged: Sequence[Terms], console: Console) -> None:
+def _print_merged(batch: Batch, merged: Sequence[Terms], console: Console) -> None:
     stores = f"{len(merged)} stores" if len(merged) > 1 else "a store"
     say(console, f"seed {batch.seed}: merged {stores}, with verdicts on {batch.known} submissions")
 
 
-def _store(options: argparse.Namespace) -> Path:
+def _store_path(options: argparse.Namespace) -> Path:
     return options.store or options.out.with_name(f"{options.out.name}.sqlite")
 
 
-def _demand_other_files(options: argparse.Namespace) -> None:
-    given = (options.samples, options.out, _store(options), options.html)
+def _require_distinct_files(options: argparse.Namespace) -> None:
+    given = (options.samples, options.out, _store_path(options), options.html)
     files = [file.resolve() for file in given if file]
     if len(set(files)) < len(files):
         raise ValueError("samples, results, store and page have to be different files")
@@ -494,26 +492,28 @@ def _demand_other_files(options: argparse.Namespace) -> None:
             raise ValueError(f"{file} is a folder, and has to be a file")
 
 
-def _passes(found: Sequence[Scores], ks: Sequence[int]) -> Table:
+def _pass_table(found: Sequence[Scores], ks: Sequence[int]) -> Table:
     """pass@k, a line for each track and star."""
     shown = [k for k in ks if any(each.passes[1, k] is not None for each in found)]
-    table = _headed("track", "katas", "samples", "stars", *(f"pass@{k}" for k in shown))
+    table = _table_with_headings(
+        "track", "katas", "samples", "stars", *(f"pass@{k}" for k in shown)
+    )
     for each in found:
-        for stars in range(1, MOST_STARS + 1):
+        for stars in range(1, MAX_STARS + 1):
             which = (each.name, str(each.tasks), str(each.samples)) if stars == 1 else ("", "", "")
             table.add_row(*which, "★" * stars, *(_cell(each.passes[stars, k]) for k in shown))
     return table
 
 
-def _fast(found: Sequence[Scores]) -> Table:
+def _fast_table(found: Sequence[Scores]) -> Table:
     """fast_p, a line for each track."""
-    table = _headed("track", *(f"fast_{p:g}" for p in SPEEDS))
+    table = _table_with_headings("track", *(f"fast_{p:g}" for p in SPEEDS))
     for each in found:
         table.add_row(each.name, *(_cell(each.fast[p]) for p in SPEEDS))
     return table
 
 
-def _headed(first: str, *headings: str) -> Table:
+def _table_with_headings(first: str, *headings: str) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(first, no_wrap=True)
     for heading in headings:

@@ -1,11 +1,4 @@
-"""`kata hint`, `kata show`, `kata after`.
-
-`kata hint`: one hint, and one level more each time it is asked.
-
-`kata show`: the solution of a kata, after asking.
-
-`kata after`: what a solved kata tells, and how the learner's solution compares.
-"""
+"""`kata hint`, `kata show`, `kata after`: show hints, the solution, the text for solved katas."""
 
 from __future__ import annotations
 
@@ -17,7 +10,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from grader.commands.arguments import confirmed, one_kata, open_if_asked, open_option
+from grader.commands.arguments import confirm, one_kata, open_if_asked, open_option
 from grader.exercise import repository
 from grader.exercise.answer_key import HINTS
 from grader.exercise.catalog import Kata
@@ -25,7 +18,7 @@ from grader.exercise.regions import regions
 from grader.exercise.repository import STATE
 from grader.record.ledger import read_ledger
 from grader.record.status import FileState, status_of
-from grader.report.completion import compared, solved_text
+from grader.report.completion import cost_comparison, solved_text
 from pallascope.tools.terminal import say, show
 
 FILE = "hints.json"
@@ -41,15 +34,15 @@ def hint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_hint(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
+    kata = repository.single_kata(root, options.name)
     file = root / STATE / FILE
-    given = _given(file)
-    level = options.level or min(given.get(kata.id, 0) + 1, len(HINTS))
-    given[kata.id] = max(level, given.get(kata.id, 0))
+    levels_shown = _read_levels(file)
+    level = options.level or min(levels_shown.get(kata.id, 0) + 1, len(HINTS))
+    levels_shown[kata.id] = max(level, levels_shown.get(kata.id, 0))
     title = (f"{kata.name}, hint {level} of {len(HINTS)}", "bold")
     console.print(Text.assemble(title, (f" ({HINTS[level - 1]})", "dim")))
     console.print(f"  {kata.key.hints[level - 1]}", markup=False)
-    unsaved = _save(file, given)
+    unsaved = _save_levels(file, levels_shown)
     if level == len(HINTS):
         console.print(Text(f"  the solution: kata show {kata.name}", "dim"))
     elif unsaved:
@@ -63,7 +56,7 @@ def run_hint(options: argparse.Namespace, root: Path, console: Console) -> int:
     return 0
 
 
-def _save(file: Path, given: dict[str, int]) -> str:
+def _save_levels(file: Path, given: dict[str, int]) -> str:
     """Write how many hints were given; returns why that fails, where it does."""
     try:
         file.parent.mkdir(exist_ok=True)
@@ -73,15 +66,15 @@ def _save(file: Path, given: dict[str, int]) -> str:
     return ""
 
 
-def _given(file: Path) -> dict[str, int]:
-    """How many hints were given, by kata; a damaged file counts as none."""
+def _read_levels(file: Path) -> dict[str, int]:
+    """The level of the last hint of each kata; none if the file is damaged."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     levels = data.items() if isinstance(data, dict) else ()
-    known = range(1, len(HINTS) + 1)
-    return {kata: level for kata, level in levels if type(level) is int and level in known}
+    valid = range(1, len(HINTS) + 1)
+    return {kata: level for kata, level in levels if type(level) is int and level in valid}
 
 
 def show_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,8 +83,8 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_show(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
-    if not options.yes and not confirmed(f"Show the solution of {kata.name}?", console):
+    kata = repository.single_kata(root, options.name)
+    if not options.yes and not confirm(f"Show the solution of {kata.name}?", console):
         return 1
     text = kata.solution.read_text(encoding="utf-8")
     for region in regions(text):
@@ -108,9 +101,9 @@ def after_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_after(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
+    kata = repository.single_kata(root, options.name)
     status = status_of(kata, read_ledger(root))
-    if status.last_pass is None and not options.yes and not _asked(kata, console):
+    if status.last_pass is None and not options.yes and not _confirm_unsolved(kata, console):
         return 1
     text = solved_text(kata)
     if text is None:
@@ -118,19 +111,19 @@ def run_after(options: argparse.Namespace, root: Path, console: Console) -> int:
         return 1
     show(text, console)
     solved = status.file_state is FileState.SOLVED
-    if solved and kata.key.kernel and (line := _compared(kata)):
+    if solved and kata.key.kernel and (line := _comparison_line(kata)):
         show(Text(f"\n  {line}"), console)
     return 0
 
 
-def _asked(kata: Kata, console: Console) -> bool:
-    """Whether the learner wants it before solving. Raises RepositoryError where nobody is asked."""
-    said = f"{kata.name} is not solved yet, and this tells how its solution works"
-    return confirmed(f"{said}. Show it?", console, said)
+def _confirm_unsolved(kata: Kata, console: Console) -> bool:
+    """Ask whether to show it for an unsolved kata. Raises RepositoryError without a terminal."""
+    warning = f"{kata.name} is not solved yet, and this tells how its solution works"
+    return confirm(f"{warning}. Show it?", console, warning)
 
 
-def _compared(kata: Kata) -> str:
-    """How the learner's launch compares with the solution's; "" where one can't be predicted."""
+def _comparison_line(kata: Kata) -> str:
+    """Compares the learner's launch with the solution's; "" if one of them can't be predicted."""
     from grader.grading import cost_studies  # takes its time, and only this line needs it
     from pallascope.tpu import libtpu
 
@@ -145,4 +138,4 @@ def _compared(kata: Kata) -> str:
     own, par = launch.own, launch.par
     if par is None or own.trouble or par.trouble or own.least or par.least:
         return ""
-    return compared((own.bytes, par.bytes), (own.seconds, par.seconds))
+    return cost_comparison((own.bytes, par.bytes), (own.seconds, par.seconds))

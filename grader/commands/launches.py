@@ -1,7 +1,7 @@
-"""`kata cost`, `kata trace` and `kata view`: a launch's cost beside par, its timeline, its picture.
+"""`kata cost`, `kata trace`, `kata view`: the predicted cost, timeline and drawing of a launch.
 
-All three name a launch in the same way, and write files in the same way. `kata cost` of a launch
-for GPUs shows the compiler's numbers, and times both launches if such a GPU is here."""
+For a GPU kata, `kata cost` shows the compiler's numbers, and times the launch if there is a GPU.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rich.text import Text
 
 from grader.checks.gpu_compiles import compiled_of
 from grader.checks.runs import in_full, problem_finding
-from grader.commands.arguments import completed, one_kata
+from grader.commands.arguments import one_kata, set_completer
 from grader.exercise import repository
 from grader.exercise.answer_key import DTYPES
 from grader.exercise.catalog import Kata
@@ -33,12 +33,7 @@ from grader.sandbox.gpu_runs import GpuLaunchClient
 from grader.verdict import Case
 from grader.view.launch_view import gather, page
 from pallascope.gpu.gpu_screen import kernels_of, measured
-from pallascope.model import (
-    Accident,
-    GpuTimes,
-    OnGpu,
-    Reference,
-)
+from pallascope.model import Accident, GpuTimes, OnGpu, Reference
 from pallascope.tools.arrays import dtype_of
 from pallascope.tools.terminal import say, show
 from pallascope.tpu.call_arguments import assignments, choices, combinations
@@ -55,13 +50,13 @@ _SIZES = (
 
 
 def launch_arguments(parser: argparse.ArgumentParser, case: int | None = None) -> None:
-    """Add what names one launch: kata, sizes, case, seed and chip.
+    """Add the arguments that select one launch: kata, sizes, case, seed and chip.
 
-    `case` is the hidden case where none is named; None is that of production size, or else 0.
+    `case` is the default of --case; None stands for the case of production size, or else 0.
     """
     one_kata(parser)
     sizes = parser.add_argument("sizes", nargs="*", metavar="SIZE=VALUE", help=_SIZES)
-    completed(sizes, size_names)
+    set_completer(sizes, size_names)
     default = "the one of production size, or else 0" if case is None else "%(default)s"
     parser.add_argument(
         "--case",
@@ -88,10 +83,10 @@ def launch_arguments(parser: argparse.ArgumentParser, case: int | None = None) -
 def named_launch(
     options: argparse.Namespace, kata: Kata, *, any_target: bool = False
 ) -> Iterator[tuple[WorkerClient, Case]]:
-    """A client for the launch that `launch_arguments` names, and its case.
+    """A client of workers, and the case of the launch that `launch_arguments` select.
 
-    Raises NoStudy where there is no such case, the launch is not made for the sizes given, or,
-    unless `any_target` will do, nothing predicts its run.
+    Raises NoStudy if there is no such case, the launch doesn't accept the sizes, or nothing
+    predicts its run (unless `any_target`).
     """
     target = kata.key.target
     if not (any_target or target.uses_libtpu):
@@ -115,7 +110,7 @@ def chip_option(parser: argparse.ArgumentParser) -> None:
 
 
 def output_option(parser: argparse.ArgumentParser, ending: str) -> None:
-    """--output FILE; without it, a command writes a file called NAME and `ending`."""
+    """--output FILE, by default NAME and `ending`."""
     parser.add_argument(
         "-o",
         "--output",
@@ -125,9 +120,9 @@ def output_option(parser: argparse.ArgumentParser, ending: str) -> None:
     )
 
 
-def written(options: argparse.Namespace, name: str, text: str) -> Path:
-    """Write the output: where it was asked for, or else under this name in the current folder, or
-    in a temporary one where that can't be written to. Raises OSError."""
+def write_output(options: argparse.Namespace, name: str, text: str) -> Path:
+    """Write to --output, else to `name` in the current folder, or in a temporary folder if that
+    isn't writable. Raises OSError."""
     file = options.output or Path(name)
     try:
         file.write_text(text, encoding="utf-8")
@@ -140,9 +135,9 @@ def written(options: argparse.Namespace, name: str, text: str) -> Path:
 
 
 def size_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> dict[str, str]:
-    """SIZE= for each size of the kata that is named before, or SIZE=VALUE once SIZE= is typed."""
+    """Completions: SIZE= for each size of the typed kata, then SIZE=VALUE."""
     try:
-        key = repository.one(find_root(Path.cwd()), parsed_args.name).key
+        key = repository.single_kata(find_root(Path.cwd()), parsed_args.name).key
     except (ValueError, OSError):
         return {}
     choices = {**key.choices, "dtype": tuple(dict.fromkeys(key.dtypes))}
@@ -153,7 +148,7 @@ def size_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> dic
     return {f"{name}={value}": "" for value in values if isinstance(value, int) or name == "dtype"}
 
 
-WITHOUT = (
+NO_GPU_NOTE = (
     "No time is known without a GPU, and none is guessed. With one, both would be timed in turns, "
     "and this would show the median, its spread, and the share of peak FLOP/s and of HBM's "
     "bandwidth."
@@ -164,8 +159,8 @@ def run_gpu_cost(options: argparse.Namespace, kata: Kata, console: Console) -> i
     """Compile the learner's launch and the solution's; time both on a GPU. Raises NoStudy."""
     if options.sweep:
         raise cost_studies.NoStudy("--sweep predicts for TPUs; no time on a GPU is predicted")
-    if lacking := kata.key.target.missing():
-        raise cost_studies.NoStudy(lacking.why)
+    if not_judged := kata.key.target.missing():
+        raise cost_studies.NoStudy(not_judged.why)
     with named_launch(options, kata, any_target=True) as (client, case):
         reference = client.inputs(kata, case)
         launch = client.learner(kata, case, reference, cost_studies.PATIENCE, kind=GpuLaunchClient)
@@ -174,42 +169,42 @@ def run_gpu_cost(options: argparse.Namespace, kata: Kata, console: Console) -> i
         times = launch.timed(solution)
         timed = times is not None and times.own.runs > 0
         operations = client.spec_flops(kata, case) if timed else 0
-    file, _ = kata.where()
-    told = "and run on the one that is here" if timed else "nothing was run"
+    file, _ = kata.location()
+    status = "and run on the one that is here" if timed else "nothing was run"
     head = Text.assemble(
-        (kata.name, "bold"), f" compiled for a GPU {chip}: {told}\n", (f"{case}\n", "dim")
+        (kata.name, "bold"), f" compiled for a GPU {chip}: {status}\n", (f"{case}\n", "dim")
     )
-    sides = (_side("yours", own, file), _side("par", par, ""))
-    measured = _measured(times, reference, operations)
-    asked = f"Right or wrong is not asked here: pytest -k {kata.name}"
-    show(Group(head, *sides, *measured, Text(asked, "dim")), console)
-    return 0 if _whole(own) else 1
+    sides = (_side_group("yours", own, file), _side_group("par", par, ""))
+    measured = _measured_lines(times, reference, operations)
+    hint = f"Right or wrong is not asked here: pytest -k {kata.name}"
+    show(Group(head, *sides, *measured, Text(hint, "dim")), console)
+    return 0 if _is_faultless(own) else 1
 
 
-def _measured(
+def _measured_lines(
     times: GpuTimes | None, reference: Reference, operations: int
 ) -> list[RenderableType]:
     if times is None:
-        return [Text(WITHOUT, "dim")]
+        return [Text(NO_GPU_NOTE, "dim")]
     arrays = [*reference.inputs, *reference.results]
     moved = sum(math.prod(a.shape) * dtype_of(a.dtype).itemsize for a in arrays)
     tensor = all(a.dtype in ("bfloat16", "float16") for a in reference.inputs)
     return [*measured(times, moved, operations if tensor else 0), Text()]
 
 
-def _whole(side: OnGpu | Accident) -> bool:
-    """Whether nothing is wrong with a launch, as far as it could be looked at."""
+def _is_faultless(side: OnGpu | Accident) -> bool:
+    """Whether no fault of a launch was found."""
     if isinstance(side, Accident) or (side.problem and not side.problem.todo):
         return False
     compiled = compiled_of(side)
     return compiled is None or compiled.failure is None
 
 
-def _side(title: str, side: OnGpu | Accident, file: str) -> RenderableType:
-    return Group(Text(title, "bold"), *_told(side, file), Text())
+def _side_group(title: str, side: OnGpu | Accident, file: str) -> RenderableType:
+    return Group(Text(title, "bold"), *_side_lines(side, file), Text())
 
 
-def _told(side: OnGpu | Accident, file: str) -> list[RenderableType]:
+def _side_lines(side: OnGpu | Accident, file: str) -> list[RenderableType]:
     if isinstance(side, Accident):
         return [Text(side.message)]
     if side.problem:
@@ -236,11 +231,11 @@ def cost_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE,VALUE",
         help="predict all combinations of these sizes, such as bm=128,256,512 bn=128,256",
     )
-    completed(sweep, size_names)
+    set_completer(sweep, size_names)
 
 
 def run_cost(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
+    kata = repository.single_kata(root, options.name)
     if kata.key.predictions:
         return _baselines(options, kata, console)
     return COST_REPORTS[kata.key.target.name](options, kata, console)
@@ -261,7 +256,7 @@ COST_REPORTS = {"tpu": run_tpu_cost, "gpu": run_gpu_cost}
 
 
 def _baselines(options: argparse.Namespace, kata: Kata, console: Console) -> int:
-    """What a learner's numbers are compared with, as XLA makes it: not the numbers themselves."""
+    """Show XLA's programs, with which the learner's numbers are compared."""
     if options.sweep:
         raise cost_studies.NoStudy(
             f"{kata.name} has no kernel with sizes to choose: leave --sweep out"
@@ -275,36 +270,36 @@ def _baselines(options: argparse.Namespace, kata: Kata, console: Console) -> int
 
 def _sweep(options: argparse.Namespace, kata: Kata, console: Console) -> int:
     listed, given = choices(options.sweep), assignments(options.sizes)
-    if both := sorted(set(listed) & set(given)):
-        raise cost_studies.NoStudy(f"{both[0]} is given a value, and swept")
-    # A size with one value is none to sweep over: sizes may well stand after --sweep.
+    if conflicts := sorted(set(listed) & set(given)):
+        raise cost_studies.NoStudy(f"{conflicts[0]} is given a value, and swept")
+    # Sizes with a single value aren't swept: they may be SIZE=VALUE arguments after --sweep.
     swept = {name: sizes for name, sizes in listed.items() if len(sizes) > 1} or listed
-    standing = {name: str(cost_studies.common(sizes)) for name, sizes in listed.items()}
-    case = cost_studies.case_of(kata, options.case, options.seed, {**standing, **given})
+    defaults = {name: str(cost_studies.common(sizes)) for name, sizes in listed.items()}
+    case = cost_studies.case_of(kata, options.case, options.seed, {**defaults, **given})
     tries = combinations(swept)
     with cost_studies.studio(options.chip) as client:
-        found = cost_studies.sweep(client, kata, case, tries)
+        predictions = cost_studies.sweep(client, kata, case, tries)
         err, chip = Console(stderr=True), client.chip(kata)
-        progress = track(found, "predicting", len(tries), console=err, transient=True)
-        results = list(progress if err.is_terminal else found)
-    tried = [one for one, _ in results]
-    show(Group(_heading(kata, case, chip, swept, results[0][1]), table(tried)), console)
-    return 0 if any(one.seconds is not None or one.bytes for one in tried) else 1
+        progress = track(predictions, "predicting", len(tries), console=err, transient=True)
+        results = list(progress if err.is_terminal else predictions)
+    candidates = [one for one, _ in results]
+    show(Group(_heading(kata, case, chip, swept, results[0][1]), table(candidates)), console)
+    return 0 if any(one.seconds is not None or one.bytes for one in candidates) else 1
 
 
 def _heading(kata: Kata, case: Case, chip: str, swept: Collection[str], par: bool) -> Text:
-    kept = [f"{name}={size}" for name, size in case.sizes.items() if name not in swept]
+    fixed = [f"{name}={size}" for name, size in case.sizes.items() if name not in swept]
     return Text.assemble(
         (kata.name, "bold"),
         f" on a TPU {chip}, predicted: nothing was run\n",
-        (", ".join([*kept, f"dtype={case.dtype}"]), "dim"),
+        (", ".join([*fixed, f"dtype={case.dtype}"]), "dim"),
         ("\nstill to do, so these are par's times" if par else "", "yellow"),
         "\n",
     )
 
 
 TRACE_ENDING = ".trace.json"
-WHERE = "https://ui.perfetto.dev (Open trace file), or chrome://tracing"
+TRACE_VIEWERS = "https://ui.perfetto.dev (Open trace file), or chrome://tracing"
 
 
 def trace_arguments(parser: argparse.ArgumentParser) -> None:
@@ -313,7 +308,7 @@ def trace_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_trace(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
+    kata = repository.single_kata(root, options.name)
     with named_launch(options, kata) as (client, case):
         launch = cost_studies.study(client, kata, case, MOST_EVENTS)
     if not cost_studies.faultless(launch):
@@ -321,21 +316,21 @@ def run_trace(options: argparse.Namespace, root: Path, console: Console) -> int:
         return 1
     sides = [side for side in (launch.own, launch.par) if side and side.seconds is not None]
     if not sides or (sides[0] is not launch.own and not launch.own.todo):
-        raise cost_studies.NoStudy(f"no timeline: {_unknown(launch)}")
+        raise cost_studies.NoStudy(f"no timeline: {_no_schedule_reason(launch)}")
     text = trace((side.title, side.kernels) for side in sides)
-    file = written(options, f"{kata.name}{TRACE_ENDING}", text)
+    file = write_output(options, f"{kata.name}{TRACE_ENDING}", text)
     titles = " and ".join(side.title for side in sides)
-    still = ", since it is still to do" if launch.own.todo else ""
-    say(console, f"wrote {file}: the timeline of {titles}{still}")
+    todo_note = ", since it is still to do" if launch.own.todo else ""
+    say(console, f"wrote {file}: the timeline of {titles}{todo_note}")
     for side in sides:
-        if cut := _cut(side):
+        if cut := _truncation_note(side):
             say(console, f"{side.title}: {cut}")
-    say(console, f"open it at {WHERE}")
+    say(console, f"open it at {TRACE_VIEWERS}")
     return 0
 
 
-def _cut(side: Side) -> str:
-    """How much of a long run a trace shows; nothing where it shows all."""
+def _truncation_note(side: Side) -> str:
+    """How much of a long run the trace shows; "" if it shows all."""
     for kernel in side.kernels:
         if kernel.schedule and (shown := shown_until(kernel.schedule)) < kernel.schedule.cycles:
             clock = named(kernel.chip).clock
@@ -344,8 +339,8 @@ def _cut(side: Side) -> str:
     return ""
 
 
-def _unknown(launch: Launch) -> str:
-    """Why a launch that the compiler may well take has no schedule."""
+def _no_schedule_reason(launch: Launch) -> str:
+    """Why a launch has no schedule."""
     sides = [side for side in (launch.own, launch.par) if side]
     reasons = (k.unknown for side in sides for k in side.kernels if k.unknown)
     return next(reasons, launch.par.trouble if launch.par else "no kernel")
@@ -363,26 +358,26 @@ def view_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_view(options: argparse.Namespace, root: Path, console: Console) -> int:
-    kata = repository.one(root, options.name)
+    kata = repository.single_kata(root, options.name)
     with named_launch(options, kata) as (client, case):
         document = gather(client, kata, case, drawn=not options.sizes)
-    file = written(options, f"{kata.name}{VIEW_ENDING}", page(document))
+    file = write_output(options, f"{kata.name}{VIEW_ENDING}", page(document))
     whose = "the solution's launch, since yours is still to do"
-    told = whose if document.whose == "par" else "your launch"
+    launch = whose if document.whose == "par" else "your launch"
     verdict = "" if document.whose == "par" else f": {document.verdict.words}"
-    say(console, f"wrote {file}: {told}{verdict}")
+    say(console, f"wrote {file}: {launch}{verdict}")
     address = file.resolve().as_uri()
-    why = "" if options.no_open else screenless(os.environ, sys.platform)
-    if options.no_open or why or not webbrowser.open(address):
-        where = why or "open it in a browser"
-        say(console, f"{where}: {address}")
+    reason = "" if options.no_open else why_no_browser(os.environ, sys.platform)
+    if options.no_open or reason or not webbrowser.open(address):
+        advice = reason or "open it in a browser"
+        say(console, f"{advice}: {address}")
     else:
         say(console, f"opened {address}")
     return 0
 
 
-def screenless(environ: Mapping[str, str], platform: str) -> str:
-    """Why no browser is opened here; nothing where one may be."""
+def why_no_browser(environ: Mapping[str, str], platform: str) -> str:
+    """Why no browser can be opened here; "" if one can."""
     if environ.get("BROWSER"):
         return ""
     if environ.get("SSH_CONNECTION"):

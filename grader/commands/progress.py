@@ -1,12 +1,6 @@
-"""`kata`, `kata progress`, `kata next`, `kata list`.
+"""`kata`, `kata progress`, `kata next`, `kata list`: progress from the ledger and the files.
 
-`kata progress`: what is solved, without running anything.
-
-`kata` alone: where one stands, and what to do next.
-
-`kata next`: the first kata that is not solved.
-
-`kata list`: all katas, or those that match.
+None of them runs a kata.
 """
 
 from __future__ import annotations
@@ -19,16 +13,29 @@ from pathlib import Path
 from rich.console import Console, Group
 from rich.text import Text
 
-from grader.commands.arguments import completed, names, open_if_asked, open_option, some_katas
+from grader.commands.arguments import (
+    complete_names,
+    open_if_asked,
+    open_option,
+    set_completer,
+    some_katas,
+)
 from grader.exercise.catalog import Kata
-from grader.exercise.readmes import way_to
-from grader.exercise.repository import RepositoryError, matching, one
+from grader.exercise.readmes import path_to
+from grader.exercise.repository import RepositoryError, matching, single_kata
 from grader.record.history import history
 from grader.record.ledger import Ledger, read_ledger
 from grader.record.status import FileState, KataStatus, all_statuses, next_kata, status_of
 from grader.report import maps, report_files
-from grader.report.history_log import log_of
-from grader.report.maps import PROGRESS_SIGNS, notes, nothing_left, progress_map, standing, summary
+from grader.report.history_log import history_text
+from grader.report.maps import (
+    PROGRESS_SIGNS,
+    no_next_kata_message,
+    progress_map,
+    progress_summary,
+    record_notes,
+    status_text,
+)
 from grader.tools.git import GitError, git_in
 from pallascope.tools.terminal import show
 
@@ -47,37 +54,37 @@ def progress_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_progress(options: argparse.Namespace, root: Path, console: Console) -> int:
     ledger = read_ledger(root)
-    found = tuple(status_of(kata, ledger) for kata in matching(root, options.name))
+    statuses = tuple(status_of(kata, ledger) for kata in matching(root, options.name))
     if options.svg:
-        report_files.write_badge(options.svg, found)
+        report_files.write_badge(options.svg, statuses)
         console.print(f"wrote {options.svg}", markup=False, soft_wrap=True)
         return 0
     if options.log:
-        return _log(root, ledger, found if options.name else (), console)
-    show(progress_map(found, notes(root, ledger, found)), console)
+        return _log(root, ledger, statuses if options.name else (), console)
+    show(progress_map(statuses, record_notes(root, ledger, statuses)), console)
     return 0
 
 
 def _log(root: Path, ledger: Ledger, found: Sequence[KataStatus], console: Console) -> int:
-    """The history of these katas; of none, that of all that the ledger ever knew."""
-    about = {one.kata.id for one in found}
-    told = Ledger(tuple(one for one in ledger.passes if not about or one.kata in about))
-    missing = list(ledger.warnings)
+    """Show the history of these katas; if there are none, of all katas in the ledger."""
+    ids = {one.kata.id for one in found}
+    selected = Ledger(tuple(one for one in ledger.passes if not ids or one.kata in ids))
+    notes = list(ledger.warnings)
     try:
-        past = history(told, git_in(root))
+        past = history(selected, git_in(root))
     except GitError as error:
-        past = history(told, None)
-        missing.append(f"no git here ({error}): these are the ledger's own days")
-    if past.cut:
-        missing.append(
-            f"a shallow clone: commits before {past.cut} are not here, and what they brought has "
-            "the ledger's own days; git fetch --unshallow brings them"
+        past = history(selected, None)
+        notes.append(f"no git here ({error}): these are the ledger's own days")
+    if past.shallow:
+        notes.append(
+            f"a shallow clone: commits before {past.shallow} are not here, and what they brought "
+            "has the ledger's own days; git fetch --unshallow brings them"
         )
-    show(log_of(past, datetime.date.today(), tuple(missing)), console)
+    show(history_text(past, datetime.date.today(), tuple(notes)), console)
     return 0
 
 
-MORE = """
+MORE_COMMANDS = """
 kata next --open   open it in your editor
 kata watch         grade what you save, when you save it
 kata --help        all commands"""
@@ -85,8 +92,14 @@ kata --help        all commands"""
 
 def run_overview(options: argparse.Namespace, root: Path, console: Console) -> int:
     ledger = read_ledger(root)
-    found = tuple(all_statuses(root, ledger))
-    show(Group(summary(found, notes(root, ledger, found)), Text(MORE, "dim")), console)
+    statuses = tuple(all_statuses(root, ledger))
+    show(
+        Group(
+            progress_summary(statuses, record_notes(root, ledger, statuses)),
+            Text(MORE_COMMANDS, "dim"),
+        ),
+        console,
+    )
     return 0
 
 
@@ -96,22 +109,22 @@ def next_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_next(options: argparse.Namespace, root: Path, console: Console) -> int:
     ledger = read_ledger(root)
-    following = next_kata(all_statuses(root, ledger))
-    if following is None:
-        console.print(nothing_left(tuple(all_statuses(root, ledger))))
+    status = next_kata(all_statuses(root, ledger))
+    if status is None:
+        console.print(no_next_kata_message(tuple(all_statuses(root, ledger))))
         return 0
-    kata = following.kata
-    console.print(Text(_where(kata), "cyan"))
+    kata = status.kata
+    console.print(Text(_location(kata), "cyan"))
     console.print(f"  {kata.key.title}: {kata.key.concept}", markup=False)
-    if following.file_state is not FileState.TODO:
-        show(Text(f"  {standing(following)}"), console)
+    if status.file_state is not FileState.TODO:
+        show(Text(f"  {status_text(status)}"), console)
     console.print(f"  pytest -k {kata.name}      stuck?  kata hint {kata.name}")
     open_if_asked(options, kata)
     return 0
 
 
-def _where(kata: Kata) -> str:
-    file, line = kata.where()
+def _location(kata: Kata) -> str:
+    file, line = kata.location()
     return f"{file}:{line}"
 
 
@@ -120,36 +133,36 @@ def list_arguments(parser: argparse.ArgumentParser) -> None:
     path = parser.add_argument(
         "--path", metavar="NAME", help="only the katas that lead to this one by the shortest way"
     )
-    completed(path, names)
+    set_completer(path, complete_names)
 
 
 def run_list(options: argparse.Namespace, root: Path, console: Console) -> int:
     if options.path and options.name:
         raise RepositoryError("give a NAME or --path NAME, not both")
     if options.path:
-        found = way_to(one(root, options.path), matching(root, ""))
+        found = path_to(single_kata(root, options.path), matching(root, ""))
     else:
         found = matching(root, options.name)
     ledger = read_ledger(root)
-    lines = [(kata, *_state(status_of(kata, ledger))) for kata in found]
-    wide = max(len(kata.name) for kata in found)
-    told = max(len(FileState.EDITED.value), *(len(words) for _, words, _ in lines))
+    lines = [(kata, *_status_text(status_of(kata, ledger))) for kata in found]
+    name_width = max(len(kata.name) for kata in found)
+    status_width = max(len(FileState.EDITED.value), *(len(text) for _, text, _ in lines))
     parts: list[Text] = []
     for track in dict.fromkeys(kata.track for kata in found):
         parts.append(Text(track, "bold"))
-        for kata, words, colour in (line for line in lines if line[0].track == track):
+        for kata, text, colour in (line for line in lines if line[0].track == track):
             line = Text(no_wrap=True, overflow="ellipsis")
-            line.append(f"  {kata.number} ", "dim").append(f" {kata.name:<{wide}}  ")
-            parts.append(line.append(f"{words:<{told}}  ", colour).append(kata.key.concept))
+            line.append(f"  {kata.number} ", "dim").append(f" {kata.name:<{name_width}}  ")
+            parts.append(line.append(f"{text:<{status_width}}  ", colour).append(kata.key.concept))
     parts.append(Text("edited, changed: pytest -k kata shows whether it is right", "dim"))
     if options.path:
-        parts.append(_way(found, ledger))
+        parts.append(_path_summary(found, ledger))
     show(Group(*parts), console)
     return 0
 
 
-def _way(found: Sequence[Kata], ledger: Ledger) -> Text:
-    """How long the way is, and where to go on."""
+def _path_summary(found: Sequence[Kata], ledger: Ledger) -> Text:
+    """The length of the path, and the next kata on it."""
     statuses = [status_of(kata, ledger) for kata in found]
     solved = sum(status.file_state is FileState.SOLVED for status in statuses)
     text = f"the shortest way to {found[-1].name}: {len(found)} katas, {solved} solved"
@@ -157,9 +170,9 @@ def _way(found: Sequence[Kata], ledger: Ledger) -> Text:
     return Text(f"{text}; next: {following.kata.name}" if following else text, "bold")
 
 
-def _state(found: KataStatus) -> tuple[str, str]:
-    """What ledger and files tell, and its colour."""
-    words = found.file_state.value
-    if found.file_state is FileState.SOLVED:
-        words = f"{words} {maps.star_signs(found.stars).plain}"
-    return words, PROGRESS_SIGNS[found.file_state][1]
+def _status_text(status: KataStatus) -> tuple[str, str]:
+    """A kata's file state with its stars, and its colour."""
+    text = status.file_state.value
+    if status.file_state is FileState.SOLVED:
+        text = f"{text} {maps.star_signs(status.stars).plain}"
+    return text, PROGRESS_SIGNS[status.file_state][1]

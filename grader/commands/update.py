@@ -13,12 +13,19 @@ from grader.exercise.catalog import Kata
 from grader.tools.git import Git, git_in
 from grader.updates import repository_merge, upstream
 from grader.updates.repository_merge import Conflict, Merge
-from grader.updates.upstream import ADD_UPSTREAM, ORIGIN, News, Upstream, holding_work, news
+from grader.updates.upstream import (
+    ADD_UPSTREAM,
+    ORIGIN,
+    UpdateSummary,
+    Upstream,
+    changed_by_learner,
+    summarize_update,
+)
 from pallascope.tools.versions import reinstall
 
 Say = Callable[[str], None]
 
-SHOWN = 12  # lines of a conflict, and names of files
+MAX_SHOWN = 12  # lines of a conflict, and names of files
 
 
 def update_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,65 +47,67 @@ def run_update(options: argparse.Namespace, root: Path, console: Console) -> int
 
     if options.abort:
         return _abort(git_in(root), say)
-    git = upstream.ready(root)
-    remote = upstream.remote(git, options.source)
+    git = upstream.require_ready(root)
+    remote = upstream.choose_remote(git, options.source)
     if console.is_terminal:  # it may take a while, and git may ask for a password
         say(f"fetching from {_public(remote)}")
-    found = upstream.fetch(git, remote, options.branch)
-    base = upstream.common(git, found)
-    if base == found.commit:
-        say(f"nothing new in {found}")
-        if found.remote == ORIGIN:
+    fetched = upstream.fetch(git, remote, options.branch)
+    base = upstream.merge_base(git, fetched)
+    if base == fetched.commit:
+        say(f"nothing new in {fetched}")
+        if fetched.remote == ORIGIN:
             say(f"If that is a fork of your own: {ADD_UPSTREAM}; then kata update")
         return 0
     head = git("rev-parse", "HEAD").strip()
-    message = f"{repository_merge.MESSAGE}{found.branch} of {_public(found.remote)}"
-    target, merge = found.commit, Merge()
+    message = f"{repository_merge.MESSAGE}{fetched.branch} of {_public(fetched.remote)}"
+    target, merge = fetched.commit, Merge()
     if base != head:
-        with repository_merge.aside(git) as tree:
-            merge = repository_merge.merge(tree, found.commit, base, message)
-            target = "" if merge.conflicts else repository_merge.commit(tree)
+        with repository_merge.temporary_worktree(git) as tree:
+            merge = repository_merge.merge_upstream(tree, fetched.commit, base, message)
+            target = "" if merge.conflicts else repository_merge.commit_merge(tree)
     if merge.conflicts:
-        repository_merge.nothing_in_the_way(git, base, found.commit)
-        with repository_merge.uninterrupted():
-            merge = repository_merge.merge(git, found.commit, base, message)
-        _tell_conflicts(root, found, merge, say)
+        repository_merge.require_mergeable(git, base, fetched.commit)
+        with repository_merge.signals_ignored():
+            merge = repository_merge.merge_upstream(git, fetched.commit, base, message)
+        _print_conflicts(root, fetched, merge, say)
         return 1
-    carried = repository_merge.planned(git, target)
-    brought = news(git, head, target, found.commit)
-    # From here on the grader's own files may be others than those that run: nothing is imported.
-    yours = holding_work(git, base, head, [one.path for one in carried])
-    repository_merge.move(git, target, carried)
-    _tell(found, brought, merge, yours, say)
+    pending = repository_merge.plan_pending(git, target)
+    summary = summarize_update(git, head, target, fetched.commit)
+    # From here on the grader's files may differ from the running code, so import nothing.
+    edited = changed_by_learner(git, base, head, [change.path for change in pending])
+    repository_merge.move_head(git, target, pending)
+    _print_summary(fetched, summary, merge, edited, say)
     return 0
 
 
 def _abort(git: Git, say: Say) -> int:
-    repository_merge.abort(git)
+    repository_merge.abort_merge(git)
     say(f"back at {git('log', '-1', '--format=%h %s').strip()}: nothing of the update is left")
     return 0
 
 
 def _public(remote: str) -> str:
-    """A remote for a commit's message: without the password that a URL may hold."""
+    """A remote's name or URL without a password."""
     return re.sub(r"(?<=//)[^/@]*@", "", remote)
 
 
-def _tell(found: Upstream, brought: News, merge: Merge, yours: frozenset[str], say: Say) -> None:
-    say(f"updated from {_public(str(found))}: {_count(brought.commits, 'commit')}")
-    tracks = [f"{name} ({_count(count, 'kata')})" for name, count in brought.tracks.items()]
+def _print_summary(
+    fetched: Upstream, summary: UpdateSummary, merge: Merge, edited: frozenset[str], say: Say
+) -> None:
+    say(f"updated from {_public(str(fetched))}: {_count(summary.commits, 'commit')}")
+    tracks = [f"{name} ({_count(count, 'kata')})" for name, count in summary.tracks.items()]
     _line("new tracks", tracks, say)
-    _line("new katas", [kata.id for kata in brought.new], say)
-    _line("changed", _names(brought.changed), say)
-    _line("removed", _names(brought.removed), say)
-    _line("other files", list(brought.others), say)
-    for kata in merge.kept:
+    _line("new katas", [kata.id for kata in summary.new], say)
+    _line("changed", _names(summary.changed), say)
+    _line("removed", _names(summary.removed), say)
+    _line("other files", list(summary.others), say)
+    for kata in merge.kept_katas:
         say(f"{kata}: upstream removed it; yours is kept, with its solution")
-    for kata in merge.gone:
+    for kata in merge.deleted_katas:
         say(f"{kata}: upstream changed it; you deleted it, so it stays away. kata reset brings it")
-    if again := [kata for kata in brought.changed if kata.id in yours]:
-        say(f"what you wrote is in them as it was. Grade again: {_grading(again)}")
-    if brought.reinstall:
+    if to_grade := [kata for kata in summary.changed if kata.id in edited]:
+        say(f"what you wrote is in them as it was. Grade again: {_grade_command(to_grade)}")
+    if summary.reinstall:
         say(f"the package asks for other packages than before: {reinstall()}")
 
 
@@ -106,26 +115,26 @@ def _names(katas: tuple[Kata, ...]) -> list[str]:
     return [kata.name for kata in katas]
 
 
-def _grading(katas: list[Kata]) -> str:
+def _grade_command(katas: list[Kata]) -> str:
     names = " or ".join(kata.name for kata in katas)
     return f'pytest -k "{names}"' if len(katas) > 1 else f"pytest -k {names}"
 
 
 def _line(title: str, names: list[str], say: Say) -> None:
     if names:
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        say(f"  {title:<11}  {', '.join(names[:SHOWN])}{more}")
+        more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
+        say(f"  {title:<11}  {', '.join(names[:MAX_SHOWN])}{more}")
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _tell_conflicts(root: Path, found: Upstream, merge: Merge, say: Say) -> None:
+def _print_conflicts(root: Path, found: Upstream, merge: Merge, say: Say) -> None:
     say(f"{_public(str(found))} and you changed the same lines: the update is not finished")
     for conflict in merge.conflicts:
         say("")
-        _tell_conflict(root, conflict, say)
+        _print_conflict(root, conflict, say)
     files = " ".join(conflict.path for conflict in merge.conflicts)
     say("")
     say("Open them, keep what is right of the two sides, delete the lines of <<<<<<<, ======= and")
@@ -133,15 +142,15 @@ def _tell_conflicts(root: Path, found: Upstream, merge: Merge, say: Say) -> None
     say("Or go back to before the update:  kata update --abort   (git merge --abort does the same)")
 
 
-def _tell_conflict(root: Path, conflict: Conflict, say: Say) -> None:
+def _print_conflict(root: Path, conflict: Conflict, say: Say) -> None:
     if not conflict.lines:
-        say(f"{conflict.path}: {conflict.what}")
+        say(f"{conflict.path}: {conflict.description}")
         return
     text = (root / conflict.path).read_text(encoding="utf-8", errors="replace").split("\n")
     for number in conflict.lines:
-        say(f"{conflict.path}:{number}: {conflict.what}")
+        say(f"{conflict.path}:{number}: {conflict.description}")
         length = next((n for n, x in enumerate(text[number - 1 :], 1) if x[:7] == ">>>>>>>"), 1)
-        for line in text[number - 1 :][: min(length, SHOWN)]:
+        for line in text[number - 1 :][: min(length, MAX_SHOWN)]:
             say(f"  {line}")
-        if length > SHOWN:
-            say(f"  … {length - SHOWN} lines more")
+        if length > MAX_SHOWN:
+            say(f"  … {length - MAX_SHOWN} lines more")

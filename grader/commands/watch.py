@@ -16,8 +16,8 @@ from grader.commands.launches import chip_option
 from grader.exercise.cases import random_seed
 from grader.sandbox import devices
 from grader.tools import editor
-from grader.watching.background_jobs import Commands, Lanes, lanes_here
-from grader.watching.watch_events import Event, Saves, keyboard
+from grader.watching.background_jobs import BackgroundCommands, GradingThreads, thread_count
+from grader.watching.watch_events import Event, FileWatcher, keyboard
 from grader.watching.watch_loop import Watch
 from grader.watching.watch_screen import KEYS, Screen, Settings
 from pallascope.model import Mode
@@ -54,19 +54,19 @@ def run_watch(options: argparse.Namespace, root: Path, console: Console) -> int:
     seconds = pytest_timeout(root) if options.timeout is None else options.timeout
     settings = Settings(root, options.name, seed, options.chip, seconds or None)
     device = devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False))
-    commands = Commands(root, events.put, console.is_terminal)
-    recorder = Commands(root, events.put, console.is_terminal)
+    commands = BackgroundCommands(root, events.put, console.is_terminal)
+    recorder = BackgroundCommands(root, events.put, console.is_terminal)
     with contextlib.ExitStack() as stack:
-        stack.callback(commands.drop)
-        stack.callback(recorder.drop)
+        stack.callback(commands.cancel)
+        stack.callback(recorder.cancel)
         keys = console.is_terminal and stack.enter_context(keyboard(sys.stdin, events.put))
-        lanes = Lanes(device, (options.chip,), events.put, lanes_here())
+        threads = GradingThreads(device, (options.chip,), events.put, thread_count())
         screen = Screen(console, console.is_terminal, keys)
-        watch = Watch(settings, lanes, commands, recorder, screen, _open)
-        stack.enter_context(lanes)
-        saves = Saves(root, events.put, options.poll)
-        saves.start()
-        stack.callback(saves.close)
+        watch = Watch(settings, threads, commands, recorder, screen, _open_in_window)
+        stack.enter_context(threads)
+        watcher = FileWatcher(root, events.put, options.poll)
+        watcher.start()
+        stack.callback(watcher.close)
         watch.begin()
         while watch.handle(events.get()):
             pass
@@ -82,6 +82,6 @@ def pytest_timeout(root: Path) -> float:
     return float(project.get("tool", {}).get("pytest", {}).get("ini_options", {}).get("timeout", 0))
 
 
-def _open(file: Path, line: int) -> str:
-    """Open in an editor with a window of its own: the terminal is the watch's."""
+def _open_in_window(file: Path, line: int) -> str:
+    """Open an editor that has a window, because the watch uses the terminal."""
     return editor.open_at(file, line, terminal=False)

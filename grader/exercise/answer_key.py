@@ -1,4 +1,4 @@
-"""What an answer key holds, once read."""
+"""The data of an answer key."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from grader.exercise.targets import DEFAULT_TARGET, Target
 from grader.verdict import Check
 from pallascope.model import Axes
 
-#: A kata's hints, from the first to the last: what each of them gives away.
+#: A kata's hints in order, and how much each gives away.
 HINTS = ("a nudge", "the pattern", "nearly all of it")
 DTYPES = ("float32", "bfloat16", "float16", "int32", "int8", "uint8", "int16", "uint32", "bool")
 
-#: What may stand around a kernel unless its key says otherwise: operations that only say how the
-#: elements are laid out.
+#: Operations that are allowed around a kernel by default: they only change the layout of elements.
 LAYOUT = (
     "reshape",
     "transpose",
@@ -31,13 +30,13 @@ LAYOUT = (
     "copy",
 )
 
-#: What each name of [cases] may be: numbers, or arithmetic over other names.
+#: The choices of each name in [cases]: numbers, or arithmetic over other names.
 Choices = dict[str, tuple[int | str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """How far above par a kernel may lie, as fractions of par."""
+    """How far a kernel may exceed par, as fractions of par."""
 
     bytes: float = 0.10
     cycles: float = 0.15
@@ -54,9 +53,10 @@ class Roundings:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the sizes and the dtype of a case may be.
+    """The choices of the sizes and the dtype of a case.
 
-    Names that stand `together` have equally many choices, and a case takes the same one of each.
+    Names that are grouped in `together` have lists of the same length, and a case takes the same
+    index of each.
     """
 
     choices: Choices
@@ -66,7 +66,10 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A known wrong solution: replace `old` by `new`; `caught` must reject it, saying `says`."""
+    """A known mistake: replace `old` by `new` in the solution.
+
+    The check `caught` must reject it with a message that contains `says`.
+    """
 
     title: str
     old: str
@@ -79,25 +82,22 @@ class Mistake:
 class Key:
     """One kata's answer key.
 
-    `write` is the part of the kata that the learner writes, as in "kernel and specs".
-    `choices` maps each name of [cases] to what it may be: numbers, or arithmetic over other names.
-    Names that stand `together` have equally many choices, and a case takes the same one of each.
-    `alike` says what a session's cases need not tell apart, and why: a size or a number of blocks
-    ("N", "K//bk"), or two that may be equal in all cases ("T, S").
-    `fillings` are the stubs' region bodies, as code. Without a `kernel` the launch is plain
-    jax.numpy, traced by jit; if it is to go `block_by_block`, no array may be as large as all
-    blocks together. `outside` are primitives; those that compute are for integers only,
-    unless there is `outside_floats`; products of float32 need `full_precision`. `timeout` is in
-    seconds, None for pytest's. `count` hidden cases are run; where there is a `production`, one
-    more is compiled and predicted instead, and it alone decides about par.
-    `par_required`: missing par fails the kata, instead of costing a star. Where numbers or a test
-    are asked for, `predictions` or `tested` say which, and there is no `kernel`. `random` says how
-    results come about by chance, if they do. `results` names what the launch returns, where not
-    all of it is a kernel's output.
-    `mesh` are the axes of the devices that the launch is for; () for a single device. `cores` is
-    how many TensorCores it is for: it is judged for a chip of which a device has as many. `target`
-    is the hardware that the launch is for.
-    `after` is what is said once the kata is solved, as paragraphs; "" for nothing.
+    `write` names the part of the kata that the learner writes, such as "kernel and specs".
+    `choices` maps each name in [cases] to its choices. `together` is as in `Sizes`. `alike` maps
+    sizes or numbers of blocks ("N", "K//bk") that may have one value in all cases, and pairs that
+    may be equal in all cases ("T, S"), to the reason.
+    `fillings` are the region bodies of the stub, as code. Without a `kernel` the launch is plain
+    jax.numpy, traced by jit; with `block_by_block`, no array may be as large as all blocks
+    together. `outside` are the primitives that are allowed around the kernel; those that compute
+    are only for integers, unless `outside_floats` is set. Products of float32 need
+    `full_precision`. `timeout` is in seconds, None for pytest's. `count` hidden cases are run. With
+    `production`, one more case is compiled and predicted, and only this case is compared with par.
+    `par_required`: missing par fails the kata instead of costing a star. `predictions` and `tested`
+    are for katas that ask for numbers or for a test; these have no `kernel`. `random` describes
+    random results. `results` names the launch's results if some aren't outputs of a kernel.
+    `mesh` has the axes of the launch's devices; () for a single device. `cores` is the number of
+    TensorCores of the chip that it is judged for. `target` is the launch's hardware.
+    `after` is the text that is shown when the kata is solved; "" for none.
     """
 
     title: str
@@ -105,7 +105,7 @@ class Key:
     write: str
     hints: tuple[str, ...]  # as many as HINTS
     fillings: tuple[str, ...]
-    debugging: bool  # the regions ship with wrong code to mend instead of a raise
+    debugging: bool  # the stub's regions have wrong code to repair instead of a raise
     choices: Choices
     dtypes: tuple[str, ...]
     count: int
@@ -143,10 +143,9 @@ class Key:
         return KataKind.CASE_FILE if self.debugging else KataKind.KERNEL
 
     def is_about(self, check: Check) -> bool:
-        """Whether the kata can't be solved where this check, and those behind it, can't judge.
+        """Whether the kata can't be solved on a machine without this check and those after it.
 
-        So it is where par is required, which the last check compares with, and where at least half
-        of the known mistakes are caught by these checks.
+        That is so if par is required, or if these checks catch at least half of the known mistakes.
         """
         order = list(Check)
         behind = [m for m in self.mistakes if order.index(m.caught) >= order.index(check)]
@@ -154,5 +153,5 @@ class Key:
 
     @property
     def total(self) -> int:
-        """How many hidden cases a session has of the kata."""
+        """The number of the kata's hidden cases in a session."""
         return self.count + (self.production is not None)

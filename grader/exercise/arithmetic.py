@@ -14,7 +14,7 @@ _OPERATIONS = {
 }
 
 
-@functools.cache  # a key's texts are looked at again for every choice of every name
+@functools.cache  # a key's texts are used for every choice of every name
 def _parse_arithmetic(text: str) -> ast.expr:
     try:
         tree = ast.parse(text, mode="eval").body
@@ -32,54 +32,54 @@ def _parse_arithmetic(text: str) -> ast.expr:
 
 @functools.cache
 def arithmetic_names(text: str) -> frozenset[str]:
-    """The names that an arithmetic text uses. Raises ValueError where it is no arithmetic."""
+    """The names in an arithmetic text. Raises ValueError if it isn't arithmetic."""
     tree = _parse_arithmetic(text)
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
 @functools.cache
 def terms(text: str) -> tuple[tuple[str, ...], ...]:
-    """The names that are multiplied in each term that a text adds up: "3*bm*G + 8" has (G, bm) and
-    (). What it subtracts is left out. Raises ValueError where it is no arithmetic."""
+    """The names in each term of a sum: "3*bm*G + 8" has (G, bm) and (). Subtracted terms are left
+    out. Raises ValueError if it isn't arithmetic."""
 
-    def added(node: ast.expr) -> list[tuple[str, ...]]:
+    def terms_of(node: ast.expr) -> list[tuple[str, ...]]:
         match node:
             case ast.BinOp(op=ast.Add()):
-                return added(node.left) + added(node.right)
+                return terms_of(node.left) + terms_of(node.right)
             case ast.BinOp(op=ast.Sub()):
-                return added(node.left)
+                return terms_of(node.left)
             case ast.BinOp(op=ast.Mult()):
-                pairs = itertools.product(added(node.left), added(node.right))
+                pairs = itertools.product(terms_of(node.left), terms_of(node.right))
                 return [tuple(sorted({*left, *right})) for left, right in pairs]
             case ast.Name():
                 return [(node.id,)]
         return [()]
 
-    return tuple(added(_parse_arithmetic(text)))
+    return tuple(terms_of(_parse_arithmetic(text)))
 
 
 @functools.cache
 def factors(text: str) -> frozenset[str]:
-    """The names that a text is a multiple of, whatever they are: "(5 - n)*bm*G" of bm and of G.
+    """The names that are factors of a text's value: "(5 - n)*bm*G" has bm and G.
 
-    Raises ValueError where it is no arithmetic.
+    Raises ValueError if it isn't arithmetic.
     """
 
-    def common(node: ast.expr) -> frozenset[str]:
+    def factors_of(node: ast.expr) -> frozenset[str]:
         match node:
             case ast.BinOp(op=ast.Add() | ast.Sub()):
-                return common(node.left) & common(node.right)
+                return factors_of(node.left) & factors_of(node.right)
             case ast.BinOp(op=ast.Mult()):
-                return common(node.left) | common(node.right)
+                return factors_of(node.left) | factors_of(node.right)
             case ast.Name():
                 return frozenset({node.id})
         return frozenset()
 
-    return common(_parse_arithmetic(text))
+    return factors_of(_parse_arithmetic(text))
 
 
 def evaluate(text: str, sizes: dict[str, int]) -> int:
-    """The value of an arithmetic text over sizes. Raises ValueError for a division by zero."""
+    """The value of an arithmetic text for these sizes. Raises ValueError for a division by zero."""
 
     def value(node: ast.expr) -> int:
         if isinstance(node, ast.BinOp):
@@ -96,19 +96,19 @@ def evaluate(text: str, sizes: dict[str, int]) -> int:
         raise ValueError(f"{text!r} divides by zero") from None
 
 
-def settle(drawn: dict[str, int | str]) -> dict[str, int]:
-    """Turn arithmetic over each other into numbers; there must be no circle among them.
+def resolve_sizes(choices: dict[str, int | str]) -> dict[str, int]:
+    """Evaluate sizes that are arithmetic over other sizes, without cycles.
 
-    Raises ValueError where one is no size.
+    Raises ValueError if a value is not a size.
     """
     sizes: dict[str, int] = {}
-    while len(sizes) < len(drawn):
-        for name, item in drawn.items():
-            if isinstance(item, int):
-                sizes[name] = item
-            elif arithmetic_names(item) <= set(sizes):
-                sizes[name] = _size(name, item, sizes)
-    return {name: sizes[name] for name in drawn}
+    while len(sizes) < len(choices):
+        for name, choice in choices.items():
+            if isinstance(choice, int):
+                sizes[name] = choice
+            elif arithmetic_names(choice) <= set(sizes):
+                sizes[name] = _size(name, choice, sizes)
+    return {name: sizes[name] for name in choices}
 
 
 def _size(name: str, text: str, sizes: dict[str, int]) -> int:

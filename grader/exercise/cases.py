@@ -1,8 +1,8 @@
 """Draws hidden cases from an answer key and the session's seed.
 
-Each name's choices are dealt like cards: shuffled, then handed out case by case, so that a list of
-no more values than there are cases is covered whole in every session, whatever the seed. Where a
-key has rows of several names, a row is one card.
+Each name's choices are dealt like cards: shuffled, then handed out case by case. So a list with at
+most as many values as cases is covered completely in every session. A row of several names is one
+card.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from grader.exercise.answer_key import Choices, Key, Sizes
-from grader.exercise.arithmetic import settle
+from grader.exercise.arithmetic import resolve_sizes
 from grader.exercise.catalog import Kata
-from grader.exercise.key_reader import DTYPE, cards
+from grader.exercise.key_reader import DTYPE, name_groups
 from grader.exercise.key_tables import KeyProblem
 from grader.verdict import Case
 
@@ -26,23 +26,23 @@ SEED_BITS = 31
 
 
 def random_seed() -> int:
-    """A session seed, for a session that was given none."""
+    """A random seed for a session."""
     return secrets.randbits(SEED_BITS)
 
 
 def draw(
-    kata: str, key: Key, session_seed: int, given: Mapping[str, int] | None = None
+    kata: str, key: Key, session_seed: int, overrides: Mapping[str, int] | None = None
 ) -> tuple[Case, ...]:
     """The hidden cases of one kata: a function of its name, its key and the seed alone.
 
-    Sizes that are `given` stand instead of those drawn; what is computed from them follows. The
+    Sizes that are `overrides` stand instead of those drawn; what is computed from them follows. The
     case of production size, if the key has one, is the last.
     Raises ValueError where arithmetic of the key gives no size.
     """
     deck = random.Random(_digest(f"{session_seed}/{kata}"))
-    in_rows = any(DTYPE in names for names in key.together)
-    columns = {**key.choices, DTYPE: key.dtypes} if in_rows else key.choices
-    hands = _hands(deck, columns, key.together, key.count)
+    dtype_in_rows = any(DTYPE in names for names in key.together)
+    columns = {**key.choices, DTYPE: key.dtypes} if dtype_in_rows else key.choices
+    hands = _draw_names(deck, columns, key.together, key.count)
     dtypes = hands.get(DTYPE) or _deal(deck, key.dtypes, key.count)
     drawn = [
         ({n: hands[n][index] for n in key.choices}, str(dtypes[index]))
@@ -50,14 +50,14 @@ def draw(
     ]
     if key.production:
         own_deck = random.Random(_digest(f"{session_seed}/{kata}/production"))
-        drawn.append(_one_of(key.production, own_deck))
+        drawn.append(_draw_production(key.production, own_deck))
     return tuple(
         Case(
             kata=kata,
             index=index,
             session_seed=session_seed,
             seed=_digest(f"{session_seed}/{kata}/{index}") % 2**SEED_BITS,
-            sizes=settle({**sizes, **(given or {})}),
+            sizes=resolve_sizes({**sizes, **(overrides or {})}),
             dtype=dtype,
             production=index == key.count,
         )
@@ -66,7 +66,7 @@ def draw(
 
 
 def hidden_cases(kata: Kata, session_seed: int) -> tuple[Case, ...]:
-    """The hidden cases of a kata of the catalogue. Raises keys.KeyProblem."""
+    """The hidden cases of a kata. Raises KeyProblem."""
     try:
         return draw(kata.id, kata.key, session_seed)
     except KeyProblem:
@@ -75,21 +75,21 @@ def hidden_cases(kata: Kata, session_seed: int) -> tuple[Case, ...]:
         raise KeyProblem(kata.key_path, "cases", str(error)) from None
 
 
-def _one_of(production: Sizes, deck: random.Random) -> tuple[dict[str, int | str], str]:
-    hands = _hands(deck, production.choices, production.together, 1)
+def _draw_production(production: Sizes, deck: random.Random) -> tuple[dict[str, int | str], str]:
+    hands = _draw_names(deck, production.choices, production.together, 1)
     return {name: hands[name][0] for name in production.choices}, deck.choice(production.dtypes)
 
 
-def _hands(
+def _draw_names(
     deck: random.Random, choices: Choices, together: Sequence[tuple[str, ...]], count: int
 ) -> dict[str, Sequence[int | str]]:
-    """What each name is in each of so many cases."""
-    hands: dict[str, Sequence[int | str]] = {}
-    for names in sorted(cards(choices, together)):
+    """The value of each name in each of `count` cases."""
+    values: dict[str, Sequence[int | str]] = {}
+    for names in sorted(name_groups(choices, together)):
         rows = list(zip(*(choices[name] for name in names), strict=True))
-        dealt = _deal(deck, rows, count)
-        hands |= dict(zip(names, zip(*dealt, strict=True), strict=True))
-    return hands
+        drawn = _deal(deck, rows, count)
+        values |= dict(zip(names, zip(*drawn, strict=True), strict=True))
+    return values
 
 
 def _digest(text: str) -> int:

@@ -1,11 +1,8 @@
-"""katas/ and solutions/ on disk: the katas and their files.
+"""Finds katas in katas/ and solutions/, and selects them like pytest's -k.
 
-katas/ and solutions/ on disk: which katas there are and where their three files lie.
-katas/1_basics/kata_01_constant_add.py         what the learner edits
+katas/1_basics/kata_01_constant_add.py         the learner's file
 solutions/1_basics/kata_01_constant_add.py     the same file with its regions filled in
 solutions/1_basics/kata_01_constant_add.toml   the answer key
-
-A learner's file as text that somebody hands in, without a file.
 """
 
 from __future__ import annotations
@@ -19,29 +16,29 @@ from pathlib import Path
 from typing import Any
 
 from grader.exercise.answer_key import Key
-from grader.exercise.key_reader import MOST_CASES, load
+from grader.exercise.key_reader import MAX_CASES, load
 from grader.exercise.key_tables import KeyProblem
-from grader.exercise.regions import RegionError, blank, regions
+from grader.exercise.regions import RegionError, fill_dedented, regions
 from pallascope.tools.text import did_you_mean
 
 KATAS = "katas"
 SOLUTIONS = "solutions"
 TRACK = re.compile(r"(?P<number>\d+)_(?P<name>[a-z][a-z0-9_]*)")
-#: Characters that a stub is looked at with: of longer texts, some take Python's compiler gigabytes
-#: or crash it, and who asks is not confined. They are graded, where that ends a worker.
-MOST_ADDED = 4096
-#: Bytes of a learner's file that are read. Of what is graded, `grading.counted` allows far less.
-MOST_READ = 16 << 20
+#: A text that is longer than its stub by more characters is not compiled in this process, since it
+#: may crash Python's compiler or use gigabytes. Workers compile it when it is graded.
+MAX_ADDED = 4096
+#: Larger files of learners are not read. `grading.session_case` allows far fewer bytes.
+MAX_READ = 16 << 20
 FILE = re.compile(r"kata_(?P<number>\d+)_(?P<name>[a-z][a-z0-9_]*)\.py")
 
 
 class FileTooLong(OSError):
-    """A learner's file is longer than what is read."""
+    """A learner's file is too long to be read."""
 
 
 @dataclass(frozen=True)
 class Kata:
-    """One kata of the repository at `root`, found by its place under katas/."""
+    """One kata of the repository at `root`."""
 
     root: Path
     track: str  # "1_basics"
@@ -53,7 +50,7 @@ class Kata:
 
     @property
     def name(self) -> str:
-        """What follows the number: "constant_add". Also the launch function's name."""
+        """The name after the number, "constant_add", which is also the launch function's name."""
         return name_of(self.id)
 
     @property
@@ -78,10 +75,10 @@ class Kata:
 
     @functools.cached_property
     def key(self) -> Key:
-        """The answer key. Raises keys.KeyProblem."""
+        """The answer key. Raises KeyProblem."""
         return load(self.key_path)
 
-    def shipped(self) -> str:
+    def stub_text(self) -> str:
         """The text of the stub: the solution with its regions blanked.
 
         Raises regions.RegionError where the solution's markers do not pair up, keys.KeyProblem
@@ -89,77 +86,74 @@ class Kata:
         """
         text, fillings = self.solution.read_text(encoding="utf-8"), self.key.fillings
         try:
-            places = len(regions(text))
+            count = len(regions(text))
         except RegionError as error:
             raise RegionError(error.line, error.reason, self.solution) from None
-        if places != len(fillings):
+        if count != len(fillings):
             name = "stub" if self.key.debugging else "todo"
-            what = f"holds {len(fillings)} texts, {self.solution.name} {places} solution regions"
-            raise KeyProblem(self.key_path, name, f"{what}: needs one text for each region")
-        return blank(text, fillings)
+            counts = f"holds {len(fillings)} texts, {self.solution.name} {count} solution regions"
+            raise KeyProblem(self.key_path, name, f"{counts}: needs one text for each region")
+        return fill_dedented(text, fillings)
 
     def content(self) -> bytes:
-        """What the learner has written, the whole file.
-
-        Raises OSError where it is gone, FileTooLong where it is longer than any kata.
-        """
+        """The bytes of the learner's file. Raises OSError, FileTooLong."""
         with open(self.path, "rb") as file:
-            content = file.read(MOST_READ + 1)
-        if len(content) > MOST_READ:
-            raise FileTooLong(f"{self.path} has more than {MOST_READ:,} bytes")
+            content = file.read(MAX_READ + 1)
+        if len(content) > MAX_READ:
+            raise FileTooLong(f"{self.path} has more than {MAX_READ:,} bytes")
         return content
 
     def text(self) -> str:
-        """The same as text, lines ending in "\\n". Raises OSError, UnicodeDecodeError."""
+        """The learner's text, with "\\n" as line end. Raises OSError, UnicodeDecodeError."""
         return self.content().decode().replace("\r\n", "\n").replace("\r", "\n")
 
     def answer_digest(self) -> str:
-        """A hash of what is graded against, the solution and its key, as they are on disk now."""
-        found = hashlib.sha256()
+        """A hash of the solution and its key as they are on disk now."""
+        digest = hashlib.sha256()
         for file in (self.solution, self.key_path):
             content = file.read_bytes() if file.exists() else b""
-            found.update(hashlib.sha256(content).digest())
-        return found.hexdigest()
+            digest.update(hashlib.sha256(content).digest())
+        return digest.hexdigest()
 
     def untouched(self) -> bool:
-        """Whether there is nothing to grade yet: the file, letter for letter, is the stub.
+        """Whether the file is exactly the stub, so that there is nothing to grade yet.
 
-        In a debugging kata, whose stub runs, it is enough that the regions still equal the stub's.
+        In a debugging kata, whose stub runs, only the regions must equal the stub's.
         """
         try:
-            text, shipped = self.text(), self.shipped()
+            text, stub = self.text(), self.stub_text()
             if not self.key.debugging:
-                return text == shipped
-            if len(text) > len(shipped) + MOST_ADDED:
+                return text == stub
+            if len(text) > len(stub) + MAX_ADDED:
                 return False
-            compile(text, self.path, "exec")  # what can't be read is graded, and fails
-            return [r.body for r in regions(text)] == [r.body for r in regions(shipped)]
+            compile(text, self.path, "exec")  # a file that doesn't parse is graded, and fails
+            return [r.body for r in regions(text)] == [r.body for r in regions(stub)]
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             return False
 
-    def where(self) -> tuple[str, int]:
+    def location(self) -> tuple[str, int]:
         """The file, relative to the root, and the line to start typing at."""
         file = self.path.relative_to(self.root).as_posix()
         try:
-            found = regions(self.text())
+            found_regions = regions(self.text())
         except (OSError, ValueError):
             return file, 1
-        return file, found[0].first if found else 1
+        return file, found_regions[0].first if found_regions else 1
 
 
 def name_of(id: str) -> str:
-    """What follows track and number in a kata's id."""
+    """The name in a kata's id, after track and number."""
     return id.rpartition("/")[2].split("_", 2)[2]
 
 
-def with_id(root: Path, id: str) -> Kata:
-    """The kata of this id, whether or not its files are there."""
+def kata_with_id(root: Path, id: str) -> Kata:
+    """The kata with this id, even if its files don't exist."""
     track, _, stem = id.rpartition("/")
     return Kata(root, track, stem)
 
 
 def kata_at(root: Path, path: Path) -> Kata | None:
-    """The kata whose learner's file is `path`, or None if `path` is no such file."""
+    """The kata whose learner's file is `path`, or None."""
     if path.suffix != ".py" or not path.name.startswith("kata_"):
         return None
     try:
@@ -181,19 +175,19 @@ def katas(root: Path, folder: str = KATAS) -> tuple[Kata, ...]:
     return in_order(found)
 
 
-def in_order(found: Iterable[Kata]) -> tuple[Kata, ...]:
+def in_order(katas: Iterable[Kata]) -> tuple[Kata, ...]:
     """Katas by track number and kata number."""
-    return tuple(sorted(found, key=_order))
+    return tuple(sorted(katas, key=_sort_key))
 
 
-def _order(kata: Kata) -> tuple[int, str, int, str]:
+def _sort_key(kata: Kata) -> tuple[int, str, int, str]:
     return int(kata.track.split("_", 1)[0]), kata.track, int(kata.number), kata.stem
 
 
-def named(all_katas: Iterable[Kata], expression: str) -> tuple[Kata, ...]:
-    """The katas that `pytest -k EXPRESSION` would select; a kata's exact name selects it alone.
+def matching_katas(all_katas: Iterable[Kata], expression: str) -> tuple[Kata, ...]:
+    """The katas that `pytest -k EXPRESSION` would select; an exact name selects only that kata.
 
-    Raises ValueError where the expression is malformed.
+    Raises ValueError if the expression is malformed.
     """
     pool = tuple(all_katas)
     exact = tuple(kata for kata in pool if expression in (kata.name, kata.stem))
@@ -208,13 +202,13 @@ def named(all_katas: Iterable[Kata], expression: str) -> tuple[Kata, ...]:
     except SyntaxError as error:
         raise ValueError(f"{expression!r} is not an expression that -k takes: {error}") from None
 
-    return tuple(kata for kata in pool if _evaluated(compiled, _text(kata)))
+    return tuple(kata for kata in pool if _matches(compiled, _searched_text(kata)))
 
 
 def selects(expression: str, kata: Kata) -> bool:
-    """Whether `pytest -k EXPRESSION` would take some hidden case of a kata.
+    """Whether `pytest -k EXPRESSION` would select a hidden case of a kata.
 
-    True as well for what is no expression: pytest complains of that.
+    Also true for malformed expressions, which pytest reports.
     """
     from _pytest.mark.expression import Expression
 
@@ -222,20 +216,20 @@ def selects(expression: str, kata: Kata) -> bool:
         compiled = Expression.compile(expression)
     except SyntaxError:
         return True
-    text = f"{_text(kata)}[hidden"
-    return any(_evaluated(compiled, f"{text}{n}] timeout") for n in range(MOST_CASES))
+    text = f"{_searched_text(kata)}[hidden"
+    return any(_matches(compiled, f"{text}{n}] timeout") for n in range(MAX_CASES))
 
 
-def unmatched(all_katas: Iterable[Kata], expression: str) -> str:
-    """What to say of an expression that no kata matches: which names it may have meant."""
+def no_match_message(all_katas: Iterable[Kata], expression: str) -> str:
+    """The message for an expression that no kata matches, with a similar name."""
     pool = tuple(all_katas)
     words = [word for word in _WORD.findall(expression) if word not in _OPERATORS]
     unknown = [word for word in words if not any(_contains(kata, word) for kata in pool)]
     tracks = dict.fromkeys(kata.track for kata in pool)
     names = [kata.name for kata in pool] + [track.partition("_")[2] for track in tracks]
     parts = [part for name in names for part in name.split("_") if len(part) > 3]
-    meant = next(filter(None, (did_you_mean(word, names + parts) for word in unknown)), "")
-    return f"no kata matches {expression!r}; {meant or 'kata list shows them all'}"
+    suggestion = next(filter(None, (did_you_mean(word, names + parts) for word in unknown)), "")
+    return f"no kata matches {expression!r}; {suggestion or 'kata list shows them all'}"
 
 
 _WORD = re.compile(r"[\w./-]+")
@@ -247,25 +241,24 @@ def _is_word(expression: str) -> bool:
 
 
 def _contains(kata: Kata, word: str) -> bool:
-    return word.lower() in _text(kata)
+    return word.lower() in _searched_text(kata)
 
 
-def _text(kata: Kata) -> str:
-    """What pytest's -k looks for words in, in lower case."""
+def _searched_text(kata: Kata) -> str:
+    """The text in which pytest's -k searches, in lower case."""
     return f"{KATAS}/{kata.id}.py {kata.test}".lower()
 
 
-def _evaluated(compiled: Any, text: str) -> bool:
-    """A compiled expression of -k, its words looked for in `text`."""
+def _matches(compiled: Any, text: str) -> bool:
+    """Whether a compiled expression of -k matches `text`."""
     return compiled.evaluate(lambda word, /, **_: word.lower() in text)
 
 
 @dataclass(frozen=True)
 class Submission(Kata):
-    """A kata with what somebody wrote in the place of its file, which is neither read nor needed.
+    """A kata whose learner's file is replaced by a text. The file is neither read nor needed.
 
-    Messages call the text by the name that the file would have. Text that no UTF-8 file can hold
-    (half a surrogate pair) stays what Python can't read.
+    Messages use the file's name. Text that isn't valid UTF-8 (half a surrogate pair) is kept.
     """
 
     written: str

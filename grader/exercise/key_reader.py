@@ -1,6 +1,7 @@
-"""Reads answer keys: the TOML file next to each solution, validated whole.
+"""Reads and validates answer keys, the TOML files next to the solutions.
 
-Every complaint is a KeyProblem that names the file, the key and the reason."""
+Every error is a KeyProblem that names the file, the key and the reason.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from grader.exercise.answer_key import (
     Sizes,
     Slack,
 )
-from grader.exercise.arithmetic import arithmetic_names, settle
+from grader.exercise.arithmetic import arithmetic_names, resolve_sizes
 from grader.exercise.key_tables import (
     MESH,
     KeyProblem,
@@ -36,12 +37,12 @@ from grader.exercise.key_tables import (
 from grader.exercise.targets import TARGETS, target_of
 from grader.verdict import Check
 
-#: What stands in [cases] beside the sizes, alone or in rows with some of them.
+#: The name of the dtype in [cases], alone or in rows with sizes.
 DTYPE = "dtype"
 
 
 def cases_of(source: TomlTable) -> Sizes:
-    """What each name of [cases] may be. Raises KeyProblem."""
+    """The choices of each name in [cases]. Raises KeyProblem."""
     table = source.data.get("cases")
     if not isinstance(table, dict):
         raise source.fail("cases", "needs a table of names and what each may be")
@@ -49,7 +50,7 @@ def cases_of(source: TomlTable) -> Sizes:
 
 
 def production_of(source: TomlTable, cases: Sizes) -> Sizes | None:
-    """The same for the case of production size, or None. What it doesn't name is as in [cases].
+    """The choices of the case of production size, or None. Other names are as in [cases].
 
     Raises KeyProblem.
     """
@@ -59,43 +60,45 @@ def production_of(source: TomlTable, cases: Sizes) -> Sizes | None:
     if not isinstance(table, dict) or not table:
         raise source.fail("production", "needs a table of names of [cases] and what each may be")
     sizes = _sizes(source, "production", table, cases)
-    source.known(sizes.choices, list(cases.choices), "production.")
+    source.require_known(sizes.choices, list(cases.choices), "production.")
     return sizes
 
 
-def _sizes(source: TomlTable, where: str, table: dict[str, Any], others: Sizes) -> Sizes:
+def _sizes(source: TomlTable, where: str, table: dict[str, Any], defaults: Sizes) -> Sizes:
     """What a table gives, and of the others what it doesn't."""
-    given, together = _columns(source, where, table)
-    dtypes = given.pop(DTYPE, list(others.dtypes))
+    columns, together = _columns(source, where, table)
+    dtypes = columns.pop(DTYPE, list(defaults.dtypes))
     if not isinstance(dtypes, list) or not dtypes or any(d not in DTYPES for d in dtypes):
         raise source.fail(f"{where}.{DTYPE}", f"needs a list from {', '.join(DTYPES)}")
-    names = list({**others.choices, **given})
-    own = {name: _choices(source, where, name, value, names) for name, value in given.items()}
-    choices = {**others.choices, **own}
-    apart = {*own, DTYPE}
-    left = (tuple(name for name in row if name not in apart) for row in others.together)
-    together = (*together, *(names for names in left if len(names) > 1))
-    _no_cycle(source, where, choices)
-    _all_sizes(source, where, choices, together)
+    names = list({**defaults.choices, **columns})
+    own = {name: _choices(source, where, name, value, names) for name, value in columns.items()}
+    choices = {**defaults.choices, **own}
+    own_names = {*own, DTYPE}
+    remaining = (tuple(name for name in row if name not in own_names) for row in defaults.together)
+    together = (*together, *(names for names in remaining if len(names) > 1))
+    _require_no_cycle(source, where, choices)
+    _require_sizes(source, where, choices, together)
     return Sizes(choices, together, tuple(dtypes))
 
 
-def cards(choices: Iterable[str], together: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The names that are dealt as one, and each of the others alone."""
-    joint = {name for names in together for name in names}
-    return [*together, *((name,) for name in choices if name not in joint)]
+def name_groups(
+    choices: Iterable[str], together: Iterable[tuple[str, ...]]
+) -> list[tuple[str, ...]]:
+    """The groups of names in `together`, and each other name as its own group."""
+    grouped = {name for names in together for name in names}
+    return [*together, *((name,) for name in choices if name not in grouped)]
 
 
 def alike_of(source: TomlTable, choices: Choices) -> dict[str, str]:
-    """What a session need not tell apart, with the reason. Raises KeyProblem."""
+    """[alike]: sizes that may be the same in all cases, with the reason. Raises KeyProblem."""
     table = source.data.get("alike", {})
     if not isinstance(table, dict):
         raise source.fail("alike", 'needs a table: N = "why one value is enough"')
-    for what, why in table.items():
-        key = f"alike.{what}"
-        if not isinstance(why, str) or not why.strip():
+    for names, reason in table.items():
+        key = f"alike.{names}"
+        if not isinstance(reason, str) or not reason.strip():
             raise source.fail(key, "needs a text: the reason")
-        parts = what.split(",")
+        parts = names.split(",")
         if len(parts) > 2:
             raise source.fail(key, "names one size or number of blocks, or two that may be equal")
         for part in parts:
@@ -106,7 +109,7 @@ def alike_of(source: TomlTable, choices: Choices) -> dict[str, str]:
 def _columns(
     source: TomlTable, where: str, table: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[tuple[str, ...], ...]]:
-    """Rows of several names as one list for each name, and which names share rows."""
+    """Converts rows of several names to a list for each name; also returns the grouped names."""
     columns: dict[str, Any] = {}
     together: list[tuple[str, ...]] = []
     for heading, value in table.items():
@@ -123,7 +126,7 @@ def _columns(
 def _rows(
     source: TomlTable, where: str, heading: str, names: tuple[str, ...], value: Any
 ) -> list[Any]:
-    """The value of each name: as it is where the name stands alone."""
+    """The column of each name; the value itself for a single name."""
     if len(names) == 1:
         return [value]
     rows = isinstance(value, list) and value
@@ -152,7 +155,7 @@ def _choices(
 
 
 def _range(source: TomlTable, key: str, value: dict[str, Any]) -> tuple[int, ...]:
-    source.known(value, ["min", "max", "step"], f"{key}.")
+    source.require_known(value, ["min", "max", "step"], f"{key}.")
     ends = value.get("min"), value.get("max"), value.get("step", 1)
     if not any(isinstance(end, bool) for end in ends):
         match ends:
@@ -170,40 +173,40 @@ def _arithmetic(source: TomlTable, key: str, text: str, names: list[str]) -> Non
         raise source.fail(key, f"{text!r} uses {name!r}, which is no other name of [cases]")
 
 
-def _no_cycle(source: TomlTable, where: str, choices: Choices) -> None:
-    needs = {
+def _require_no_cycle(source: TomlTable, where: str, choices: Choices) -> None:
+    dependencies = {
         name: {n for item in items if isinstance(item, str) for n in arithmetic_names(item)}
         for name, items in choices.items()
     }
-    while needs:
-        free = [name for name, others in needs.items() if not others & set(needs)]
+    while dependencies:
+        free = [name for name, others in dependencies.items() if not others & set(dependencies)]
         if not free:
-            raise source.fail(where, f"these depend on each other: {', '.join(needs)}")
+            raise source.fail(where, f"these depend on each other: {', '.join(dependencies)}")
         for name in free:
-            del needs[name]
+            del dependencies[name]
 
 
-def _all_sizes(
+def _require_sizes(
     source: TomlTable, where: str, choices: Choices, together: tuple[tuple[str, ...], ...]
 ) -> None:
-    """Try each choice, or row of choices, once, beside the others' first."""
+    """Try each choice, or row of choices, once, with the first choices of all other names."""
     first = {name: items[0] for name, items in choices.items()}
-    sized = [tuple(name for name in names if name != DTYPE) for names in together]
-    for names in cards(choices, sized):
+    groups = [tuple(name for name in names if name != DTYPE) for names in together]
+    for names in name_groups(choices, groups):
         for row in zip(*(choices[name] for name in names), strict=True):
-            beside = {**first, **dict(zip(names, row, strict=True))}
+            trial = {**first, **dict(zip(names, row, strict=True))}
             try:
-                settle(beside)
+                resolve_sizes(trial)
             except ValueError as error:
                 raise source.fail(where, str(error)) from None
 
 
-#: Hidden cases a session, where a key does not say; and the bounds of what it may say.
+#: The default number of hidden cases in a session, and the bounds of a key's `count`.
 DEFAULT_CASES = 4
-FEWEST_CASES, MOST_CASES = 3, 5
-#: TensorCores that a device of some chip has.
-MOST_CORES = 2
-#: What `after` may hold: words in all, and columns in each line.
+MIN_CASES, MAX_CASES = 3, 5
+#: The most TensorCores of a device of any chip.
+MAX_CORES = 2
+#: The bounds of `after`: words in all, and columns of a line.
 AFTER_WORDS, AFTER_COLUMNS = range(40, 161), 100
 
 _NAMES = (
@@ -218,7 +221,7 @@ _NAMES = (
 def load(file: Path) -> Key:
     """Read and validate an answer key. Raises KeyProblem."""
     source = _table(file)
-    source.known(source.data, list(_NAMES))
+    source.require_known(source.data, list(_NAMES))
     predictions, tested = predictions_of(source), tested_of(source)
     if predictions and tested:
         raise source.fail("tested", "needs either [predictions] or a launch under test, not both")
@@ -233,14 +236,14 @@ def load(file: Path) -> Key:
         debugging=debugging,
         choices=cases.choices,
         dtypes=cases.dtypes,
-        count=source.number("count", DEFAULT_CASES, FEWEST_CASES, MOST_CASES),
+        count=source.integer("count", DEFAULT_CASES, MIN_CASES, MAX_CASES),
         production=production_of(source, cases),
         kernel=_kernel(source) and not (predictions or tested),
         outside=_outside(source),
-        outside_floats=_true(source, "outside_floats", default=False),
-        full_precision=_true(source, "full_precision", default=False),
+        outside_floats=_boolean(source, "outside_floats", default=False),
+        full_precision=_boolean(source, "full_precision", default=False),
         roundings=Roundings(
-            source.number("roundings", 2, 1, 64), source.number("operand_roundings", 0, 0, 64)
+            source.integer("roundings", 2, 1, 64), source.integer("operand_roundings", 0, 0, 64)
         ),
         timeout=_timeout(source),
         par_required=_par_required(source),
@@ -255,7 +258,7 @@ def load(file: Path) -> Key:
         results=source.texts("results", ()),
         mesh=mesh_of(source, cases.choices),
         target=target_of(source),
-        cores=source.number("cores", 1, 1, MOST_CORES),
+        cores=source.integer("cores", 1, 1, MAX_CORES),
         after=_after(source),
     )
 
@@ -270,28 +273,28 @@ def _table(file: Path) -> TomlTable:
 
 
 def _outside(source: TomlTable) -> tuple[str, ...]:
-    """What may stand around the kernel; of a launch for several devices, what splits arrays."""
-    given = source.texts("outside", LAYOUT)
-    return (*given, "shard_map") if MESH in source.data else given
+    """The operations allowed around the kernel; for several devices also shard_map."""
+    operations = source.texts("outside", LAYOUT)
+    return (*operations, "shard_map") if MESH in source.data else operations
 
 
 def _kernel(source: TomlTable) -> bool:
-    value = _true(source, "kernel", default=True)
-    of_kernels = ("outside", "outside_floats", "full_precision", "par", "slack", "production")
-    for name in () if value else (*of_kernels, "cores"):
+    value = _boolean(source, "kernel", default=True)
+    kernel_keys = ("outside", "outside_floats", "full_precision", "par", "slack", "production")
+    for name in () if value else (*kernel_keys, "cores"):
         if name in source.data:
             raise source.fail(name, "means nothing where there is no kernel")
     return value
 
 
 def _block_by_block(source: TomlTable) -> bool:
-    value = _true(source, "block_by_block", default=False)
+    value = _boolean(source, "block_by_block", default=False)
     if value and _kernel(source):
         raise source.fail("block_by_block", "means nothing where there is a kernel")
     return value
 
 
-def _true(source: TomlTable, name: str, *, default: bool) -> bool:
+def _boolean(source: TomlTable, name: str, *, default: bool) -> bool:
     value = source.data.get(name, default)
     if not isinstance(value, bool):
         raise source.fail(name, f"needs true or false, not {value!r}")
@@ -316,7 +319,7 @@ def _slack(source: TomlTable) -> Slack:
     table = source.data.get("slack", {})
     if not isinstance(table, dict):
         raise source.fail("slack", "needs a table: {bytes = 0.10, cycles = 0.15}")
-    source.known(table, ["bytes", "cycles"], "slack.")
+    source.require_known(table, ["bytes", "cycles"], "slack.")
     for name, value in table.items():
         if type(value) not in (int, float) or not 0 <= value < math.inf:
             raise source.fail(f"slack.{name}", f"needs a fraction of par, not {value!r}")
@@ -358,7 +361,7 @@ def _fillings(source: TomlTable) -> tuple[tuple[str, ...], bool]:
         raise source.fail("todo", "needs one message for each solution region")
     if any(not message.strip() or "\n" in message for message in messages):
         raise source.fail("todo", "a message is one line that is not empty")
-    return tuple(map(_raise, messages)), False
+    return tuple(map(_raise_statement, messages)), False
 
 
 def _parse(source: TomlTable, key: str, code: str) -> None:
@@ -377,7 +380,7 @@ def _mistakes(source: TomlTable) -> tuple[Mistake, ...]:
 
 def _mistake(source: TomlTable, key: str, table: dict[str, Any]) -> Mistake:
     names = ["title", "old", "new", "caught", "says"]
-    source.known(table, names, f"{key}.")
+    source.require_known(table, names, f"{key}.")
     for name in names:
         if not isinstance(table.get(name), str) or (name != "new" and not table[name]):
             raise source.fail(f"{key}.{name}", "needs a text")
@@ -388,8 +391,8 @@ def _mistake(source: TomlTable, key: str, table: dict[str, Any]) -> Mistake:
     return Mistake(caught=Check(table["caught"]), **texts)
 
 
-def _raise(message: str) -> str:
-    """The stub of a region, wrapped like the formatter would where the message is long."""
+def _raise_statement(message: str) -> str:
+    """The stub of a region, wrapped as the formatter does if the message is long."""
     quoted = '"' + message.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if len(quoted) <= 60:
         return f"raise NotImplementedError({quoted})"

@@ -1,4 +1,7 @@
-"""The tables of an answer key that only some katas have, and the errors of a key."""
+"""Reads tables of an answer key: [predictions], [[planted]], [mesh], [random], `target`.
+
+Errors are KeyProblems that name the file, the key and the reason.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ class KeyProblem(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TomlTable:
-    """Reads values of the kind that is asked for; raises KeyProblem for those of another."""
+    """A table of a TOML file. Its methods raise KeyProblem for values of another type."""
 
     file: Path
     data: dict[str, Any]
@@ -29,7 +32,7 @@ class TomlTable:
     def fail(self, key: str, reason: str) -> KeyProblem:
         return KeyProblem(self.file, key, reason)
 
-    def known(self, table: dict[str, Any], names: list[str], prefix: str = "") -> None:
+    def require_known(self, table: dict[str, Any], names: list[str], prefix: str = "") -> None:
         for name in table:
             if name not in names:
                 advice = did_you_mean(name, names) or f"known: {', '.join(names)}"
@@ -47,33 +50,30 @@ class TomlTable:
             raise self.fail(name, "needs a list of texts")
         return tuple(value)
 
-    def number(self, name: str, default: int, low: int, high: int) -> int:
+    def integer(self, name: str, default: int, low: int, high: int) -> int:
         value = self.data.get(name, default)
         if type(value) is not int or not low <= value <= high:
             raise self.fail(name, f"needs a whole number from {low} to {high}, not {value!r}")
         return value
 
 
-#: What the key of a kata without a kernel to grade has no use for.
-OF_A_KERNEL = ("kernel", "outside", "outside_floats", "full_precision", "par", "slack", "roundings")
+#: Keys that only katas with a kernel have.
+KERNEL_KEYS = ("kernel", "outside", "outside_floats", "full_precision", "par", "slack", "roundings")
 
 
 class KataKind(enum.Enum):
-    """What a learner writes, and so what is graded."""
+    """The kind of a kata: what the learner writes."""
 
     KERNEL = "kernel"  # a kernel or its launch
     TABLES = "tables"  # plain jax.numpy; the values are graded
     CASE_FILE = "case-file"  # somebody's wrong kernel, to be repaired
-    PREDICTIONS = "predictions"  # numbers about programs, beside those that are measured
-    TEST = "test"  # a test, beside kernels that it should tell apart
+    PREDICTIONS = "predictions"  # numbers about programs, compared with measured ones
+    TEST = "test"  # a test, run on right and wrong kernels
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """Of a kata that asks for numbers: about which functions of its file, and how near.
-
-    `within` is a fraction of what is measured.
-    """
+    """[predictions]: the functions of the file, and the tolerance as a fraction of the measured."""
 
     programs: tuple[str, ...]
     within: float
@@ -83,8 +83,7 @@ class Predictions:
 class Planted:
     """A version of the kernel under test: replace `old` by `new` in the solution's file.
 
-    It is wrong, unless it is `right`, only written in another way. `title` goes on from "a kernel
-    that".
+    It is wrong unless `right` is set. `title` continues "a kernel that".
     """
 
     title: str
@@ -95,7 +94,7 @@ class Planted:
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """Of a kata that asks for a test: the launch under test, and the versions of it."""
+    """The launch under test, and versions of it."""
 
     launch: str
     planted: tuple[Planted, ...]
@@ -107,7 +106,7 @@ def predictions_of(source: TomlTable) -> Predictions | None:
         return None
     if not isinstance(table, dict):
         raise source.fail("predictions", 'needs a table: programs = ["NAME", …], within = 0.20')
-    source.known(table, ["programs", "within"], "predictions.")
+    source.require_known(table, ["programs", "within"], "predictions.")
     inner = TomlTable(source.file, table)
     programs = inner.texts("programs", ())
     if not programs or not all(name.isidentifier() for name in programs):
@@ -117,7 +116,7 @@ def predictions_of(source: TomlTable) -> Predictions | None:
     within = table.get("within", 0.20)
     if type(within) is not float or not 0 < within < 1:
         raise source.fail("predictions.within", f"needs a fraction below 1, not {within!r}")
-    _nothing_of_a_kernel(source, "predictions are graded")
+    _require_no_kernel_keys(source, "predictions are graded")
     return Predictions(programs, within)
 
 
@@ -134,7 +133,7 @@ def tested_of(source: TomlTable) -> Tested | None:
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise source.fail("planted", "needs [[planted]] tables")
     planted = tuple(_planted(source, f"planted[{i}]", t) for i, t in enumerate(tables))
-    wrong = [one for one in planted if not one.right]
+    wrong = [version for version in planted if not version.right]
     if not wrong:
         raise source.fail("planted", "needs at least one wrong version to be found")
     if twice := [one.title for one in planted if [p.title for p in planted].count(one.title) > 1]:
@@ -142,12 +141,12 @@ def tested_of(source: TomlTable) -> Tested | None:
     for name in ("cases", "production", "alike"):
         if name in source.data:
             raise source.fail(name, "means nothing where a test is graded: it draws its own sizes")
-    _nothing_of_a_kernel(source, "a test is graded")
+    _require_no_kernel_keys(source, "a test is graded")
     return Tested(launch, planted)
 
 
 def _planted(source: TomlTable, key: str, table: dict[str, Any]) -> Planted:
-    source.known(table, ["title", "old", "new", "right"], f"{key}.")
+    source.require_known(table, ["title", "old", "new", "right"], f"{key}.")
     for name in ("title", "old", "new"):
         if not isinstance(table.get(name), str) or (name != "new" and not table[name]):
             raise source.fail(f"{key}.{name}", "needs a text")
@@ -157,21 +156,21 @@ def _planted(source: TomlTable, key: str, table: dict[str, Any]) -> Planted:
     return Planted(table["title"], table["old"], table["new"], right)
 
 
-def _nothing_of_a_kernel(source: TomlTable, what: str) -> None:
-    for name in (*OF_A_KERNEL, "operand_roundings", "stub"):
+def _require_no_kernel_keys(source: TomlTable, situation: str) -> None:
+    for name in (*KERNEL_KEYS, "operand_roundings", "stub"):
         if name in source.data:
-            raise source.fail(name, f"means nothing where {what}")
+            raise source.fail(name, f"means nothing where {situation}")
 
 
-#: The devices of the smallest slice of each chip that libtpu compiles for.
-MOST_DEVICES = 4
+#: The number of devices in the smallest slice of a chip that libtpu compiles for.
+MAX_DEVICES = 4
 MESH = "mesh"
 
 
 def mesh_of(source: TomlTable, cases: Collection[str]) -> Axes:
-    """[mesh]: the named axes, outermost first; () where there is no such table. Raises KeyProblem.
+    """[mesh]: the named axes, outermost first; () if there is no such table. Raises KeyProblem.
 
-    The launch then has a keyword `mesh`, so none of the names of `cases` may be that.
+    The launch has a keyword `mesh` then, so no name in `cases` may be "mesh".
     """
     table = source.data.get(MESH)
     if table is None:
@@ -184,9 +183,9 @@ def mesh_of(source: TomlTable, cases: Collection[str]) -> Axes:
         if type(size) is not int or size < 2:
             raise source.fail(f"{MESH}.{name}", f"needs 2 or more devices, not {size!r}")
     axes = tuple(table.items())
-    if devices_of(axes) not in (2, MOST_DEVICES):
+    if devices_of(axes) not in (2, MAX_DEVICES):
         count = devices_of(axes)
-        raise source.fail(MESH, f"has {count} devices; 2 or {MOST_DEVICES} can be had")
+        raise source.fail(MESH, f"has {count} devices; 2 or {MAX_DEVICES} can be had")
     if MESH in cases:
         raise source.fail(f"cases.{MESH}", "is what the launch's mesh is called")
     for name in ("predictions", "tested", "random"):
@@ -199,12 +198,11 @@ def mesh_of(source: TomlTable, cases: Collection[str]) -> Axes:
 
 @dataclass(frozen=True, slots=True)
 class Randomness:
-    """How a kata's results come about by chance.
+    """[random]: how a kata's results are random.
 
-    `seed` names the integers among the spec's inputs that all chance follows from. `names` are what
-    an element is in its two outcomes ("dropped", "kept"). Results that stand in `same` together
-    are drawn by the same bits. Where results are `exact`, each element is one of its outcomes to
-    the last bit; otherwise it may be rounded as other results may.
+    `seed` names the spec's integer input that determines all random bits. `names` describe an
+    element's two outcomes ("dropped", "kept"). Results in one group of `same` use the same bits. If
+    `exact`, each element equals one of its outcomes to the last bit; otherwise it may be rounded.
     """
 
     seed: str
@@ -219,7 +217,7 @@ def randomness_of(source: TomlTable) -> Randomness | None:
         return None
     if not isinstance(table, dict):
         raise source.fail("random", 'needs a table: seed = "seed", names = ["dropped", "kept"]')
-    source.known(table, ["seed", "names", "same", "exact"], "random.")
+    source.require_known(table, ["seed", "names", "same", "exact"], "random.")
     inner = TomlTable(source.file, table)
     seed, names = table.get("seed"), inner.texts("names", ())
     if not isinstance(seed, str) or not seed.isidentifier():
@@ -236,11 +234,11 @@ def randomness_of(source: TomlTable) -> Randomness | None:
 
 
 def _same(source: TomlTable, groups: object) -> tuple[tuple[int, ...], ...]:
-    wrong = source.fail("random.same", "needs lists of at least two results, as in [[0, 1]]")
+    problem = source.fail("random.same", "needs lists of at least two results, as in [[0, 1]]")
     if not isinstance(groups, list):
-        raise wrong
+        raise problem
     for group in groups:
-        numbers = isinstance(group, list) and all(type(n) is int and n >= 0 for n in group)
-        if not numbers or len(set(group)) < 2:
-            raise wrong
+        valid = isinstance(group, list) and all(type(n) is int and n >= 0 for n in group)
+        if not valid or len(set(group)) < 2:
+            raise problem
     return tuple(map(tuple, groups))

@@ -1,8 +1,7 @@
-"""Known mistakes, and versions of a kernel under test, as texts.
+"""Applies known mistakes and planted kernels to a solution's text.
 
-Known mistakes as texts: the solution with one of them made, and which is likeliest meant.
-
-Versions of a kernel under test as texts, and which of them a hidden case tries.
+It also finds the known mistakes that a learner's text resembles, and deals the planted kernels to
+the hidden cases.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def wrong_version(solution: str, mistake: Mistake) -> str:
-    """The solution's text with the mistake made, inside its regions.
+    """The solution's text with a mistake inside its regions.
 
-    Raises ValueError where `old` does not stand there exactly once.
+    Raises ValueError unless `old` occurs there exactly once.
     """
     lines = solution.splitlines(keepends=True)
     parts = ["".join(lines[region.begin : region.end - 1]) for region in regions(solution)]
@@ -36,37 +35,37 @@ def wrong_version(solution: str, mistake: Mistake) -> str:
     return solution.replace(part, part.replace(mistake.old, mistake.new))
 
 
-def likeliest(
+def likeliest_mistakes(
     written: str, solution: str, mistakes: Sequence[Mistake]
 ) -> tuple[tuple[Mistake, str], ...]:
-    """Mistakes and their wrong versions, the one first to which the text `written` comes nearest.
+    """Mistakes and their wrong versions, sorted by similarity to the text `written`.
 
-    What a mistake adds to the solution and the text holds too counts for it, and so does what it
-    takes away and the text lacks. Those whose `old` cannot be found are left out.
+    The similarity counts the parts that both the mistake and the text add to the solution, or
+    remove from it. Mistakes whose `old` can't be found are left out.
     """
-    right, present = _pieces(solution), _pieces(written)
-    more, less = present - right, right - present
+    solution_runs, written_runs = _token_runs(solution), _token_runs(written)
+    added_runs, removed_runs = written_runs - solution_runs, solution_runs - written_runs
 
-    def fits(version: str) -> tuple[float, int]:
-        """Which part of what it changes is changed in the text too, and how much that is."""
-        made = _pieces(version)
-        added, removed = made - right, right - made
-        same = (added & more).total() + (removed & less).total()
+    def similarity(version: str) -> tuple[float, int]:
+        """The fraction of the mistake's changes that the text has, too, and their number."""
+        version_runs = _token_runs(version)
+        added, removed = version_runs - solution_runs, solution_runs - version_runs
+        same = (added & added_runs).total() + (removed & removed_runs).total()
         return same / ((added + removed).total() or 1), same
 
-    found: list[tuple[Mistake, str]] = []
+    versions: list[tuple[Mistake, str]] = []
     for mistake in mistakes:
         try:
-            found.append((mistake, wrong_version(solution, mistake)))
+            versions.append((mistake, wrong_version(solution, mistake)))
         except ValueError:
             continue
-    return tuple(sorted(found, key=lambda pair: fits(pair[1]), reverse=True))
+    return tuple(sorted(versions, key=lambda pair: similarity(pair[1]), reverse=True))
 
 
-def _pieces(text: str) -> Counter[tuple[str, ...]]:
-    """All runs of three tokens in a text's solution regions; in all of it where it has none.
+def _token_runs(text: str) -> Counter[tuple[str, ...]]:
+    """All runs of three tokens, and all lines, in a text's regions, or in the text if it has none.
 
-    And all lines: of two that exchange a few tokens, the runs stay what they were.
+    Lines count because swapped tokens may leave the runs unchanged.
     """
     try:
         bodies = [region.body for region in regions(text)] or [text]
@@ -84,16 +83,15 @@ def _pieces(text: str) -> Counter[tuple[str, ...]]:
 AS_GIVEN = Planted("stands in the file", "", "", right=True)
 
 
-def dealt(key: Key, case: Case) -> tuple[Planted, ...]:
-    """The kernels that a case shows to a test, in an order that says nothing of them.
+def planted_of_case(key: Key, case: Case) -> tuple[Planted, ...]:
+    """The kernels that a case shows to a test, in random order.
 
-    All cases of a session together show every planted one, each once, and each case the one that
-    is given.
+    The cases of a session together show every planted kernel once, and each shows the given one.
     """
     assert key.tested
     deck = random.Random(f"{case.kata}/{case.session_seed}")
-    wrong = [one for one in key.tested.planted if not one.right]
-    right = [one for one in key.tested.planted if one.right]
+    wrong = [planted for planted in key.tested.planted if not planted.right]
+    right = [planted for planted in key.tested.planted if planted.right]
     deck.shuffle(wrong)
     deck.shuffle(right)
     hand = [*wrong[case.index :: key.count], *right[case.index :: key.count], AS_GIVEN]
@@ -101,10 +99,10 @@ def dealt(key: Key, case: Case) -> tuple[Planted, ...]:
     return tuple(hand)
 
 
-def version(solution: str, planted: Planted) -> str:
-    """The solution's text with a planted kernel in place of the one under test.
+def planted_version(solution: str, planted: Planted) -> str:
+    """The solution's text with a planted kernel instead of the one under test.
 
-    Raises ValueError where `old` does not stand there exactly once.
+    Raises ValueError unless `old` occurs there exactly once.
     """
     if planted == AS_GIVEN:
         return solution

@@ -1,21 +1,17 @@
-"""Tables in the READMEs, prerequisites, and leftovers of templates.
+"""Reads prerequisites of katas, writes tables in the READMEs, finds leftovers of templates.
 
-What a kata builds on, and where to read on: two lines at the end of its docstring.
-Needs     tiled_matmul, row_sum
+A kata's docstring ends with two lines. `Needs` names katas that come earlier on the map, or
+"nothing":
+
+    Needs     tiled_matmul, row_sum
     Read on   Grids and BlockSpecs, https://docs.jax.dev/en/latest/pallas/grid_blockspec.html
 
-`Needs` names katas in order of understanding, which all come earlier on the map, or says "nothing".
-
-The tables in the READMEs: the katas of a track, and the tracks, each with its number of katas.
-The answer keys say what stands in them. Between a table's markers only `kata sync` writes; all
-other lines of a README are its author's.
+`kata sync` writes the tables from the answer keys, and leaves all other lines of a README alone:
 
     <!-- BEGIN KATAS: written by kata sync -->
     | | kata | you write | new idea |
     …
     <!-- END KATAS -->
-
-What of the katas and tracks is still the template's text, for their author to write over.
 """
 
 from __future__ import annotations
@@ -26,59 +22,50 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise import templates
-from grader.exercise.catalog import (
-    KATAS,
-    SOLUTIONS,
-    Kata,
-    in_order,
-    katas,
-)
+from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, in_order, katas
 
 NOTHING = "nothing"
 _DOCSTRING = re.compile(r'\A\s*r?"""(?P<text>.*?)"""', re.DOTALL)
-#: A label at the beginning of a line, and all that goes on below its text.
-_LABELLED = r"^{label} +(?P<text>\S.*(?:\n {{10}}\S.*)*)$"
+#: A label at the start of a line, and its text with continuation lines.
+_LABEL = r"^{label} +(?P<text>\S.*(?:\n {{10}}\S.*)*)$"
 
 
-def needs(kata: Kata) -> tuple[str, ...]:
-    """The names of the katas that this one builds on, as its solution's docstring gives them.
+def prerequisites(kata: Kata) -> tuple[str, ...]:
+    """The names of the katas that this one builds on, from its solution's docstring.
 
-    Empty where it says so, and where there is no such line. Raises OSError.
+    Empty for "nothing", or if there is no such line. Raises OSError.
     """
-    names = (name.strip() for name in needs_line(kata).split(","))
+    names = (name.strip() for name in prerequisites_line(kata).split(","))
     return tuple(name for name in names if name and name != NOTHING)
 
 
-def needs_line(kata: Kata) -> str:
-    """What the docstring says that a kata needs, as one line; "" where it doesn't say."""
-    return labelled(_docstring(kata), "Needs").replace("\n", " ")
+def prerequisites_line(kata: Kata) -> str:
+    """The text of `Needs` in the docstring, as one line; "" if there is none."""
+    return labelled_text(_docstring(kata), "Needs").replace("\n", " ")
 
 
-def labelled(docstring: str, label: str) -> str:
-    """What stands behind a label such as "Needs", line by line; "" where there is none."""
-    found = re.search(_LABELLED.format(label=re.escape(label)), docstring, re.MULTILINE)
-    return "\n".join(line.strip() for line in found["text"].splitlines()) if found else ""
+def labelled_text(docstring: str, label: str) -> str:
+    """The text after a label such as "Needs", line by line; "" if there is none."""
+    match = re.search(_LABEL.format(label=re.escape(label)), docstring, re.MULTILINE)
+    return "\n".join(line.strip() for line in match["text"].splitlines()) if match else ""
 
 
-def way_to(kata: Kata, every: Iterable[Kata]) -> tuple[Kata, ...]:
-    """The fewest katas that lead to this one: what it needs, what those need, itself; in order.
-
-    A name that no kata has is passed over.
-    """
-    by_name = {one.name: one for one in every}
-    found: dict[str, Kata] = {}
-    waiting = [kata]
-    while waiting:
-        one = waiting.pop()
-        if one.name not in found:
-            found[one.name] = one
-            waiting += [by_name[name] for name in needs(one) if name in by_name]
-    return in_order(found.values())
+def path_to(kata: Kata, all_katas: Iterable[Kata]) -> tuple[Kata, ...]:
+    """A kata with its direct and indirect prerequisites, in order. Unknown names are skipped."""
+    by_name = {current.name: current for current in all_katas}
+    on_path: dict[str, Kata] = {}
+    to_visit = [kata]
+    while to_visit:
+        current = to_visit.pop()
+        if current.name not in on_path:
+            on_path[current.name] = current
+            to_visit += [by_name[name] for name in prerequisites(current) if name in by_name]
+    return in_order(on_path.values())
 
 
 def _docstring(kata: Kata) -> str:
-    found = _DOCSTRING.match(kata.solution.read_text(encoding="utf-8"))
-    return found["text"] if found else ""
+    match = _DOCSTRING.match(kata.solution.read_text(encoding="utf-8"))
+    return match["text"] if match else ""
 
 
 README = "README.md"
@@ -88,11 +75,11 @@ _TABLE = re.compile(
 )
 _COUNT = re.compile(r"\bThis track has \S+ katas?\b")
 _TITLE = re.compile(r"# \w+: (.+)")
-#: A track that a table names and that has no katas yet: its row is its author's.
-_COMING = re.compile(r"^\| (?P<track>\d+_\w+) \| (?P<leads_to>.*?) \|.*$", re.MULTILINE)
-#: What is set as code: names with a dot or an underscore, two words in one, and [...].
+#: The row of a track without katas, which its author writes.
+_FUTURE_TRACK = re.compile(r"^\| (?P<track>\d+_\w+) \| (?P<leads_to>.*?) \|.*$", re.MULTILINE)
+#: Text that is set as code: names with a dot or an underscore, CamelCase, and [...].
 _CODE = re.compile(r"\w+(?:[._]\w+)+|(?:[A-Z][a-z]+){2,}|\bNone\b|\[\.\.\.\](?: =)?")
-_WORDS = (
+_NUMBER_WORDS = (
     *("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
     *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen"),
     *("nineteen", "twenty"),
@@ -100,10 +87,9 @@ _WORDS = (
 
 
 def sync(root: Path, check: bool) -> tuple[Path, ...]:
-    """Write the tables and counts of every README anew; with `check`, only compare.
+    """Write the tables and counts of every README; with `check`, only compare.
 
-    Returns the READMEs that were not as they should be. A README without markers is left alone.
-    Raises keys.KeyProblem.
+    Returns the READMEs that differed. A README without markers is left alone. Raises KeyProblem.
     """
     tracks = _tracks(root)
     files = {readme_of(root, track): track for track in tracks}
@@ -112,25 +98,27 @@ def sync(root: Path, check: bool) -> tuple[Path, ...]:
         if not file.exists():
             continue
         present = file.read_text(encoding="utf-8")
-        wanted = _counted(_filled(file, present, root, tracks), tracks.get(files.get(file, ""), []))
-        if wanted != present:
+        expected = _with_count(
+            _with_tables(file, present, root, tracks), tracks.get(files.get(file, ""), [])
+        )
+        if expected != present:
             changed.append(file)
             if not check:
-                file.write_text(wanted, encoding="utf-8", newline="\n")
+                file.write_text(expected, encoding="utf-8", newline="\n")
     return tuple(changed)
 
 
-def begin(root: Path, track: str) -> None:
+def create_track_readme(root: Path, track: str) -> None:
     """Write the README of a track that has none: a heading, and an empty table for `sync`.
 
-    The heading is what katas/README.md already says of the track.
+    The heading is taken from the track's row in katas/README.md.
     """
     file, overview = readme_of(root, track), root / KATAS / README
     if file.exists():
         return
     text = overview.read_text(encoding="utf-8") if overview.exists() else ""
-    said = {row["track"]: row["leads_to"] for row in _COMING.finditer(text)}
-    file.write_text(templates.track(track, said.get(track)), encoding="utf-8", newline="\n")
+    titles = {row["track"]: row["leads_to"] for row in _FUTURE_TRACK.finditer(text)}
+    file.write_text(templates.track(track, titles.get(track)), encoding="utf-8", newline="\n")
 
 
 def _tracks(root: Path) -> dict[str, list[Kata]]:
@@ -141,12 +129,12 @@ def _tracks(root: Path) -> dict[str, list[Kata]]:
 
 
 def readme_of(root: Path, track: str) -> Path:
-    """The README of a track, there or not."""
+    """The README of a track, which may not exist."""
     return root / KATAS / track / README
 
 
-def _filled(file: Path, text: str, root: Path, tracks: dict[str, list[Kata]]) -> str:
-    """The text of a README, its tables as the keys have them."""
+def _with_tables(file: Path, text: str, root: Path, tracks: dict[str, list[Kata]]) -> str:
+    """The text of a README with tables from the keys."""
 
     def table(found: re.Match[str]) -> str:
         if found["name"] == "KATAS":
@@ -158,10 +146,10 @@ def _filled(file: Path, text: str, root: Path, tracks: dict[str, list[Kata]]) ->
     return _TABLE.sub(table, text)
 
 
-def _counted(text: str, track: list[Kata]) -> str:
+def _with_count(text: str, track: list[Kata]) -> str:
     """The text of a track's README with the right number of katas, in words."""
     number = len(track)
-    word = _WORDS[number] if number < len(_WORDS) else str(number)
+    word = _NUMBER_WORDS[number] if number < len(_NUMBER_WORDS) else str(number)
     return _COUNT.sub(f"This track has {word} {_katas(number)}", text) if track else text
 
 
@@ -178,12 +166,12 @@ def _kata_rows(track: list[Kata]) -> Sequence[str]:
 
 
 def _track_rows(
-    file: Path, present: str, root: Path, tracks: dict[str, list[Kata]]
+    file: Path, current_rows: str, root: Path, tracks: dict[str, list[Kata]]
 ) -> Sequence[str]:
-    """One row for each track, and those of `present` that name a track without katas."""
+    """One row for each track, and those of `current_rows` that name a track without katas."""
     rows = {track: _track_row(file, root, track, tracks[track]) for track in tracks}
-    for coming in _COMING.finditer(present):
-        rows.setdefault(coming["track"], coming[0])
+    for future in _FUTURE_TRACK.finditer(current_rows):
+        rows.setdefault(future["track"], future[0])
     in_order = sorted(rows, key=lambda track: int(track.split("_")[0]))
     return "| track | what you write | |", "|---|---|---|", *(rows[track] for track in in_order)
 
@@ -205,30 +193,30 @@ def _markdown(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Unwritten:
-    """A file, and its parts that are still the template's, such as "Concept"."""
+class TemplateLeftovers:
+    """A file, and its parts that are still the template's text, such as "Concept"."""
 
     file: Path
     parts: tuple[str, ...]
 
 
-def unwritten(root: Path) -> tuple[Unwritten, ...]:
-    """Every file of an author's that is not finished, in the order of the katas."""
-    every = katas(root, SOLUTIONS)
-    tracks = dict.fromkeys(kata.track for kata in every)
+def template_leftovers(root: Path) -> tuple[TemplateLeftovers, ...]:
+    """Every file with text of a template, in the order of the katas."""
+    all_katas = katas(root, SOLUTIONS)
+    tracks = dict.fromkeys(kata.track for kata in all_katas)
     files = [
-        *(file for kata in every for file in _files(kata)),
+        *(file for kata in all_katas for file in _files(kata)),
         *(_readme(readme_of(root, track)) for track in tracks),
     ]
     return tuple(file for file in files if file.parts)
 
 
-def _files(kata: Kata) -> Iterable[Unwritten]:
+def _files(kata: Kata) -> Iterable[TemplateLeftovers]:
     solution, key = (file.read_text(encoding="utf-8") for file in (kata.solution, kata.key_path))
-    yield Unwritten(kata.solution, templates.left_of_solution(kata.name, solution))
-    yield Unwritten(kata.key_path, templates.left_of_key(kata.name, key))
+    yield TemplateLeftovers(kata.solution, templates.left_of_solution(kata.name, solution))
+    yield TemplateLeftovers(kata.key_path, templates.left_of_key(kata.name, key))
 
 
-def _readme(file: Path) -> Unwritten:
+def _readme(file: Path) -> TemplateLeftovers:
     text = file.read_text(encoding="utf-8") if file.exists() else ""
-    return Unwritten(file, templates.left_of_track(text))
+    return TemplateLeftovers(file, templates.left_of_track(text))

@@ -1,20 +1,14 @@
-"""Expected results and their sensitivity, and shapes of inputs.
+"""Draws a case's inputs, and evaluates its expected results and their sensitivity to rounding.
 
-Inputs as a file makes them; of production size, only those that anybody looks at.
-Floating arrays of such sizes decide nothing on the way to a chip, nor do 8-bit integers, while
-drawing and sending them takes seconds. Of these there are shapes and dtypes alone.
+Expected results are the spec in float64. The rounding errors of float32 depend on how a kernel
+orders its operations: scores of attention are as large as 150, so rounding one of them changes its
+exponential by many roundings of the result. The sway of a result is how far it moves when the
+inputs move by one rounding. It measures the sensitivity of a case, whatever the order of
+operations.
 
-What must come back in a case, and how firmly: the spec in float64, and how far it moves.
-What float32 rounds on the way to a result depends on how a kernel orders its operations: scores of
-attention are as large as 150, so rounding one of them changes its exponential by a multiple of what
-rounding the result does. How far the spec's results move when the inputs move by what float32
-rounds says how much of this a case has in it, without a word about the order.
-
-Small moves of many inputs cancel in their sum, and the error of a sum accumulated in float32 does
-not. If the mean of a row is 300 times its deviation, an error of the mean that is small relative to
-the mean is large relative to the normalized row. So the spec's sums are moved, too.
-
-What a kata's random results may be, and how often: `NAME_outcomes` of the solution's file.
+Small moves of many inputs cancel in a sum, but the error of a sum in float32 does not. If the mean
+of a row is 300 times its deviation, a small relative error of the mean is a large error of the
+normalized row. So the spec's sums are perturbed, too.
 """
 
 from __future__ import annotations
@@ -38,17 +32,18 @@ from pallascope.kernels.jaxprs import primitives
 from pallascope.model import Array, Outcomes
 from pallascope.tools.arrays import from_numpy
 
-#: Where nothing is evaluated, floating arrays of more elements have no contents, and neither have
-#: integers of 8 bits: no table is of these. The scores by which a router chooses experts are fewer.
+#: In cases of production size, larger floating arrays and arrays of 8-bit integers have no
+#: contents: drawing and sending them takes seconds, and the compiler doesn't need them. Tables are
+#: never of these dtypes, and a router's scores are smaller.
 LARGE = 1 << 18
 
 
 def drawn(make: Callable[..., Sequence[Any]], key: Any, **keywords: Any) -> list[Any]:
-    """The arrays that `make` returns for the key, compiled as a whole, for the next key, too.
+    """The arrays that `make` returns for the key, compiled by jit.
 
-    One by one, each operation would be compiled for each new shape, which takes three times as
-    long. So they are where shapes, or Python's numbers, depend on what is drawn, or anything else
-    can't be traced. Raises what `make` raises.
+    Without jit, each operation would be compiled for each new shape, which takes three times as
+    long. It runs without jit only if it can't be traced, for example because shapes depend on drawn
+    values. Raises what `make` raises.
     """
     try:
         return list(jax.jit(make, static_argnames=tuple(keywords))(key, **keywords))
@@ -56,39 +51,43 @@ def drawn(make: Callable[..., Sequence[Any]], key: Any, **keywords: Any) -> list
         return list(make(key, **keywords))
 
 
-def outlined(make: Callable[..., Sequence[Any]], key: Any, **keywords: Any) -> list[Any]:
-    """What `make` makes of the key, and outlines of the floating arrays that cost most.
+def drawn_or_abstract(make: Callable[..., Sequence[Any]], key: Any, **keywords: Any) -> list[Any]:
+    """The arrays that `make` returns for the key, with ShapeDtypeStructs for the costly ones.
 
-    These are the large ones, and what is computed from products of matrices. Neither is even
-    computed, unless shapes depend on what is drawn.
+    Costly are large arrays, and floating arrays computed from products of matrices. They aren't
+    even computed, unless shapes depend on drawn values.
     """
-    whole = functools.partial(make, **keywords)
+    make_arrays = functools.partial(make, **keywords)
     try:
-        traced, outlines = jax.make_jaxpr(whole, return_shape=True)(key)
+        traced, avals = jax.make_jaxpr(make_arrays, return_shape=True)(key)
     except jax.errors.JAXTypeError:
-        with _cheap_draws(LARGE):
-            return [_outline_of(a) if is_large(a.shape, a.dtype) else a for a in whole(key)]
-    left_out = [
-        is_large(outline.shape, outline.dtype) or (product and _is_floating(outline.dtype))
-        for outline, product in zip(outlines, _by_products(traced), strict=True)
+        with _repeating_draws(LARGE):
+            return [_abstract_of(a) if is_large(a.shape, a.dtype) else a for a in make_arrays(key)]
+    is_omitted = [
+        is_large(aval.shape, aval.dtype) or (product and _is_floating(aval.dtype))
+        for aval, product in zip(avals, _by_products(traced), strict=True)
     ]
-    if not any(left_out):
+    if not any(is_omitted):
         return drawn(make, key, **keywords)
 
-    def others(key: Any) -> list[Any]:
-        return [array for array, out in zip(whole(key), left_out, strict=True) if not out]
+    def make_rest(key: Any) -> list[Any]:
+        return [
+            array
+            for array, omitted in zip(make_arrays(key), is_omitted, strict=True)
+            if not omitted
+        ]
 
-    values = iter(jax.jit(others)(key))
-    return [o if out else next(values) for o, out in zip(outlines, left_out, strict=True)]
+    values = iter(jax.jit(make_rest)(key))
+    return [o if omitted else next(values) for o, omitted in zip(avals, is_omitted, strict=True)]
 
 
 def is_large(shape: tuple[int, ...], dtype: Any) -> bool:
-    """Whether an array is one of those that have no contents."""
+    """Whether an array is so large that it gets no contents."""
     return math.prod(shape) > LARGE and (_is_floating(dtype) or _is_narrow(dtype))
 
 
-def is_outline(value: Any) -> bool:
-    """Whether a value is shape and dtype alone."""
+def is_abstract(value: Any) -> bool:
+    """Whether a value has only shape and dtype."""
     return isinstance(value, jax.ShapeDtypeStruct)
 
 
@@ -102,7 +101,7 @@ def _is_narrow(dtype: Any) -> bool:
     return integers and np.dtype(dtype).itemsize == 1
 
 
-def _outline_of(array: Any) -> Any:
+def _abstract_of(array: Any) -> Any:
     return jax.ShapeDtypeStruct(array.shape, array.dtype)
 
 
@@ -114,57 +113,63 @@ def _by_products(traced: core.ClosedJaxpr) -> list[bool]:
 
 
 @contextlib.contextmanager
-def _cheap_draws(most: int) -> Iterator[None]:
-    """Normal draws of more than `most` elements repeat their first `most`, for as long as it runs.
+def _repeating_draws(count: int) -> Iterator[None]:
+    """While the block runs, normal draws of more than `count` elements repeat their first `count`.
 
-    To draw 25 million takes more than a second.
+    Drawing 25 million elements takes more than a second.
     """
-    usual = jax.random.normal
-    setattr(jax.random, "normal", functools.partial(_repeated, usual, most))  # noqa: B010
+    normal = jax.random.normal
+    setattr(jax.random, "normal", functools.partial(_repeated, normal, count))  # noqa: B010
     try:
         yield
     finally:
-        setattr(jax.random, "normal", usual)  # noqa: B010
+        setattr(jax.random, "normal", normal)  # noqa: B010
 
 
 def _repeated(
-    usual: Callable[..., Any], most: int, key: Any, shape: Sequence[int] = (), *args: Any, **kw: Any
+    normal: Callable[..., Any],
+    count: int,
+    key: Any,
+    shape: Sequence[int] = (),
+    *args: Any,
+    **kw: Any,
 ) -> Any:
-    if math.prod(shape) <= most:
-        return usual(key, shape, *args, **kw)
-    return jax.numpy.asarray(np.resize(usual(key, (most,), *args, **kw), tuple(shape)))
+    if math.prod(shape) <= count:
+        return normal(key, shape, *args, **kw)
+    return jax.numpy.asarray(np.resize(normal(key, (count,), *args, **kw), tuple(shape)))
 
 
 Values = np.ndarray[Any, Any]
 
-DRAWS = 3
+DRAW_COUNT = 3
 SUM = "reduce_sum"  # the primitive
 ROUNDING = 2.0**-24  # half the distance from 1 to the next float32
-#: No result counts as moved further than this, relative to the largest element: a spec that
-#: chooses between inputs may choose another one, and that is more than rounding.
-FURTHEST = 2.0**-13
+#: The upper bound of a sway, relative to the largest element: a spec that chooses between inputs
+#: may choose another one, which is more than rounding.
+MAX_SWAY = 2.0**-13
 
 
-#: What must come back for these inputs, in float64, and how far each result moves; by a seed.
-Expectations = Callable[[Sequence[Values], int], tuple[tuple[Array, ...], tuple[float, ...]]]
+#: From inputs and a seed to the expected results in float64 and their sways.
+ReferenceFunction = Callable[[Sequence[Values], int], tuple[tuple[Array, ...], tuple[float, ...]]]
 
 
-def expectations(
+def reference_function(
     spec: Callable[..., Any], like: Sequence[Values], keywords: Mapping[str, int]
-) -> Expectations:
+) -> ReferenceFunction:
     """A function that evaluates the spec for inputs with the shapes and dtypes of `like`.
 
-    How far a result moves is the larger of two differences of an element, and 0 for integers:
+    The sway of a result is 0 for integers, else the larger of two differences of an element:
 
-    - the largest in any of some draws, in which the inputs are rounded to float32, times the square
-      root of the number of terms in the longest product, each of which a kernel rounds;
-    - that where each sum of the spec has the error of a sum accumulated in float32.
+    - the largest difference in some draws with perturbed inputs, times the square root of the
+    number
+      of terms in the longest product, because a kernel rounds each term;
+    - the difference if each sum of the spec has the error of a sum accumulated in float32.
     """
     with jax.enable_x64(True):
-        wide = list(map(widened, like))
-        traced = jax.make_jaxpr(lambda *xs: jax.tree.leaves(spec(*xs, **keywords)))(*wide)
+        inputs_64 = list(map(as_float64, like))
+        traced = jax.make_jaxpr(lambda *xs: jax.tree.leaves(spec(*xs, **keywords)))(*inputs_64)
         exact = core.jaxpr_as_fun(traced)
-        terms = longest_product(exact, wide, {})
+        terms = longest_product(exact, inputs_64, {})
         program = sums_moved = jax.jit(exact)
         if SUM in primitives(traced.jaxpr):
             moved = retraced(traced, {SUM: _moved_sum(itertools.cycle((1, -1)))})
@@ -173,12 +178,12 @@ def expectations(
     def evaluate(
         inputs: Sequence[Values], seed: int
     ) -> tuple[tuple[Array, ...], tuple[float, ...]]:
-        wide, deck = list(map(widened, inputs)), np.random.default_rng(seed)
-        draws = ([_nudged(array, deck) for array in wide] for _ in range(DRAWS))
+        inputs_64, rng = list(map(as_float64, inputs)), np.random.default_rng(seed)
+        draws = ([_perturbed(array, rng) for array in inputs_64] for _ in range(DRAW_COUNT))
         with jax.enable_x64(True):
-            expected = list(map(np.asarray, program(*wide)))
+            expected = list(map(np.asarray, program(*inputs_64)))
             drawn = [list(map(np.asarray, program(*draw))) for draw in draws]
-            summed = list(map(np.asarray, sums_moved(*wide)))
+            summed = list(map(np.asarray, sums_moved(*inputs_64)))
         by_result = zip(expected, summed, *drawn, strict=True)
         sways = tuple(
             max(_sway(exact, others, terms), _sway(exact, [moved], 1))
@@ -190,10 +195,10 @@ def expectations(
 
 
 def _moved_sum(signs: Iterator[int]) -> Replacement:
-    """A sum with the error of a sum of N terms in float32, up or down as the next sign says.
+    """A sum with the error of a sum of N terms in float32, with the next of `signs`.
 
-    It is relative to the sum, as where all terms are alike, and to the root of their squares, as
-    where they cancel; and grows with the square root of N.
+    The error grows with the square root of N. It has a part relative to the sum (for equal terms)
+    and a part relative to the root of the sum of squares (for terms that cancel).
     """
 
     def replacement(eqn: core.JaxprEqn, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -207,7 +212,7 @@ def _moved_sum(signs: Iterator[int]) -> Replacement:
     return replacement
 
 
-def widened(array: Values) -> Values:
+def as_float64(array: Values) -> Values:
     """A floating array in float64; any other as it is."""
     return array.astype(np.float64) if _floating(array) else array
 
@@ -216,21 +221,21 @@ def _floating(array: Values) -> bool:
     return bool(jax.numpy.issubdtype(array.dtype, np.floating))
 
 
-def _nudged(array: Values, drawn: np.random.Generator) -> Values:
-    """Each element moved by up to one rounding, up or down; zeros and integers stay."""
+def _perturbed(array: Values, rng: np.random.Generator) -> Values:
+    """An array with each element moved by up to one rounding. Zeros and integers don't change."""
     if not _floating(array):
         return array
-    return array * (1 + ROUNDING * drawn.uniform(-1, 1, array.shape))
+    return array * (1 + ROUNDING * rng.uniform(-1, 1, array.shape))
 
 
 def _sway(exact: Values, others: Sequence[Values], terms: int) -> float:
-    """The largest move of an element; infinities and NaN aside, as they stay what they are."""
+    """The largest move of a finite element."""
     if not _floating(exact):
         return 0.0
     with np.errstate(invalid="ignore"):
         moves = np.stack([np.abs(other - exact) for other in others])
     scale = np.abs(exact[np.isfinite(exact)]).max(initial=0.0)
-    return float(min(terms**0.5 * moves[np.isfinite(moves)].max(initial=0.0), FURTHEST * scale))
+    return float(min(terms**0.5 * moves[np.isfinite(moves)].max(initial=0.0), MAX_SWAY * scale))
 
 
 def outcomes_of(
@@ -246,10 +251,10 @@ def outcomes_of(
     ValueError for any other.
     """
     with jax.enable_x64(True):
-        found = function(*map(widened, inputs), **keywords)
-        if not isinstance(found, list) or len(found) != len(shapes):
+        entries = function(*map(as_float64, inputs), **keywords)
+        if not isinstance(entries, list) or len(entries) != len(shapes):
             raise ValueError(f"needs a list with an entry for each of {len(shapes)} results")
-        return tuple(map(_outcomes, found, shapes))
+        return tuple(map(_outcomes, entries, shapes))
 
 
 def _outcomes(entry: Any, shape: tuple[int, ...]) -> Outcomes | None:

@@ -6,7 +6,7 @@ A region stands between two marker lines, alone on their lines and indented alik
     o_ref[...] = x_ref[...] + 10
     # END SOLUTION
 
-Everything else is shared by kata and solution, word for word.
+All other text is the same in kata and solution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ END = "# END SOLUTION"
 
 
 class RegionError(ValueError):
-    """The markers of a file do not pair up. `line` is 1-based; `file` is said where it is known."""
+    """The markers of a file do not pair up. `line` is 1-based; `file` may be unknown."""
 
     def __init__(self, line: int, reason: str, file: Path | None = None) -> None:
         super().__init__(f"{file}: line {line}: {reason}" if file else f"line {line}: {reason}")
@@ -47,7 +47,7 @@ class Region:
 
 
 def regions(text: str) -> tuple[Region, ...]:
-    """The regions of a file, in order. Raises RegionError where markers do not pair up."""
+    """The regions of a file, in order. Raises RegionError if markers don't pair up."""
     found: list[Region] = []
     lines = text.split("\n")  # splitlines would also split at form feeds, unlike editors
     begin = 0
@@ -72,15 +72,15 @@ def regions(text: str) -> tuple[Region, ...]:
     return tuple(found)
 
 
-def blank(text: str, fillings: Sequence[str]) -> str:
-    """Replace the regions' bodies by `fillings`, one each, indented as the region is.
+def fill_dedented(text: str, fillings: Sequence[str]) -> str:
+    """Replace each region's body by one of `fillings`, indented like the region.
 
-    Raises RegionError where the number of fillings is not the number of regions.
+    Raises RegionError if their numbers differ.
     """
     found = regions(text)
     if len(found) != len(fillings):
         raise RegionError(1, f"{len(found)} regions, but {len(fillings)} texts to fill them with")
-    return fill(
+    return fill_regions(
         text,
         [
             textwrap.indent(filling.strip("\n"), region.indent).split("\n")
@@ -89,19 +89,16 @@ def blank(text: str, fillings: Sequence[str]) -> str:
     )
 
 
-def written(text: str) -> tuple[tuple[str, ...], ...]:
-    """The lines of each region as they stand there, indented, blank ones included.
-
-    Raises RegionError where markers do not pair up.
-    """
+def region_lines(text: str) -> tuple[tuple[str, ...], ...]:
+    """The unchanged lines of each region. Raises RegionError if markers don't pair up."""
     lines = text.split("\n")
     return tuple(tuple(lines[region.begin : region.end - 1]) for region in regions(text))
 
 
-def fill(text: str, bodies: Sequence[Sequence[str]]) -> str:
-    """Replace each region's lines by these, as they are: what `written` gives, put back.
+def fill_regions(text: str, bodies: Sequence[Sequence[str]]) -> str:
+    """Replace each region's lines by one of `bodies`, unchanged: the inverse of `region_lines`.
 
-    Raises RegionError where the number of bodies is not the number of regions.
+    Raises RegionError if their numbers differ.
     """
     found = regions(text)
     if len(found) != len(bodies):

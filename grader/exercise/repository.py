@@ -1,10 +1,7 @@
 """Writes kata files: stubs, resets, saved attempts, new katas.
 
-Writing kata files: stubs from solutions, a stub over a saved attempt, the files of a new kata.
-Nothing here ever overwrites what a learner has written without keeping it first.
-
-Saved attempts: what a kata's file held before a reset, a restore or an update wrote over it.
-They lie in .kata/attempts/TRACK/KATA/TIME_STUB.py; `repository.keep` writes them.
+Before a learner's file is overwritten, it is saved as an attempt in
+.kata/attempts/TRACK/KATA/TIME_STUB.py.
 """
 
 from __future__ import annotations
@@ -21,28 +18,28 @@ from grader.exercise import templates
 from grader.exercise.catalog import (
     FILE,
     KATAS,
-    MOST_ADDED,
+    MAX_ADDED,
     SOLUTIONS,
     TRACK,
     Kata,
     kata_at,
     katas,
-    named,
-    unmatched,
+    matching_katas,
+    no_match_message,
 )
 from grader.exercise.key_tables import KataKind
-from grader.exercise.regions import RegionError, fill, regions, written
+from grader.exercise.regions import RegionError, fill_regions, region_lines, regions
 from grader.tools.git import blob_id
 
-STATE = ".kata"  # this clone's own folder; git ignores it
+STATE = ".kata"  # a folder of this clone that git ignores
 ATTEMPTS = "attempts"
-#: An attempt's file name: when it was saved, and the first digits of the stub's id at that time.
-TIME = "%Y-%m-%d_%H-%M-%S_%f"
-STUB = 10
+#: An attempt's file name has the time, and the first digits of the stub's id at that time.
+TIME_FORMAT = "%Y-%m-%d_%H-%M-%S_%f"
+STUB_DIGITS = 10
 
 
 class RepositoryError(ValueError):
-    """What was asked for cannot be done to these files."""
+    """A command can't be carried out on these files. The text says why."""
 
 
 def find_root(start: Path) -> Path:
@@ -53,10 +50,12 @@ def find_root(start: Path) -> Path:
     for folder in (start, *start.parents):
         if _is_root(folder):
             return folder
-    clone = Path(__file__).parents[2]  # that this package was installed from, if it was one
-    there = _is_root(clone)
-    where = f"cd {clone}" if there else f"cd into your clone, which holds {KATAS}/ and {SOLUTIONS}/"
-    raise RepositoryError(f"there are no katas in {start}: {where}")
+    clone = Path(__file__).parents[2]  # if this package was installed from a clone
+    is_clone = _is_root(clone)
+    advice = (
+        f"cd {clone}" if is_clone else f"cd into your clone, which holds {KATAS}/ and {SOLUTIONS}/"
+    )
+    raise RepositoryError(f"there are no katas in {start}: {advice}")
 
 
 def _is_root(folder: Path) -> bool:
@@ -64,16 +63,16 @@ def _is_root(folder: Path) -> bool:
 
 
 def matching(root: Path, name: str) -> tuple[Kata, ...]:
-    """The katas that match; all of them for "". Raises RepositoryError for none."""
-    every = katas(root, SOLUTIONS)
-    chosen = named(every, name) if name else every
-    if not chosen:
-        raise RepositoryError(unmatched(every, name))
-    return chosen
+    """The katas that match `name`; all katas for "". Raises RepositoryError if none matches."""
+    all_katas = katas(root, SOLUTIONS)
+    matches = matching_katas(all_katas, name) if name else all_katas
+    if not matches:
+        raise RepositoryError(no_match_message(all_katas, name))
+    return matches
 
 
-def one(root: Path, name: str) -> Kata:
-    """The only kata that matches. Raises RepositoryError for none or several."""
+def single_kata(root: Path, name: str) -> Kata:
+    """The only kata that matches `name`. Raises RepositoryError if none or several match."""
     kata, *others = matching(root, name)
     if others:
         names = ", ".join(each.name for each in (kata, *others))
@@ -84,8 +83,8 @@ def one(root: Path, name: str) -> Kata:
 # ---- sync ----
 
 
-class Synced(enum.Enum):
-    """What `sync` did to a kata's file, or found."""
+class SyncOutcome(enum.Enum):
+    """The result of `sync` for one kata's file."""
 
     SAME = "same"
     WRITTEN = "written"
@@ -95,56 +94,56 @@ class Synced(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """One kata and what became of it."""
+    """A kata, and the result of `sync`."""
 
     kata: Kata
-    outcome: Synced
+    outcome: SyncOutcome
 
 
 def sync(root: Path, check: bool) -> tuple[SyncResult, ...]:
     """Generate every kata from its solution by blanking the regions; with `check`, only compare.
 
-    A file with a region that is no stub is left alone. Raises keys.KeyProblem or RegionError.
+    Files with an attempt are left alone. Raises KeyProblem or RegionError.
     """
-    return tuple(SyncResult(kata, synced(kata, check)) for kata in katas(root, SOLUTIONS))
+    return tuple(SyncResult(kata, sync_kata(kata, check)) for kata in katas(root, SOLUTIONS))
 
 
-def synced(kata: Kata, check: bool) -> Synced:
-    """Generate one kata, as `sync` does for all."""
-    shipped = kata.shipped()
+def sync_kata(kata: Kata, check: bool) -> SyncOutcome:
+    """Generate one kata from its solution."""
+    shipped = kata.stub_text()
     present = kata.path.read_bytes() if kata.path.exists() else None
     if present == shipped.encode():
-        return Synced.SAME
+        return SyncOutcome.SAME
     if present is not None and not is_stub(present, kata):
-        return Synced.HELD
+        return SyncOutcome.HELD
     if check:
-        return Synced.DIFFERS
+        return SyncOutcome.DIFFERS
     _write(kata, shipped, datetime.datetime.now())
-    return Synced.WRITTEN
+    return SyncOutcome.WRITTEN
 
 
 def is_stub(content: bytes, kata: Kata) -> bool:
-    """Whether every region holds what a stub holds: the key's text, or a lone raise.
+    """Whether every region contains the key's text, or a single raise.
 
-    So it is also of a stub of another version of the course.
+    Stubs of other versions of the course count, too.
     """
     try:
         bodies = [region.body for region in regions(content.decode())]
     except (RegionError, UnicodeDecodeError):
         return False
-    given = set(kata.key.fillings)
-    return bool(bodies) and all(body in given or _lone_raise(body) for body in bodies)
+    stub_bodies = set(kata.key.fillings)
+    return bool(bodies) and all(body in stub_bodies or _is_single_raise(body) for body in bodies)
 
 
-def _lone_raise(body: str) -> bool:
-    if len(body) > MOST_ADDED:  # no stub, and perhaps what crashes Python's compiler
+def _is_single_raise(body: str) -> bool:
+    if len(body) > MAX_ADDED:  # not a stub, and it may crash Python's compiler
         return False
     try:
         statements = ast.parse(body).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     if any(line.lstrip().startswith("#") for line in body.splitlines()):
-        return False  # a note, perhaps an attempt that was put aside
+        return False  # a comment may be an attempt
     return (
         len(statements) == 1
         and isinstance(statements[0], ast.Raise)
@@ -157,24 +156,24 @@ def _lone_raise(body: str) -> bool:
 
 
 def reset(kata: Kata, now: datetime.datetime) -> Path | None:
-    """Put the stub back; the attempt is saved first. Returns where, None if there was none."""
-    return _write(kata, kata.shipped(), now)
+    """Restore the stub. The attempt is saved first. Returns its file, None if there was none."""
+    return _write(kata, kata.stub_text(), now)
 
 
-def keep(kata: Kata, now: datetime.datetime) -> Path | None:
-    """Save the file among the attempts. Returns where; None for a stub, or where there is no file.
+def save_attempt(kata: Kata, now: datetime.datetime) -> Path | None:
+    """Save the file as an attempt. Returns the attempt's file; None if there is only a stub.
 
-    Each content is kept once, under the time at which it was last saved.
+    Each content is saved once, with the time when it was last saved.
     """
     try:
-        shipped = kata.shipped().encode()
-    except (OSError, ValueError):  # its key or solution is broken: no reason to lose anything
+        shipped = kata.stub_text().encode()
+    except (OSError, ValueError):  # its key or solution is broken: save the file anyway
         shipped = b""
     if not kata.path.exists() or (present := kata.path.read_bytes()) == shipped:
         return None
-    folder = attempts_of(kata)
+    folder = attempts_folder(kata)
     folder.mkdir(parents=True, exist_ok=True)
-    saved = folder / f"{now:{TIME}}_{blob_id(shipped)[:STUB]}.py"
+    saved = folder / f"{now:{TIME_FORMAT}}_{blob_id(shipped)[:STUB_DIGITS]}.py"
     same = [file for file in folder.glob("*.py") if file.read_bytes() == present]
     saved.write_bytes(present)
     for file in same:
@@ -183,14 +182,14 @@ def keep(kata: Kata, now: datetime.datetime) -> Path | None:
     return saved
 
 
-def attempts_of(kata: Kata) -> Path:
-    """The folder of a kata's saved attempts, there or not."""
+def attempts_folder(kata: Kata) -> Path:
+    """The folder of a kata's saved attempts, which may not exist."""
     return kata.root / STATE / ATTEMPTS / kata.id
 
 
 def _write(kata: Kata, shipped: str, now: datetime.datetime) -> Path | None:
-    """Write the stub; what stood there and differs is kept. Returns where, None if nothing."""
-    saved = keep(kata, now)
+    """Write the stub, and save the old file if it differs. Returns the saved file or None."""
+    saved = save_attempt(kata, now)
     kata.path.parent.mkdir(parents=True, exist_ok=True)
     kata.path.write_bytes(shipped.encode())
     return saved
@@ -199,24 +198,24 @@ def _write(kata: Kata, shipped: str, now: datetime.datetime) -> Path | None:
 # ---- new ----
 
 
-def new(root: Path, place: str, kind: KataKind = KataKind.KERNEL) -> Kata:
+def new_kata(root: Path, place: str, kind: KataKind = KataKind.KERNEL) -> Kata:
     """Write the three files of a kata "TRACK/NAME", numbered after the track's last.
 
     Raises RepositoryError for a malformed place or a name that is taken.
     """
     track, _, name = place.partition("/")
-    named = FILE.fullmatch(f"kata_00_{name}.py") and not keyword.iskeyword(name)
-    if not TRACK.fullmatch(track) or not named:
+    valid_name = FILE.fullmatch(f"kata_00_{name}.py") and not keyword.iskeyword(name)
+    if not TRACK.fullmatch(track) or not valid_name:
         raise RepositoryError(f"{place!r}: needs TRACK/NAME, such as 2_fusion/row_softmax")
-    every = katas(root, SOLUTIONS)
-    if taken := [kata for kata in every if kata.name == name]:
+    all_katas = katas(root, SOLUTIONS)
+    if taken := [kata for kata in all_katas if kata.name == name]:
         raise RepositoryError(f"{name} is taken: {taken[0].id}")
-    last = max((int(kata.number) for kata in every if kata.track == track), default=0)
+    last = max((int(kata.number) for kata in all_katas if kata.track == track), default=0)
     kata = Kata(root, track, f"kata_{last + 1:02}_{name}")
     kata.solution.parent.mkdir(parents=True, exist_ok=True)
     kata.solution.write_text(templates.solution(name, kind), encoding="utf-8")
     kata.key_path.write_text(templates.key(name, kind), encoding="utf-8")
-    synced(kata, check=False)
+    sync_kata(kata, check=False)
     return kata
 
 
@@ -231,20 +230,20 @@ class Attempt:
     number: int
     file: Path
     saved: datetime.datetime
-    stub: str  # the first digits of the id of the stub as it was then; "" where that is not known
+    stub: str  # the first digits of the stub's id at that time; "" if it is unknown
 
     @property
     def when(self) -> str:
         return f"{self.saved:%Y-%m-%d %H:%M}"
 
     def text(self) -> str:
-        """What was saved, with "?" for what is no UTF-8."""
+        """The saved text, with "?" for invalid UTF-8."""
         return self.file.read_text(encoding="utf-8", errors="replace")
 
     def body(self) -> list[str]:
-        """The lines of its regions that are not blank; of the whole file if it has none."""
+        """The non-blank lines of its regions; of the whole file if it has none."""
         try:
-            regions = written(self.text())
+            regions = region_lines(self.text())
         except RegionError:
             regions = ()
         lines = [line for region in regions for line in region] or self.text().split("\n")
@@ -252,60 +251,60 @@ class Attempt:
 
 
 def attempts(kata: Kata) -> tuple[Attempt, ...]:
-    """The attempts of one kata, oldest first. Files of other names count for nothing."""
+    """The attempts of one kata, oldest first. Files with other names are ignored."""
     found = []
-    for file in sorted(attempts_of(kata).glob("*.py")):
-        if (name := _NAME.fullmatch(file.name)) and (saved := _time(name["time"])):
+    for file in sorted(attempts_folder(kata).glob("*.py")):
+        if (name := _NAME.fullmatch(file.name)) and (saved := _parse_time(name["time"])):
             found.append(Attempt(kata, len(found) + 1, file, saved, name["stub"] or ""))
     return tuple(found)
 
 
-def _time(text: str) -> datetime.datetime | None:
+def _parse_time(text: str) -> datetime.datetime | None:
     try:
-        return datetime.datetime.strptime(text, TIME)
+        return datetime.datetime.strptime(text, TIME_FORMAT)
     except ValueError:
         return None
 
 
 def all_attempts(root: Path) -> tuple[Attempt, ...]:
-    """Every attempt of the clone, by kata, also of katas that are no more."""
+    """Every attempt of the clone, by kata, including deleted katas."""
     folders = (root / STATE / ATTEMPTS).glob("*/*")
-    places = (f.relative_to(root / STATE / ATTEMPTS) for f in folders)
-    files = (root / "katas" / place.parent / f"{place.name}.py" for place in places)
-    found = {kata for file in files if (kata := kata_at(root, file))}
-    known = [kata for kata in katas(root) if kata in found]
-    rest = sorted(found.difference(known), key=lambda kata: kata.id)
-    return tuple(attempt for kata in (*known, *rest) for attempt in attempts(kata))
+    paths = (f.relative_to(root / STATE / ATTEMPTS) for f in folders)
+    files = (root / "katas" / path.parent / f"{path.name}.py" for path in paths)
+    katas_with_attempts = {kata for file in files if (kata := kata_at(root, file))}
+    existing = [kata for kata in katas(root) if kata in katas_with_attempts]
+    deleted = sorted(katas_with_attempts.difference(existing), key=lambda kata: kata.id)
+    return tuple(attempt for kata in (*existing, *deleted) for attempt in attempts(kata))
 
 
-def chosen(kata: Kata, number: int | None) -> Attempt:
-    """The attempt of that number, the newest for None. Raises RepositoryError."""
-    found = attempts(kata)
-    if not found:
+def find_attempt(kata: Kata, number: int | None) -> Attempt:
+    """The attempt with this number, the newest for None. Raises RepositoryError."""
+    saved = attempts(kata)
+    if not saved:
         raise RepositoryError(f"no attempt at {kata.name} is saved; kata reset saves one")
     if number is None:
-        return found[-1]
-    if not 1 <= number <= len(found):
-        there = f"{len(found)} are" if len(found) > 1 else "1 is"
-        raise RepositoryError(f"{kata.name} has no attempt {number}: {there} saved, kata restore")
-    return found[number - 1]
+        return saved[-1]
+    if not 1 <= number <= len(saved):
+        count = f"{len(saved)} are" if len(saved) > 1 else "1 is"
+        raise RepositoryError(f"{kata.name} has no attempt {number}: {count} saved, kata restore")
+    return saved[number - 1]
 
 
-def restored(attempt: Attempt, whole: bool) -> tuple[bytes, bool]:
-    """What bringing an attempt back writes, and whether that is the file as it was saved.
+def restored_content(attempt: Attempt, whole: bool) -> tuple[bytes, bool]:
+    """The content that restores an attempt, and whether it is exactly the saved file.
 
-    It is, with `whole`, and where the stub is still the one that the attempt was made from.
-    Otherwise upstream may have changed the kata: then what was written in the regions comes back,
-    in the kata as it is shipped now. Raises RepositoryError where its regions are others.
+    It is the saved file with `whole`, or if the stub hasn't changed since. Otherwise upstream has
+    changed the kata, and the attempt's regions are inserted into the current stub. Raises
+    RepositoryError if the regions don't fit.
     """
     data = attempt.file.read_bytes()
     if whole:
         return data, True
-    shipped = attempt.kata.shipped()
-    if attempt.stub == blob_id(shipped.encode())[:STUB]:
+    shipped = attempt.kata.stub_text()
+    if attempt.stub == blob_id(shipped.encode())[:STUB_DIGITS]:
         return data, True
     try:
-        text = fill(shipped, written(data.decode().replace("\r\n", "\n")))
+        text = fill_regions(shipped, region_lines(data.decode().replace("\r\n", "\n")))
     except ValueError as error:
         raise RepositoryError(
             f"attempt {attempt.number} has not the regions of {attempt.kata.name} as it is shipped "

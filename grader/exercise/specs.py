@@ -1,10 +1,7 @@
-"""Evaluates the solution's side of a case: inputs and expected results.
+"""Evaluates a solution's spec for a case: inputs and expected results.
 
-A launch may not call its spec: that would be right, and teach nothing.
-
-The trusted side of a case: from a solution file to inputs and what must come back.
-Shapes and dtypes are read from the spec's jaxtyping annotations; values are drawn from the case's
-seed. What is expected is the spec evaluated in float64, so that its own rounding plays no part.
+Shapes and dtypes come from the spec's jaxtyping annotations, values from the case's seed. Expected
+results are evaluated in float64, so that the spec's rounding doesn't matter.
 """
 
 from __future__ import annotations
@@ -23,30 +20,21 @@ import numpy as np
 from grader.exercise.arithmetic import arithmetic_names, evaluate
 from grader.exercise.reference_results import (
     drawn,
-    expectations,
+    drawn_or_abstract,
+    is_abstract,
     is_large,
-    is_outline,
     outcomes_of,
-    outlined,
+    reference_function,
 )
 from grader.verdict import Case
 from pallascope.kernels import longest_sum
-from pallascope.model import (
-    Array,
-    ArrayType,
-    KernelCall,
-    Operand,
-    Outcomes,
-    Reference,
-    Role,
-    Share,
-)
+from pallascope.model import Array, ArrayType, KernelCall, Operand, Outcomes, Reference, Role, Share
 from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
 
 
 @contextlib.contextmanager
-def without_spec(module: ModuleType, name: str, refusal: Exception) -> Iterator[None]:
-    """Have `NAME_spec` of a kata's module raise `refusal`, under whatever name it is called.
+def spec_disabled(module: ModuleType, name: str, error: Exception) -> Iterator[None]:
+    """Have `NAME_spec` of a kata's module raise `error`, under whatever name it is called.
 
     The function object gets other code, so that an alias, a partial and jax.jit of it raise too. A
     copy that was made of its code before is told from the trace (`Trace.from_spec`).
@@ -55,27 +43,27 @@ def without_spec(module: ModuleType, name: str, refusal: Exception) -> Iterator[
     if not isinstance(spec, FunctionType) or spec.__closure__:
         yield
         return
-    usual = spec.__code__
-    spec.__code__ = _raising(refusal, usual)
+    original = spec.__code__
+    spec.__code__ = _raising_code(error, original)
     try:
         yield
     finally:
-        spec.__code__ = usual
+        spec.__code__ = original
 
 
-def _raising(error: Exception, usual: CodeType) -> CodeType:
+def _raising_code(error: Exception, original: CodeType) -> CodeType:
     """Code that takes anything and raises `error`, whatever its globals and builtins hold."""
 
     def refused(*_: object, **__: object) -> None:
         raise "the error"  # type: ignore[misc]  # noqa: B016
 
     code = refused.__code__
-    constants = tuple(error if one == "the error" else one for one in code.co_consts)
-    return code.replace(co_consts=constants, co_name=usual.co_name)
+    constants = tuple(error if constant == "the error" else constant for constant in code.co_consts)
+    return code.replace(co_consts=constants, co_name=original.co_name)
 
 
 class SpecProblem(ValueError):
-    """A solution file and its answer key do not fit together: the author's to fix."""
+    """A solution file and its answer key don't fit together. The author has to fix them."""
 
 
 def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = True) -> Reference:
@@ -85,26 +73,26 @@ def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = Tru
     Raises SpecProblem where the file lacks a part, an annotation can't be read, or [cases] names
     something that neither a dimension nor a keyword of spec or launch is called.
     """
-    spec, launch = _part(solution, f"{name}_spec"), _part(solution, name)
+    spec, launch = _function(solution, f"{name}_spec"), _function(solution, name)
     arrays = _annotated(spec)
     result = typing.get_type_hints(launch, include_extras=True).get("return")
-    _all_used(case, spec, launch, arrays)
+    _require_all_used(case, spec, launch, arrays)
     inputs = _inputs(solution, name, case, arrays, evaluated)
     keywords = _keywords(spec, case)
     # Both ways of evaluating are the spec's own; no shape is stated twice.
     results = jax.tree.leaves(jax.eval_shape(lambda *xs: spec(*xs, **keywords), *inputs))
     expected, sways = (), ()
     if evaluated:
-        expected, sways = expectations(spec, inputs, keywords)(inputs, case.seed)
+        expected, sways = reference_function(spec, inputs, keywords)(inputs, case.seed)
     chances = getattr(solution, f"{name}_outcomes", None) if evaluated else None
     shapes = [result.shape for result in results]
     return Reference(
         names=tuple(arrays),
-        inputs=tuple(map(_carried, inputs)),
+        inputs=tuple(map(_as_array, inputs)),
         keywords=_keywords(launch, case),
         expected=expected,
         results=tuple(ArrayType(r.dtype.name, tuple(r.shape)) for r in results),
-        annotations=tuple(_in_words(part) for part in _result_parts(result)),
+        annotations=tuple(_annotation_text(part) for part in _result_parts(result)),
         contraction=longest_sum(spec, inputs, keywords),
         sways=sways,
         outcomes=_outcomes(chances, inputs, _keywords(chances, case), shapes) if chances else (),
@@ -112,8 +100,8 @@ def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = Tru
 
 
 def drawn_inputs(solution: ModuleType, name: str, case: Case) -> list[Any]:
-    """The inputs alone, all with their contents. Raises SpecProblem."""
-    return _inputs(solution, name, case, _annotated(_part(solution, f"{name}_spec")), True)
+    """Only the inputs, all with contents. Raises SpecProblem."""
+    return _inputs(solution, name, case, _annotated(_function(solution, f"{name}_spec")), True)
 
 
 def _outcomes(
@@ -128,8 +116,8 @@ def _outcomes(
         raise SpecProblem(f"{chances.__name__}: {error}") from None
 
 
-def argument(array: Array) -> Any:
-    """What a launch is traced with: an array, or shape and dtype where the contents are unknown."""
+def trace_argument(array: Array) -> Any:
+    """An argument for tracing a launch: an array, or its shape and dtype if it has no contents."""
     if array.data or 0 in array.shape:
         return to_numpy(array)
     return jax.ShapeDtypeStruct(array.shape, dtype_of(array.dtype))
@@ -139,19 +127,19 @@ def spec_of(
     solution: ModuleType, name: str, case: Case
 ) -> tuple[Callable[..., Any], dict[str, int]]:
     """The spec of kata `name`, and the keywords that it takes in a case. Raises SpecProblem."""
-    spec = _part(solution, f"{name}_spec")
+    spec = _function(solution, f"{name}_spec")
     return spec, _keywords(spec, case)
 
 
-def shares(
+def block_shares(
     spec: Callable[..., Any],
     inputs: list[np.ndarray[Any, Any]],
     keywords: dict[str, int],
     calls: Sequence[KernelCall],
 ) -> tuple[Share, ...]:
-    """What the spec makes of the first and of the last block alone of each blocked input.
+    """The spec's results for only the first and only the last block of each blocked input.
 
-    A kernel that forgets what it has summed, or stops too early, returns just that.
+    A kernel that forgets its earlier sums, or stops too early, returns these.
     """
     if len(calls) != 1:
         return ()
@@ -165,10 +153,10 @@ def shares(
             if not block or block >= size:
                 continue
             for which, part in (("first", slice(0, block)), ("last", slice(size - block, size))):
-                kept = np.zeros_like(inputs[position])
+                masked = np.zeros_like(inputs[position])
                 index = (slice(None),) * axis + (part,)
-                kept[index] = inputs[position][index]
-                results = compiled(*inputs[:position], kept, *inputs[position + 1 :])
+                masked[index] = inputs[position][index]
+                results = compiled(*inputs[:position], masked, *inputs[position + 1 :])
                 leaves = tuple(map(from_numpy, jax.tree.leaves(results)))
                 found.append(Share(operand.name, axis, which, leaves))
     return tuple(found)
@@ -177,46 +165,40 @@ def shares(
 def _passed_on(
     inputs: list[np.ndarray[Any, Any]], call: KernelCall
 ) -> Iterator[tuple[int, Operand]]:
-    """The spec's inputs that reach the kernel as they are: in their order, tables aside."""
-    rest = list(enumerate(inputs))
+    """The spec's inputs that reach the kernel unchanged, in their order, except tables."""
+    remaining = list(enumerate(inputs))
     for operand in call.role(Role.INPUT):
-        for number, (position, array) in enumerate(rest):
+        for number, (position, array) in enumerate(remaining):
             if operand.array == ArrayType(array.dtype.name, array.shape):
                 yield position, operand
-                del rest[: number + 1]
+                del remaining[: number + 1]
                 break
 
 
 def programs_of(
     solution: ModuleType, names: Sequence[str], case: Case
 ) -> list[tuple[Callable[..., Any], list[jax.ShapeDtypeStruct]]]:
-    """Functions of a file, and shape and dtype of the arrays that each takes in a case.
-
-    Raises SpecProblem.
-    """
-    found = []
+    """Functions of a file, with the shapes and dtypes of their arrays. Raises SpecProblem."""
+    programs = []
     for name in names:
-        function = _part(solution, name)
+        function = _function(solution, name)
         hints = _annotated(function).values()
         keywords = _keywords(function, case)
         program = functools.partial(function, **keywords) if keywords else function
-        outlines = [jax.ShapeDtypeStruct(_shape(h, case), _dtype(h, case)) for h in hints]
-        found.append((program, outlines))
-    return found
+        avals = [jax.ShapeDtypeStruct(_shape(h, case), _dtype(h, case)) for h in hints]
+        programs.append((program, avals))
+    return programs
 
 
 def plain_reference(
     solution: ModuleType, name: str, case: Case, results: tuple[ArrayType, ...]
 ) -> Reference:
-    """Of a kata without a spec: the keywords of its function, which takes no arrays.
-
-    Raises SpecProblem.
-    """
-    keywords = _keywords(_part(solution, name), case)
+    """The keywords for the function of a kata without a spec and arrays. Raises SpecProblem."""
+    keywords = _keywords(_function(solution, name), case)
     return Reference((), (), keywords, (), results, tuple(map(str, results)), contraction=0)
 
 
-def _part(solution: ModuleType, name: str) -> Callable[..., Any]:
+def _function(solution: ModuleType, name: str) -> Callable[..., Any]:
     part = getattr(solution, name, None)
     if not callable(part):
         raise SpecProblem(f"the solution defines no function {name}")
@@ -238,19 +220,21 @@ def _keywords(function: Callable[..., Any], case: Case) -> dict[str, int]:
     return {name: size for name, size in case.sizes.items() if name in parameters}
 
 
-def _all_used(case: Case, spec: Any, launch: Any, arrays: dict[str, Any]) -> None:
-    dimensions = {n for hint in arrays.values() for token in _tokens(hint) for n in _names(token)}
+def _require_all_used(case: Case, spec: Any, launch: Any, arrays: dict[str, Any]) -> None:
+    dimensions = {
+        n for hint in arrays.values() for token in _dimensions(hint) for n in _names(token)
+    }
     used = dimensions | set(_keywords(spec, case)) | set(_keywords(launch, case))
-    made = f"{launch.__name__}_inputs"
+    inputs_name = f"{launch.__name__}_inputs"
     for name in case.sizes:
-        if name not in used and not hasattr(inspect.getmodule(spec), made):
+        if name not in used and not hasattr(inspect.getmodule(spec), inputs_name):
             raise SpecProblem(
                 f"[cases] names {name!r}, which is no dimension of {spec.__name__}'s arrays "
                 f"and no keyword of it or of {launch.__name__}"
             )
 
 
-def _tokens(hint: Any) -> list[str]:
+def _dimensions(hint: Any) -> list[str]:
     return hint.dim_str.split()
 
 
@@ -262,20 +246,20 @@ def _names(token: str) -> frozenset[str]:
 
 
 def _shape(hint: Any, case: Case) -> tuple[int, ...]:
-    for name in {n for token in _tokens(hint) for n in _names(token)} - set(case.sizes):
+    for name in {n for token in _dimensions(hint) for n in _names(token)} - set(case.sizes):
         raise SpecProblem(f"[cases] lacks the dimension {name!r}")
-    return tuple(evaluate(token, case.sizes) for token in _tokens(hint))
+    return tuple(evaluate(token, case.sizes) for token in _dimensions(hint))
 
 
 def _dtype(hint: Any, case: Case) -> np.dtype[Any]:
-    """The case's dtype where the annotation admits it, else the one that the annotation names."""
+    """The case's dtype if the annotation admits it, else the annotation's dtype."""
     admitted = list(hint.dtypes)
     for wanted in (case.dtype, "float32", "int32", "bool"):
         if wanted in admitted:
             return dtype_of(wanted)
     if len(admitted) == 1 and isinstance(admitted[0], str):
         return dtype_of(admitted[0])
-    raise SpecProblem(f"cannot choose a dtype for {_in_words(hint)}")
+    raise SpecProblem(f"cannot choose a dtype for {_annotation_text(hint)}")
 
 
 def _inputs(
@@ -283,7 +267,7 @@ def _inputs(
 ) -> list[Any]:
     make = getattr(solution, f"{name}_inputs", None)
     if make is None:
-        draw = _draw if evaluated else _drawn_or_outlined
+        draw = _draw if evaluated else _draw_or_abstract
         return [
             draw(np.random.default_rng([case.seed, i]), _shape(hint, case), _dtype(hint, case))
             for i, hint in enumerate(arrays.values())
@@ -291,10 +275,10 @@ def _inputs(
     # Threefry, the default, takes half a second to compile for each new shape; this one, a tenth.
     key = jax.random.key(case.seed, impl="rbg")
     keywords = {"dtype": dtype_of(case.dtype), **_keywords(make, case)}
-    made = (drawn if evaluated else outlined)(make, key, **keywords)
+    made = (drawn if evaluated else drawn_or_abstract)(make, key, **keywords)
     if len(made) != len(arrays):
         raise SpecProblem(f"{name}_inputs returns {len(made)} arrays, the spec takes {len(arrays)}")
-    return [array if is_outline(array) else np.asarray(array) for array in made]
+    return [array if is_abstract(array) else np.asarray(array) for array in made]
 
 
 def _draw(
@@ -310,17 +294,17 @@ def _draw(
     return rng.standard_normal(shape, np.float32).astype(dtype)
 
 
-def _drawn_or_outlined(
+def _draw_or_abstract(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
-    """Values, or for a large floating array its shape and dtype alone."""
+    """Values, or only shape and dtype for a large floating array."""
     return (
         jax.ShapeDtypeStruct(shape, dtype) if is_large(shape, dtype) else _draw(rng, shape, dtype)
     )
 
 
-def _carried(value: Any) -> Array:
-    if is_outline(value):
+def _as_array(value: Any) -> Array:
+    if is_abstract(value):
         return Array(value.dtype.name, value.shape, b"")
     return from_numpy(value)
 
@@ -330,7 +314,7 @@ def _result_parts(result: Any) -> list[Any]:
     return list(typing.get_args(result)) if typing.get_origin(result) is tuple else [result]
 
 
-def _in_words(hint: Any) -> str:
+def _annotation_text(hint: Any) -> str:
     """An annotation as the kata's file writes it, such as Float[Array, "M N"]."""
     if not hasattr(hint, "dim_str"):
         return str(hint)

@@ -1,10 +1,6 @@
-"""The texts of a new kata, for each kind of kata.
+"""The texts of a new kata, for each kind: a small solution that earns its stars, and its key.
 
-What a new kata holds below its docstring, and its key below the hints, where it is of another
-kind than a kernel's.
-
-The texts of a new kata: a small solution that earns its stars, to be written over.
-What has to be written over is listed here too, for `kata new` and `kata sync` to say what is left.
+It also finds the parts that the author has not replaced yet, for `kata new` and `kata sync`.
 """
 
 from __future__ import annotations

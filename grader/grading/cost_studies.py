@@ -216,7 +216,7 @@ def study(client: WorkerClient, kata: Kata, case: Case, events: int = 0) -> Laun
     own = client.learner(kata, case, reference, PATIENCE, events, TpuLaunchClient)
     par = client.solution(kata, case, reference, events, TpuLaunchClient)
     par.begin_compiling()
-    file, _ = kata.where()
+    file, _ = kata.location()
     return Launch(
         name=kata.name,
         drawn=str(case),
@@ -254,7 +254,7 @@ def sweep(
 
     That of a kata that is still a stub is par's. Raises BrokenKata, SandboxError.
     """
-    file, _ = kata.where()
+    file, _ = kata.location()
     for chosen in sizes:
         other = dataclasses.replace(case, sizes={**case.sizes, **chosen})
         if misfit(client, kata, other):

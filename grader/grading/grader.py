@@ -113,7 +113,7 @@ class Grader:
             return ()
         needs, has = _CORES[kata.key.cores], _CORES[named(asked[0]).cores]
         why = f"its kernel is for {needs} TensorCores, and a {asked[0]} has {has}"
-        return (f"{kata.where()[0]}: judged for a {chip}: {why}",)
+        return (f"{kata.location()[0]}: judged for a {chip}: {why}",)
 
 
 def _on_this_tpu(evidence: Evidence, case: Case) -> Iterator[str]:
@@ -187,7 +187,7 @@ def evidence_of(
     common = {
         "key": kata.key,
         "mode": own.mode,
-        "file": kata.where()[0],
+        "file": kata.location()[0],
         "attempt": attempt,
         "reference": reference,
         "chips": own.chips,

@@ -28,7 +28,7 @@ from grader.checks.evidence import Evidence, GpuEvidence
 from grader.checks.surrounding_operations import IN_THE_KERNEL
 from grader.exercise.key_tables import KataKind
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Cost,
     Finding,
     NotJudged,
@@ -136,9 +136,9 @@ TPU_LADDER = Ladder(
         Rung(lowers.check_blocks, 1, granted=RIGHT),
         Rung(lowers.check_lowers, 1, granted=RIGHT),
         Rung(compiles.check, 2, granted=RIGHT),
-        Rung(cost.check, MOST_STARS, needed=False, granted=ACCEPTED, asked=_costs),
-        Rung(numbers_and_tests.check_against_xla, MOST_STARS, asked=_of_baselines),
-        Rung(numbers_and_tests.check_planted, MOST_STARS, asked=_of_a_test),
+        Rung(cost.check, MAX_STARS, needed=False, granted=ACCEPTED, asked=_costs),
+        Rung(numbers_and_tests.check_against_xla, MAX_STARS, asked=_of_baselines),
+        Rung(numbers_and_tests.check_planted, MAX_STARS, asked=_of_a_test),
     ),
     cost.cost_beside_par,
 )
@@ -154,7 +154,7 @@ GPU_LADDER = Ladder(
         Rung(_gpu("gpu_hardware", "check_gpu_ran"), 2),
         Rung(
             _gpu("gpu_hardware", "check_gpu_timed"),
-            MOST_STARS,
+            MAX_STARS,
             needed=False,
             granted=ACCEPTED_BY_GPU,
             asked=_costs,
@@ -199,7 +199,7 @@ def verdict(evidence: Evidence) -> Judgement:
             return Judgement(state, stars, _after(granted, found), unasked)
         unasked = unasked or found
         stars = stars if unasked else rung.stars
-    stars = _known(evidence, stars, unasked) if unasked else MOST_STARS
+    stars = _known(evidence, stars, unasked) if unasked else MAX_STARS
     return Judgement(State.PASSED, stars, None, unasked)
 
 

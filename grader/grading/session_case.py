@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from grader.exercise.catalog import (
-    MOST_READ,
+    MAX_READ,
     FileTooLong,
     Kata,
-    named,
-    unmatched,
+    matching_katas,
+    no_match_message,
 )
 from grader.grading.grader import Grader
 from grader.sandbox.launch_client import BrokenKata
@@ -51,12 +51,16 @@ class Requirements:
 
     @cached_property
     def _ids(self) -> frozenset[str]:
-        return frozenset(kata.id for name in self.names for kata in named(self.every, name))
+        return frozenset(
+            kata.id for name in self.names for kata in matching_katas(self.every, name)
+        )
 
     def unknown(self) -> tuple[str, ...]:
         """Of each name that no kata has, what to say. Raises ValueError."""
         return tuple(
-            unmatched(self.every, name) for name in self.names if not named(self.every, name)
+            no_match_message(self.every, name)
+            for name in self.names
+            if not matching_katas(self.every, name)
         )
 
 
@@ -90,7 +94,7 @@ class Counted:
             grade = self._graded(grader, case, seconds, following)
             self._demand_same_answer()
         except FileTooLong:
-            grade = self._failed(case, _too_long(MOST_READ + 1))
+            grade = self._failed(case, _too_long(MAX_READ + 1))
         except FileNotFoundError:
             if self._content() is not None:
                 raise
@@ -138,6 +142,6 @@ class Counted:
 
 def _too_long(size: int) -> Finding:
     """`size` is in bytes; one that is larger than what is read stands for all such sizes."""
-    has = f"{size:,} bytes" if size <= MOST_READ else f"more than {MOST_READ:,} bytes"
+    has = f"{size:,} bytes" if size <= MAX_READ else f"more than {MAX_READ:,} bytes"
     said = f"The file has {has}. Files of more than {MOST_BYTES:,} bytes are not graded."
     return Finding(Check.RUNS, f"too long ({has})", said)

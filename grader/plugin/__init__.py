@@ -1,7 +1,7 @@
 """The pytest plugin.
 
-dependencies  Says which packages are missing, before anything imports them
-hooks         pytest's hooks: each calls something that can be tested without pytest
+dependencies  Checks for missing packages, before anything imports them
+hooks         pytest's hooks
 items         Collectors and items for katas, and the session that they share
 options       The options --kata-…
 reporter      Collects grades from every process; writes the map and the record

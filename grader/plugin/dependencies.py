@@ -1,6 +1,6 @@
-"""Says which packages are missing, before anything imports them.
+"""Checks for missing packages, before anything imports them.
 
-Whoever forgets to activate the environment runs the pytest of another one.
+Without the environment activated, `pytest` may be that of another environment.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-PYTHON = (3, 11)
-#: Without these nothing can be graded: the names of packages, and what is imported of them.
-MODULES = {
+MIN_PYTHON = (3, 11)
+#: The packages that grading needs, with the modules that are imported.
+REQUIRED_MODULES = {
     "jax": "jax",
     "ml_dtypes": "ml_dtypes",
     "numpy": "numpy",
@@ -23,26 +23,30 @@ MODULES = {
     "rich": "rich",
 }
 _ROOT = Path(__file__).parents[2]
-_INSTALL = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[tpu]'"
+_INSTALL_COMMAND = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[tpu]'"
 
 
 def require(root: Path = _ROOT) -> None:
-    """Raise pytest.UsageError where this Python can't grade, with what to do instead.
+    """Raise pytest.UsageError, with a remedy, if this Python can't grade.
 
-    `root` is where the environment is made by the README's command.
+    The README's command creates the environment in `root`.
     """
-    lacks = [name for name, module in MODULES.items() if importlib.util.find_spec(module) is None]
+    missing = [
+        name
+        for name, module in REQUIRED_MODULES.items()
+        if importlib.util.find_spec(module) is None
+    ]
     version = "{}.{}".format(*sys.version_info)
-    needed = "{}.{}".format(*PYTHON)
-    if sys.version_info < PYTHON:
+    needed = "{}.{}".format(*MIN_PYTHON)
+    if sys.version_info < MIN_PYTHON:
         reason = f"is Python {version}, and grading needs {needed} or newer"
-    elif lacks:
-        reason = f"lacks what grading needs: {', '.join(lacks)}"
+    elif missing:
+        reason = f"lacks what grading needs: {', '.join(missing)}"
     else:
         return
-    here = Path(sys.prefix) == root / ".venv"
-    if (root / ".venv").is_dir() and not here:
+    is_active = Path(sys.prefix) == root / ".venv"
+    if (root / ".venv").is_dir() and not is_active:
         remedy = "Run `source .venv/bin/activate`, and pytest again; or run .venv/bin/pytest."
     else:
-        remedy = f"Install it as README.md says, and run .venv/bin/pytest:\n  {_INSTALL}"
+        remedy = f"Install it as README.md says, and run .venv/bin/pytest:\n  {_INSTALL_COMMAND}"
     raise pytest.UsageError(f"the Python of this pytest, {sys.executable}, {reason}.\n{remedy}")

@@ -1,4 +1,4 @@
-"""pytest's hooks: each calls something that can be tested without pytest."""
+"""pytest's hooks. Each calls a function that can be tested without pytest."""
 
 from __future__ import annotations
 
@@ -11,35 +11,18 @@ from typing import Any
 import pytest
 
 from grader.exercise import catalog
-from grader.plugin.items import (
-    GRADE,
-    NEXT,
-    SECONDS,
-    SESSION,
-    KataCase,
-    KataFile,
-)
+from grader.plugin.items import GRADE, NEXT, SECONDS, SESSION, KataCase, KataFile
 from grader.plugin.options import SEED
 from grader.plugin.reporter import ATTRIBUTE, SUMMARISING
-from grader.report.failures import (
-    FAILED,
-    FailureText,
-    explanation,
-    summary_word,
-)
+from grader.report.failures import FAILED, FailureText, explanation, summary_word
 from grader.report.report_files import properties
 from grader.sandbox import devices
-from grader.verdict import (
-    Check,
-    Finding,
-    Grade,
-    State,
-)
+from grader.verdict import Check, Finding, Grade, State
 from pallascope.tools import codec
 from pallascope.tools.versions import exist_here, remedy, untested_jax
 from pallascope.tpu import libtpu
 
-NO_DEBUGGER = (
+NO_DEBUGGER_MESSAGE = (
     "katas: --pdb opens no debugger for a kata, whose kernel runs in another process; print, "
     "pl.debug_print and kata view NAME show what it does"
 )
@@ -60,7 +43,7 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Kata files are ours alone, also where python_files or the command line names them."""
+    """Only this plugin collects kata files, even if python_files or the command line names them."""
     collectors = yield
     kata = catalog.kata_at(parent.config.rootpath, file_path)
     return [KataFile.of(kata, parent)] if kata else collectors
@@ -72,7 +55,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
-    """pytest-timeout says how long; the pool, which can stop anything, does the stopping."""
+    """pytest-timeout determines the time limit; the pool enforces it."""
     if not isinstance(item, KataCase):
         return None
     item.stash[SECONDS] = settings.timeout
@@ -88,13 +71,13 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> bool | None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the grade, where the controller and JUnit XML find it.
+    """Attach the grade for the controller and JUnit XML.
 
-    What was failed is reported as failed, also where a conftest.py has caught the exception.
+    A failed grade is reported as failed, even if a conftest.py has caught the exception.
     """
     report = yield
     if call.when == "call" and isinstance(item, KataCase):
-        grade = item.stash.get(GRADE, None) or _broken(item, report)
+        grade = item.stash.get(GRADE, None) or _grade_of_error(item, report)
         if grade.state is State.FAILED and not report.failed:
             seed = item.session_of_katas.seed
             text = explanation(item.kata, grade, item.nodeid, seed)
@@ -104,8 +87,8 @@ def pytest_runtest_makereport(
     return report
 
 
-def _broken(item: KataCase, report: pytest.TestReport) -> Grade:
-    """The grade of a case that could not be graded: its key or solution is broken, or we are."""
+def _grade_of_error(item: KataCase, report: pytest.TestReport) -> Grade:
+    """The grade of a case that could not be graded: key, solution or grader is broken."""
     text = report.longreprtext
     lines = text.splitlines() or ["not graded"]
     phrase = " ".join(dict.fromkeys([lines[0], lines[-1]]))
@@ -120,13 +103,13 @@ def pytest_report_teststatus(
     grade = getattr(report, ATTRIBUTE, None)
     if grade and report.skipped and grade["state"] == State.TODO.value:
         return "todo", "t", ("TODO", {"yellow": True})
-    told = report.longrepr if grade and config.stash.get(SUMMARISING, False) else None
-    if isinstance(told, FailureText):
+    failure = report.longrepr if grade and config.stash.get(SUMMARISING, False) else None
+    if isinstance(failure, FailureText):
         columns = shutil.get_terminal_size().columns
-        word = summary_word(told.headline, report.nodeid, columns)
+        word = summary_word(failure.headline, report.nodeid, columns)
         if word != FAILED:
-            told = dataclasses.replace(told, headline_told=True)
-            report.longrepr = told  # type: ignore[assignment]
+            failure = dataclasses.replace(failure, headline_shown=True)
+            report.longrepr = failure  # type: ignore[assignment]
         return "failed", "F", (word, {"red": True})
     return None
 
@@ -137,17 +120,17 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return []
     return [
         f"katas: {devices.in_words(session.device)}",
-        f"katas: for TPU {', '.join(session.chips)}{_uncompiled()}",
+        f"katas: for TPU {', '.join(session.chips)}{_compiler_note()}",
         f"katas: {session.isolated}",
         f"katas: hidden cases drawn with --kata-seed {session.seed}",
         *([f"katas: {untested}"] if (untested := untested_jax()) else []),
-        *([NO_DEBUGGER] if config.getoption("usepdb") else []),
+        *([NO_DEBUGGER_MESSAGE] if config.getoption("usepdb") else []),
     ]
 
 
-def _uncompiled() -> str:
+def _compiler_note() -> str:
     if reason := libtpu.why_not():
-        elsewhere = "" if exist_here() else f" ({remedy('tpu')})"
-        return f"; not compiled: {reason}{elsewhere}"
-    newer = libtpu.other_version()
-    return f" ({newer})" if newer else ""
+        advice = "" if exist_here() else f" ({remedy('tpu')})"
+        return f"; not compiled: {reason}{advice}"
+    other_version = libtpu.other_version()
+    return f" ({other_version})" if other_version else ""

@@ -1,8 +1,8 @@
-"""pytest's collectors and items for katas, and the session that they share.
+"""A collector for each kata file, an item for each hidden case, and the session that they share.
 
-There is a collector for each file and an item for each hidden case. The learner's file is not
-imported in this process: collecting needs only its name and its answer key, so a file that doesn't
-parse is collected like any other."""
+This process doesn't import the learner's file. Collecting needs only its name and its answer key,
+so a file that doesn't parse is collected like any other, and its cases fail.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from grader.exercise.regions import RegionError
 from grader.exercise.targets import GPUS
 from grader.grading.grader import Grader
 from grader.grading.session_case import MOST_BYTES, Counted, Requirements
-from grader.report.failures import explanation, kata_is_broken
+from grader.report.failures import broken_kata_message, explanation
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.gpu_runs import GpuRunner
 from grader.sandbox.isolation import Isolation, Level, level
@@ -35,9 +35,9 @@ from pallascope.tpu.chips import DEFAULT
 
 
 class Session:
-    """One process's session. Without a `launcher`, jax starts when the first kernel is graded.
+    """The session of one process. Without a `launcher`, jax starts when the first kernel is graded.
 
-    `alone`: no other process grades beside this one.
+    `alone`: no other process grades at the same time.
     """
 
     def __init__(
@@ -66,26 +66,26 @@ class Session:
 
     @property
     def conditions(self) -> Conditions:
-        """What its grades are given under."""
+        """The settings of this session's grades."""
         return Conditions(self.seed, self.device, self.chips, str(self.isolated), self.gpu)
 
     @cached_property
     def isolated(self) -> Level:
-        """What a process that imports a kata is isolated by."""
+        """How a process that imports a kata is isolated."""
         return level(self._isolation)
 
     def cases(self, kata: Kata) -> tuple[Case, ...]:
-        """The kata's hidden cases in this session. Raises keys.KeyProblem."""
+        """The kata's hidden cases in this session. Raises KeyProblem."""
         return hidden_cases(kata, self.seed)
 
     @cached_property
     def requirements(self) -> Requirements:
-        """Which katas --kata-require names."""
+        """The katas that --kata-require names."""
         return Requirements(self._required, katas(self.root))
 
     @cached_property
     def grader(self) -> Grader:
-        """Started on first use, closed with the session."""
+        """The grader. Its processes start with the first use, and end with the session."""
         self.pool = WorkerPool(self.device, self._launcher, self._isolation)
         self._tpu = TpuRunner() if self.device.tpu else None
         runners = {"gpu": GpuRunner(), **({"tpu": self._tpu} if self._tpu else {})}
@@ -93,7 +93,7 @@ class Session:
         return Grader(WorkerClient(queues, self.chips, self._alone, gpu=self.gpu, runners=runners))
 
     def close(self) -> None:
-        """End the pool's processes, if any were started."""
+        """End all processes that were started."""
         if self.pool is not None:
             self.pool.close()
         elif self._launcher is not None:
@@ -111,15 +111,15 @@ NEXT = pytest.StashKey["pytest.Item | None"]()
 
 
 class KataFailed(bdb.BdbQuit):
-    """A hidden case was failed; carries the whole text that the learner reads.
+    """A hidden case failed. Has the whole text for the learner.
 
-    A BdbQuit, since pytest --pdb opens no debugger for one: it would open it in the grader, while
-    the learner's frames are in another process, if they are anywhere.
+    It is a BdbQuit, so that pytest --pdb doesn't open a debugger: the learner's frames are in
+    another process.
     """
 
 
 class KataFile(pytest.File):
-    """One kata's file; collects its hidden cases."""
+    """Collects the hidden cases of one kata's file."""
 
     kata: Kata
 
@@ -130,11 +130,11 @@ class KataFile(pytest.File):
         return node
 
     def collect(self) -> Iterator[KataCase]:
-        """One item a hidden case; a single one where the key cannot tell how many there are."""
+        """One item for each hidden case; a single item if the key is broken."""
         session = self.config.stash[SESSION]
         expression = self.config.option.keyword
         if expression and not selects(expression, self.kata):
-            return  # -k would deselect all of them: its key need not be read
+            return  # -k would deselect all of them, so don't read the key
         try:
             cases: tuple[Case | None, ...] = session.cases(self.kata)
         except KeyProblem:
@@ -142,7 +142,7 @@ class KataFile(pytest.File):
         answer = self.kata.answer_digest()
         for index, case in enumerate(cases):
             name = f"{self.kata.test}[hidden{index}]"
-            # Said in full, or pytest 9.2 takes the brackets for a part of the name, and --lf fails.
+            # Without the full nodeid, pytest 9.2 misreads the brackets, and --lf fails.
             item: KataCase = KataCase.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}")
             item.kata, item.case, item.answer = self.kata, case, answer
             if case is not None and (seconds := self.kata.key.timeout):
@@ -151,9 +151,9 @@ class KataFile(pytest.File):
 
 
 class KataCase(pytest.Item):
-    """One hidden case of one kata. `case` is None where the answer key is broken.
+    """One hidden case of one kata. `case` is None if the answer key is broken.
 
-    `answer` is the digest of what is graded against, from when the case was collected.
+    `answer` is the digest of solution and key when the case was collected.
     """
 
     kata: Kata
@@ -165,15 +165,15 @@ class KataCase(pytest.Item):
         return self.config.stash[SESSION]
 
     def runtest(self) -> None:
-        """Grade the case: returns for a pass, skips for a todo, raises KataFailed otherwise."""
+        """Grade the case. Returns for a pass, skips for a todo, raises KataFailed otherwise."""
         try:
             grade = self._grade()
         except (KeyProblem, RegionError, BrokenKata) as error:
-            raise KataFailed(kata_is_broken(error)) from error
+            raise KataFailed(broken_kata_message(error)) from error
         except SandboxError as error:
             raise KataFailed(f"Kernels cannot be run here.\n{error}") from error
         self.stash[GRADE] = grade
-        self._show_prints(grade.printed)
+        self._report_output(grade.printed)
         if grade.state is State.TODO:
             pytest.skip("todo")
         if grade.finding and grade.finding.full and self.config.get_verbosity() > 1:
@@ -185,19 +185,19 @@ class KataCase(pytest.Item):
     def _grade(self) -> Grade:
         session = self.session_of_katas
         if self.case is None:
-            session.cases(self.kata)  # raises what is wrong with the key
+            session.cases(self.kata)  # raises KeyProblem
         assert self.case is not None
         counted = Counted(self.kata, self.answer, session.requirements)
-        following = self.stash.get(NEXT, None)
-        ahead = following if isinstance(following, KataCase) else None
+        next_item = self.stash.get(NEXT, None)
+        next_case = next_item if isinstance(next_item, KataCase) else None
         return counted.grade(
             lambda: session.grader,
             self.case,
             self.stash.get(SECONDS, None),
-            (ahead.kata, ahead.case) if ahead and ahead.case else None,
+            (next_case.kata, next_case.case) if next_case and next_case.case else None,
         )
 
-    def _show_prints(self, printed: str) -> None:
+    def _report_output(self, printed: str) -> None:
         if not printed:
             return
         if self.config.getoption("capture") == "no":
@@ -206,17 +206,17 @@ class KataCase(pytest.Item):
             self.add_report_section("call", "stdout", printed)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The learner's text alone; a traceback only where the grader itself has failed."""
+        """The learner's text; a traceback only if the grader itself has failed."""
         if isinstance(excinfo.value, KataFailed):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """The visible test in the learner's file, for editors to jump to (0-based line)."""
-        return self.path, _line_of(self.path, self.kata.test), self.name
+        """The line (0-based) of the test in the learner's file, for editors."""
+        return self.path, _line_of_test(self.path, self.kata.test), self.name
 
 
-def _line_of(path: Path, test: str) -> int:
+def _line_of_test(path: Path, test: str) -> int:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read(MOST_BYTES).splitlines()

@@ -11,18 +11,18 @@ from grader.sandbox import devices
 from grader.sandbox.isolation import Isolation
 from pallascope.tpu.chips import CHIPS, DEFAULT
 
-ALL = "all"
-SEED = "kata_seed"  # by which an xdist worker is given its controller's
+ALL_CHIPS = "all"
+SEED = "kata_seed"  # the key of the controller's seed in an xdist worker's input
 
 
-def chips(asked: str) -> tuple[str, ...]:
-    """The chips that --kata-chip asks for; costs are judged on the first."""
-    if asked == ALL:
+def chips(option: str) -> tuple[str, ...]:
+    """The chips of --kata-chip. Costs are judged on the first."""
+    if option == ALL_CHIPS:
         return (DEFAULT, *(name for name in CHIPS if name != DEFAULT))
-    return (asked,)
+    return (option,)
 
 
-def add(parser: pytest.Parser) -> None:
+def add_options(parser: pytest.Parser) -> None:
     """Add every option."""
     group = parser.getgroup("katas", "Pallas katas")
     group.addoption(
@@ -41,7 +41,7 @@ def add(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--kata-chip",
-        choices=[*CHIPS, ALL],
+        choices=[*CHIPS, ALL_CHIPS],
         default=DEFAULT,
         help="the TPU to compile for, and to predict costs on (default: %(default)s); all: compile "
         f"for each, costs on {DEFAULT}",

@@ -17,7 +17,7 @@ from grader.plugin.items import SESSION
 from grader.record.ledger import NewPasses, record_session
 from grader.report import maps, report_files
 from grader.report.completion import newly_solved
-from grader.report.failures import FailureText, repeated
+from grader.report.failures import FailureText, repeated_failure
 from grader.report.maps import newly_recorded
 from grader.report.standings import SessionStandings, same_failure, standings
 from grader.verdict import Grade, State
@@ -25,58 +25,61 @@ from pallascope.tools import codec
 from pallascope.tools.files import in_words
 from pallascope.tools.terminal import rendered
 
-SUMMARISING = pytest.StashKey[bool]()  # the cases have been told: what follows is the summary
-ATTRIBUTE = "kata_grade"  # on a report: the grade, as builtins, for it to cross to the controller
+SUMMARISING = pytest.StashKey[bool]()  # pytest is writing its summary
+ATTRIBUTE = "kata_grade"  # of a report: the grade as builtins, which xdist sends to the controller
 
 
 class Reporter:
-    """Collects the grades where all reports arrive: in pytest itself, or in xdist's controller."""
+    """Collects the grades of all processes, in pytest itself or in xdist's controller."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._grades: list[Grade] = []
         self._recorded = NewPasses()
-        self._unwritten: list[str] = []  # why a file for machines is not there
+        self._file_errors: list[str] = []  # files that could not be written
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the grade; tell a failure that repeats an earlier one of the same kata in a line."""
+        """Collect the grade. A failure like an earlier one of the same kata gets a short text."""
         if not hasattr(report, ATTRIBUTE):
             return
         grade = codec.from_builtins(Grade, getattr(report, ATTRIBUTE))
-        if report.failed and (earlier := self._told(grade)):
+        if report.failed and (earlier := self._earlier_failure(grade)):
             seed = self._config.stash[SESSION].seed
-            report.longrepr = repeated(grade, earlier, report.nodeid, seed)
+            report.longrepr = repeated_failure(grade, earlier, report.nodeid, seed)
         if isinstance(report.longrepr, str):
-            # Given a text, pytest's summary repeats all of it wherever the variable CI is set.
+            # If this were a str and the variable CI is set, pytest's summary would repeat all of
+            # it.
             report.longrepr = FailureText(report.longrepr)  # type: ignore[assignment]
         self._grades.append(grade)
 
-    def _told(self, grade: Grade) -> Grade | None:
+    def _earlier_failure(self, grade: Grade) -> Grade | None:
         return next((g for g in self._grades if same_failure(g, grade)), None)
 
     def _unmatched(self) -> str:
-        """What to say of a -k that matches no kata, where katas were asked for; "" elsewhere.
+        """The message for a -k that matches no kata; "" if the arguments include no katas.
 
-        Asked of the arguments, since under xdist only the workers know what was collected.
+        It reads the arguments, because under xdist only the workers know the collected items.
         """
         katas, expression = catalog.katas(self._config.rootpath), self._config.option.keyword
-        if not katas or not expression or catalog.named(katas, expression):
+        if not katas or not expression or catalog.matching_katas(katas, expression):
             return ""
         folder = self._config.rootpath / catalog.KATAS
         start = self._config.invocation_params.dir
         paths = [(start / argument.partition("::")[0]).resolve() for argument in self._config.args]
-        asked = any(folder.is_relative_to(path) or path.is_relative_to(folder) for path in paths)
-        return catalog.unmatched(katas, expression) if asked else ""
+        katas_requested = any(
+            folder.is_relative_to(path) or path.is_relative_to(folder) for path in paths
+        )
+        return catalog.no_match_message(katas, expression) if katas_requested else ""
 
     def _katas(self) -> tuple[Kata, ...]:
-        """Every kata that is there, or was when its cases were graded."""
+        """Every kata that exists, or existed when it was graded."""
         root = self._config.rootpath
-        graded = {catalog.with_id(root, grade.kata) for grade in self._grades}
+        graded = {catalog.kata_with_id(root, grade.kata) for grade in self._grades}
         return catalog.in_order(graded.union(catalog.katas(root)))
 
     def _newly_solved(self) -> Iterator[RenderableType]:
-        """What solved katas tell, each once: not where nobody reads it, with -q or in CI."""
+        """The texts of katas that were solved for the first time; none with -q or in CI."""
         first = [kata for kata in self._katas() if kata.id in self._recorded.first]
         quiet = self._config.get_verbosity() < 0 or in_ci(os.environ)
         return newly_solved(first, self._grades, quiet)
@@ -89,7 +92,7 @@ class Reporter:
     ) -> None:
         # With CI set, and from -vv on, pytest cuts nothing off.
         self._config.stash[SUMMARISING] = not in_ci(os.environ) and self._config.get_verbosity() < 2
-        for text in self._unwritten:
+        for text in self._file_errors:
             terminalreporter.write_line(text, yellow=True)
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and (text := self._unmatched()):
             terminalreporter.write_line(text, yellow=True)
@@ -115,17 +118,17 @@ class Reporter:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Record, write the files. A session with a failed grade has failed, whoever hid it, and so
-        has one whose JSON could not be written."""
-        there = {kata.id for kata in catalog.katas(self._config.rootpath)}
-        self._grades = [g if g.kata in there else gone(g) for g in self._grades]
+        """Record passes and write the files. The session fails with any failed grade, even one that
+        pytest reported as passed, and if the JSON could not be written."""
+        existing = {kata.id for kata in catalog.katas(self._config.rootpath)}
+        self._grades = [g if g.kata in existing else as_gone(g) for g in self._grades]
         written = self._finish()
-        failed = not written or any(map(_failed, self._grades))
+        failed = not written or any(map(_has_failed, self._grades))
         if session.exitstatus == pytest.ExitCode.OK and failed:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _finish(self) -> bool:
-        """Returns whether the JSON is there, if it was asked for."""
+        """Returns False if --kata-json could not be written."""
         session = self._config.stash[SESSION]
         self._recorded = record_session(session.root, self._grades, session.conditions)
         written = True
@@ -134,11 +137,13 @@ class Reporter:
                 report_files.write_json(file, self._grades, session.conditions)
             except OSError as error:
                 written = False
-                self._unwritten.append(f"--kata-json is not written: {in_words(error)}")
+                self._file_errors.append(f"--kata-json is not written: {in_words(error)}")
         if file := self._config.getoption("kata_summary"):
-            found = self._standings()
-            why = report_files.append_summary(file, found, self._grades, session.seed, os.environ)
-            self._unwritten += [why] if why else []
+            session_standings = self._standings()
+            why = report_files.append_summary(
+                file, session_standings, self._grades, session.seed, os.environ
+            )
+            self._file_errors += [why] if why else []
         return written
 
 
@@ -148,14 +153,14 @@ def has_header(config: pytest.Config) -> bool:
 
 
 def in_ci(environ: Mapping[str, str]) -> bool:
-    """Whether a machine reads the session: what pytest itself goes by."""
+    """Whether this is a CI run, by pytest's own rule."""
     return bool(environ.get("CI") or environ.get("BUILD_NUMBER"))
 
 
-def gone(grade: Grade) -> Grade:
-    """What becomes of a grade when the file is there no more."""
+def as_gone(grade: Grade) -> Grade:
+    """The grade of a kata whose file was deleted during the session."""
     return dataclasses.replace(grade, state=State.FAILED, stars=0, finding=GONE, blob="")
 
 
-def _failed(grade: Grade) -> bool:
+def _has_failed(grade: Grade) -> bool:
     return grade.state is State.FAILED

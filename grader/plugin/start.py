@@ -1,11 +1,8 @@
 """Loads the plugin: options, then the process that imports jax.
 
-SIGTERM, with which a workflow or an editor stops pytest: an orderly end, as by Ctrl-C.
-Left to itself it would end the process at once: no grades written, no temporary files removed.
-
-What pytest loads: the options and, where there is something to grade, jax's process.
-Importing jax takes as long as all the rest, so that process starts before this one imports what it
-judges with.
+Importing jax takes as long as everything else, so its process starts before this one imports the
+rest. SIGTERM, with which a workflow or an editor stops pytest, works like Ctrl-C, so that grades
+are written and temporary files removed.
 """
 
 from __future__ import annotations
@@ -28,13 +25,13 @@ from grader.sandbox.launcher import Launcher
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM has come. pytest ends its session then, tells what it knows, exits with 2."""
+    """SIGTERM was received. pytest ends its session, writes its summary, and exits with 2."""
 
 
-def end_orderly() -> Callable[[], None]:
-    """From now on SIGTERM raises Terminated, once; returns what takes that back.
+def raise_on_sigterm() -> Callable[[], None]:
+    """Make the first SIGTERM raise Terminated. Returns a function that undoes this.
 
-    Whoever has a handler already keeps it, and so does a pytest that isn't in the main thread.
+    Nothing changes outside of the main thread, or if there is another handler.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -44,7 +41,7 @@ def end_orderly() -> Callable[[], None]:
 
 
 def _terminate(*_: Any) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end has begun
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the session is ending already
     raise Terminated("SIGTERM")
 
 
@@ -53,27 +50,27 @@ def _restore() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    options.add(parser)
+    options.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     worker_input: dict[str, Any] = getattr(config, "workerinput", {})
-    given = config.option
-    seed = worker_input.get(options.SEED, given.kata_seed)
-    alone = not (worker_input or _deals(config))
+    options_given = config.option
+    seed = worker_input.get(options.SEED, options_given.kata_seed)
+    alone = not (worker_input or _is_xdist_controller(config))
     try:
-        device = devices.choose(given.kata_mode, devices.probe(os.environ), alone)
+        device = devices.choose(options_given.kata_mode, devices.probe(os.environ), alone)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
     if any(katas(config.rootpath)):
-        config.add_cleanup(end_orderly())
-    isolation = Isolation(given.kata_isolation)
+        config.add_cleanup(raise_on_sigterm())
+    isolation = Isolation(options_given.kata_isolation)
     try:
         demanded(isolation)
     except NotIsolated as error:
         raise pytest.UsageError(f"--kata-isolation require: {error}") from None
-    something = _something_to_grade(config)
-    launcher = Launcher(device, isolation=isolation) if something else None
+    needs_jax = _has_kernels_to_grade(config)
+    launcher = Launcher(device, isolation=isolation) if needs_jax else None
 
     from grader.plugin import hooks
     from grader.plugin.items import SESSION, Session
@@ -83,12 +80,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.rootpath,
         random_seed() if seed is None else seed,
         device,
-        tuple(given.kata_require),
-        options.chips(given.kata_chip),
+        tuple(options_given.kata_require),
+        options.chips(options_given.kata_chip),
         launcher,
         alone=not worker_input,
         isolation=isolation,
-        gpu=given.kata_gpu,
+        gpu=options_given.kata_gpu,
     )
     config.stash[SESSION] = session
     config.add_cleanup(session.close)
@@ -107,26 +104,26 @@ def _require_known(unknown: Any) -> None:
         raise pytest.UsageError(f"--kata-require: {names[0]}")
 
 
-def _something_to_grade(config: pytest.Config) -> bool:
-    """Whether this process will grade a kernel, as far as that can be told before collecting."""
-    given = config.option
-    if given.collectonly or given.help or given.version or given.setupplan or given.setuponly:
+def _has_kernels_to_grade(config: pytest.Config) -> bool:
+    """Whether this process will probably grade a kernel. Nothing is collected yet."""
+    option = config.option
+    if option.collectonly or option.help or option.version or option.setupplan or option.setuponly:
         return False
-    if _deals(config):
+    if _is_xdist_controller(config):
         return False
-    return any(not kata.untouched() for kata in _selected(config))
+    return any(not kata.untouched() for kata in _selected_katas(config))
 
 
-def _deals(config: pytest.Config) -> bool:
-    """Whether this process is xdist's controller, which leaves the grading to its workers."""
+def _is_xdist_controller(config: pytest.Config) -> bool:
+    """Whether this process is xdist's controller, whose workers do the grading."""
     return bool(getattr(config.option, "tx", None)) and not hasattr(config, "workerinput")
 
 
-def _selected(config: pytest.Config) -> Iterator[Kata]:
-    """The katas that the command line's paths and -k leave."""
+def _selected_katas(config: pytest.Config) -> Iterator[Kata]:
+    """The katas that the command line's paths and -k select."""
     paths = [Path(config.invocation_params.dir, arg.partition("::")[0]) for arg in config.args]
     expression = config.option.keyword
     for kata in katas(config.rootpath):
-        named = any(path == kata.path or path in kata.path.parents for path in paths)
-        if named and (not expression or selects(expression, kata)):
+        is_in_paths = any(path == kata.path or path in kata.path.parents for path in paths)
+        if is_in_paths and (not expression or selects(expression, kata)):
             yield kata

@@ -1,7 +1,7 @@
-"""What the repository remembers of passes: a text file (the ledger), and git.
+"""The record of passes: a text file (the ledger), and git commits.
 
-commits  One git commit for each solved kata, and what the last one holds
+commits  Reads the last commit, and makes one commit for each solved kata
 history  The history of passes, from the ledger and git
-ledger   The ledger of passes, and what a session adds to it
-status   The state of each kata, from the ledger and the files
+ledger   Reads the ledger of passes, and appends a session's passes
+status   The status of each kata, from the ledger and the files
 """

@@ -1,7 +1,7 @@
 """The history of passes, from the ledger and git.
 
-A pass happened on the day of the commit that first brought its line, by the author's date; where
-no commit that is here did, on the day that the line itself names.
+The date of a pass is the author's date of the commit that first added its line. If no commit in
+this clone added the line, the date in the line counts.
 """
 
 from __future__ import annotations
@@ -13,34 +13,29 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from grader.exercise.catalog import KATAS
-from grader.record.ledger import (
-    LEDGER,
-    Ledger,
-    Pass,
-    pass_or_none,
-)
+from grader.record.ledger import LEDGER, Ledger, Pass, pass_or_none
 from grader.tools.git import Git
 
-#: Before each commit of a log: its id, the author's day, the parents.
-_HEADING = "--format=%x01%H %ad %P"
-_LOG = ("log", "--reverse", "--topo-order", "--relative", "--date=short", _HEADING, "--no-color")
+#: The header of each commit in a log: its id, the author's date, the parents.
+_FORMAT = "--format=%x01%H %ad %P"
+_LOG = ("log", "--reverse", "--topo-order", "--relative", "--date=short", _FORMAT, "--no-color")
 _KATA = re.compile(rf"{KATAS}/(?P<id>[^/]+/kata_[^/]+)\.py")
-_PLAIN = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-show-signature", "--no-abbrev")
+_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-show-signature", "--no-abbrev")
 
 
 class EventKind(enum.Enum):
-    """What a commit, or a session that is not committed yet, did to a kata."""
+    """The effect of a commit, or of a session that is not committed yet, on a kata."""
 
     SOLVED = "solved"
-    CHANGED = "changed"  # a content that is known to pass was replaced by one that is not
-    AGAIN = "solved again"  # a passing content that had been committed before came back
+    CHANGED = "changed"  # a content without a pass replaced one with a pass
+    AGAIN = "solved again"  # a passing content that was committed before came back
 
 
 @dataclass(frozen=True, slots=True)
 class KataEvent:
-    """Something that happened to a kata. `gained` are the stars that it never had before.
+    """An event of a kata. `gained` is the number of stars that it never had before.
 
-    `commit` is an id of 40 digits, "" where it is not known, None where there is no commit of it.
+    `commit` is an id of 40 digits, "" if it is unknown, None if the event is not committed.
     """
 
     kind: EventKind
@@ -53,27 +48,27 @@ class KataEvent:
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """One commit: its place in the log, id, the author's day, and what the log shows of it.
+    """One commit: its index in the log, id, the author's date, and its lines in the log.
 
-    `cut` says that a shallow clone lacks what came before.
+    `shallow`: its parents are missing, because the clone is shallow.
     """
 
     place: int
     id: str
     day: datetime.date
-    cut: bool
+    shallow: bool
     lines: tuple[str, ...]
 
 
-_Placed = tuple[datetime.date, int, KataEvent]  # sorted by day and place
+_SortableEvent = tuple[datetime.date, int, KataEvent]  # sorted by date and index in the log
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All events, the newest last; `cut` is the day before which a shallow clone knows nothing."""
+    """All events, the newest last. `shallow` is the date at which a shallow clone's log begins."""
 
     events: tuple[KataEvent, ...] = ()
-    cut: datetime.date | None = None
+    shallow: datetime.date | None = None
 
     @property
     def days(self) -> tuple[datetime.date, ...]:
@@ -88,92 +83,94 @@ class History:
                 runs[-1].append(day)
             else:
                 runs.append([day])
-        going_on = runs and (today - runs[-1][-1]).days <= 1
-        return len(runs[-1]) if going_on else 0, max(map(len, runs), default=0)
+        is_current = runs and (today - runs[-1][-1]).days <= 1
+        return len(runs[-1]) if is_current else 0, max(map(len, runs), default=0)
 
 
 def history(ledger: Ledger, git: Git | None) -> History:
-    """What the ledger and the commits say; without git, the ledger alone. Raises git.GitError."""
-    if git is None or git.try_("rev-parse", "--verify", "--quiet", "HEAD").returncode:
+    """The history from the ledger, and from the commits if there is git. Raises GitError."""
+    if git is None or git.run("rev-parse", "--verify", "--quiet", "HEAD").returncode:
         commit = None if git else ""
         solved = ((p.date, 0, _solved(p, p.date, commit)) for p in ledger.passes)
         return History(_in_order(solved))
     shallow = git("rev-parse", "--is-shallow-repository").strip() == "true"
-    commits = _log(git, shallow, "-c", "--raw", "--", KATAS)
-    brought = _brought(_log(git, shallow, "--patch", "--unified=0", "--", LEDGER))
+    commits = _log_commits(git, shallow, "-c", "--raw", "--", KATAS)
+    first_commits = _first_commits(
+        _log_commits(git, shallow, "--patch", "--unified=0", "--", LEDGER)
+    )
     by_id = {commit.id: commit for commit in commits}
     placed = list(_replacements(commits, ledger))
     for recorded in ledger.passes:
-        name = brought.get(recorded)
-        commit = by_id.get(name or "")
-        day, place = (commit.day, commit.place) if commit else (recorded.date, len(commits))
-        placed.append((day, place, _solved(recorded, day, name)))
-    cut = max((commit.day for commit in commits if commit.cut), default=None)
-    return History(_in_order(placed), cut)
+        commit_id = first_commits.get(recorded)
+        commit = by_id.get(commit_id or "")
+        day, index = (commit.day, commit.place) if commit else (recorded.date, len(commits))
+        placed.append((day, index, _solved(recorded, day, commit_id)))
+    shallow_since = max((commit.day for commit in commits if commit.shallow), default=None)
+    return History(_in_order(placed), shallow_since)
 
 
 def _solved(recorded: Pass, day: datetime.date, commit: str | None) -> KataEvent:
     return KataEvent(EventKind.SOLVED, recorded.kata, day, recorded.stars, commit)
 
 
-def _log(git: Git, shallow: bool, *arguments: str) -> tuple[_Commit, ...]:
-    """The commits that touch something, parents first."""
+def _log_commits(git: Git, shallow: bool, *arguments: str) -> tuple[_Commit, ...]:
+    """The commits that `git log` shows with these arguments, parents first."""
     commits = []
-    for place, text in enumerate(git(*_LOG, *_PLAIN, *arguments).split("\1")[1:]):
+    for index, text in enumerate(git(*_LOG, *_DIFF, *arguments).split("\1")[1:]):
         heading, *lines = text.split("\n")
-        name, day, *parents = heading.split()
-        cut = shallow and not parents
+        commit_id, day, *parents = heading.split()
+        at_boundary = shallow and not parents
         date = datetime.date.fromisoformat(day)
-        commits.append(_Commit(place, name, date, cut, tuple(lines)))
+        commits.append(_Commit(index, commit_id, date, at_boundary, tuple(lines)))
     return tuple(commits)
 
 
-def _brought(commits: Iterable[_Commit]) -> dict[Pass, str]:
-    """The commit that first brought each pass; none for what may have come before a cut."""
+def _first_commits(commits: Iterable[_Commit]) -> dict[Pass, str]:
+    """The id of the commit that first added each pass; "" for commits with missing parents."""
     commit_of: dict[Pass, str] = {}
     for commit in commits:
         for line in commit.lines:
             added = line.startswith("+") and not line.startswith("+++")
             if added and (recorded := pass_or_none(line[1:])):
-                commit_of.setdefault(recorded, "" if commit.cut else commit.id)
+                commit_of.setdefault(recorded, "" if commit.shallow else commit.id)
     return commit_of
 
 
-def _replacements(commits: Iterable[_Commit], ledger: Ledger) -> Iterator[_Placed]:
-    """Where a commit replaced a passing content, or brought one back."""
-    lost: dict[str, set[str]] = {}
+def _replacements(commits: Iterable[_Commit], ledger: Ledger) -> Iterator[_SortableEvent]:
+    """The events of commits that replaced a passing content, or brought one back."""
+    replaced_blobs: dict[str, set[str]] = {}
     for commit in commits:
-        for kata, olds, new in filter(None, map(_change, commit.lines)):
+        for kata, olds, new in filter(None, map(_parse_raw_line, commit.lines)):
             before = next(filter(None, (ledger.best(kata, old) for old in olds)), None)
-            now = ledger.best(kata, new)
-            gone = lost.setdefault(kata, set())
-            if before and not now:
-                gone.add(before.blob)
+            after = ledger.best(kata, new)
+            replaced = replaced_blobs.setdefault(kata, set())
+            if before and not after:
+                replaced.add(before.blob)
                 kind, stars = EventKind.CHANGED, before.stars
-            elif now and new in gone:
-                gone.discard(new)
-                kind, stars = EventKind.AGAIN, now.stars
+            elif after and new in replaced:
+                replaced.discard(new)
+                kind, stars = EventKind.AGAIN, after.stars
             else:
                 continue
             event = KataEvent(kind, kata, commit.day, stars, commit.id)
             yield commit.day, commit.place, event
 
 
-def _change(line: str) -> tuple[str, list[str], str] | None:
-    """Kata, contents before (one for each parent) and content after, from a line of --raw.
+def _parse_raw_line(line: str) -> tuple[str, list[str], str] | None:
+    """The kata, its blobs in each parent, and its new blob, from a line of `git log --raw`.
 
-    :100644 100644 <before> <after> M\tPATH; in a merge with two of the colons and of the befores.
+    The line is :100644 100644 <before> <after> M\tPATH; a merge has two colons and two <before>.
     """
-    about, _, path = line.partition("\t")
+    metadata, _, path = line.partition("\t")
     kata_file = _KATA.fullmatch(path)
-    if not kata_file or not about.startswith(":"):
+    if not kata_file or not metadata.startswith(":"):
         return None
-    parents = about.count(":")
-    blobs = about.split()[parents + 1 : -1]
+    parents = metadata.count(":")
+    blobs = metadata.split()[parents + 1 : -1]
     return kata_file["id"], blobs[:-1], blobs[-1]
 
 
-def _in_order(placed: Iterable[_Placed]) -> tuple[KataEvent, ...]:
+def _in_order(placed: Iterable[_SortableEvent]) -> tuple[KataEvent, ...]:
     """The events by day, and on one day by commit; with the stars that each brought."""
     most: dict[str, int] = {}
     events = []

@@ -1,12 +1,10 @@
-"""The ledger of passes, and what a session adds to it.
+"""The ledger: a file with one line for each pass. A session appends its passes.
 
-The ledger: one line of text for each pass, in a file that is only ever appended to.
-1_basics/kata_01_constant_add  <git's id of the content>  3  2026-11-20  grader=0.1.0 jax=0.10.2
+    1_basics/kata_01_constant_add  <git's id of the content>  3  2026-11-20  grader=0.1.0 jax=0.10.2
 
-Kata, content, stars, day, and what judged it. Git merges two ledgers by keeping the lines of both
-(.gitattributes), so their order means nothing. Lines that start with # are comments.
-
-What a session's grades add to the ledger. Nothing that goes wrong here costs a grade.
+The fields are kata, content, stars, date and versions. Git merges two ledgers by keeping the lines
+of both (.gitattributes), so their order has no meaning. Lines that start with # are comments. An
+error here never changes a grade.
 """
 
 from __future__ import annotations
@@ -21,13 +19,7 @@ from pathlib import Path
 from grader.exercise.catalog import FILE, KATAS, TRACK, Kata
 from grader.exercise.catalog import katas as all_katas
 from grader.exercise.key_tables import KeyProblem
-from grader.verdict import (
-    MOST_STARS,
-    Check,
-    Conditions,
-    Grade,
-    State,
-)
+from grader.verdict import MAX_STARS, Check, Conditions, Grade, State
 from pallascope.model import Mode
 from pallascope.tools.versions import versions
 
@@ -41,15 +33,15 @@ _VERSION = re.compile(r"[a-z]+=\S+")
 _CONFLICT = re.compile(r"<{7}|={7}|>{7}|\|{7}")
 
 
-class Corrupt(ValueError):
-    """A line that records no pass; the text says what is wrong with it."""
+class InvalidLedgerLine(ValueError):
+    """A line that isn't a valid pass. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One content of a kata's file that passed every hidden case of a session.
 
-    `versions` are pairs such as ("jax", "0.10.2"), "-" for what was not there.
+    `versions` are pairs such as ("jax", "0.10.2"), with "-" for a missing package.
     """
 
     kata: str  # "1_basics/kata_01_constant_add"
@@ -66,81 +58,83 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The passes that a file records, and what is wrong with its other lines."""
+    """The passes in a file, and warnings about invalid lines."""
 
     passes: tuple[Pass, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def best(self, kata: str, blob: str) -> Pass | None:
-        """The pass of exactly this content with the most stars, the earliest of several."""
+        """The pass of this content with the most stars; of several, the earliest."""
         passes = (p for p in self.passes if (p.kata, p.blob) == (kata, blob))
         return min(passes, key=lambda p: (-p.stars, p.date), default=None)
 
     def last(self, kata: str) -> Pass | None:
-        """The latest pass of a kata, of whatever content."""
+        """The latest pass of a kata, with any content."""
         passes = [p for p in self.passes if p.kata == kata]
         return max(reversed(passes), key=lambda p: p.date, default=None)
 
-    def lacks(self, new: Pass) -> bool:
-        """Whether `new` says more than is known: another content, or more stars for the same."""
+    def is_new(self, new: Pass) -> bool:
+        """Whether a pass has a new content, or more stars for a known content."""
         known = self.best(new.kata, new.blob)
         return known is None or known.stars < new.stars
 
 
-def pass_in(line: str) -> Pass | None:
-    """The pass that a line records, None for a comment or an empty line. Raises Corrupt."""
+def parse_pass(line: str) -> Pass | None:
+    """The pass in a line; None for a comment or an empty line. Raises InvalidLedgerLine."""
     if line.startswith("#") or not line.strip():
         return None
     if _CONFLICT.match(line):
-        raise Corrupt("a conflict marker of git's: delete such lines, and keep the others")
+        raise InvalidLedgerLine(
+            "a conflict marker of git's: delete such lines, and keep the others"
+        )
     fields = line.split()
     if len(fields) < 4:
-        raise Corrupt(f"{len(fields)} of the 4 fields that a pass needs")
+        raise InvalidLedgerLine(f"{len(fields)} of the 4 fields that a pass needs")
     kata, blob, stars, date, *versions = fields
     track, _, stem = kata.partition("/")
     if not TRACK.fullmatch(track) or not FILE.fullmatch(f"{stem}.py"):
-        raise Corrupt(f"{kata!r} is not a kata")
+        raise InvalidLedgerLine(f"{kata!r} is not a kata")
     if not _BLOB.fullmatch(blob):
-        raise Corrupt(f"{blob!r} is not a content's id (40 hex digits)")
-    if stars not in map(str, range(1, MOST_STARS + 1)):
-        raise Corrupt(f"{stars!r} stars, not 1 to {MOST_STARS}")
-    if odd := [version for version in versions if not _VERSION.fullmatch(version)]:
-        raise Corrupt(f"{odd[0]!r} is not NAME=VERSION")
+        raise InvalidLedgerLine(f"{blob!r} is not a content's id (40 hex digits)")
+    if stars not in map(str, range(1, MAX_STARS + 1)):
+        raise InvalidLedgerLine(f"{stars!r} stars, not 1 to {MAX_STARS}")
+    if malformed := [version for version in versions if not _VERSION.fullmatch(version)]:
+        raise InvalidLedgerLine(f"{malformed[0]!r} is not NAME=VERSION")
     pairs = (version.split("=", 1) for version in versions)
-    return Pass(kata, blob, int(stars), _day(date), tuple((name, of) for name, of in pairs))
+    return Pass(kata, blob, int(stars), _parse_date(date), tuple((name, of) for name, of in pairs))
 
 
-def _day(text: str) -> datetime.date:
+def _parse_date(text: str) -> datetime.date:
     try:
         return datetime.datetime.strptime(text, "%Y-%m-%d").date()
     except ValueError:
-        raise Corrupt(f"{text!r} is not a day such as 2026-11-20") from None
+        raise InvalidLedgerLine(f"{text!r} is not a day such as 2026-11-20") from None
 
 
 def pass_or_none(line: str) -> Pass | None:
-    """The pass that a line records, None for any other line."""
+    """The pass in a line; None for any other line."""
     try:
-        return pass_in(line)
-    except Corrupt:
+        return parse_pass(line)
+    except InvalidLedgerLine:
         return None
 
 
-def parsed_ledger(text: str) -> Ledger:
-    """The ledger in a text; a line that cannot be read is skipped, with a warning."""
+def parse_ledger(text: str) -> Ledger:
+    """Parse a ledger's text. Invalid lines are skipped with a warning."""
     passes, warnings = [], []
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         try:
-            if recorded := pass_in(line):
+            if recorded := parse_pass(line):
                 passes.append(recorded)
-        except Corrupt as error:
+        except InvalidLedgerLine as error:
             warnings.append(f"{LEDGER}:{number}: {error}. Skipped.")
     return Ledger(tuple(passes), tuple(warnings))
 
 
 def read_ledger(root: Path) -> Ledger:
-    """The repository's ledger; empty where there is none or it cannot be read."""
+    """The repository's ledger; empty if there is none, or it can't be read."""
     try:
-        return parsed_ledger((root / LEDGER).read_bytes().decode("utf-8", "replace"))
+        return parse_ledger((root / LEDGER).read_bytes().decode("utf-8", "replace"))
     except FileNotFoundError:
         return Ledger()
     except OSError as error:
@@ -148,10 +142,9 @@ def read_ledger(root: Path) -> Ledger:
 
 
 def append_passes(root: Path, passes: Iterable[Pass]) -> None:
-    """Add a line for each pass, or none of them. Raises OSError.
+    """Append a line for each pass, or none of them. Raises OSError.
 
-    The first pass makes the file; a last line without a line end, as an editor may leave it, gets
-    one.
+    The first pass creates the file. If the last line has no line end, it gets one.
     """
     file = os.open(root / LEDGER, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
@@ -164,24 +157,24 @@ def append_passes(root: Path, passes: Iterable[Pass]) -> None:
 
 
 def _write(file: int, text: bytes, size: int) -> None:
-    """Write all of a text at the end of a file of that size, or nothing."""
+    """Append the whole text to a file of `size` bytes, or nothing."""
     written = 0
     try:
         while written < len(text):
-            # A disk that fills up takes a part first, without an error.
+            # When a disk fills up, the first write is only partial, without an error.
             written += os.write(file, text[written:])
     except OSError:
-        if os.fstat(file).st_size == size + written:  # else somebody else has appended
+        if os.fstat(file).st_size == size + written:  # else another process has appended
             os.ftruncate(file, size)
         raise
 
 
 @dataclass(frozen=True, slots=True)
 class NewPasses:
-    """The passes that were new to the ledger; `trouble` says why they are not in it now.
+    """A session's new passes. `trouble` says why they could not be recorded, "" if they were.
 
-    `warnings` are those of the ledger's own lines. `first` are the ids of the katas that it knew no
-    pass of.
+    `warnings` are about lines of the ledger. `first` are the ids of katas that were passed for the
+    first time.
     """
 
     passes: tuple[Pass, ...] = ()
@@ -190,18 +183,18 @@ class NewPasses:
     first: tuple[str, ...] = ()
 
 
-#: What judged, as the ledger names it, and the package that it is.
-_JUDGES = {"grader": "pallas-katas", "jax": "jax", "libtpu": "libtpu"}
+#: Names of versions in the ledger, and their packages.
+_PACKAGES = {"grader": "pallas-katas", "jax": "jax", "libtpu": "libtpu"}
 
 
 def record_session(root: Path, grades: Sequence[Grade], conditions: Conditions) -> NewPasses:
-    """Record the passes among a whole session's grades."""
+    """Record the passes of a whole session."""
     if not any(grade.state is State.PASSED for grade in grades):
         return NewPasses()
     installed = versions()
-    judges = {name: installed[package] for name, package in _JUDGES.items()}
+    judge_versions = {name: installed[package] for name, package in _PACKAGES.items()}
     today = datetime.date.today()
-    solved = solved_passes(all_katas(root), grades, today, judges, conditions)
+    solved = solved_passes(all_katas(root), grades, today, judge_versions, conditions)
     graded = {grade.kata for grade in grades}  # of others the keys need not be read
     mode = conditions.device.mode
     strict = {k.id for k in all_katas(root) if k.id in graded and _run_strictly(k, mode)}
@@ -211,34 +204,33 @@ def record_session(root: Path, grades: Sequence[Grade], conditions: Conditions) 
 def solved_passes(
     katas: Iterable[Kata],
     grades: Sequence[Grade],
-    day: datetime.date,
-    judges: Mapping[str, str | None],
+    date: datetime.date,
+    judge_versions: Mapping[str, str | None],
     conditions: Conditions,
 ) -> tuple[Pass, ...]:
-    """One for each kata of which every hidden case ran and passed, all on the same content, and
-    none with an accident.
+    """The passes of katas whose hidden cases all ran and passed with one content and no accident.
 
-    `judges` are what judged, by name, each with its version. Of the chips of the session, the one
-    on which the kata's cost is judged counts, and of a kata for GPUs the GPU that it is for. libtpu
-    counts as missing where it was not asked; `unjudged` names the first rung that could not be.
+    `judge_versions` has the version of each package in the ledger. A pass also names the chip on
+    which its cost is judged, or its GPU. libtpu counts as missing if it was not used. `unjudged`
+    names the first rung that could not be judged.
     """
     recorded = []
     for kata in katas:
-        of_kata = [grade for grade in grades if grade.kata == kata.id]
-        if not of_kata or not _solved(kata, of_kata):
+        kata_grades = [grade for grade in grades if grade.kata == kata.id]
+        if not kata_grades or not _is_solved(kata, kata_grades):
             continue
         target = kata.key.target
         chips = target.chips(kata.key.cores, conditions.chips, conditions.gpu)
-        used = {**judges, "chip": chips[0]}
+        used_versions = {**judge_versions, "chip": chips[0]}
         if not target.uses_libtpu:
-            used["libtpu"] = None
-        if rungs := {grade.not_judged.check for grade in of_kata if grade.not_judged}:
+            used_versions["libtpu"] = None
+        if rungs := {grade.not_judged.check for grade in kata_grades if grade.not_judged}:
             first = min(rungs, key=list(Check).index)
-            used["libtpu"] = None if Check.COMPILES in rungs else used["libtpu"]
-            used["unjudged"] = first.value
-        named = tuple((name, version or "-") for name, version in used.items())
-        stars = min(grade.stars for grade in of_kata)
-        recorded.append(Pass(kata.id, of_kata[0].blob, stars, day, named))
+            used_versions["libtpu"] = None if Check.COMPILES in rungs else used_versions["libtpu"]
+            used_versions["unjudged"] = first.value
+        pairs = tuple((name, version or "-") for name, version in used_versions.items())
+        stars = min(grade.stars for grade in kata_grades)
+        recorded.append(Pass(kata.id, kata_grades[0].blob, stars, date, pairs))
     return tuple(recorded)
 
 
@@ -250,9 +242,9 @@ def _run_strictly(kata: Kata, mode: Mode) -> bool:
         return False
 
 
-def _solved(kata: Kata, grades: Sequence[Grade]) -> bool:
+def _is_solved(kata: Kata, grades: Sequence[Grade]) -> bool:
     try:
-        every = set(range(kata.key.total))
+        all_cases = set(range(kata.key.total))
     except KeyProblem:
         return False
     blobs = {grade.blob for grade in grades}
@@ -261,24 +253,23 @@ def _solved(kata: Kata, grades: Sequence[Grade]) -> bool:
         return False  # another run may give more stars
     if any(grade.not_judged and not grade.stars for grade in grades):
         return False  # nothing was judged, and nothing is known
-    return passed and {grade.case for grade in grades} == every and len(blobs) == 1 and all(blobs)
+    return (
+        passed and {grade.case for grade in grades} == all_cases and len(blobs) == 1 and all(blobs)
+    )
 
 
 def record_passes(
-    root: Path, solved: Iterable[Pass], mode: Mode, in_any_mode: Collection[str] = ()
+    root: Path, solved: Iterable[Pass], mode: Mode, mode_independent: Collection[str] = ()
 ) -> NewPasses:
-    """Append the passes that the ledger does not have yet.
-
-    `in_any_mode` are the ids of katas that are run in the same way whatever the session's mode is.
-    """
+    """Append the new passes. `mode_independent` are ids of katas that run alike in every mode."""
     known = read_ledger(root)
-    new = tuple(passed for passed in solved if known.lacks(passed))
+    new = tuple(passed for passed in solved if known.is_new(passed))
     if not new:
         return NewPasses()
     if mode is not Mode.STRICT:
-        if not (kept := tuple(passed for passed in new if passed.kata in in_any_mode)):
+        if not (recordable := tuple(passed for passed in new if passed.kata in mode_independent)):
             return NewPasses(new, f"--kata-mode {mode.value} forgives too much; strict records")
-        new = kept
+        new = recordable
     try:
         append_passes(root, new)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The state of each kata, from the ledger and the files."""
+"""The status of each kata, from the ledger and the files, and the kata to do next."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from pathlib import Path
 
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
 from grader.exercise.key_tables import KeyProblem
-from grader.exercise.readmes import needs
+from grader.exercise.readmes import prerequisites
 from grader.record.ledger import Ledger, Pass
 from grader.tools.git import blob_id
 from grader.verdict import Check
 
 
 class FileState(enum.Enum):
-    """What is known of a kata's file as it is."""
+    """The state of a kata's file, from its content and the ledger."""
 
-    SOLVED = "solved"  # the ledger knows this content
-    CHANGED = "changed"  # it knows another one
-    EDITED = "edited"  # it knows none
+    SOLVED = "solved"  # the ledger has a pass of this content
+    CHANGED = "changed"  # the ledger has passes of other contents only
+    EDITED = "edited"  # the ledger has no pass of the kata
     TODO = "todo"
     GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True)
 class KataStatus:
-    """One kata as it is. `last_pass` is the pass of its content, else its latest pass, if any.
+    """The status of one kata. `last_pass` is the pass of its content, else its latest pass, if any.
 
-    `blob` is git's id of the content, "" where there is no file.
+    `blob` is git's id of the content, "" if there is no file.
     """
 
     kata: Kata
@@ -39,24 +39,24 @@ class KataStatus:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to do: solved, or written where it can't be judged."""
+        """Whether it is solved, or edited on a machine that can't judge it."""
         if self.file_state in (FileState.EDITED, FileState.CHANGED):
-            return not _judged_here(self.kata)
+            return not _can_be_judged_here(self.kata)
         return self.file_state is FileState.SOLVED
 
     @property
     def stars(self) -> int:
-        """Those that the content has: 0 unless it is solved."""
+        """The stars of the file's content: 0 unless it is solved."""
         return self.last_pass.stars if self.last_pass and self.file_state is FileState.SOLVED else 0
 
 
 def all_statuses(root: Path, ledger: Ledger) -> Iterator[KataStatus]:
-    """Every kata that has a solution, in order; each is looked at when its turn comes."""
+    """The status of every kata that has a solution, in order, evaluated lazily."""
     return (status_of(kata, ledger) for kata in katas(root, SOLUTIONS))
 
 
 def status_of(kata: Kata, ledger: Ledger) -> KataStatus:
-    """One kata. A stub is still to do, whatever was passed before."""
+    """The status of one kata. A stub is TODO, even if the kata was passed before."""
     last = ledger.last(kata.id)
     try:
         blob = blob_id(kata.path.read_bytes())
@@ -69,8 +69,8 @@ def status_of(kata: Kata, ledger: Ledger) -> KataStatus:
     return KataStatus(kata, FileState.CHANGED if last else FileState.EDITED, last, blob)
 
 
-def _judged_here(kata: Kata) -> bool:
-    """Whether this machine has what judges the point of a kata: of some, that is libtpu."""
+def _can_be_judged_here(kata: Kata) -> bool:
+    """Whether this machine can judge the point of a kata, which may need libtpu."""
     try:
         key = kata.key
     except KeyProblem:
@@ -84,54 +84,57 @@ def _judged_here(kata: Kata) -> bool:
 
 
 def next_kata(statuses: Iterable[KataStatus], unsolved: Collection[str] = ()) -> KataStatus | None:
-    """The kata to do next: the first that is there and not solved, and whose needs are solved.
+    """The kata to do next: the first that exists, is not solved, and has solved prerequisites.
 
-    Looks at no more than it has to: at the `statuses` before it, and at the names `unsolved`, for
-    what it needs. Where every unsolved kata needs another, it is the first of them.
-    Where the ledger knows none of them, what was edited may well be right: then the first stub.
-    A session of pytest has a rule of its own, `report.standings`: it knows what has failed.
+    Statuses after it aren't read. `unsolved` are names of other katas that are not solved. If every
+    unsolved kata needs another one, the first of them is next. If the ledger has none of the katas,
+    edited files may be right, so the first stub is next. A pytest session knows which katas fail,
+    and uses `report.standings` instead.
     """
-    left: list[KataStatus] = []
-    told = False
+    remaining: list[KataStatus] = []
+    has_passes = False
     for status in statuses:
-        told = told or status.last_pass is not None
+        has_passes = has_passes or status.last_pass is not None
         if not status.done:
-            left.append(status)
-        offered = _offered(left, told)
-        first = next(iter(_there(left)), None)
-        if first and (told or first.file_state is FileState.TODO):
-            ready = _first_ready(offered, open_names(left, told).union(unsolved))
+            remaining.append(status)
+        candidates = _candidates(remaining, has_passes)
+        first = next(iter(_existing(remaining)), None)
+        if first and (has_passes or first.file_state is FileState.TODO):
+            ready = _first_ready(candidates, unsolved_names(remaining, has_passes).union(unsolved))
             if ready:
                 return ready
-    return next(iter(_offered(left, told)), None)
+    return next(iter(_candidates(remaining, has_passes)), None)
 
 
-def open_names(statuses: Iterable[KataStatus], told: bool) -> set[str]:
-    """The names of katas that others should not be done before.
-
-    `told`: the ledger knows some of them. Else what was edited counts as solved.
-    """
+def unsolved_names(statuses: Iterable[KataStatus], has_passes: bool) -> set[str]:
+    """The names of unsolved katas. Unless the ledger `has_passes`, edited katas count as solved."""
     return {
         status.kata.name
         for status in statuses
-        if not (status.done or (status.file_state is FileState.EDITED and not told))
+        if not (status.done or (status.file_state is FileState.EDITED and not has_passes))
     }
 
 
-def _offered(left: Iterable[KataStatus], told: bool) -> list[KataStatus]:
-    return [one for one in _there(left) if told or one.file_state is FileState.TODO]
+def _candidates(remaining: Iterable[KataStatus], has_passes: bool) -> list[KataStatus]:
+    return [
+        status
+        for status in _existing(remaining)
+        if has_passes or status.file_state is FileState.TODO
+    ]
 
 
-def _there(left: Iterable[KataStatus]) -> list[KataStatus]:
-    return [one for one in left if one.file_state is not FileState.GONE]
+def _existing(remaining: Iterable[KataStatus]) -> list[KataStatus]:
+    return [status for status in remaining if status.file_state is not FileState.GONE]
 
 
-def _first_ready(offered: Iterable[KataStatus], unsolved: Collection[str]) -> KataStatus | None:
-    return next((one for one in offered if not set(unsolved).intersection(_needs(one))), None)
+def _first_ready(candidates: Iterable[KataStatus], unsolved: Collection[str]) -> KataStatus | None:
+    return next(
+        (status for status in candidates if not set(unsolved).intersection(_needs(status))), None
+    )
 
 
 def _needs(status: KataStatus) -> tuple[str, ...]:
     try:
-        return needs(status.kata)
+        return prerequisites(status.kata)
     except OSError:
         return ()

@@ -1,4 +1,4 @@
-"""The text that a solved kata shows."""
+"""The text that is shown when a kata is solved."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KeyProblem
 from grader.verdict import Grade
 
-MOST = 3  # katas whose texts one session shows; of more it only names the commands
+MAX_TEXTS = 3  # if a session solves more katas, it names the command instead of showing the texts
 WIDTH = 100
 _INDENT = 2
 
 
-def solved_text(kata: Kata, compared: str = "") -> RenderableType | None:
-    """The kata's `after` under its name, `compared` below it; None where there is no text.
+def solved_text(kata: Kata, comparison: str = "") -> RenderableType | None:
+    """The kata's name, its `after` text and `comparison`; None if the key has no such text.
 
-    Paragraphs flow into the width that there is. Indented lines stay as they are: commands.
+    Paragraphs are wrapped. Indented lines, which are commands, stay as they are.
     """
     try:
         text = kata.key.after
@@ -31,39 +31,39 @@ def solved_text(kata: Kata, compared: str = "") -> RenderableType | None:
     if not text:
         return None
     title = Text.assemble(("solved    ", "bold green"), kata.name, (f"  {kata.key.concept}", "dim"))
-    whole = f"{text}\n\n{compared}" if compared else text
-    return Group(title, *_lines(whole))
+    text_with_comparison = f"{text}\n\n{comparison}" if comparison else text
+    return Group(title, *_lines(text_with_comparison))
 
 
 def newly_solved(
     katas: Sequence[Kata], grades: Sequence[Grade], quiet: bool
 ) -> Iterator[RenderableType]:
-    """Of the katas that were solved for the first time: the text of each, or how to see it."""
-    told = [kata for kata in katas if _has_text(kata)]
-    if quiet or not told:
+    """For katas that were solved for the first time, their texts or the command that shows them."""
+    with_text = [kata for kata in katas if _has_text(kata)]
+    if quiet or not with_text:
         return
-    if len(told) > MOST:
-        yield Text(f"about each kata that you solved: kata after {told[0].name}, …", "dim")
+    if len(with_text) > MAX_TEXTS:
+        yield Text(f"about each kata that you solved: kata after {with_text[0].name}, …", "dim")
         return
-    for kata in told:
-        if text := solved_text(kata, compared_in([g for g in grades if g.kata == kata.id])):
+    for kata in with_text:
+        if text := solved_text(kata, compare_grades([g for g in grades if g.kata == kata.id])):
             yield Group(Text(), text)
 
 
-def compared_in(grades: Sequence[Grade]) -> str:
-    """How the cost of a kata's last hidden case compares with par's; "" where nothing is known."""
+def compare_grades(grades: Sequence[Grade]) -> str:
+    """Compares the cost of a kata's last hidden case with par's; "" if no cost is known."""
     last = max(grades, key=lambda grade: grade.case, default=None)
     if last is None or last.cost is None:
         return ""
     cost = last.cost
-    return compared((cost.bytes, cost.par_bytes), (cost.cycles, cost.par_cycles))
+    return cost_comparison((cost.bytes, cost.par_bytes), (cost.cycles, cost.par_cycles))
 
 
-def compared(
-    moved: tuple[float | None, float | None], takes: tuple[float | None, float | None]
+def cost_comparison(
+    byte_counts: tuple[float | None, float | None], times: tuple[float | None, float | None]
 ) -> str:
-    """A sentence about bytes and time, each yours and the solution's; "" where neither is known."""
-    bytes_ratio, time_ratio = _ratio(*moved), _ratio(*takes)
+    """A sentence about bytes and time, each as (yours, solution's); "" if neither is known."""
+    bytes_ratio, time_ratio = _ratio(*byte_counts), _ratio(*times)
     if bytes_ratio is None and time_ratio is None:
         return ""
     if time_ratio is None:
@@ -90,15 +90,15 @@ def _has_text(kata: Kata) -> bool:
 
 
 def _lines(text: str) -> Iterator[RenderableType]:
-    """Paragraphs that flow, and between them lines as they are."""
-    for as_it_is, lines in itertools.groupby(text.splitlines(), _stays):
-        if as_it_is:
-            whole = (f"{' ' * _INDENT}{line}".rstrip() for line in lines)
-            yield from (Text(line, "cyan", no_wrap=True, overflow="ignore") for line in whole)
+    """Wrapped paragraphs, and preformatted lines between them."""
+    for preformatted, lines in itertools.groupby(text.splitlines(), _is_preformatted):
+        if preformatted:
+            indented = (f"{' ' * _INDENT}{line}".rstrip() for line in lines)
+            yield from (Text(line, "cyan", no_wrap=True, overflow="ignore") for line in indented)
         else:
             yield Padding(Constrain(Text(" ".join(lines)), WIDTH), (0, 0, 0, _INDENT))
 
 
-def _stays(line: str) -> bool:
-    """Whether a line is no part of a paragraph: it is indented, or empty."""
+def _is_preformatted(line: str) -> bool:
+    """Whether a line isn't part of a paragraph, because it is indented or empty."""
     return not line or line.startswith(" ")

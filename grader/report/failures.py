@@ -10,16 +10,17 @@ from grader.verdict import Check, Grade
 
 
 def explanation(kata: Kata, grade: Grade, node: str, seed: int) -> str:
-    """The finding in words, the case in full, and the command that repeats exactly this case.
+    """The finding, the whole case, and the command that repeats exactly this case.
 
-    `node` is pytest's id of the case, `seed` the session's.
+    `node` is pytest's id of the case, `seed` the session's seed.
     """
     finding = grade.finding
     assert finding is not None
-    file, line = kata.where()
+    file, line = kata.location()
     view = f"  view   kata view {kata.name} --seed {seed} --case {grade.case}"
-    drawn = kata.key.kernel and kata.key.target.uses_libtpu
-    shown = finding.check is Check.VALUES and drawn
+    can_be_viewed = (
+        finding.check is Check.VALUES and kata.key.kernel and kata.key.target.uses_libtpu
+    )
     phrase = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"
     return "\n".join(
         [
@@ -27,19 +28,19 @@ def explanation(kata: Kata, grade: Grade, node: str, seed: int) -> str:
             "",
             *([f"  case   {grade.drawn}"] if grade.drawn else []),
             f'  again  pytest "{node}" --kata-seed {seed}',
-            *([view] if shown else []),
+            *([view] if can_be_viewed else []),
             f"  open   {file}:{line}      stuck?  kata hint {kata.name}",
         ]
     )
 
 
-def kata_is_broken(error: object) -> str:
-    """What a learner reads about a kata whose solution or key cannot be used."""
+def broken_kata_message(error: object) -> str:
+    """The message for a kata whose solution or key can't be used."""
     return f"This kata is broken, not your kernel.\n{error}"
 
 
-def repeated(grade: Grade, earlier: Grade, node: str, seed: int) -> str:
-    """Two lines about a later case that fails the same check."""
+def repeated_failure(grade: Grade, earlier: Grade, node: str, seed: int) -> str:
+    """A short text for a later case that fails the same check."""
     assert grade.finding
     return (
         f"{grade.finding.check.title}: {grade.finding.phrase}   "
@@ -52,22 +53,22 @@ FAILED = "FAILED"
 
 
 def summary_word(headline: str, node: str, columns: int) -> str:
-    """What pytest's summary puts before the id of a failed case: "FAILED values: … -", or "FAILED".
+    """The start of a failed case's line in pytest's summary: "FAILED values: … -" or "FAILED".
 
-    pytest puts the headline behind the id, which is nearly as long as a line of 80 columns, and
-    cuts it. It comes first here, unless both fit. In colour, pytest takes the id to have no width,
-    and appends the headline in any case: then it has to be given none.
+    pytest puts the headline after the id. The id alone nearly fills 80 columns, so pytest would cut
+    the headline. Unless both fit, the headline comes first here. With colours, pytest counts the id
+    as having no width and always appends the headline, so it must get none then.
     """
     if len(f"{FAILED} {node} - {headline}") <= columns:
         return FAILED
-    room = max(columns - len(f"{FAILED}  -"), len(FAILED))
-    cut = headline if len(headline) <= room else f"{headline[: room - 1].rstrip()}…"
-    return f"{FAILED} {cut} -"
+    width = max(columns - len(f"{FAILED}  -"), len(FAILED))
+    shortened = headline if len(headline) <= width else f"{headline[: width - 1].rstrip()}…"
+    return f"{FAILED} {shortened} -"
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """What pytest's summary, `--tb=line` and JUnit XML show of a failure."""
+    """The message of a failure in pytest's summary, `--tb=line` and JUnit XML."""
 
     message: str
 
@@ -77,13 +78,13 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class FailureText:
-    """A failure as the learner reads it, in the form that pytest asks of a representation.
+    """A failure's text, with the methods that pytest needs of a representation.
 
-    Once its summary line begins with the `headline`, pytest has none to append.
+    If the summary line already shows the headline (`headline_shown`), pytest doesn't append it.
     """
 
     text: str
-    headline_told: bool = False
+    headline_shown: bool = False
 
     @property
     def headline(self) -> str:
@@ -91,7 +92,7 @@ class FailureText:
 
     @property
     def reprcrash(self) -> Headline | None:
-        return None if self.headline_told else Headline(self.headline)
+        return None if self.headline_shown else Headline(self.headline)
 
     def toterminal(self, tw: Any) -> None:
         tw.line(self.text)

@@ -1,4 +1,4 @@
-"""The history of passes in words."""
+"""The history of passes as text, for `kata progress --log`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from grader.exercise.catalog import name_of
 from grader.record.history import EventKind, History, KataEvent
 from grader.report import maps
 
-_ID = 8  # hex digits of a commit that are shown
-_BARS = 14  # the most that are shown
-_WIDTH = 24
+_COMMIT_DIGITS = 8
+_MAX_BARS = 14
+_BAR_WIDTH = 24
 
-#: How finely stars over time are shown: the first with few enough bars.
+#: The first of these that gives at most _MAX_BARS bars is used.
 _PERIODS: tuple[tuple[str, Callable[[datetime.date], str]], ...] = (
     ("day", str),
     ("week", lambda day: f"{day.isocalendar().year}-W{day.isocalendar().week:02}"),
@@ -26,14 +26,16 @@ _PERIODS: tuple[tuple[str, Callable[[datetime.date], str]], ...] = (
 )
 
 
-def log_of(history: History, today: datetime.date, notes: tuple[str, ...] = ()) -> RenderableType:
-    """What happened on each day, the newest last; the streaks; stars by day, week or month.
+def history_text(
+    history: History, today: datetime.date, notes: tuple[str, ...] = ()
+) -> RenderableType:
+    """The events of each day, the newest last; the streaks; stars by day, week, month or year.
 
-    `notes` are what is missing.
+    `notes` say which parts of the history are missing.
     """
     if not history.events:
-        nothing = "No kata has been passed yet. pytest -k NAME grades one."
-        return Group(Text(nothing), *_notes(notes))
+        message = "No kata has been passed yet. pytest -k NAME grades one."
+        return Group(Text(message), *_notes(notes))
     parts: list[RenderableType] = []
     width = max(len(name_of(event.kata)) for event in history.events)
     for day, events in itertools.groupby(history.events, key=lambda event: event.day):
@@ -49,11 +51,11 @@ def _line(event: KataEvent, width: int) -> Text:
     stars = maps.star_signs(0 if changed else event.stars)
     line.append(sign, colour).append(" ").append_text(stars)
     line.append(f" {name_of(event.kata):<{width}}  ")
-    commit = "not committed" if event.commit is None else event.commit[:_ID]
-    return line.append(commit, "dim").append(f"  {_why(event)}")
+    commit = "not committed" if event.commit is None else event.commit[:_COMMIT_DIGITS]
+    return line.append(commit, "dim").append(f"  {_description(event)}")
 
 
-def _why(event: KataEvent) -> str:
+def _description(event: KataEvent) -> str:
     match event.kind:
         case EventKind.CHANGED:
             return f"changed since {maps.star_signs(event.stars).plain}"
@@ -76,21 +78,21 @@ def _days(count: int) -> str:
 
 
 def _bars(history: History) -> Iterator[Text]:
-    """A bar for each period in which a star was gained: how many there were at its end."""
+    """For each period in which a star was gained, a bar of the stars at its end."""
     name, period = next(
-        ((name, of) for name, of in _PERIODS if len(set(map(of, history.days))) <= _BARS),
+        ((name, of) for name, of in _PERIODS if len(set(map(of, history.days))) <= _MAX_BARS),
         _PERIODS[-1],
     )
-    ends: dict[str, int] = {}
+    stars_at_end: dict[str, int] = {}
     stars = 0
     for event in history.events:
         stars += event.gained
         if event.gained:
-            ends[period(event.day)] = stars
+            stars_at_end[period(event.day)] = stars
     yield Text(f"stars by {name}", "bold")
-    for label, reached in ends.items():
-        length = max(1, round(_WIDTH * reached / stars))
-        yield Text.assemble((f"  {label}  ", "dim"), ("█" * length, "green"), f" {reached}")
+    for label, total_stars in stars_at_end.items():
+        length = max(1, round(_BAR_WIDTH * total_stars / stars))
+        yield Text.assemble((f"  {label}  ", "dim"), ("█" * length, "green"), f" {total_stars}")
 
 
 def _notes(notes: tuple[str, ...]) -> Iterator[Text]:

@@ -1,10 +1,6 @@
-"""The maps of katas in a terminal: of a session, and of the record.
+"""The maps of katas in a terminal: at the end of a pytest session, and for `kata progress`.
 
-What every map of katas is made of: bars, stars, the line that says what to do next.
-
-The map that `kata progress` shows: every kata as the ledger and its file have it now.
-
-The map of katas at the end of a pytest session, for terminals of any width.
+A session's map shows its grades. The map of `kata progress` shows the ledger and the files.
 """
 
 from __future__ import annotations
@@ -21,47 +17,42 @@ from grader.exercise.catalog import Kata, name_of
 from grader.record.commits import last_commit, uncommitted
 from grader.record.ledger import Ledger, NewPasses, Pass
 from grader.record.status import FileState, KataStatus, next_kata
-from grader.report.standings import (
-    SessionStandings,
-    Standing,
-    TrackStandings,
-    unasked,
-)
+from grader.report.standings import SessionStandings, Standing, TrackStandings, not_judged_reasons
 from grader.tools.git import GitError, NoGit, git_in
-from grader.verdict import MOST_STARS, State
+from grader.verdict import MAX_STARS, State
 
-BAR = 14
+BAR_WIDTH = 14
 
 
-def bar(part: int, whole: int, width: int = BAR) -> Text:
-    """How much of `whole` is reached; a full bar where `whole` is 0."""
-    filled = round(width * part / whole) if whole else width
+def bar(reached: int, whole: int, width: int = BAR_WIDTH) -> Text:
+    """A bar that shows how much of `whole` is reached; full if `whole` is 0."""
+    filled = round(width * reached / whole) if whole else width
     return Text.assemble(("█" * filled, "green"), ("░" * (width - filled), "dim"))
 
 
-def track_heading(track: str, solved: int, of: int) -> Text:
+def track_heading(track: str, solved: int, count: int) -> Text:
     """A track's name, bar and count."""
-    return Text.assemble((f"{track}  ", "bold"), bar(solved, of), f"  {solved}/{of} solved")
+    return Text.assemble((f"{track}  ", "bold"), bar(solved, count), f"  {solved}/{count} solved")
 
 
 def star_signs(earned: int) -> Text:
-    """The stars that a kata has, and those that it could have."""
-    return Text.assemble(("★" * earned, "yellow"), ("☆" * (MOST_STARS - earned), "dim"))
+    """Earned stars as ★, missing stars as ☆."""
+    return Text.assemble(("★" * earned, "yellow"), ("☆" * (MAX_STARS - earned), "dim"))
 
 
-def total(solved: int, of: int, others: str, earned: int) -> Text:
-    """The line under a map: how many are solved, what the others are, and the stars of all."""
+def total_line(solved: int, count: int, others: str, earned: int) -> Text:
+    """The line below a map: counts of solved and other katas, and all stars."""
     return Text.assemble(
-        (f"{solved} of {of} solved", "bold"),
+        (f"{solved} of {count} solved", "bold"),
         others,
-        (f"   {earned} of {MOST_STARS * of} stars", "dim"),
+        (f"   {earned} of {MAX_STARS * count} stars", "dim"),
     )
 
 
 def next_step(kata: Kata, verb: str) -> Text:
-    """Which file to work on next, and how to have it graded. `verb` has at most 4 letters."""
-    file, line = kata.where()
-    # A path is useful only when it is complete.
+    """The next file to work on, and the command that grades it. `verb` has at most 4 letters."""
+    file, line = kata.location()
+    # A shortened path would be useless.
     return Text(no_wrap=True, overflow="ignore").append_text(
         Text.assemble(
             (f"{verb:<4}  ", "bold"),
@@ -79,35 +70,39 @@ PROGRESS_SIGNS = {
     FileState.GONE: ("✘", "red"),
 }
 COMMIT = "kata commit"
-_FEW = 4  # katas that are named in one line
+_MAX_NAMES = 4  # in one line
 
 
-def summary(found: Sequence[KataStatus], notes: Iterable[RenderableType] = ()) -> RenderableType:
-    """The total, `notes`, and what to do next."""
-    following = next_kata(found)
-    step = next_step(following.kata, "next") if following else Text(nothing_left(found))
-    return Group(_progress_total(found), *notes, step)
+def progress_summary(
+    statuses: Sequence[KataStatus], notes: Iterable[RenderableType] = ()
+) -> RenderableType:
+    """The total, `notes`, and the next step."""
+    next_status = next_kata(statuses)
+    step = (
+        next_step(next_status.kata, "next") if next_status else Text(no_next_kata_message(statuses))
+    )
+    return Group(_progress_total(statuses), *notes, step)
 
 
-def nothing_left(found: Sequence[KataStatus]) -> str:
-    """What to do where no kata is next_kata."""
-    if gone := next((one for one in found if one.file_state is FileState.GONE), None):
-        return f"{gone.kata.name} is {standing(gone)}"
-    if not all(one.file_state is FileState.SOLVED for one in found):
+def no_next_kata_message(statuses: Sequence[KataStatus]) -> str:
+    """The message if `next_kata` finds no kata."""
+    if gone := next((status for status in statuses if status.file_state is FileState.GONE), None):
+        return f"{gone.kata.name} is {status_text(gone)}"
+    if not all(status.file_state is FileState.SOLVED for status in statuses):
         return "Every kata has been edited: pytest -k kata shows which are solved."
-    if slow := next((one for one in found if one.stars < MOST_STARS), None):
-        return f"Every kata is solved. For the third star: kata cost {slow.kata.name}"
+    if improvable := next((status for status in statuses if status.stars < MAX_STARS), None):
+        return f"Every kata is solved. For the third star: kata cost {improvable.kata.name}"
     return "Every kata is solved, with every star."
 
 
-def notes(root: Path, ledger: Ledger, found: Sequence[KataStatus]) -> Iterator[Text]:
-    """What is wrong with the ledger, and what is not committed."""
-    yield from warned(ledger.warnings)
+def record_notes(root: Path, ledger: Ledger, statuses: Sequence[KataStatus]) -> Iterator[Text]:
+    """Warnings about the ledger, and the katas that are not committed."""
+    yield from ledger_warnings(ledger.warnings)
     try:
         git = git_in(root)
-        solved = [status for status in found if status.file_state is FileState.SOLVED]
-        if solved and (behind := uncommitted(git, solved, ledger, last_commit(git))):
-            yield not_committed([one.kata for one in behind])
+        solved = [status for status in statuses if status.file_state is FileState.SOLVED]
+        if solved and (to_commit := uncommitted(git, solved, ledger, last_commit(git))):
+            yield not_committed_line([one.kata for one in to_commit])
     except GitError as error:
         yield Text(f"no git here ({error}): no kata commit, no dates of commits", "dim")
 
@@ -115,7 +110,7 @@ def notes(root: Path, ledger: Ledger, found: Sequence[KataStatus]) -> Iterator[T
 def progress_map(
     statuses: Sequence[KataStatus], notes: Iterable[RenderableType] = ()
 ) -> RenderableType:
-    """Tracks with a bar each, a line for each kata, the total, `notes`, what to do next."""
+    """A bar for each track, a line for each kata, the total, `notes`, the next step."""
     parts: list[RenderableType] = []
     for name, members in itertools.groupby(statuses, key=lambda status: status.kata.track):
         track = list(members)
@@ -124,8 +119,8 @@ def progress_map(
         parts.append(track_heading(name, solved, len(track)))
         parts += [_progress_line(status, width) for status in track]
     parts += [_progress_total(statuses), *notes]
-    if following := next_kata(statuses):
-        parts.append(next_step(following.kata, "next"))
+    if next_status := next_kata(statuses):
+        parts.append(next_step(next_status.kata, "next"))
     return Group(*parts)
 
 
@@ -135,22 +130,22 @@ def _progress_line(status: KataStatus, width: int) -> Text:
     line.append(sign, colour).append(f" {status.kata.number} ", "dim")
     line.append_text(star_signs(status.stars)).append(f" {status.kata.name:<{width}}  ")
     quiet = status.file_state in (FileState.SOLVED, FileState.TODO)
-    return line.append(standing(status), "dim" if quiet else "")
+    return line.append(status_text(status), "dim" if quiet else "")
 
 
-def standing(status: KataStatus) -> str:
-    """Where a kata stands, in a few words; for a solved one, the day."""
-    last = status.last_pass
-    then = f"{star_signs(last.stars).plain} ({last.date})" if last else ""
+def status_text(status: KataStatus) -> str:
+    """A kata's status in a few words; the date for a solved kata."""
+    last_pass = status.last_pass
+    earlier_pass = f"{star_signs(last_pass.stars).plain} ({last_pass.date})" if last_pass else ""
     match status.file_state:
         case FileState.SOLVED:
-            return str(last.date) if last else ""
+            return str(last_pass.date) if last_pass else ""
         case FileState.CHANGED:
-            return f"changed since {then}"
+            return f"changed since {earlier_pass}"
         case FileState.EDITED:
             return "edited, not passed yet"
         case FileState.TODO:
-            return f"todo again, was {then}" if then else "todo"
+            return f"todo again, was {earlier_pass}" if earlier_pass else "todo"
         case FileState.GONE:
             return f"gone: kata reset {status.kata.name}"
 
@@ -159,28 +154,28 @@ def _progress_total(statuses: Sequence[KataStatus]) -> Text:
     counts = {state: sum(status.file_state is state for status in statuses) for state in FileState}
     solved = counts.pop(FileState.SOLVED)
     others = "".join(f", {count} {state.value}" for state, count in counts.items() if count)
-    return total(solved, len(statuses), others, sum(status.stars for status in statuses))
+    return total_line(solved, len(statuses), others, sum(status.stars for status in statuses))
 
 
-def not_committed(katas: Sequence[Kata]) -> Text:
-    """The solved katas that the last commit lacks, and what commits them."""
-    names = some([kata.name for kata in katas])
+def not_committed_line(katas: Sequence[Kata]) -> Text:
+    """The solved katas that the last commit lacks, and the command that commits them."""
+    names = shorten([kata.name for kata in katas])
     return Text(f"not committed  {names}   {COMMIT}", "yellow")
 
 
-def warned(warnings: Sequence[str]) -> Iterator[Text]:
-    """What is wrong with the ledger's lines: the first few warnings, and how many more."""
-    for warning in warnings[:_FEW]:
+def ledger_warnings(warnings: Sequence[str]) -> Iterator[Text]:
+    """The first few warnings about the ledger's lines, and the number of others."""
+    for warning in warnings[:_MAX_NAMES]:
         yield Text(warning, "yellow")
-    if rest := warnings[_FEW:]:
-        yield Text(f"and {len(rest)} more lines like that", "yellow")
+    if remaining := warnings[_MAX_NAMES:]:
+        yield Text(f"and {len(remaining)} more lines like that", "yellow")
 
 
-def some(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
-    named = ", ".join(names[:_FEW])
-    rest = len(names) - _FEW
-    return f"{named} and {rest} more" if rest > 0 else named
+def shorten(names: Sequence[str]) -> str:
+    """The first few names, and the number of others."""
+    text = ", ".join(names[:_MAX_NAMES])
+    remaining = len(names) - _MAX_NAMES
+    return f"{text} and {remaining} more" if remaining > 0 else text
 
 
 SIGNS = {State.PASSED: ("✔", "green"), State.FAILED: ("✘", "red"), State.TODO: ("·", "yellow")}
@@ -196,10 +191,10 @@ def encoding_of(reporter: Any) -> str:
 def session_map(
     standings: SessionStandings, seed: int, verbosity: int = 0, extra: Iterable[RenderableType] = ()
 ) -> RenderableType:
-    """Tracks with a bar each, a line for each kata, the total, `extra`, what to do next.
+    """A bar for each track, a line for each kata, the total, `extra`, the next step.
 
-    `seed` is the session's, for commands that repeat its cases. Below a verbosity of -1 (-qq), only
-    the total; above 0 (-v), also cases and seconds.
+    `seed` is for commands that repeat the session's cases. Below a verbosity of -1 (-qq), only the
+    total is shown; above 0 (-v), also cases and seconds.
     """
     parts: list[RenderableType] = []
     if verbosity > -2:
@@ -239,13 +234,13 @@ def _line(standing: Standing, width: int, verbose: bool) -> Text:
 
 
 def sign_of(standing: Standing) -> tuple[str, str]:
-    """A kata's sign, and its colour; what has passed as far as it was judged is not solved."""
+    """A kata's sign and its colour. A passed kata that was only partly judged is not solved."""
     passed = standing.state is State.PASSED
     return UNFINISHED if passed and not standing.solved else SIGNS[standing.state]
 
 
 def stars_of(standing: Standing) -> Text:
-    """The stars that a kata has, and those that it could have."""
+    """A kata's stars; none while it is todo."""
     return star_signs(0 if standing.state is State.TODO else standing.stars)
 
 
@@ -257,52 +252,51 @@ def _total(standings: SessionStandings) -> Text:
     unjudged = counts[State.PASSED] - solved - unfinished
     others = f", {failed} failed, {todo} todo" + (f", {unfinished} unfinished" * bool(unfinished))
     others += f", {unjudged} not judged" * bool(unjudged)
-    earned = sum(s.stars for s in every)
-    return total(solved, len(every), others, earned)
+    return total_line(solved, len(every), others, sum(s.stars for s in every))
 
 
 def _notes(standings: SessionStandings, seed: int) -> list[RenderableType]:
-    """What was not checked, and how to earn a missing third star."""
+    """Rungs that were not judged, notes, and the command that explains a missing third star."""
     notes: list[RenderableType] = []
-    for reason, of in unasked(standings).items():
-        names = some([standing.kata.name for standing in of])
+    for reason, affected in not_judged_reasons(standings).items():
+        names = shorten([standing.kata.name for standing in affected])
         notes.append(Text(f"{reason}: no star from there on for {names}", "yellow"))
-        if not_solved := without_stars(of):
+        if not_solved := not_solved_message(affected):
             notes.append(Text(not_solved, "yellow"))
     notes += [Text(f"note  {note}", "yellow") for s in standings.all for note in s.notes]
-    slow = [s for s in standings.all if s.solved and may_earn_the_third(s)]
-    if slow:
-        command = f"kata cost {slow[0].kata.name} --seed {seed} --case {slow[0].case}"
+    improvable = [s for s in standings.all if s.solved and lacks_third_star(s)]
+    if improvable:
+        command = f"kata cost {improvable[0].kata.name} --seed {seed} --case {improvable[0].case}"
         notes.append(Text(f"the third star: {command}", "dim"))
     return notes
 
 
-def without_stars(unjudged: Iterable[Standing]) -> str:
-    """Which katas are about what could not be judged; "" for none."""
-    passed = [s for s in unjudged if s.state is State.PASSED and s.whole and not s.solved]
-    names = some([standing.kata.name for standing in passed])
+def not_solved_message(not_judged: Iterable[Standing]) -> str:
+    """The message for katas that aren't solved because their point was not judged; "" for none."""
+    passed = [s for s in not_judged if s.state is State.PASSED and s.whole and not s.solved]
+    names = shorten([standing.kata.name for standing in passed])
     return f"not solved, since that is what they are about: {names}" if passed else ""
 
 
-def may_earn_the_third(standing: Standing) -> bool:
-    """Whether a solved kata lacks its third star for its cost, which `kata cost` explains."""
-    return standing.state is State.PASSED and standing.stars == MOST_STARS - 1
+def lacks_third_star(standing: Standing) -> bool:
+    """Whether a kata lacks only the third star, the one for cost. `kata cost` explains it."""
+    return standing.state is State.PASSED and standing.stars == MAX_STARS - 1
 
 
 def _next(standing: Standing) -> Text:
     return next_step(standing.kata, "fix" if standing.state is State.FAILED else "next")
 
 
-def newly_recorded(recorded: NewPasses, root: Path) -> Iterator[Text]:
-    """Which passes are new, and the command that commits them; or why they are not recorded."""
-    if not recorded.passes:
+def newly_recorded(new_passes: NewPasses, root: Path) -> Iterator[Text]:
+    """The new passes with the command that commits them, or why they are not recorded."""
+    if not new_passes.passes:
         return
-    names = some([_name(passed) for passed in recorded.passes])
-    if recorded.trouble:
-        yield Text(f"not recorded  {names}: {recorded.trouble}", "yellow")
+    names = shorten([_name(new_pass) for new_pass in new_passes.passes])
+    if new_passes.trouble:
+        yield Text(f"not recorded  {names}: {new_passes.trouble}", "yellow")
     else:
         yield Text.assemble(("recorded  ", "bold"), f"{names}   {_commit(root)}")
-    yield from warned(recorded.warnings)
+    yield from ledger_warnings(new_passes.warnings)
 
 
 def _commit(root: Path) -> str:
@@ -313,5 +307,5 @@ def _commit(root: Path) -> str:
     return COMMIT
 
 
-def _name(passed: Pass) -> str:
-    return f"{name_of(passed.kata)} {star_signs(passed.stars).plain}"
+def _name(new_pass: Pass) -> str:
+    return f"{name_of(new_pass.kata)} {star_signs(new_pass.stars).plain}"

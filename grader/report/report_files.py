@@ -1,9 +1,7 @@
-"""Files for other programs: JSON, JUnit properties, Markdown and a badge.
+"""Writes files: --kata-json, JUnit properties, --kata-summary (Markdown), a badge (SVG).
 
-docs/json-schema.md describes the file of --kata-json and the properties of JUnit XML's test cases.
-A change that could break a reader raises VERSION. The badge is a picture for a README, with a row
-of cells for each track; the same progress gives the same bytes, and the viewer's own settings
-choose light or dark. The Markdown is the map for a job's summary on GitHub (--kata-summary).
+docs/json-schema.md documents the JSON and the properties. An incompatible change of the JSON raises
+SCHEMA_VERSION. The same progress gives the same bytes of SVG.
 """
 
 from __future__ import annotations
@@ -18,32 +16,21 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from grader.record.status import FileState, KataStatus
-from grader.report.maps import sign_of, standing, without_stars
-from grader.report.standings import (
-    SessionStandings,
-    Standing,
-    TrackStandings,
-    unasked,
-)
-from grader.verdict import (
-    MOST_STARS,
-    Conditions,
-    Finding,
-    Grade,
-    State,
-)
+from grader.report.maps import not_solved_message, sign_of, status_text
+from grader.report.standings import SessionStandings, Standing, TrackStandings, not_judged_reasons
+from grader.verdict import MAX_STARS, Conditions, Finding, Grade, State
 from pallascope.tools import codec
 from pallascope.tools.files import in_words
 from pallascope.tools.versions import versions
 
-VERSION = 3
+SCHEMA_VERSION = 3
 
 
-def document(grades: Sequence[Grade], conditions: Conditions) -> dict[str, Any]:
-    """The whole file as builtins. Grades stand in the order of kata and case."""
+def json_document(grades: Sequence[Grade], conditions: Conditions) -> dict[str, Any]:
+    """The content of --kata-json as builtins. Grades are sorted by kata and case."""
     ordered = sorted(grades, key=lambda grade: (grade.kata, grade.case))
     return {
-        "schema": VERSION,
+        "schema": SCHEMA_VERSION,
         "seed": conditions.seed,
         "backend": conditions.device.backend,
         "mode": conditions.device.mode.value,
@@ -56,14 +43,14 @@ def document(grades: Sequence[Grade], conditions: Conditions) -> dict[str, Any]:
 
 
 def write_json(file: Path, grades: Sequence[Grade], conditions: Conditions) -> None:
-    """Write the document; makes its folder where there is none."""
+    """Write the document, and its folder if there is none."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(document(grades, conditions), indent=2, ensure_ascii=False)
+    text = json.dumps(json_document(grades, conditions), indent=2, ensure_ascii=False)
     file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
 
 def properties(grade: Grade) -> list[tuple[str, str]]:
-    """One grade as JUnit XML properties of its test case."""
+    """One grade as properties of its test case in JUnit XML."""
     pairs = [
         ("kata", grade.kata),
         ("kata_state", grade.state.value),
@@ -76,13 +63,13 @@ def properties(grade: Grade) -> list[tuple[str, str]]:
     return pairs
 
 
-OURS = "<!-- Drawn by kata progress"  # how a picture of ours begins
+BADGE_HEADER = "<!-- Drawn by kata progress"  # marks files that may be replaced
 WIDTH = 480
 _EDGE, _LABEL, _CELL, _GAP = 16, 148, 16, 3
-_TOP, _ROW = 60, 26  # where the first track starts, and how high each is
-_FEET = 34
+_TOP, _ROW = 60, 26  # y of the first track, and height of each
+_FOOTER = 34
 
-#: Class -> the property that is coloured, light, dark. Stars differ in lightness, not in hue alone.
+#: CSS class -> coloured property, light, dark. Stars differ in lightness, not only in hue.
 _COLOURS = {
     "page": ("fill", "#ffffff", "#0d1117"),
     "ink": ("fill", "#1f2328", "#e6edf3"),
@@ -103,32 +90,32 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-s
 .changed { stroke-width: 2; stroke-dasharray: 3 2; }"""
 
 
-class NotOurs(ValueError):
-    """There is such a file already, and `kata progress --svg` did not write it."""
+class NotABadge(ValueError):
+    """The file exists, and `kata progress --svg` did not write it."""
 
 
 def write_badge(file: Path, statuses: Sequence[KataStatus]) -> None:
-    """Draw into a file. Raises NotOurs rather than replace anything but such a picture; OSError."""
-    if file.exists() and OURS.encode() not in file.read_bytes()[:1000]:
-        raise NotOurs(f"{file} exists, and kata progress did not draw it: give another name")
+    """Write the badge. Raises OSError, or NotABadge if the file exists and isn't a badge."""
+    if file.exists() and BADGE_HEADER.encode() not in file.read_bytes()[:1000]:
+        raise NotABadge(f"{file} exists, and kata progress did not draw it: give another name")
     file.write_text(badge(statuses), encoding="utf-8")
 
 
 def badge(statuses: Sequence[KataStatus]) -> str:
-    """The SVG, sizes in its own 480-wide view box."""
+    """The SVG, with sizes in a view box of width WIDTH."""
     tracks = [
         (name, list(members))
         for name, members in itertools.groupby(statuses, key=lambda status: status.kata.track)
     ]
-    height = _TOP + _ROW * len(tracks) + _FEET
+    height = _TOP + _ROW * len(tracks) + _FOOTER
     solved, stars = sum(map(_is_solved, statuses)), sum(status.stars for status in statuses)
     title = (
-        f"{solved} of {len(statuses)} katas solved, {stars} of {MOST_STARS * len(statuses)} stars"
+        f"{solved} of {len(statuses)} katas solved, {stars} of {MAX_STARS * len(statuses)} stars"
     )
     counts = (f"{name}: {sum(map(_is_solved, of))} of {len(of)} solved" for name, of in tracks)
     return "\n".join(
         [
-            f"{OURS}, which replaces it each time. -->",
+            f"{BADGE_HEADER}, which replaces it each time. -->",
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" height="{height}" role="img" aria-labelledby="title desc">',
             f'<title id="title">{title}</title>',
@@ -151,44 +138,49 @@ def _is_solved(status: KataStatus) -> bool:
 
 
 def _colours(mode: int) -> str:
-    return "\n".join(f".{name} {{ {of[0]}: {of[mode]}; }}" for name, of in _COLOURS.items())
+    return "\n".join(
+        f".{name} {{ {values[0]}: {values[mode]}; }}" for name, values in _COLOURS.items()
+    )
 
 
-def _text(x: float, y: float, words: str, look: str, at: str = "start") -> str:
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="{at}" class="{look}">{escape(words)}</text>'
+def _svg_text(x: float, y: float, text: str, css: str, anchor: str = "start") -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" class="{css}">{escape(text)}</text>'
 
 
-def _box(x: float, y: float, w: float, h: float, look: str, tip: str = "") -> str:
-    inside = f"<title>{escape(tip)}</title>" if tip else ""
+def _svg_box(x: float, y: float, w: float, h: float, css_class: str, tooltip: str = "") -> str:
+    title = f"<title>{escape(tooltip)}</title>" if tooltip else ""
     return (
-        f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="3" class="{look}">'
-        f"{inside}</rect>"
+        f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="3" class="{css_class}">'
+        f"{title}</rect>"
     )
 
 
 def _badge(*counts: str) -> Iterator[str]:
-    """A name and its counts, side by side. Widths leave room for any system's letters."""
+    """A name and its counts in a row. The widths leave room for any system's font."""
     x = _EDGE
-    for words, look in (("Pallas Katas", "name"), *((count, "count") for count in counts)):
-        width = 8 * len(words) + 16
-        yield _box(x, 16, width, 26, look)
-        yield _text(x + width / 2, 33.5, words, "on bold", "middle")
+    for text, css_class in (("Pallas Katas", "name"), *((count, "count") for count in counts)):
+        width = 8 * len(text) + 16
+        yield _svg_box(x, 16, width, 26, css_class)
+        yield _svg_text(x + width / 2, 33.5, text, "on bold", "middle")
         x += width + 2
 
 
 def _track(name: str, members: Sequence[KataStatus], y: float) -> Iterator[str]:
-    yield _text(_EDGE, y + 13, name, "ink")
+    yield _svg_text(_EDGE, y + 13, name, "ink")
     pitch = min(_CELL + _GAP, (WIDTH - _EDGE - _LABEL - _EDGE) / len(members))
-    for place, status in enumerate(members):
-        tip = f"{status.kata.number} {status.kata.name}: {_tip(status)}"
-        yield _box(_EDGE + _LABEL + pitch * place, y, pitch - _GAP, _CELL, _look(status), tip)
+    for index, status in enumerate(members):
+        tooltip = f"{status.kata.number} {status.kata.name}: {_tooltip(status)}"
+        yield _svg_box(
+            _EDGE + _LABEL + pitch * index, y, pitch - _GAP, _CELL, _css_class(status), tooltip
+        )
 
 
-def _tip(status: KataStatus) -> str:
-    return f"{'★' * status.stars}, {standing(status)}" if _is_solved(status) else standing(status)
+def _tooltip(status: KataStatus) -> str:
+    text = status_text(status)
+    return f"{'★' * status.stars}, {text}" if _is_solved(status) else text
 
 
-def _look(status: KataStatus) -> str:
+def _css_class(status: KataStatus) -> str:
     if _is_solved(status):
         return f"stars{status.stars}"
     return "none changed" if status.file_state is FileState.CHANGED else "none"
@@ -196,18 +188,18 @@ def _look(status: KataStatus) -> str:
 
 def _legend(y: float) -> Iterator[str]:
     x = _EDGE + _LABEL
-    for look, words in (
+    for css_class, text in (
         ("none", "to do"),
         ("none changed", "changed since"),
         ("stars2", "★★"),
         ("stars3", "★★★"),
     ):
-        yield _box(x, y - 9, 10, 10, look)
-        yield _text(x + 15, y, words, "soft small")
-        x += 30 + 7 * len(words)
+        yield _svg_box(x, y - 9, 10, 10, css_class)
+        yield _svg_text(x + 15, y, text, "soft small")
+        x += 30 + 7 * len(text)
 
 
-LONGEST = 6000  # characters of one finding; GitHub shows no summary of more than 1 MiB
+MAX_FINDING = 6000  # characters of one finding; GitHub shows no summary of more than 1 MiB
 
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+!|~$@:<>&-])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -220,72 +212,73 @@ def append_summary(
     seed: int,
     environ: Mapping[str, str],
 ) -> str:
-    """Add the map to a file. Returns why that failed, in one line; "" where it did not."""
-    text = summary(standings, grades, seed, files_at(environ))
+    """Append the map to a file. Returns an error message of one line, or ""."""
+    text = markdown_summary(standings, grades, seed, github_files_url(environ))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("a", encoding="utf-8", errors="backslashreplace") as end:
-            end.write(text)
+        with file.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(text)
     except OSError as error:
         return f"katas: no summary was written: {in_words(error)}"
     return ""
 
 
-def files_at(environ: Mapping[str, str]) -> str:
-    """The address below which GitHub shows this commit's files; "" outside of its workflows."""
+def github_files_url(environ: Mapping[str, str]) -> str:
+    """The URL of this commit's files on GitHub; "" outside of GitHub's workflows."""
     names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
     server, repository, commit = (environ.get(name, "") for name in names)
     return f"{server}/{repository}/blob/{commit}" if server and repository and commit else ""
 
 
-def summary(
-    standings: SessionStandings, grades: Iterable[Grade], seed: int, address: str = ""
+def markdown_summary(
+    session: SessionStandings, grades: Iterable[Grade], seed: int, address: str = ""
 ) -> str:
-    """The total, a table for each track, and every failed kata's finding, folded up.
+    """The total, a table for each track, and the finding of each failed kata, folded.
 
-    Names link to the files below `address`, if there is one. `seed` is the session's.
+    If there is an `address`, names link to the files below it. `seed` is the session's seed.
     """
-    findings = {(g.kata, g.case): g.finding for g in grades if g.finding}
-    failed = [each for each in standings.all if each.state is State.FAILED]
-    parts = [_total(standings, seed)]
-    parts += [_table(track, address) for track in standings.tracks]
-    for each in failed:
-        if finding := findings.get((each.kata.id, each.case)):
-            parts.append(_details(each, finding, seed))
-    if following := standings.next:
-        verb = "Fix" if following.state is State.FAILED else "Next"
-        command = f"`pytest -k {following.kata.name}`"
-        parts.append(f"{verb}: {_link(following, address)}, {command}")
+    findings = {(grade.kata, grade.case): grade.finding for grade in grades if grade.finding}
+    failed = [standing for standing in session.all if standing.state is State.FAILED]
+    parts = [_total(session, seed)]
+    parts += [_table(track, address) for track in session.tracks]
+    for standing in failed:
+        if finding := findings.get((standing.kata.id, standing.case)):
+            parts.append(_details(standing, finding, seed))
+    if next_standing := session.next:
+        verb = "Fix" if next_standing.state is State.FAILED else "Next"
+        command = f"`pytest -k {next_standing.kata.name}`"
+        parts.append(f"{verb}: {_link(next_standing, address)}, {command}")
     return "\n" + "\n\n".join(parts) + "\n"
 
 
 def _total(standings: SessionStandings, seed: int) -> str:
-    every = standings.all
-    if not every:
+    all_standings = standings.all
+    if not all_standings:
         return "## Katas\n\nNone was graded."
-    counts = {state: sum(s.state is state for s in every) for state in State}
-    stars = sum(each.stars for each in every)
+    counts = {state: sum(s.state is state for s in all_standings) for state in State}
+    stars = sum(standing.stars for standing in all_standings)
     lines = [
-        f"## Katas: {sum(s.solved for s in every)} of {len(every)} solved",
+        f"## Katas: {sum(s.solved for s in all_standings)} of {len(all_standings)} solved",
         "",
-        f"{stars} of {MOST_STARS * len(every)} stars; {counts[State.FAILED]} failed, "
+        f"{stars} of {MAX_STARS * len(all_standings)} stars; {counts[State.FAILED]} failed, "
         f"{counts[State.TODO]} todo. Hidden cases drawn with `--kata-seed {seed}`.",
     ]
-    for reason, of in unasked(standings).items():
-        told = f"{reason.check.title} ({escaped(reason.why)})"
-        lines += ["", f"Not judged: {told}. No star from there on."]
-        if not_solved := without_stars(of):
-            lines += ["", f"{escaped(not_solved.capitalize())}."]
-    for note in (note for each in every for note in each.notes):
-        lines += ["", f"Note: {escaped(note)}"]
+    for reason, affected in not_judged_reasons(standings).items():
+        description = f"{reason.check.title} ({markdown_escaped(reason.why)})"
+        lines += ["", f"Not judged: {description}. No star from there on."]
+        if not_solved := not_solved_message(affected):
+            lines += ["", f"{markdown_escaped(not_solved.capitalize())}."]
+    for note in (note for standing in all_standings for note in standing.notes):
+        lines += ["", f"Note: {markdown_escaped(note)}"]
     return "\n".join(lines)
 
 
 def _table(track: TrackStandings, address: str) -> str:
-    rest = f", {track.not_run} not run" if track.not_run else ""
+    not_run = f", {track.not_run} not run" if track.not_run else ""
     return "\n".join(
         [
-            f"### {escaped(track.name)}: {track.solved} of {len(track.standings)} solved{rest}",
+            f"### {markdown_escaped(track.name)}: {track.solved} of "
+            f"{len(track.standings)} solved{not_run}",
             "",
             "| | kata | stars | why not more |",
             "|---|---|---|---|",
@@ -295,25 +288,25 @@ def _table(track: TrackStandings, address: str) -> str:
 
 
 def _row(standing: Standing, address: str) -> str:
-    stars = "★" * standing.stars + "☆" * (MOST_STARS - standing.stars)
+    stars = "★" * standing.stars + "☆" * (MAX_STARS - standing.stars)
     sign, _ = sign_of(standing)
-    cells = (sign, _link(standing, address), stars, escaped(standing.phrase))
+    cells = (sign, _link(standing, address), stars, markdown_escaped(standing.phrase))
     return f"| {' | '.join(cells)} |"
 
 
 def _link(standing: Standing, address: str) -> str:
-    name = f"{standing.kata.number} {escaped(standing.kata.name)}"
-    file, line = standing.kata.where()
+    name = f"{standing.kata.number} {markdown_escaped(standing.kata.name)}"
+    file, line = standing.kata.location()
     return f"[{name}]({address}/{file}#L{line})" if address else name
 
 
 def _details(standing: Standing, finding: Finding, seed: int) -> str:
-    """A finding as the learner reads it, in a block that backticks in the finding do not end."""
+    """A finding in a fenced block with a longer fence than any backticks in the finding."""
     message = finding.message
     if not message.startswith(finding.phrase):
         message = f"{finding.phrase}\n{message}"
-    if len(message) > LONGEST:
-        message = f"{message[:LONGEST]}\n… {len(message) - LONGEST} more characters"
+    if len(message) > MAX_FINDING:
+        message = f"{message[:MAX_FINDING]}\n… {len(message) - MAX_FINDING} more characters"
     message += f"\n\npytest -k {standing.kata.name} --kata-seed {seed}"
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", message)), default=0))
     title = html.escape(f"{standing.kata.name}: {finding.check.title}: {finding.phrase}")
@@ -330,8 +323,8 @@ def _details(standing: Standing, finding: Finding, seed: int) -> str:
     )
 
 
-def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in one line, also in a cell of a table."""
+def markdown_escaped(text: str) -> str:
+    """One line that Markdown shows unchanged, also in a table's cell."""
     return _PUNCTUATION.sub(r"\\\1", _line(text))
 
 

@@ -1,4 +1,4 @@
-"""From a session's grades to the standing of katas, tracks and course."""
+"""The standing of katas, tracks and course from a session's grades."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from grader.verdict import Grade, NotJudged, State
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A kata's place on the map: its worst hidden case decides."""
+    """A kata's line on the map. Its worst hidden case decides."""
 
     kata: Kata
     state: State
     stars: int
-    phrase: str  # why not more, in a few words
-    case: int  # the hidden case that decides
-    cases: int  # how many of its hidden cases ran
+    phrase: str  # the reason for missing stars, in a few words
+    case: int  # the index of the worst hidden case
+    cases: int  # the number of hidden cases that ran
     seconds: float
-    beside_par: float | None = None  # its cycles (else bytes) as a multiple of par's, at the worst
-    notes: tuple[str, ...] = ()  # each once, whatever many cases have it
-    not_judged: NotJudged | None = None  # the rung that could not be asked, and why
+    beside_par: float | None = None  # the worst case's cycles (else bytes) ÷ par's
+    notes: tuple[str, ...] = ()  # without repetitions
+    not_judged: NotJudged | None = None  # the first rung that could not be judged
     whole: bool = True  # every hidden case ran
 
     @property
     def solved(self) -> bool:
-        """Where nothing could be judged, nothing is known to be right."""
+        """Whether all cases passed, and something could be judged."""
         unknown = self.not_judged is not None and not self.stars
         return self.state is State.PASSED and self.whole and not unknown
 
 
 @dataclass(frozen=True, slots=True)
 class TrackStandings:
-    """The katas of one track that ran, and how many others it has."""
+    """The katas of one track that ran, and the number of others."""
 
     name: str
     standings: tuple[Standing, ...]
@@ -49,7 +49,7 @@ class TrackStandings:
 
 @dataclass(frozen=True, slots=True)
 class SessionStandings:
-    """The whole map: tracks of which something ran, and the kata to do next."""
+    """The whole map: tracks with katas that ran, and the kata to do next."""
 
     tracks: tuple[TrackStandings, ...]
     next: Standing | None
@@ -59,48 +59,54 @@ class SessionStandings:
         return tuple(itertools.chain.from_iterable(track.standings for track in self.tracks))
 
 
-_WORST = (State.FAILED, State.TODO, State.PASSED)
+_WORST_FIRST = (State.FAILED, State.TODO, State.PASSED)
 
 
 def standings(katas: Sequence[Kata], grades: Iterable[Grade]) -> SessionStandings:
-    """Count grades kata by kata, in the order of the katas."""
+    """The standings of the katas that have grades, in the order of `katas`."""
     by_kata: dict[str, list[Grade]] = {}
     for grade in grades:
         by_kata.setdefault(grade.kata, []).append(grade)
     tracks = []
     for name, members in itertools.groupby(katas, key=lambda kata: kata.track):
-        of_track = list(members)
-        ran = tuple(standing(kata, by_kata[kata.id]) for kata in of_track if kata.id in by_kata)
-        if ran:
-            tracks.append(TrackStandings(name, ran, len(of_track) - len(ran)))
-    everything = [one for track in tracks for one in track.standings]
-    return SessionStandings(tuple(tracks), _next(everything))
+        track_katas = list(members)
+        track_standings = tuple(
+            standing(kata, by_kata[kata.id]) for kata in track_katas if kata.id in by_kata
+        )
+        if track_standings:
+            tracks.append(
+                TrackStandings(name, track_standings, len(track_katas) - len(track_standings))
+            )
+    all_standings = [one for track in tracks for one in track.standings]
+    return SessionStandings(tuple(tracks), _next_standing(all_standings))
 
 
 def standing(kata: Kata, grades: Sequence[Grade]) -> Standing:
-    """How far one kata is, by the grades of its hidden cases."""
-    worst = min(grades, key=lambda grade: (_WORST.index(grade.state), grade.stars, grade.case))
-    # Beside a case that failed, one whose point could not be judged has none, and says nothing.
+    """The standing of one kata, from the grades of its hidden cases."""
+    worst = min(
+        grades, key=lambda grade: (_WORST_FIRST.index(grade.state), grade.stars, grade.case)
+    )
+    # If a case failed, the stars of cases that could not be judged don't count.
     failed = worst.state is State.FAILED
     stars = worst.stars if failed else min(grade.stars for grade in grades)
-    so_far = _so_far(kata, grades)
+    incomplete = _incomplete_phrase(kata, grades)
     return Standing(
         kata=kata,
         state=worst.state,
-        stars=0 if so_far and worst.state is State.PASSED else stars,
-        phrase=_phrase(worst, stars, so_far),
+        stars=0 if incomplete and worst.state is State.PASSED else stars,
+        phrase=_phrase(worst, stars, incomplete),
         case=worst.case,
         cases=len(grades),
         seconds=sum(grade.seconds for grade in grades),
-        beside_par=max(filter(None, map(_beside_par, grades)), default=None),
+        beside_par=max(filter(None, map(_cost_ratio, grades)), default=None),
         notes=tuple(dict.fromkeys(note for grade in grades for note in grade.notes)),
         not_judged=worst.not_judged or next((g.not_judged for g in grades if g.not_judged), None),
-        whole=not so_far,
+        whole=not incomplete,
     )
 
 
-def _so_far(kata: Kata, grades: Sequence[Grade]) -> str:
-    """How many of a kata's hidden cases ran; "" where all did."""
+def _incomplete_phrase(kata: Kata, grades: Sequence[Grade]) -> str:
+    """ "3 of 5 hidden cases ran"; "" if all ran."""
     ran = len({grade.case for grade in grades})
     try:
         count = kata.key.total
@@ -109,7 +115,7 @@ def _so_far(kata: Kata, grades: Sequence[Grade]) -> str:
     return "" if ran == count else f"{ran} of {count} hidden cases ran"
 
 
-def _beside_par(grade: Grade) -> float | None:
+def _cost_ratio(grade: Grade) -> float | None:
     cost = grade.cost
     if cost and cost.cycles and cost.par_cycles:
         return cost.cycles / cost.par_cycles
@@ -118,9 +124,9 @@ def _beside_par(grade: Grade) -> float | None:
     return None
 
 
-def _phrase(worst: Grade, stars: int, so_far: str) -> str:
-    if so_far and worst.state is State.PASSED:
-        return f"{'★' * stars} so far: {so_far}"
+def _phrase(worst: Grade, stars: int, incomplete: str) -> str:
+    if incomplete and worst.state is State.PASSED:
+        return f"{'★' * stars} so far: {incomplete}"
     if worst.finding:
         return f"{worst.finding.check.title}: {worst.finding.phrase}"
     if worst.state is State.TODO:
@@ -128,33 +134,33 @@ def _phrase(worst: Grade, stars: int, so_far: str) -> str:
     return f"{worst.not_judged.check.title}: not judged" if worst.not_judged else ""
 
 
-def _next(everything: list[Standing]) -> Standing | None:
-    """The first failed kata; where none failed, the first that is to do.
+def _next_standing(all_standings: list[Standing]) -> Standing | None:
+    """The first failed kata of those that ran; if none failed, the first todo.
 
-    Of those that ran: whoever asks for some katas goes on with these. What is next in the whole
-    course is `record.status.next_kata`; it runs nothing, and so knows of no failure.
+    For the next kata of the whole course see `record.status.next_kata`. It runs nothing, so it
+    doesn't know which katas fail.
     """
     for state in (State.FAILED, State.TODO):
-        for standing in everything:
+        for standing in all_standings:
             if standing.state is state:
                 return standing
     return None
 
 
-def unasked(standings: SessionStandings) -> dict[NotJudged, list[Standing]]:
-    """The rungs that could not be asked, each reason once, with the katas that it concerns."""
-    found: dict[NotJudged, list[Standing]] = {}
+def not_judged_reasons(standings: SessionStandings) -> dict[NotJudged, list[Standing]]:
+    """Each rung that could not be judged, with the katas that it concerns."""
+    by_reason: dict[NotJudged, list[Standing]] = {}
     for standing in standings.all:
         if standing.not_judged:
-            found.setdefault(standing.not_judged, []).append(standing)
-    return found
+            by_reason.setdefault(standing.not_judged, []).append(standing)
+    return by_reason
 
 
-def same_failure(first: Grade, second: Grade) -> bool:
-    """Whether two cases of one kata fail the same check: the second need not be told in full."""
+def same_failure(earlier: Grade, later: Grade) -> bool:
+    """Whether two cases of one kata fail the same check. The second then gets a short text."""
     return (
-        first.kata == second.kata
-        and first.finding is not None
-        and second.finding is not None
-        and first.finding.check is second.finding.check
+        earlier.kata == later.kata
+        and earlier.finding is not None
+        and later.finding is not None
+        and earlier.finding.check is later.finding.check
     )

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KataKind
-from grader.exercise.mutants import dealt
+from grader.exercise.mutants import planted_of_case
 from grader.exercise.targets import GPUS
 from grader.sandbox.gpu_runs import GpuLaunchClient
 from grader.sandbox.launch_client import (
@@ -245,7 +245,7 @@ class WorkerClient:
         files, chip = (launch.source, kata.name, solution_file(kata)), self.chip(kata)
         subject = Subject(*files, kata.key.tested.launch, case, chip, self.mode)
         try:
-            found = self._queues.trials.of(subject, dealt(kata.key, case), launch.seconds)
+            found = self._queues.trials.of(subject, planted_of_case(kata.key, case), launch.seconds)
         except BrokenPlanted as error:
             raise BrokenKata(str(error)) from None
         if isinstance(found, Accident):

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from grader.exercise.specs import argument
+from grader.exercise.specs import trace_argument
 from grader.sandbox import exception_reports
 from grader.sandbox.judge_worker import launch_and_trace, launch_of
 from grader.sandbox.messages import (
@@ -95,7 +95,7 @@ def _compiled(question: CompileForGpu) -> OnGpu:
     with exception_reports.caught(question.source, Stage.LOWER) as caught:
         with traced_on(question.device):
             launch = launch_of(question)
-        function, shapes = launch.function(), list(map(argument, question.inputs))
+        function, shapes = launch.function(), list(map(trace_argument, question.inputs))
         try:
             program = program_of(function, shapes, chip)
         except Exception as error:

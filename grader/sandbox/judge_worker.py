@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from grader.exercise.specs import argument
+from grader.exercise.specs import trace_argument
 from grader.sandbox import exception_reports, warmup
 from grader.sandbox.exception_reports import notes_on
 from grader.sandbox.messages import (
@@ -222,7 +222,7 @@ def _more_nan(tried: Array, without: Array) -> bool:
 
 def _predicted(question: Predict) -> OnChip:
     """The way to a TPU, as far as it leads."""
-    values = list(map(argument, question.inputs))
+    values = list(map(trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
         launch, axes = launch_of(question), question.device.mesh
         predicted = predictions_of(launch, values, question.device.chip, question.events, axes)
@@ -232,7 +232,7 @@ def _predicted(question: Predict) -> OnChip:
 
 def _followed(question: Follow) -> Followed:
     """Where the blocks lie, step by step."""
-    values = list(map(argument, question.inputs))
+    values = list(map(trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
         launch = launch_of(question)
         return Followed(

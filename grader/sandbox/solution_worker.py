@@ -67,13 +67,13 @@ def _shares(question: TakeShares) -> Shares:
     with exception_reports.caught(question.source, Stage.RUN):
         spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)
         inputs = [to_numpy(array) for array in question.inputs]
-        return Shares(specs.shares(spec, inputs, keywords, question.calls))
+        return Shares(specs.block_shares(spec, inputs, keywords, question.calls))
     return Shares()
 
 
 def _estimate(question: EstimateXla) -> Answer:
     """XLA's estimate for the spec; none where its compiler can't be had."""
-    values = list(map(specs.argument, question.inputs))
+    values = list(map(specs.trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.IMPORT) as caught:
         spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)
         with contextlib.suppress(CompilerUnavailable):

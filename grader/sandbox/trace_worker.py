@@ -22,7 +22,7 @@ from beartype import beartype
 from jaxtyping import TypeCheckError, jaxtyped
 
 from grader.exercise.key_tables import MESH
-from grader.exercise.specs import without_spec
+from grader.exercise.specs import spec_disabled
 from grader.sandbox import exception_reports, warmup
 from grader.sandbox.exception_reports import MissingGradeCall
 from grader.sandbox.messages import (
@@ -177,7 +177,7 @@ class Tracer:
         broken, trace = "", b""
         with (
             exception_reports.caught(question.source, Stage.TRACE) as caught,
-            without_spec(self._module, question.name, _refusal(question.name)),
+            spec_disabled(self._module, question.name, _refusal(question.name)),
         ):
             try:
                 trace = traced(_checked(function), question)

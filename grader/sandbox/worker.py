@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import jax
 
-from grader.exercise.key_tables import MOST_DEVICES
+from grader.exercise.key_tables import MAX_DEVICES
 from grader.sandbox import (
     judge_worker,
     process_limits,
@@ -122,4 +122,4 @@ def _simulate_devices() -> None:
     threads from NPROC: with fewer, they would wait for each other without end.
     """
     os.environ["NPROC"] = str(THREADS)
-    jax.config.update("jax_num_cpu_devices", MOST_DEVICES)
+    jax.config.update("jax_num_cpu_devices", MAX_DEVICES)

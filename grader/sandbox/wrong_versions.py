@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from grader.exercise.answer_key import DTYPES, Mistake
 from grader.exercise.key_tables import Planted
-from grader.exercise.mutants import likeliest, version
+from grader.exercise.mutants import likeliest_mistakes, planted_version
 from grader.sandbox import worker_pool
 from grader.sandbox.messages import (
     FinishedTest,
@@ -109,7 +109,9 @@ class Recollection:
         text = situation.solution.content.decode()
         # Others raise, or have the right values.
         wrong = [m for m in situation.mistakes if m.caught in (Check.VALUES, Check.RANDOM)]
-        versions = likeliest(situation.written.content.decode(errors="replace"), text, wrong)
+        versions = likeliest_mistakes(
+            situation.written.content.decode(errors="replace"), text, wrong
+        )
         # What it was on one hidden case, it is likely on the next.
         return sorted(versions, key=lambda pair: pair[0].title != self._agreed)
 
@@ -220,7 +222,7 @@ class Trials:
     ) -> tuple[FinishedTest | Accident | None, int]:
         """The same, tried once; None where the test goes on calling the kernel."""
         try:
-            text = version(subject.solution.content.decode(), kernel)
+            text = planted_version(subject.solution.content.decode(), kernel)
         except ValueError as error:
             raise BrokenPlanted(str(error)) from None
         source = SourceFile(subject.solution.file, text.encode())

@@ -1,6 +1,6 @@
-"""Git, the learner's editor, and pages of tables, for the commands and the reports.
+"""Git, the learner's editor, and HTML tables, for the commands and the reports.
 
 editor  Opens a file at a line in the learner's editor
-git     Runs git: what a clone knows of its files and their history
-html    Pages of tables for a browser: one file, all text escaped
+git     Runs git commands in a clone
+html    Writes HTML pages of tables, all text escaped
 """

@@ -1,8 +1,8 @@
 """Opens a file at a line in the learner's editor.
 
-The environment names it, as git does: KATA_EDITOR, else VISUAL, else EDITOR. The value is a command
-with its own options. How a line is given is known for the editors below; for any other, {file} and
-{line} in the value say where they go.
+As for git, environment variables name the editor: KATA_EDITOR, else VISUAL, else EDITOR. The value
+is a command with options. The tables below know how each editor takes a line number. For other
+editors, put {file} and {line} into the value.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 
 VARIABLES = ("KATA_EDITOR", "VISUAL", "EDITOR")
 FILE, LINE = "{file}", "{line}"
-#: Seconds after which an editor's command is taken to have opened its window.
-QUIET = 1
+#: An editor's command that runs for so many seconds has opened its window.
+START_SECONDS = 1
 
 _COLON = ("{file}:{line}",)
 _PLUS = ("+{line}", "{file}")
 _OPTION = ("--line", "{line}", "{file}")
-#: Editors with windows of their own, and what each takes after its options.
-_WINDOWS = {
+#: Editors that open a window, with the arguments that each takes after its options.
+_WINDOWED_EDITORS = {
     **dict.fromkeys(
         ("code", "code-insiders", "codium", "cursor", "windsurf"), ("-g", "{file}:{line}")
     ),
@@ -33,43 +33,43 @@ _WINDOWS = {
     **dict.fromkeys(("gvim", "mvim", "gedit"), _PLUS),
 }
 #: Editors that take over the terminal.
-_TERMINAL = {
+_TERMINAL_EDITORS = {
     **dict.fromkeys(("vi", "vim", "nvim", "nano", "emacs", "emacsclient", "micro", "kak"), _PLUS),
     **dict.fromkeys(("hx", "helix"), _COLON),
 }
 
 
 class NoEditor(ValueError):
-    """Nothing can be opened; the text says why, and what to do."""
+    """No editor can be opened. The text gives the reason and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Editor:
-    """A command that opens files, and the variable that names it."""
+    """An editor's command line, and the environment variable that holds it."""
 
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     variable: str
 
     @property
     def name(self) -> str:
         """The command's name without its folder or ending: "code" for /usr/bin/code."""
-        return Path(self.words[0]).stem.lower()
+        return Path(self.argv[0]).stem.lower()
 
     @property
     def windowed(self) -> bool:
-        """Whether it opens a window of its own. Any other needs a terminal."""
-        return self.name in _WINDOWS
+        """Whether it opens a window. Other editors need a terminal."""
+        return self.name in _WINDOWED_EDITORS
 
     def command(self, file: Path, line: int) -> list[str]:
-        """What to run; without the line for an editor that is not known and has no {line}."""
-        words = self.words
-        if not any(FILE in word for word in words):
-            words += (_WINDOWS | _TERMINAL).get(self.name, (FILE,))
-        return [word.replace(FILE, str(file)).replace(LINE, str(line)) for word in words]
+        """The command to run, without the line for an unknown editor that has no {line}."""
+        argv = self.argv
+        if not any(FILE in word for word in argv):
+            argv += (_WINDOWED_EDITORS | _TERMINAL_EDITORS).get(self.name, (FILE,))
+        return [word.replace(FILE, str(file)).replace(LINE, str(line)) for word in argv]
 
 
-def chosen(environ: Mapping[str, str]) -> Editor:
-    """The editor that the environment names. Raises NoEditor where it names none."""
+def editor_from_environment(environ: Mapping[str, str]) -> Editor:
+    """The editor that the environment names. Raises NoEditor if it names none."""
     for variable in VARIABLES:
         if text := environ.get(variable, "").strip():
             try:
@@ -83,17 +83,16 @@ def chosen(environ: Mapping[str, str]) -> Editor:
 
 
 def open_at(file: Path, line: int, terminal: bool) -> str:
-    """Open `file` at `line` (1-based); returns the editor's name.
+    """Open `file` at `line` (1-based). Returns the editor's name. Raises NoEditor.
 
-    An editor without a window of its own takes this process's terminal until it ends; it needs
-    `terminal` to be free for it. Raises NoEditor.
+    An editor without a window uses this process's terminal until it ends, if `terminal` is true.
     """
-    editor = chosen(os.environ)
+    editor = editor_from_environment(os.environ)
     command = editor.command(file, line)
     if shutil.which(command[0]) is None:
         raise NoEditor(f"{editor.variable} names {command[0]!r}, and there is no such command")
     if editor.windowed:
-        code = _beside(command)
+        code = _start_in_background(command)
     elif terminal:
         code = subprocess.run(command, check=False).returncode
     else:
@@ -103,8 +102,8 @@ def open_at(file: Path, line: int, terminal: bool) -> str:
     return editor.name
 
 
-def _beside(command: list[str]) -> int:
-    """Start a command that may stay as long as its window does; its exit code if it is quick."""
+def _start_in_background(command: list[str]) -> int:
+    """Start an editor that may run until its window closes. Returns the exit code, 0 if it runs."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -113,6 +112,6 @@ def _beside(command: list[str]) -> int:
         start_new_session=True,  # it outlives the terminal
     )
     try:
-        return process.wait(QUIET)
+        return process.wait(START_SECONDS)
     except subprocess.TimeoutExpired:
         return 0

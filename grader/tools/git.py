@@ -1,7 +1,6 @@
-"""Runs git: what a clone knows of its files and their history.
+"""Runs git commands in a clone.
 
-Nothing here knows about katas. Every path is relative to the folder that `Git` was made for, with
-forward slashes.
+Nothing here knows about katas. Paths are relative to the folder of `Git`, with forward slashes.
 """
 
 from __future__ import annotations
@@ -19,63 +18,65 @@ _SETTING = re.compile(r"-c|[\w.]+=.*")
 
 
 class GitError(ValueError):
-    """A git command failed; the text is what git said."""
+    """A git command failed. The text is git's message."""
 
 
 class NoGit(GitError):
-    """Git can't be used here: it is not installed, or it refuses the folder; the text says why."""
+    """Git can't be used here: it isn't installed, or it refuses the folder. The text says why."""
 
 
 class NoRepository(NoGit):
-    """The folder is not a repository itself: it is in none, or only inside somebody else's."""
+    """The folder is not the top of a repository: it is in none, or inside another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Git:
     """Git in one folder of a work tree. Make one with `git_in`.
 
-    With an `index`, that file stands for the one in which the next commit is prepared.
+    `index` is a file to use instead of the repository's index.
     """
 
     folder: Path
     index: Path | None = None
 
-    def __call__(self, *arguments: str, given: bytes | None = None) -> str:
-        """What a git command prints. Raises GitError with what it says where it fails."""
-        ran = self.try_(*arguments, given=given)
-        if ran.returncode:
-            reason = ran.stderr.strip() or ran.stdout.strip() or f"exit code {ran.returncode}"
+    def __call__(self, *arguments: str, stdin: bytes | None = None) -> str:
+        """The output of a git command. Raises GitError with git's message if it fails."""
+        result = self.run(*arguments, stdin=stdin)
+        if result.returncode:
+            reason = (
+                result.stderr.strip() or result.stdout.strip() or f"exit code {result.returncode}"
+            )
             command = next(word for word in arguments if not _SETTING.fullmatch(word))
             raise GitError(f"git {command}: {reason}")
-        return ran.stdout
+        return result.stdout
 
-    def try_(self, *arguments: str, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
         """Run a git command that may fail; its messages are in English, its paths unquoted."""
-        ran = self.raw(*arguments, given=given)
-        out, err = (end.decode("utf-8", "replace") for end in (ran.stdout, ran.stderr))
-        return subprocess.CompletedProcess(ran.args, ran.returncode, out, err)
+        result = self.run_bytes(*arguments, stdin=stdin)
+        out, err = (end.decode("utf-8", "replace") for end in (result.stdout, result.stderr))
+        return subprocess.CompletedProcess(result.args, result.returncode, out, err)
 
-    def raw(
-        self, *arguments: str, given: bytes | None = None
+    def run_bytes(
+        self, *arguments: str, stdin: bytes | None = None
     ) -> subprocess.CompletedProcess[bytes]:
-        """Like `try_`, for output that need not be text."""
-        environ = {**os.environ, "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
+        """Like `run`, for output that may not be text."""
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
         if self.index:
-            environ["GIT_INDEX_FILE"] = str(self.index)
+            environment["GIT_INDEX_FILE"] = str(self.index)
         return subprocess.run(
             ["git", "-c", "core.quotePath=false", *arguments],
             cwd=self.folder,
-            env=environ,
-            input=given,
-            stdin=None if given is not None else subprocess.DEVNULL,
+            env=environment,
+            input=stdin,
+            stdin=None if stdin is not None else subprocess.DEVNULL,
             capture_output=True,
             check=False,
         )
 
     def content(self, name: str) -> bytes | None:
         """A blob's content by git's name for it ("HEAD:README.md"); None if there is none."""
-        ran = self.raw("cat-file", "blob", name)
-        return None if ran.returncode else ran.stdout
+        result = self.run_bytes("cat-file", "blob", name)
+        return None if result.returncode else result.stdout
 
     def paths(self, *arguments: str) -> tuple[str, ...]:
         """The paths that a command prints when it is given -z."""
@@ -85,18 +86,18 @@ class Git:
 def git_in(folder: Path) -> Git:
     """Git for a folder that is the top of a work tree. Raises NoGit, which says what is missing.
 
-    One that is inside of another repository, such as an unpacked archive, is refused: what is
-    written for it would go into that one.
+    A folder inside another repository, such as an unpacked archive, is refused, because commits
+    would go into that repository.
     """
     if shutil.which("git") is None:
         raise NoGit("git is not installed")
     git = Git(folder)
-    inside = git.try_("rev-parse", "--is-inside-work-tree", "--show-prefix")
+    inside = git.run("rev-parse", "--is-inside-work-tree", "--show-prefix")
     if inside.returncode:
         error = inside.stderr.strip().removeprefix("fatal: ")
         if error.startswith("not a git repository"):
             raise NoRepository("not a git repository")
-        # Such as where another user owns the folder: git says in the last line what to do about it.
+        # For example, another user owns the folder: the last line of git's message has the remedy.
         first, *rest = (line.strip() for line in error.splitlines() if line.strip())
         raise NoGit(f"{first}; {' '.join(rest)}" if rest else first)
     is_inside, _, prefix = inside.stdout.partition("\n")
@@ -109,22 +110,23 @@ def git_in(folder: Path) -> Git:
 
 
 def require_writable(git: Git) -> None:
-    """Raise GitError where git can't write to its repository, as in a read-only clone."""
-    place = Path(git("rev-parse", "--absolute-git-dir").strip())
-    if not os.access(place, os.W_OK):
-        raise GitError(f"{place} can't be written to: this needs a clone that you may change")
+    """Raise GitError if git can't write to its repository, as in a read-only clone."""
+    git_folder = Path(git("rev-parse", "--absolute-git-dir").strip())
+    if not os.access(git_folder, os.W_OK):
+        raise GitError(f"{git_folder} can't be written to: this needs a clone that you may change")
 
 
 def blob_id(content: bytes) -> str:
-    """The id that git gives a file's content (SHA-1, 40 hex digits), line ends as git stores them.
+    """The id that git gives a file's content (SHA-1, 40 hex digits).
 
-    A clone that writes CRLF into its work tree (core.autocrlf) has the same id as one that doesn't.
+    Line ends count as git stores them, so a clone that checks out CRLF (core.autocrlf) has the same
+    ids.
     """
     stored = content.replace(b"\r\n", b"\n")
     return hashlib.sha1(b"blob %d\0" % len(stored) + stored, usedforsecurity=False).hexdigest()
 
 
-#: What git keeps while a command of its own is not finished, and which command that is.
+#: Files that git keeps while a command is not finished, and the command.
 _UNFINISHED = {
     "MERGE_HEAD": "merge",
     "CHERRY_PICK_HEAD": "cherry-pick",
@@ -135,8 +137,8 @@ _UNFINISHED = {
 
 
 def require_finished(git: Git) -> None:
-    """Raises GitError, with the ways out, while git is in the middle of a merge or rebase."""
+    """Raise GitError, with the commands that end it, while a merge or rebase is not finished."""
     for name, command in _UNFINISHED.items():
         if (git.folder / git("rev-parse", "--git-path", name).strip()).exists():
-            ways = f"git {command} --continue or git {command} --abort"
-            raise GitError(f"a {command} is not finished: first run {ways}")
+            commands = f"git {command} --continue or git {command} --abort"
+            raise GitError(f"a {command} is not finished: first run {commands}")

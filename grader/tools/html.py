@@ -1,4 +1,4 @@
-"""Pages of tables for a browser: one file, all text escaped."""
+"""Writes HTML pages of tables, all text escaped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ td.bad { background: color-mix(in srgb, #d0342c 30%, transparent); }
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in a table. `kind` is a class of the style: number, mark, good, fair, bad."""
+    """One cell of a table. `kind` is a CSS class: number, mark, good, fair, bad."""
 
     text: str
     kind: str = ""
@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HtmlTable:
-    """A table under a heading. The first cell of each row is its heading."""
+    """A table under a heading. The first cell of each row is the row's heading."""
 
     title: str
     caption: str
@@ -44,9 +44,9 @@ class HtmlTable:
     rows: Sequence[Sequence[Cell | str]]
 
 
-def page(title: str, about: Iterable[str], tables: Iterable[HtmlTable]) -> str:
-    """A whole page: a title, a paragraph for each text in `about`, and the tables."""
-    paragraphs = "\n".join(f"<p>{escape(text)}</p>" for text in about)
+def page(title: str, introduction: Iterable[str], tables: Iterable[HtmlTable]) -> str:
+    """A whole page: a title, a paragraph for each text in `introduction`, and the tables."""
+    paragraphs = "\n".join(f"<p>{escape(text)}</p>" for text in introduction)
     return printable(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n'

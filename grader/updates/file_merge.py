@@ -1,11 +1,8 @@
-"""Merges a file of three versions, katas region by region.
+"""Merges three versions of one file: katas region by region, other files as git merges them.
 
-A three-way merge of a kata's texts along its solution regions.
-What stands outside of the regions is merged as git would merge it. A region belongs to whoever
-changed it, and to the learner where both did: upstream may reword a stub's message, change the
-lines right above a region, or add another region, without a word about the learner's lines.
-
-Three-way merges of one file's content: katas along their fences, others as git merges them.
+Outside of its solution regions, a kata is merged like any other file. A region is taken from the
+side that changed it, and from the learner if both did. So upstream may reword a stub's message,
+change the lines above a region, or add a region, without a conflict with the learner's lines.
 """
 
 from __future__ import annotations
@@ -18,72 +15,72 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise.catalog import kata_at
-from grader.exercise.regions import (
-    BEGIN,
-    Region,
-    RegionError,
-    fill,
-    regions,
-    written,
-)
+from grader.exercise.regions import BEGIN, Region, RegionError, fill_regions, region_lines, regions
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git, GitError
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """A merged text; its conflicts stand in it, between the markers that git writes."""
+class MergedText:
+    """A merged text, with git's conflict markers in it, and the number of conflicts."""
 
     text: str
     conflicts: int
 
 
 #: Merges (base, ours, theirs) line by line.
-ThreeWay = Callable[[str, str, str], Merged]
+ThreeWay = Callable[[str, str, str], MergedText]
 Body = tuple[str, ...]
-Inside = tuple[Body, str]
+IndentedBody = tuple[Body, str]
 
-_OWNER = re.compile(r"(\s*)(?:async\s+)?(?:def|class)\s+(\w+)")
+_DEFINITION = re.compile(r"(\s*)(?:async\s+)?(?:def|class)\s+(\w+)")
 
 
-def merge_regions(base: str, ours: str, theirs: str, three_way: ThreeWay) -> Merged:
-    """Merge what `ours`, the learner's, and `theirs`, upstream's, have made of `base`.
+def merge_regions(base: str, ours: str, theirs: str, three_way: ThreeWay) -> MergedText:
+    """Merge `ours` (the learner's text) and `theirs` (upstream's), two versions of `base`.
 
-    Where the regions of the three cannot be told apart (a marker is broken, the learner made
-    another region, upstream took away one that is written in), the texts are merged as any others.
+    If the regions can't be matched (a marker is broken, the learner added a region, upstream
+    removed one that the learner changed), the texts are merged line by line.
     """
     try:
         sides = [_side(text) for text in (base, ours, theirs)]
     except RegionError:
         return three_way(base, ours, theirs)
-    before, mine, new = sides
-    if len(before.bodies) != len(mine.bodies):
+    base_side, ours_side, theirs_side = sides
+    if len(base_side.bodies) != len(ours_side.bodies):
         return three_way(base, ours, theirs)
-    places = _matched(before, new)
-    names = _names(len(before.bodies) + len(new.bodies), base + ours + theirs)
-    kept, fresh = names[: len(before.bodies)], names[len(before.bodies) :]
-    their_names = [fresh[i] if at is None else kept[at] for i, at in enumerate(places)]
-    around = _outside(before.filled(kept), mine.filled(kept), new.filled(their_names), three_way)
+    matches = _match_regions(base_side, theirs_side)
+    names = _placeholders(len(base_side.bodies) + len(theirs_side.bodies), base + ours + theirs)
+    base_names, new_names = names[: len(base_side.bodies)], names[len(base_side.bodies) :]
+    their_names = [
+        new_names[i] if match is None else base_names[match] for i, match in enumerate(matches)
+    ]
+    around = _outside(
+        base_side.filled(base_names),
+        ours_side.filled(base_names),
+        theirs_side.filled(their_names),
+        three_way,
+    )
     if around is None:
         return three_way(base, ours, theirs)
-    chosen = dict(zip(their_names, new.insides, strict=True))
-    for index, name in enumerate(kept):
-        if mine.bodies[index] == before.bodies[index]:
-            chosen.setdefault(name, before.insides[index])
-        elif _has_place(around, name):
-            chosen[name] = mine.insides[index]
+    bodies = dict(zip(their_names, theirs_side.indented_bodies, strict=True))
+    for index, name in enumerate(base_names):
+        if ours_side.bodies[index] == base_side.bodies[index]:
+            bodies.setdefault(name, base_side.indented_bodies[index])
+        elif _is_unambiguous(around, name):
+            bodies[name] = ours_side.indented_bodies[index]
         else:
             return three_way(base, ours, theirs)
-    return Merged(_filled(around.text, chosen), around.conflicts)
+    return MergedText(_replace_placeholders(around.text, bodies), around.conflicts)
 
 
 def same_outside(one: str, other: str) -> bool:
-    """Whether two texts differ in nothing but what stands in their regions."""
+    """Whether two texts differ only inside their regions."""
     try:
         first, second = _side(one), _side(other)
     except RegionError:
         return False
-    names = _names(len(first.bodies), one + other)
+    names = _placeholders(len(first.bodies), one + other)
     alike = len(first.bodies) == len(second.bodies)
     return alike and first.filled(names) == second.filled(names)
 
@@ -95,65 +92,66 @@ class _Side:
     bodies: tuple[Body, ...]
 
     @property
-    def insides(self) -> list[Inside]:
+    def indented_bodies(self) -> list[IndentedBody]:
         """Each region's lines, with the indentation of its markers."""
         return [(body, r.indent) for body, r in zip(self.bodies, self.regions, strict=True)]
 
     def filled(self, names: Sequence[str]) -> str:
-        """The text with one line in each region: its name."""
-        return fill(self.text, [(name,) for name in names])
+        """The text with each region replaced by one line, its name."""
+        return fill_regions(self.text, [(name,) for name in names])
 
-    def owners(self) -> list[str]:
-        """The function that each region stands in; "" for none."""
+    def enclosing_functions(self) -> list[str]:
+        """The function or class around each region; "" for none."""
         lines = self.text.split("\n")
-        return [_owner(lines[: region.begin - 1], region.indent) for region in self.regions]
+        return [
+            _enclosing_function(lines[: region.begin - 1], region.indent) for region in self.regions
+        ]
 
 
 def _side(text: str) -> _Side:
-    return _Side(text, regions(text), written(text))
+    return _Side(text, regions(text), region_lines(text))
 
 
-def _owner(above: Sequence[str], indent: str) -> str:
+def _enclosing_function(above: Sequence[str], indent: str) -> str:
     for line in reversed(above):
-        found = _OWNER.match(line)
-        if found and len(found[1]) < len(indent):
-            return found[2]
+        match = _DEFINITION.match(line)
+        if match and len(match[1]) < len(indent):
+            return match[2]
     return ""
 
 
-def _names(count: int, texts: str) -> list[str]:
-    """Lines that stand in none of the texts."""
-    sign = "@"
-    while sign in texts:
-        sign += "@"
-    return [f"{sign}{number}" for number in range(count)]
+def _placeholders(count: int, texts: str) -> list[str]:
+    """Lines that occur in none of the texts."""
+    prefix = "@"
+    while prefix in texts:
+        prefix += "@"
+    return [f"{prefix}{number}" for number in range(count)]
 
 
-def _matched(before: _Side, new: _Side) -> list[int | None]:
-    """For each of upstream's regions, which it was in the base; None for a new one.
+def _match_regions(before: _Side, new: _Side) -> list[int | None]:
+    """For each of upstream's regions its index in the base; None for a new region.
 
-    The same function and the same body first; then the same function, then the same body, for what
-    was reworded, renamed or moved; then a single region is the same whatever became of it. Where
-    that leaves a choice nothing is matched, so that no body ever lands in another's place.
+    Regions match by function and body, then by function, then by body. A single region always
+    matches. Ambiguous regions aren't matched, so that no body gets into another region.
     """
-    found: list[int | None] = [None] * len(new.bodies)
-    old_keys = list(zip(before.owners(), before.bodies, strict=True))
-    new_keys = list(zip(new.owners(), new.bodies, strict=True))
+    matches: list[int | None] = [None] * len(new.bodies)
+    old_keys = list(zip(before.enclosing_functions(), before.bodies, strict=True))
+    new_keys = list(zip(new.enclosing_functions(), new.bodies, strict=True))
     single = len(old_keys) == len(new_keys) == 1
-    passes: list[Callable[[tuple[str, Body]], object]] = [
+    criteria: list[Callable[[tuple[str, Body]], object]] = [
         lambda key: key,
         lambda key: key[0],
         lambda key: key[1],
     ]
-    for part in [*passes, lambda _: None] if single else passes:
-        taken = set(found)
-        old = _grouped({i: part(k) for i, k in enumerate(old_keys) if i not in taken})
-        fresh = _grouped({i: part(k) for i, k in enumerate(new_keys) if found[i] is None})
+    for part in [*criteria, lambda _: None] if single else criteria:
+        matched = set(matches)
+        old = _grouped({i: part(k) for i, k in enumerate(old_keys) if i not in matched})
+        fresh = _grouped({i: part(k) for i, k in enumerate(new_keys) if matches[i] is None})
         for key, group in fresh.items():
             if len(group) == len(old.get(key, ())):
-                for index, at in zip(group, old[key], strict=True):
-                    found[index] = at
-    return found
+                for index, base_index in zip(group, old[key], strict=True):
+                    matches[index] = base_index
+    return matches
 
 
 def _grouped(keys: dict[int, object]) -> dict[object, list[int]]:
@@ -163,12 +161,12 @@ def _grouped(keys: dict[int, object]) -> dict[object, list[int]]:
     return groups
 
 
-def _outside(base: str, ours: str, theirs: str, three_way: ThreeWay) -> Merged | None:
-    """The merged text around the regions; None where a region's markers would not outlive it."""
+def _outside(base: str, ours: str, theirs: str, three_way: ThreeWay) -> MergedText | None:
+    """The merged text around the regions; None if the merge would break a region's markers."""
     if ours in (base, theirs):
-        return Merged(theirs, 0)
+        return MergedText(theirs, 0)
     if theirs == base:
-        return Merged(ours, 0)
+        return MergedText(ours, 0)
     merged = three_way(base, ours, theirs)
     if not merged.conflicts:
         try:
@@ -178,29 +176,31 @@ def _outside(base: str, ours: str, theirs: str, three_way: ThreeWay) -> Merged |
     return merged
 
 
-def _has_place(around: Merged, name: str) -> bool:
-    """Whether a region stands in the merged text once, or on both sides of a conflict."""
+def _is_unambiguous(around: MergedText, name: str) -> bool:
+    """Whether a region occurs once in the merged text, or on both sides of a conflict."""
     count = around.text.split("\n").count(name)
     return count == 1 or (count > 1 and around.conflicts > 0)
 
 
-def _filled(text: str, chosen: dict[str, Inside]) -> str:
-    """The text with each name replaced by its lines, indented like the marker above them."""
+def _replace_placeholders(text: str, bodies: dict[str, IndentedBody]) -> str:
+    """The text with each name replaced by the region's lines, indented like their marker."""
     lines: list[str] = []
     indent = ""
     for line in text.split("\n"):
         if line.strip() == BEGIN:
             indent = line[: len(line) - len(line.lstrip())]
-        lines += _moved(chosen[line], indent) if line in chosen else [line]
+        lines += _reindented(bodies[line], indent) if line in bodies else [line]
     return "\n".join(lines)
 
 
-def _moved(inside: Inside, indent: str) -> Body:
-    """A body at another indentation; as it is where that is its own, or it keeps to none."""
-    body, own = inside
-    if indent == own or not all(line.startswith(own) for line in body if line.strip()):
+def _reindented(indented_body: IndentedBody, indent: str) -> Body:
+    """A body at another indentation; unchanged if its lines aren't indented alike."""
+    body, old_indent = indented_body
+    if indent == old_indent or not all(
+        line.startswith(old_indent) for line in body if line.strip()
+    ):
         return body
-    return tuple(indent + line[len(own) :] if line.strip() else line for line in body)
+    return tuple(indent + line[len(old_indent) :] if line.strip() else line for line in body)
 
 
 SIDES = ("yours", "before", "upstream")
@@ -215,55 +215,55 @@ class MergeKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """A merged file, and how many conflicts stand in it."""
+class MergedFile:
+    """A merged file, and the number of conflicts in it."""
 
     data: bytes
     conflicts: int
 
 
-def kind(path: str) -> MergeKind:
-    """How the file at `path`, relative to the repository's root, is merged."""
+def merge_kind(path: str) -> MergeKind:
+    """How to merge the file at `path`, relative to the repository's root."""
     if path == LEDGER:
         return MergeKind.LEDGER
     return MergeKind.KATA if kata_at(Path(), Path(path)) else MergeKind.OTHER
 
 
-def merge(git: Git, path: str, base: bytes, ours: bytes, theirs: bytes) -> Content:
-    """Merge what two sides have made of `base`. Line ends stay what they are in `ours`.
+def merge_file(git: Git, path: str, base: bytes, ours: bytes, theirs: bytes) -> MergedFile:
+    """Merge two versions of `base`. Line ends stay as in `ours`.
 
-    Raises GitError where git cannot merge the contents at all, as with a picture.
+    Raises GitError if git can't merge the contents, such as pictures.
     """
-    windows = b"\r\n" in ours and ours.count(b"\n") == ours.count(b"\r\n")
+    crlf = b"\r\n" in ours and ours.count(b"\n") == ours.count(b"\r\n")
     base_text, our_text, their_text = (_text(side) for side in (base, ours, theirs))
 
-    def three_way(base: str, ours: str, theirs: str) -> Merged:
+    def three_way(base: str, ours: str, theirs: str) -> MergedText:
         return _merge_file(git, base, ours, theirs)
 
-    match kind(path):
+    match merge_kind(path):
         case MergeKind.KATA:
             merged = merge_regions(base_text, our_text, their_text, three_way)
         case MergeKind.LEDGER:
             merged = _merge_file(git, base_text, our_text, their_text, "--union")
         case MergeKind.OTHER:
             merged = three_way(base_text, our_text, their_text)
-    text = merged.text.replace("\n", "\r\n") if windows else merged.text
-    return Content(text.encode("utf-8", "surrogateescape"), merged.conflicts)
+    text = merged.text.replace("\n", "\r\n") if crlf else merged.text
+    return MergedFile(text.encode("utf-8", "surrogateescape"), merged.conflicts)
 
 
 def _text(data: bytes) -> str:
-    """A file as text, whatever its encoding; line ends that are all Windows' become git's."""
+    """A file's bytes as text, in any encoding. If all line ends are CRLF, they become LF."""
     text = data.decode("utf-8", "surrogateescape")
     return text.replace("\r\n", "\n") if text.count("\n") == text.count("\r\n") else text
 
 
-def _merge_file(git: Git, base: str, ours: str, theirs: str, *how: str) -> Merged:
+def _merge_file(git: Git, base: str, ours: str, theirs: str, *options: str) -> MergedText:
     with tempfile.TemporaryDirectory(prefix="kata-update-") as folder:
         files = [Path(folder, name) for name in SIDES]
         for file, text in zip(files, (ours, base, theirs), strict=True):
             file.write_bytes(text.encode("utf-8", "surrogateescape"))
         labels = [word for side in SIDES for word in ("-L", side)]
-        ran = git.raw("merge-file", "-p", *how, *labels, *map(str, files))
-    if not 0 <= ran.returncode < 128:
-        raise GitError(f"git merge-file: {ran.stderr.decode('utf-8', 'replace').strip()}")
-    return Merged(ran.stdout.decode("utf-8", "surrogateescape"), ran.returncode)
+        result = git.run_bytes("merge-file", "-p", *options, *labels, *map(str, files))
+    if not 0 <= result.returncode < 128:
+        raise GitError(f"git merge-file: {result.stderr.decode('utf-8', 'replace').strip()}")
+    return MergedText(result.stdout.decode("utf-8", "surrogateescape"), result.returncode)

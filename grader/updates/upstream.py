@@ -1,32 +1,18 @@
-"""Where an update comes from, and a summary of what it brought.
+"""Checks that a clone can be updated, fetches upstream, and summarizes an update.
 
-Where an update comes from, and whether this repository is in a state to take it.
-
-What an update brought, read from git alone: the files of before may be gone by now.
+The summary is read from git alone, because the update may have removed files.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.exercise.catalog import (
-    KATAS,
-    SOLUTIONS,
-    Kata,
-    kata_at,
-)
-from grader.tools.git import (
-    Git,
-    GitError,
-    NoRepository,
-    git_in,
-    require_finished,
-    require_writable,
-)
+from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, in_order, kata_at
+from grader.tools.git import Git, GitError, NoRepository, git_in, require_finished, require_writable
 
 UPSTREAM, ORIGIN = "upstream", "origin"
 ADD_UPSTREAM = (
@@ -35,12 +21,12 @@ ADD_UPSTREAM = (
 
 
 class CannotUpdate(ValueError):
-    """An update cannot be taken; nothing was changed. The text says why, and the way out."""
+    """The clone can't be updated, and nothing was changed. The text has the reason and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A branch of another repository as it was fetched: "upstream", "main", 40 hex digits."""
+    """A fetched branch of another repository: "upstream", "main", 40 hex digits."""
 
     remote: str
     branch: str
@@ -50,8 +36,8 @@ class Upstream:
         return f"{self.remote}/{self.branch}"
 
 
-def ready(root: Path) -> Git:
-    """Git for a repository that can take an update now. Raises CannotUpdate."""
+def require_ready(root: Path) -> Git:
+    """Git for a repository that can be updated now. Raises CannotUpdate."""
     try:
         git = git_in(root)
         require_writable(git)
@@ -62,7 +48,7 @@ def ready(root: Path) -> Git:
         ) from None
     except GitError as error:
         raise CannotUpdate(str(error)) from None
-    if git.try_("rev-parse", "--verify", "--quiet", "HEAD").returncode:
+    if git.run("rev-parse", "--verify", "--quiet", "HEAD").returncode:
         raise CannotUpdate("this repository has no commit yet: there is nothing to merge with")
     try:
         require_finished(git)
@@ -70,7 +56,7 @@ def ready(root: Path) -> Git:
         raise CannotUpdate(str(error)) from None
     if unmerged := sorted({line.split("\t")[1] for line in git.paths("ls-files", "-u", "-z")}):
         raise CannotUpdate(f"{unmerged[0]} has conflicts: resolve them first, then git add it")
-    if git.try_("symbolic-ref", "--quiet", "HEAD").returncode:
+    if git.run("symbolic-ref", "--quiet", "HEAD").returncode:
         raise CannotUpdate(
             "no branch is checked out, so that the merged commit would belong to none: "
             "git switch BRANCH first, or git switch -c NAME for a new one"
@@ -78,20 +64,17 @@ def ready(root: Path) -> Git:
     return git
 
 
-def remote(git: Git, given: str | None) -> str:
-    """What to update from: as given, else the remote "upstream", else "origin".
-
-    Raises CannotUpdate where there is none.
-    """
+def choose_remote(git: Git, given: str | None) -> str:
+    """The remote to update from: `given`, else "upstream", else "origin". Raises CannotUpdate."""
     remotes = git("remote").split()
-    found = given or next((name for name in (UPSTREAM, ORIGIN) if name in remotes), None)
-    if found is None:
+    chosen = given or next((name for name in (UPSTREAM, ORIGIN) if name in remotes), None)
+    if chosen is None:
         raise CannotUpdate(f"there is no remote to update from: {ADD_UPSTREAM}")
-    return found
+    return chosen
 
 
 def fetch(git: Git, remote: str, branch: str | None) -> Upstream:
-    """Fetch a branch, the remote's default one unless named. Raises CannotUpdate where it fails."""
+    """Fetch a branch, by default the remote's default branch. Raises CannotUpdate if it fails."""
     try:
         branch = branch or _default_branch(git, remote)
         git("fetch", "--quiet", "--no-tags", "--", remote, f"refs/heads/{branch}")
@@ -107,16 +90,16 @@ def _default_branch(git: Git, remote: str) -> str:
     raise CannotUpdate(f"{remote} has no default branch: name one, kata update --branch NAME")
 
 
-def common(git: Git, source: Upstream) -> str:
-    """The commit at which the histories part. A shallow clone fetches the rest of its own first.
+def merge_base(git: Git, source: Upstream) -> str:
+    """The merge base of HEAD and the fetched commit. A shallow clone is unshallowed if necessary.
 
-    Raises CannotUpdate where they have none in common.
+    Raises CannotUpdate if the histories have no common commit.
     """
-    base = git.try_("merge-base", "HEAD", source.commit)
+    base = git.run("merge-base", "HEAD", source.commit)
     if base.returncode and git("rev-parse", "--is-shallow-repository").strip() == "true":
         for remote in dict.fromkeys([source.remote, *git("remote").split()]):
-            git.try_("fetch", "--quiet", "--no-tags", "--unshallow", "--", remote)
-        base = git.try_("merge-base", "HEAD", source.commit)
+            git.run("fetch", "--quiet", "--no-tags", "--unshallow", "--", remote)
+        base = git.run("merge-base", "HEAD", source.commit)
     if base.returncode:
         raise CannotUpdate(
             f"{source} shares no history with this repository. Is it the one that yours was cloned "
@@ -130,70 +113,67 @@ PROJECT = "pyproject.toml"
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """Katas in the order of their places; `others` are all other files that changed, as paths."""
+class UpdateSummary:
+    """The changes of an update. `others` are the paths of all other changed files."""
 
     commits: int
-    tracks: dict[str, int]  # new ones, with how many katas
-    new: tuple[Kata, ...]  # in tracks that were there
-    changed: tuple[Kata, ...]  # their file, solution or key
+    tracks: dict[str, int]  # new tracks with their numbers of katas
+    new: tuple[Kata, ...]  # new katas in old tracks
+    changed: tuple[Kata, ...]  # katas with a changed file, solution or key
     removed: tuple[Kata, ...]
     others: tuple[str, ...]
-    reinstall: bool  # what the package asks for is not what was installed
+    reinstall: bool  # the package's requirements have changed
 
 
-def news(git: Git, old: str, new: str, theirs: str) -> News:
-    """What differs between HEAD before (`old`) and after (`new`) commits of `theirs` came in."""
+def summarize_update(git: Git, old: str, new: str, theirs: str) -> UpdateSummary:
+    """The changes from `old` to `new`, the commits of HEAD before and after merging `theirs`."""
     fields = git.paths("diff", "--name-status", "-z", "--no-renames", old, new)
-    letters = dict(zip(fields[1::2], fields[::2], strict=True))
+    status_by_path = dict(zip(fields[1::2], fields[::2], strict=True))
     by_kata: dict[Kata, str] = {}
-    for path, letter in letters.items():
+    for path, status in status_by_path.items():
         if kata := kata_of(git.folder, path):
-            of_learner = path.startswith(f"{KATAS}/")
-            by_kata[kata] = letter if of_learner else by_kata.get(kata, "M")
-    had = {
+            is_stub = path.startswith(f"{KATAS}/")
+            by_kata[kata] = status if is_stub else by_kata.get(kata, "M")
+    old_tracks = {
         path.split("/")[1]
         for path in git.paths("ls-tree", "-r", "-z", "--name-only", old, KATAS + "/")
         if path.count("/") == 2
     }
-    added = _those(by_kata, "A")
-    return News(
+    added = _katas_with_status(by_kata, "A")
+    return UpdateSummary(
         commits=int(git("rev-list", "--count", theirs, f"^{old}")),
-        tracks=dict(Counter(kata.track for kata in added if kata.track not in had)),
-        new=tuple(kata for kata in added if kata.track in had),
-        changed=_those(by_kata, "M"),
-        removed=_those(by_kata, "D"),
-        others=tuple(path for path in letters if not kata_of(git.folder, path)),
-        reinstall=_asks_for(git, old) != _asks_for(git, new),
+        tracks=dict(Counter(kata.track for kata in added if kata.track not in old_tracks)),
+        new=tuple(kata for kata in added if kata.track in old_tracks),
+        changed=_katas_with_status(by_kata, "M"),
+        removed=_katas_with_status(by_kata, "D"),
+        others=tuple(path for path in status_by_path if not kata_of(git.folder, path)),
+        reinstall=_install_requirements(git, old) != _install_requirements(git, new),
     )
 
 
 def kata_of(root: Path, path: str) -> Kata | None:
-    """The kata of which `path`, relative to the root, is the file, the solution or the key."""
-    at = Path(path)
-    if at.parts[0] == SOLUTIONS:
-        at = Path(KATAS, *at.parts[1:]).with_suffix(".py")
-    return kata_at(root, root / at)
+    """The kata whose file, solution or key is `path`, relative to the root; None for others."""
+    kata_path = Path(path)
+    if kata_path.parts[0] == SOLUTIONS:
+        kata_path = Path(KATAS, *kata_path.parts[1:]).with_suffix(".py")
+    return kata_at(root, root / kata_path)
 
 
-def holding_work(git: Git, base: str, old: str, dirty: Collection[str]) -> frozenset[str]:
+def changed_by_learner(
+    git: Git, base: str, old: str, uncommitted: Collection[str]
+) -> frozenset[str]:
     """The ids of the katas that the learner has changed since `base`, committed or not."""
     paths = git.paths("diff", "--name-only", "-z", "--no-renames", base, old, "--", KATAS)
-    found = (kata_at(git.folder, git.folder / path) for path in (*paths, *dirty))
-    return frozenset(kata.id for kata in found if kata)
+    changed = (kata_at(git.folder, git.folder / path) for path in (*paths, *uncommitted))
+    return frozenset(kata.id for kata in changed if kata)
 
 
-def _those(by_kata: dict[Kata, str], letter: str) -> tuple[Kata, ...]:
-    return in_order(kata for kata, found in by_kata.items() if found == letter)
+def _katas_with_status(by_kata: dict[Kata, str], wanted: str) -> tuple[Kata, ...]:
+    return in_order(kata for kata, status in by_kata.items() if status == wanted)
 
 
-def in_order(katas: Iterable[Kata]) -> tuple[Kata, ...]:
-    """By the number of the track, then of the kata."""
-    return tuple(sorted(katas, key=lambda k: (int(k.track.split("_")[0]), int(k.number), k.id)))
-
-
-def _asks_for(git: Git, commit: str) -> object:
-    """What decides about an installation; the text itself where it is no TOML."""
+def _install_requirements(git: Git, commit: str) -> object:
+    """The parts of pyproject.toml that determine an installation; its bytes if it isn't TOML."""
     data = git.content(f"{commit}:{PROJECT}") or b""
     try:
         project = tomllib.loads(data.decode()).get("project", {})

@@ -139,7 +139,7 @@ def _document(
     followed: Followed | Accident,
     judged: _Judged,
 ) -> Document:
-    file = kata.where()[0] if whose == "yours" else ""
+    file = kata.location()[0] if whose == "yours" else ""
     motions = followed.kernels if isinstance(followed, Followed) else ()
     side = cost_studies.side_of(whose, judged.found or OnChip(), chip, file)
     trouble = side.trouble

@@ -1,13 +1,8 @@
-"""Background jobs of `kata watch`: grading, confirming, commands.
+"""Background jobs of `kata watch`: grading, confirming passes, other `kata` commands.
 
-Grading in the background: hidden cases dealt to graders that are warm, and can be stopped.
-A lane is a thread with a pool of its own: as many cases are graded at a time as there are lanes.
-Each keeps a spare worker that has already run and compiled something, and what the solution's side
-of a case came to: of a grading only the learner's own kernel is left to trace, run and compile.
-
-Passes that pytest confirms, one after another: it alone writes down that a kata is solved.
-
-Commands beside the watch: `kata hint` and others, one at a time, in processes of their own.
+Each grading thread has its own worker processes. It keeps a spare worker warm and caches the
+results of the solution, so that only the learner's kernel has to be traced, run and compiled.
+Passes are confirmed by pytest, because only pytest records that a kata is solved.
 """
 
 from __future__ import annotations
@@ -31,8 +26,8 @@ from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.grading.grader import Grader
 from grader.record.ledger import read_ledger
-from grader.report.completion import compared_in, solved_text
-from grader.report.failures import kata_is_broken
+from grader.report.completion import compare_grades, solved_text
+from grader.report.failures import broken_kata_message
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.launch_client import BrokenKata, WorkerQueues
 from grader.sandbox.launcher import SandboxError
@@ -41,21 +36,21 @@ from grader.verdict import Case, Device, Grade
 from grader.watching.watch_events import CommandEnded, Event, Graded, GradingFailed
 from grader.watching.watch_screen import Screen, Settings
 
-MOST = 2  # more would take memory, half a GB each, and cores that compiling uses too
-#: What a lane keeps of solutions: reference and par, for two cases of eight katas.
-KEPT = 32
+MAX_THREADS = 2  # each takes half a GB of memory, and compiling needs the cores, too
+#: Results of solutions that a thread caches: reference and par, for two cases of eight katas.
+CACHED_ANSWERS = 32
 
-Tell = Callable[[Event], None]
+PostEvent = Callable[[Event], None]
 
 
-def lanes_here() -> int:
-    """How many lanes this machine has the cores for."""
-    return min(MOST, os.cpu_count() or 1)
+def thread_count() -> int:
+    """The number of grading threads for this machine's cores."""
+    return min(MAX_THREADS, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True, slots=True)
 class GradingJob:
-    """A case to grade in one run, or to prepare for: then `run` is 0."""
+    """A case to grade in a run. If `run` is 0, the solution's results are only prepared."""
 
     run: int
     kata: Kata
@@ -63,63 +58,69 @@ class GradingJob:
     seconds: float | None = None
 
 
-class Lanes:
-    """Grades one kata at a time; a new run takes the place of the one under way."""
+class GradingThreads:
+    """Grades one kata at a time. A new run cancels the current one."""
 
-    def __init__(self, device: Device, chips: tuple[str, ...], tell: Tell, count: int = MOST):
+    def __init__(
+        self,
+        device: Device,
+        chips: tuple[str, ...],
+        post_event: PostEvent,
+        count: int = MAX_THREADS,
+    ):
         self._runs = itertools.count(1)
-        self._lanes = [_Lane(device, chips, tell) for _ in range(count)]
+        self._threads = [_GradingThread(device, chips, post_event) for _ in range(count)]
 
     def __enter__(self) -> Self:
-        for lane in self._lanes:
-            lane.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for lane in self._lanes:
-            lane.close()
+        for thread in self._threads:
+            thread.close()
 
     def grade(self, kata: Kata, cases: Sequence[Case], seconds: float | None) -> int:
-        """Begin to grade; returns the run's number, which its events carry."""
+        """Start to grade. Returns the run's number, which its events carry."""
         run = next(self._runs)
-        for lane, share in self._dealt(cases):
-            lane.begin(run, [GradingJob(run, kata, case, seconds) for case in share])
+        for thread, share in self._distributed(cases):
+            thread.begin(run, [GradingJob(run, kata, case, seconds) for case in share])
         return run
 
     def prepare(self, kata: Kata, cases: Sequence[Case]) -> None:
-        """Have ready whatever does not depend on the learner's code, unless a run begins."""
-        for lane, share in self._dealt(cases):
-            lane.add([GradingJob(0, kata, case) for case in share])
+        """Prepare the results that don't depend on the learner's code, until a run starts."""
+        for thread, share in self._distributed(cases):
+            thread.add([GradingJob(0, kata, case) for case in share])
 
-    def drop(self) -> None:
-        """End the run under way; no event of it comes after those that are out."""
+    def cancel(self) -> None:
+        """Cancel the current run. It posts no more events."""
         run = next(self._runs)
-        for lane in self._lanes:
-            lane.begin(run, [])
+        for thread in self._threads:
+            thread.begin(run, [])
 
-    def _dealt(self, cases: Sequence[Case]) -> list[tuple[_Lane, Sequence[Case]]]:
-        count = len(self._lanes)
-        return [(lane, cases[number::count]) for number, lane in enumerate(self._lanes)]
+    def _distributed(self, cases: Sequence[Case]) -> list[tuple[_GradingThread, Sequence[Case]]]:
+        count = len(self._threads)
+        return [(thread, cases[number::count]) for number, thread in enumerate(self._threads)]
 
 
-class _Lane(threading.Thread):
-    """Does one job after another on its own pool."""
+class _GradingThread(threading.Thread):
+    """Runs one job after another in its own worker processes."""
 
-    def __init__(self, device: Device, chips: tuple[str, ...], tell: Tell) -> None:
-        super().__init__(name="lane", daemon=True)
+    def __init__(self, device: Device, chips: tuple[str, ...], post_event: PostEvent) -> None:
+        super().__init__(name="grading", daemon=True)
         self._chips = chips
-        self._tell = tell
+        self._post_event = post_event
         self._pool = WorkerPool(device)
-        self._queues = WorkerQueues(self._pool, KEPT)
+        self._queues = WorkerQueues(self._pool, CACHED_ANSWERS)
         self._grader = Grader(WorkerClient(self._queues, chips))
         self._jobs: queue.SimpleQueue[GradingJob | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._run = 0  # the one under way; jobs of another are not done
+        self._run = 0  # the current run; jobs of other runs are skipped
 
-    # ---- from the thread that watches ----
+    # ---- called by the watching thread ----
 
     def begin(self, run: int, jobs: Sequence[GradingJob]) -> None:
-        """Do these jobs, and none of those before."""
+        """Drop all jobs, and run these."""
         with self._lock:
             self._run = run
             self._pool.stop()
@@ -129,7 +130,7 @@ class _Lane(threading.Thread):
         self.add(jobs)
 
     def add(self, jobs: Sequence[GradingJob]) -> None:
-        """Do these jobs after those that are waiting."""
+        """Run these jobs after the waiting ones."""
         for job in jobs:
             self._jobs.put(job)
 
@@ -140,24 +141,24 @@ class _Lane(threading.Thread):
         self.join(timeout=5)
         self._pool.close()
 
-    # ---- in the lane's own thread ----
+    # ---- runs in this thread ----
 
     def run(self) -> None:
         graded = 0
         while job := self._jobs.get():
             if job.run != graded:
-                # A kernel that once hung is tried again when it has been saved again.
+                # A new Grader forgets hangs: a kernel that was saved again is tried again.
                 self._grader = Grader(WorkerClient(self._queues, self._chips))
                 graded = job.run
             try:
-                self._do(job)
+                self._run_job(job)
             except Exception:
-                # A thread that ends without a word would leave the learner waiting.
-                self._tell(GradingFailed(job.run, traceback.format_exc()))
+                # If the thread ended silently, the learner would wait forever.
+                self._post_event(GradingFailed(job.run, traceback.format_exc()))
             if self._jobs.empty():
-                self._rest()
+                self._warm_up()
 
-    def _do(self, job: GradingJob) -> None:
+    def _run_job(self, job: GradingJob) -> None:
         with self._lock:
             if job.run not in (0, self._run):
                 return
@@ -165,145 +166,147 @@ class _Lane(threading.Thread):
         try:
             if job.run:
                 grade = self._grader.grade(job.kata, job.case, job.seconds)
-                self._tell(Graded(job.run, grade))
+                self._post_event(Graded(job.run, grade))
             else:
                 self._grader.rehearse(job.kata, job.case)
         except Stopped:
             return
         except (BrokenKata, KeyProblem, RegionError) as error:
-            self._tell(GradingFailed(job.run, kata_is_broken(error)))
+            self._post_event(GradingFailed(job.run, broken_kata_message(error)))
         except SandboxError as error:
-            self._tell(GradingFailed(job.run, f"Kernels cannot be run here.\n{error}"))
+            self._post_event(GradingFailed(job.run, f"Kernels cannot be run here.\n{error}"))
         except OSError as error:
-            self._tell(GradingFailed(job.run, str(error)))
+            self._post_event(GradingFailed(job.run, str(error)))
 
-    def _rest(self) -> None:
-        """Have processes ready for the next save."""
-        with contextlib.suppress(SandboxError, Stopped):  # grading will say so
+    def _warm_up(self) -> None:
+        """Start processes for the next save."""
+        with contextlib.suppress(SandboxError, Stopped):  # the next grading reports it
             self._queues.warm(self._chips)
 
 
-#: What pytest's summary says of the record, and the watch repeats.
-RECORD = ("recorded", "not recorded")
+#: The lines of pytest's summary that the watch repeats start with these.
+RECORD_PREFIXES = ("recorded", "not recorded")
 
 
-class Running(Protocol):
-    """Runs one command at a time in the background; its end comes as an event."""
+class CommandRunner(Protocol):
+    """Runs one command at a time in the background, and posts an event when it ends."""
 
     def start(self, module: str, *arguments: str) -> int: ...
-    def drop(self) -> None: ...
+    def cancel(self) -> None: ...
 
 
-class Confirming:
-    """The passes still to confirm, on hidden cases that pytest draws anew."""
+class PassConfirmer:
+    """Confirms passes by pytest, which draws new hidden cases, one kata at a time."""
 
-    def __init__(self, settings: Settings, running: Running, screen: Screen) -> None:
-        self._settings, self._running, self._screen = settings, running, screen
-        self._command = 0  # the one that confirms a pass, 0 if none runs
-        self._passed: list[Kata] = []  # to confirm, the first of them now
-        self._first: dict[str, str] = {}  # of katas never solved before: how their cost compares
+    def __init__(self, settings: Settings, runner: CommandRunner, screen: Screen) -> None:
+        self._settings, self._runner, self._screen = settings, runner, screen
+        self._command = 0  # the number of the running pytest, 0 if none runs
+        self._to_confirm: list[Kata] = []  # pytest runs for the first of them
+        self._first_passes: dict[str, str] = {}  # kata id -> comparison of its cost
 
     def add(self, kata: Kata, grades: Sequence[Grade]) -> None:
-        """Have this pass confirmed, as soon as those before it are."""
+        """Confirm this pass after those that are waiting."""
         self.forget(kata)
-        self._passed.append(kata)
+        self._to_confirm.append(kata)
         if read_ledger(kata.root).last(kata.id) is None:
-            self._first[kata.id] = compared_in(grades)
+            self._first_passes[kata.id] = compare_grades(grades)
         self._screen.note("pytest confirms it, on hidden cases drawn anew …")
         if not self._command:
             self._begin()
 
     def forget(self, kata: Kata) -> None:
-        """Confirm no earlier content of this kata; passes of others are confirmed all the same."""
-        ids = [one.id for one in self._passed]
+        """Don't confirm this kata: its content has changed. Other katas are still confirmed."""
+        ids = [other.id for other in self._to_confirm]
         if kata.id not in ids:
             return
-        del self._passed[ids.index(kata.id)]
+        del self._to_confirm[ids.index(kata.id)]
         if ids[0] == kata.id:
-            self._running.drop()
+            self._runner.cancel()
             self._command = 0
-            if self._passed:
+            if self._to_confirm:
                 self._begin()
 
     def ended(self, event: CommandEnded) -> bool:
-        """Tell what came of a pass; False where the command that ended was another."""
+        """Show the result of a confirmation; False if another command ended."""
         if event.command != self._command:
             return False
         self._command = 0
-        self._tell(self._passed.pop(0), event)
-        if self._passed:
+        self._report(self._to_confirm.pop(0), event)
+        if self._to_confirm:
             self._begin()
         return True
 
     def _begin(self) -> None:
-        kata, chip, seconds = self._passed[0], self._settings.chip, self._settings.seconds
+        kata, chip, seconds = self._to_confirm[0], self._settings.chip, self._settings.seconds
         limit = () if seconds is None else (f"--timeout={seconds:g}",)
         arguments = (f"{KATAS}/{kata.id}.py", "-q", "--no-header", f"--kata-chip={chip}", *limit)
-        self._command = self._running.start("pytest", *arguments, "-p", "grader.plugin")
+        self._command = self._runner.start("pytest", *arguments, "-p", "grader.plugin")
 
-    def _tell(self, kata: Kata, event: CommandEnded) -> None:
+    def _report(self, kata: Kata, event: CommandEnded) -> None:
         if event.code:
             self._screen.note(f"{kata.name} is not confirmed; on other hidden cases:", "red")
-            self._screen.text(event.said)
+            self._screen.text(event.output)
             return
-        said = [line for line in event.said.splitlines() if line.startswith(RECORD)]
+        lines = [line for line in event.output.splitlines() if line.startswith(RECORD_PREFIXES)]
         self._screen.note(f"{kata.name} is confirmed", "green")
-        self._screen.text("\n".join(said))
-        self._tell_of_solved(kata)
+        self._screen.text("\n".join(lines))
+        self._show_solved_text(kata)
 
-    def _tell_of_solved(self, kata: Kata) -> None:
-        """What its key has for afterwards, once, and once the ledger knows of the pass."""
-        if kata.id in self._first and read_ledger(kata.root).last(kata.id):
-            text = solved_text(kata, self._first.pop(kata.id))
+    def _show_solved_text(self, kata: Kata) -> None:
+        """Show the key's `after` text once, when the ledger has the kata's first pass."""
+        if kata.id in self._first_passes and read_ledger(kata.root).last(kata.id):
+            text = solved_text(kata, self._first_passes.pop(kata.id))
             if text is not None:
                 self._screen.show(text)
 
 
-class Commands:
-    """Runs a module's command line, and tells what it said; a new one ends the one before."""
+class BackgroundCommands:
+    """Runs a module's command line, and posts its output. A new command ends the previous one."""
 
-    #: Of all commands in this process, so that no two ends are taken for each other.
+    #: Numbers of commands are unique in this process.
     _numbers = itertools.count(1)
 
-    def __init__(self, root: Path, tell: Callable[[Event], None], colour: bool) -> None:
+    def __init__(self, root: Path, post_event: Callable[[Event], None], use_colour: bool) -> None:
         self._root = root
-        self._tell = tell
-        self._colour = colour
-        self._running: subprocess.Popen[bytes] | None = None
+        self._post_event = post_event
+        self._use_colour = use_colour
+        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, module: str, *arguments: str) -> int:
-        """Run `python -m MODULE ARGUMENTS`; returns its number, which its end carries."""
-        self.drop()
+        """Run `python -m MODULE ARGUMENTS`. Returns a number, which its CommandEnded carries."""
+        self.cancel()
         number = next(self._numbers)
-        self._running = process = subprocess.Popen(
+        self._process = process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             cwd=self._root,
             env=self._environ(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # what it starts ends with it
+            start_new_session=True,  # so that `cancel` ends its children, too
         )
         threading.Thread(target=self._wait, args=(process, number), daemon=True).start()
         return number
 
     def _environ(self) -> dict[str, str]:
         width = str(shutil.get_terminal_size().columns)
-        colour = {"FORCE_COLOR": "1"} if self._colour else {"NO_COLOR": "1"}
+        colour = {"FORCE_COLOR": "1"} if self._use_colour else {"NO_COLOR": "1"}
         return {**os.environ, "COLUMNS": width, "PYTHONIOENCODING": "utf-8", **colour}
 
     def _wait(self, process: subprocess.Popen[bytes], number: int) -> None:
-        said, _ = process.communicate()
-        self._tell(CommandEnded(number, process.returncode, said.decode("utf-8", "replace")))
+        output, _ = process.communicate()
+        self._post_event(
+            CommandEnded(number, process.returncode, output.decode("utf-8", "replace"))
+        )
 
-    def drop(self) -> None:
-        """End the command that runs, if one does."""
-        if self._running and self._running.poll() is None:
+    def cancel(self) -> None:
+        """End the running command, if there is one."""
+        if self._process and self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._running.pid, 15)
-        self._running = None
+                os.killpg(self._process.pid, 15)
+        self._process = None
 
 
-def words(arguments: Sequence[str]) -> str:
-    """A `kata` command as one would type it."""
+def command_line(arguments: Sequence[str]) -> str:
+    """The command line of a `kata` command."""
     return " ".join(["kata", *arguments])

@@ -1,10 +1,6 @@
-"""The events of `kata watch`: saved files and pressed keys.
+"""The events of `kata watch`, and two sources of them: the keyboard and the file system.
 
-What can happen while `kata watch` waits. Each source puts its events into one queue.
-
-The terminal's side of `kata watch`: single keys, without waiting for a line's end.
-
-The file system's side of `kata watch`: which katas have been saved.
+All sources post their events into one queue.
 """
 
 from __future__ import annotations
@@ -25,22 +21,22 @@ from grader.verdict import Grade
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
-    """A kata's file was written, or is gone."""
+class FileSaved:
+    """A kata's file was written or deleted."""
 
     kata: Kata
 
 
 @dataclass(frozen=True, slots=True)
-class Pressed:
-    """A key; "" at the end of the input."""
+class KeyPressed:
+    """A key was pressed; "" at the end of the input."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """A hidden case of one run has its grade."""
+    """A hidden case of a run was graded."""
 
     run: int
     grade: Grade
@@ -48,7 +44,7 @@ class Graded:
 
 @dataclass(frozen=True, slots=True)
 class GradingFailed:
-    """A hidden case of one run could not be graded, and that is not the learner's fault."""
+    """A hidden case of a run could not be graded. It isn't the learner's fault."""
 
     run: int
     why: str
@@ -56,28 +52,28 @@ class GradingFailed:
 
 @dataclass(frozen=True, slots=True)
 class CommandEnded:
-    """A command beside the watch has ended, and said this."""
+    """A background command has ended with this exit code and output."""
 
     command: int
     code: int
-    said: str
+    output: str
 
 
 @dataclass(frozen=True, slots=True)
-class Blind:
-    """Saves are no longer seen, or are looked for in another way."""
+class WatchWarning:
+    """Saved files are no longer seen, or are found in another way."""
 
     why: str
 
 
-Event = Saved | Pressed | Graded | GradingFailed | CommandEnded | Blind
+Event = FileSaved | KeyPressed | Graded | GradingFailed | CommandEnded | WatchWarning
 
 
 @contextlib.contextmanager
-def keyboard(stream: TextIO, tell: Callable[[Event], None]) -> Iterator[bool]:
-    """Tell of every key that is pressed meanwhile; False where `stream` is no terminal.
+def keyboard(stream: TextIO, post_event: Callable[[Event], None]) -> Iterator[bool]:
+    """Post every key that is pressed while the block runs. Yields False if there is no terminal.
 
-    Ctrl-C and Ctrl-Z do what they always do. The terminal is left as it was found.
+    Ctrl-C and Ctrl-Z work as usual. The terminal's settings are restored afterwards.
     """
     if not stream.isatty() or sys.platform == "win32":
         yield False
@@ -85,50 +81,50 @@ def keyboard(stream: TextIO, tell: Callable[[Event], None]) -> Iterator[bool]:
     import termios
     import tty
 
-    number = stream.fileno()
-    before = termios.tcgetattr(number)
-    tty.setcbreak(number, termios.TCSANOW)
-    resumed = signal.signal(
-        signal.SIGCONT, lambda *_: tty.setcbreak(number, termios.TCSANOW)
-    )  # a shell gives its own settings back with the foreground
-    threading.Thread(target=_read, args=(number, tell), name="keyboard", daemon=True).start()
+    fd = stream.fileno()
+    settings = termios.tcgetattr(fd)
+    tty.setcbreak(fd, termios.TCSANOW)
+    old_handler = signal.signal(
+        signal.SIGCONT, lambda *_: tty.setcbreak(fd, termios.TCSANOW)
+    )  # a shell restores its own settings when the process returns to the foreground
+    threading.Thread(target=_read_keys, args=(fd, post_event), name="keyboard", daemon=True).start()
     try:
         yield True
     finally:
-        signal.signal(signal.SIGCONT, resumed)
-        termios.tcsetattr(number, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGCONT, old_handler)
+        termios.tcsetattr(fd, termios.TCSADRAIN, settings)
 
 
-def _read(number: int, tell: Callable[[Event], None]) -> None:
-    """Read single bytes; what arrow and function keys send is no letter of ours, bar their last."""
+def _read_keys(fd: int, post_event: Callable[[Event], None]) -> None:
+    """Post single bytes. Arrow and function keys send several bytes, which are ignored."""
     with contextlib.suppress(OSError):
-        while pressed := os.read(number, 64):
+        while pressed := os.read(fd, 64):
             if len(pressed) == 1 and pressed != b"\x04":
-                tell(Pressed(pressed.decode("latin-1")))
+                post_event(KeyPressed(pressed.decode("latin-1")))
             elif pressed == b"\x04":
                 break
-    tell(Pressed(""))
+    post_event(KeyPressed(""))
 
 
-#: Milliseconds without a further change, after which a save is taken to be complete.
-QUIET = 10
-#: Milliseconds between two looks, where the file system tells nothing by itself.
-POLL = 150
-#: Seconds for an editor that removes a file before it writes the new one.
-BETWEEN = 0.1
+#: A save is complete after so many milliseconds without another change.
+DEBOUNCE_MS = 10
+#: Milliseconds between two polls.
+POLL_MS = 150
+#: Seconds to wait for editors that delete a file before they write the new one.
+REPLACE_SECONDS = 0.1
 
 
-class Saves(threading.Thread):
-    """Tells of every kata's file that is written below `root`, until `close`.
+class FileWatcher(threading.Thread):
+    """Posts an event for every kata that is saved below `root`, until `close`.
 
-    `poll` looks at all files again and again, for network and shared file systems that tell of no
-    change. Where the system refuses to watch (its limit is reached), it is done anyway.
+    With `poll`, it compares all files periodically, for network file systems that don't report
+    changes. It also polls if the system refuses to watch, because its limit is reached.
     """
 
-    def __init__(self, root: Path, tell: Callable[[Event], None], poll: bool = False) -> None:
+    def __init__(self, root: Path, post_event: Callable[[Event], None], poll: bool = False) -> None:
         super().__init__(name="saves", daemon=True)
         self._root = root
-        self._tell = tell
+        self._post_event = post_event
         self._poll = poll
         self._end = threading.Event()
 
@@ -136,42 +132,44 @@ class Saves(threading.Thread):
         try:
             self._watch(self._poll)
         except OSError as error:
-            self._tell(Blind(f"{error}: looking at the files every {POLL} ms instead"))
+            self._post_event(
+                WatchWarning(f"{error}: looking at the files every {POLL_MS} ms instead")
+            )
             self._watch(poll=True)
 
     def _watch(self, poll: bool) -> None:
-        import watchfiles  # here, since every `kata` command imports this module
+        import watchfiles  # here, because every `kata` command imports this module
 
         changes = watchfiles.watch(
             self._root / KATAS,
             watch_filter=None,
-            step=QUIET,
+            step=DEBOUNCE_MS,
             stop_event=self._end,
             force_polling=poll or None,  # None: watchfiles knows where polling is needed
-            poll_delay_ms=POLL,
+            poll_delay_ms=POLL_MS,
             rust_timeout=500,
             raise_interrupt=False,
         )
         for batch in changes:
-            for kata in changed(self._root, (Path(path) for _, path in batch)):
-                self._tell(Saved(kata))
+            for kata in changed_katas(self._root, (Path(path) for _, path in batch)):
+                self._post_event(FileSaved(kata))
 
     def close(self) -> None:
-        """Watch no more; returns once that is so."""
+        """Stop watching, and wait until the thread has ended."""
         self._end.set()
         self.join(timeout=2)
 
 
-def changed(root: Path, paths: Iterable[Path]) -> Iterator[Kata]:
-    """The katas of these files, each once, the one written last at the end."""
-    # By their last two parts: the system may name the same folder otherwise than `root` does.
-    places = (root / KATAS / path.parent.name / path.name for path in paths)
-    found = {kata for kata in (kata_at(root, place) for place in places) if kata}
-    return iter(sorted(found, key=_written))
+def changed_katas(root: Path, paths: Iterable[Path]) -> Iterator[Kata]:
+    """The katas of these files, without repetitions, sorted by the time of their last change."""
+    # Only the last two parts count: the system may use another name for the same folder.
+    files = (root / KATAS / path.parent.name / path.name for path in paths)
+    found = {kata for kata in (kata_at(root, file) for file in files) if kata}
+    return iter(sorted(found, key=_modified))
 
 
-def _written(kata: Kata) -> float:
-    for pause in (BETWEEN, 0.0):
+def _modified(kata: Kata) -> float:
+    for pause in (REPLACE_SECONDS, 0.0):
         try:
             return kata.path.stat().st_mtime
         except OSError:

@@ -1,9 +1,4 @@
-"""The loop of `kata watch`: events in, grading and texts out.
-
-Which katas a watch is about, and which of them comes next.
-
-Events in, work and words out: which kata is graded, and what is said of it.
-"""
+"""The loop of `kata watch`: handles events, starts jobs, and shows their results."""
 
 from __future__ import annotations
 
@@ -14,114 +9,103 @@ from pathlib import Path
 from typing import Protocol
 
 from grader.exercise.cases import draw
-from grader.exercise.catalog import (
-    KATAS,
-    SOLUTIONS,
-    Kata,
-    katas,
-    named,
-    unmatched,
-)
+from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, katas, matching_katas, no_match_message
 from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.record.ledger import read_ledger
-from grader.record.status import (
-    FileState,
-    next_kata,
-    open_names,
-    status_of,
-)
-from grader.report.failures import explanation, kata_is_broken
+from grader.record.status import FileState, next_kata, status_of, unsolved_names
+from grader.report.failures import broken_kata_message, explanation
 from grader.report.standings import same_failure, standings
 from grader.sandbox.isolation import level
 from grader.tools.editor import NoEditor
 from grader.verdict import Case, Grade, State
-from grader.watching.background_jobs import Confirming, Running, words
+from grader.watching.background_jobs import CommandRunner, PassConfirmer, command_line
 from grader.watching.watch_events import (
-    Blind,
     CommandEnded,
     Event,
+    FileSaved,
     Graded,
     GradingFailed,
-    Pressed,
-    Saved,
+    KeyPressed,
+    WatchWarning,
 )
 from grader.watching.watch_screen import Screen, Settings
 
 
-class Watched:
-    """The katas below `root` that `only` matches, as for pytest's -k, or all of them for "".
+class WatchedKatas:
+    """The katas below `root` that `only` matches, as for pytest's -k; all katas for "".
 
-    Looked up afresh each time: an update may bring new ones. Raises ValueError where none matches.
+    Each call reads the folder again, because an update may add katas. Raises ValueError if no kata
+    matches.
     """
 
     def __init__(self, root: Path, only: str) -> None:
         self._root = root
         self._only = only
-        self._added: set[str] = set()  # ids of others, which `following` has led to
+        self._added: set[str] = set()  # ids of other katas that `following` has returned
         if not self.katas():
-            raise ValueError(unmatched(self._every(), only))
+            raise ValueError(no_match_message(self._every(), only))
 
     def _every(self) -> tuple[Kata, ...]:
-        return katas(self._root, SOLUTIONS)  # also those whose file is gone
+        return katas(self._root, SOLUTIONS)  # including deleted files
 
     def katas(self) -> tuple[Kata, ...]:
-        """Those that are watched, in order."""
-        every = self._every()
+        """The watched katas, in order."""
+        all_katas = self._every()
         if not self._only:
-            return every
-        ids = {kata.id for kata in named(every, self._only)} | self._added
-        return tuple(kata for kata in every if kata.id in ids)
+            return all_katas
+        ids = {kata.id for kata in matching_katas(all_katas, self._only)} | self._added
+        return tuple(kata for kata in all_katas if kata.id in ids)
 
     def __contains__(self, kata: Kata) -> bool:
-        return kata.id in {each.id for each in self.katas()}
+        return kata.id in {watched.id for watched in self.katas()}
 
     def first(self) -> Kata:
-        """The first that is not solved; where all are, the first."""
+        """The first unsolved kata; if all are solved, the first."""
         watched = self.katas()
         return self._unsolved(watched) or watched[0]
 
     def following(self, kata: Kata) -> Kata | None:
-        """The one to do after `kata`: of the watched ones, else of all; then it is watched, too."""
-        chosen = self._unsolved(_after(kata, self.katas()))
-        chosen = chosen or self._unsolved(_after(kata, self._every()))
+        """The kata to do after `kata`. One that isn't watched yet is watched from then on."""
+        chosen = self._unsolved(_katas_after(kata, self.katas()))
+        chosen = chosen or self._unsolved(_katas_after(kata, self._every()))
         if chosen:
             self._added.add(chosen.id)
         return chosen
 
     def _unsolved(self, among: Sequence[Kata]) -> Kata | None:
         ledger = read_ledger(self._root)
-        every = {kata.id: status_of(kata, ledger) for kata in self._every()}
-        told = any(status.last_pass for status in every.values())
-        statuses = (every[kata.id] for kata in among if kata.id in every)
-        chosen = next_kata(statuses, open_names(every.values(), told))
+        status_by_id = {kata.id: status_of(kata, ledger) for kata in self._every()}
+        has_passes = any(status.last_pass for status in status_by_id.values())
+        statuses = (status_by_id[kata.id] for kata in among if kata.id in status_by_id)
+        chosen = next_kata(statuses, unsolved_names(status_by_id.values(), has_passes))
         return chosen.kata if chosen else None
 
     def counts(self) -> tuple[int, int]:
-        """How many are solved, and of how many."""
+        """The number of solved katas, and of all watched katas."""
         ledger = read_ledger(self._root)
-        found = [status_of(kata, ledger) for kata in self.katas()]
-        return sum(each.file_state is FileState.SOLVED for each in found), len(found)
+        statuses = [status_of(kata, ledger) for kata in self.katas()]
+        return sum(status.file_state is FileState.SOLVED for status in statuses), len(statuses)
 
 
-def _after(kata: Kata, every: Sequence[Kata]) -> tuple[Kata, ...]:
-    """The katas behind this one, and then those before it."""
-    ids = [each.id for each in every]
-    place = ids.index(kata.id) if kata.id in ids else -1
-    return (*every[place + 1 :], *every[: max(place, 0)])
+def _katas_after(kata: Kata, all_katas: Sequence[Kata]) -> tuple[Kata, ...]:
+    """The katas after this one, then those before it."""
+    ids = [other.id for other in all_katas]
+    index = ids.index(kata.id) if kata.id in ids else -1
+    return (*all_katas[index + 1 :], *all_katas[: max(index, 0)])
 
 
-class Grading(Protocol):
-    """Grades in the background; what comes of it comes as events."""
+class BackgroundGrader(Protocol):
+    """Grades in the background, and posts the results as events."""
 
     def grade(self, kata: Kata, cases: Sequence[Case], seconds: float | None) -> int: ...
     def prepare(self, kata: Kata, cases: Sequence[Case]) -> None: ...
-    def drop(self) -> None: ...
+    def cancel(self) -> None: ...
 
 
 @dataclass(slots=True)
 class GradingRun:
-    """One grading under way."""
+    """The current run: one kata that is being graded."""
 
     number: int
     kata: Kata
@@ -132,53 +116,53 @@ class GradingRun:
 
 
 class Watch:
-    """What `kata watch` does, without threads and without a terminal of its own."""
+    """Handles the events of `kata watch`. It has no threads and no terminal."""
 
     def __init__(
         self,
         settings: Settings,
-        grading: Grading,
-        running: Running,
-        recorder: Running,
+        grading: BackgroundGrader,
+        runner: CommandRunner,
+        recorder: CommandRunner,
         screen: Screen,
         open_at: Callable[[Path, int], str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
-        self._watched = Watched(settings.root, settings.only)
+        self._watched = WatchedKatas(settings.root, settings.only)
         self._grading = grading
-        self._running = running
-        self._confirming = Confirming(settings, recorder, screen)
+        self._runner = runner
+        self._confirmer = PassConfirmer(settings, recorder, screen)
         self._screen = screen
         self._open_at = open_at  # opens an editor, and returns its name; raises NoEditor
         self._clock = clock
-        self._kata: Kata | None = None  # the one that keys are about
-        self._case = 0  # its hidden case to look at: the first that failed, else the first
+        self._kata: Kata | None = None  # the kata that keys apply to
+        self._case = 0  # the hidden case that keys apply to: the first that failed, else 0
         self._run: GradingRun | None = None
-        self._waiting: list[Kata] = []  # saved while another was graded
-        self._asked = 0  # the command that a key has started
+        self._waiting: list[Kata] = []  # katas whose grading was interrupted by another save
+        self._command = 0  # the number of the command that a key has started
 
     def begin(self) -> None:
-        """Grade the first kata that is to do."""
+        """Grade the first unsolved kata."""
         self._screen.note(f"watching {KATAS}/: save a kata, and it is graded")
         if not (isolated := level()).isolated:
             self._screen.note(str(isolated), "yellow")
         self._grade(self._watched.first())
 
     def handle(self, event: Event) -> bool:
-        """Deal with one event; False when it is time to go."""
+        """Handle one event. Returns False to quit."""
         match event:
-            case Saved(kata):
+            case FileSaved(kata):
                 self._saved(kata)
             case Graded(run, grade):
                 self._graded(run, grade)
             case GradingFailed(run, why):
-                self._not_graded(run, why)
+                self._grading_failed(run, why)
             case CommandEnded():
-                self._ended(event)
-            case Blind(why):
+                self._command_ended(event)
+            case WatchWarning(why):
                 self._screen.note(why, "yellow")
-            case Pressed(key):
+            case KeyPressed(key):
                 return self._pressed(key)
         return True
 
@@ -187,41 +171,41 @@ class Watch:
     def _saved(self, kata: Kata) -> None:
         if kata not in self._watched:
             return
-        if self._run and self._run.kata.id == kata.id and _content(kata) == self._run.content:
-            return  # editors write twice, and change dates
+        if self._run and self._run.kata.id == kata.id and _file_content(kata) == self._run.content:
+            return  # editors may write twice, or only change the date
         if self._run and self._run.kata.id != kata.id:
             self._waiting = [one for one in self._waiting if one.id != kata.id]
             self._waiting.append(self._run.kata)
-        self._running.drop()
+        self._runner.cancel()
         self._screen.clear()
-        self._confirming.forget(kata)
+        self._confirmer.forget(kata)
         self._grade(kata)
 
     def _grade(self, kata: Kata) -> None:
-        """Begin to grade a kata in place of whatever is graded."""
-        self._grading.drop()
-        kata = replace(kata)  # without the key that it may have read before
+        """Cancel the current run, and start to grade a kata."""
+        self._grading.cancel()
+        kata = replace(kata)  # drops the cached key
         self._run, self._kata, self._case = None, kata, 0
-        self._asked = 0
-        content = _content(kata)
+        self._command = 0
+        content = _file_content(kata)
         if not content and not kata.path.exists():
             self._screen.note(f"{kata.name} is gone; kata reset {kata.name} brings it back", "red")
-            return self._next_in_line()
+            return self._grade_waiting()
         try:
             todo = kata.untouched()
             cases = draw(kata.id, kata.key, self._settings.seed)
         except (KeyProblem, RegionError, ValueError) as error:
-            self._screen.note(f"{kata.name}: {kata_is_broken(error)}", "red")
-            return self._next_in_line()
+            self._screen.note(f"{kata.name}: {broken_kata_message(error)}", "red")
+            return self._grade_waiting()
         if todo:
             self._still_to_do(kata)
             self._grading.prepare(kata, cases)
-            return self._next_in_line()
+            return self._grade_waiting()
         number = self._grading.grade(kata, cases, kata.key.timeout or self._settings.seconds)
         self._run = GradingRun(number, kata, content, len(cases), self._clock())
 
     def _still_to_do(self, kata: Kata) -> None:
-        file, line = kata.where()
+        file, line = kata.location()
         self._screen.note(f"{kata.name} is still to do: {kata.key.concept}", "yellow")
         self._screen.text(f"  open   {file}:{line}      stuck?  kata hint {kata.name}")
 
@@ -231,8 +215,8 @@ class Watch:
         current = self._run
         if grade.finding and grade.state is State.FAILED:
             if not any(same_failure(earlier, grade) for earlier in current.grades):
-                self._case = self._case if _failed(current.grades) else grade.case
-                self._tell(current.kata, grade)
+                self._case = self._case if _any_failed(current.grades) else grade.case
+                self._show_failure(current.kata, grade)
         elif grade.printed:
             self._screen.text(grade.printed)
         current.grades.append(grade)
@@ -240,7 +224,7 @@ class Watch:
             self._run = None
             self._verdict(current)
 
-    def _tell(self, kata: Kata, grade: Grade) -> None:
+    def _show_failure(self, kata: Kata, grade: Grade) -> None:
         node = f"{KATAS}/{kata.id}.py::{kata.test}[hidden{grade.case}]"
         self._screen.text(grade.printed)
         self._screen.text(explanation(kata, grade, node, self._settings.seed) + "\n")
@@ -252,37 +236,37 @@ class Watch:
             self._still_to_do(run.kata)
         self._case = standing.case
         if standing.solved:
-            self._confirming.add(run.kata, run.grades)
+            self._confirmer.add(run.kata, run.grades)
         if self._waiting:
-            return self._next_in_line()
-        self._bar()
+            return self._grade_waiting()
+        self._show_bar()
 
-    def _not_graded(self, run: int, why: str) -> None:
+    def _grading_failed(self, run: int, why: str) -> None:
         if run and (not self._run or self._run.number != run):
             return
         if self._run:
             self._screen.note(f"{self._run.kata.name} could not be graded. {why}", "red")
-            self._grading.drop()
+            self._grading.cancel()
             self._run = None
-            return self._next_in_line()
+            return self._grade_waiting()
         self._screen.note(why, "red")
 
-    def _next_in_line(self) -> None:
-        """Go on with what was saved before, or wait."""
+    def _grade_waiting(self) -> None:
+        """Grade the next waiting kata, or show the bar."""
         if self._waiting:
             self._grade(self._waiting.pop())
         else:
-            self._bar()
+            self._show_bar()
 
     # ---- commands ----
 
-    def _ended(self, event: CommandEnded) -> None:
-        if self._confirming.ended(event):
-            self._bar()
-        elif event.command == self._asked:
-            self._asked = 0
-            self._screen.text(event.said)
-            self._bar()
+    def _command_ended(self, event: CommandEnded) -> None:
+        if self._confirmer.ended(event):
+            self._show_bar()
+        elif event.command == self._command:
+            self._command = 0
+            self._screen.text(event.output)
+            self._show_bar()
 
     # ---- keys ----
 
@@ -296,11 +280,11 @@ class Watch:
         chip = ("--chip", self._settings.chip)
         match key:
             case "h":
-                self._ask("hint", kata.name)
+                self._run_command("hint", kata.name)
             case "c":
-                self._ask("cost", kata.name, *cases, *chip)
+                self._run_command("cost", kata.name, *cases, *chip)
             case "v":
-                self._ask("view", kata.name, *cases, *chip)
+                self._run_command("view", kata.name, *cases, *chip)
             case "r":
                 self._again(kata)
             case "n":
@@ -309,12 +293,12 @@ class Watch:
                 self._open(kata)
         return True
 
-    def _ask(self, *arguments: str) -> None:
-        self._screen.note(words(arguments))
-        self._asked = self._running.start("grader.cli", *arguments)
+    def _run_command(self, *arguments: str) -> None:
+        self._screen.note(command_line(arguments))
+        self._command = self._runner.start("grader.cli", *arguments)
 
     def _again(self, kata: Kata) -> None:
-        self._running.drop()
+        self._runner.cancel()
         self._screen.clear()
         self._grade(kata)
 
@@ -326,27 +310,27 @@ class Watch:
         self._again(following)
 
     def _open(self, kata: Kata) -> None:
-        file, line = kata.where()
+        file, line = kata.location()
         try:
             name = self._open_at(kata.root / file, line)
         except NoEditor as error:
             self._screen.note(str(error), "yellow")
         else:
             self._screen.note(f"{name} opens {file}:{line}")
-        self._bar()
+        self._show_bar()
 
-    def _bar(self) -> None:
+    def _show_bar(self) -> None:
         solved, count = self._watched.counts()
         name = self._kata.name if self._kata else ""
         self._screen.bar(f"{name}, {solved} of {count} solved")
 
 
-def _content(kata: Kata) -> bytes:
+def _file_content(kata: Kata) -> bytes:
     try:
         return kata.path.read_bytes()
     except OSError:
         return b""
 
 
-def _failed(grades: Sequence[Grade]) -> bool:
+def _any_failed(grades: Sequence[Grade]) -> bool:
     return any(grade.state is State.FAILED for grade in grades)

@@ -66,7 +66,7 @@ def examiner(slow: Kata) -> Iterator[Examiner]:
 def versions_of(kata: Kata) -> tuple[str, str, str]:
     """Stub, solution and the solution with its first known mistake."""
     solution = kata.solution.read_text(encoding="utf-8")
-    return kata.shipped(), solution, wrong_version(solution, kata.key.mistakes[0])
+    return kata.stub_text(), solution, wrong_version(solution, kata.key.mistakes[0])
 
 
 def comparable(grade: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def test_what_is_no_file_fails_in_words(text: str, says: str, examiner: Examiner
 
 
 def test_the_unchanged_stub_is_todo(examiner: Examiner) -> None:
-    report = examiner.grade(ADD.id, ADD.shipped().replace("\n", "\r\n"))
+    report = examiner.grade(ADD.id, ADD.stub_text().replace("\n", "\r\n"))
     assert (report.state, report.reward()) == (State.TODO, 0)
 
 
@@ -267,7 +267,7 @@ def test_the_code_of_the_page_runs(
     """With the unchanged stub, which no kernel is run for."""
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     monkeypatch.chdir(slow.root)
-    exec(code.replace('"require"', '"auto"'), {"source": ADD.shipped()})
+    exec(code.replace('"require"', '"auto"'), {"source": ADD.stub_text()})
     assert capsys.readouterr().out == "State.TODO 0 0.0\n"
 
 
@@ -348,6 +348,6 @@ def every_text(value: object) -> Iterator[str]:
 def test_a_stub_with_more_than_python_can_compile_raises_nothing() -> None:
     """Some Python versions can't compile so many signs: RecursionError, in the driver."""
     kata = next(kata for kata in EVERY if kata.name == "revisit_bug")
-    deep = Submission.of(kata, f"{kata.shipped()}\nx = {'-' * 4000}1\n")
+    deep = Submission.of(kata, f"{kata.stub_text()}\nx = {'-' * 4000}1\n")
     assert deep.untouched() in (True, False)
-    assert Submission.of(kata, kata.shipped()).untouched()
+    assert Submission.of(kata, kata.stub_text()).untouched()

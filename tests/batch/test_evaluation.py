@@ -31,7 +31,7 @@ def evaluation() -> Iterator[Evaluation]:
 def test_tasks_are_those_that_match(evaluation: Evaluation) -> None:
     (one,) = evaluation.tasks
     assert one["task_id"] == ADD.id
-    assert ADD.shipped() in one["prompt"]
+    assert ADD.stub_text() in one["prompt"]
 
 
 def test_answers_are_marked_at_once_and_in_their_order(evaluation: Evaluation) -> None:

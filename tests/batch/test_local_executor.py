@@ -22,7 +22,9 @@ def kata(repository: Repository) -> Kata:
 
 def jobs(kata: Kata, count: int) -> list[SubmissionJob]:
     """Each stands for a submission of its own, whatever it holds."""
-    return [SubmissionJob(str(number), kata.id, kata.shipped(), number) for number in range(count)]
+    return [
+        SubmissionJob(str(number), kata.id, kata.stub_text(), number) for number in range(count)
+    ]
 
 
 def setup(kata: Kata, isolation: str = "off") -> Setup:
@@ -71,7 +73,7 @@ def test_a_worker_that_dies_is_replaced_and_its_job_tried_again(kata: Kata) -> N
 
 def test_what_kills_every_worker_is_told(kata: Kata) -> None:
     """Seeds are whole numbers: of another a worker makes nothing."""
-    bad = SubmissionJob("bad", kata.id, kata.shipped(), "seed")  # type: ignore[arg-type]
+    bad = SubmissionJob("bad", kata.id, kata.stub_text(), "seed")  # type: ignore[arg-type]
     with LocalExecutor(setup(kata), 1) as executor:
         found = {outcome.key: outcome.error for outcome in executor.outcomes([bad, *jobs(kata, 1)])}
     assert found == {"bad": "2 processes died over it", "0": ""}

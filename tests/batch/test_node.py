@@ -22,7 +22,7 @@ import grader, pathlib
 from grader.exercise.catalog import SOLUTIONS, katas
 from pallascope.tools.versions import versions
 found = katas(pathlib.Path.cwd(), SOLUTIONS)
-print(grader.__file__, *(kata.shipped().count("SOLUTION") for kata in found))
+print(grader.__file__, *(kata.stub_text().count("SOLUTION") for kata in found))
 print(versions()["pallas-katas"])
 """
 
@@ -76,7 +76,7 @@ def test_it_grades(sent: Path, kata: Kata, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("PYTHONBREAKPOINT", "ray.util.pdb.set_trace")
     node = Node(SETUP, versions())
     assert node.ready() == ""
-    found = node.grade(SubmissionJob("key", kata.id, kata.shipped(), 7))
+    found = node.grade(SubmissionJob("key", kata.id, kata.stub_text(), 7))
     assert (found.key, json.loads(found.verdict)["state"]) == ("key", "todo")
     assert node._examiner
     node._examiner.close()

@@ -99,7 +99,9 @@ def kata(repository: Repository) -> Kata:
 
 
 def jobs(kata: Kata, count: int) -> list[SubmissionJob]:
-    return [SubmissionJob(str(number), kata.id, kata.shipped(), number) for number in range(count)]
+    return [
+        SubmissionJob(str(number), kata.id, kata.stub_text(), number) for number in range(count)
+    ]
 
 
 def test_a_node_grades_with_what_is_sent_along(address: str, kata: Kata) -> None:

@@ -18,7 +18,7 @@ from grader.batch.samples import (
     source_of,
 )
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.regions import regions, written
+from grader.exercise.regions import region_lines, regions
 from tests.support.repositories import ROOT
 
 EVERY = {kata.id: kata for kata in katas(ROOT, "solutions")}
@@ -120,10 +120,10 @@ def test_a_bad_completion_counts_as_a_wrong_answer(row: dict[str, object], why: 
 def test_a_task_gives_nothing_away(exercise: Kata) -> None:
     kata, found = exercise, task(exercise, "v5e")
     text = json.dumps(found)
-    assert kata.shipped() in found["prompt"]
+    assert kata.stub_text() in found["prompt"]
     assert found["regions"] == len(kata.key.fillings)
-    shipped = set(kata.shipped().split("\n"))
-    answers = [row for body in written(solution(kata)) for row in body if row not in shipped]
+    shipped = set(kata.stub_text().split("\n"))
+    answers = [row for body in region_lines(solution(kata)) for row in body if row not in shipped]
     assert answers
     assert not [row for row in answers if len(row.strip()) > 40 and row in found["prompt"]]
     assert not [hint for hint in kata.key.hints if json.dumps(hint)[1:-1] in text]

@@ -32,7 +32,7 @@ from grader.exercise.catalog import (
     SOLUTIONS,
     Kata,
     katas,
-    named,
+    matching_katas,
 )
 from grader.exercise.mutants import wrong_version
 from grader.plugin.items import SESSION
@@ -97,7 +97,7 @@ class Peaks:
 def session(names: list[str]) -> None:
     """Grade a copy in which the katas are solved, and print each process's peaks."""
     every = katas(ROOT, SOLUTIONS)
-    chosen = [kata for name in names for kata in named(every, name)] or every
+    chosen = [kata for name in names for kata in matching_katas(every, name)] or every
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         for part in ("katas", "solutions"):
@@ -127,7 +127,7 @@ def main() -> None:
     if options.session:
         return session(options.names)
     every = katas(ROOT, SOLUTIONS)
-    chosen = [kata for name in options.names or NAMES for kata in named(every, name)]
+    chosen = [kata for name in options.names or NAMES for kata in matching_katas(every, name)]
     began = time.perf_counter()
     with Examiner(isolation="auto", root=ROOT) as examiner:
         for number, (kata, text) in enumerate(submissions(chosen, options.each)):

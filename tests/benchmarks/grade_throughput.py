@@ -26,7 +26,7 @@ from grader.exercise.catalog import (
     SOLUTIONS,
     Kata,
     katas,
-    named,
+    matching_katas,
 )
 from grader.exercise.mutants import wrong_version
 
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     every = katas(ROOT, SOLUTIONS)
-    chosen = [kata for name in options.names for kata in named(every, name)]
+    chosen = [kata for name in options.names for kata in matching_katas(every, name)]
     count = options.students * len(chosen)
     for turn in range(options.rounds):
         with tempfile.TemporaryDirectory() as scratch:

@@ -39,7 +39,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from grader.exercise.key_tables import MESH, MOST_DEVICES, KataKind  # noqa: E402
+from grader.exercise.key_tables import MAX_DEVICES, MESH, KataKind  # noqa: E402
 from grader.sandbox.devices import environment  # noqa: E402
 from grader.verdict import Device  # noqa: E402
 from pallascope.model import Mode  # noqa: E402
@@ -62,7 +62,7 @@ from grader.checks.random_statistics import Throws  # noqa: E402
 from grader.exercise import specs  # noqa: E402
 from grader.exercise.cases import draw  # noqa: E402
 from grader.exercise.catalog import Kata, katas  # noqa: E402
-from grader.exercise.reference_results import expectations  # noqa: E402
+from grader.exercise.reference_results import reference_function  # noqa: E402
 from grader.verdict import Case  # noqa: E402
 from pallascope.gpu import gpus as gpu_chips  # noqa: E402
 from pallascope.gpu.gpu_interpreter import interpreted  # noqa: E402
@@ -75,7 +75,7 @@ from pallascope.tools.arrays import from_numpy, in_float64, to_numpy  # noqa: E4
 from pallascope.tools.files import load_module  # noqa: E402
 from pallascope.tpu import chips  # noqa: E402
 
-jax.config.update("jax_num_cpu_devices", MOST_DEVICES)
+jax.config.update("jax_num_cpu_devices", MAX_DEVICES)
 
 Values = np.ndarray[Any, Any]
 CHUNK = 64
@@ -482,7 +482,7 @@ def referred(
     """The reference of each case of a group; `first` is that of the first one, not evaluated."""
     case, inputs = group[0]
     spec, keywords = specs.spec_of(solution, kata.name, case)
-    evaluate = expectations(spec, inputs, keywords)
+    evaluate = reference_function(spec, inputs, keywords)
     for case, inputs in group:
         if kata.key.random:
             yield specs.reference(solution, kata.name, case)

@@ -46,7 +46,7 @@ from grader.sandbox.client import WorkerClient
 from grader.sandbox.launch_client import WorkerQueues
 from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Case,
     Device,
     State,
@@ -131,11 +131,11 @@ def graded(asking: WorkerClient, mutant: Mutant, seed: int, root: Path) -> dict[
     """
     wrong = with_text(mutant.kata, root, mutant.text)
     cases = draw(wrong.id, wrong.key, seed)
-    judged, case = Judgement(State.PASSED, MOST_STARS), cases[0]
+    judged, case = Judgement(State.PASSED, MAX_STARS), cases[0]
     values_first = [(case, False) for case in cases if not case.production]
     for case, compiled in [*values_first, *((case, True) for case in cases)]:
         judged = _judged(asking, wrong, case, compiled)
-        if judged.stars < MOST_STARS:
+        if judged.stars < MAX_STARS:
             break
     before, after = mutant.diff()
     finding = judged.finding
@@ -163,7 +163,7 @@ def _judged(asking: WorkerClient, wrong: Kata, case: Case, compiled: bool) -> Ju
     try:
         return verdict(evidence)
     except Right:
-        return Judgement(State.PASSED, MOST_STARS)
+        return Judgement(State.PASSED, MAX_STARS)
 
 
 def work(share: int, arguments: argparse.Namespace) -> None:
@@ -216,7 +216,7 @@ def told(arguments: argparse.Namespace) -> None:
             if line["seed"] == seed and line["digest"] in wanted
         ]
         meant = [line for line in lines if _place(line) not in aside]
-        alive = [line for line in meant if line["stars"] == MOST_STARS]
+        alive = [line for line in meant if line["stars"] == MAX_STARS]
         share = 1 - len(alive) / max(len(meant), 1)
         checks = Counter(line["check"] for line in meant if line["check"])
         print(

@@ -119,7 +119,7 @@ def row(
     chip: str,
 ) -> str:
     """The table's row for one solution on one chip."""
-    inputs = [specs.argument(array) for array in reference.inputs]
+    inputs = [specs.trace_argument(array) for array in reference.inputs]
     ours = side(functools.partial(own, **reference.keywords), inputs, chip)
     function, kernels = SHIPPED.get(exercise.name, (None, ""))
     theirs = Side(trouble="–")

@@ -43,7 +43,7 @@ def texts(kata: Kata, kinds: Sequence[str]) -> Iterator[Text]:
     """The texts that are graded as one kata's."""
     solution = kata.solution.read_text(encoding="utf-8")
     if "stub" in kinds:
-        yield "stub", "", kata.shipped()
+        yield "stub", "", kata.stub_text()
     if "solution" in kinds:
         yield "solution", "", solution
     if "mistake" in kinds:

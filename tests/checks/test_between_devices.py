@@ -9,7 +9,7 @@ import pytest
 from grader.exercise.cases import draw
 from grader.grading.grader import Grader
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Check,
     Grade,
     State,
@@ -114,10 +114,10 @@ def test_what_collectives_send_is_compared_with_par(graded: Graded) -> None:
     old = 'jax.lax.psum(_matmul(x, y, bm), "x")'
     summed = 'jax.lax.psum_scatter(_matmul(x, y, bm), "x", tiled=True)'
     same = graded(SPLIT_SUM, key, old, f'jax.lax.all_gather({summed}, "x", tiled=True)')
-    assert (same.stars, same.finding) == (MOST_STARS, None)
+    assert (same.stars, same.finding) == (MAX_STARS, None)
     around = f'jax.lax.ppermute({old}, "x", [(0, 1), (1, 2), (2, 3), (3, 0)])'
     grade = graded(SPLIT_SUM, key, old, around)
-    assert (grade.state, grade.stars) == (State.PASSED, MOST_STARS - 1)
+    assert (grade.state, grade.stars) == (State.PASSED, MAX_STARS - 1)
     assert grade.finding
     assert grade.finding.phrase == '1.7× par\'s bytes over the links: ppermute over "x"'
     assert "line 3" in grade.finding.message
@@ -126,7 +126,7 @@ def test_what_collectives_send_is_compared_with_par(graded: Graded) -> None:
 @needs_libtpu
 def test_a_kernel_that_communicates_is_judged_by_its_bytes(graded: Graded) -> None:
     right = graded(TO_RIGHT, TO_RIGHT_KEY, "copy.wait()", "copy.wait()")
-    assert (right.stars, right.finding) == (MOST_STARS, None)
+    assert (right.stars, right.finding) == (MAX_STARS, None)
 
 
 @needs_libtpu

@@ -12,7 +12,7 @@ from grader.checks.evidence import Evidence
 from grader.exercise.answer_key import Slack
 from grader.grading.ladder import Judgement, verdict
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Check,
     Cost,
     Finding,
@@ -74,11 +74,11 @@ def test_what_passes_within_the_slack(cycles: float, size: int, slack: Slack, pa
 def test_missing_par_costs_a_star_and_fails_only_where_par_is_required() -> None:
     slow = own(cycles=3000)
     judged = verdict(beside(slow))
-    assert (judged.state, judged.stars) == (State.PASSED, MOST_STARS - 1)
+    assert (judged.state, judged.stars) == (State.PASSED, MAX_STARS - 1)
     assert judged.finding is not None
     failed = verdict(beside(slow, par_required=True))
-    assert (failed.state, failed.stars) == (State.FAILED, MOST_STARS - 1)
-    assert verdict(beside(own())) == Judgement(State.PASSED, MOST_STARS)
+    assert (failed.state, failed.stars) == (State.FAILED, MAX_STARS - 1)
+    assert verdict(beside(own())) == Judgement(State.PASSED, MAX_STARS)
 
 
 def test_the_numbers_are_told_beside_pars_with_what_passes() -> None:
@@ -179,7 +179,7 @@ def test_a_star_is_not_given_on_trust() -> None:
     assert found is not None
     assert found.phrase == "no verdict: a DMA from HBM to HBM"
     judged = verdict(beside(dark))
-    assert (judged.state, judged.stars) == (State.PASSED, MOST_STARS - 1)
+    assert (judged.state, judged.stars) == (State.PASSED, MAX_STARS - 1)
 
 
 def bounded(cycles: float = 1000, size: int = 1_000_000) -> Prediction:
@@ -190,7 +190,7 @@ def bounded(cycles: float = 1000, size: int = 1_000_000) -> Prediction:
 def test_a_lower_bound_of_the_cycles_passes_by_its_bytes_and_never_counts_as_a_time() -> None:
     judged = beside(bounded())
     assert cost.check(judged) is None
-    assert verdict(judged) == Judgement(State.PASSED, MOST_STARS)
+    assert verdict(judged) == Judgement(State.PASSED, MAX_STARS)
     assert cost.cost_beside_par(judged) == Cost("v5e", 1_000_000, 1_000_000, None, None)
     much = finding(beside(bounded(size=2_000_000)))
     assert much is not None
@@ -218,7 +218,7 @@ def test_a_branch_on_data_hides_the_time_that_par_has() -> None:
     assert found is not None
     assert found.phrase == "no verdict: it branches on a value that the kernel has read"
     assert "jnp.where chooses without one" in " ".join(found.message.split())
-    assert verdict(beside(branch)).stars == MOST_STARS - 1
+    assert verdict(beside(branch)).stars == MAX_STARS - 1
     assert verdict(beside(branch, par_required=True)).state is State.FAILED
 
 
@@ -277,7 +277,7 @@ def test_where_par_itself_has_no_cost_the_star_is_not_judged(
     par: Prediction | OnChip, why: str
 ) -> None:
     assert cost.check(beside(own(cycles=9000), par)) == NotJudged(Check.COST, why)
-    assert verdict(beside(own(cycles=9000), par)).stars == MOST_STARS - 1
+    assert verdict(beside(own(cycles=9000), par)).stars == MAX_STARS - 1
 
 
 def test_where_pars_bytes_are_not_known_the_star_is_not_judged() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from grader.classroom.students import (
-    LARGEST,
+    MAX_BYTES,
     Clone,
     NoClass,
     Unreadable,
-    class_in,
+    find_clones,
 )
 
 FILE = "katas/1_first/kata_01_double.py"
@@ -33,7 +33,7 @@ def test_students_are_folders_at_any_of_three_levels(tmp_path: Path) -> None:
     clone(tmp_path / ".hidden" / "dave")
     (tmp_path / "notes").mkdir()
     (tmp_path / "list.txt").write_text("ada")
-    found = class_in(tmp_path)
+    found = find_clones(tmp_path)
     assert [one.student for one in found.clones] == [
         "ada",
         "homework 1/bob",
@@ -46,20 +46,20 @@ def test_a_link_to_a_clone_is_no_student(tmp_path: Path) -> None:
     clone(tmp_path / "ada")
     (tmp_path / "bob").symlink_to(tmp_path / "ada")
     (tmp_path / "round").symlink_to(tmp_path)
-    assert [one.student for one in class_in(tmp_path).clones] == ["ada"]
+    assert [one.student for one in find_clones(tmp_path).clones] == ["ada"]
 
 
 def test_folders_that_are_no_class(tmp_path: Path) -> None:
     with pytest.raises(NoClass, match=r"there is no .*nowhere"):
-        class_in(tmp_path / "nowhere")
+        find_clones(tmp_path / "nowhere")
     (tmp_path / "file").touch()
     with pytest.raises(NoClass, match="is no folder"):
-        class_in(tmp_path / "file")
+        find_clones(tmp_path / "file")
     with pytest.raises(NoClass, match="none holds katas/"):
-        class_in(tmp_path)
+        find_clones(tmp_path)
     clone(tmp_path / "ada")
     with pytest.raises(NoClass, match="is a clone of the course"):
-        class_in(tmp_path / "ada")
+        find_clones(tmp_path / "ada")
 
 
 def test_what_a_file_holds(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_is_not_read(tmp_path: Path) -> None:
     (ada.root / "folder").symlink_to(bob.root / "katas")
     os.mkfifo(ada.root / "pipe")
     with open(ada.root / "large", "wb") as large:
-        large.truncate(LARGEST + 1)
+        large.truncate(MAX_BYTES + 1)
     for path, why in {
         "link.py": "link.py is a symbolic link",
         "folder/1_first/kata_01_double.py": "folder is a symbolic link",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom.students import Course, StudentStanding, class_in, stuck
+from grader.classroom.students import Course, StudentStanding, find_clones, stuck_katas
 from grader.exercise.catalog import KATAS, katas
 from grader.record.status import FileState
 from tests.support.classes import DAY, ClassOf
@@ -20,11 +20,11 @@ def pupils(shop: Shop, tmp_path: Path) -> ClassOf:
 
 def standings(pupils: ClassOf) -> list[StudentStanding]:
     course = Course(katas(pupils.shop.root))
-    return [course.standing(clone) for clone in class_in(pupils.folder).clones]
+    return [course.standing(clone) for clone in find_clones(pupils.folder).clones]
 
 
 def states(standing: StudentStanding) -> list[str]:
-    return [place.state.value for place in standing.places]
+    return [place.state.value for place in standing.katas]
 
 
 def test_a_student_who_has_done_something(pupils: ClassOf) -> None:
@@ -67,7 +67,7 @@ def test_what_is_wrong_in_a_clone_is_told_of_it_alone(pupils: ClassOf) -> None:
         "katas/ledger.txt",
         "katas/2_second/kata_01_row_max.py is a symbolic link, not read",
     ]
-    assert ada.places[2].state is FileState.GONE
+    assert ada.katas[2].state is FileState.GONE
 
 
 def test_where_most_are_stuck_comes_first(pupils: ClassOf) -> None:
@@ -79,7 +79,7 @@ def test_where_most_are_stuck_comes_first(pupils: ClassOf) -> None:
     for student in ("ada", "bob"):
         pupils.write(student, shop.row_max, "wrong")
     pupils.passed("cleo", shop.row_sum)
-    found = stuck(standings(pupils))
+    found = stuck_katas(standings(pupils))
     assert [(one.kata, one.tried, one.students, one.share) for one in found] == [
         (shop.row_max.id, 2, ("ada", "bob"), 1.0),
         (shop.double.id, 2, ("bob",), 0.5),

@@ -18,7 +18,7 @@ from grader.exercise.answer_key import HINTS
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.grading.grader import Grader
-from grader.verdict import MOST_STARS, State
+from grader.verdict import MAX_STARS, State
 from tests.support.repositories import ROOT, Clone, Repository, Shop, with_text
 
 
@@ -420,7 +420,7 @@ def test_a_new_exercise_can_be_graded_as_it_is(shop: Shop, grader: Grader, tmp_p
     kata.path.write_text(solution)
     for each in (case, *others):
         grade = grader.grade(kata, each, 60)
-        assert (grade.finding, grade.stars) == (None, MOST_STARS)
+        assert (grade.finding, grade.stars) == (None, MAX_STARS)
 
 
 def test_new_does_not_write_over_anything(shop: Shop) -> None:

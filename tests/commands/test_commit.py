@@ -13,7 +13,7 @@ from grader.record.ledger import (
     HEADER,
     LEDGER,
     Pass,
-    parsed_ledger,
+    parse_ledger,
     read_ledger,
 )
 from grader.tools.git import Git
@@ -24,7 +24,7 @@ ROW_SUM = "katas/1_first/kata_02_row_sum.py"
 
 
 def committed(clone: Clone, commit: str = "HEAD") -> tuple[Pass, ...]:
-    return parsed_ledger(clone.git("show", f"{commit}:./{LEDGER}")).passes
+    return parse_ledger(clone.git("show", f"{commit}:./{LEDGER}")).passes
 
 
 def nothing_left(clone: Clone) -> bool:
@@ -92,7 +92,7 @@ def test_other_lines_of_the_ledger_stay_as_they_were(clone: Clone) -> None:
     assert (clone.root / LEDGER).read_bytes() == work
     # The line that was staged still is; the corrupt one is still only in the file.
     assert f"MM {LEDGER}" in clone.status()
-    assert len(parsed_ledger(clone.git("show", f":{LEDGER}")).passes) == 2
+    assert len(parse_ledger(clone.git("show", f":{LEDGER}")).passes) == 2
     assert "no pass" not in clone.git("show", f":{LEDGER}")
     assert nothing_left(clone)
 
@@ -226,7 +226,7 @@ def conflict(clone: Clone, how: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("what", ["merge", "rebase", "cherry-pick"])
 def test_in_the_middle_of_something_it_is_refused(clone: Clone, what: str) -> None:
-    conflict(clone, lambda: clone.git.try_(what, "other"))
+    conflict(clone, lambda: clone.git.run(what, "other"))
     clone.passed(clone.shop.double)
     before = clone.git("rev-parse", "HEAD")
     said = clone.shop.run("commit", code=2)
@@ -314,7 +314,7 @@ A, B, C = (
     ids=range(10),
 )
 def test_lines_stand_where_they_stand_in_the_file(held: str, work: str, expected: str) -> None:
-    assert with_passes(held, work, parsed_ledger(B).passes) == expected
+    assert with_passes(held, work, parse_ledger(B).passes) == expected
 
 
 def test_the_ledger_is_what_it_was(clone: Clone) -> None:

@@ -20,7 +20,7 @@ from tests.support.repositories import Shop
 @pytest.fixture
 def words(shop: Shop) -> list[str]:
     """A command about one sample."""
-    row = {"task_id": shop.double.id, "completion": shop.double.shipped()}
+    row = {"task_id": shop.double.id, "completion": shop.double.stub_text()}
     (shop.root / "samples.jsonl").write_text(json.dumps(row))
     return ["grade", "samples.jsonl", "--out", "r.jsonl", "--seed=1"]
 

@@ -59,7 +59,7 @@ def mentioned(text: str) -> set[str]:
 def options_of(command: str) -> set[str]:
     """The long options of a `kata` command."""
     parser = argparse.ArgumentParser()
-    arguments, _ = cli.command(command)
+    arguments, _ = cli.command_functions(command)
     arguments(parser)
     return option_names(parser)
 
@@ -111,7 +111,7 @@ class Group:
 
 def test_every_option_of_pytest_is_listed_and_no_other() -> None:
     group = Group()
-    options.add(group)  # type: ignore[arg-type]
+    options.add_options(group)  # type: ignore[arg-type]
     assert group.names
     (section,) = re.findall(r"^## pytest: .*?(?=^## )", COMMANDS, re.DOTALL | re.MULTILINE)
     for text in (section, COMMANDS):

@@ -56,7 +56,7 @@ def test_the_notebook_holds_the_first_stub_as_a_cell() -> None:
     first = katas(ROOT)[0]
     cells = ["".join(cell["source"]) for cell in parsed("docs/colab.ipynb")["cells"]]
     file = first.path.relative_to(ROOT).as_posix()
-    assert f"%%writefile {file}\n{first.shipped()}".rstrip("\n") in cells
+    assert f"%%writefile {file}\n{first.stub_text()}".rstrip("\n") in cells
 
 
 def test_a_notebook_that_differs_is_told(

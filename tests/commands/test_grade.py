@@ -34,12 +34,12 @@ def test_tasks_are_written_for_those_that_match(shop: Shop) -> None:
     assert shop.run("tasks", "row", "--out", "tasks.jsonl") == "wrote 2 tasks to tasks.jsonl\n"
     found = lines_of(shop.root / "tasks.jsonl")
     assert [one["entry_point"] for one in found] == ["row_sum", "row_max"]
-    assert shop.row_sum.shipped() in found[0]["prompt"]
+    assert shop.row_sum.stub_text() in found[0]["prompt"]
 
 
 def test_samples_are_judged_each_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Right, wrong, the same again, and a line that is none: then all of it from the store."""
-    samples = sampled(shop, RIGHT, WRONG, [RIGHT], shop.double.shipped(), "", more="{\n")
+    samples = sampled(shop, RIGHT, WRONG, [RIGHT], shop.double.stub_text(), "", more="{\n")
     words = ("grade", str(samples), "--out", "results.jsonl", "--isolation=auto", "--seed=1")
     first = shop.run(*words, "--workers=1", code=1)
     rows = lines_of(shop.root / "results.jsonl")

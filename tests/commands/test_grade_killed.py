@@ -73,7 +73,7 @@ def test_a_killed_driver_leaves_nothing_and_loses_nothing(
     scratch = repository.root / mark
     scratch.mkdir()
     stuck = f"import os\nopen({str(begun)!r}, 'w').close()\n{does}\n{kata.solution.read_text()}"
-    texts = [kata.shipped(), stuck, f"{kata.shipped()}\n# another"]
+    texts = [kata.stub_text(), stuck, f"{kata.stub_text()}\n# another"]
     rows = [{"task_id": kata.id, "completion": text} for text in texts]
     samples.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     command = [sys.executable, "-m", "grader.cli", "grade", str(samples), "--out", "out.jsonl"]

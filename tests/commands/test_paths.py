@@ -8,7 +8,7 @@ from grader.record.ledger import Ledger
 from grader.record.status import all_statuses, next_kata, status_of
 from tests.exercise.test_needs import need
 from tests.support.repositories import Clone, Shop
-from tests.watching.test_watch import Desk, Pressed
+from tests.watching.test_watch import Desk, KeyPressed
 
 
 def test_a_path_lists_what_leads_there_and_where_to_go_on(clone: Clone) -> None:
@@ -62,5 +62,5 @@ def test_next_in_a_watch_passes_over_what_has_to_wait(shop: Shop) -> None:
     desk = Desk(shop)
     desk.watch.begin()
     assert desk.pool.last == ("prepare", "double", 3)
-    desk.watch.handle(Pressed("n"))
+    desk.watch.handle(KeyPressed("n"))
     assert desk.pool.last == ("prepare", "row_max", 3)

@@ -22,7 +22,7 @@ from grader.record.history import (
     history,
 )
 from grader.record.ledger import HEADER, LEDGER, read_ledger
-from grader.report.history_log import log_of
+from grader.report.history_log import history_text
 from grader.tools.git import Git, git_in
 from pallascope.tools.terminal import rendered
 from tests.support.repositories import ROOT, Clone, Shop
@@ -60,7 +60,7 @@ def test_the_map(clone: Clone) -> None:
 def test_every_way_not_to_be_solved(clone: Clone) -> None:
     shop = clone.shop
     clone.passed(shop.double)
-    shop.double.path.write_text(shop.double.shipped())
+    shop.double.path.write_text(shop.double.stub_text())
     shop.repository.solve(shop.row_sum)
     shop.row_max.path.unlink()
     said = shop.run("progress")
@@ -250,7 +250,7 @@ def test_the_log(lived: tuple[Clone, list[str]]) -> None:
     clone, ids = lived
     found = history(read_ledger(clone.root), clone.git)
     first, second, third, fourth = (commit[:8] for commit in ids)
-    assert lines(rendered(log_of(found, TODAY), 80, False)) == [
+    assert lines(rendered(history_text(found, TODAY), 80, False)) == [
         "2026-11-17",
         f"  ✔ ★★☆ double   {first}",
         "2026-11-18",
@@ -266,7 +266,7 @@ def test_the_log(lived: tuple[Clone, list[str]]) -> None:
         "  2026-11-18  ████████████ 3",
         "  2026-11-20  ████████████████████████ 6",
     ]
-    plain = rendered(log_of(found, TODAY), 40, False, "ascii")
+    plain = rendered(history_text(found, TODAY), 40, False, "ascii")
     assert "  + **. double   " in plain
     assert max(map(len, plain.splitlines())) <= 40
 
@@ -332,7 +332,7 @@ def test_a_shallow_clone_has_the_ledgers_days(
         (EventKind.SOLVED, "double", "2026-11-10", "", 2),
         (EventKind.SOLVED, "double", "2026-11-10", "", 1),
     ]
-    assert history(read_ledger(shallow), git_in(shallow)).cut == datetime.date(2026, 11, 19)
+    assert history(read_ledger(shallow), git_in(shallow)).shallow == datetime.date(2026, 11, 19)
     monkeypatch.chdir(shallow)
     said = clone.shop.run("progress", "--log")
     assert "a shallow clone: commits before 2026-11-19 are not here" in said
@@ -380,7 +380,7 @@ def test_streaks(days: tuple[str, ...], current: int, longest: int) -> None:
 def test_stars_over_time_are_few_bars(count: int, step: int, name: str, last: str) -> None:
     start = datetime.date(2026, 1, 1)
     found = solved(*(str(start + datetime.timedelta(n * step)) for n in range(count)))
-    said = lines(rendered(log_of(found, TODAY), 80, False))
+    said = lines(rendered(history_text(found, TODAY), 80, False))
     bars = said[said.index(f"stars by {name}") + 1 :]
     assert len(bars) <= 14
     assert re.fullmatch(rf"  {last}  █{{24}} {count}", bars[-1])

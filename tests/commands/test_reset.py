@@ -12,7 +12,7 @@ import pytest
 from grader.cli import main
 from grader.exercise import repository
 from grader.exercise.catalog import Kata
-from grader.exercise.regions import written
+from grader.exercise.regions import region_lines
 from tests.support.repositories import Shop
 
 NOON = datetime.datetime(2020, 1, 2, 12, 0, 0, 345)
@@ -193,7 +193,7 @@ def reword(shop: Shop, text: str) -> Kata:
     solution = shop.double.solution
     solution.write_text(text + solution.read_text())
     kata = Kata(shop.root, shop.double.track, shop.double.stem)
-    kata.path.write_text(kata.shipped())
+    kata.path.write_text(kata.stub_text())
     return kata
 
 
@@ -206,7 +206,7 @@ def test_after_an_update_the_regions_come_back(shop: Shop, windows: bool) -> Non
     said = shop.run("restore", "double")
     text = kata.path.read_text()
     assert text.startswith("# reworded\n")
-    assert written(text) == (("    second = 2", "    more = 3"),)
+    assert region_lines(text) == (("    second = 2", "    more = 3"),)
     assert "The kata has changed since" in said
     assert "kata restore double 1 --whole" in said
     assert "The kata has" not in shop.run("restore", "double", "1", "--whole")

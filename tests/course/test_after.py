@@ -13,7 +13,7 @@ import pytest
 from grader.cli import parser_for
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.key_reader import AFTER_WORDS
-from grader.exercise.repository import one
+from grader.exercise.repository import single_kata
 from grader.grading import cost_studies
 from grader.grading.cost_studies import no_multiple
 from pallascope.gpu.gpus import CHIPS
@@ -59,7 +59,7 @@ def test_its_commands_can_be_typed(exercise: Kata) -> None:
     for command in commands:
         words = shlex.split(command)[1:]
         options = parser_for(words).parse_args(words)
-        kata = one(ROOT, options.name)
+        kata = single_kata(ROOT, options.name)
         swept = choices(options.sweep) if getattr(options, "sweep", []) else {}
         given = assignments(options.sizes)
         for tried in combinations(swept) if swept else [{}]:

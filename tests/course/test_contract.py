@@ -14,12 +14,12 @@ from grader.exercise.catalog import Kata, katas
 from grader.exercise.key_reader import load
 from grader.exercise.readmes import (
     NOTHING,
-    labelled,
-    needs,
-    needs_line,
+    labelled_text,
+    prerequisites,
+    prerequisites_line,
 )
 from grader.exercise.regions import Region, regions
-from grader.exercise.repository import Synced, synced
+from grader.exercise.repository import SyncOutcome, sync_kata
 from pallascope.tools.text import did_you_mean
 from tests.support.contract import demand
 from tests.support.repositories import ROOT
@@ -49,7 +49,7 @@ each = pytest.mark.parametrize("exercise", EVERY, ids=lambda kata: kata.name)
 def test_file_equals_its_blanked_solution(exercise: Kata) -> None:
     """The generated stub, or in a learner's clone an attempt."""
     demand(
-        synced(exercise, check=True) in (Synced.SAME, Synced.HELD),
+        sync_kata(exercise, check=True) in (SyncOutcome.SAME, SyncOutcome.HELD),
         exercise.path,
         "differs from its solution with blanked regions",
         "Change the solution, not this file, and run `kata sync`",
@@ -150,8 +150,8 @@ def test_key_has_words_for_afterwards(exercise: Kata) -> None:
 @each
 def test_docstring_names_what_it_needs(exercise: Kata) -> None:
     """Katas that come before it: then there are no circles either."""
-    file, names = exercise.solution, needs(exercise)
-    said = needs_line(exercise)
+    file, names = exercise.solution, prerequisites(exercise)
+    said = prerequisites_line(exercise)
     demand(
         said,
         file,
@@ -179,7 +179,7 @@ def test_docstring_names_what_it_needs(exercise: Kata) -> None:
 def test_docstring_says_where_to_read_on(exercise: Kata) -> None:
     file = exercise.solution
     docstring = ast.get_docstring(ast.parse(file.read_text())) or ""
-    lines = labelled(docstring, "Read on").splitlines()
+    lines = labelled_text(docstring, "Read on").splitlines()
     demand(
         len(lines) in (1, 2) and READ_ON.fullmatch(" ".join(lines)),
         file,
@@ -231,7 +231,7 @@ def test_docstring_and_hints_do_not_spoil(exercise: Kata) -> None:
 def test_file_names_what_it_should(exercise: Kata) -> None:
     """The parts that the grader and the reader expect, and few imports."""
     file = exercise.solution
-    tree = ast.parse(exercise.shipped())
+    tree = ast.parse(exercise.stub_text())
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     expected = {exercise.name, exercise.test, *_named(exercise)}
     missing = expected - functions

@@ -57,7 +57,7 @@ def solution(kata: Kata) -> Launch:
     spec.loader.exec_module(module)
     case = draw(kata.id, kata.key, 0)[0]
     reference = specs.reference(module, kata.name, case, evaluated=False)
-    inputs = list(map(specs.argument, reference.inputs))
+    inputs = list(map(specs.trace_argument, reference.inputs))
     return getattr(module, kata.name), inputs, reference.keywords
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.mutants import AS_GIVEN, dealt, version
+from grader.exercise.mutants import AS_GIVEN, planted_of_case, planted_version
 from grader.sandbox.client import WorkerClient
 from pallascope.model import Observation, TrialVerdict
 from tests.support.contract import demand
@@ -26,7 +26,7 @@ def test_planted_kernels_fit_the_file(exercise: Kata) -> None:
     text = exercise.solution.read_text()
     for planted in exercise.key.tested.planted:
         demand(
-            version(text, planted) != text,
+            planted_version(text, planted) != text,
             exercise.key_path,
             f"the planted kernel {planted.title!r} is the one that is given",
             "Have `new` differ from `old`",
@@ -37,7 +37,7 @@ def test_planted_kernels_fit_the_file(exercise: Kata) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_every_planted_kernel_is_dealt(exercise: Kata, seed: int) -> None:
     assert exercise.key.tested
-    hands = [dealt(exercise.key, case) for case in draw(exercise.id, exercise.key, seed)]
+    hands = [planted_of_case(exercise.key, case) for case in draw(exercise.id, exercise.key, seed)]
     assert all(AS_GIVEN in hand for hand in hands)
     titles = sorted(one.title for hand in hands for one in hand if one != AS_GIVEN)
     assert titles == sorted(one.title for one in exercise.key.tested.planted)

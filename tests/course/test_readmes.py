@@ -9,7 +9,7 @@ import pytest
 from grader.exercise import readmes
 from grader.exercise.answer_key import Slack
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
-from grader.exercise.readmes import unwritten
+from grader.exercise.readmes import template_leftovers
 from tests.support.repositories import ROOT
 
 TRACKS = tuple(dict.fromkeys(kata.track for kata in katas(ROOT, SOLUTIONS)))
@@ -35,7 +35,7 @@ def test_the_tracks_are_listed(file: str) -> None:
 
 
 def test_nothing_is_left_of_the_template() -> None:
-    assert unwritten(ROOT) == ()
+    assert template_leftovers(ROOT) == ()
 
 
 @pytest.mark.parametrize("kata", katas(ROOT, SOLUTIONS), ids=lambda kata: kata.name)

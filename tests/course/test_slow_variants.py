@@ -16,7 +16,7 @@ from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import Grader
 from grader.sandbox.client import WorkerClient
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Case,
     Check,
     Finding,
@@ -104,7 +104,7 @@ def test_accumulating_in_the_output_costs_nothing(grader: Grader, tmp_path: Path
     assert "acc_ref" not in other.path.read_text().partition('"""\n\nimport')[2]
     square = case("float32", bm=128, bn=128, bk=128, M=256, N=256, K=512)
     grade = grader.grade(other, square, 60)
-    assert (grade.stars, grade.finding) == (MOST_STARS, None)
+    assert (grade.stars, grade.finding) == (MAX_STARS, None)
     assert grade.cost
     assert grade.cost.bytes == grade.cost.par_bytes
     assert grade.cost.cycles

@@ -18,7 +18,7 @@ from grader.exercise.catalog import katas
 from grader.grading.grader import Grader
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.launch_client import WorkerQueues
-from grader.verdict import MOST_STARS, Check
+from grader.verdict import MAX_STARS, Check
 from pallascope.tpu import compiler
 from pallascope.tpu.chips import CHIPS
 from tests.support.contract import Plan, demand
@@ -48,7 +48,7 @@ def test_right_variant_earns_its_stars(
     unasked = asked and (no_compiler(variant.kata) or not variant.kata.key.target.uses_libtpu)
     plan = Plan.of(pytestconfig)
     for seed in plan.seeds:
-        dearer = variant.stars < MOST_STARS
+        dearer = variant.stars < MAX_STARS
         cases = plan.some(draw(written.id, written.key, seed), shows_cost=dearer)
         grades = [grader.grade(written, case, SECONDS) for case in cases]
         for case, grade in zip(cases, grades, strict=True):
@@ -62,7 +62,7 @@ def test_right_variant_earns_its_stars(
                 f"seed {seed}. It is told:\n{told}",
                 "Correct what refuses it, in the grader or in its key; a wrong variant, remove",
             )
-        if unasked or variant.depends or variant.stars == MOST_STARS:
+        if unasked or variant.depends or variant.stars == MAX_STARS:
             continue
         slow = [grade for grade in grades if grade.stars == variant.stars]
         demand(

@@ -66,7 +66,7 @@ def plan(pytestconfig: pytest.Config) -> Plan:
 
 
 def test_stub_is_todo(exercise: Kata, plan: Plan, grader: Grader, tmp_path: Path) -> None:
-    stub = with_text(exercise, tmp_path, exercise.shipped())
+    stub = with_text(exercise, tmp_path, exercise.stub_text())
     demand(
         stub.untouched(), exercise.path, "the stub does not count as untouched", "Run `kata sync`"
     )

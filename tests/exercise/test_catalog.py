@@ -15,8 +15,8 @@ from grader.exercise.catalog import (
     Kata,
     kata_at,
     katas,
-    named,
-    unmatched,
+    matching_katas,
+    no_match_message,
 )
 from grader.grading.session_case import Counted
 from tests.support.repositories import Repository
@@ -136,13 +136,13 @@ NAMED = {
 
 @pytest.mark.parametrize(("expression", "names"), NAMED.values(), ids=NAMED.keys())
 def test_a_name_selects_as_it_does_for_pytest(expression: str, names: str) -> None:
-    assert [kata.name for kata in named(POOL, expression)] == names.split()
+    assert [kata.name for kata in matching_katas(POOL, expression)] == names.split()
 
 
 @pytest.mark.parametrize("expression", ["a and", "(a", "a b", ")"])
 def test_a_malformed_name_is_a_value_error_that_shows_it(expression: str) -> None:
     with pytest.raises(ValueError, match="is not an expression that -k takes") as raised:
-        named(POOL, expression)
+        matching_katas(POOL, expression)
     assert repr(expression) in str(raised.value)
 
 
@@ -152,7 +152,7 @@ def test_pytest_selects_the_same(repository: Repository) -> None:
     for expression in ("basics and not 10", "test_mat or fusion", "10_Mat", "kata_01_fused"):
         ran = repository.pytest("--collect-only", "-q", "-k", expression)
         collected = dict.fromkeys(re.findall(r"::test_(\w+)", ran.out))
-        assert list(collected) == [kata.name for kata in named(POOL, expression)]
+        assert list(collected) == [kata.name for kata in matching_katas(POOL, expression)]
 
 
 # ---- unmatched ----
@@ -170,7 +170,7 @@ def test_pytest_selects_the_same(repository: Repository) -> None:
     ],
 )
 def test_a_name_that_nothing_has_leads_to_those_like_it(expression: str, meant: str) -> None:
-    assert unmatched(POOL, expression) == f"no kata matches {expression!r}; {meant}"
+    assert no_match_message(POOL, expression) == f"no kata matches {expression!r}; {meant}"
 
 
 # ---- untouched, where ----
@@ -180,7 +180,7 @@ def test_a_stub_is_untouched_letter_for_letter(repository: Repository) -> None:
     kata = repository.add("double")
     assert kata.untouched()
     assert "NotImplementedError" in kata.path.read_text()
-    kata.path.write_text(kata.shipped() + "# mine\n")
+    kata.path.write_text(kata.stub_text() + "# mine\n")
     assert not kata.untouched()
     repository.solve(kata)
     assert not kata.untouched()
@@ -200,7 +200,7 @@ def test_given_code_is_untouched_whatever_stands_around_it(repository: Repositor
     kata = repository.add("mend", key=DEBUGGING)
     assert "* 3" in kata.path.read_text()
     assert kata.untouched()
-    kata.path.write_text("# my notes\n" + kata.shipped())
+    kata.path.write_text("# my notes\n" + kata.stub_text())
     assert kata.untouched()
     repository.solve(kata)
     assert not kata.untouched()
@@ -209,28 +209,28 @@ def test_given_code_is_untouched_whatever_stands_around_it(repository: Repositor
 @pytest.mark.parametrize("line", ["def\n", "# BEGIN SOLUTION\n"], ids=["syntax", "markers"])
 def test_given_code_that_no_longer_parses_is_graded(repository: Repository, line: str) -> None:
     kata = repository.add("mend", key=DEBUGGING)
-    kata.path.write_text(kata.shipped() + line)
+    kata.path.write_text(kata.stub_text() + line)
     assert not kata.untouched()
 
 
 def test_what_crashes_a_compiler_is_left_to_a_worker(repository: Repository) -> None:
     """Loops within loops take the C stack, and Python says nothing of it: it is gone."""
     kata = repository.add("mend", key=DEBUGGING)
-    kata.path.write_text(f"{kata.shipped()}[x {'for x in y ' * 80_000}]\n")
+    kata.path.write_text(f"{kata.stub_text()}[x {'for x in y ' * 80_000}]\n")
     assert not kata.untouched()
 
 
 def test_typing_starts_in_the_first_region(repository: Repository) -> None:
     kata = repository.add("double")
-    file, line = kata.where()
+    file, line = kata.location()
     assert file == "katas/1_first/kata_01_double.py"
     assert "NotImplementedError" in kata.path.read_text().splitlines()[line - 1]
     kata.path.write_text("# no region\n")
-    assert kata.where() == (file, 1)
+    assert kata.location() == (file, 1)
     kata.path.write_text("\n# BEGIN SOLUTION\n")
-    assert kata.where() == (file, 1)
+    assert kata.location() == (file, 1)
     kata.path.unlink()
-    assert kata.where() == (file, 1)
+    assert kata.location() == (file, 1)
 
 
 def test_a_file_that_never_ends_is_not_read_whole(repository: Repository) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from grader.checks.compare import SWAYS
-from grader.exercise.reference_results import FURTHEST, ROUNDING, expectations
+from grader.exercise.reference_results import MAX_SWAY, ROUNDING, reference_function
 from pallascope.tools.arrays import to_numpy
 
 X = np.linspace(1, 2, 64, dtype=np.float32)
@@ -23,13 +23,13 @@ def cpu() -> None:
 
 
 def sway(spec: Callable[..., Any], *inputs: Any) -> float:
-    _, (found,) = expectations(spec, inputs, {})(inputs, 1)
+    _, (found,) = reference_function(spec, inputs, {})(inputs, 1)
     return found
 
 
 def test_results_are_those_in_float64_whatever_the_inputs_are() -> None:
     inputs = [X.astype(jnp.bfloat16), np.arange(64, dtype=np.int32)]
-    (x, i), _ = expectations(lambda x, i: (x / 3, i * 2), inputs, {})(inputs, 1)
+    (x, i), _ = reference_function(lambda x, i: (x / 3, i * 2), inputs, {})(inputs, 1)
     np.testing.assert_array_equal(to_numpy(x), inputs[0].astype(np.float64) / 3)
     assert to_numpy(i).dtype == np.int32
 
@@ -53,7 +53,7 @@ def test_a_choice_between_inputs_is_more_than_rounding() -> None:
         return jnp.where(x[0] > x[1], 1.0, -1.0)
 
     x = np.stack([np.ones(256), np.ones(256)]).astype(np.float32)
-    assert sway(chosen, x) == FURTHEST
+    assert sway(chosen, x) == MAX_SWAY
 
 
 def test_what_is_no_number_stays_none() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from grader.exercise.answer_key import Mistake
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.mutants import likeliest, wrong_version
+from grader.exercise.mutants import likeliest_mistakes, wrong_version
 from grader.verdict import Check
 from tests.support.repositories import ROOT
 
@@ -45,7 +45,7 @@ def test_a_mistake_is_made_inside_the_regions() -> None:
 )
 def test_the_nearest_text_is_the_likeliest(written: str, nearest: Mistake) -> None:
     text = SOLUTION.replace("o_ref[...] = x_ref[...] * scale + 10", written)
-    first, version = likeliest(text, SOLUTION, (CLEARS, SHIFTS, NOWHERE))[0]
+    first, version = likeliest_mistakes(text, SOLUTION, (CLEARS, SHIFTS, NOWHERE))[0]
     assert first == nearest
     assert version == wrong_version(SOLUTION, nearest)
 
@@ -55,5 +55,5 @@ def test_each_known_mistake_comes_nearest_to_itself(exercise: Kata) -> None:
     """So that no other's title is told of it."""
     text = exercise.solution.read_text()
     for each in exercise.key.mistakes:
-        versions = likeliest(wrong_version(text, each), text, exercise.key.mistakes)
+        versions = likeliest_mistakes(wrong_version(text, each), text, exercise.key.mistakes)
         assert versions[0][0] == each

@@ -13,8 +13,8 @@ import pytest
 from grader.exercise.reference_results import (
     LARGE,
     drawn,
-    is_outline,
-    outlined,
+    drawn_or_abstract,
+    is_abstract,
 )
 
 KEY = jax.random.key(3, impl="rbg")
@@ -29,9 +29,9 @@ def test_large_floats_are_left_out_and_tables_stay(shapes: str, rows: int) -> No
         more = int(0 * x[0, 0]) if shapes == "drawn" else 0
         return [x, jnp.arange(rows + more)]
 
-    x, table = outlined(make, KEY)
+    x, table = drawn_or_abstract(make, KEY)
     assert (x.dtype, x.shape) == (jnp.bfloat16, (rows, 4))
-    assert is_outline(x) is (rows == LARGE)
+    assert is_abstract(x) is (rows == LARGE)
     assert np.array_equal(table, np.arange(rows))
 
 
@@ -40,9 +40,9 @@ def test_of_integers_those_are_left_out_that_are_too_narrow_for_tables(
     dtype: str, left_out: bool
 ) -> None:
     for rows in (16, LARGE):
-        (x,) = outlined(lambda _, rows=rows: [jnp.ones((rows, 2), dtype)], KEY)
+        (x,) = drawn_or_abstract(lambda _, rows=rows: [jnp.ones((rows, 2), dtype)], KEY)
         assert (x.dtype, x.shape) == (dtype, (rows, 2))
-        assert is_outline(x) is (left_out and rows == LARGE)
+        assert is_abstract(x) is (left_out and rows == LARGE)
 
 
 #: How many zeros there are: always none, but known only of drawn numbers.
@@ -86,8 +86,8 @@ def test_what_comes_of_products_is_left_out_however_small() -> None:
         inner = jax.jit(attended)(q, k)  # a product inside another trace
         return [q, attended(q, k), inner, jnp.argmax(q @ k.T, axis=1), jnp.sum(q, axis=1)]
 
-    found = outlined(make, KEY)
-    assert [is_outline(each) for each in found] == [False, True, True, False, False]
+    found = drawn_or_abstract(make, KEY)
+    assert [is_abstract(each) for each in found] == [False, True, True, False, False]
     assert found[1].shape == (8,)
     assert np.array_equal(found[3], make(KEY)[3])
 
@@ -100,8 +100,8 @@ def test_large_draws_are_not_made_where_shapes_are_drawn() -> None:
         return [drawn[-1], jnp.zeros(int(jax.random.randint(key, (), 1, 5)))]
 
     usual = jax.random.normal
-    x, y = outlined(make, KEY)
-    assert is_outline(x)
+    x, y = drawn_or_abstract(make, KEY)
+    assert is_abstract(x)
     assert y.shape == make(KEY)[1].shape
     first, second = drawn[-2]
     assert np.array_equal(first, second), "one draw, repeated"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.exercise import readmes
-from grader.exercise.repository import new
+from grader.exercise.repository import new_kata
 from tests.support.repositories import Repository
 
 ABOVE = "# 1_first: from one to two\n\nThis track has no katas. Of which one is mine.\n\n"
@@ -134,8 +134,8 @@ def test_more_exercises_than_have_a_word_are_counted_in_digits(course: Course) -
 
 
 def test_a_new_track_gets_the_readme_of_the_template(course: Course) -> None:
-    new(course.root, "3_third/softmax")
-    readmes.begin(course.root, "3_third")
+    new_kata(course.root, "3_third/softmax")
+    readmes.create_track_readme(course.root, "3_third")
     course.sync()
     text = (course.root / "katas/3_third/README.md").read_text()
     assert text.startswith("# 3_third: say in a few words where it leads\n")
@@ -145,8 +145,8 @@ def test_a_new_track_gets_the_readme_of_the_template(course: Course) -> None:
 
 
 def test_a_new_track_keeps_what_was_said_of_it(course: Course) -> None:
-    new(course.root, "2_second/softmax")
-    readmes.begin(course.root, "2_second")
+    new_kata(course.root, "2_second/softmax")
+    readmes.create_track_readme(course.root, "2_second")
     course.sync()
     text = (course.root / "katas/2_second/README.md").read_text()
     assert text.startswith("# 2_second: things of the second kind\n")
@@ -156,5 +156,5 @@ def test_a_new_track_keeps_what_was_said_of_it(course: Course) -> None:
 
 
 def test_a_readme_that_is_there_is_not_begun_again(course: Course) -> None:
-    readmes.begin(course.root, "1_first")
+    readmes.create_track_readme(course.root, "1_first")
     assert course.track.read_text() == ABOVE + TABLE + BELOW

@@ -10,10 +10,10 @@ from grader.exercise.regions import (
     BEGIN,
     END,
     RegionError,
-    blank,
-    fill,
+    fill_dedented,
+    fill_regions,
+    region_lines,
     regions,
-    written,
 )
 
 TWO = """import jax
@@ -102,22 +102,22 @@ def launch(x):
         # END SOLUTION
 """
     one = 'raise NotImplementedError(\n    "one"\n)'
-    assert blank(TWO, [one, "\nfirst\n\nsecond\n"]) == expected
+    assert fill_dedented(TWO, [one, "\nfirst\n\nsecond\n"]) == expected
 
 
 @pytest.mark.parametrize("fillings", [[], ["a"], ["a", "b", "c"]], ids=len)
 def test_blank_wants_one_filling_for_each_region(fillings: list[str]) -> None:
     with pytest.raises(RegionError, match=f"2 regions, but {len(fillings)} texts"):
-        blank(TWO, fillings)
+        fill_dedented(TWO, fillings)
 
 
 @settings(deadline=None, database=None)
 @given(st.tuples(bodies, bodies), st.tuples(bodies, bodies))
 def test_what_was_filled_in_is_read_back(one: tuple[str, str], two: tuple[str, str]) -> None:
-    filled = blank(TWO, one)
+    filled = fill_dedented(TWO, one)
     assert tuple(region.body for region in regions(filled)) == one
     # Nothing of a first filling is left after a second.
-    assert blank(filled, two) == blank(TWO, two)
+    assert fill_dedented(filled, two) == fill_dedented(TWO, two)
 
 
 @pytest.mark.parametrize("character", ["\x0c", "\u2028", "\x1c"], ids=["FF", "LS", "FS"])
@@ -125,15 +125,15 @@ def test_lines_are_the_editors_lines(character: str) -> None:
     """Python's tokenizer and editors end a line at a newline alone."""
     text = f"# a{character}b\n{BEGIN}\npass\n{END}\n"
     assert regions(text)[0].begin == 2
-    assert blank(text, ["pass"]) == text
+    assert fill_dedented(text, ["pass"]) == text
 
 
 def test_what_was_written_is_put_back_line_by_line() -> None:
-    first, second = written(TWO)
+    first, second = region_lines(TWO)
     assert first[1] == "        o_ref[...] = x_ref[...]"
     assert first[2:] == ("", "    # a comment")
-    assert fill(TWO, (first, second)) == TWO
+    assert fill_regions(TWO, (first, second)) == TWO
     odd = ("", "\ttab  ", "  # less", "")
-    assert written(fill(TWO, (odd, ()))) == (odd, ())
+    assert region_lines(fill_regions(TWO, (odd, ()))) == (odd, ())
     with pytest.raises(RegionError, match="2 regions, but 1 bodies"):
-        fill(TWO, (odd,))
+        fill_regions(TWO, (odd,))

@@ -12,9 +12,9 @@ from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.exercise.repository import (
     RepositoryError,
-    Synced,
+    SyncOutcome,
     find_root,
-    new,
+    new_kata,
     reset,
     sync,
 )
@@ -25,7 +25,7 @@ LATER = NOON + datetime.timedelta(microseconds=1)
 STUB = Repository.KEY.replace('todo = ["double it"]', 'stub = ["o_ref[...] = x_ref[...] * 3"]')
 
 
-def outcome(kata: Kata, check: bool = False) -> Synced:
+def outcome(kata: Kata, check: bool = False) -> SyncOutcome:
     """What becomes of `kata`, the only one of its repository."""
     (result,) = sync(kata.root, check)
     assert result.kata == kata
@@ -69,18 +69,18 @@ def test_one_of_the_two_folders_is_no_root(tmp_path: Path) -> None:
 
 def test_a_generated_file_is_the_same(repository: Repository) -> None:
     kata = repository.add("double")
-    assert outcome(kata) is Synced.SAME
-    assert outcome(kata, check=True) is Synced.SAME
+    assert outcome(kata) is SyncOutcome.SAME
+    assert outcome(kata, check=True) is SyncOutcome.SAME
 
 
 def test_a_missing_file_is_generated(repository: Repository) -> None:
     kata = repository.add("double")
     kata.path.unlink()
     kata.path.parent.rmdir()
-    assert outcome(kata, check=True) is Synced.DIFFERS
+    assert outcome(kata, check=True) is SyncOutcome.DIFFERS
     assert not kata.path.exists()
-    assert outcome(kata) is Synced.WRITTEN
-    assert kata.path.read_text() == kata.shipped()
+    assert outcome(kata) is SyncOutcome.WRITTEN
+    assert kata.path.read_text() == kata.stub_text()
     assert "raise NotImplementedError" in kata.path.read_text()
     assert Repository.BODY not in kata.path.read_text()
 
@@ -89,27 +89,27 @@ def test_a_stub_follows_its_solution(repository: Repository) -> None:
     kata = repository.add("double")
     rewrite_around(kata)
     before = kata.path.read_text()
-    assert outcome(kata, check=True) is Synced.DIFFERS
+    assert outcome(kata, check=True) is SyncOutcome.DIFFERS
     assert kata.path.read_text() == before
-    assert outcome(kata) is Synced.WRITTEN
+    assert outcome(kata) is SyncOutcome.WRITTEN
     assert "Multiply all by two" in kata.path.read_text()
-    assert outcome(kata) is Synced.SAME
+    assert outcome(kata) is SyncOutcome.SAME
 
 
 def test_a_stub_follows_its_key(repository: Repository) -> None:
     """Any lone raise of NotImplementedError is a stub, also one with an earlier message."""
     kata = repository.add("double")
     kata.key_path.write_text(kata.key_path.read_text().replace("double it", "double " * 20))
-    assert outcome(Kata(kata.root, kata.track, kata.stem)) is Synced.WRITTEN
+    assert outcome(Kata(kata.root, kata.track, kata.stem)) is SyncOutcome.WRITTEN
     assert "double double" in kata.path.read_text()
 
 
 def test_given_code_is_a_stub_too(repository: Repository) -> None:
     kata = repository.add("mend", key=STUB)
     rewrite_around(kata)
-    assert outcome(kata) is Synced.WRITTEN
+    assert outcome(kata) is SyncOutcome.WRITTEN
     repository.solve(kata)
-    assert outcome(kata) is Synced.HELD
+    assert outcome(kata) is SyncOutcome.HELD
 
 
 ATTEMPTS = {
@@ -130,7 +130,7 @@ def test_an_attempt_is_left_alone(repository: Repository, body: str, check: bool
     kata = repository.add("double")
     repository.solve(kata, body)
     before = kata.path.read_text()
-    assert outcome(kata, check) is Synced.HELD
+    assert outcome(kata, check) is SyncOutcome.HELD
     assert kata.path.read_text() == before
 
 
@@ -138,7 +138,7 @@ def test_an_attempt_is_left_alone(repository: Repository, body: str, check: bool
 def test_a_file_whose_regions_are_gone_is_left_alone(repository: Repository, text: str) -> None:
     kata = repository.add("double")
     kata.path.write_text(text)
-    assert outcome(kata) is Synced.HELD
+    assert outcome(kata) is SyncOutcome.HELD
     assert kata.path.read_text() == text
 
 
@@ -148,24 +148,24 @@ def test_one_region_that_is_no_stub_is_enough(repository: Repository) -> None:
     kata.solution.write_text(kata.solution.read_text() + second)
     kata.key_path.write_text(Repository.KEY.replace('["double it"]', '["a", "b"]'))
     kata = Kata(kata.root, kata.track, kata.stem)
-    kata.path.write_text(kata.shipped().replace('raise NotImplementedError("b")', "return 4"))
-    assert outcome(kata) is Synced.HELD
-    kata.path.write_text("# changed\n" + kata.shipped())
-    assert outcome(kata) is Synced.WRITTEN
+    kata.path.write_text(kata.stub_text().replace('raise NotImplementedError("b")', "return 4"))
+    assert outcome(kata) is SyncOutcome.HELD
+    kata.path.write_text("# changed\n" + kata.stub_text())
+    assert outcome(kata) is SyncOutcome.WRITTEN
 
 
 def test_notes_above_the_raise_are_left_alone(repository: Repository) -> None:
     kata = repository.add("double")
     stub = 'raise NotImplementedError("double it")'
     repository.solve(kata, f"# tried: o_ref[...] = x_ref[...] + x_ref[...]\n{stub}")
-    assert outcome(kata) is Synced.HELD
+    assert outcome(kata) is SyncOutcome.HELD
     assert "tried:" in kata.path.read_text()
 
 
 def test_given_code_that_the_key_indents_is_a_stub(repository: Repository) -> None:
     kata = repository.add("mend", key=STUB.replace('["o_ref', '["  o_ref'))
     rewrite_around(kata)
-    assert outcome(kata) is Synced.WRITTEN
+    assert outcome(kata) is SyncOutcome.WRITTEN
 
 
 def test_every_solution_is_told_of(repository: Repository) -> None:
@@ -173,7 +173,7 @@ def test_every_solution_is_told_of(repository: Repository) -> None:
     repository.solve(attempted)
     gone.path.unlink()
     found = {result.kata: result.outcome for result in sync(repository.root, False)}
-    assert found == {same: Synced.SAME, attempted: Synced.HELD, gone: Synced.WRITTEN}
+    assert found == {same: SyncOutcome.SAME, attempted: SyncOutcome.HELD, gone: SyncOutcome.WRITTEN}
 
 
 def test_a_solution_that_does_not_fit_its_key_is_an_error(repository: Repository) -> None:
@@ -243,18 +243,18 @@ def test_an_attempt_outlives_a_broken_key(repository: Repository) -> None:
 
 def test_a_new_exercise_is_three_files_that_fit(repository: Repository) -> None:
     (repository.root / "solutions").mkdir()
-    kata = new(repository.root, "2_fusion/row_softmax")
+    kata = new_kata(repository.root, "2_fusion/row_softmax")
     assert kata.id == "2_fusion/kata_01_row_softmax"
     assert kata.untouched()
-    assert outcome(kata, check=True) is Synced.SAME
+    assert outcome(kata, check=True) is SyncOutcome.SAME
     assert "NAME" not in kata.path.read_text() + kata.key_path.read_text()
 
 
 def test_a_new_exercise_takes_the_next_number_of_its_track(repository: Repository) -> None:
     repository.add("double", number=7)
     repository.add("other", track="2_second", number=9)
-    assert new(repository.root, "1_first/triple").stem == "kata_08_triple"
-    assert new(repository.root, "1_first/fourfold").stem == "kata_09_fourfold"
+    assert new_kata(repository.root, "1_first/triple").stem == "kata_08_triple"
+    assert new_kata(repository.root, "1_first/fourfold").stem == "kata_09_fourfold"
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_new_exercise_takes_the_next_number_of_its_track(repository: Repositor
 )
 def test_a_malformed_place_is_told_with_an_example(repository: Repository, place: str) -> None:
     with pytest.raises(RepositoryError, match="TRACK/NAME, such as 2_fusion/row_softmax") as raised:
-        new(repository.root, place)
+        new_kata(repository.root, place)
     assert repr(place) in str(raised.value)
     assert not (repository.root / "solutions").exists()
 
@@ -271,9 +271,9 @@ def test_a_malformed_place_is_told_with_an_example(repository: Repository, place
 def test_a_name_is_given_once(repository: Repository) -> None:
     kata = repository.add("double")
     with pytest.raises(RepositoryError, match=f"double is taken: {kata.id}"):
-        new(repository.root, "2_fusion/double")
+        new_kata(repository.root, "2_fusion/double")
 
 
 def test_a_keyword_is_no_name(repository: Repository) -> None:
     with pytest.raises(RepositoryError):
-        new(repository.root, "2_fusion/lambda")
+        new_kata(repository.root, "2_fusion/lambda")

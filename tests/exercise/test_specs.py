@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from grader.exercise.reference_results import LARGE
-from grader.exercise.specs import SpecProblem, reference, shares
+from grader.exercise.specs import SpecProblem, block_shares, reference
 from grader.verdict import Case
 from pallascope.model import ArrayType, Reference, Role
 from pallascope.tools.arrays import in_float64, to_numpy
@@ -268,7 +268,7 @@ def total(x: Any, *, factor: int = 1) -> Any:
 
 def test_shares_are_what_one_block_contributes() -> None:
     held = call(operand("x_ref", (2, 6), (2, 2)))
-    first, last = shares(total, [INTS], {"bm": 8, "factor": 10}, (held,))
+    first, last = block_shares(total, [INTS], {"bm": 8, "factor": 10}, (held,))
     assert [(s.name, s.axis, s.which) for s in (first, last)] == [
         ("x_ref", 1, "first"),
         ("x_ref", 1, "last"),
@@ -279,7 +279,7 @@ def test_shares_are_what_one_block_contributes() -> None:
 
 def test_each_blocked_axis_of_each_input_has_its_shares() -> None:
     held = call(operand("a_ref", (2, 6), (1, 3)), operand("b_ref", (6, 2), (6, 2)))
-    found = shares(lambda a, b: a @ b, [INTS, INTS.T], {}, (held,))
+    found = block_shares(lambda a, b: a @ b, [INTS, INTS.T], {}, (held,))
     assert {(s.name, s.axis) for s in found} == {("a_ref", 0), ("a_ref", 1)}
     by_place = {(s.axis, s.which): to_numpy(s.results[0]) for s in found}
     kept = INTS.copy()
@@ -293,15 +293,15 @@ def test_shares_are_of_the_inputs_that_a_kernel_was_given() -> None:
     tables = operand("table_ref", (2,), role=Role.PREFETCH, dtype="int32")
     made = operand("made_ref", (6, 2), (3, 2))
     held = call(tables, made, operand("a_ref", (2, 6), (1, 6)))
-    first, last = shares(lambda table, a: a * table[0], [table, INTS], {}, (held,))
+    first, last = block_shares(lambda table, a: a * table[0], [table, INTS], {}, (held,))
     assert {s.name for s in (first, last)} == {"a_ref"}
     assert to_numpy(last.results[0]).tolist() == [[0] * 6, (2 * INTS[1]).tolist()]
 
 
 def test_no_shares_of_whole_squeezed_or_other_arrays() -> None:
-    assert shares(total, [INTS], {}, (call(operand("x_ref", (2, 6), (2, 6))),)) == ()
-    assert shares(total, [INTS], {}, (call(operand("x_ref", (2, 6), (None, 6))),)) == ()
-    assert shares(total, [INTS], {}, (call(operand("x_ref", (6, 2), (2, 2))),)) == ()
+    assert block_shares(total, [INTS], {}, (call(operand("x_ref", (2, 6), (2, 6))),)) == ()
+    assert block_shares(total, [INTS], {}, (call(operand("x_ref", (2, 6), (None, 6))),)) == ()
+    assert block_shares(total, [INTS], {}, (call(operand("x_ref", (6, 2), (2, 2))),)) == ()
     held = call(operand("x_ref", (2, 6), (2, 2)))
-    assert shares(total, [INTS], {}, (held, held)) == ()
-    assert shares(total, [INTS], {}, ()) == ()
+    assert block_shares(total, [INTS], {}, (held, held)) == ()
+    assert block_shares(total, [INTS], {}, ()) == ()

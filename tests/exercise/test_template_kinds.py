@@ -7,8 +7,8 @@ import pytest
 from grader.exercise.cases import draw
 from grader.exercise.key_tables import KataKind
 from grader.exercise.mutants import wrong_version
-from grader.exercise.readmes import unwritten
-from grader.exercise.repository import new
+from grader.exercise.readmes import template_leftovers
+from grader.exercise.repository import new_kata
 from grader.grading.grader import Grader
 from grader.verdict import Check, State
 from tests.support.repositories import Repository
@@ -16,11 +16,11 @@ from tests.support.repositories import Repository
 
 @pytest.mark.parametrize("kind", KataKind, ids=lambda kind: kind.name.lower())
 def test_a_new_one_is_of_its_kind(kind: KataKind, repository: Repository) -> None:
-    made = new(repository.root, "2_fusion/row_softmax", kind)
+    made = new_kata(repository.root, "2_fusion/row_softmax", kind)
     assert made.key.kind is kind
     assert made.untouched()
     wrong_version(made.solution.read_text(), made.key.mistakes[0])
-    left = {part for file in unwritten(repository.root) for part in file.parts}
+    left = {part for file in template_leftovers(repository.root) for part in file.parts}
     assert {"row_softmax_spec", "row_softmax_kernel", "after"} <= left
     assert ("stub" in left) is (kind is KataKind.CASE_FILE)
     assert ("todo" in left) is (kind is not KataKind.CASE_FILE)
@@ -38,7 +38,7 @@ def test_a_new_one_is_of_its_kind(kind: KataKind, repository: Repository) -> Non
 def test_a_new_one_can_be_graded(
     kind: KataKind, check: Check, repository: Repository, grader: Grader
 ) -> None:
-    made = new(repository.root, "2_fusion/row_softmax", kind)
+    made = new_kata(repository.root, "2_fusion/row_softmax", kind)
     cases = [case for case in draw(made.id, made.key, 1) if not case.production]
     assert grader.grade(made, cases[0], 60).state is State.TODO
     made.path.write_text(made.solution.read_text())

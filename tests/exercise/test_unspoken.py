@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from grader.exercise.specs import without_spec
+from grader.exercise.specs import spec_disabled
 from pallascope.kernels import TracedLaunch
 
 X = np.ones(8, np.float32)
@@ -40,13 +40,13 @@ alias = doubled_spec
     ids=["alias", "partial", "jitted", "by-keyword"],
 )
 def test_it_raises_under_any_name(call: Callable[[Any], Any]) -> None:
-    with without_spec(module(), "doubled", Refused("no")), pytest.raises(Refused, match="no"):
+    with spec_disabled(module(), "doubled", Refused("no")), pytest.raises(Refused, match="no"):
         call(X)
     np.testing.assert_array_equal(doubled_spec(X), 2 * X)
 
 
 def test_a_module_without_a_spec_is_left_alone() -> None:
-    with without_spec(module(), "other", Refused()):
+    with spec_disabled(module(), "other", Refused()):
         np.testing.assert_array_equal(doubled_spec(X), 2 * X)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.grading.grader import Grader
-from grader.verdict import MOST_STARS, Check, State
+from grader.verdict import MAX_STARS, Check, State
 from pallascope.tpu import compiler
 from tests.support.repositories import Repository
 
@@ -27,8 +27,8 @@ def test_values_are_asked_of_small_cases_and_par_of_the_large_one(
     assert wrong.finding
     assert wrong.finding.check is Check.VALUES
     unasked = grader.grade(kata, large, 60)
-    assert (unasked.state, unasked.stars) == (State.PASSED, MOST_STARS)
+    assert (unasked.state, unasked.stars) == (State.PASSED, MAX_STARS)
     assert unasked.cost
     repository.solve(kata)
     right = grader.grade(kata, small[0], 60)
-    assert (right.stars, right.cost) == (MOST_STARS, None)
+    assert (right.stars, right.cost) == (MAX_STARS, None)

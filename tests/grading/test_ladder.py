@@ -8,7 +8,7 @@ import pytest
 
 from grader.exercise.answer_key import Mistake
 from grader.grading.ladder import LADDERS, Judgement, verdict
-from grader.verdict import MOST_STARS, Check, State
+from grader.verdict import MAX_STARS, Check, State
 from pallascope.model import (
     Accident,
     ArrayType,
@@ -28,7 +28,7 @@ ILLEGAL = trace(doubling((2, 128)))
 
 
 def test_everything_passed() -> None:
-    assert verdict(evidence(attempt())) == Judgement(State.PASSED, MOST_STARS)
+    assert verdict(evidence(attempt())) == Judgement(State.PASSED, MAX_STARS)
 
 
 @pytest.mark.parametrize("stage", Stage)
@@ -98,7 +98,7 @@ def test_the_first_failing_rung_speaks() -> None:
 def test_a_launch_without_a_kernel_is_asked_for_its_values_alone() -> None:
     plain = trace(outside=("cumsum",))
     right = verdict(evidence(attempt(traced=plain), kernel=False))
-    assert right == Judgement(State.PASSED, MOST_STARS)
+    assert right == Judgement(State.PASSED, MAX_STARS)
     judged = verdict(evidence(attempt(3 * X, plain), kernel=False))
     assert (judged.state, judged.stars) == (State.FAILED, 0)
     assert judged.finding
@@ -147,7 +147,7 @@ def test_stars_never_fall_along_the_ladder(target: str) -> None:
     stars = [rung.stars for rung in LADDERS[target].rungs]
     assert stars == sorted(stars)
     assert stars[0] == 0
-    assert stars[-1] == MOST_STARS
+    assert stars[-1] == MAX_STARS
 
 
 TWICE = prediction(compiled=True, traffic=rows(matmul(), counts=(16, 8, 4)))
@@ -159,13 +159,13 @@ def test_par_is_judged_only_where_the_launch_costs() -> None:
     judged = verdict(evidence(attempt(), on_chips=SLOW))
     assert (judged.state, judged.stars) == (State.PASSED, 2)
     judged = verdict(evidence(attempt(), on_chips=SLOW, costs=False))
-    assert judged == Judgement(State.PASSED, MOST_STARS)
+    assert judged == Judgement(State.PASSED, MAX_STARS)
 
 
 def test_at_production_size_no_values_are_judged() -> None:
     nothing = Observation(trace=trace(doubling()))
     judged = verdict(evidence(nothing, production=True))
-    assert judged == Judgement(State.PASSED, MOST_STARS)
+    assert judged == Judgement(State.PASSED, MAX_STARS)
     judged = verdict(evidence(nothing, production=True, on_chips=SLOW))
     assert (judged.state, judged.stars) == (State.PASSED, 2)
     assert judged.finding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grader.grading.grader import notes_of
 from grader.grading.ladder import Judgement, verdict
-from grader.verdict import MOST_STARS, State
+from grader.verdict import MAX_STARS, State
 from pallascope.model import Accident, Note, Observation
 from tests.pallascope.support.calls import doubling, trace
 from tests.support.making import FILE, attempt, evidence
@@ -18,7 +18,7 @@ def test_a_note_names_its_place() -> None:
 
 
 def test_a_note_changes_nothing() -> None:
-    assert verdict(evidence(attempt(traced=NOTED))) == Judgement(State.PASSED, MOST_STARS)
+    assert verdict(evidence(attempt(traced=NOTED))) == Judgement(State.PASSED, MAX_STARS)
 
 
 def test_without_a_trace_there_is_no_note() -> None:

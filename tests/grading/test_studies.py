@@ -9,7 +9,7 @@ import pytest
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KataKind
-from grader.exercise.repository import new
+from grader.exercise.repository import new_kata
 from grader.grading.cost_studies import (
     NoStudy,
     any_case_of,
@@ -206,13 +206,13 @@ def test_kernels_on_other_chips_are_left_out() -> None:
 def test_there_is_no_launch_without_a_kernel(
     kind: KataKind, says: str, repository: Repository
 ) -> None:
-    kata = new(repository.root, "2_fusion/row_softmax", kind)
+    kata = new_kata(repository.root, "2_fusion/row_softmax", kind)
     with pytest.raises(NoStudy, match=says):
         case_of(kata, 0, 0, {})
 
 
 def test_the_case_of_predictions_takes_sizes(repository: Repository) -> None:
-    kata = new(repository.root, "2_fusion/row_softmax", KataKind.PREDICTIONS)
+    kata = new_kata(repository.root, "2_fusion/row_softmax", KataKind.PREDICTIONS)
     case = any_case_of(kata, None, 0, {"M": "64"})
     assert (case.sizes["M"], case.production) == (64, True)
     with pytest.raises(NoStudy, match="has no size 'bm'"):

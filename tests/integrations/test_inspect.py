@@ -89,7 +89,7 @@ def test_without_inspect(monkeypatch: pytest.MonkeyPatch) -> None:
     task = loaded().pallas_katas(**KNOBS)
     ((sample,),) = task.dataset.positional
     assert (sample.id, sample.metadata["track"]) == (ADD.id, ADD.track)
-    assert ADD.shipped() in sample.input
+    assert ADD.stub_text() in sample.input
 
     def state(answer: str) -> SimpleNamespace:
         return SimpleNamespace(sample_id=ADD.id, output=SimpleNamespace(completion=answer))

@@ -43,8 +43,8 @@ def no_rich(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_asked_for_is_what_the_project_declares() -> None:
     declared = {Requirement(text).name for text in PROJECT["dependencies"]}
-    assert set(dependencies.MODULES) <= declared
-    assert PROJECT["requires-python"] == ">={}.{}".format(*dependencies.PYTHON)
+    assert set(dependencies.REQUIRED_MODULES) <= declared
+    assert PROJECT["requires-python"] == ">={}.{}".format(*dependencies.MIN_PYTHON)
 
 
 def test_nothing_is_said_where_everything_is_there() -> None:

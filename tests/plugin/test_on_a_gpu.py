@@ -52,7 +52,7 @@ def test_what_goes_to_a_gpu(
 
     first = grade()
     assert (first.state, first.stars, first.gpu) == (State.PASSED, 3, "h100")
-    assert first.notes == (f"{kata.where()[0]}: {NO_TOOL}",)
+    assert first.notes == (f"{kata.location()[0]}: {NO_TOOL}",)
     (question,) = [one for one in stub.asked if isinstance(one, RunQuestion)]
     assert b"mosaic_gpu" in question.own.module
     assert question.par is None

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from grader.exercise.cases import draw
-from grader.exercise.catalog import Kata, katas, named
+from grader.exercise.catalog import Kata, katas, matching_katas
 from grader.exercise.mutants import wrong_version
 from grader.grading.grader import Grader
 from grader.plugin import items
@@ -83,7 +83,7 @@ def test_what_is_wrong_there_gets_a_note(solved: Kata, lines: WorkerQueues) -> N
     on_tpu = graded(solved, lines, StandIn(lines, factor=3.0), case=1)
     (note,) = on_tpu.notes
     assert dataclasses.replace(on_tpu, notes=()) == graded(solved, lines, None, case=1)
-    assert note.startswith(f"{solved.where()[0]}: hidden1: right in the strict interpreter, ")
+    assert note.startswith(f"{solved.location()[0]}: hidden1: right in the strict interpreter, ")
     assert "not on the TPU of this machine: o_ref: all of its" in note
     assert "blocks are wrong; element (" in note
 
@@ -124,7 +124,7 @@ def test_known_mistakes_are_caught_beside_a_tpu_that_forgives_them(
     name: str, lines: WorkerQueues, tmp_path: Path
 ) -> None:
     """A sample: of all, `test_auto_is_strict_on_every_machine` shows that workers are the same."""
-    (kata,) = named(katas(ROOT), name)
+    (kata,) = matching_katas(katas(ROOT), name)
     right = kata.solution.read_text()
     for mistake in (one for one in kata.key.mistakes if one.caught is Check.VALUES):
         wrong = with_text(kata, tmp_path, wrong_version(right, mistake))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.plugin.start import Terminated, end_orderly
+from grader.plugin.start import Terminated, raise_on_sigterm
 from tests.support.repositories import Repository
 
 SECONDS = 60
@@ -128,7 +128,7 @@ def test_a_signal_comes_once_and_is_given_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        take_back = end_orderly()
+        take_back = raise_on_sigterm()
         with pytest.raises(Terminated):
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)  # ignored: the end has begun
@@ -141,7 +141,7 @@ def test_a_signal_comes_once_and_is_given_back() -> None:
 def test_another_handler_is_left_alone() -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        end_orderly()()
+        raise_on_sigterm()()
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from grader.record.ledger import (
     HEADER,
     LEDGER,
-    Corrupt,
+    InvalidLedgerLine,
     Ledger,
     Pass,
     append_passes,
-    parsed_ledger,
-    pass_in,
+    parse_ledger,
+    parse_pass,
     read_ledger,
 )
 from grader.record.status import (
@@ -32,7 +32,7 @@ from grader.record.status import (
     status_of,
 )
 from grader.tools.git import blob_id
-from grader.verdict import MOST_STARS
+from grader.verdict import MAX_STARS
 from tests.support.repositories import Clone, Shop
 
 DAY = datetime.date(2026, 11, 18)
@@ -65,14 +65,14 @@ def root(tmp_path: Path) -> Path:
         Pass,
         katas,
         st.text("0123456789abcdef", min_size=40, max_size=40),
-        st.integers(1, MOST_STARS),
+        st.integers(1, MAX_STARS),
         st.dates(),
         st.lists(versions, max_size=4).map(tuple),
     )
 )
 def test_a_line_reads_back_as_its_pass(recorded: Pass) -> None:
-    assert pass_in(str(recorded)) == recorded
-    assert parsed_ledger(f"\ufeff# a comment\n\n{recorded}\r\n") == Ledger((recorded,))
+    assert parse_pass(str(recorded)) == recorded
+    assert parse_ledger(f"\ufeff# a comment\n\n{recorded}\r\n") == Ledger((recorded,))
 
 
 def test_the_form_of_a_line() -> None:
@@ -98,12 +98,12 @@ def test_the_form_of_a_line() -> None:
     ids=range(11),
 )
 def test_a_line_that_is_no_pass_says_why(line: str, reason: str) -> None:
-    with pytest.raises(Corrupt, match=reason):
-        pass_in(line)
+    with pytest.raises(InvalidLedgerLine, match=reason):
+        parse_pass(line)
 
 
 def test_a_corrupt_line_is_skipped_with_its_number() -> None:
-    ledger = parsed_ledger(f"{HEADER}{LINE[:30]}\n{LINE}\n")
+    ledger = parse_ledger(f"{HEADER}{LINE[:30]}\n{LINE}\n")
     assert ledger.passes == (ONE,)
     (warning,) = ledger.warnings
     assert warning.startswith(f"{LEDGER}:3: 2 of the 4 fields")
@@ -111,7 +111,7 @@ def test_a_corrupt_line_is_skipped_with_its_number() -> None:
 
 def test_both_sides_of_a_conflict_count() -> None:
     other = dataclasses.replace(ONE, blob=OTHER)
-    ledger = parsed_ledger(f"<<<<<<< HEAD\n{ONE}\n=======\n{other}\n>>>>>>> theirs\n")
+    ledger = parse_ledger(f"<<<<<<< HEAD\n{ONE}\n=======\n{other}\n>>>>>>> theirs\n")
     assert ledger.passes == (ONE, other)
     assert [warning.split(":")[1] for warning in ledger.warnings] == ["1", "3", "5"]
 
@@ -140,10 +140,10 @@ def test_the_latest_pass_is_the_last_wherever_its_line_stands() -> None:
 def test_only_what_is_more_is_lacking() -> None:
     ledger = Ledger((ONE,))
     again = dataclasses.replace(ONE, date=DAY + datetime.timedelta(9))
-    assert not ledger.lacks(again)
-    assert not Ledger((dataclasses.replace(ONE, stars=3),)).lacks(again)
-    assert ledger.lacks(dataclasses.replace(ONE, stars=3))
-    assert ledger.lacks(dataclasses.replace(ONE, blob=OTHER))
+    assert not ledger.is_new(again)
+    assert not Ledger((dataclasses.replace(ONE, stars=3),)).is_new(again)
+    assert ledger.is_new(dataclasses.replace(ONE, stars=3))
+    assert ledger.is_new(dataclasses.replace(ONE, blob=OTHER))
 
 
 # ---- the file ----

@@ -19,7 +19,7 @@ from grader.record.ledger import (
     LEDGER,
     NewPasses,
     Pass,
-    pass_in,
+    parse_pass,
     record_passes,
     record_session,
     solved_passes,
@@ -110,7 +110,7 @@ def test_a_compiler_that_was_not_asked_is_not_named(double: Kata) -> None:
     grades = [dataclasses.replace(grade(double, n), not_judged=unasked) for n in range(3)]
     (solved,) = recorded(double, *grades)
     assert dict(solved.versions) == {**VERSIONS, "libtpu": "-", "unjudged": "compiles"}
-    assert pass_in(str(solved)) == solved
+    assert parse_pass(str(solved)) == solved
 
 
 def test_the_first_rung_that_was_not_judged_is_recorded(double: Kata) -> None:

@@ -34,8 +34,8 @@ def conditions() -> Conditions:
 
 
 def test_the_document_says_how_the_grades_came_about(conditions: Conditions) -> None:
-    document = report_files.document(GRADES, conditions)
-    assert document["schema"] == report_files.VERSION == 3
+    document = report_files.json_document(GRADES, conditions)
+    assert document["schema"] == report_files.SCHEMA_VERSION == 3
     assert (document["seed"], document["backend"], document["mode"]) == (77, "cpu", "interpret")
     assert document["chips"] == ["v6e"]
     assert document["gpu"] == "h100"
@@ -52,13 +52,13 @@ def test_a_package_that_is_not_here_has_no_version(
         return f"1.{package}"
 
     monkeypatch.setattr(versions, "version", version)
-    installed = report_files.document([], conditions)["versions"]
+    installed = report_files.json_document([], conditions)["versions"]
     assert installed["libtpu"] is None
     assert installed["jaxlib"] == "1.jaxlib"
 
 
 def test_grades_stand_in_the_order_of_exercise_and_case(conditions: Conditions) -> None:
-    grades = report_files.document(GRADES, conditions)["grades"]
+    grades = report_files.json_document(GRADES, conditions)["grades"]
     assert [(grade["kata"], grade["case"]) for grade in grades] == [
         ("1_a/x", 0),
         ("1_a/y", 0),
@@ -75,7 +75,7 @@ def test_what_is_written_reads_back_as_the_same_grades(
     data = json.loads(file.read_text(encoding="utf-8"))
     back = [codec.from_builtins(Grade, grade) for grade in data["grades"]]
     assert back == [GRADES[2], GRADES[1], GRADES[0]]
-    assert data == report_files.document(GRADES, conditions)
+    assert data == report_files.json_document(GRADES, conditions)
 
 
 def test_the_file_is_for_people_too(conditions: Conditions, tmp_path: Path) -> None:

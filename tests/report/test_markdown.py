@@ -56,7 +56,7 @@ def standings_of(given: list[Grade]) -> SessionStandings:
 
 
 def shown(given: list[Grade], address: str = "") -> str:
-    return report_files.summary(standings_of(given), given, 7, address)
+    return report_files.markdown_summary(standings_of(given), given, 7, address)
 
 
 def test_totals_then_tables_then_what_failed_then_what_is_next() -> None:
@@ -92,7 +92,7 @@ Fix: 02 row\\_sum, `pytest -k row_sum`
 
 
 def test_a_name_links_to_the_line_in_the_commit_that_was_graded() -> None:
-    address = report_files.files_at(ACTIONS)
+    address = report_files.github_files_url(ACTIONS)
     line = (
         "[01 double](https://example.org/me/katas/blob/c0ffee/katas/1_first/kata_01_double.py#L1)"
     )
@@ -102,8 +102,10 @@ def test_a_name_links_to_the_line_in_the_commit_that_was_graded() -> None:
 
 @pytest.mark.parametrize("missing", ACTIONS)
 def test_outside_of_a_workflow_there_are_no_links(missing: str) -> None:
-    assert not report_files.files_at({**ACTIONS, missing: ""})
-    assert not report_files.files_at({name: ACTIONS[name] for name in ACTIONS if name != missing})
+    assert not report_files.github_files_url({**ACTIONS, missing: ""})
+    assert not report_files.github_files_url(
+        {name: ACTIONS[name] for name in ACTIONS if name != missing}
+    )
 
 
 SAID = "a | b `c` <d> *e* [f](g)\n_h_ \x1b[31m ~i~ \\| #1 @me"

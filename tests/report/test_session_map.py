@@ -11,11 +11,11 @@ import pytest
 from rich.text import Text
 
 from grader.exercise.catalog import Kata
-from grader.report.failures import repeated
+from grader.report.failures import repeated_failure
 from grader.report.maps import encoding_of, session_map
 from grader.report.standings import standings
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Check,
     Finding,
     Grade,
@@ -51,10 +51,10 @@ def failure(phrase: str = PHRASE) -> Grade:
 
 def grades(phrase: str = PHRASE) -> list[Grade]:
     return [
-        *(Grade(SOLVED.id, i, State.PASSED, MOST_STARS, seconds=0.5) for i in range(3)),
+        *(Grade(SOLVED.id, i, State.PASSED, MAX_STARS, seconds=0.5) for i in range(3)),
         failure(phrase),
         Grade(WAITING.id, 0, State.TODO, 0),
-        Grade(LAST.id, 0, State.PASSED, MOST_STARS),
+        Grade(LAST.id, 0, State.PASSED, MAX_STARS),
     ]
 
 
@@ -211,13 +211,13 @@ def test_what_comes_next_is_a_todo_where_nothing_failed() -> None:
 
 
 def test_nothing_comes_next_where_all_is_solved() -> None:
-    text = shown(given=[Grade(SOLVED.id, 0, State.PASSED, MOST_STARS)])
-    assert text.splitlines()[-1] == f"1 of 1 solved, 0 failed, 0 todo   {MOST_STARS} of 3 stars"
+    text = shown(given=[Grade(SOLVED.id, 0, State.PASSED, MAX_STARS)])
+    assert text.splitlines()[-1] == f"1 of 1 solved, 0 failed, 0 todo   {MAX_STARS} of 3 stars"
 
 
 def test_a_repeated_failure_is_told_in_short_with_its_command() -> None:
     later = Grade(FAILING.id, 2, State.FAILED, 1, Finding(Check.VALUES, "off", "long story"))
-    text = repeated(later, failure(), "katas/x.py::test_x[hidden2]", 77)
+    text = repeated_failure(later, failure(), "katas/x.py::test_x[hidden2]", 77)
     assert text.startswith("values: off")
     assert "hidden0" in text
     assert 'pytest "katas/x.py::test_x[hidden2]" --kata-seed 77' in text
@@ -242,8 +242,8 @@ def test_an_unknown_encoding_counts_as_the_poorest(reporter: object) -> None:
 def test_a_star_that_is_missing_names_the_case_that_lacks_it() -> None:
     slow = Finding(Check.COST, "2.0× par's time", "It is slow.")
     given = [
-        Grade(SOLVED.id, 0, State.PASSED, MOST_STARS),
-        Grade(SOLVED.id, 2, State.PASSED, MOST_STARS - 1, slow),
+        Grade(SOLVED.id, 0, State.PASSED, MAX_STARS),
+        Grade(SOLVED.id, 2, State.PASSED, MAX_STARS - 1, slow),
     ]
     lines = shown(given=given).splitlines()
     assert f"the third star: kata cost {SOLVED.name} --seed 7 --case 2" in lines
@@ -259,11 +259,11 @@ def test_what_was_not_judged_is_said_once_with_the_reason() -> None:
     assert "not judged: compiles (pip install '.[tpu]'): no star from there on for" in said
     assert any("★☆☆" in line and "compiles: not judged" in line for line in text.splitlines())
     assert "the third star" not in text
-    assert "not judged" not in shown(given=[Grade(SOLVED.id, 0, State.PASSED, MOST_STARS)])
+    assert "not judged" not in shown(given=[Grade(SOLVED.id, 0, State.PASSED, MAX_STARS)])
 
 
 def test_a_note_is_shown_once_for_each_exercise() -> None:
     note = "katas/1_first/kata_01_double.py:7: interpret= is ignored"
-    given = [Grade(SOLVED.id, case, State.PASSED, MOST_STARS, notes=(note,)) for case in range(3)]
+    given = [Grade(SOLVED.id, case, State.PASSED, MAX_STARS, notes=(note,)) for case in range(3)]
     assert " ".join(shown(given=given).split()).count(f"note {note}") == 1
-    assert "note " not in shown(given=[Grade(SOLVED.id, 0, State.PASSED, MOST_STARS)])
+    assert "note " not in shown(given=[Grade(SOLVED.id, 0, State.PASSED, MAX_STARS)])

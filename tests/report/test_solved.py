@@ -6,9 +6,9 @@ import pytest
 
 from grader.exercise.catalog import Kata
 from grader.report.completion import (
-    MOST,
-    compared,
-    compared_in,
+    MAX_TEXTS,
+    compare_grades,
+    cost_comparison,
     newly_solved,
     solved_text,
 )
@@ -57,10 +57,10 @@ def test_without_a_text_there_is_nothing_to_say(repository: Repository) -> None:
 
 
 def test_of_many_only_the_command_is_named(repository: Repository) -> None:
-    katas = [repository.add(f"k{n}", number=n + 1, key=KEY) for n in range(MOST + 1)]
+    katas = [repository.add(f"k{n}", number=n + 1, key=KEY) for n in range(MAX_TEXTS + 1)]
     (line,) = newly_solved(katas, [], quiet=False)
     assert "kata after k0" in rendered(line, 100, False)
-    assert len(list(newly_solved(katas[:MOST], [], quiet=False))) == MOST
+    assert len(list(newly_solved(katas[:MAX_TEXTS], [], quiet=False))) == MAX_TEXTS
     assert list(newly_solved(katas, [], quiet=True)) == []
 
 
@@ -77,7 +77,7 @@ def test_of_many_only_the_command_is_named(repository: Repository) -> None:
 def test_costs_are_compared(
     moved: tuple[int | None, int | None], takes: tuple[int | None, int | None], expected: str
 ) -> None:
-    assert expected in compared(moved, takes)
+    assert expected in cost_comparison(moved, takes)
 
 
 def test_the_last_case_is_compared() -> None:
@@ -85,7 +85,7 @@ def test_the_last_case_is_compared() -> None:
     grades = [
         Grade("k", case, State.PASSED, 3, cost=Cost("v5e", 2 + case, 2, 5, 5)) for case in (0, 2, 1)
     ]
-    assert "2.00 times the bytes" in compared_in(grades)
-    assert compared_in([]) == ""
-    assert compared_in([Grade("k", 0, State.PASSED, 2)]) == ""
-    assert compared((None, 1), (1, None)) == ""
+    assert "2.00 times the bytes" in compare_grades(grades)
+    assert compare_grades([]) == ""
+    assert compare_grades([Grade("k", 0, State.PASSED, 2)]) == ""
+    assert cost_comparison((None, 1), (1, None)) == ""

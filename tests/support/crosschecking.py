@@ -14,7 +14,7 @@ import numpy as np
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.exercise.reference_results import widened
+from grader.exercise.reference_results import as_float64
 from grader.verdict import Case
 from pallascope.kernels import TracedLaunch
 from pallascope.model import Mode
@@ -29,7 +29,7 @@ def error_of_solution(exercise: Kata, dtype: str) -> float:
     """The largest error among all results, each relative to its largest element; no unit."""
     solution, case = load_module(exercise.solution), _case(exercise, dtype)
     reference = specs.reference(solution, exercise.name, case)
-    inputs = [specs.argument(array) for array in reference.inputs]
+    inputs = [specs.trace_argument(array) for array in reference.inputs]
     launch = TracedLaunch.of(getattr(solution, exercise.name), inputs, reference.keywords)
     return _error_of(exercise, case, inputs, launch.run(inputs, Mode.STRICT, case.seed))
 
@@ -40,7 +40,7 @@ def error_of_spec(exercise: Kata, dtype: str) -> float:
     inputs = specs.drawn_inputs(solution, exercise.name, case)
     spec, keywords = specs.spec_of(solution, exercise.name, case)
     with jax.enable_x64(True):
-        expected = jax.jit(functools.partial(spec, **keywords))(*map(widened, inputs))
+        expected = jax.jit(functools.partial(spec, **keywords))(*map(as_float64, inputs))
     return _error_of(exercise, case, inputs, jax.tree.leaves(expected))
 
 

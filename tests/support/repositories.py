@@ -114,7 +114,7 @@ dtype = ["float32", "bfloat16"]
             file.parent.mkdir(parents=True, exist_ok=True)
         kata.solution.write_text(self.SOLUTION.replace("NAME", name))
         kata.key_path.write_text(key.replace("NAME", name))
-        kata.path.write_text(kata.shipped())
+        kata.path.write_text(kata.stub_text())
         return kata
 
     def solve(self, kata: Kata, body: str = BODY) -> None:

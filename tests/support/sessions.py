@@ -63,7 +63,7 @@ def here(
         for name, value in {"PYTEST_ADDOPTS": "", **environ}.items():
             patch.setenv(name, value)
         patch.setattr(items, "WorkerPool", lambda device, *_: opened(device))
-        patch.setattr(start, "_something_to_grade", lambda _config: False)  # jax is there already
+        patch.setattr(start, "_has_kernels_to_grade", lambda _config: False)  # jax is there already
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             code = pytest.main([*_PLUGIN, *arguments])
     return int(code), text.buffer.getvalue().decode()  # type: ignore[attr-defined]

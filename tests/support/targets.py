@@ -16,7 +16,7 @@ from grader.exercise.catalog import Kata
 from grader.exercise.targets import GpuTarget
 from grader.grading.grader import costs
 from grader.verdict import (
-    MOST_STARS,
+    MAX_STARS,
     Case,
     Check,
     NotJudged,
@@ -40,7 +40,7 @@ GPU_COMMAND = "python -m pallascope.gpu "
 class Due:
     """What a right solution gets on one hidden case."""
 
-    stars: int = MOST_STARS
+    stars: int = MAX_STARS
     not_judged: NotJudged | None = None
 
 

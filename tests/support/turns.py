@@ -38,8 +38,8 @@ def this_turn() -> Turn:
     """The turn of the commit that is checked out; where there is no git, always the same."""
     try:
         git = Git(ROOT)
-        commit = git.try_("rev-parse", "HEAD").stdout.strip()
-        names = git.try_("log", f"-{LATELY}", "--no-merges", "--format=", "--name-only").stdout
+        commit = git.run("rev-parse", "HEAD").stdout.strip()
+        names = git.run("log", f"-{LATELY}", "--no-merges", "--format=", "--name-only").stdout
     except OSError:
         return Turn(0)
     return Turn(zlib.crc32(commit.encode()), changed(names.splitlines()))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.tools import editor
-from grader.tools.editor import NoEditor, chosen, open_at
+from grader.tools.editor import NoEditor, editor_from_environment, open_at
 
 FILE = Path("/katas/it.py")
 COMMANDS = {
@@ -35,23 +35,23 @@ COMMANDS = {
 
 @pytest.mark.parametrize(("value", "command"), COMMANDS.items(), ids=COMMANDS.keys())
 def test_each_editor_is_told_the_line_in_its_own_way(value: str, command: str) -> None:
-    assert chosen({"KATA_EDITOR": value}).command(FILE, 7) == command.split()
+    assert editor_from_environment({"KATA_EDITOR": value}).command(FILE, 7) == command.split()
 
 
 def test_a_path_with_spaces_stays_one_word() -> None:
-    command = chosen({"EDITOR": "'/my tools/code'"}).command(Path("/a b/c.py"), 1)
+    command = editor_from_environment({"EDITOR": "'/my tools/code'"}).command(Path("/a b/c.py"), 1)
     assert command == ["/my tools/code", "-g", "/a b/c.py:1"]
 
 
 def test_our_own_variable_comes_first() -> None:
     environ = {"EDITOR": "nano", "VISUAL": "vim", "KATA_EDITOR": "code"}
     for name in ("code", "vim", "nano"):
-        assert chosen(environ).name == name
-        del environ[chosen(environ).variable]
+        assert editor_from_environment(environ).name == name
+        del environ[editor_from_environment(environ).variable]
     with pytest.raises(NoEditor, match=r"no editor is chosen\. Set KATA_EDITOR"):
-        chosen({"KATA_EDITOR": " "})
+        editor_from_environment({"KATA_EDITOR": " "})
     with pytest.raises(NoEditor, match="""VISUAL is "'vim": No closing quotation"""):
-        chosen({"VISUAL": "'vim"})
+        editor_from_environment({"VISUAL": "'vim"})
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_an_editor_is_run(editors: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_window_is_not_waited_for(editors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(editors, "code", f"echo $$ > {editors}/code.pid; exec /bin/sleep 60")
-    monkeypatch.setattr(editor, "QUIET", 0.2)
+    monkeypatch.setattr(editor, "START_SECONDS", 0.2)
     monkeypatch.setenv("EDITOR", "code --wait")
     assert open_at(FILE, 7, terminal=False) == "code"
     while not (editors / "code.pid").exists():

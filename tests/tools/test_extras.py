@@ -33,7 +33,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def said() -> dict[str, str]:
     """Every text that names a way to install something."""
     return {
-        "header": hooks._uncompiled(),
+        "header": hooks._compiler_note(),
         "libtpu": libtpu.why_not(),
         "gpu": toolchain.why_not(),
         "remedies": f"{remedy('tpu')}, {remedy('gpu')}",
@@ -49,7 +49,7 @@ def test_only_an_extra_that_exists_here_is_named(machine: tuple[str, str]) -> No
 
 
 def test_elsewhere_the_header_says_once_what_can_be_done(machine: tuple[str, str]) -> None:
-    header = hooks._uncompiled()
+    header = hooks._compiler_note()
     assert header.count("docs/colab.ipynb") == (machine != LINUX)
     assert ("Linux on x86-64 only, and this is" in header) == (machine != LINUX)
 

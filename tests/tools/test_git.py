@@ -24,7 +24,7 @@ def git(tmp_path: Path) -> Git:
 
 @pytest.mark.parametrize("content", [b"", b"x\n", b"\xff\0", "★\n".encode()])
 def test_a_contents_id_is_gits(git: Git, content: bytes) -> None:
-    assert git("hash-object", "--stdin", given=content).strip() == blob_id(content)
+    assert git("hash-object", "--stdin", stdin=content).strip() == blob_id(content)
 
 
 def test_a_contents_id_is_the_same_with_other_line_ends() -> None:
@@ -46,7 +46,7 @@ def test_contents_come_as_bytes(git: Git) -> None:
     git("add", "x")
     assert git.content(":x") == b"\xff\r\n\0"
     assert git.content(":y") is None
-    assert git.raw("show", ":x").stdout == b"\xff\r\n\0"
+    assert git.run_bytes("show", ":x").stdout == b"\xff\r\n\0"
 
 
 def test_paths_are_told_apart(git: Git) -> None:

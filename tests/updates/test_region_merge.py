@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.exercise.regions import fill, written
+from grader.exercise.regions import fill_regions, region_lines
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git
 from grader.updates import file_merge
@@ -42,7 +42,7 @@ def launch(x, *, bm=8):
 '''
 LOAD = ("    # mine  ", "", "    return x_ref[...]", "")
 STORE = ("    o_ref[...] = (", "  value", "    )")
-LOAD_STUB, STORE_STUB = written(BASE)
+LOAD_STUB, STORE_STUB = region_lines(BASE)
 
 
 @functools.cache
@@ -52,10 +52,10 @@ def git() -> Git:
 
 def merged(
     base: str, ours: str, theirs: str, path: str = "katas/1_a/kata_01_a.py"
-) -> file_merge.Merged:
+) -> file_merge.MergedText:
     """As bytes and back, through git where git is needed."""
-    found = file_merge.merge(git(), path, base.encode(), ours.encode(), theirs.encode())
-    return file_merge.Merged(found.data.decode(), found.conflicts)
+    found = file_merge.merge_file(git(), path, base.encode(), ours.encode(), theirs.encode())
+    return file_merge.MergedText(found.data.decode(), found.conflicts)
 
 
 def clean(ours: str, theirs: str) -> str:
@@ -64,8 +64,8 @@ def clean(ours: str, theirs: str) -> str:
     return found.text
 
 
-SOLVED = fill(BASE, [LOAD, STORE])
-HALF = fill(BASE, [LOAD, STORE_STUB])
+SOLVED = fill_regions(BASE, [LOAD, STORE])
+HALF = fill_regions(BASE, [LOAD, STORE_STUB])
 
 
 @pytest.mark.parametrize(
@@ -86,19 +86,19 @@ def test_what_changed_outside_arrives(
     old: str, new: str, bodies: tuple[file_merge.Body, ...]
 ) -> None:
     theirs = BASE.replace(old, new, 1)
-    assert clean(fill(BASE, bodies), theirs) == fill(theirs, bodies)
+    assert clean(fill_regions(BASE, bodies), theirs) == fill_regions(theirs, bodies)
 
 
 def test_a_reworded_stub_arrives_only_where_nothing_was_written() -> None:
     theirs = BASE.replace('"load"', '"load the block"').replace('"store"', '"store the block"')
     assert clean(BASE, theirs) == theirs
     assert clean(SOLVED, theirs) == SOLVED
-    assert clean(HALF, theirs) == fill(HALF, [LOAD, written(theirs)[1]])
+    assert clean(HALF, theirs) == fill_regions(HALF, [LOAD, region_lines(theirs)[1]])
 
 
 def test_a_region_of_several_lines_is_one_persons() -> None:
     """Line by line, git would mix given code with the learner's."""
-    given = fill(BASE, [("    a = 1", "    b = 2", "    c = 3", "    d = 4"), STORE_STUB])
+    given = fill_regions(BASE, [("    a = 1", "    b = 2", "    c = 3", "    d = 4"), STORE_STUB])
     ours = given.replace("a = 1", "a = 10")
     theirs = given.replace("d = 4", "d = 40")
     assert merged(given, ours, theirs).text == ours
@@ -124,16 +124,16 @@ def test_a_new_region_comes_as_a_stub(before: str) -> None:
 def test_regions_that_change_places_take_their_bodies_along() -> None:
     head, load, store, rest = re.split(r"(?=def load|def store|def launch)", BASE)
     theirs = head + store + load + rest
-    assert written(clean(SOLVED, theirs)) == (STORE, LOAD)
+    assert region_lines(clean(SOLVED, theirs)) == (STORE, LOAD)
 
 
 def test_a_renamed_function_keeps_its_body() -> None:
     theirs = BASE.replace("load", "fetch").replace('"fetch"', '"load"')
-    assert written(clean(SOLVED, theirs)) == (LOAD, STORE)
+    assert region_lines(clean(SOLVED, theirs)) == (LOAD, STORE)
     single = "def a():\n    # BEGIN SOLUTION\n    raise E\n    # END SOLUTION\n"
     theirs = single.replace("def a", "def b").replace("raise E", "raise E('more')")
-    ours = fill(single, [("    mine",)])
-    assert merged(single, ours, theirs) == file_merge.Merged(ours.replace("def a", "def b"), 0)
+    ours = fill_regions(single, [("    mine",)])
+    assert merged(single, ours, theirs) == file_merge.MergedText(ours.replace("def a", "def b"), 0)
 
 
 def test_a_region_that_moves_in_takes_its_lines_along() -> None:
@@ -142,7 +142,7 @@ def test_a_region_that_moves_in_takes_its_lines_along() -> None:
         "    if True:\n        # BEGIN SOLUTION\n        raise NotImplementedError('load')\n"
         "        # END SOLUTION",
     )
-    assert written(clean(SOLVED, theirs))[0] == (
+    assert region_lines(clean(SOLVED, theirs))[0] == (
         *("        # mine  ", "", "        return x_ref[...]", ""),
     )
 
@@ -154,7 +154,7 @@ REMOVED = BASE.replace(
 
 
 def test_a_region_that_goes_takes_nothing_that_was_written() -> None:
-    assert clean(fill(BASE, [LOAD, STORE_STUB]), REMOVED) == fill(REMOVED, [LOAD])
+    assert clean(fill_regions(BASE, [LOAD, STORE_STUB]), REMOVED) == fill_regions(REMOVED, [LOAD])
     found = merged(BASE, SOLVED, REMOVED)
     assert found.conflicts
     assert "\n".join(STORE) in found.text
@@ -177,14 +177,16 @@ def functions(**stubs: str) -> str:
 
 def test_regions_of_one_wording_are_told_apart_by_their_functions() -> None:
     base = functions(f="s", g="s")
-    ours = fill(base, [LOAD, STORE])
+    ours = fill_regions(base, [LOAD, STORE])
     found = merged(base, ours, functions(h="s", f="st"))  # g, renamed, goes first
     assert not found.conflicts
-    assert written(found.text) == (STORE, LOAD, ("    raise t",))
+    assert region_lines(found.text) == (STORE, LOAD, ("    raise t",))
 
 
 def test_a_region_that_goes_beside_another_leaves_a_choice() -> None:
-    found = merged(functions(f="st"), fill(functions(f="st"), [LOAD, STORE]), functions(f="u"))
+    found = merged(
+        functions(f="st"), fill_regions(functions(f="st"), [LOAD, STORE]), functions(f="u")
+    )
     assert found.conflicts
     for body in (LOAD, STORE):
         assert "\n".join(body).strip() in found.text
@@ -205,7 +207,7 @@ def test_the_same_lines_outside_are_a_conflict() -> None:
     assert (
         "<<<<<<< yours\n    return 2 * x\n=======\n    return x + x\n>>>>>>> upstream" in found.text
     )
-    assert written(found.text) == (LOAD, STORE)
+    assert region_lines(found.text) == (LOAD, STORE)
 
 
 def test_both_sides_edits_outside_are_merged() -> None:
@@ -217,12 +219,14 @@ def test_both_sides_edits_outside_are_merged() -> None:
 def test_line_ends_and_bytes_stay_the_learners() -> None:
     theirs = BASE.replace("bm=8", "bm=16")
     windows = SOLVED.replace("\n", "\r\n").encode()
-    found = file_merge.merge(
+    found = file_merge.merge_file(
         git(), "katas/1_a/kata_01_a.py", BASE.encode(), windows, theirs.encode()
     )
     assert found.data == windows.replace(b"bm=8", b"bm=16")
     latin = SOLVED.encode().replace(b"# mine", b"# caf\xe9")
-    found = file_merge.merge(git(), "katas/1_a/kata_01_a.py", BASE.encode(), latin, theirs.encode())
+    found = file_merge.merge_file(
+        git(), "katas/1_a/kata_01_a.py", BASE.encode(), latin, theirs.encode()
+    )
     assert found.data == latin.replace(b"bm=8", b"bm=16")
 
 
@@ -260,15 +264,15 @@ def versions(draw: st.DrawFn) -> tuple[str, str, str, list[file_merge.Body]]:
         for n in names
     ]
     base = "\n".join(f"{part}\n    # END SOLUTION\nreturn" for part in parts) + "\n"
-    mine = [tuple(draw(st.one_of(st.just(body), inside))) for body in written(base)]
-    ours = fill(draw(edited(base)), mine)
+    mine = [tuple(draw(st.one_of(st.just(body), inside))) for body in region_lines(base)]
+    ours = fill_regions(draw(edited(base)), mine)
     theirs = draw(edited(base))
     for name in draw(st.sets(st.sampled_from(names))):
         stub = f"    # BEGIN SOLUTION\n    raise {name}\n    # END SOLUTION"
         reworded, given = stub.replace("raise", "raise in words"), "    given = 1"
         more = f"{stub}\n    # BEGIN SOLUTION\n    new\n    # END SOLUTION"
         theirs = theirs.replace(stub, draw(st.sampled_from([reworded, given, more])))
-    changed = [body for body, stub in zip(mine, written(base), strict=True) if body != stub]
+    changed = [body for body, stub in zip(mine, region_lines(base), strict=True) if body != stub]
     return base, ours, theirs, changed
 
 
@@ -280,6 +284,6 @@ def test_what_was_written_comes_out_as_it_was_or_is_a_conflict(
     base, ours, theirs, changed = versions
     found = merged(base, ours, theirs)
     if not found.conflicts:
-        bodies = list(written(found.text))
+        bodies = list(region_lines(found.text))
         for body in changed:
             bodies.remove(body)

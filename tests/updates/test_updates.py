@@ -14,7 +14,7 @@ import pytest
 
 from grader.cli import main
 from grader.exercise.catalog import Kata
-from grader.exercise.regions import fill, written
+from grader.exercise.regions import fill_regions, region_lines
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git
 from grader.updates import repository_merge
@@ -63,7 +63,7 @@ class Pair:
         todo = '["double it", "the second"]'
         kata.key_path.write_text(kata.key_path.read_text().replace('["double it"]', todo))
         there = self.there(kata)
-        there.path.write_text(there.shipped())
+        there.path.write_text(there.stub_text())
 
     def here(self, kata: Kata) -> Kata:
         return Kata(self.root, kata.track, kata.stem)
@@ -82,7 +82,7 @@ class Pair:
         there = self.there(kata)
         for file in (there.solution, there.key_path):
             file.write_text(file.read_text().replace(old, new))
-        shipped = self.there(kata).shipped()
+        shipped = self.there(kata).stub_text()
         assert shipped != there.path.read_text()
         there.path.write_text(shipped)
         self.publish()
@@ -90,7 +90,7 @@ class Pair:
     def solve(self, kata: Kata, *bodies: tuple[str, ...], commit: bool = True) -> None:
         """Write the regions of the clone's file; where fewer are given, the first ones."""
         text = kata.path.read_text()
-        kata.path.write_text(fill(text, [*bodies, *written(text)[len(bodies) :]]))
+        kata.path.write_text(fill_regions(text, [*bodies, *region_lines(text)[len(bodies) :]]))
         if commit:
             self.publish(self.mine)
 
@@ -118,7 +118,7 @@ class Pair:
         before = self.state()
         said = self.run("update", *arguments, code=2)
         assert self.state() == before
-        assert not self.mine.try_("rev-parse", "--verify", "-q", "MERGE_HEAD").stdout
+        assert not self.mine.run("rev-parse", "--verify", "-q", "MERGE_HEAD").stdout
         assert len(self.mine("worktree", "list").splitlines()) == 1
         return said
 
@@ -127,13 +127,15 @@ class Pair:
 
     def is_up_to_date(self) -> bool:
         theirs = self.up("rev-parse", "HEAD").strip()
-        return not self.mine.try_("merge-base", "--is-ancestor", theirs, "HEAD").returncode
+        return not self.mine.run("merge-base", "--is-ancestor", theirs, "HEAD").returncode
 
     def follows(self, kata: Kata, *bodies: tuple[str, ...]) -> bool:
         """Whether the clone's file is upstream's present one with these bodies."""
         there = self.there(kata)
         solution_follows = self.here(kata).solution.read_text() == there.solution.read_text()
-        return solution_follows and kata.path.read_text() == fill(there.path.read_text(), bodies)
+        return solution_follows and kata.path.read_text() == fill_regions(
+            there.path.read_text(), bodies
+        )
 
 
 @pytest.fixture
@@ -193,7 +195,7 @@ def test_an_untouched_one_takes_the_new_stub(pair: Pair) -> None:
     assert pair.double.untouched()
     assert "double each element" in pair.double.path.read_text()
     assert "Grade again" not in said
-    assert written(pair.row_sum.path.read_text()) == (MINE,)
+    assert region_lines(pair.row_sum.path.read_text()) == (MINE,)
 
 
 def test_new_exercises_and_tracks_arrive_and_are_named(pair: Pair) -> None:
@@ -205,7 +207,7 @@ def test_new_exercises_and_tracks_arrive_and_are_named(pair: Pair) -> None:
     assert "new tracks   3_third (1 kata)\n" in said
     assert "new katas    2_second/kata_02_row_min\n" in said
     assert "changed" not in said
-    assert written(pair.double.path.read_text()) == (MINE,)
+    assert region_lines(pair.double.path.read_text()) == (MINE,)
 
 
 def test_a_second_region_comes_as_a_stub(pair: Pair) -> None:
@@ -272,11 +274,11 @@ def test_a_solution_that_the_learner_edited_is_merged_too(pair: Pair) -> None:
     pair.update()
     assert "return x + x" in (text := pair.double.solution.read_text())
     assert text.endswith("# a note of mine\n")
-    assert written(pair.double.path.read_text()) == (MINE,)
+    assert region_lines(pair.double.path.read_text()) == (MINE,)
 
 
 def test_a_broken_marker_leaves_it_to_git(pair: Pair) -> None:
-    text = fill(pair.double.path.read_text(), [MINE]).replace("    # BEGIN SOLUTION\n", "")
+    text = fill_regions(pair.double.path.read_text(), [MINE]).replace("    # BEGIN SOLUTION\n", "")
     pair.double.path.write_text(text)
     pair.publish(pair.mine)
     pair.edit(pair.double, *EDITS["docstring"])
@@ -324,7 +326,7 @@ def test_a_solved_one_that_upstream_removes_is_kept_and_can_be_graded(pair: Pair
     before = pair.double.path.read_bytes()
     said = pair.update()
     assert pair.double.path.read_bytes() == before
-    assert pair.here(pair.double).shipped()
+    assert pair.here(pair.double).stub_text()
     assert "1_first/kata_01_double: upstream removed it; yours is kept" in said
     assert "removed      row_sum\n" in said
     assert not pair.row_sum.path.exists()
@@ -436,7 +438,7 @@ def test_it_works_with_other_settings_of_gits(pair: Pair) -> None:
         pair.edit(kata, "return x * 2", "return x + x")
     pair.update()
     assert pair.double.path.read_bytes() == windows.replace(b"x * 2\r", b"x + x\r")
-    assert written(pair.row_sum.path.read_text()) == (MINE,)
+    assert region_lines(pair.row_sum.path.read_text()) == (MINE,)
     assert "return x + x" in pair.row_sum.path.read_text()
     assert pair.mine("status", "--porcelain") == " M katas/1_first/kata_01_double.py\n"
     assert not pair.mine("stash", "list")
@@ -542,7 +544,7 @@ def test_a_conflict_is_shown_with_its_lines_and_the_way_out(torn: Pair) -> None:
     assert "".join(f"  {line}\n" for line in (*shown, ">>>>>>> upstream")) in said
     assert "git add katas/1_first/kata_01_double.py && git commit --no-edit" in said
     assert "kata update --abort" in said
-    assert written(torn.double.path.read_text()) == (MINE,)
+    assert region_lines(torn.double.path.read_text()) == (MINE,)
     assert "solutions/" not in said
 
 
@@ -553,7 +555,7 @@ def test_abort_brings_everything_back(torn: Pair) -> None:
     torn.mine("config", "merge.autoStash", "true")
     torn.update(code=1)
     assert torn.state()[2] != before[2]
-    assert written(torn.row_max.path.read_text()) == (OTHER,)
+    assert region_lines(torn.row_max.path.read_text()) == (OTHER,)
     assert torn.run("update", "--abort").startswith("back at ")
     assert torn.state() == before
     assert "no update is under way" in torn.refused("--abort")
@@ -620,7 +622,7 @@ def test_a_remote_is_needed_and_has_to_answer(pair: Pair) -> None:
 
 def test_what_is_under_way_is_to_be_finished_first(torn: Pair) -> None:
     torn.mine("fetch", "-q")
-    torn.mine.try_("merge", "origin/main")
+    torn.mine.run("merge", "origin/main")
     for arguments, words in (((), "a merge is not finished"), (("--abort",), "not by kata update")):
         before = torn.state()
         said = torn.run("update", *arguments, code=2)
@@ -628,7 +630,7 @@ def test_what_is_under_way_is_to_be_finished_first(torn: Pair) -> None:
         assert "git merge --abort" in said
         assert torn.state() == before
     torn.mine("merge", "--abort")
-    torn.mine.try_("rebase", "origin/main")
+    torn.mine.run("rebase", "origin/main")
     assert "git rebase --abort" in torn.run("update", code=2)
 
 
@@ -674,7 +676,7 @@ def test_a_shallow_clone_fetches_what_it_lacks(pair: Pair, tmp_path: Path) -> No
     os.chdir(shallow)
     pair.update()
     assert "And why." in pair.here(pair.double).path.read_text()
-    assert written(pair.here(pair.row_sum).path.read_text()) == (MINE,)
+    assert region_lines(pair.here(pair.row_sum).path.read_text()) == (MINE,)
 
 
 def test_a_folder_of_another_repository_is_left_to_that(pair: Pair) -> None:
@@ -704,7 +706,7 @@ def test_a_failure_midway_leaves_all_as_it_was(
 ) -> None:
     """Aside, and in the learner's own work tree, where the conflict is to be shown."""
     calls = 2 if where == "merge" else 1
-    resolved = repository_merge._resolved
+    resolved = repository_merge._resolve_all
 
     def fail(*arguments: object) -> object:
         nonlocal calls
@@ -716,9 +718,9 @@ def test_a_failure_midway_leaves_all_as_it_was(
     if where == "commit":
         torn.mine("reset", "-q", "--hard", "HEAD~1")
         torn.solve(torn.double, MINE)
-        monkeypatch.setattr(repository_merge, "commit", fail)
+        monkeypatch.setattr(repository_merge, "commit_merge", fail)
     else:
-        monkeypatch.setattr(repository_merge, "_resolved", fail)
+        monkeypatch.setattr(repository_merge, "_resolve_all", fail)
     torn.solve(torn.row_max, OTHER, commit=False)
     before = torn.state()
     assert main(["update"]) == 130
@@ -758,7 +760,7 @@ def ctrl_c() -> Iterator[None]:
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_waits_for_the_files(pair: Pair) -> None:
-    with repository_merge.uninterrupted():
+    with repository_merge.signals_ignored():
         os.kill(os.getpid(), signal.SIGINT)
         code = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
         assert subprocess.run([sys.executable, "-S", "-c", code], check=False).returncode == 0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from grader.checks.compare import Comparison, Sum, compare
-from grader.commands.launches import screenless
+from grader.commands.launches import why_no_browser
 from grader.exercise.answer_key import Roundings
 from grader.grading import cost_studies
 from grader.view.document import (
@@ -384,7 +384,7 @@ def test_there_is_nothing_to_see_without_a_kernel(shop: Shop) -> None:
     ids=str,
 )
 def test_where_no_browser_is_opened(environ: dict[str, str], platform: str, words: str) -> None:
-    told = screenless(environ, platform)
+    told = why_no_browser(environ, platform)
     assert told.startswith(words)
     assert bool(told) == bool(words)
 

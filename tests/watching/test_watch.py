@@ -33,17 +33,17 @@ from grader.verdict import (
     State,
 )
 from grader.watching import watch_loop as watch_module
-from grader.watching.background_jobs import Commands, Lanes
+from grader.watching.background_jobs import BackgroundCommands, GradingThreads
 from grader.watching.watch_events import (
-    Blind,
     CommandEnded,
     Event,
+    FileSaved,
+    FileWatcher,
     Graded,
     GradingFailed,
-    Pressed,
-    Saved,
-    Saves,
-    changed,
+    KeyPressed,
+    WatchWarning,
+    changed_katas,
     keyboard,
 )
 from grader.watching.watch_loop import Watch
@@ -74,7 +74,7 @@ class WorkerPool:
         self.asked.append((module, *arguments))
         return len(self.asked)
 
-    def drop(self) -> None:
+    def cancel(self) -> None:
         pass
 
     @property
@@ -114,7 +114,7 @@ class Desk:
     def save(self, kata: Kata, body: str = Repository.BODY) -> int:
         """Solve, save, and the number of the run that follows."""
         self.shop.repository.solve(kata, body)
-        assert self.watch.handle(Saved(kata))
+        assert self.watch.handle(FileSaved(kata))
         return self.pool.number
 
     def graded(self, run: int, kata: Kata, cases: int = 3, finding: Finding | None = None) -> None:
@@ -296,14 +296,14 @@ def test_the_bar_stays_below_what_is_said(shop: Shop, monkeypatch: pytest.Monkey
     desk = Desk(shop, fresh=True)
     desk.watch.begin()
     assert desk.said().endswith("0 of 3 solved\x1b[0m\n")
-    desk.watch.handle(Pressed("h"))
+    desk.watch.handle(KeyPressed("h"))
     assert desk.said().startswith("\x1b[2F\x1b[J")
 
 
 def test_a_file_that_is_gone_is_told(desk: Desk) -> None:
     desk.watch.begin()
     desk.shop.double.path.unlink()
-    desk.watch.handle(Saved(desk.shop.double))
+    desk.watch.handle(FileSaved(desk.shop.double))
     assert "double is gone; kata reset double brings it back" in desk.said()
 
 
@@ -337,7 +337,7 @@ def test_what_was_wrong_with_a_dropped_run_is_not_told(desk: Desk) -> None:
 
 
 def test_that_saves_are_not_seen_is_told(desk: Desk) -> None:
-    desk.watch.handle(Blind("the limit is reached: looking every 150 ms instead"))
+    desk.watch.handle(WatchWarning("the limit is reached: looking every 150 ms instead"))
     assert "the limit is reached" in desk.said()
 
 
@@ -388,7 +388,7 @@ def test_keys_do_not_keep_a_pass_from_the_record(desk: Desk, key: str) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.double), desk.shop.double)
     recording = desk.pool.number
-    desk.watch.handle(Pressed(key))
+    desk.watch.handle(KeyPressed(key))
     desk.said()
     desk.watch.handle(CommandEnded(recording, 0, "recorded  double ★★★\n"))
     assert "double is confirmed\nrecorded  double ★★★\n" in desk.said()
@@ -428,7 +428,7 @@ def test_a_confirmation_that_was_overtaken_is_not_told(desk: Desk) -> None:
 
 def test_a_hint_is_asked_for_and_told(desk: Desk) -> None:
     desk.watch.begin()
-    desk.watch.handle(Pressed("h"))
+    desk.watch.handle(KeyPressed("h"))
     assert desk.pool.last == ("grader.cli", "hint", "double")
     desk.watch.handle(CommandEnded(desk.pool.number, 0, "double, hint 1 of 3\n"))
     assert "kata hint double\ndouble, hint 1 of 3\n" in desk.said()
@@ -441,7 +441,7 @@ def test_a_look_is_taken_at_the_case_that_failed(desk: Desk, key: str, command: 
     for case, finding in ((2, WRONG), (0, None), (1, None)):
         state = State.FAILED if finding else State.PASSED
         desk.watch.handle(Graded(run, Grade(desk.shop.double.id, case, state, 0, finding)))
-    desk.watch.handle(Pressed(key))
+    desk.watch.handle(KeyPressed(key))
     case = ("--seed", str(SEED), "--case", "2", "--chip", "v5e")
     assert desk.pool.last == ("grader.cli", command, "double", *case)
 
@@ -449,9 +449,9 @@ def test_a_look_is_taken_at_the_case_that_failed(desk: Desk, key: str, command: 
 def test_the_next_is_the_next_stub(desk: Desk) -> None:
     desk.watch.begin()
     desk.graded(desk.save(desk.shop.row_sum), desk.shop.row_sum)
-    desk.watch.handle(Pressed("n"))
+    desk.watch.handle(KeyPressed("n"))
     assert desk.pool.last == ("prepare", "row_max", 3)
-    desk.watch.handle(Pressed("n"))
+    desk.watch.handle(KeyPressed("n"))
     assert desk.pool.last == ("prepare", "double", 3)
 
 
@@ -461,7 +461,7 @@ def test_the_next_lies_beyond_what_was_named_where_that_has_no_other(shop: Shop)
     assert "double, 0 of 1 solved" in desk.said()
     desk.save(shop.row_max)
     assert desk.pool.asked == [("prepare", "double", 3)], "it is not watched"
-    desk.watch.handle(Pressed("n"))
+    desk.watch.handle(KeyPressed("n"))
     assert desk.pool.last == ("prepare", "row_sum", 3)
     assert "row_sum, 0 of 2 solved" in desk.said()
     desk.save(shop.row_sum)
@@ -472,7 +472,7 @@ def test_the_next_is_of_those_that_were_named_while_there_are_any(shop: Shop) ->
     desk = Desk(shop, only="row_max or double")
     desk.watch.begin()
     for name in ("row_max", "double"):
-        desk.watch.handle(Pressed("n"))
+        desk.watch.handle(KeyPressed("n"))
         assert desk.pool.last == ("prepare", name, 3)
 
 
@@ -480,7 +480,7 @@ def test_after_the_last_there_is_no_next(desk: Desk) -> None:
     for kata in (desk.shop.double, desk.shop.row_sum, desk.shop.row_max):
         desk.shop.repository.solve(kata)
     desk.watch.begin()
-    desk.watch.handle(Pressed("n"))
+    desk.watch.handle(KeyPressed("n"))
     assert "no other kata is left to do" in desk.said()
 
 
@@ -495,14 +495,14 @@ def test_what_is_recorded_as_solved_is_passed_over(desk: Desk) -> None:
     desk.watch.begin()
     assert desk.pool.last == ("prepare", "double", 3)
     assert "double, 1 of 3 solved" in desk.said()
-    desk.watch.handle(Pressed("n"))
+    desk.watch.handle(KeyPressed("n"))
     assert desk.pool.last == ("grade", "row_max", 3, 30.0)
 
 
 def test_an_exercise_is_opened_where_typing_starts(desk: Desk) -> None:
     desk.watch.begin()
     desk.said()
-    desk.watch.handle(Pressed("o"))
+    desk.watch.handle(KeyPressed("o"))
     assert desk.opened == [(desk.shop.double.path, 14)]
     assert "12:00:00  code opens katas/1_first/kata_01_double.py:14\n" in desk.said()
 
@@ -514,23 +514,23 @@ def test_without_an_editor_the_watch_goes_on(desk: Desk, monkeypatch: pytest.Mon
     monkeypatch.setattr(desk.watch, "_open_at", refuse)
     desk.watch.begin()
     desk.said()
-    assert desk.watch.handle(Pressed("o"))
+    assert desk.watch.handle(KeyPressed("o"))
     assert "12:00:00  no editor is chosen" in desk.said()
 
 
 def test_a_rerun_grades_again(desk: Desk) -> None:
     desk.watch.begin()
     run = desk.save(desk.shop.double)
-    desk.watch.handle(Pressed("r"))
+    desk.watch.handle(KeyPressed("r"))
     assert desk.pool.last[:2] == ("grade", "double")
     assert desk.pool.number > run
 
 
 def test_q_ends_it_and_other_keys_do_not(desk: Desk) -> None:
     desk.watch.begin()
-    assert desk.watch.handle(Pressed("x"))
-    assert desk.watch.handle(Pressed(""))
-    assert not desk.watch.handle(Pressed("q"))
+    assert desk.watch.handle(KeyPressed("x"))
+    assert desk.watch.handle(KeyPressed(""))
+    assert not desk.watch.handle(KeyPressed("q"))
 
 
 # ---- saves ----
@@ -563,12 +563,12 @@ def test_saves_of_exercises_are_seen(shop: Shop, poll: bool) -> None:
         os.replace(other, shop.row_sum.path)
 
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-    saves = Saves(shop.root, events.put, poll)
+    saves = FileWatcher(shop.root, events.put, poll)
     saves.start()
     try:
-        assert first_seen(events, in_place) == Saved(shop.double)
+        assert first_seen(events, in_place) == FileSaved(shop.double)
         seen = {first_seen(events, replaced) for _ in range(3)}
-        assert Saved(shop.row_sum) in seen <= {Saved(shop.row_sum), Saved(shop.double)}
+        assert FileSaved(shop.row_sum) in seen <= {FileSaved(shop.row_sum), FileSaved(shop.double)}
     finally:
         saves.close()
     assert not saves.is_alive()
@@ -577,7 +577,7 @@ def test_saves_of_exercises_are_seen(shop: Shop, poll: bool) -> None:
 def test_the_one_written_last_comes_last(shop: Shop) -> None:
     os.utime(shop.double.path, (2e9, 2e9))
     paths = [shop.double.path, shop.row_sum.path, shop.double.path, shop.root / "katas/README.md"]
-    assert list(changed(shop.root, paths)) == [shop.row_sum, shop.double]
+    assert list(changed_katas(shop.root, paths)) == [shop.row_sum, shop.double]
 
 
 # ---- keys of a real terminal ----
@@ -596,13 +596,13 @@ def test_a_key_is_told_without_a_line_end_and_the_terminal_left_as_it_was() -> N
         with keyboard(stream, events.put) as there:
             assert there
             os.write(outer, b"h")
-            assert until(events) == Pressed("h")
+            assert until(events) == KeyPressed("h")
             os.write(outer, b"\x1b[A")  # an arrow, which must not be taken for three keys
             time.sleep(0.1)
             os.write(outer, b"n")
-            assert until(events) == Pressed("n")
+            assert until(events) == KeyPressed("n")
             os.write(outer, b"\x04")
-            assert until(events) == Pressed("")
+            assert until(events) == KeyPressed("")
         assert termios.tcgetattr(inner) == before
     os.close(outer)
     assert signal.getsignal(signal.SIGCONT) == handler
@@ -623,16 +623,18 @@ def events() -> queue.SimpleQueue[Event]:
 
 
 def test_a_command_tells_what_it_said(shop: Shop, events: queue.SimpleQueue[Event]) -> None:
-    number = Commands(shop.root, events.put, colour=False).start("grader.cli", "hint", "double")
+    number = BackgroundCommands(shop.root, events.put, use_colour=False).start(
+        "grader.cli", "hint", "double"
+    )
     event = until(events)
     assert isinstance(event, CommandEnded)
     assert (event.command, event.code) == (number, 0)
-    assert event.said.startswith("double, hint 1 of 3")
+    assert event.output.startswith("double, hint 1 of 3")
 
 
 def test_a_new_command_ends_the_one_before(shop: Shop, events: queue.SimpleQueue[Event]) -> None:
     (shop.root / "asleep.py").write_text("import time\ntime.sleep(60)\n")
-    commands = Commands(shop.root, events.put, colour=False)
+    commands = BackgroundCommands(shop.root, events.put, use_colour=False)
     first = commands.start("asleep")
     second = commands.start("grader.cli", "list")
     ended = [event for event in (until(events), until(events)) if isinstance(event, CommandEnded)]
@@ -659,9 +661,9 @@ def told() -> queue.SimpleQueue[Event]:
 
 
 @pytest.fixture(scope="module")
-def lanes(told: queue.SimpleQueue[Event]) -> Iterator[Lanes]:
+def lanes(told: queue.SimpleQueue[Event]) -> Iterator[GradingThreads]:
     device = devices.choose("strict", devices.Hardware(tpu=False, gpu=False))
-    with Lanes(device, ("v5e",), told.put, count=2) as found:
+    with GradingThreads(device, ("v5e",), told.put, count=2) as found:
         yield found
 
 
@@ -676,7 +678,7 @@ def grades(events: queue.SimpleQueue[Event], run: int, count: int) -> dict[int, 
 
 
 def test_lanes_grade_each_save_in_a_fresh_process(
-    shop: Shop, lanes: Lanes, told: queue.SimpleQueue[Event]
+    shop: Shop, lanes: GradingThreads, told: queue.SimpleQueue[Event]
 ) -> None:
     """What one attempt leaves in its process, or in jax, is not there for the next."""
     cases = draw(shop.double.id, shop.double.key, SEED)
@@ -690,7 +692,7 @@ def test_lanes_grade_each_save_in_a_fresh_process(
 
 
 def test_a_run_that_hangs_is_dropped_for_the_next(
-    shop: Shop, lanes: Lanes, told: queue.SimpleQueue[Event]
+    shop: Shop, lanes: GradingThreads, told: queue.SimpleQueue[Event]
 ) -> None:
     cases = draw(shop.double.id, shop.double.key, SEED)
     shop.repository.solve(shop.double, "while True: pass")
@@ -704,7 +706,7 @@ def test_a_run_that_hangs_is_dropped_for_the_next(
 
 
 def test_a_solution_that_has_changed_is_asked_anew(
-    shop: Shop, lanes: Lanes, told: queue.SimpleQueue[Event]
+    shop: Shop, lanes: GradingThreads, told: queue.SimpleQueue[Event]
 ) -> None:
     cases = draw(shop.double.id, shop.double.key, SEED)
     shop.repository.solve(shop.double)
@@ -715,7 +717,7 @@ def test_a_solution_that_has_changed_is_asked_anew(
 
 
 def test_a_broken_solution_is_told(
-    shop: Shop, lanes: Lanes, told: queue.SimpleQueue[Event]
+    shop: Shop, lanes: GradingThreads, told: queue.SimpleQueue[Event]
 ) -> None:
     cases = draw(shop.double.id, shop.double.key, SEED)
     shop.repository.solve(shop.double)
@@ -730,6 +732,6 @@ def test_a_broken_solution_is_told(
 def test_lanes_leave_no_thread_behind() -> None:
     device = devices.choose("strict", devices.Hardware(tpu=False, gpu=False))
     before = threading.active_count()
-    with Lanes(device, ("v5e",), never, count=1):
+    with GradingThreads(device, ("v5e",), never, count=1):
         assert threading.active_count() == before + 1
     assert threading.active_count() == before

@@ -13,7 +13,7 @@ from grader.checks.random_statistics import (
     ErrorBudget,
     deviation,
 )
-from grader.exercise.key_reader import MOST_CASES
+from grader.exercise.key_reader import MAX_CASES
 
 
 def tail(n: int, p: float, t: float) -> float:
@@ -37,6 +37,6 @@ def test_no_binomial_lies_further_off_more_often(n: int, p: float, chance: float
 
 def test_a_sessions_comparisons_cost_one_alarm_in_a_million() -> None:
     results, comparisons = 2, 1000
-    each = 1 / (SESSIONS * MOST_CASES * QUESTIONS * results * comparisons)
+    each = 1 / (SESSIONS * MAX_CASES * QUESTIONS * results * comparisons)
     assert ErrorBudget(results).deviation(50.0, 0.9, comparisons) == deviation(50.0, 0.9, each)
-    assert each * MOST_CASES * QUESTIONS * results * comparisons == pytest.approx(1e-6)
+    assert each * MAX_CASES * QUESTIONS * results * comparisons == pytest.approx(1e-6)
