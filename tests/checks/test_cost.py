@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from grader.checks import cost
-from grader.checks.evidence import Evidence
+from grader.checks.evidence import TpuEvidence
 from grader.exercise.answer_key import Slack
 from grader.grading.ladder import Judgement, verdict
 from grader.verdict import (
@@ -34,13 +34,13 @@ PAR = prediction(schedule(cycles=1000, size=1_000_000))
 
 def beside(
     own: Prediction | OnChip | Accident, par: Prediction | OnChip = PAR, **others: Any
-) -> Evidence:
+) -> TpuEvidence:
     """A right attempt that was predicted as `own`, beside par."""
     both = [OnChip(None, (side,)) if isinstance(side, Prediction) else side for side in (own, par)]
     return evidence(attempt(), on_chips=OwnAndPar(*both), **others)
 
 
-def finding(judged: Evidence) -> Finding | None:
+def finding(judged: TpuEvidence) -> Finding | None:
     found = cost.check(judged)
     assert not isinstance(found, NotJudged), found
     return found

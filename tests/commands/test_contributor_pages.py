@@ -199,12 +199,12 @@ def numbers() -> Iterator[tuple[str, str]]:
     yield "docs/authoring", f"longer than {test_layout.WIDE} columns"
     yield "docs/authoring", f"at most {test_contract.CONCEPT} characters"
     yield "docs/authoring", f"draws {len(test_sessions.SESSIONS)} sessions"
-    fewest, most = key_reader.FEWEST_CASES, key_reader.MOST_CASES
+    fewest, most = key_reader.MIN_CASES, key_reader.MAX_CASES
     yield "docs/authoring", f"{fewest} to {most}; default: {key_reader.DEFAULT_CASES}"
     slack = answer_key.Slack()
     yield "docs/authoring", f"slack    = {{bytes = {slack.bytes:.2f}, cycles = {slack.cycles:.2f}}}"
     yield "docs/authoring", f"default: {answer_key.Roundings().results}"
-    yield "docs/authoring", f"2 or {key_tables.MOST_DEVICES} devices in all"
+    yield "docs/authoring", f"2 or {key_tables.MAX_DEVICES} devices in all"
     yield "docs/authoring", f"more than {surrounding_operations.LARGEST} times the elements"
     yield "docs/authoring", f"at most {surrounding_operations.TOTAL} times as many"
     yield "docs/testing", f"the last {turns.LATELY} commits"
@@ -213,7 +213,7 @@ def numbers() -> Iterator[tuple[str, str]]:
     yield "docs/testing", f"{in_words[variants.A_TURN]} variants, each on one case"
     yield "docs/authoring", f"accumulating in float32: {compare.SUM_FACTOR} · 2⁻²⁴"
     yield "docs/authoring", f"{compare.SWAYS} times the larger of two sensitivities"
-    yield "docs/json-schema", f"version {report_files.VERSION} of the schema"
+    yield "docs/json-schema", f"version {report_files.SCHEMA_VERSION} of the schema"
     yield "docs/isolation", f"{process_limits.MEMORY >> 30} GiB"
     yield "docs/isolation", f"{process_limits.FILE >> 20} MiB"
     yield "docs/isolation", f"| open files | {process_limits.FILES} |"
@@ -261,7 +261,7 @@ def test_the_schema_has_every_key() -> None:
     parts = text.split("Each grade")
     document, grade = (re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE) for part in parts)
     conditions = Conditions(1, Device("cpu", Mode.STRICT), ("v5e",))
-    assert document == list(report_files.document([], conditions))
+    assert document == list(report_files.json_document([], conditions))
     assert sorted(grade) == sorted(field.name for field in dataclasses.fields(Grade))
     for kind in (Finding, Cost, NotJudged):
         assert ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind)) in text

@@ -59,7 +59,7 @@ def _outlines(solution: ModuleType, kata: Kata, case: Case) -> Sequence[Any]:
         with contextlib.suppress(jax.errors.JAXTypeError):
             return list(jax.eval_shape(made, jax.random.key(0, impl="rbg")))
     reference = specs.reference(solution, kata.name, case, evaluated=False)
-    return list(map(specs.argument, reference.inputs))
+    return list(map(specs.trace_argument, reference.inputs))
 
 
 def _accepted(function: Callable[..., Any], case: Case) -> dict[str, int]:
