@@ -11,8 +11,8 @@ from pallascope.model import (
     Array,
     ArrayType,
     FirstAccess,
-    Habit,
     KernelCall,
+    Lint,
     Operand,
     Operation,
     Role,
@@ -61,7 +61,7 @@ def call(
     grid: tuple[int, ...] = (4,),
     parallel: tuple[int, ...] = (),
     callbacks: tuple[str, ...] = (),
-    habits: tuple[Habit, ...] = (),
+    habits: tuple[Lint, ...] = (),
 ) -> KernelCall:
     return KernelCall("double", grid, operands, parallel, callbacks, habits=habits)
 
