@@ -59,7 +59,7 @@ def test_what_a_kernel_does_by_a_table(
 ) -> None:
     given = [np.array(sizes, np.int32), np.zeros(X.shape, X.dtype)][: 1 + (len(sizes) > 1)]
     faults = faults_of(chosen(commit), struct("int32", 3), X, values=given)
-    assert [fault.disorder for fault in faults] == told
+    assert [fault.hazard for fault in faults] == told
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_nothing_is_said_of_jax_s_own_matmul() -> None:
     ],
 )
 def test_a_pipeline_by_hand(launch: Launch, disorder: GpuHazard, ref: str, line: str) -> None:
-    fault = next(fault for fault in faults_of(launch, X) if fault.disorder is disorder)
+    fault = next(fault for fault in faults_of(launch, X) if fault.hazard is disorder)
     assert fault.ref == ref
     assert fault.line
     assert fault.line.text.startswith(line)
@@ -115,7 +115,7 @@ def test_a_pipeline_by_hand(launch: Launch, disorder: GpuHazard, ref: str, line:
 )
 def test_threads_that_meet_at_barriers(launch: Launch, disorder: GpuHazard, ref: str) -> None:
     found = faults_of(launch, A, B)
-    assert (found[0].disorder, found[0].ref) == (disorder, ref)
+    assert (found[0].hazard, found[0].ref) == (disorder, ref)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_products_into_tensor_memory(
     launch: Launch, disorder: GpuHazard, ref: str, line: str
 ) -> None:
     fault = faults_of(launch, A, B)[0]
-    assert (fault.disorder, fault.ref) == (disorder, ref)
+    assert (fault.hazard, fault.ref) == (disorder, ref)
     assert fault.line
     assert fault.line.text.startswith(line)
 

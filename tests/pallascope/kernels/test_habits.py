@@ -76,7 +76,7 @@ def call_of(kernel: Callable[..., None], **options: Any) -> KernelCall:
 def test_habits_are_seen_wherever_they_stand(
     kernel: Callable[..., None], habits: set[Lint]
 ) -> None:
-    assert set(call_of(kernel).habits) == habits
+    assert set(call_of(kernel).lints) == habits
 
 
 def copies(x_ref: Any, o_ref: Any, buffer_ref: Any, semaphore: Any, *, wait: bool) -> None:

@@ -29,7 +29,7 @@ def casts(x_ref: Any, o_ref: Any) -> None:
 def narrow(kernel: Any, array: jax.ShapeDtypeStruct) -> tuple[SubWordInt, ...]:
     launch = TracedLaunch.of(pl.pallas_call(kernel, array, grid=(1,)), (array,), {})
     (call,) = launch.trace(__file__).calls
-    return call.narrow
+    return call.sub_word_ints
 
 
 def test_the_first_line_that_computes_is_told() -> None:

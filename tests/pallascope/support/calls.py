@@ -63,7 +63,7 @@ def call(
     callbacks: tuple[str, ...] = (),
     habits: tuple[Lint, ...] = (),
 ) -> KernelCall:
-    return KernelCall("double", grid, operands, parallel, callbacks, habits=habits)
+    return KernelCall("double", grid, operands, parallel, callbacks, lints=habits)
 
 
 def doubling(block: tuple[int | None, ...] = (8, 128)) -> KernelCall:
