@@ -25,7 +25,7 @@ from grader.exercise.cases import random_seed
 from grader.exercise.catalog import Kata
 from grader.exercise.regions import BEGIN, END, regions
 from grader.exercise.repository import matching
-from pallascope.tpu.chips import DEFAULT, with_cores
+from pallascope.tpu.chips import DEFAULT, chips_with_cores
 
 RULES = f"""\
 Complete the Python file below. Replace what stands between "{BEGIN}" and "{END}", and leave every
@@ -44,7 +44,7 @@ other line as it is. Answer with the whole file, and nothing else.
 
 def task(kata: Kata, chip: str) -> dict[str, Any]:
     """One line of the file of tasks. Raises KeyProblem, RegionError where the kata is broken."""
-    stub, judged = kata.stub_text(), with_cores(kata.key.cores, (chip,))[0]
+    stub, judged = kata.stub_text(), chips_with_cores(kata.key.cores, (chip,))[0]
     return {
         "task_id": kata.id,
         "track": kata.track,

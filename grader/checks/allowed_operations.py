@@ -13,7 +13,7 @@ from grader.checks.phrasing import listed, paragraph
 from grader.checks.surrounding_operations import IN_THE_KERNEL, LARGEST, too_much
 from grader.verdict import Check, Finding
 from pallascope.model import Array, ArrayType, Constant, KernelCall, Operation, Trace
-from pallascope.tpu.units import bytes_of
+from pallascope.tpu.units import format_bytes
 
 
 def check_pallas_used(
@@ -158,8 +158,8 @@ def _constants(constants: tuple[Constant, ...], file: str) -> Finding:
     first = max(constants, key=lambda constant: constant.size)
     others = f", and {len(constants) - 1} more" if len(constants) > 1 else ""
     return _finding(
-        f"a table of {bytes_of(first.size)} in the launch: {first.array}",
-        f"The launch holds {first.array}, {bytes_of(first.size)} of numbers that were computed "
+        f"a table of {format_bytes(first.size)} in the launch: {first.array}",
+        f"The launch holds {first.array}, {format_bytes(first.size)} of numbers that were computed "
         f"before it was traced{others}.",
         (file, first.line),
         "Such numbers are baked into the program: they lie in HBM beside the inputs, and another "

@@ -1,15 +1,8 @@
 """★★★ Bytes over links, shard sizes, overlap: compared with the solution.
 
-What is said of collectives around the kernels of a launch: what each sends, and what to try.
-
-What is said where each device works on a larger part of an array than par's do.
-
-Does a launch send more to other chips than par does? By its kernels, and by what is around them.
-The time of this is not predicted, so bytes alone are judged, as they are to and from HBM.
-
-Are copies between chips hidden under matrix products, as they are in par?
-No time is predicted for a kernel that communicates. But the order in which it starts copies, waits
-and multiplies is known, and what is multiplied while nothing is on its way hides nothing.
+No time is predicted for communication, so this compares bytes: those that kernels send, and those
+of the collectives around them. The order of copies, waits and matrix products is known, so it also
+compares the share of the products that overlaps with copies.
 """
 
 from __future__ import annotations
@@ -27,12 +20,12 @@ from pallascope.model import (
     Collective,
     KernelCall,
     Role,
-    carried_by,
-    sent_by,
+    collective_link_bytes,
+    collective_sent_bytes,
 )
 from pallascope.tpu import Prediction
-from pallascope.tpu.prediction import routes_of
-from pallascope.tpu.units import bytes_of, way_of
+from pallascope.tpu.prediction import routes_of_kernels
+from pallascope.tpu.units import format_bytes, format_route
 
 _MOST = 3  # that are told
 
@@ -102,7 +95,7 @@ def _quoted(one: Collective) -> list[str]:
 def _told(one: Collective) -> str:
     where = f", line {one.line}" if one.line else ""
     arrays = listed(map(str, one.arrays), 2)
-    size = "nobody can tell how much" if one.bytes is None else bytes_of(one.bytes)
+    size = "nobody can tell how much" if one.bytes is None else format_bytes(one.bytes)
     return f"{named(one)} ({one.devices} devices) of {arrays}{where}: {size}"
 
 
@@ -171,13 +164,16 @@ class Sender:
     @property
     def sent(self) -> int | None:
         """What it sends to other chips, in bytes; None where nobody can tell."""
-        sent = [*(kernel.sent_bytes for kernel in self.kernels), sent_by(self.collectives)]
+        sent = [
+            *(kernel.sent_bytes for kernel in self.kernels),
+            collective_sent_bytes(self.collectives),
+        ]
         return None if None in sent else sum(filter(None, sent))
 
     @property
     def carried(self) -> int | None:
         """What links carry of that: bytes times hops. None where nobody can tell."""
-        sizes = [*(one.carried_bytes for one in self.kernels), carried_by(self.collectives)]
+        sizes = [*(one.link_bytes for one in self.kernels), collective_link_bytes(self.collectives)]
         return None if None in sizes else sum(filter(None, sizes))
 
     @property
@@ -228,10 +224,10 @@ def _compared(own: Sender, par: Sender) -> tuple[int | None, int | None]:
 
 def _carries(own: Sender, carried: int) -> str:
     if own.sent is None or own.sent == carried:
-        return f"each chip sends {bytes_of(carried)} to others"
+        return f"each chip sends {format_bytes(carried)} to others"
     return (
-        f"each chip sends {bytes_of(own.sent)} to others, for which links carry "
-        f"{bytes_of(carried)}, since not all go to a neighbour"
+        f"each chip sends {format_bytes(own.sent)} to others, for which links carry "
+        f"{format_bytes(carried)}, since not all go to a neighbour"
     )
 
 
@@ -239,12 +235,15 @@ def _par_carries(par: Sender, sent: int, least: int, slack: float) -> str:
     if not least:
         return "par sends nothing"
     verb = "sends" if par.sent == least else "makes them carry"
-    return f"par {verb} {bytes_of(least)} ({allowed(sent / least, slack)})"
+    return f"par {verb} {format_bytes(least)} ({allowed(sent / least, slack)})"
 
 
 def _ways(own: Sender) -> list[str]:
     """How much goes which way."""
-    return [f"{bytes_of(route.bytes)} {way_of(route)}" for route in routes_of(own.kernels) or ()]
+    return [
+        f"{format_bytes(route.bytes)} {format_route(route)}"
+        for route in routes_of_kernels(own.kernels) or ()
+    ]
 
 
 _FAR = (

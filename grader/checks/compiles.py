@@ -1,9 +1,4 @@
-"""★★ Does libtpu accept the kernel, and does it fit into VMEM?
-
-What is said where the TPU's compiler gives no answer: it crashes, or takes too long.
-
-★★ Does the TPU's own compiler accept the kernel, and does it fit into VMEM?
-"""
+"""★★ Does libtpu accept the kernel, and does it fit into VMEM?"""
 
 from __future__ import annotations
 
@@ -16,13 +11,13 @@ from grader.checks.advice.libtpu_advice import IN_32_BITS, libtpu_advice
 from grader.checks.evidence import TpuEvidence
 from grader.checks.phrasing import at, listed, paragraph
 from grader.verdict import Check, Finding, NotJudged
-from pallascope.model import Accident, Narrow, Observation
+from pallascope.model import Accident, Observation, SubWordInt
 from pallascope.tpu import OnChip, Prediction
 from pallascope.tpu.chips import named
 from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind
 from pallascope.tpu.tiling import Block
-from pallascope.tpu.units import bytes_of
-from pallascope.tpu.vmem import Allocation, Fit, Use, fitting
+from pallascope.tpu.units import format_bytes
+from pallascope.tpu.vmem import Allocation, Fit, Use, smaller_blocks
 
 #: How libtpu's internal names end that say of which integers an operation is: kVectorAddS16.
 _WIDTH = re.compile(r"k[A-Z]\w*?[SU](\d+)\b")
@@ -47,17 +42,17 @@ def accident_finding(accident: Accident, evidence: TpuEvidence) -> Finding:
     )
 
 
-def _given_up_at(accident: Accident, evidence: TpuEvidence) -> Narrow | None:
+def _given_up_at(accident: Accident, evidence: TpuEvidence) -> SubWordInt | None:
     """The kernel's integers that the compiler crashed at, by the width in its last words."""
     width = _WIDTH.search(accident.last_words)
     trace = evidence.attempt.trace if isinstance(evidence.attempt, Observation) else None
     if not width or trace is None:
         return None
-    used = (narrow for call in trace.calls for narrow in call.narrow)
+    used = (narrow for call in trace.calls for narrow in call.sub_word_ints)
     return next((one for one in used if re.search(rf"[a-z]{width[1]}$", one.dtype)), None)
 
 
-def _narrow(accident: Accident, narrow: Narrow, evidence: TpuEvidence) -> Finding:
+def _narrow(accident: Accident, narrow: SubWordInt, evidence: TpuEvidence) -> Finding:
     chips = listed(evidence.chips)
     lines = [
         f"The TPU's compiler crashes over the {narrow.dtype} numbers of the kernel.",
@@ -148,8 +143,8 @@ def _phrase(group: Sequence[Prediction]) -> str:
         return f"asks for {group[0].call.cores} TensorCores; {_cores_of(group[0].chip)}"
     if failure.kind is LibtpuRefusalKind.VMEM:
         return (
-            f"needs {bytes_of(failure.wanted)} of VMEM; "
-            f"the limit on {group[0].chip} is {bytes_of(failure.limit)}"
+            f"needs {format_bytes(failure.wanted)} of VMEM; "
+            f"the limit on {group[0].chip} is {format_bytes(failure.limit)}"
         )
     if failure.kind in _MEMORIES:
         return f"needs more {_MEMORIES[failure.kind]} than a {group[0].chip} has"
@@ -194,8 +189,8 @@ def _vmem(group: Sequence[Prediction], failure: LibtpuRefusal) -> Iterator[str]:
     chip, call = named(group[0].chip), group[0].call
     yield paragraph(
         "vmem",
-        f"{call.name} needs {bytes_of(failure.wanted)} of VMEM on {_chips(group)}; "
-        f"the limit is {bytes_of(failure.limit)}:\n{_table(failure)}",
+        f"{call.name} needs {format_bytes(failure.wanted)} of VMEM on {_chips(group)}; "
+        f"the limit is {format_bytes(failure.limit)}:\n{_table(failure)}",
     )
     if math.prod(size or 2 for size in call.grid) == 1:
         one = (
@@ -209,7 +204,7 @@ def _vmem(group: Sequence[Prediction], failure: LibtpuRefusal) -> Iterator[str]:
             "the kernel uses this one."
         )
         yield paragraph("why", twice)
-    fits = fitting(call, failure.limit, failure.wanted)
+    fits = smaller_blocks(call, failure.limit, failure.wanted)
     if fits:
         yield paragraph("fits", f"blocks {_blocks(fits)} would fit.")
     advice = [
@@ -229,7 +224,7 @@ def _table(failure: LibtpuRefusal) -> str:
     rows.sort(key=lambda row: -row[2])
     name = max(len(row[0]) for row in rows)
     held = max(len(row[1]) for row in rows)
-    return "\n".join(f"  {a:<{name}}  {b:<{held}}  {bytes_of(size):>8}" for a, b, size in rows)
+    return "\n".join(f"  {a:<{name}}  {b:<{held}}  {format_bytes(size):>8}" for a, b, size in rows)
 
 
 def _called(allocation: Allocation) -> str:
@@ -277,8 +272,8 @@ def _one_buffer(failure: LibtpuRefusal, vmem: int) -> str:
         return ""
     return (
         f"If the block of {largest.name} seldom changes, pipeline_mode=pl.Buffered(1) in its "
-        f"BlockSpec saves {bytes_of(saved)}: it has one buffer then, and each new block is waited "
-        "for."
+        f"BlockSpec saves {format_bytes(saved)}: it has one buffer then, and each new block is "
+        "waited for."
     )
 
 
@@ -286,7 +281,7 @@ def _higher_limit(failure: LibtpuRefusal, vmem: int, chip: str) -> str:
     if vmem < 1.5 * failure.limit or failure.wanted > vmem:
         return ""
     return (
-        f"Or ask for more: a {chip} has {bytes_of(vmem)}, and "
+        f"Or ask for more: a {chip} has {format_bytes(vmem)}, and "
         f"compiler_params=pltpu.CompilerParams(vmem_limit_bytes=…) sets a kernel's limit."
     )
 
@@ -310,8 +305,10 @@ _ADVICE = {
 
 def _memory(group: Sequence[Prediction], failure: LibtpuRefusal) -> Iterator[str]:
     name = _MEMORIES[failure.kind]
-    needs = f"{group[0].call.name} needs {bytes_of(failure.wanted)} of {name}"
-    yield paragraph("memory", f"{needs} on {_chips(group)}, which has {bytes_of(failure.limit)}.")
+    needs = f"{group[0].call.name} needs {format_bytes(failure.wanted)} of {name}"
+    yield paragraph(
+        "memory", f"{needs} on {_chips(group)}, which has {format_bytes(failure.limit)}."
+    )
     for allocation in failure.allocations:
         yield paragraph("takes", f"{_called(allocation)} {allocation.shape}")
     yield paragraph("try", _ADVICE[failure.kind])

@@ -27,7 +27,7 @@ from pallascope.tpu import OnChip, Prediction
 from pallascope.tpu.bottlenecks import bottlenecks
 from pallascope.tpu.chips import Trust, named
 from pallascope.tpu.excess_traffic import Bottleneck
-from pallascope.tpu.units import bytes_of, time_of
+from pallascope.tpu.units import format_bytes, format_time
 
 _TRUSTED = (Trust.VALIDATED, Trust.TWO_CORES)
 
@@ -233,12 +233,14 @@ def _numbers(cost: Cost, evidence: TpuEvidence) -> list[str]:
     lines = []
     if cost.bytes is not None and cost.par_bytes:
         ratio = allowed(cost.bytes / cost.par_bytes, evidence.key.slack.bytes)
-        moves = f"moves {bytes_of(cost.bytes)} between HBM and the chip"
-        lines.append(paragraph("bytes", f"{moves}; par moves {bytes_of(cost.par_bytes)} ({ratio})"))
+        moves = f"moves {format_bytes(cost.bytes)} between HBM and the chip"
+        lines.append(
+            paragraph("bytes", f"{moves}; par moves {format_bytes(cost.par_bytes)} ({ratio})")
+        )
     if cost.cycles is not None and cost.par_cycles:
         ratio = allowed(cost.cycles / cost.par_cycles, evidence.key.slack.cycles)
         clock = named(cost.chip).clock
-        own, par = (time_of(cycles / clock) for cycles in (cost.cycles, cost.par_cycles))
+        own, par = (format_time(cycles / clock) for cycles in (cost.cycles, cost.par_cycles))
         both = _both(evidence)
         least = "at least " if both and _bounded(both[0]) else ""
         words = f"{least}{own} predicted on a {cost.chip}; par {par} ({ratio})"

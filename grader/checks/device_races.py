@@ -1,11 +1,4 @@
-"""Messages about races and faults between devices.
-
-What is said of memory that copies between devices and others use at the same time.
-
-What is said of a result whose copies on several devices differ.
-
-What is said of faults between the devices of a mesh, and of races between them.
-"""
+"""Messages about races and other faults between the devices of a mesh."""
 
 from __future__ import annotations
 
@@ -19,15 +12,15 @@ from grader.checks.phrasing import (
 )
 from grader.checks.surrounding_operations import SPELLINGS
 from grader.verdict import Check, Finding
-from pallascope.model import Between, DeviceFault, Operation
+from pallascope.model import DeviceFault, DeviceHazard, Operation
 
 #: The faults that are told of here.
 BETWEEN_SLOTS = (
-    Between.EARLY,
-    Between.IN_USE,
-    Between.SHARED,
-    Between.STILL_SENT,
-    Between.BOTH_WRITE,
+    DeviceHazard.EARLY,
+    DeviceHazard.IN_USE,
+    DeviceHazard.SHARED,
+    DeviceHazard.STILL_SENT,
+    DeviceHazard.BOTH_WRITE,
 )
 _ANY_TIME = "What is used then is a matter of how fast the devices are."
 
@@ -36,7 +29,7 @@ def told_of_slots(fault: DeviceFault) -> tuple[str, str, str, str]:
     """A phrase, what happens, why that is wrong, and what to try."""
     me, other, part, semaphore = fault.device, fault.other, fault.part, fault.semaphore
     match fault.hazard:
-        case Between.EARLY:
+        case DeviceHazard.EARLY:
             whose = "its own copy brings" if me == other else f"device {me} copies"
             return (
                 f"{part} is used before it has come",
@@ -47,7 +40,7 @@ def told_of_slots(fault: DeviceFault) -> tuple[str, str, str, str]:
                 + ("wait()" if me == other else "wait_recv() of the copy of the same hop")
                 + f", which waits on {semaphore}.",
             )
-        case Between.IN_USE:
+        case DeviceHazard.IN_USE:
             return (
                 f"{part} is overwritten while it may still be read: a credit is missing",
                 f"Device {me} copies into {part} of device {other}, where device {other} may still "
@@ -58,7 +51,7 @@ def told_of_slots(fault: DeviceFault) -> tuple[str, str, str, str]:
                 "device that writes to it, and there wait for that signal before the next copy to "
                 "the slot. Or give each hop a slot of its own.",
             )
-        case Between.SHARED:
+        case DeviceHazard.SHARED:
             return (
                 f"{semaphore} counts more than one copy, and a wait can't tell which has come",
                 f"Before device {other} uses {part}, it waits on {semaphore}. {fault.count} copies "
@@ -68,7 +61,7 @@ def told_of_slots(fault: DeviceFault) -> tuple[str, str, str, str]:
                 f"Give each hop a semaphore of its own, {semaphore.partition('[')[0]}.at[hop], or "
                 "let a slot's semaphore be raised again only after a credit.",
             )
-        case Between.STILL_SENT:
+        case DeviceHazard.STILL_SENT:
             return (
                 f"{part} is changed while it may still be sent",
                 f"Device {me} has started a copy from {part}, and changes {part} before the copy "
@@ -115,7 +108,7 @@ def copies_differ(faults: Sequence[DeviceFault], around: Sequence[Operation]) ->
 
     `around` are the operations outside of the launch's kernels.
     """
-    fault = next((one for one in faults if one.hazard is Between.COPIES_DIFFER), None)
+    fault = next((one for one in faults if one.hazard is DeviceHazard.COPIES_DIFFER), None)
     if fault is None:
         return None
     axes = _named(fault.axes)
@@ -175,7 +168,7 @@ def _named(axes: Sequence[str]) -> str:
 
 
 #: A fault is told before those that follow from it.
-_ORDER = tuple(Between)
+_ORDER = tuple(DeviceHazard)
 _RING = (
     "In a ring, the neighbours of device i of n are jax.lax.rem(i + 1, n) and "
     "jax.lax.rem(i - 1 + n, n): the last device's right neighbour is device 0."
@@ -188,7 +181,7 @@ def devices_finding(faults: Sequence[DeviceFault], file: str) -> Finding | None:
 
     What `copies_differ` and `one_axis` explain is not among these.
     """
-    elsewhere = Between.ONE_AXIS, Between.COPIES_DIFFER
+    elsewhere = DeviceHazard.ONE_AXIS, DeviceHazard.COPIES_DIFFER
     faults = [fault for fault in faults if fault.hazard not in elsewhere]
     if not faults:
         return None
@@ -203,7 +196,7 @@ def devices_finding(faults: Sequence[DeviceFault], file: str) -> Finding | None:
         parts.append(paragraph("used", at(file, fault.use) + _turn(fault.use_turn)))
     if fault.hint:
         parts.append(paragraph("and", at(file, fault.hint)))
-    if fault.hazard is Between.DEADLOCK:
+    if fault.hazard is DeviceHazard.DEADLOCK:
         parts.append(paragraph("waits", _waits(fault)))
     parts += [paragraph("why", why), paragraph("try", advice)]
     return Finding(Check.VALUES, phrase, "\n".join(parts))
@@ -217,7 +210,7 @@ def _turn(turn: int) -> str:
 def one_axis(faults: Sequence[DeviceFault]) -> str:
     """Along which axis of a mesh with several all copies went, where they did; else ""."""
     for fault in faults:
-        if fault.hazard is Between.ONE_AXIS:
+        if fault.hazard is DeviceHazard.ONE_AXIS:
             others = listed([name for name, _ in fault.mesh if name != fault.why])
             return (
                 f"all copies go along axis {fault.why} of the mesh, none along {others}. Which "
@@ -230,9 +223,9 @@ def one_axis(faults: Sequence[DeviceFault]) -> str:
 def _words(fault: DeviceFault) -> _Words:
     """A phrase, what happens, why that is wrong, and what to try."""
     match fault.hazard:
-        case Between.NO_SUCH_DEVICE:
+        case DeviceHazard.NO_SUCH_DEVICE:
             return _no_such_device(fault)
-        case Between.OUTSIDE:
+        case DeviceHazard.OUTSIDE:
             name = fault.part.partition("[")[0]
             return (
                 f"a copy reaches outside of {name}",
@@ -242,9 +235,9 @@ def _words(fault: DeviceFault) -> _Words:
                 "such a copy reads or overwrites what lies beside.",
                 "Count indices around the ring as well: jax.lax.rem(me + n - hop, n).",
             )
-        case Between.NO_BARRIER:
+        case DeviceHazard.NO_BARRIER:
             return _no_barrier(fault)
-        case Between.DEADLOCK:
+        case DeviceHazard.DEADLOCK:
             return (
                 f"all devices wait: one of them on {fault.semaphore}",
                 "No device goes on: each waits for another, or has ended.",
@@ -254,7 +247,7 @@ def _words(fault: DeviceFault) -> _Words:
                 "raises the receiver's semaphore on the device that it goes to, and the sender's "
                 "on its own.",
             )
-        case Between.NEVER_AWAITED if not fault.remote:
+        case DeviceHazard.NEVER_AWAITED if not fault.remote:
             return (
                 f"a copy is never waited for on {fault.semaphore}",
                 f"A copy on device {fault.device} itself raises {fault.semaphore}, and nothing "
@@ -262,7 +255,7 @@ def _words(fault: DeviceFault) -> _Words:
                 "A copy runs on after start(), and the kernel must not end before it.",
                 "Wait for it before the kernel ends, or before what it brings is used: wait().",
             )
-        case Between.NEVER_AWAITED:
+        case DeviceHazard.NEVER_AWAITED:
             return (
                 f"a copy between devices is never waited for on {fault.semaphore}",
                 f"A copy raises {fault.semaphore} on device {fault.device}, and nothing there "

@@ -1,9 +1,4 @@
-"""Messages about manual DMA: starts, waits, hazards.
-
-What is said of each hazard of a copy that a kernel starts by hand.
-
-Copies that a kernel starts by hand: what is wrong with their starts and waits.
-"""
+"""Messages about manual DMA: starts, waits, hazards."""
 
 from __future__ import annotations
 
@@ -13,12 +8,12 @@ from grader.checks.diagnoses import Diagnosis
 from grader.checks.phrasing import at, ordinal, paragraph, times
 from grader.verdict import Check, Finding
 from pallascope.model import (
-    CopyFault,
-    HandCopy,
-    Hazard,
+    DmaFault,
+    DmaHazard,
     KernelCall,
+    ManualCopy,
 )
-from pallascope.tpu.units import bytes_of
+from pallascope.tpu.units import format_bytes
 
 #: A phrase, what happens, why that is wrong, and what to try.
 Words = tuple[str, str, str, str]
@@ -29,32 +24,32 @@ _ENDS = (
 )
 
 
-def words_of(fault: CopyFault) -> Words:
+def words_of(fault: DmaFault) -> Words:
     """A phrase, what happens, why that is wrong, and what to try."""
     match fault.hazard:
-        case Hazard.READ_EARLY | Hazard.SENT_EARLY | Hazard.NOTHING_THERE:
+        case DmaHazard.READ_EARLY | DmaHazard.SENT_EARLY | DmaHazard.NOTHING_THERE:
             return _early(fault)
-        case Hazard.TWO_AT_ONCE | Hazard.OVERWRITES_ARRIVING | Hazard.OVERWRITES_LEAVING:
+        case DmaHazard.TWO_AT_ONCE | DmaHazard.OVERWRITES_ARRIVING | DmaHazard.OVERWRITES_LEAVING:
             return _overwritten(fault)
-        case Hazard.NO_START:
+        case DmaHazard.NO_START:
             return _no_start(fault)
-        case Hazard.OUTSIDE:
+        case DmaHazard.OUTSIDE:
             return _outside(fault)
-        case Hazard.TOO_MANY_BYTES:
+        case DmaHazard.TOO_MANY_BYTES:
             return (
                 f"waits for more bytes than {fault.semaphore} gets",
-                f"The kernel waits for {bytes_of(fault.size)} on {fault.semaphore}, and the "
-                f"copies under way on it bring {bytes_of(fault.coming)}. It would wait for "
+                f"The kernel waits for {format_bytes(fault.size)} on {fault.semaphore}, and the "
+                f"copies under way on it bring {format_bytes(fault.coming)}. It would wait for "
                 "ever.",
                 "A DMA semaphore counts bytes. A wait takes as many as its descriptor's target "
                 "has, whichever copy brought them.",
                 "Wait with a descriptor of the same size as the one that was started, on the same "
                 "semaphore.",
             )
-        case Hazard.NEVER_AWAITED:
+        case DmaHazard.NEVER_AWAITED:
             return _never_awaited(fault)
-        case Hazard.BYTES_LEFT:
-            left = bytes_of(fault.coming)
+        case DmaHazard.BYTES_LEFT:
+            left = format_bytes(fault.coming)
             return (
                 f"{fault.semaphore} is left non-zero: waits for fewer bytes than were copied",
                 f"{left} are left on {fault.semaphore} when the kernel ends: its waits take fewer "
@@ -66,13 +61,13 @@ def words_of(fault: CopyFault) -> Words:
             )
 
 
-def _early(fault: CopyFault) -> Words:
+def _early(fault: DmaFault) -> Words:
     """Something is read, by the core or by another copy, before it is known to be there."""
     copy, part = fault.copy, fault.part
     assert copy
-    read = "read" if fault.hazard is Hazard.READ_EARLY else "copied on"
+    read = "read" if fault.hazard is DmaHazard.READ_EARLY else "copied on"
     happens = f"{part} is {read} while the copy into it may still be under way."
-    if fault.hazard is Hazard.READ_EARLY and fault.line is None:
+    if fault.hazard is DmaHazard.READ_EARLY and fault.line is None:
         read = "copied out"
         happens = (
             f"{part} is an output block: the pipeline copies it to HBM at the end of the step, and "
@@ -83,8 +78,8 @@ def _early(fault: CopyFault) -> Words:
             f"{part} is {read} before all copies on {copy.semaphore} have ended",
             happens,
             f"{copy.sharing + 1} copies count on "
-            f"{copy.semaphore}, and {bytes_of(fault.size)} of their "
-            f"{bytes_of(fault.size + fault.coming)} were waited for. The semaphore counts "
+            f"{copy.semaphore}, and {format_bytes(fault.size)} of their "
+            f"{format_bytes(fault.size + fault.coming)} were waited for. The semaphore counts "
             "bytes and does not say whose: copies end in any order, so none of these is known to "
             "have ended before all of them have been waited for.",
             "Give copies that are waited for one by one a semaphore each, such as one for each "
@@ -123,10 +118,10 @@ def _early(fault: CopyFault) -> Words:
     )
 
 
-def _overwritten(fault: CopyFault) -> Words:
+def _overwritten(fault: DmaFault) -> Words:
     copy, part = fault.copy, fault.part
     assert copy
-    if fault.hazard is Hazard.TWO_AT_ONCE:
+    if fault.hazard is DmaHazard.TWO_AT_ONCE:
         return (
             f"two copies into {part} are under way at once",
             f"A copy into {part} is started while another copy into it may still be under way.",
@@ -136,7 +131,7 @@ def _overwritten(fault: CopyFault) -> Words:
             "copy, and read it, before the next one into it is started. Where numbers say which "
             "rows are written, no two copies may write the same row.",
         )
-    if fault.hazard is Hazard.OVERWRITES_ARRIVING:
+    if fault.hazard is DmaHazard.OVERWRITES_ARRIVING:
         return (
             f"{part} is stored to while a copy into it is under way",
             f"The kernel stores to {part} while a copy into it may still be under way.",
@@ -161,7 +156,7 @@ def _overwritten(fault: CopyFault) -> Words:
     )
 
 
-def _no_start(fault: CopyFault) -> Words:
+def _no_start(fault: DmaFault) -> Words:
     if fault.started:
         why = (
             f"All copies that were started on {fault.semaphore} until then "
@@ -188,7 +183,7 @@ def _no_start(fault: CopyFault) -> Words:
     )
 
 
-def _outside(fault: CopyFault) -> Words:
+def _outside(fault: DmaFault) -> Words:
     part, base, shape = fault.part, _base(fault.part), times(fault.shape)
     return (
         f"a copy of {part} is out of bounds",
@@ -201,7 +196,7 @@ def _outside(fault: CopyFault) -> Words:
     )
 
 
-def _never_awaited(fault: CopyFault) -> Words:
+def _never_awaited(fault: DmaFault) -> Words:
     copy = fault.copy
     assert copy
     target = _base(copy.target)
@@ -228,7 +223,7 @@ def _never_awaited(fault: CopyFault) -> Words:
     )
 
 
-def _which(fault: CopyFault, last: bool) -> str:
+def _which(fault: DmaFault, last: bool) -> str:
     """Which of a line's copies nothing has waited for, with its verb."""
     assert fault.copy
     if not last:
@@ -250,16 +245,16 @@ _PARALLEL = (
 
 
 def copies_finding(
-    faults: Sequence[CopyFault], file: str, calls: Sequence[KernelCall] = ()
+    faults: Sequence[DmaFault], file: str, calls: Sequence[KernelCall] = ()
 ) -> Finding | None:
     """What is wrong with the copies that these kernels start by hand; None where nothing is."""
-    sure = [fault for fault in faults if fault.hazard is not Hazard.NOTHING_THERE]
+    sure = [fault for fault in faults if fault.hazard is not DmaHazard.NOTHING_THERE]
     if not sure:
         return None
     fault = sure[0]
     phrase, happens, why, advice = words_of(fault)
     parts = [happens]
-    if fault.line and fault.hazard not in (Hazard.NEVER_AWAITED, Hazard.BYTES_LEFT):
+    if fault.line and fault.hazard not in (DmaHazard.NEVER_AWAITED, DmaHazard.BYTES_LEFT):
         parts.append(paragraph("line", at(file, fault.line)))
         if when := _when(fault.step, fault.turn):
             parts.append(paragraph("when", when))
@@ -271,9 +266,9 @@ def copies_finding(
     return Finding(Check.VALUES, phrase, "\n".join(parts))
 
 
-def nothing_there(faults: Sequence[CopyFault]) -> Diagnosis | None:
+def nothing_there(faults: Sequence[DmaFault]) -> Diagnosis | None:
     """Why a result may be garbage: a slot was read before any copy into it was started."""
-    hints = [fault for fault in faults if fault.hazard is Hazard.NOTHING_THERE]
+    hints = [fault for fault in faults if fault.hazard is DmaHazard.NOTHING_THERE]
     if not hints:
         return None
     fault = hints[0]
@@ -288,10 +283,10 @@ def nothing_there(faults: Sequence[CopyFault]) -> Diagnosis | None:
     )
 
 
-def _copy(copy: HandCopy, file: str) -> str:
+def _copy(copy: ManualCopy, file: str) -> str:
     """From where to where, how much, on what, and where it was started."""
     told = (
-        f"{copy.source} → {copy.target}, {bytes_of(copy.size)}, on {copy.semaphore}\n"
+        f"{copy.source} → {copy.target}, {format_bytes(copy.size)}, on {copy.semaphore}\n"
         f"started at {at(file, copy.line)}"
     )
     if copy.line is None:

@@ -16,7 +16,7 @@ from pallascope.gpu import Compiled, GpuKernel
 from pallascope.gpu.gpu_compile_errors import GpuRefusal, GpuRefusalKind, read_text
 from pallascope.model import Accident, OnGpu, Problem, Stage
 from pallascope.tools import codec
-from pallascope.tpu.units import bytes_of
+from pallascope.tpu.units import format_bytes
 
 
 def compiled_of(on_gpu: OnGpu) -> Compiled | None:
@@ -208,11 +208,13 @@ def refused_finding(failure: GpuRefusal, on_gpu: OnGpu, check: Check) -> Finding
 
 
 def _memory(on_gpu: OnGpu, failure: GpuRefusal) -> str:
-    needs = f"it needs {bytes_of(failure.wanted)}, a block may have {bytes_of(failure.limit)}"
+    needs = (
+        f"it needs {format_bytes(failure.wanted)}, a block may have {format_bytes(failure.limit)}"
+    )
     if not on_gpu.buffers:
         return needs
     width = max(len(name) for name, _ in on_gpu.buffers)
-    rows = [f"  {name:<{width}}  {bytes_of(size):>8}" for name, size in on_gpu.buffers]
+    rows = [f"  {name:<{width}}  {format_bytes(size):>8}" for name, size in on_gpu.buffers]
     return "\n".join([f"{needs}:", *rows])
 
 

@@ -18,7 +18,7 @@ from grader.checks.evidence import GpuEvidence
 from grader.checks.phrasing import at, listed, paragraph
 from grader.checks.runs import first_paragraph
 from grader.verdict import Check, Finding, NotJudged
-from pallascope.model import Disorder, GpuFault, Problem, Stage
+from pallascope.model import GpuFault, GpuHazard, Problem, Stage
 
 #: A phrase, what happens, why that is wrong, and what to try.
 Words = tuple[str, str, str, str]
@@ -39,15 +39,15 @@ def disorder_finding(fault: GpuFault, file: str) -> Finding:
 
 
 #: By fault: a phrase, the event, why it is wrong, and a remedy.
-_WORDS: dict[Disorder, Words] = {
-    Disorder.NO_COMMIT: (
+_WORDS: dict[GpuHazard, Words] = {
+    GpuHazard.NO_COMMIT: (
         "{ref} is stored to, and not committed before {reader}",
         "{ref} is stored to, and {reader} reads it without a commit between.",
         "TMA and the tensor cores read shared memory past the threads' own view of it: "
         "what threads have stored may not be there yet.",
         "plgpu.commit_smem() after the last store to {ref}, before {reader}.",
     ),
-    Disorder.READ_BY_WGMMA: (
+    GpuHazard.READ_BY_WGMMA: (
         "{ref} is overwritten while wgmma reads it",
         "Something is written to {ref}, and the wgmma that reads it may still be under way.",
         "plgpu.wgmma only starts the product: the tensor cores read their operands from "
@@ -56,7 +56,7 @@ _WORDS: dict[Disorder, Words] = {
         "plgpu.wgmma_wait(0) before {ref} is written again, or before the barrier "
         "that lets another warpgroup do so; wgmma_wait(1) leaves the last one under way.",
     ),
-    Disorder.READ_BY_MMA: (
+    GpuHazard.READ_BY_MMA: (
         "{ref} is overwritten while tcgen05_mma reads it",
         "Something is written to {ref}, and the tcgen05_mma that reads it may still be under way.",
         "plgpu.tcgen05_mma only starts the product: the tensor cores read their operands "
@@ -66,7 +66,7 @@ _WORDS: dict[Disorder, Words] = {
         "plgpu.barrier_wait on the barrier that this product arrives at, before "
         "{ref} is written again.",
     ),
-    Disorder.NOT_MULTIPLIED: (
+    GpuHazard.NOT_MULTIPLIED: (
         "{ref} is loaded while tcgen05_mma adds to it",
         "{ref} is loaded, and a tcgen05_mma that adds to it may still be under way.",
         "plgpu.tcgen05_mma only starts a product. An interpreter may carry it out at "
@@ -76,7 +76,7 @@ _WORDS: dict[Disorder, Words] = {
         "load. A product for later sums has begun too early: it waits for a barrier at "
         "which the warpgroup that loads arrives, after plgpu.wait_load_tmem().",
     ),
-    Disorder.STILL_LOADED: (
+    GpuHazard.STILL_LOADED: (
         "tcgen05_mma begins in {ref} while it is loaded",
         "A tcgen05_mma begins in {ref}, and a load from there may not have ended.",
         "async_load_tmem returns values that can be used at once; that tensor memory may "
@@ -84,7 +84,7 @@ _WORDS: dict[Disorder, Words] = {
         "plgpu.wait_load_tmem() after the last load, before the barrier that lets the next "
         "product begin.",
     ),
-    Disorder.LEAVING: (
+    GpuHazard.LEAVING: (
         "{ref} is overwritten while it is being copied out",
         "Something is written to {ref}, and the copy_smem_to_gmem that reads it may "
         "still be under way.",
@@ -92,14 +92,14 @@ _WORDS: dict[Disorder, Words] = {
         "plgpu.wait_smem_to_gmem(n) returns when at most n copies out are left. With two "
         "slots, wait_smem_to_gmem(1) before a slot is stored to again.",
     ),
-    Disorder.NOT_DRAINED: (
+    GpuHazard.NOT_DRAINED: (
         "the kernel ends before the copy out of {ref} has",
         "The kernel ends, and the copy out of {ref} may still be under way.",
         "A block's shared memory goes to the next block when it ends, and TMA would copy "
         "what that one writes there.",
         "End with plgpu.wait_smem_to_gmem(0).",
     ),
-    Disorder.LAPPED: (
+    GpuHazard.LAPPED: (
         "{ref} completes twice before a wait on it",
         "When the kernel comes to wait on {ref}, the phase that it waits for may be "
         "over, and the next one as well.",
@@ -115,10 +115,10 @@ _WORDS: dict[Disorder, Words] = {
 
 
 def _words(fault: GpuFault) -> Words:
-    if fault.disorder is Disorder.NEVER_ARRIVES:
+    if fault.hazard is GpuHazard.NEVER_ARRIVES:
         return _hang(fault)
     phrase, happens, why, advice = (
-        text.format(ref=fault.ref, reader=fault.reader) for text in _WORDS[fault.disorder]
+        text.format(ref=fault.ref, reader=fault.reader) for text in _WORDS[fault.hazard]
     )
     return phrase, happens, why, advice
 
@@ -347,13 +347,13 @@ def check_gpu_interpreted(evidence: GpuEvidence) -> Finding | NotJudged | None:
     What is told first is what the rest follows from: a wait that never ends, a race, an exception.
     """
     observed = evidence.observed
-    if finding := _disorder(evidence, (Disorder.NEVER_ARRIVES,)):
+    if finding := _disorder(evidence, (GpuHazard.NEVER_ARRIVES,)):
         return finding
     problem = evidence.problem
     raised = problem if problem is not None and problem.stage is Stage.RUN else None
     texts = [*observed.complaints, *([raised.message] if raised else [])]
     race = race_finding(texts, evidence.file, evidence.lines)
-    other = _disorder(evidence, tuple(Disorder))
+    other = _disorder(evidence, tuple(GpuHazard))
     if other:
         return other
     if race:
@@ -394,6 +394,6 @@ def _a_gpu_tells(evidence: GpuEvidence) -> bool:
     return run is not None and not run.why_not
 
 
-def _disorder(evidence: GpuEvidence, kinds: tuple[Disorder, ...]) -> Finding | None:
-    faults = [fault for fault in evidence.observed.gpu_faults if fault.disorder in kinds]
+def _disorder(evidence: GpuEvidence, kinds: tuple[GpuHazard, ...]) -> Finding | None:
+    faults = [fault for fault in evidence.observed.gpu_faults if fault.hazard in kinds]
     return disorder_finding(faults[0], evidence.file) if faults else None

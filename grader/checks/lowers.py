@@ -1,9 +1,4 @@
-"""★★ Are block shapes legal, and does Mosaic lower the kernel?
-
-★★ Does every BlockSpec follow the TPU's block-shape rules?
-
-★★ Does Mosaic lower the kernel for a TPU?
-"""
+"""★★ Are block shapes legal, and does Mosaic lower the kernel for a TPU?"""
 
 from __future__ import annotations
 

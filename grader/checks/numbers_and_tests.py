@@ -1,9 +1,4 @@
-"""Katas without a kernel: predicted numbers, and a learner's test.
-
-★ and ★★★ of a kata that asks for numbers: are they those that are measured?
-
-★★★ of a kata that asks for a test: does it tell wrong kernels from right ones?
-"""
+"""Katas without a kernel. Are predicted numbers right, and does a test reject wrong kernels?"""
 
 from __future__ import annotations
 
@@ -16,7 +11,7 @@ from grader.checks.runs import first_paragraph
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import QUANTITIES, Accident, MeasuredProgram, Trial, TrialVerdict
 from pallascope.tools.arrays import in_float64
-from pallascope.tpu.units import bytes_of
+from pallascope.tpu.units import format_bytes
 
 #: Two numbers are taken for the same, where a wrong one is recognised.
 SAME = 0.02
@@ -98,7 +93,7 @@ def _in_words(given: float, column: int) -> str:
     if not math.isfinite(given):
         return str(given)
     if column == _BYTES:
-        return f"{given:,.0f} ({bytes_of(int(given))})"
+        return f"{given:,.0f} ({format_bytes(int(given))})"
     if column == _FLOPS:
         return f"{given:,.0f}"
     return f"{given:.4g}" if column == _SPEEDUP else f"{given:.4g} µs"

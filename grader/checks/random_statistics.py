@@ -1,26 +1,19 @@
 """Statistics of random results: bounds, frequencies, repetition.
 
-How far chance may carry a sum before it is no longer believed to be chance.
-All sums that are looked at are of terms that are 0 on average, whatever the terms before them were:
-hits less their chance, or products of two such. Bernstein's inequality, which holds for
-such sums without any assumption about their distribution (Freedman 1975), bounds how often a sum
+All sums have terms with a conditional mean of 0: hits minus their probability, or products of two
+such. Bernstein's inequality, which holds for such sums without any assumption about their
+distribution (Freedman 1975), bounds the probability that a sum
 of terms of at most `largest` and of a variance of `variance` in all lies further than t from 0:
 
     P(|sum| >= t)  <=  2 exp(-t² / (2 (variance + largest t / 3)))
 
-The bound is set equal to what one comparison may cost, and solved for t. The budget for all of a
-session's comparisons is one false alarm in a million sessions; it is divided evenly, so no number
-of comparisons has to be independent of another.
+The bound is set equal to one comparison's share of the error budget, and solved for t. The budget
+is one false alarm in a million sessions, divided evenly among all comparisons, which need not be
+independent.
 
-A random result read as throws of a die: each element is one of two outcomes, or neither.
-
-How often elements are high, beside how often they should be: in all, and band by band.
-
-Whether the same bits were used twice: at another place of a result, or under another seed.
-Elements drawn by bits of their own are independent, so the products of two elements' excesses, some
-rows and columns apart, sum up to about 0. All distances are tried at once, by a Fourier transform:
-a block that is drawn like its neighbour shows at the distance of one block, a row like the row
-before at a distance of one row.
+Repeated bits, within a result or under another seed, are found by correlation. Independent elements
+have products of excesses that sum to about 0 at any distance of rows and columns. A Fourier
+transform tests all distances at once.
 """
 
 from __future__ import annotations

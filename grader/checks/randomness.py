@@ -1,11 +1,7 @@
 """★ Are random results distributed as they should be?
 
-What is said of results that don't come about by chance as they should.
-
-★ Do the results come about by the chances that they should?
-What is random cannot be compared with what must come back. The solution says what each element may
-be and how often, and the launch is run three times: as it is; with its steps in another order, on
-one core; and with the next seed.
+The solution gives the possible values of each element and their probabilities. The launch runs
+three times: as it is; with its grid steps in another order, on one core; and with the next seed.
 """
 
 from __future__ import annotations

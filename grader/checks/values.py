@@ -1,9 +1,4 @@
-"""★ Is every element right, within what rounding explains?
-
-Whether a wrong result is what comes out of one of the kata's known mistakes.
-
-★ Is every element right, within what rounding explains?
-"""
+"""★ Is every element right, up to rounding? If not, why: a diagnosis, or a known mistake."""
 
 from __future__ import annotations
 
@@ -46,8 +41,8 @@ from pallascope.model import (
     Accident,
     Array,
     Clues,
-    Habit,
     KernelCall,
+    Lint,
     Mode,
     Observation,
     Operand,
@@ -174,7 +169,7 @@ def _rounded(evidence: Evidence) -> Finding | None:
     """Right values that a TPU would have rounded, where the key asks for more than that."""
     trace = evidence.observed.trace
     for call in trace.calls if trace and evidence.key.full_precision else ():
-        if Habit.ROUNDED_PRODUCT in call.habits:
+        if Lint.ROUNDED_PRODUCT in call.lints:
             why = (
                 "The interpreter multiplies float32 as it is. A TPU's matrix unit rounds both "
                 "operands to bfloat16 first, at the default precision: 8 bits are left of 24."
@@ -244,8 +239,8 @@ def _output(evidence: Evidence, position: int) -> tuple[KernelCall | None, int |
     call = trace.calls[-1]
     outputs = call.role(Role.OUTPUT)
     # A kernel over a mesh stores through Refs, and its outputs are not followed: by their order.
-    followed = evidence.key.results or any(number is not None for number in trace.held)
-    numbers = trace.held if followed else range(len(outputs))
+    followed = evidence.key.results or any(number is not None for number in trace.kernel_outputs)
+    numbers = trace.kernel_outputs if followed else range(len(outputs))
     number = numbers[position] if position < len(numbers) else None
     if number is None or outputs[number].array != trace.results[position]:
         return None, None
@@ -267,7 +262,7 @@ def _suspect(
         result=result,
         call=call,
         output=number,
-        walk=clues.walk if call else None,
+        output_blocks=clues.output_blocks if call else None,
         with_zeros=in_float64(zeros) if zeros else None,
         padding=clues.padding,
         strict=evidence.mode is Mode.STRICT,

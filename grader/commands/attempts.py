@@ -21,7 +21,7 @@ from grader.record.ledger import Ledger, read_ledger
 from grader.record.status import FileState, KataStatus, all_statuses, status_of
 from grader.report.maps import status_text
 from grader.tools.git import GitError, NoGit, NoRepository, git_in, require_writable
-from pallascope.tools.terminal import say
+from pallascope.tools.terminal import print_line
 
 
 def reset_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,8 +45,8 @@ def run_reset(options: argparse.Namespace, root: Path, console: Console) -> int:
         return 1
     for kata in differing:
         if saved := repository.reset(kata, datetime.datetime.now()):
-            say(console, f"saved  {saved.relative_to(root).as_posix()}")
-        say(console, f"reset  {':'.join(map(str, kata.location()))}")
+            print_line(console, f"saved  {saved.relative_to(root).as_posix()}")
+        print_line(console, f"reset  {':'.join(map(str, kata.location()))}")
     names = differing[0].name if len(differing) == 1 else "NAME"
     console.print(Text(f"to have it back: kata restore {names}", "dim"))
     return 0
@@ -59,7 +59,7 @@ def _is_stub(kata: Kata) -> bool:
 
 def _confirm_reset(differing: Sequence[Kata], console: Console) -> bool:
     for kata in differing:
-        say(console, f"  {kata.id}")
+        print_line(console, f"  {kata.id}")
     what = "this stub" if len(differing) == 1 else f"these {len(differing)} stubs"
     return confirm(f"Put {what} back? What you wrote is saved first.", console)
 
@@ -84,15 +84,15 @@ def run_restore(options: argparse.Namespace, root: Path, console: Console) -> in
     data, as_saved = repository.restored_content(attempt, options.whole)
     which = f"attempt {attempt.number} of {len(repository.attempts(kata))}, {attempt.when}"
     if kata.path.exists() and kata.path.read_bytes() == data:
-        say(console, f"{kata.name} holds {which}: nothing to restore")
+        print_line(console, f"{kata.name} holds {which}: nothing to restore")
         return 0
     if saved := repository.save_attempt(kata, datetime.datetime.now()):
-        say(console, f"saved     {saved.relative_to(root).as_posix()}")
+        print_line(console, f"saved     {saved.relative_to(root).as_posix()}")
     kata.path.parent.mkdir(parents=True, exist_ok=True)
     kata.path.write_bytes(data)
-    say(console, f"restored  {':'.join(map(str, kata.location()))}   {which}")
+    print_line(console, f"restored  {':'.join(map(str, kata.location()))}   {which}")
     if not as_saved:
-        say(
+        print_line(
             console,
             "The kata has changed since: your regions are back, what is around them is as shipped "
             f"now. The file as it was: kata restore {kata.name} {attempt.number} --whole",
@@ -144,9 +144,9 @@ def run_commit(options: argparse.Namespace, root: Path, console: Console) -> int
     for status in uncommitted(git, selected, ledger, last_commit(git)):
         if commit := commits.commit_kata(git, status):
             commit_count += 1
-            say(console, f"{commit.id}  {commit.subject}")
+            print_line(console, f"{commit.id}  {commit.subject}")
     for status in unsolved:
-        say(console, f"{status.kata.name} is not solved as it is: {status_text(status)}")
+        print_line(console, f"{status.kata.name} is not solved as it is: {status_text(status)}")
     if commit_count and not commits.current_branch(git):
         console.print("These are on no branch (a detached HEAD): git switch -c NAME keeps them")
     if not commit_count and not unsolved:

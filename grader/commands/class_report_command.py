@@ -27,7 +27,7 @@ from grader.commands.arguments import some_katas
 from grader.exercise.catalog import Kata
 from grader.exercise.repository import matching
 from pallascope.tools.files import replace_text
-from pallascope.tools.terminal import say, show
+from pallascope.tools.terminal import print_line, show
 
 STORE = "verdicts.sqlite"
 
@@ -81,10 +81,10 @@ def run_class(options: argparse.Namespace, root: Path, console: Console) -> int:
     show(Group(*parts), console)
     if options.csv:
         replace_text(options.csv, as_csv(standings, verdicts))
-        say(console, f"wrote {options.csv}")
+        print_line(console, f"wrote {options.csv}")
     if options.html:
         replace_text(options.html, class_page(standings, katas, stuck, verdicts, findings))
-        say(console, f"wrote {options.html}")
+        print_line(console, f"wrote {options.html}")
     for line in problems:
         grade.print_problem(options.folder, line)
     return int(bool(problems) or any(file.overclaimed for file in verdicts or ()))

@@ -51,7 +51,7 @@ from grader.exercise.repository import matching
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
 from grader.verdict import MAX_STARS
 from pallascope.tools.files import replace_text
-from pallascope.tools.terminal import say, show
+from pallascope.tools.terminal import print_line, show
 from pallascope.tools.text import printable
 from pallascope.tpu.chips import CHIPS, DEFAULT
 
@@ -243,7 +243,9 @@ def require_isolation(options: argparse.Namespace) -> None:
 def judge(batch: Batch, console: Console) -> None:
     """Judge the samples without a verdict in the store. Raises ValueError if grading can't work."""
     jobs, known_count = batch.waiting(), batch.known
-    say(console, f"seed {batch.seed}: {len(jobs)} submissions to judge, {known_count} in the store")
+    print_line(
+        console, f"seed {batch.seed}: {len(jobs)} submissions to judge, {known_count} in the store"
+    )
     with Progress(console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("grading", total=len(jobs))
         try:
@@ -251,7 +253,7 @@ def judge(batch: Batch, console: Console) -> None:
                 printed = {""}
                 for outcome in judged:
                     if (warning := _not_isolated(outcome)) not in printed:
-                        say(console, warning)
+                        print_line(console, warning)
                     printed |= {warning}
                     progress.advance(bar)
         except ExecutorError as error:
@@ -293,7 +295,7 @@ def run_tasks(options: argparse.Namespace, root: Path, console: Console) -> int:
     chosen = matching(root, options.name)
     lines = [json.dumps(task(kata, options.chip), ensure_ascii=False) for kata in chosen]
     options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    say(console, f"wrote {len(lines)} tasks to {options.out}")
+    print_line(console, f"wrote {len(lines)} tasks to {options.out}")
     return 0
 
 
@@ -320,7 +322,7 @@ def run_baseline(options: argparse.Namespace, root: Path, console: Console) -> i
     if options.out:
         rows = [json.dumps(row) for kata in chosen for row in samples_of(kata)]
         options.out.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
-        say(console, f"wrote {len(rows)} samples to {options.out}")
+        print_line(console, f"wrote {len(rows)} samples to {options.out}")
         return 0
     ids = {kata.id for kata in chosen}
     comparison = compared(
@@ -329,9 +331,9 @@ def run_baseline(options: argparse.Namespace, root: Path, console: Console) -> i
     show(_comparison_table(comparison), console)
     for row in comparison.otherwise:
         phrase = (row.get("finding") or {}).get("phrase", "")
-        say(console, f"{row['id']} ({row['title']}): {row['stars']} stars; {phrase}")
+        print_line(console, f"{row['id']} ({row['title']}): {row['stars']} stars; {phrase}")
     if comparison.skipped:
-        say(
+        print_line(
             console,
             f"{comparison.skipped} could not be judged here: {_not_judged_reason(options.compare)}",
         )
@@ -433,13 +435,13 @@ def run_grade(options: argparse.Namespace, root: Path, console: Console) -> int:
             rows = batch.rows()
             replace_text(options.out, "".join(f"{json.dumps(row)}\n" for row in rows))
         problems = list(unjudged_samples(batch.missing(), merged)) if merged else []
-    say(console, f"wrote {len(rows)} results to {options.out}")
+    print_line(console, f"wrote {len(rows)} results to {options.out}")
     if rows:
         scores = batch.scores(rows)
         show(Group(_pass_table(scores, options.k), "", _fast_table(scores)), console)
         if options.html:
             replace_text(options.html, results_page(rows, scores, options.k))
-            say(console, f"wrote {options.html}")
+            print_line(console, f"wrote {options.html}")
     names = {one.line: _sample_name(one) for one in samples}
     problems += [f"{names[line]}: not graded: {why}" for line, why in batch.errors()]
     for problem in problems:
@@ -475,7 +477,9 @@ def _sample_name(sample: Sample) -> str:
 
 def _print_merged(batch: Batch, merged: Sequence[Terms], console: Console) -> None:
     stores = f"{len(merged)} stores" if len(merged) > 1 else "a store"
-    say(console, f"seed {batch.seed}: merged {stores}, with verdicts on {batch.known} submissions")
+    print_line(
+        console, f"seed {batch.seed}: merged {stores}, with verdicts on {batch.known} submissions"
+    )
 
 
 def _store_path(options: argparse.Namespace) -> Path:

@@ -19,7 +19,7 @@ from grader.exercise.repository import STATE
 from grader.record.ledger import read_ledger
 from grader.record.status import FileState, status_of
 from grader.report.completion import cost_comparison, solved_text
-from pallascope.tools.terminal import say, show
+from pallascope.tools.terminal import print_line, show
 
 FILE = "hints.json"
 
@@ -46,7 +46,7 @@ def run_hint(options: argparse.Namespace, root: Path, console: Console) -> int:
     if level == len(HINTS):
         console.print(Text(f"  the solution: kata show {kata.name}", "dim"))
     elif unsaved:
-        say(
+        print_line(
             console,
             f"  more: kata hint {kata.name} {level + 1} (the level can't be saved: {unsaved})",
         )
@@ -127,7 +127,7 @@ def _comparison_line(kata: Kata) -> str:
     from grader.grading import cost_studies  # takes its time, and only this line needs it
     from pallascope.tpu import libtpu
 
-    if libtpu.why_not():
+    if libtpu.unavailable_reason():
         return ""
     try:
         case = cost_studies.case_of(kata, None, 0, {})

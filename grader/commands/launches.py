@@ -35,13 +35,13 @@ from grader.view.launch_view import gather, page
 from pallascope.gpu.gpu_screen import kernels_of, measured
 from pallascope.model import Accident, GpuTimes, OnGpu, Reference
 from pallascope.tools.arrays import dtype_of
-from pallascope.tools.terminal import say, show
+from pallascope.tools.terminal import print_line, show
 from pallascope.tpu.call_arguments import assignments, choices, combinations
 from pallascope.tpu.chips import CHIPS, DEFAULT, named
-from pallascope.tpu.launch_screen import Launch, Side, baselines, screen
-from pallascope.tpu.perfetto import MOST_EVENTS, shown_until, trace
+from pallascope.tpu.launch_screen import Launch, Side, baselines_screen, screen
+from pallascope.tpu.perfetto import MAX_EVENTS, last_complete_cycle, trace
 from pallascope.tpu.sweep_screen import table
-from pallascope.tpu.units import time_of
+from pallascope.tpu.units import format_time
 
 _SIZES = (
     "sizes and dtype to use instead of those drawn, such as M=2048 bm=512 dtype=bfloat16; sizes "
@@ -264,7 +264,7 @@ def _baselines(options: argparse.Namespace, kata: Kata, console: Console) -> int
     case = cost_studies.any_case_of(kata, options.case, options.seed, assignments(options.sizes))
     with cost_studies.studio(options.chip) as client:
         measured, chip = cost_studies.baselines(client, kata, case), client.chip(kata)
-    show(baselines(measured, kata.name, str(case), chip), console)
+    show(baselines_screen(measured, kata.name, str(case), chip), console)
     return 0
 
 
@@ -310,7 +310,7 @@ def trace_arguments(parser: argparse.ArgumentParser) -> None:
 def run_trace(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.single_kata(root, options.name)
     with named_launch(options, kata) as (client, case):
-        launch = cost_studies.study(client, kata, case, MOST_EVENTS)
+        launch = cost_studies.study(client, kata, case, MAX_EVENTS)
     if not cost_studies.faultless(launch):
         show(screen(launch), console)
         return 1
@@ -321,21 +321,24 @@ def run_trace(options: argparse.Namespace, root: Path, console: Console) -> int:
     file = write_output(options, f"{kata.name}{TRACE_ENDING}", text)
     titles = " and ".join(side.title for side in sides)
     todo_note = ", since it is still to do" if launch.own.todo else ""
-    say(console, f"wrote {file}: the timeline of {titles}{todo_note}")
+    print_line(console, f"wrote {file}: the timeline of {titles}{todo_note}")
     for side in sides:
         if cut := _truncation_note(side):
-            say(console, f"{side.title}: {cut}")
-    say(console, f"open it at {TRACE_VIEWERS}")
+            print_line(console, f"{side.title}: {cut}")
+    print_line(console, f"open it at {TRACE_VIEWERS}")
     return 0
 
 
 def _truncation_note(side: Side) -> str:
     """How much of a long run the trace shows; "" if it shows all."""
     for kernel in side.kernels:
-        if kernel.schedule and (shown := shown_until(kernel.schedule)) < kernel.schedule.cycles:
+        if (
+            kernel.schedule
+            and (shown := last_complete_cycle(kernel.schedule)) < kernel.schedule.cycles
+        ):
             clock = named(kernel.chip).clock
-            whole = time_of(kernel.schedule.cycles / clock)
-            return f"only the first {time_of(shown / clock)} of {whole} in detail"
+            whole = format_time(kernel.schedule.cycles / clock)
+            return f"only the first {format_time(shown / clock)} of {whole} in detail"
     return ""
 
 
@@ -365,14 +368,14 @@ def run_view(options: argparse.Namespace, root: Path, console: Console) -> int:
     whose = "the solution's launch, since yours is still to do"
     launch = whose if document.whose == "par" else "your launch"
     verdict = "" if document.whose == "par" else f": {document.verdict.words}"
-    say(console, f"wrote {file}: {launch}{verdict}")
+    print_line(console, f"wrote {file}: {launch}{verdict}")
     address = file.resolve().as_uri()
     reason = "" if options.no_open else why_no_browser(os.environ, sys.platform)
     if options.no_open or reason or not webbrowser.open(address):
         advice = reason or "open it in a browser"
-        say(console, f"{advice}: {address}")
+        print_line(console, f"{advice}: {address}")
     else:
-        say(console, f"opened {address}")
+        print_line(console, f"opened {address}")
     return 0
 
 

@@ -21,7 +21,7 @@ from grader.updates.upstream import (
     changed_by_learner,
     summarize_update,
 )
-from pallascope.tools.versions import reinstall
+from pallascope.tools.versions import reinstall_hint
 
 Say = Callable[[str], None]
 
@@ -108,7 +108,7 @@ def _print_summary(
     if to_grade := [kata for kata in summary.changed if kata.id in edited]:
         say(f"what you wrote is in them as it was. Grade again: {_grade_command(to_grade)}")
     if summary.reinstall:
-        say(f"the package asks for other packages than before: {reinstall()}")
+        say(f"the package asks for other packages than before: {reinstall_hint()}")
 
 
 def _names(katas: tuple[Kata, ...]) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pallascope.model import Axes, devices_of
+from pallascope.model import Axes, mesh_size
 from pallascope.tools.text import did_you_mean
 
 
@@ -183,8 +183,8 @@ def mesh_of(source: TomlTable, cases: Collection[str]) -> Axes:
         if type(size) is not int or size < 2:
             raise source.fail(f"{MESH}.{name}", f"needs 2 or more devices, not {size!r}")
     axes = tuple(table.items())
-    if devices_of(axes) not in (2, MAX_DEVICES):
-        count = devices_of(axes)
+    if mesh_size(axes) not in (2, MAX_DEVICES):
+        count = mesh_size(axes)
         raise source.fail(MESH, f"has {count} devices; 2 or {MAX_DEVICES} can be had")
     if MESH in cases:
         raise source.fail(f"cases.{MESH}", "is what the launch's mesh is called")

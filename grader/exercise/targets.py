@@ -57,9 +57,9 @@ class TpuTarget:
 
         The cost is judged on the first. If none of the TPUs has enough TensorCores, it is another.
         """
-        from pallascope.tpu.chips import with_cores  # most commands need no chip
+        from pallascope.tpu.chips import chips_with_cores  # most commands need no chip
 
-        return with_cores(cores, tpus)
+        return chips_with_cores(cores, tpus)
 
     def mode(self, session: Mode) -> Mode:
         """How launches are run in a session with this --kata-mode."""

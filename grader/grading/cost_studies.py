@@ -37,7 +37,7 @@ from pallascope.tpu import OnChip
 from pallascope.tpu.call_arguments import size
 from pallascope.tpu.chips import DEFAULT
 from pallascope.tpu.launch_screen import Launch, Side
-from pallascope.tpu.pipeline_steps import Followed, Motion
+from pallascope.tpu.pipeline_steps import BlockMotion, LaunchMotion
 from pallascope.tpu.sweep_screen import SweepRow
 
 
@@ -86,7 +86,7 @@ def unreached(client: WorkerClient, kata: Kata, case: Case) -> str:
     return next(_left_out(followed), "")
 
 
-def _left_out(followed: Followed) -> Iterator[str]:
+def _left_out(followed: LaunchMotion) -> Iterator[str]:
     """Of each operand that the blocks don't cover, what is left out."""
     for motion in followed.kernels:
         if 0 in motion.call.grid:
@@ -105,7 +105,7 @@ def _left_out(followed: Followed) -> Iterator[str]:
                     )
 
 
-def _ends(motion: Motion, position: int, operand: Operand) -> list[tuple[int, int]]:
+def _ends(motion: BlockMotion, position: int, operand: Operand) -> list[tuple[int, int]]:
     """For each dimension, where the last block ends, and the size; nothing where it isn't known."""
     path = motion.paths[position]
     if path is None or motion.shown < motion.steps or operand.element:

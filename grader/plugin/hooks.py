@@ -19,7 +19,7 @@ from grader.report.report_files import properties
 from grader.sandbox import devices
 from grader.verdict import Check, Finding, Grade, State
 from pallascope.tools import codec
-from pallascope.tools.versions import exist_here, remedy, untested_jax
+from pallascope.tools.versions import extras_available, install_hint, untested_jax
 from pallascope.tpu import libtpu
 
 NO_DEBUGGER_MESSAGE = (
@@ -129,8 +129,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def _compiler_note() -> str:
-    if reason := libtpu.why_not():
-        advice = "" if exist_here() else f" ({remedy('tpu')})"
+    if reason := libtpu.unavailable_reason():
+        advice = "" if extras_available() else f" ({install_hint('tpu')})"
         return f"; not compiled: {reason}{advice}"
-    other_version = libtpu.other_version()
+    other_version = libtpu.version_mismatch()
     return f" ({other_version})" if other_version else ""

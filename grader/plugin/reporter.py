@@ -22,8 +22,8 @@ from grader.report.maps import newly_recorded
 from grader.report.standings import SessionStandings, same_failure, standings
 from grader.verdict import Grade, State
 from pallascope.tools import codec
-from pallascope.tools.files import in_words
-from pallascope.tools.terminal import rendered
+from pallascope.tools.files import describe_os_error
+from pallascope.tools.terminal import render_text
 
 SUMMARISING = pytest.StashKey[bool]()  # pytest is writing its summary
 ATTRIBUTE = "kata_grade"  # of a report: the grade as builtins, which xdist sends to the controller
@@ -101,7 +101,7 @@ class Reporter:
         isolated = self._config.stash[SESSION].isolated
         if not (isolated.isolated or has_header(self._config)):
             terminalreporter.write_line(f"katas: {isolated}", yellow=True)
-        text = rendered(
+        text = render_text(
             maps.session_map(
                 self._standings(),
                 self._config.stash[SESSION].seed,
@@ -137,7 +137,7 @@ class Reporter:
                 report_files.write_json(file, self._grades, session.conditions)
             except OSError as error:
                 written = False
-                self._file_errors.append(f"--kata-json is not written: {in_words(error)}")
+                self._file_errors.append(f"--kata-json is not written: {describe_os_error(error)}")
         if file := self._config.getoption("kata_summary"):
             session_standings = self._standings()
             why = report_files.append_summary(

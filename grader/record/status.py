@@ -80,7 +80,7 @@ def _can_be_judged_here(kata: Kata) -> bool:
         return True
     from pallascope.tpu import libtpu  # most commands can do without
 
-    return not libtpu.why_not()
+    return not libtpu.unavailable_reason()
 
 
 def next_kata(statuses: Iterable[KataStatus], unsolved: Collection[str] = ()) -> KataStatus | None:

@@ -20,7 +20,7 @@ from grader.report.maps import not_solved_message, sign_of, status_text
 from grader.report.standings import SessionStandings, Standing, TrackStandings, not_judged_reasons
 from grader.verdict import MAX_STARS, Conditions, Finding, Grade, State
 from pallascope.tools import codec
-from pallascope.tools.files import in_words
+from pallascope.tools.files import describe_os_error
 from pallascope.tools.versions import versions
 
 SCHEMA_VERSION = 3
@@ -219,7 +219,7 @@ def append_summary(
         with file.open("a", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)
     except OSError as error:
-        return f"katas: no summary was written: {in_words(error)}"
+        return f"katas: no summary was written: {describe_os_error(error)}"
     return ""
 
 

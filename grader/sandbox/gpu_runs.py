@@ -132,7 +132,7 @@ class GpuRunner:
         question = RunQuestion(program, job.inputs, job.seed)
         found = self._gpu.run(question)
         device, failure = found.device or self.here().title, found.failure
-        if failure and not failure.crash.of_the_kernel:
+        if failure and not failure.crash.is_kernel_fault:
             return GpuRun(device, why_not=f"on {device}: {_accident(failure)}")
         looked_at = looked_at or bool(failure and failure.crash is not GpuCrash.HANG)
         strays = tuple(self._strays(question, job.learners)) if looked_at else ()
@@ -261,7 +261,7 @@ def times_of(found: GpuRunResult, title: str) -> GpuTimes:
 
     device, failure = found.device or title, found.failure
     if failure:
-        own = failure.stage is GpuRunStage.RUNNING and failure.crash.of_the_kernel
+        own = failure.stage is GpuRunStage.RUNNING and failure.crash.is_kernel_fault
         told = _accident(failure)
         return GpuTimes(device, wrong=told) if own else GpuTimes(device, why_not=told)
     if wrong := _wrong(found):

@@ -52,8 +52,8 @@ from pallascope.model import (
 from pallascope.tools import arrays
 from pallascope.tools.arrays import from_numpy, to_numpy
 from pallascope.tpu import OnChip
-from pallascope.tpu.pipeline_steps import Followed, motions_of
-from pallascope.tpu.predict import predictions_of
+from pallascope.tpu.pipeline_steps import LaunchMotion, motions_of_launch
+from pallascope.tpu.predict import predictions_of_launch
 
 
 def reseeded(reference: Reference, name: str, word: int) -> tuple[tuple[Array, ...], str]:
@@ -225,20 +225,22 @@ def _predicted(question: Predict) -> OnChip:
     values = list(map(trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
         launch, axes = launch_of(question), question.device.mesh
-        predicted = predictions_of(launch, values, question.device.chip, question.events, axes)
+        predicted = predictions_of_launch(
+            launch, values, question.device.chip, question.events, axes
+        )
         return OnChip(None, predicted, launch.collectives(axes, question.source.file))
     return OnChip(caught.problem)
 
 
-def _followed(question: Follow) -> Followed:
+def _followed(question: Follow) -> LaunchMotion:
     """Where the blocks lie, step by step."""
     values = list(map(trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
         launch = launch_of(question)
-        return Followed(
-            None, motions_of(launch, values, question.device.chip, question.device.mesh)
+        return LaunchMotion(
+            None, motions_of_launch(launch, values, question.device.chip, question.device.mesh)
         )
-    return Followed(caught.problem)
+    return LaunchMotion(caught.problem)
 
 
 def _warm(question: Warm) -> Warmed | Problem:

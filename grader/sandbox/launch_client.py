@@ -48,11 +48,11 @@ from pallascope.model import (
     Reference,
     Repeats,
     SourceFile,
-    devices_of,
+    mesh_size,
 )
 from pallascope.tools.arrays import holds_nan
 from pallascope.tpu import OnChip
-from pallascope.tpu.pipeline_steps import Followed
+from pallascope.tpu.pipeline_steps import LaunchMotion
 
 T = TypeVar("T")
 #: The latest traces that a queue keeps: a launch is traced once for a chip, and used often.
@@ -219,7 +219,7 @@ class LaunchClient:
             _observation(ran),
             broken_annotation=traced.broken_annotation,
             printed=traced.printed + ran.printed,
-            devices=devices_of(self.device.mesh),
+            devices=mesh_size(self.device.mesh),
         )
 
     def _run_question(self, traced: Traced) -> RunTrace | ReadTrace:
@@ -325,15 +325,15 @@ class TpuLaunchClient(LaunchClient):
             collectives = on_chip.collectives
         return OnChip(None, tuple(predictions), collectives)
 
-    def followed(self) -> Followed | Accident:
+    def followed(self) -> LaunchMotion | Accident:
         """The blocks of the launch, step by step."""
         traced = self.traced
         if isinstance(traced, Accident):
             return traced
         if traced.problem:
-            return Followed(traced.problem)
+            return LaunchMotion(traced.problem)
         question = Follow(*self.about(traced))
-        return expected(Followed, self.queues.compiling.answer(question, self.seconds))
+        return expected(LaunchMotion, self.queues.compiling.answer(question, self.seconds))
 
     def clues(self, observed: Observation) -> Clues:
         """More about a launch whose results are wrong; nothing if it can't be had.

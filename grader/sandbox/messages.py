@@ -15,13 +15,14 @@ from pallascope.model import (
     Array,
     ArrayType,
     Axes,
-    CopyFault,
     DeviceFault,
+    DmaFault,
     GpuFault,
     KernelCall,
     Measured,
     Mode,
     OnGpu,
+    OutputBlocks,
     Problem,
     Reference,
     Share,
@@ -29,13 +30,12 @@ from pallascope.model import (
     SourceLine,
     Stage,
     Trace,
-    Walk,
 )
 from pallascope.tools import codec
 from pallascope.tools.text import MAX_CHARACTERS, printable
 from pallascope.tpu import OnChip
 from pallascope.tpu.compiler import Estimate
-from pallascope.tpu.pipeline_steps import Followed
+from pallascope.tpu.pipeline_steps import LaunchMotion
 
 
 class WorkerRole(enum.Enum):
@@ -297,7 +297,7 @@ class RunResult:
     outputs: tuple[Array, ...] = ()
     complaints: tuple[str, ...] = ()
     printed: str = ""
-    copy_faults: tuple[CopyFault, ...] = ()
+    copy_faults: tuple[DmaFault, ...] = ()
     device_faults: tuple[DeviceFault, ...] = ()
     gpu_faults: tuple[GpuFault, ...] = ()
 
@@ -306,7 +306,7 @@ class RunResult:
 class Looked:
     """The part of the clues that a trace gives away."""
 
-    walk: Walk | None = None
+    walk: OutputBlocks | None = None
     with_zeros: tuple[Array, ...] = ()
     padding: tuple[str, ...] | None = None
 
@@ -341,7 +341,7 @@ Answer = (
     | Looked
     | OnChip
     | OnGpu
-    | Followed
+    | LaunchMotion
     | Warmed
     | Problem
 )
@@ -382,7 +382,7 @@ _ANSWERS: dict[type, Any] = {
     LookCloser: Looked,
     Predict: OnChip,
     CompileForGpu: OnGpu,
-    Follow: Followed,
+    Follow: LaunchMotion,
     Warm: Warmed,
 }
 #: Where an exception may have been raised, by who tells of it.

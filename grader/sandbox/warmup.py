@@ -20,7 +20,7 @@ from pallascope.model import Mode
 from pallascope.tpu import libtpu
 from pallascope.tpu.chips import DEFAULT, named
 from pallascope.tpu.libtpu import CompilerUnavailable
-from pallascope.tpu.predict import predictions_of
+from pallascope.tpu.predict import predictions_of_launch
 
 ROWS, LANES = 8, 128
 
@@ -40,7 +40,7 @@ def run(mode: Mode) -> None:
 def compile_for(chips: Sequence[str]) -> None:
     """Lower and compile the kernel for chips of these names, as far as that can be done here."""
     for chip in chips:
-        predictions_of(_traced(jnp.float32, chip), _arguments(jnp.float32), chip)
+        predictions_of_launch(_traced(jnp.float32, chip), _arguments(jnp.float32), chip)
 
 
 def load_for(chips: Sequence[str]) -> None:

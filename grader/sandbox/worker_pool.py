@@ -40,7 +40,7 @@ from pallascope.tools.child_process import (
     MessageTooLong,
 )
 from pallascope.tools.text import shortened
-from pallascope.tpu.libtpu_errors import last_words
+from pallascope.tpu.libtpu_errors import fatal_message
 
 #: Signals by which a process dies, and the usual reason.
 _REASONS: dict[int, str] = {
@@ -132,7 +132,7 @@ def died(
         f"The process crashed with {name} before the kernel was graded.\n"
         f"{_REASONS.get(-code, _OTHERWISE)}"
     )
-    said = last_words(complaint)
+    said = fatal_message(complaint)
     if said:
         message += f"\nIt said: {said}"
     return Accident(

@@ -1,9 +1,8 @@
-"""A picture of a launch that moves: which blocks are in VMEM at which grid step, as one HTML file.
+"""The page of `kata view`: a launch's blocks in VMEM, grid step by grid step, as one HTML file.
 
-The page looks numbers up and adds them up from left to right; all that has to be known of a TPU is
-worked out in `pallascope.tpu.pipeline_steps` and below.
+The page's scripts only look up and sum numbers; `pallascope.tpu.pipeline_steps` computes them.
 
-document     The document that the page of `kata view` gets, as JSON
+document     The page's data, as JSON
 kernel_view  One kernel for the page: blocks, errors, chips, timeline
 launch_view  Collects everything about a launch, and writes the page
 """

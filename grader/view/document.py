@@ -1,7 +1,7 @@
-"""The document that the page of `kata view` gets, as JSON.
+"""The data of the page of `kata view`, as JSON.
 
-Sizes are in elements or bytes, as said; times in cycles of the chip. Lists of growing numbers are
-given as differences: [3, 2, 5] stands for 3, 5, 10.
+Sizes are in elements or bytes, times in cycles of the chip. Increasing sequences are stored as
+differences: [3, 2, 5] stands for 3, 5, 10.
 """
 
 from __future__ import annotations

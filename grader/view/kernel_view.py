@@ -1,13 +1,4 @@
-"""One kernel for the page: blocks, errors, chips, timeline.
-
-Wrong elements of a result, block by block and at a resolution that can be drawn.
-
-Chips side by side, in words.
-
-The predicted schedule for the page: lanes of slices, and when each grid step computes.
-
-One kernel for the page: what was found out of it, put into the document's words.
-"""
+"""One kernel for the page: blocks, wrong elements, communication of chips, timeline."""
 
 from __future__ import annotations
 
@@ -36,29 +27,29 @@ from grader.view.document import (
     differences,
 )
 from pallascope import model
-from pallascope.model import Act, Deed, KernelCall, Role, SideBySide
+from pallascope.model import ActionKind, CommTimeline, DeviceAction, KernelCall, Role
 from pallascope.tpu import Prediction
 from pallascope.tpu.chips import named
 from pallascope.tpu.dma_buffers import (
-    ByHand,
+    ManualTransfer,
     Overlap,
-    as_scheduled,
-    copies_by_hand,
-    most_at_once,
+    manual_transfers,
+    max_concurrent,
     overlap,
+    with_scheduled_dma,
 )
 from pallascope.tpu.libtpu_errors import LibtpuRefusalKind
 from pallascope.tpu.perfetto import (
     STEPS,
     Slice,
     lanes,
-    shown_until,
+    last_complete_cycle,
     step_spans,
 )
-from pallascope.tpu.pipeline_steps import Motion, Path, TableRead
+from pallascope.tpu.pipeline_steps import BlockMotion, Path, TableRead
 from pallascope.tpu.schedule import Schedule
 from pallascope.tpu.traffic import OperandTraffic, Traffic
-from pallascope.tpu.units import bytes_of
+from pallascope.tpu.units import format_bytes
 from pallascope.tpu.vmem import (
     Allocation,
     Use,
@@ -138,11 +129,11 @@ _CUT = "It goes on: no more than this is drawn."
 _STUCK = "From here on, chips wait for what never comes."
 
 
-def meeting_of(chips: SideBySide) -> Meeting | None:
+def meeting_of(chips: CommTimeline) -> Meeting | None:
     """What the page shows of it; None where nothing goes from chip to chip."""
     names = [", ".join(map(str, place)) for place in chips.chips]
     deeds = [deed for moment in chips.moments for chip in moment for deed in chip]
-    if not any(deed.act in (Act.SENDS, Act.SIGNALS) for deed in deeds):
+    if not any(deed.act in (ActionKind.SENDS, ActionKind.SIGNALS) for deed in deeds):
         return None
     return Meeting(
         chips=tuple(f"chip {name}" for name in names),
@@ -152,10 +143,10 @@ def meeting_of(chips: SideBySide) -> Meeting | None:
         ),
         links=tuple(
             tuple(
-                f"{names[number]} → {names[deed.to]}: {deed.what}, {bytes_of(deed.size)}"
+                f"{names[number]} → {names[deed.to]}: {deed.what}, {format_bytes(deed.size)}"
                 for number, chip in enumerate(moment)
                 for deed in chip
-                if deed.act is Act.SENDS
+                if deed.act is ActionKind.SENDS
             )
             for moment in chips.moments
         ),
@@ -163,21 +154,21 @@ def meeting_of(chips: SideBySide) -> Meeting | None:
     )
 
 
-def _said(deed: Deed, names: list[str]) -> str:
+def _said(deed: DeviceAction, names: list[str]) -> str:
     times = f" {deed.size} times" if deed.size != 1 else ""
     match deed.act:
-        case Act.SENDS:
+        case ActionKind.SENDS:
             to = f"chip {names[deed.to]}"
             return f"sends {deed.what} to {to}, into its {deed.into}; {deed.semaphore} counts it"
-        case Act.COPIES:
+        case ActionKind.COPIES:
             return f"copies {deed.what} to {deed.into}; {deed.semaphore} counts it"
-        case Act.SIGNALS:
+        case ActionKind.SIGNALS:
             return f"signals {deed.semaphore} of chip {names[deed.to]}{times}"
-        case Act.GETS:
+        case ActionKind.GETS:
             return f"has waited for {deed.semaphore}"
-        case Act.WAITS:
+        case ActionKind.WAITS:
             return f"waits for {deed.semaphore}"
-        case Act.MULTIPLIES:
+        case ActionKind.MULTIPLIES:
             return f"multiplies: {deed.size:,} operations"
 
 
@@ -199,7 +190,7 @@ def timeline(kernel: Prediction) -> Timeline | None:
     if kernel.schedule is None:
         return None
     found = {name: slices for name, slices in lanes(kernel, EVENTS).items() if name != STEPS}
-    copies, until = copies_by_hand(kernel), shown_until(kernel.schedule, EVENTS)
+    copies, until = manual_transfers(kernel), last_complete_cycle(kernel.schedule, EVENTS)
     both = overlap(kernel, copies, until) if copies else Overlap(0.0, 0.0)
     steps = step_spans(kernel, EVENTS)
     return Timeline(
@@ -221,13 +212,13 @@ def _turns(schedule: Schedule, steps: Sequence[float]) -> Sequence[float]:
     return schedule.turns if len(steps) <= 2 and len(schedule.turns) > 1 else ()
 
 
-def _waiting(schedule: Schedule, copies: Sequence[ByHand]) -> float:
+def _waiting(schedule: Schedule, copies: Sequence[ManualTransfer]) -> float:
     own = {one.transfer.operand for one in copies}
     return sum(stall.end - stall.start for stall in schedule.stalls if stall.operand in own)
 
 
-def _copied(copies: Sequence[ByHand]) -> tuple[Copied, ...]:
-    groups: dict[tuple[str, bool], list[ByHand]] = {}
+def _copied(copies: Sequence[ManualTransfer]) -> tuple[Copied, ...]:
+    groups: dict[tuple[str, bool], list[ManualTransfer]] = {}
     for one in copies:
         groups.setdefault((one.transfer.operand, one.transfer.inward), []).append(one)
     return tuple(
@@ -238,7 +229,7 @@ def _copied(copies: Sequence[ByHand]) -> tuple[Copied, ...]:
             size=sum(one.transfer.size for one in group),
             slots=_distinct(one.slot for one in group),
             semaphores=_distinct(one.semaphore for one in group),
-            most=most_at_once(group),
+            most=max_concurrent(group),
         )
         for (operand, inward), group in groups.items()
     )
@@ -267,7 +258,7 @@ _USES = {Use.SPILL: "spilled registers", Use.OTHER: "the compiler's own", Use.SC
 
 
 def kernel_of(
-    motion: Motion,
+    motion: BlockMotion,
     prediction: Prediction | None,
     chip: str,
     wrong: Sequence[WrongElements | None] = (),
@@ -313,11 +304,11 @@ def kernel_of(
     )
 
 
-def _traffic(motion: Motion, prediction: Prediction | None) -> Traffic:
+def _traffic(motion: BlockMotion, prediction: Prediction | None) -> Traffic:
     """What moves; what the kernel copies by itself as scheduled, where there is a schedule."""
     if prediction is None or prediction.schedule is None or prediction.sharing > 1:
         return motion.traffic
-    return as_scheduled(motion.traffic, motion.labels, prediction.schedule)
+    return with_scheduled_dma(motion.traffic, motion.labels, prediction.schedule)
 
 
 def _operand(
@@ -376,7 +367,7 @@ def _read(read: TableRead) -> TableCellRead:
     return TableCellRead(read.operand, read.table, differences(read.first), read.cell)
 
 
-def _untold_reads(motion: Motion, table: int) -> tuple[int, ...]:
+def _untold_reads(motion: BlockMotion, table: int) -> tuple[int, ...]:
     """The operands whose index maps read a table in a way that is not followed."""
     return tuple(one.operand for one in motion.reads if one.table == table and not one.first)
 

@@ -1,9 +1,4 @@
-"""Collects everything about a launch, and writes the page.
-
-What is to be known of a launch for its picture, asked of worker processes.
-
-The page as one file: markup, style, scripts and the document, put together.
-"""
+"""Collects a launch's data from worker processes, and writes the page as one HTML file."""
 
 from __future__ import annotations
 
@@ -46,7 +41,7 @@ from pallascope.model import (
 )
 from pallascope.tools import codec
 from pallascope.tpu import OnChip
-from pallascope.tpu.pipeline_steps import Followed, Motion
+from pallascope.tpu.pipeline_steps import BlockMotion, LaunchMotion
 
 #: Seconds for the learner's launch in the interpreter, where the key names no other time.
 PATIENCE = 60.0
@@ -67,7 +62,7 @@ class _Judged:
     verdict: VerdictView
     wrong: tuple[Comparison, ...] = ()
     found: OnChip | Accident | None = None
-    held: tuple[int | None, ...] = ()  # as `Trace.held`
+    kernel_outputs: tuple[int | None, ...] = ()  # as `Trace.held`
 
 
 def gather(client: WorkerClient, kata: Kata, case: Case, drawn: bool) -> Document:
@@ -79,7 +74,7 @@ def gather(client: WorkerClient, kata: Kata, case: Case, drawn: bool) -> Documen
     reference, chip = client.inputs(kata, case), client.chip(kata)
     own = client.learner(kata, case, reference, cost_studies.PATIENCE, EVENTS, TpuLaunchClient)
     followed = own.followed()
-    if isinstance(followed, Followed) and followed.problem and followed.problem.todo:
+    if isinstance(followed, LaunchMotion) and followed.problem and followed.problem.todo:
         par = client.solution(kata, case, reference, EVENTS, TpuLaunchClient)
         judged = _Judged(_TODO, (), par.compiled())
         return _document(kata, case, chip, "par", par.followed(), judged)
@@ -90,10 +85,10 @@ def gather(client: WorkerClient, kata: Kata, case: Case, drawn: bool) -> Documen
     return _document(kata, case, chip, "yours", followed, judged)
 
 
-def _quick(reference: Reference, followed: Followed | Accident) -> bool:
+def _quick(reference: Reference, followed: LaunchMotion | Accident) -> bool:
     """Whether a case at sizes of one's own is small enough to be run in the interpreter."""
     whole = all(array.data for array in reference.inputs)
-    steps = [k.steps for k in followed.kernels] if isinstance(followed, Followed) else []
+    steps = [k.steps for k in followed.kernels] if isinstance(followed, LaunchMotion) else []
     return whole and sum(steps) <= MOST_STEPS
 
 
@@ -113,7 +108,9 @@ def _judge(client: WorkerClient, kata: Kata, case: Case) -> _Judged:
     told = VerdictView(judged.state.value, finding.phrase, _text(finding))
     if finding.check in _BEFORE:
         trace = evidence.observed.trace
-        return _Judged(told, _wrong(evidence, finding), held=trace.held if trace else ())
+        return _Judged(
+            told, _wrong(evidence, finding), kernel_outputs=trace.kernel_outputs if trace else ()
+        )
     return _Judged(told, (), evidence.own_on_chips())
 
 
@@ -136,17 +133,17 @@ def _document(
     case: Case,
     chip: str,
     whose: str,
-    followed: Followed | Accident,
+    followed: LaunchMotion | Accident,
     judged: _Judged,
 ) -> Document:
     file = kata.location()[0] if whose == "yours" else ""
-    motions = followed.kernels if isinstance(followed, Followed) else ()
+    motions = followed.kernels if isinstance(followed, LaunchMotion) else ()
     side = cost_studies.side_of(whose, judged.found or OnChip(), chip, file)
     trouble = side.trouble
     if not motions and (found := _untraced(followed, file)):
         trouble = found
     last = motions[-1] if motions else None
-    of_outputs, other = _placed(judged.wrong, last, judged.held)
+    of_outputs, other = _placed(judged.wrong, last, judged.kernel_outputs)
     kernels: list[KernelView] = []
     for position, motion in enumerate(motions):
         prediction = side.kernels[position] if position < len(side.kernels) else None
@@ -167,7 +164,7 @@ def _document(
     )
 
 
-def _untraced(followed: Followed | Accident, file: str) -> str:
+def _untraced(followed: LaunchMotion | Accident, file: str) -> str:
     """Why the launch has no kernels to draw."""
     if isinstance(followed, Accident):
         return followed.message
@@ -177,7 +174,7 @@ def _untraced(followed: Followed | Accident, file: str) -> str:
 
 
 def _placed(
-    results: Sequence[Comparison], last: Motion | None, held: Sequence[int | None] = ()
+    results: Sequence[Comparison], last: BlockMotion | None, held: Sequence[int | None] = ()
 ) -> tuple[tuple[WrongElements | None, ...], tuple[WrongElements, ...]]:
     """What is wrong with each output of the last kernel, and with what is none of them.
 

@@ -26,7 +26,7 @@ from pallascope.gpu.gpus import CHIPS, DEFAULT, named
 from pallascope.gpu.toolchain import NotInstalled
 from pallascope.tools.files import Function, exit_code, function_at
 from pallascope.tools.terminal import show
-from pallascope.tools.versions import remedy, untested_jax
+from pallascope.tools.versions import install_hint, untested_jax
 from pallascope.tpu.call_arguments import CallArguments, call_of
 
 
@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m pallascope.gpu",
         description="Compile the Mosaic GPU kernels that a function launches, and print what they "
         "take: registers, spills, shared memory, occupancy, instructions. Needs no GPU, and runs "
-        f"nothing; the compiler: {remedy('gpu')}.",
+        f"nothing; the compiler: {install_hint('gpu')}.",
         epilog="FUNCTION is FILE.py:NAME or MODULE:NAME.",
     )
     parser.add_argument("function", metavar="FUNCTION", help="what launches the kernels")

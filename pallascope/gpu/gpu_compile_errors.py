@@ -12,7 +12,7 @@ import traceback
 from dataclasses import dataclass
 
 from pallascope.gpu.gpus import GpuChip
-from pallascope.tools.files import own_line
+from pallascope.tools.files import user_line
 
 
 class GpuRefusalKind(enum.Enum):
@@ -187,7 +187,7 @@ _LOCATION = re.compile(r'loc\("([^"]+)":(\d+):\d+')
 def read_refusal(error: BaseException) -> GpuRefusal:
     """What jax raised while it traced or lowered a function says."""
     text = f"{type(error).__name__}: {error}"
-    line = own_line(error)
+    line = user_line(error)
     found = read_text(str(error), text)
     if found:
         return GpuRefusal(found.kind, found.message, text, line, found.wanted, found.limit)

@@ -25,7 +25,7 @@ from pallascope.gpu.gpu_resources import (
 )
 from pallascope.gpu.gpus import GpuChip, description
 from pallascope.gpu.toolchain import cuda_folder, tools
-from pallascope.tpu.lowered_programs import LoweredProgram, lowered_for
+from pallascope.tpu.lowered_programs import LoweredProgram, lower_for_sharding
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def compile_program(program: LoweredProgram, chip: GpuChip, kernels: Path) -> Co
 
     jax.config.update("jax_persistent_cache_min_compile_time_secs", math.inf)
     sharding = jax.sharding.SingleDeviceSharding(_device(chip))
-    lowered_for(program, sharding, "cuda").compile()
+    lower_for_sharding(program, sharding, "cuda").compile()
     found = tuple(_kernel(file, chip) for file in sorted(kernels.glob("*.ptx"), key=_number))
     over = [k.launch.threads_of_block for k in found if k.launch]
     if over and max(over) > chip.threads_of_block:

@@ -12,12 +12,18 @@ from typing import Any
 from pallascope.gpu.gpus import GpuChip
 from pallascope.tpu.lowered_programs import (
     LoweredProgram,
-    as_data,
-    exported_of,
-    lowered_for,
+    export_from_program,
+    lower_for_sharding,
+    program_from_export,
 )
 
-__all__ = ["LoweredProgram", "exported_of", "lowered_for", "program_of", "traced_for"]
+__all__ = [
+    "LoweredProgram",
+    "export_from_program",
+    "lower_for_sharding",
+    "program_of",
+    "traced_for",
+]
 
 
 def program_of(function: Callable[..., Any], args: Sequence[Any], chip: GpuChip) -> LoweredProgram:
@@ -27,7 +33,7 @@ def program_of(function: Callable[..., Any], args: Sequence[Any], chip: GpuChip)
     with traced_for(chip):
         # A new function each time: jax remembers what it has made of one that it knows.
         traced = jax.jit(lambda *arrays: jax.tree.leaves(function(*arrays)))
-        return as_data(jax.export.export(traced, platforms=["cuda"])(*args))
+        return program_from_export(jax.export.export(traced, platforms=["cuda"])(*args))
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ from pallascope.gpu.hardware_process import (
 )
 from pallascope.gpu.toolchain import plugin_installed
 from pallascope.tools.child_process import ChildEnded, ChildProcess, ChildTimeout
-from pallascope.tools.versions import remedy
+from pallascope.tools.versions import install_hint
 
 #: Seconds for a process to import jax and to find the GPU. A driver may take several to wake up.
 DETECTION_SECONDS = 120.0
@@ -97,7 +97,9 @@ def here(
     if reason := _hidden(environ):
         return Here(why_not=reason)
     if not plugin_installed():
-        return Here(why_not=f"a GPU is here; jax's CUDA plugin is not installed ({remedy('gpu')})")
+        return Here(
+            why_not=f"a GPU is here; jax's CUDA plugin is not installed ({install_hint('gpu')})"
+        )
     code, printed = (ask or _asked)(environment(environ))
     return _read(code, printed)
 

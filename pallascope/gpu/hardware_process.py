@@ -49,7 +49,7 @@ from pallascope.model import Array, GpuCrash, Times
 from pallascope.tools import codec
 from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
 from pallascope.tools.child_process import ParentConnection
-from pallascope.tpu.lowered_programs import LoweredProgram, exported_of
+from pallascope.tpu.lowered_programs import LoweredProgram, export_from_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +288,7 @@ def donated(program: LoweredProgram, platform: str) -> tuple[Callable[..., list[
     """
     import jax
 
-    exported = exported_of(program, platform)
+    exported = export_from_program(program, platform)
 
     def into(spares: list[Any], *inputs: Any) -> list[Any]:
         return list(exported.call(*inputs))
@@ -306,7 +306,7 @@ def plain(program: LoweredProgram, platform: str) -> Callable[..., list[Any]]:
     """The program as jax calls it."""
     import jax
 
-    return jax.jit(exported_of(program, platform).call)
+    return jax.jit(export_from_program(program, platform).call)
 
 
 def contents(inputs: Sequence[Array], seed: int) -> list[np.ndarray]:

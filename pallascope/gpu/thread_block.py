@@ -31,8 +31,8 @@ from pallascope.kernels.host_values import known_values
 from pallascope.kernels.outside_kernels import OutsideReader
 from pallascope.kernels.pallas_params import body, mesh
 from pallascope.model import (
-    Disorder,
     GpuFault,
+    GpuHazard,
     SourceFile,
     SourceLine,
 )
@@ -194,7 +194,7 @@ class ThreadBlock:
         assert event.into
         for part, line in (one for state in self._states for one in state.loading):
             if part.surely_meets(event.into):
-                self._fault(Disorder.STILL_LOADED, event.into, event.line, line)
+                self._fault(GpuHazard.STILL_LOADED, event.into, event.line, line)
                 break
         self._products.begin(Product(event.parts, event.into, event.line))
 
@@ -202,7 +202,7 @@ class ThreadBlock:
         for part in event.parts:
             state.loading.append((part, event.line))
             if (line := self._products.writing(part)) is not None:
-                self._fault(Disorder.NOT_MULTIPLIED, part, event.line, line)
+                self._fault(GpuHazard.NOT_MULTIPLIED, part, event.line, line)
 
     def _tells(self, barrier: MemoryBox) -> list[int]:
         """Products arrive at a barrier. Here they end at once; who hasn't waited can't know."""
@@ -219,23 +219,23 @@ class ThreadBlock:
         for part in event.parts:
             for stored, line in state.stored:
                 if part.surely_meets(stored):
-                    self._fault(Disorder.NO_COMMIT, stored, event.line, line, reader)
+                    self._fault(GpuHazard.NO_COMMIT, stored, event.line, line, reader)
                     return
 
     def _written(self, event: Event) -> None:
         """What is written while a unit of any thread may be reading it."""
         for part in event.parts:
             if (line := self._products.reading(part)) is not None:
-                self._fault(Disorder.READ_BY_MMA, part, event.line, line)
+                self._fault(GpuHazard.READ_BY_MMA, part, event.line, line)
                 return
             for state in self._states:
                 for read, line in (one for group in state.products for one in group):
                     if part.surely_meets(read):
-                        self._fault(Disorder.READ_BY_WGMMA, part, event.line, line)
+                        self._fault(GpuHazard.READ_BY_WGMMA, part, event.line, line)
                         return
                 for read, line in (*state.loose, *(o for group in state.leaving for o in group)):
                     if part.surely_meets(read):
-                        self._fault(Disorder.LEAVING, part, event.line, line)
+                        self._fault(GpuHazard.LEAVING, part, event.line, line)
                         return
 
     def _ends(self, number: int) -> None:
@@ -243,7 +243,7 @@ class ThreadBlock:
         left = [*state.loose, *(one for group in state.leaving for one in group)]
         if left:
             part, line = left[-1]
-            self._fault(Disorder.NOT_DRAINED, part, line)
+            self._fault(GpuHazard.NOT_DRAINED, part, line)
 
     # ---- barriers ----
 
@@ -270,7 +270,7 @@ class ThreadBlock:
         """A wait that comes when its phase, and the one after it, have completed."""
         key = _place(event.parts[0])
         if self._completed.get(key, 0) - state.waits.get(key, 0) > 1:
-            self._fault(Disorder.LAPPED, event.parts[0], event.line)
+            self._fault(GpuHazard.LAPPED, event.parts[0], event.line)
 
     def _returns(self, state: _State) -> None:
         assert state.at
@@ -288,7 +288,7 @@ class ThreadBlock:
         barrier = event.parts[0]
         self.faults.append(
             GpuFault(
-                Disorder.NEVER_ARRIVES,
+                GpuHazard.NEVER_ARRIVES,
                 str(barrier),
                 self._place(event.line),
                 thread=first,
@@ -316,7 +316,7 @@ class ThreadBlock:
     # ---- faults ----
 
     def _fault(
-        self, disorder: Disorder, part: MemoryBox, line: int, since: int = 0, reader: str = ""
+        self, disorder: GpuHazard, part: MemoryBox, line: int, since: int = 0, reader: str = ""
     ) -> None:
         places = self._place(line), self._place(since) if since != line else None
         self.faults.append(GpuFault(disorder, str(part), *places, reader))
@@ -344,7 +344,7 @@ _MOVED = (AttributeError, KeyError, TypeError, ValueError)
 
 
 #: What is told first: the rest may follow from it.
-_RANK = {disorder: rank for rank, disorder in enumerate(Disorder)}
+_RANK = {disorder: rank for rank, disorder in enumerate(GpuHazard)}
 
 
 def disorders(
@@ -365,8 +365,8 @@ def disorders(
         for last, order in itertools.product((False, True), _ORDERS):
             for fault in _of_block(kernel, source, last, order, tables):
                 line = fault.line.line if fault.line else 0
-                found.setdefault((fault.disorder, fault.ref.partition("[")[0], line), fault)
-    return tuple(sorted(found.values(), key=lambda fault: _RANK[fault.disorder]))
+                found.setdefault((fault.hazard, fault.ref.partition("[")[0], line), fault)
+    return tuple(sorted(found.values(), key=lambda fault: _RANK[fault.hazard]))
 
 
 def _of_block(

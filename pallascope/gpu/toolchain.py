@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from pallascope.tools.versions import exist_here, only_on_linux, remedy
+from pallascope.tools.versions import extras_available, install_hint, linux_only_message
 
 _PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
 
@@ -31,8 +31,8 @@ class Tools:
 
 def why_not() -> str:
     """Why nothing can be compiled for a GPU here, and what to install; "" where it can."""
-    if not exist_here():
-        return only_on_linux("the compiler for GPUs, of the extra gpu,")
+    if not extras_available():
+        return linux_only_message("the compiler for GPUs, of the extra gpu,")
     missing = [
         what
         for what, there in (
@@ -41,7 +41,7 @@ def why_not() -> str:
         )
         if not there
     ]
-    return f"not installed: {' and '.join(missing)} ({remedy('gpu')})" if missing else ""
+    return f"not installed: {' and '.join(missing)} ({install_hint('gpu')})" if missing else ""
 
 
 def tools() -> Tools:
@@ -50,7 +50,9 @@ def tools() -> Tools:
         raise NotInstalled(reason)
     ptxas, libdevice = _found("bin/ptxas"), _found("nvvm/libdevice/libdevice.10.bc")
     if not (ptxas and libdevice):
-        raise NotInstalled(f"not installed: libdevice, which belongs to nvcc ({remedy('gpu')})")
+        raise NotInstalled(
+            f"not installed: libdevice, which belongs to nvcc ({install_hint('gpu')})"
+        )
     return Tools(ptxas, libdevice.parents[1], _found("bin/nvdisasm"))
 
 

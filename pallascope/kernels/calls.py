@@ -140,7 +140,7 @@ def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
             call,
             foreign=foreign_author(kernel, file),
             line=line_in(equation, file),
-            narrow=narrow_integers(kernel, file),
+            sub_word_ints=narrow_integers(kernel, file),
         )
     except (AttributeError, KeyError) as error:
         name = equation.primitive.name
@@ -164,7 +164,7 @@ def _pallas_call(equation: core.JaxprEqn) -> KernelCall:
         operands=_awaited(kernel, _aliased(equation, _operands(mapping, kernel))),
         parallel=_parallel(equation),
         callbacks=_callbacks(kernel),
-        habits=habits_of(kernel),
+        lints=habits_of(kernel),
         unknown=_unknown(equation, kernel, getattr(mapping, "grid_names", None) or ()),
         vmem_limit=vmem_limit(equation),
         scoped=_scoped(kernel),
@@ -181,7 +181,7 @@ def _mpmd_map(equation: core.JaxprEqn) -> KernelCall:
         operands=_awaited(kernel, _by_hand(kernel, inputs, outputs)),
         parallel=tuple(axis for axis, size in enumerate(cores) if size > 1),
         callbacks=_callbacks(kernel),
-        habits=habits_of(kernel),
+        lints=habits_of(kernel),
         cores=math.prod(cores),
         unknown=_unknown(equation, kernel, mesh(equation).shape),
         vmem_limit=vmem_limit(equation),

@@ -23,10 +23,10 @@ from pallascope.kernels.dma_events import (
 )
 from pallascope.kernels.evaluator import EquationBudget, NotKnown, Number
 from pallascope.model import (
-    Act,
+    ActionKind,
     Axes,
-    Deed,
-    SideBySide,
+    CommTimeline,
+    DeviceAction,
 )
 
 #: What is longer is cut short.
@@ -38,7 +38,7 @@ _Key = tuple[int, Hashable, tuple[Number, ...]]
 
 def side_by_side(
     kernel: core.Jaxpr, grid: Sequence[int], axes: Axes, named: Sequence[str] = ()
-) -> SideBySide | None:
+) -> CommTimeline | None:
     """All chips of a mesh of these axes, in step; None where a copy depends on what is read."""
     sizes, budget = dict(axes), EquationBudget(MOST_EQUATIONS)
     places = list(itertools.product(*map(range, sizes.values())))
@@ -96,20 +96,20 @@ class _Meeting:
     _coming: Counter[_Key] = field(default_factory=Counter)
     _deeds: int = 0
 
-    def run(self) -> SideBySide:
+    def run(self) -> CommTimeline:
         moments = []
         while not all(chip.ended for chip in self.chips):
             before = self._deeds
             moments.append(tuple(tuple(self._deeds_of(chip)) for chip in self.chips))
             if self._deeds == before and not self._coming:
-                return SideBySide(tuple(self.places), tuple(moments), stuck=True)
+                return CommTimeline(tuple(self.places), tuple(moments), stuck=True)
             self._there += self._coming
             self._coming.clear()
             if len(moments) == MOST_MOMENTS or self._deeds > MOST_DEEDS:
-                return SideBySide(tuple(self.places), tuple(moments), whole=False)
-        return SideBySide(tuple(self.places), tuple(moments))
+                return CommTimeline(tuple(self.places), tuple(moments), whole=False)
+        return CommTimeline(tuple(self.places), tuple(moments))
 
-    def _deeds_of(self, chip: _Chip) -> Iterator[Deed]:
+    def _deeds_of(self, chip: _Chip) -> Iterator[DeviceAction]:
         """What one chip does until it waits for something that is not there."""
         operations = 0
         while (event := chip.event()) is not None and self._deeds <= MOST_DEEDS:
@@ -117,42 +117,44 @@ class _Meeting:
                 operations += event.operations
             else:
                 if operations:
-                    yield Deed(Act.MULTIPLIES, size=operations)
+                    yield DeviceAction(ActionKind.MULTIPLIES, size=operations)
                     operations = 0
                 deed = self._deed(chip.number, event)
                 yield deed
-                if deed.act is Act.WAITS:
+                if deed.act is ActionKind.WAITS:
                     return
             self._deeds += 1
             chip.done()
         if operations:
-            yield Deed(Act.MULTIPLIES, size=operations)
+            yield DeviceAction(ActionKind.MULTIPLIES, size=operations)
 
-    def _deed(self, me: int, event: Started | Waited | Signalled | Awaited) -> Deed:
+    def _deed(self, me: int, event: Started | Waited | Signalled | Awaited) -> DeviceAction:
         said = _said(event.semaphore)
         if isinstance(event, Started):
             return self._start(me, event, said)
         if isinstance(event, Signalled):
             to = self._number(event.to) if event.remote else me
             self._coming[_key(to, event.semaphore)] += event.count
-            return Deed(Act.SIGNALS, to=to, semaphore=said, size=event.count)
+            return DeviceAction(ActionKind.SIGNALS, to=to, semaphore=said, size=event.count)
         size = event.size if isinstance(event, Waited) else event.count
         key = _key(me, event.semaphore)
         if self._there[key] < size:
-            return Deed(Act.WAITS, semaphore=said, size=size)
+            return DeviceAction(ActionKind.WAITS, semaphore=said, size=size)
         self._there[key] -= size
-        return Deed(Act.GETS, semaphore=said, size=size)
+        return DeviceAction(ActionKind.GETS, semaphore=said, size=size)
 
-    def _start(self, me: int, event: Started, said: str) -> Deed:
+    def _start(self, me: int, event: Started, said: str) -> DeviceAction:
         what, into = event.source.said, event.target.said
         if not event.remote:
             self._coming[_key(me, event.semaphore)] += event.target.size
-            return Deed(Act.COPIES, what, into, semaphore=said, size=event.source.size)
+            return DeviceAction(
+                ActionKind.COPIES, what, into, semaphore=said, size=event.source.size
+            )
         to = self._number(event.to)
         self._coming[_key(to, event.semaphore)] += event.target.size
         if event.own is not None:
             self._coming[_key(me, event.own)] += event.source.size
-        return Deed(Act.SENDS, what, into, to, said, event.source.size)
+        return DeviceAction(ActionKind.SENDS, what, into, to, said, event.source.size)
 
     def _number(self, place: Place | None) -> int:
         if place is None:

@@ -43,12 +43,12 @@ from pallascope.kernels.refs import FIRST_SEMAPHORE, RefNames
 from pallascope.kernels.source_lines import WaitLines, line_of
 from pallascope.model import (
     Axes,
-    Between,
     DeviceFault,
+    DeviceHazard,
     LeftOver,
     SourceFile,
     SourceLine,
-    devices_of,
+    mesh_size,
 )
 
 #: So long nothing may happen on any device while each waits, or has ended.
@@ -71,7 +71,7 @@ class Meetings:
 
     def __init__(self, source: SourceFile, axes: Axes) -> None:
         self.faults: list[DeviceFault] = []
-        self._source, self._axes, self._devices = source, axes, devices_of(axes)
+        self._source, self._axes, self._devices = source, axes, mesh_size(axes)
         self._names, self._wait_lines = RefNames(), WaitLines()
         self._begins_together = False
         self._lock = threading.Lock()
@@ -103,7 +103,7 @@ class Meetings:
                 for wrong in judge(exchange, FIRST_SEMAPHORE):
                     self._note(fault_of(wrong, exchange, self._named, self._names, self._axes))
             if axis := only_axis(exchange, self._axes):
-                self._note(DeviceFault(Between.ONE_AXIS, 0, why=axis, mesh=self._axes))
+                self._note(DeviceFault(DeviceHazard.ONE_AXIS, 0, why=axis, mesh=self._axes))
         self._begin()
 
     def finish(self) -> None:
@@ -140,7 +140,7 @@ class Meetings:
             axis, wrong = self._axes[number][0], wrong - PER_AXIS // 2
         self._note(
             DeviceFault(
-                Between.NO_SUCH_DEVICE,
+                DeviceHazard.NO_SUCH_DEVICE,
                 device,
                 wrong,
                 self._devices,
@@ -156,7 +156,13 @@ class Meetings:
             part, shape = self._names.part(area.part), " ".join(map(str, area.part.shape))
             self._note(
                 DeviceFault(
-                    Between.OUTSIDE, device, other, self._devices, line=line, part=part, why=shape
+                    DeviceHazard.OUTSIDE,
+                    device,
+                    other,
+                    self._devices,
+                    line=line,
+                    part=part,
+                    why=shape,
                 )
             )
 
@@ -248,7 +254,7 @@ class Meetings:
             line = next((told[1] for told in self._waiting.values() if told[1]), None)
             self._note(
                 DeviceFault(
-                    Between.DEADLOCK,
+                    DeviceHazard.DEADLOCK,
                     device,
                     devices=self._devices,
                     semaphore=semaphore,
@@ -263,7 +269,7 @@ class Meetings:
         """A semaphore is not zero at the end of a kernel."""
         name, count = self._named(over.semaphore), over.count
         fault = DeviceFault(
-            Between.LEFT_OVER, over.device, devices=self._devices, semaphore=name, count=count
+            DeviceHazard.LEFT_OVER, over.device, devices=self._devices, semaphore=name, count=count
         )
         self._note(fault)
 

@@ -47,7 +47,7 @@ from pallascope.kernels.manual_dma import (
 )
 from pallascope.kernels.operation_counts import product_flops
 from pallascope.kernels.refs import names_of
-from pallascope.model import Axes, Route, carried
+from pallascope.model import Axes, Route, total_link_bytes
 
 #: The numbers of a chip along the axes of the mesh.
 Place = tuple[int, ...]
@@ -390,7 +390,9 @@ def copies_of_chips(
         )
         for place in itertools.product(*map(range, sizes.values()))
     ]  # fmt: skip
-    most = max(each, key=lambda one: (carried(one.routes or ()), one.sent or 0, _elements(one)))
+    most = max(
+        each, key=lambda one: (total_link_bytes(one.routes or ()), one.sent or 0, _elements(one))
+    )
     return dataclasses.replace(most, covered=_least(copies.covered for copies in each))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pallascope.model import Hazard
+from pallascope.model import DmaHazard
 
 #: Start, end and step along each dimension of a buffer.
 Span = tuple[tuple[int, int, int], ...]
@@ -98,7 +98,7 @@ class Flight:
 class Fault:
     """What has gone wrong with some copy; the flights go on changing until the kernel ends."""
 
-    hazard: Hazard
+    hazard: DmaHazard
     moment: Moment
     part: BufferPart | None = None
     flight: Flight | None = None
@@ -160,14 +160,14 @@ class InFlight:
         source, target = flight.source, flight.target
         beyond = next((part for part in (source, target) if part.outside), None)
         if beyond and flight.start.line:  # in a pipeline of JAX's, its blocks are at fault
-            self._note(Fault(Hazard.OUTSIDE, flight.start, beyond, flight))
+            self._note(Fault(DmaHazard.OUTSIDE, flight.start, beyond, flight))
             return
         if early := self._meets(self._arriving, source):
-            self._found(Hazard.SENT_EARLY, flight.start, source, early, flight)
+            self._found(DmaHazard.SENT_EARLY, flight.start, source, early, flight)
         if other := self._meets(self._arriving, target):
-            self._found(Hazard.TWO_AT_ONCE, flight.start, target, other, flight)
+            self._found(DmaHazard.TWO_AT_ONCE, flight.start, target, other, flight)
         if other := self._meets(self._leaving, target):
-            self._found(Hazard.OVERWRITES_LEAVING, flight.start, target, other, flight)
+            self._found(DmaHazard.OVERWRITES_LEAVING, flight.start, target, other, flight)
         self._taken(source, flight.start)
         flight.replaces = any(part.overlaps(target) for part in self._unread[target.buffer])
         self._forget_unread(target)
@@ -187,7 +187,7 @@ class InFlight:
             flight.waits += 1
         coming = counter.started - counter.waited
         if size > coming and self.judged:
-            hazard = Hazard.TOO_MANY_BYTES if coming else Hazard.NO_START
+            hazard = DmaHazard.TOO_MANY_BYTES if coming else DmaHazard.NO_START
             others = [c.flights for s, c in self._counters.items() if s != semaphore]
             self._note(
                 Fault(
@@ -210,15 +210,15 @@ class InFlight:
     def read(self, part: BufferPart, moment: Moment) -> None:
         """The core reads."""
         if early := self._meets(self._arriving, part):
-            self._found(Hazard.READ_EARLY, moment, part, early)
+            self._found(DmaHazard.READ_EARLY, moment, part, early)
         self._taken(part, moment)
 
     def write(self, part: BufferPart, moment: Moment) -> None:
         """The core writes."""
         if other := self._meets(self._arriving, part):
-            self._found(Hazard.OVERWRITES_ARRIVING, moment, part, other)
+            self._found(DmaHazard.OVERWRITES_ARRIVING, moment, part, other)
         if other := self._meets(self._leaving, part):
-            self._found(Hazard.OVERWRITES_LEAVING, moment, part, other)
+            self._found(DmaHazard.OVERWRITES_LEAVING, moment, part, other)
         self._forget_unread(part)
         self._fill(part)
 
@@ -233,7 +233,7 @@ class InFlight:
             last = counter.flights[-max(number, 1)]
             self._note(
                 Fault(
-                    Hazard.NEVER_AWAITED if number else Hazard.BYTES_LEFT,
+                    DmaHazard.NEVER_AWAITED if number else DmaHazard.BYTES_LEFT,
                     last.start,
                     last.target,
                     last,
@@ -267,7 +267,7 @@ class InFlight:
 
     def _found(
         self,
-        hazard: Hazard,
+        hazard: DmaHazard,
         moment: Moment,
         part: BufferPart,
         flight: Flight,
@@ -318,7 +318,7 @@ class InFlight:
         if written is None or self._meets(self._arriving, part):
             return
         if self.judged and len(self.hints) < MOST_FAULTS and not written[part.slices].all():
-            self.hints.append(Fault(Hazard.NOTHING_THERE, moment, part))
+            self.hints.append(Fault(DmaHazard.NOTHING_THERE, moment, part))
 
     def _fill(self, part: BufferPart) -> None:
         if (written := self._written.get(part.buffer)) is not None:

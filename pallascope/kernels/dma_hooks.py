@@ -33,9 +33,9 @@ from pallascope.kernels.jaxprs import IN_HBM, primitives
 from pallascope.kernels.refs import RefNames, scoped_names
 from pallascope.kernels.source_lines import line_of
 from pallascope.model import (
-    CopyFault,
-    HandCopy,
+    DmaFault,
     LastWait,
+    ManualCopy,
     SourceFile,
     SourceLine,
 )
@@ -46,7 +46,7 @@ class CopyWatch:
 
     def __init__(self, source: SourceFile | None = None) -> None:
         self.source = source
-        self.faults: list[CopyFault] = []
+        self.faults: list[DmaFault] = []
         self.unfinished: list[Recorder] = []
 
 
@@ -231,9 +231,9 @@ class Recorder:
         if not self._cores:
             self._begin()
 
-    def _told(self, fault: Fault) -> CopyFault:
+    def _told(self, fault: Fault) -> DmaFault:
         semaphore, last = fault.semaphore, fault.last_wait
-        return CopyFault(
+        return DmaFault(
             fault.hazard,
             self._names.part(fault.part) if fault.part else "",
             self._place(fault.moment.line),
@@ -259,8 +259,8 @@ class Recorder:
         source = self._watch.source
         return source.place(line) if source and line else None
 
-    def _copy(self, flight: Flight, sharing: int = 0) -> HandCopy:
-        return HandCopy(
+    def _copy(self, flight: Flight, sharing: int = 0) -> ManualCopy:
+        return ManualCopy(
             self._place(flight.start.line),
             self._names.part(flight.source),
             self._names.part(flight.target),

@@ -21,10 +21,10 @@ from pallascope.kernels.dma_hazards import BufferPart
 from pallascope.kernels.refs import RefNames
 from pallascope.model import (
     Axes,
-    Between,
     DeviceFault,
+    DeviceHazard,
     SourceLine,
-    devices_of,
+    mesh_size,
 )
 
 #: A core of a device.
@@ -215,7 +215,7 @@ class ExchangeFault:
     more of an area's credit, or of a barrier: see `between_devices`.
     """
 
-    hazard: Between
+    hazard: DeviceHazard
     copy: DeviceCopy | Signal
     other: DeviceCopy | DeviceAccess | None = None
     sem: Sem | None = None
@@ -235,7 +235,7 @@ def unbegun(exchange: Exchange, first_semaphore: int) -> Iterator[ExchangeFault]
                     continue
                 assert isinstance(event, DeviceCopy | Signal)
                 why, hint = _barrier(exchange, event, device, first_semaphore)
-                yield ExchangeFault(Between.NO_BARRIER, event, why=why, hint=hint)
+                yield ExchangeFault(DeviceHazard.NO_BARRIER, event, why=why, hint=hint)
 
 
 def _reaches(event: object, device: int, first_semaphore: int) -> bool:
@@ -297,7 +297,7 @@ def left_over(exchange: Exchange, first_semaphore: int) -> Iterator[ExchangeFaul
         if raised[sem] <= taken[sem]:
             continue
         never = sem not in taken and isinstance(by[sem], DeviceCopy)
-        hazard = Between.NEVER_AWAITED if never else Between.LEFT_OVER
+        hazard = DeviceHazard.NEVER_AWAITED if never else DeviceHazard.LEFT_OVER
         yield ExchangeFault(hazard, by[sem], sem=sem, count=raised[sem] - taken[sem])
 
 
@@ -330,7 +330,7 @@ def _touched(
             return
         if not _before(exchange.without_core(touch.core, touch.at), copy):
             yield ExchangeFault(
-                Between.STILL_SENT, copy, touch, copy.left or copy.came, copy.source
+                DeviceHazard.STILL_SENT, copy, touch, copy.left or copy.came, copy.source
             )
 
 
@@ -346,15 +346,17 @@ def _met(
         after = _before(exchange.without_arrival(copy), other)
         if not after and not _before(exchange.without_arrival(other), copy):
             own = "" if other.remote else "own"
-            yield ExchangeFault(Between.BOTH_WRITE, copy, other, copy.came, copy.target, why=own)
+            yield ExchangeFault(
+                DeviceHazard.BOTH_WRITE, copy, other, copy.came, copy.target, why=own
+            )
     if not other.remote and copy.source.overlaps(other.target):
         after = _before(exchange.without_reading(copy), other)
         if not after and not _before(exchange.without_arrival(other), copy):
             if other.core == copy.core and other.at < copy.at:
-                yield ExchangeFault(Between.EARLY, other, copy, other.came, copy.source)
+                yield ExchangeFault(DeviceHazard.EARLY, other, copy, other.came, copy.source)
             else:
                 yield ExchangeFault(
-                    Between.STILL_SENT, copy, other, copy.left or copy.came, copy.source
+                    DeviceHazard.STILL_SENT, copy, other, copy.left or copy.came, copy.source
                 )
 
 
@@ -381,12 +383,12 @@ def _against_arrival(
     if waits and sum(one.count for one in waits) >= through:
         raising = [one for one in exchange.copies() if copy.came in (one.came, one.left)]
         return ExchangeFault(
-            Between.SHARED, copy, use, copy.came, area, len(raising), hint=waits[-1]
+            DeviceHazard.SHARED, copy, use, copy.came, area, len(raising), hint=waits[-1]
         )  # fmt: skip
     if any(one.at < copy.at and one.target.overlaps(copy.target) for one in own):
         why, hint = _credit(exchange, copy, use, first)
-        return ExchangeFault(Between.IN_USE, copy, use, copy.came, area, why=why, hint=hint)
-    return ExchangeFault(Between.EARLY, copy, use, copy.came, area)
+        return ExchangeFault(DeviceHazard.IN_USE, copy, use, copy.came, area, why=why, hint=hint)
+    return ExchangeFault(DeviceHazard.EARLY, copy, use, copy.came, area)
 
 
 def _credit(
@@ -425,13 +427,13 @@ def fault_of(
     copy, other = wrong.copy, wrong.other
     there = copy.target.of[0] if isinstance(copy, DeviceCopy) else copy.to[0]
     device = copy.core[0]
-    if wrong.hazard in (Between.NEVER_AWAITED, Between.LEFT_OVER) and wrong.sem:
+    if wrong.hazard in (DeviceHazard.NEVER_AWAITED, DeviceHazard.LEFT_OVER) and wrong.sem:
         device, there = wrong.sem[0], device
     return DeviceFault(
         wrong.hazard,
         device,
         there,
-        devices_of(mesh),
+        mesh_size(mesh),
         semaphore=named(wrong.sem[1]) if wrong.sem else "",
         count=wrong.count,
         line=copy.line,

@@ -30,7 +30,7 @@ from pallascope.kernels.pallas_params import (
     is_pallas_call,
     mesh,
 )
-from pallascope.model import Walk
+from pallascope.model import OutputBlocks
 
 MAX_STEPS = 4_000_000  # as many take about a second, and 50 MB an operand
 _MAX_WALK = 4096
@@ -104,7 +104,7 @@ def _over_a_mesh(kernel: core.JaxprEqn) -> BlockPositions:
     return BlockPositions(grid, (*starts, *[None] * scratch), ("",) * len(refs))
 
 
-def walk_of(kernel: core.JaxprEqn, values: Sequence[np.ndarray | None] = ()) -> Walk | None:
+def walk_of(kernel: core.JaxprEqn, values: Sequence[np.ndarray | None] = ()) -> OutputBlocks | None:
     """Which output block each grid step of a kernel writes, in the order of the steps.
 
     `values` are those of sizes of dynamic grid dimensions, and of scalar prefetch, as far as known.
@@ -124,7 +124,7 @@ def walk_of(kernel: core.JaxprEqn, values: Sequence[np.ndarray | None] = ()) -> 
             return None
         outputs.append(tuple(map(tuple, (starts // sizes).tolist())))
     grid = [n for n in positions.grid if n is not None]
-    return Walk(steps=tuple(np.ndindex(*grid)), outputs=tuple(outputs))
+    return OutputBlocks(steps=tuple(np.ndindex(*grid)), outputs=tuple(outputs))
 
 
 def _concrete(

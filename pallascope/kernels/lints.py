@@ -21,22 +21,22 @@ from jax.extend import core
 from pallascope.kernels.jaxprs import array_struct, equations, sites
 from pallascope.kernels.manual_dma import ends, is_remote, ref_of
 from pallascope.kernels.source_lines import line_in
-from pallascope.model import Habit, Narrow
+from pallascope.model import Lint, SubWordInt
 
 #: What moves values, or makes others of them, and computes nothing.
 _NO_WORK = ("get", "load", "masked_load", "swap", "convert_element_type")
 
 
-def narrow_integers(kernel: core.Jaxpr, file: str) -> tuple[Narrow, ...]:
+def narrow_integers(kernel: core.Jaxpr, file: str) -> tuple[SubWordInt, ...]:
     """Each such dtype, inner jaxprs included, with the first line of `file` that computes in it."""
-    found: dict[str, Narrow] = {}
+    found: dict[str, SubWordInt] = {}
     for eqn in equations(kernel):
         for var in eqn.outvars if eqn.primitive.name not in _NO_WORK else ():
             dtype = getattr(var.aval, "dtype", None)
             if dtype is None or not jnp.issubdtype(dtype, jnp.integer):
                 continue
             if jnp.iinfo(dtype).bits < 32 and dtype.name not in found:
-                found[dtype.name] = Narrow(dtype.name, line_in(eqn, file))
+                found[dtype.name] = SubWordInt(dtype.name, line_in(eqn, file))
     return tuple(found.values())
 
 
@@ -72,43 +72,43 @@ _SHAPED = ("broadcast_in_dim", "reshape", "transpose", "squeeze")
 _REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min")
 
 
-def habits_of(kernel: core.Jaxpr) -> tuple[Habit, ...]:
+def habits_of(kernel: core.Jaxpr) -> tuple[Lint, ...]:
     """The habits of a kernel's body, inner jaxprs included, each once."""
-    found: dict[Habit, None] = {}
+    found: dict[Lint, None] = {}
     columns: set[int] = set()  # ids of values that were reduced along the lanes
     for eqn in equations(kernel):
         name = eqn.primitive.name
         if name == "dot_general":
             found.update(dict.fromkeys(_of_product(eqn)))
         elif name in _REDUCTIONS and _along_lanes(eqn):
-            found[Habit.LANE_REDUCTION] = None
+            found[Lint.LANE_REDUCTION] = None
             columns.add(id(eqn.outvars[0]))
         elif name == "transpose":
-            found[Habit.TRANSPOSE] = None
+            found[Lint.TRANSPOSE] = None
         elif _chooses(eqn) and any(map(_is_near, eqn.invars)):
-            found[Habit.NEAR_MASK] = None
+            found[Lint.NEAR_MASK] = None
         if name in _SHAPED and id(eqn.invars[0]) in columns:
             columns.add(id(eqn.outvars[0]))
             shape = array_struct(eqn.outvars[0]).shape
             if shape and shape[-1] == math.prod(shape) > 1:
-                found[Habit.TURNED_COLUMN] = None
+                found[Lint.TURNED_COLUMN] = None
     return tuple(found)
 
 
-def _of_product(eqn: core.JaxprEqn) -> list[Habit]:
+def _of_product(eqn: core.JaxprEqn) -> list[Lint]:
     (_, summed), _ = eqn.params["dimension_numbers"]
     left, right = (array_struct(var).shape for var in eqn.invars)
     terms = math.prod(right[axis] for axis in summed)
     columns = math.prod(right) // max(terms, 1)
     rows = math.prod(left) // max(terms, 1)
-    found = [Habit.NARROW_PRODUCT] if min(terms, columns, rows) < LANES else []
+    found = [Lint.NARROW_PRODUCT] if min(terms, columns, rows) < LANES else []
     precision = eqn.params.get("precision")
     parts = precision if isinstance(precision, tuple) else (precision,)
     precise = any(part not in (None, lax.Precision.DEFAULT) for part in parts)
     if precise:
-        return [*found, Habit.PRECISE_PRODUCT]
+        return [*found, Lint.PRECISE_PRODUCT]
     wide = any(array_struct(var).dtype == "float32" for var in eqn.invars)
-    return [*found, *([Habit.ROUNDED_PRODUCT] if wide else [])]
+    return [*found, *([Lint.ROUNDED_PRODUCT] if wide else [])]
 
 
 #: Numbers that serve as a mask: below what one computes with, and far above the lowest float32.

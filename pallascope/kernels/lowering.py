@@ -53,13 +53,13 @@ from pallascope.kernels.pallas_params import KERNELS, axis_names, body
 from pallascope.kernels.sharding import around_kernels, replicated, spread_over
 from pallascope.model import (
     Axes,
+    CommTimeline,
     KernelCall,
     Operation,
     Role,
     RunCount,
-    SideBySide,
     XlaCopy,
-    devices_of,
+    mesh_size,
 )
 
 
@@ -354,7 +354,7 @@ def for_chip(kind: str, cores: int, axes: Axes = ()) -> Iterator[None]:
     """
     device = AbstractDevice(device_kind=kind, num_cores=cores, platform="tpu")
     with (
-        as_on_tpu(kind, cores, devices_of(axes)),
+        as_on_tpu(kind, cores, mesh_size(axes)),
         jax.sharding.use_abstract_mesh(abstract_mesh(axes, device)),
     ):
         yield
@@ -395,7 +395,7 @@ class TracedKernel:
                 return copies_of_chips(kernel, steps, self.axes, axis_names(self.equation))
         return copies_of(kernel, alike=bool(self.axes))
 
-    def side_by_side(self) -> SideBySide | None:
+    def side_by_side(self) -> CommTimeline | None:
         """What the chips of its mesh do; None where it has none, or where that can't be told."""
         grid = [size for size in self.block_positions().grid if size is not None]
         if not self.axes or len(grid) < len(self.call.grid):

@@ -20,9 +20,9 @@ from pallascope.kernels.jaxprs import inner_except_kernels, sites
 from pallascope.kernels.pallas_params import KERNELS
 from pallascope.model import (
     Axes,
-    Between,
     DeviceFault,
-    devices_of,
+    DeviceHazard,
+    mesh_size,
 )
 
 SHARD_MAP = "shard_map"
@@ -70,7 +70,7 @@ def spread_over(
     Each array is the parts of all devices below each other; a number is the same for all. Within
     `for_chip` with these axes.
     """
-    count = devices_of(axes)
+    count = mesh_size(axes)
     whole = tuple(
         jax.ShapeDtypeStruct((count * a.shape[0], *a.shape[1:]), a.dtype) if a.shape else a
         for a in arguments
@@ -109,7 +109,7 @@ def spread(args: Sequence[ArrayLike], axes: Axes) -> Sequence[ArrayLike]:
     """
     if not axes:
         return args
-    count, there = devices_of(axes), jax.devices("cpu")
+    count, there = mesh_size(axes), jax.devices("cpu")
     if len(there) < count:
         raise ValueError(f"a mesh of {count} devices, in a process that has {len(there)}")
     names, sizes = tuple(name for name, _ in axes), tuple(size for _, size in axes)
@@ -130,7 +130,7 @@ def _demand_same(result: jax.Array, axes: Axes) -> None:
     shards = result.addressable_shards
     # As bytes: a NaN is the same as itself.
     held = [(str(shard.index), np.asarray(shard.data).tobytes()) for shard in shards]
-    numbers = np.arange(devices_of(axes)).reshape([size for _, size in axes])
+    numbers = np.arange(mesh_size(axes)).reshape([size for _, size in axes])
     differ: dict[str, tuple[int, int]] = {}
     for at, (name, _) in enumerate(axes):
         for line in np.moveaxis(numbers, at, -1).reshape(-1, numbers.shape[at]):
@@ -140,5 +140,5 @@ def _demand_same(result: jax.Array, axes: Axes) -> None:
                     differ.setdefault(name, (first, second))
     if differ:
         first, second = next(iter(differ.values()))
-        kind, count = Between.COPIES_DIFFER, devices_of(axes)
+        kind, count = DeviceHazard.COPIES_DIFFER, mesh_size(axes)
         raise CopiesDiffer(DeviceFault(kind, second, first, count, axes=tuple(differ)))

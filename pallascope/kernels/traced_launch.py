@@ -38,8 +38,8 @@ from pallascope.model import (
     Collective,
     Mode,
     Note,
+    OutputBlocks,
     Trace,
-    Walk,
 )
 
 INTERPRETED = "interpret mode is the grader's choice, and what the launch asks for is ignored"
@@ -107,7 +107,7 @@ class TracedLaunch:
             notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
             unused=_unused(closed),
             draws=drawing_line(closed.jaxpr, file),
-            held=held_outputs(closed, reader.kernels[-1] if reader.kernels else None),
+            kernel_outputs=held_outputs(closed, reader.kernels[-1] if reader.kernels else None),
         )
 
     def run(
@@ -152,7 +152,7 @@ class TracedLaunch:
         """What the devices of a mesh of these `axes` send to each other outside of kernels."""
         return collectives_of(without_refs(self.closed), axes, file) if axes else ()
 
-    def walk(self, args: Sequence[ArrayLike]) -> Walk | None:
+    def walk(self, args: Sequence[ArrayLike]) -> OutputBlocks | None:
         """Which output block each grid step of the last kernel writes; None where unknowable."""
         closed = without_refs(self.closed)
         if not (kernels := OutsideReader(closed).kernels):

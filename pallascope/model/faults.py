@@ -1,10 +1,8 @@
-"""Faults found while a kernel runs: hand-started copies, devices, GPU threads.
+"""Faults found while a kernel runs: manual DMA, devices, GPU threads.
 
-What goes wrong with the copies that a kernel starts by hand, as it was seen while it ran.
-
-What goes wrong between devices: found while a launch runs on several.
-
-What a kernel for a GPU leaves to chance: found by following its trace, thread by thread.
+An interpreter finds the faults of manual DMA and those between devices while it runs a launch.
+Those of GPU threads come from evaluating the trace thread by thread. `grader.checks` explains all
+of them to the learner.
 """
 
 from __future__ import annotations
@@ -15,8 +13,8 @@ from dataclasses import dataclass
 from pallascope.model.launch import Array, Axes, SourceLine
 
 
-class Hazard(enum.Enum):
-    """What a kernel does before the copy that it depends on is known to have ended."""
+class DmaHazard(enum.Enum):
+    """A way in which a kernel's manual DMA is wrong; the value describes the kernel."""
 
     READ_EARLY = "reads where a copy is still arriving"
     SENT_EARLY = "copies on from where another copy is still arriving"
@@ -32,12 +30,12 @@ class Hazard(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class HandCopy:
-    """A copy that a kernel has started. `line` is None where it is not in the learner's file.
+class ManualCopy:
+    """A copy that a kernel has started. `line` is None if it isn't in the learner's file.
 
-    `source` and `target` say which part of which Ref: "x_slots[1]"; `size` is in bytes, and `step`
-    the grid step that started it, the `turn`-th time that this line did so. `sharing` other copies
-    counted on the same semaphore when something went wrong. `waits` come on it after the start.
+    `source` and `target` are parts of Refs, such as "x_slots[1]". `size` is in bytes. Grid step
+    `step` started it, when this line ran for the `turn`-th time. `sharing` counts the other copies
+    on the same semaphore at the time of the fault, and `waits` the waits on it after the start.
     """
 
     line: SourceLine | None
@@ -53,35 +51,35 @@ class HandCopy:
 
 @dataclass(frozen=True, slots=True)
 class LastWait:
-    """The wait that came last: on which semaphore, on which line."""
+    """The latest wait: its semaphore and its line."""
 
     semaphore: str
     line: SourceLine | None
 
 
 @dataclass(frozen=True, slots=True)
-class CopyFault:
-    """One thing that went wrong, and where: on which line, at which grid step, with which Ref.
+class DmaFault:
+    """A fault of manual DMA, with its line, its grid step and the part of a Ref.
 
-    `copy` is the one that had not ended; `another` the one that meets it. Of a wait, `size` bytes
-    are waited for on `semaphore`, and those under way bring `coming`; `elsewhere` are the copies
-    that are under way on others. At the kernel's end `number` of `started` copies have not been
-    waited for. `unread`: what `copy` overwrites had arrived, and nothing had read it. `last_wait`
-    is the one that came last, if it was for a copy into the same Ref on another semaphore. `shape`
-    is that of the Ref.
+    `copy` is the outstanding copy, and `another` the one that conflicts with it. A wait asks for
+    `size` bytes on `semaphore`; outstanding copies on it bring `coming` bytes, and `elsewhere` are
+    those on other semaphores. At the kernel's end, `number` of `started` copies have not been
+    waited for. `unread`: `copy` overwrites data that had arrived and that nothing had read.
+    `last_wait` is the latest wait, if it was for a copy into the same Ref on another semaphore.
+    `shape` is the Ref's.
     """
 
-    hazard: Hazard
+    hazard: DmaHazard
     part: str = ""
     line: SourceLine | None = None
     step: tuple[int, ...] = ()
     turn: int = 1
-    copy: HandCopy | None = None
-    another: HandCopy | None = None
+    copy: ManualCopy | None = None
+    another: ManualCopy | None = None
     semaphore: str = ""
     size: int = 0
     coming: int = 0
-    elsewhere: tuple[HandCopy, ...] = ()
+    elsewhere: tuple[ManualCopy, ...] = ()
     number: int = 0
     started: int = 0
     unread: bool = False
@@ -89,8 +87,8 @@ class CopyFault:
     shape: tuple[int, ...] = ()
 
 
-class Between(enum.Enum):
-    """A way in which a kernel on several devices is wrong; one is told before what follows."""
+class DeviceHazard(enum.Enum):
+    """A way in which a kernel on several devices is wrong. Earlier ones are reported first."""
 
     NO_SUCH_DEVICE = "it names a device that the mesh does not have"
     OUTSIDE = "a copy reaches beyond the end of a buffer"
@@ -109,19 +107,18 @@ class Between(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceFault:
-    """One fault, as it was seen on `device`, which had to do with the device `other`.
+    """A fault on `device` that involves the device `other`.
 
-    `semaphore` is the one that was waited for, or left with `count`; `waits` says for each device
-    that still waits on which semaphore, and `ended` which have ended. `axes` of the `mesh` are
-    those along which copies differ. `part` is what is read or written, at the line `use`, by what
-    the copy or signal of `line` does not wait for. `why` says which of several reasons it is, in
-    words for the check, and `hint` is a line that has to do with it. `turn` counts how often the
-    device had come to the copy's line, `use_turn` the same of `use` where that starts a copy as
-    well. A copy that is not `remote` stays on its device. Where a number or a name is not known, it
-    is -1 or "".
+    `semaphore` is the one that was waited for, or that is left with `count`. `waits` has the
+    semaphore of each device that still waits, and `ended` the devices that have ended. Copies
+    differ along `axes` of the `mesh`. The line `use` reads or writes `part` without waiting for the
+    copy or signal of `line`. `why` selects the check's explanation, and `hint` is a related line.
+    The device ran the copy's line for the `turn`-th time, and `use`, if it starts a copy too, for
+    the `use_turn`-th time. A copy that isn't `remote` stays on its device. Unknown numbers are -1,
+    and unknown names "".
     """
 
-    hazard: Between
+    hazard: DeviceHazard
     device: int
     other: int = -1
     devices: int = 0
@@ -141,8 +138,8 @@ class DeviceFault:
     axes: tuple[str, ...] = ()
 
 
-class Disorder(enum.Enum):
-    """What happens before something that it depends on is known to have ended, or never."""
+class GpuHazard(enum.Enum):
+    """A missing synchronisation between the threads of a GPU kernel."""
 
     NO_COMMIT = "what was stored is not committed before a unit reads it"
     READ_BY_WGMMA = "memory is written while wgmma may still be reading it"
@@ -157,14 +154,14 @@ class Disorder(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class GpuFault:
-    """One thing that goes wrong: on which `line`, with which Ref, and since which other line.
+    """A fault on `line` that concerns `ref`; the line `since` started the conflicting operation.
 
-    `reader` is what needs the memory: "wgmma", "tcgen05_mma" or "copy_smem_to_gmem". Of a wait,
-    `ref` is the barrier, which has had `arrived` of `needed` arrivals since it last completed;
-    `others` are the threads that wait as well, each with the barrier and the line.
+    `reader` is the operation that needs the memory: "wgmma", "tcgen05_mma" or "copy_smem_to_gmem".
+    For a wait, `ref` is the barrier, which has `arrived` of `needed` arrivals since it last
+    completed; `others` are the other waiting threads, each with its barrier and line.
     """
 
-    disorder: Disorder
+    hazard: GpuHazard
     ref: str
     line: SourceLine | None = None
     since: SourceLine | None = None
@@ -176,7 +173,7 @@ class GpuFault:
 
 
 class GpuCrash(enum.Enum):
-    """How a launch on a GPU ends that does not return."""
+    """How a launch on a GPU failed to return."""
 
     ADDRESS = "illegal address"
     MISALIGNED = "misaligned address"
@@ -188,19 +185,19 @@ class GpuCrash(enum.Enum):
     UNKNOWN = "unknown"
 
     @property
-    def of_the_kernel(self) -> bool:
-        """Whether the kernel itself does it: else nothing is known of it."""
+    def is_kernel_fault(self) -> bool:
+        """Whether the kernel caused it. Otherwise the run says nothing about the kernel."""
         return self not in (GpuCrash.MEMORY, GpuCrash.SLOW, GpuCrash.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRun:
-    """A launch run once on the GPU called `device` by jax.
+    """One run of a launch on a GPU. `device` is jax's name for it.
 
-    `changed` are the inputs, by position, that hold something else afterwards; `trampled` is memory
-    beside buffers that does, and `strays` are accesses that memcheck reports, both in words. Where
-    it does not return, `crash` says how, and `said` what the driver says. `why_not` says why
-    nothing came of it that is the kernel's fault, "" where something did.
+    `changed` are the positions of inputs that the launch has changed. `trampled` describes memory
+    next to buffers that it has changed, and `strays` the invalid accesses that memcheck reports. If
+    the launch doesn't return, `crash` says how, and `said` is the driver's message. `why_not` is
+    the reason why the run says nothing about the kernel, otherwise "".
     """
 
     device: str = ""
@@ -215,7 +212,7 @@ class GpuRun:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Of one launch on a GPU, in seconds: the median of so many runs, and the ends."""
+    """The times of one launch on a GPU, in seconds: median, lowest and highest of `runs`."""
 
     median: float = 0.0
     lowest: float = 0.0
@@ -225,10 +222,10 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class GpuTimes:
-    """A launch and the solution's, run in turn on one GPU, called `device` by jax.
+    """Times of a launch and of the solution's, run in turn on one GPU. `device` is jax's name.
 
-    `why_not` says why there are no times; `wrong` what is wrong with the results, in words that
-    end a sentence, "" for nothing.
+    `why_not` is the reason if there are no times. `wrong` is the end of a sentence that says how
+    the results are wrong, "" if they are right.
     """
 
     device: str = ""

@@ -1,16 +1,6 @@
-"""A launch as data: arrays, kernels, operations, and what goes to other chips.
+"""A launch as data: arrays, kernels, operations, communication between chips.
 
-The mesh of devices that a launch is for: named axes, and how many devices lie along each.
-
-A line of a learner's file.
-
-A launch as data: arrays, the kernels that it holds, the operations around them.
-
-What devices move between each other outside of kernels: collectives, and arrays laid anew.
-
-What a kernel sends over the links between chips, as data.
-
-What the chips of a mesh do with each other while a kernel runs, moment by moment, as data.
+`pallascope.kernels` builds these values from a launch's jaxpr; all other folders read them.
 """
 
 from __future__ import annotations
@@ -21,12 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: In order, outermost first. Without axes, a launch is for a single device.
+#: The axes of a mesh, outermost first, with their sizes. () for a launch on a single device.
 Axes = tuple[tuple[str, int], ...]
 
 
-def devices_of(axes: Axes) -> int:
-    """How many devices a mesh has."""
+def mesh_size(axes: Axes) -> int:
+    """The number of devices in a mesh."""
     return math.prod(size for _, size in axes)
 
 
@@ -42,7 +32,7 @@ class SourceLine:
 class Array:
     """An array's bytes, C order. `dtype` is JAX's name, such as "bfloat16".
 
-    An array without bytes is one whose contents are not known, because nothing depends on them.
+    `data` is empty if the contents are unknown because nothing depends on them.
     """
 
     dtype: str
@@ -68,11 +58,11 @@ class ArrayType:
 class Operation:
     """One operation of a kernel, by JAX's name for the primitive.
 
-    `operands` are its inputs; a Ref counts as the array that it refers to. `within` is the function
-    of JAX's that it is part of, such as "median" for a sort; "" where the kernel itself calls it.
-    `line` is that of the learner's file; 0 where it is not known. `terms` is how many products each
-    element of a matrix product adds up, and `turns` how often the loops around it run it. `axes`
-    are those of a mesh that an operation between devices goes over.
+    `operands` are its inputs; a Ref counts as the array that it refers to. `within` is the JAX
+    function that contains it, such as "median" for a sort; "" if the kernel itself calls it.
+    `line` is the line in the learner's file, 0 if unknown. Each element of a matrix product is a
+    sum of `terms` products. `turns` is the trip count of the surrounding loops. `axes` are the mesh
+    axes of an operation between devices.
     """
 
     name: str
@@ -87,9 +77,9 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a learner should know of a launch, and what changes nothing about its verdict.
+    """A note about a launch for the learner, which doesn't change the verdict.
 
-    `line` is that of the learner's file; 0 where none is known.
+    `line` is the line in the learner's file, 0 if unknown.
     """
 
     text: str
@@ -98,7 +88,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An array whose contents a trace holds. `line` of the learner's file first uses it, or 0."""
+    """An array constant in a trace. `line` of the learner's file uses it first; 0 if unknown."""
 
     array: ArrayType
     size: int  # in bytes
@@ -106,7 +96,7 @@ class Constant:
 
 
 class Role(enum.Enum):
-    """What a kernel uses an operand for."""
+    """The role of a kernel's operand."""
 
     PREFETCH = "scalar prefetch"
     INPUT = "input"
@@ -115,7 +105,7 @@ class Role(enum.Enum):
 
 
 class FirstAccess(enum.Enum):
-    """What a kernel does first to a Ref, in program order."""
+    """A kernel's first access to a Ref, in program order."""
 
     NOTHING = "nothing"
     READ = "read"
@@ -123,8 +113,8 @@ class FirstAccess(enum.Enum):
     GUARDED_WRITE = "guarded write"  # under a pl.when, so only on some grid steps
 
 
-class Habit(enum.Enum):
-    """What a kernel's body does somewhere, and what is slow on a TPU, or near to being wrong."""
+class Lint(enum.Enum):
+    """A pattern in a kernel's body that is slow on a TPU, or error-prone."""
 
     NARROW_PRODUCT = "a matrix product with a dimension below 128"
     PRECISE_PRODUCT = "a matrix product with a precision of its own"
@@ -136,8 +126,8 @@ class Habit(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Narrow:
-    """A dtype of fewer than 32 bits, and the learner's line that first computes in it, or 0."""
+class SubWordInt:
+    """An integer dtype of fewer than 32 bits. `line` computes in it first; 0 if unknown."""
 
     dtype: str
     line: int
@@ -167,11 +157,10 @@ class Operand:
 class KernelCall:
     """One kernel as traced. `grid` has None for a dimension known only at run time.
 
-    That of a `pl.kernel` are the axes of its mesh, which asks for so many `cores`; its operands
-    have no blocks. `unknown` says why the grader cannot judge such a kernel; "" where it can.
-    `vmem_limit` is what it may take of VMEM, in bytes; 0 where its launch sets no limit. `scoped`
-    are the buffers in VMEM of its `run_scoped`s that it copies to or from, as many as exist at the
-    same time.
+    The grid of a `pl.kernel` is its mesh, which asks for `cores` cores; its operands have no
+    blocks. `unknown` is the reason if such a kernel can't be judged, otherwise "". `vmem_limit` is
+    the launch's limit in bytes, 0 if it sets none. `scoped` are the VMEM buffers from `run_scoped`
+    that the kernel copies to or from, as many as exist at the same time.
     """
 
     name: str
@@ -183,8 +172,10 @@ class KernelCall:
     unknown: str = ""
     foreign: str = ""  # the file, not the learner's, in which a part of the body is written
     line: int = 0  # the learner's line that launches it; 0 where it is not known
-    habits: tuple[Habit, ...] = ()
-    narrow: tuple[Narrow, ...] = ()  # integers that the body computes with; () if nobody asked
+    lints: tuple[Lint, ...] = ()
+    sub_word_ints: tuple[
+        SubWordInt, ...
+    ] = ()  # integers that the body computes with; () if nobody asked
     vmem_limit: int = 0
     scoped: tuple[ArrayType, ...] = ()
 
@@ -194,11 +185,11 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class RunCount:
-    """How often a launch runs a kernel: `times` is 0 where XLA removes it.
+    """The number of times that a launch runs a kernel; `times` is 0 if XLA removes it.
 
-    `untold`: a loop around it has a number of turns that is known only at run time, and `times`
-    counts one turn of it. `conditional`: it stands in a branch of `lax.cond`, and counts as if that
-    were taken each time.
+    `untold`: the trip count of a surrounding loop is known only at run time, and `times` counts one
+    iteration of it. `conditional`: it is in a branch of `lax.cond`, and `times` assumes that the
+    branch is taken each time.
     """
 
     times: int = 1
@@ -207,7 +198,7 @@ class RunCount:
 
 
 class CopyReason(enum.Enum):
-    """Why XLA copies an operand of a kernel that another one is to take the place of."""
+    """The reason why XLA copies an operand that is aliased with another one."""
 
     KEPT = "an output takes the place of an input that the caller keeps"
     READ_LATER = "an output takes the place of an input that is read again"
@@ -217,7 +208,7 @@ class CopyReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class XlaCopy:
-    """A copy that XLA makes around a kernel, of the whole array of the operand at this position."""
+    """XLA's copy of a whole operand, by position, before or after a kernel."""
 
     operand: int
     reason: CopyReason
@@ -225,9 +216,9 @@ class XlaCopy:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a launch function does, from its jaxpr: kernels, operations around them, results.
+    """A launch function's kernels, surrounding operations and results, read from its jaxpr.
 
-    `outside` are the operations outside of every kernel, in program order.
+    `outside` are the operations outside of all kernels, in program order.
     """
 
     calls: tuple[KernelCall, ...]
@@ -238,21 +229,21 @@ class Trace:
     from_spec: int = 0  # the spec's line from which a part of it was traced; 0 where none was
     notes: tuple[Note, ...] = ()
     unused: tuple[int, ...] = ()  # the launch's inputs that nothing depends on, by position
-    #: Per result, which output of the last kernel it is, unchanged or reshaped; None: none.
-    held: tuple[int | None, ...] = ()
-    #: A line that draws random bits from the chip's generator, 0 if unknown; None: nothing does.
+    #: For each result, the output of the last kernel that it is, unchanged or reshaped; or None.
+    kernel_outputs: tuple[int | None, ...] = ()
+    #: A line that draws random bits from the chip's generator, 0 if unknown; None if no line does.
     draws: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """Which block of each output every grid step writes: [output][step][dimension]."""
+class OutputBlocks:
+    """The block of each output that each grid step writes: [output][step][dimension]."""
 
     steps: tuple[tuple[int, ...], ...]
     outputs: tuple[tuple[tuple[int, ...], ...], ...]
 
 
-#: What stands for an array that two `shard_map`s cut in different ways.
+#: The name of the communication if two `shard_map`s shard an array in different ways.
 RESHARDING = "resharding"
 
 _ONCE = RunCount()
@@ -260,12 +251,11 @@ _ONCE = RunCount()
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One operation of devices with each other, by what jax.lax calls it, or RESHARDING.
+    """One collective operation, by its name in jax.lax, or RESHARDING.
 
-    `axes` of the mesh are those that it goes over, `devices` how many take part together. `arrays`
-    are what one device puts in; `sent` are the bytes that one device sends over its links in one of
-    the `runs`, and `hops` over how many links each of these passes, on average. `line` is that of
-    the learner's file; 0 where it is not known.
+    It goes over `axes` of the mesh, and `devices` devices take part. `arrays` are one device's
+    operands. In each of the `runs` a device sends `sent` bytes over its links, each over `hops`
+    links on average. `line` is the line in the learner's file, 0 if unknown.
     """
 
     name: str
@@ -279,33 +269,33 @@ class Collective:
 
     @property
     def bytes(self) -> int | None:
-        """What one device sends in all runs; None where nobody can tell how many there are."""
+        """The bytes that one device sends in all runs; None if the number of runs is unknown."""
         return None if self.runs.untold else self.sent * self.runs.times
 
     @property
-    def carried_bytes(self) -> int | None:
-        """What links carry of that: bytes times hops. None where nobody can tell."""
+    def link_bytes(self) -> int | None:
+        """The load on the links: bytes times hops; None if unknown."""
         return None if self.bytes is None else round(self.bytes * self.hops)
 
 
-def carried_by(collectives: tuple[Collective, ...]) -> int | None:
-    """What links carry for all of these together, in bytes; None where nobody can tell."""
-    sizes = [one.carried_bytes for one in collectives]
+def collective_link_bytes(collectives: tuple[Collective, ...]) -> int | None:
+    """The load on the links of all of these: bytes times hops; None if unknown."""
+    sizes = [collective.link_bytes for collective in collectives]
     return None if None in sizes else sum(filter(None, sizes))
 
 
-def sent_by(collectives: tuple[Collective, ...]) -> int | None:
-    """What one device sends in all of these together, in bytes; None where nobody can tell."""
-    sizes = [one.bytes for one in collectives]
+def collective_sent_bytes(collectives: tuple[Collective, ...]) -> int | None:
+    """The bytes that one device sends in all of these; None if unknown."""
+    sizes = [collective.bytes for collective in collectives]
     return None if None in sizes else sum(filter(None, sizes))
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Bytes that one chip sends the same way: so many `steps` along the axes of the mesh.
+    """Bytes that one chip sends along the same path, which has `steps` along each mesh axis.
 
-    Of the axes that it goes along, each with its steps; those below zero lead to lower numbers.
-    What has two ways of the same length goes both ways, in equal parts.
+    Negative steps lead to lower device numbers. Where two paths have the same length, half of the
+    bytes takes each.
     """
 
     steps: tuple[tuple[str, int], ...]
@@ -313,12 +303,12 @@ class Route:
 
     @property
     def hops(self) -> int:
-        """How many links it passes over."""
+        """The number of links on the path."""
         return sum(abs(number) for _, number in self.steps)
 
 
-def busiest(routes: Sequence[Route]) -> int:
-    """What the busiest link carries, in bytes, where every chip sends the same ways as this one."""
+def busiest_link_bytes(routes: Sequence[Route]) -> int:
+    """The bytes on the busiest link, if every chip sends along these routes."""
     count = Counter[tuple[str, bool]]()
     for route in routes:
         for name, number in route.steps:
@@ -326,13 +316,13 @@ def busiest(routes: Sequence[Route]) -> int:
     return max(count.values(), default=0)
 
 
-def carried(routes: Sequence[Route]) -> int:
-    """What links carry of all of these: bytes times hops."""
+def total_link_bytes(routes: Sequence[Route]) -> int:
+    """The load on all links: bytes times hops."""
     return sum(route.bytes * route.hops for route in routes)
 
 
-class Act(enum.Enum):
-    """What a chip does."""
+class ActionKind(enum.Enum):
+    """The kind of an action in a `CommTimeline`."""
 
     SENDS = "sends"
     COPIES = "copies"
@@ -343,14 +333,15 @@ class Act(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """One chip does something: with `what`, to the chip `to` or to itself, by a semaphore.
+class DeviceAction:
+    """One action of a chip, by itself or with the chip `to`, which is -1 if there is none.
 
-    `what` is a Ref's part, and `into` where it goes. `size` is in bytes, of a signal or a wait for
-    one its count, and of products the number of operations. `to` is -1 where there is no other.
+    `what` is the part of a Ref, `into` its target, and `semaphore` the one that counts it. `size`
+    is in bytes; for a signal, or a wait for one, its count; for matrix products, the number of
+    operations.
     """
 
-    act: Act
+    act: ActionKind
     what: str = ""
     into: str = ""
     to: int = -1
@@ -359,15 +350,16 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
-    """What each of `chips`, their numbers along the axes of a mesh, does at each moment.
+class CommTimeline:
+    """The actions of each chip of a mesh while a kernel runs. `chips` are mesh coordinates.
 
-    A copy or signal that starts at one moment is there at the next. So a moment is no time: chips
-    do at one moment whatever waits for nothing that comes later. `whole`: it is not cut short.
-    `stuck`: at the end, chips wait for what never comes.
+    `moments` are logical steps, in order, and not times: a copy or signal that starts in one moment
+    arrives in the next, and in each moment a chip does everything that doesn't depend on a later
+    one. `whole`: nothing was left out. `stuck`: at the end, chips wait for something that never
+    comes.
     """
 
     chips: tuple[tuple[int, ...], ...]
-    moments: tuple[tuple[tuple[Deed, ...], ...], ...]
+    moments: tuple[tuple[tuple[DeviceAction, ...], ...], ...]
     whole: bool = True
     stuck: bool = False

@@ -1,8 +1,6 @@
-"""What workers report about a launch: exceptions, results, clues, costs.
+"""Observations about a launch: exceptions, results, clues, costs.
 
-What is known of a program, and what came of a learner's test: for katas without a kernel.
-
-What workers report about a launch: exceptions, results, clues. The checks judge it.
+Worker processes send these values, and the checks judge them.
 """
 
 from __future__ import annotations
@@ -10,19 +8,19 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from pallascope.model.faults import CopyFault, DeviceFault, GpuFault
+from pallascope.model.faults import DeviceFault, DmaFault, GpuFault
 from pallascope.model.launch import (
     Array,
     ArrayType,
     KernelCall,
     Operation,
+    OutputBlocks,
     SourceLine,
     Trace,
-    Walk,
 )
 
-#: What is asked of a program, in the order of a learner's answers: bytes, operations, µs at best,
-#: how many times as fast as XLA's program a kernel may be.
+#: The quantities that a learner predicts for a program, in order: bytes, operations, the least
+#: time in µs, and a kernel's largest possible speedup over XLA's program.
 QUANTITIES = ("bytes", "flops", "best_us", "speedup")
 
 
@@ -41,9 +39,9 @@ class InstructionBytes:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What XLA makes of a program: its instructions, and its own estimate in seconds.
+    """XLA's program for a function: its instructions, and XLA's estimate in seconds.
 
-    Where XLA could not be asked, `missing` says why.
+    `missing` is the reason if there is none.
     """
 
     steps: tuple[InstructionBytes, ...] = ()
@@ -57,13 +55,12 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredProgram:
-    """A program at the sizes of a case, as it is measured.
+    """A program's costs at the sizes of a case.
 
-    `read` and `written` are the bytes of its inputs and results, each once, and `elements` how many
-    elements these have. `bandwidth` is that of HBM in bytes a second, `peak` how many of its
-    operations the MXU does in a second, and `other_peak` that of the dtype that it does not
-    multiply. Of its `flops`, `products` are those of matrix products. `baseline` is None where
-    nobody asked for it.
+    `read` and `written` are the bytes of its inputs and results, each once, and `elements` is their
+    number of elements. `bandwidth` is HBM's in bytes per second. `peak` is the MXU's in operations
+    per second for the dtype that the program multiplies, and `other_peak` for the other dtype.
+    `products` of its `flops` are in matrix products. `baseline` is None if it wasn't requested.
     """
 
     name: str
@@ -83,12 +80,12 @@ class MeasuredProgram:
 
     @property
     def best(self) -> float:
-        """Seconds that no program can be faster than: the roofline."""
+        """The least time in seconds, by the roofline."""
         return max(self.bytes / self.bandwidth, self.flops / self.peak)
 
     @property
     def speedup(self) -> float:
-        """How many times as fast as XLA's program the best one is, were both at the roofline."""
+        """The largest possible speedup over XLA's program, if both run at the roofline."""
         assert self.baseline
         return max(self.baseline.bytes / self.bandwidth, self.flops / self.peak) / self.best
 
@@ -101,7 +98,7 @@ class Measured:
 
 
 class TrialVerdict(enum.Enum):
-    """What a test says of a kernel."""
+    """A test's verdict on a kernel."""
 
     PASSED = "passed"
     REJECTED = "rejected"
@@ -109,10 +106,10 @@ class TrialVerdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a learner's test said of one version of the kernel under test.
+    """The verdict of a learner's test on one version of the kernel under test.
 
-    `kernel` goes on from "a kernel that". `error` and `line` are of the exception with which it was
-    rejected, and `calls` is how often the test called the kernel.
+    `kernel` completes the phrase "a kernel that …". `error` and `line` belong to the exception that
+    rejected it. `calls` is the number of times that the test called the kernel.
     """
 
     kernel: str
@@ -123,7 +120,7 @@ class Trial:
     line: int = 0
 
 
-LINE_LIMIT = 500  # characters of a line that are shown
+LINE_LIMIT = 500  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +142,7 @@ class SourceFile:
 
 
 class Mode(enum.Enum):
-    """How a kernel is run."""
+    """How a kernel is run: by which interpreter, or compiled."""
 
     STRICT = "strict"
     INTERPRET = "interpret"
@@ -153,7 +150,7 @@ class Mode(enum.Enum):
 
 
 class Stage(enum.Enum):
-    """How far a case had come when something was raised."""
+    """The stage at which an exception was raised."""
 
     IMPORT = "import"
     TRACE = "trace"
@@ -173,12 +170,12 @@ class Problem:
     traceback: str = ""
     operation: Operation | None = None  # what Mosaic was lowering
     call: KernelCall | None = None  # the kernel that Mosaic was lowering
-    within: SourceLine | None = None  # the region's line that led to `place`, which is given code
+    within: SourceLine | None = None  # the region's line that called `place`, in given code
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a core does to a part of a buffer, or a copy of its, in the interpreter's words."""
+    """An access to a part of a buffer, by a core or a copy, in the interpreter's words."""
 
     kind: str  # "read" or "write"
     part: str
@@ -191,9 +188,9 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two accesses to one buffer, at least one of them a write, that nothing orders.
+    """Two unordered accesses to one buffer, at least one of them a write.
 
-    `kernel` counts the kernels that have run before. As text it is what the interpreter says.
+    `kernel` is the number of kernels that ran before. `str` gives the interpreter's message.
     """
 
     kernel: int
@@ -207,7 +204,7 @@ class Race:
 
 @dataclass(frozen=True, slots=True)
 class LeftOver:
-    """A semaphore that is not zero when its kernel ends. As text: what the interpreter says."""
+    """A semaphore that isn't zero when its kernel ends. `str` gives the interpreter's message."""
 
     kernel: int
     semaphore: int
@@ -224,16 +221,16 @@ class LeftOver:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Everything observed of the learner's launch function on one case."""
+    """Everything observed about the learner's launch function on one case."""
 
     problem: Problem | None = None
     trace: Trace | None = None
-    broken_annotation: str = ""  # what jaxtyping and beartype say about the annotated launch
+    broken_annotation: str = ""  # the message of jaxtyping and beartype about the launch
     outputs: tuple[Array, ...] = ()
-    complaints: tuple[str, ...] = ()  # what the interpreter printed instead of raising
+    complaints: tuple[str, ...] = ()  # messages that the interpreter printed instead of raising
     printed: str = ""
-    trials: tuple[Trial, ...] = ()  # of a test, what it says of each kernel
-    copy_faults: tuple[CopyFault, ...] = ()  # of copies started by hand, in the order of the run
+    trials: tuple[Trial, ...] = ()  # a learner's test: its verdict on each kernel
+    copy_faults: tuple[DmaFault, ...] = ()  # faults of manual DMA, in the order of the run
     device_faults: tuple[DeviceFault, ...] = ()
     devices: int = 1  # that it ran on
     gpu_faults: tuple[GpuFault, ...] = ()
@@ -241,14 +238,14 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Clues:
-    """What is looked up only once a result is wrong.
+    """Observations that are made only if a result is wrong.
 
-    `with_zeros` are the results when memory that nothing has written holds zeros, not NaN;
-    `shares` what the spec makes of one block alone of one input; `padding` the inputs of the kernel
-    whose padding alone makes NaN, None where that could not be tried.
+    `with_zeros` are the results if unwritten memory holds zeros instead of NaN. `shares` are the
+    spec's results for single blocks of inputs. `padding` names the kernel's inputs whose padding
+    alone causes NaN, None if that couldn't be tried.
     """
 
-    walk: Walk | None = None
+    output_blocks: OutputBlocks | None = None
     with_zeros: tuple[Array, ...] = ()
     shares: tuple[Share, ...] = ()
     padding: tuple[str, ...] | None = None
@@ -256,7 +253,7 @@ class Clues:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What the spec makes of input `name` with all but one block along `axis` set to zero."""
+    """The spec's results with all of input `name` but one block along `axis` set to zero."""
 
     name: str
     axis: int
@@ -266,8 +263,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What each element of a random result may be, float64 of the result's shape: `low` or `high`,
-    and `chance` is how often it is `high`, from 0 to 1."""
+    """The two possible values of each element of a random result, `low` and `high`.
+
+    `chance` is the probability of `high`. All are float64 and have the result's shape.
+    """
 
     low: Array
     high: Array
@@ -276,8 +275,8 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """The same launch, run again: with its steps in another order on one core, and with another
-    seed, `changed` in words."""
+    """Two more runs of a launch: `again` with its grid steps in another order on one core, and
+    `other_seed` with another seed, which `changed` describes."""
 
     again: Observation | Accident
     other_seed: Observation | Accident
@@ -286,12 +285,12 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The trusted side of one case: inputs, and what must come back.
+    """Inputs and expected results of one case, computed by the trusted worker.
 
-    `expected` is float64 for floating results; `results` holds the dtypes and shapes that the spec
-    returns. `contraction` is the longest sum (in terms) that stands behind one result element.
-    `sways` is how far each expected result moves, at most, if the inputs change as float32 rounds.
-    `outcomes` are those of each random result, None of one that is not; () where none is random.
+    `expected` is float64 for floating results; `results` has the spec's dtypes and shapes.
+    `contraction` is the number of terms in the longest sum behind one element. `sways` is the
+    largest change of each expected result if the inputs change by a rounding to float32. `outcomes`
+    has an entry for each result, None if it isn't random; () if none is random.
     """
 
     names: tuple[str, ...]
@@ -307,10 +306,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Accident:
-    """The sandbox's process did not answer: it was stopped, or it died.
+    """A worker process failed to answer: it was stopped, or it died.
 
-    `killed`: by a signal that no fault of its own sends, or nobody saw how it ended. Another time
-    it may answer.
+    `killed`: by a signal that the process doesn't cause by itself, or for an unknown reason. A
+    retry may succeed.
     """
 
     phrase: str
@@ -320,19 +319,19 @@ class Accident:
     stuck: bool = False  # it was still running when it was stopped
     kept_waiting: bool = False  # and the machine may have kept it from answering in time
     crashed: bool = False  # a signal ended it
-    last_words: str = ""  # what a native library that gave up said, in one line
+    last_words: str = ""  # the last message of a native library that aborted, in one line
     killed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class OnGpu:
-    """A launch on its way to the GPU called `chip`, as far as it came.
+    """The results of lowering and compiling a launch for the GPU `chip`.
 
-    `compiled` is a `pallascope.gpu.Compiled` as bytes, its kernels or why they are refused: only
-    who judges it imports that package. b"" where a `problem` was raised before, or nothing compiles
-    here: `not_compiled` says why. `lowered`: jax has done its part. `buffers` are what it allocates
-    in shared memory, as texts with their bytes, the largest first, where it allocates too much.
-    `program` is the `LoweredProgram` that jax made of it, as bytes; b"" for none.
+    `compiled` is a `pallascope.gpu.Compiled` as bytes: its kernels, or the reason why they are
+    refused. It is b"" if a `problem` was raised before, or if no compiler is available, for which
+    `not_compiled` is the reason. `lowered`: jax lowered it. If it allocates too much shared memory,
+    `buffers` are its allocations with their bytes, the largest first. `program` is the
+    `LoweredProgram` as bytes, b"" if there is none.
     """
 
     chip: str

@@ -10,7 +10,7 @@ from pallascope.model import Array
 
 
 def dtype_of(name: str) -> np.dtype:
-    """The numpy dtype that JAX gives this name; those that numpy lacks come from ml_dtypes."""
+    """The numpy dtype of this name in JAX; those that numpy lacks come from ml_dtypes."""
     return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 

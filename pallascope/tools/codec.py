@@ -36,9 +36,9 @@ def to_builtins(value: Any) -> Any:
 
 
 def from_builtins(kind: Any, data: Any) -> Any:
-    """Rebuild a value of type `kind` from what `to_builtins` made of it.
+    """Rebuild a value of type `kind` from the result of `to_builtins`.
 
-    Raises TypeError or ValueError where the data does not have that type's form.
+    Raises TypeError or ValueError if the data doesn't have that type's form.
     """
     origin = typing.get_origin(kind)
     if origin in _UNIONS:
@@ -105,26 +105,26 @@ def pack(value: Any) -> bytes:
 def unpack(
     kind: type[T] | types.UnionType,
     message: bytes,
-    most: int | None = None,
+    max_header: int | None = None,
     text: Callable[[str], str] = str,
 ) -> T:
-    """Decode what `pack` made of a value of type `kind`, or of one of the types of a union.
+    """Decode a message of `pack` with a value of type `kind`, or of one of a union's types.
 
-    `most` is how many bytes the value may have beside its raw bytes: parsing JSON takes many times
-    as much memory. `text` is applied to each text. Raises TypeError for a value of any other type,
-    ValueError or struct.error for a message that `pack` has not made.
+    `max_header` limits the bytes of the JSON header: parsing JSON takes many times as much memory.
+    `text` is applied to each string. Raises TypeError for a value of any other type, ValueError or
+    struct.error for a message that `pack` didn't write.
     """
     (length,) = _LENGTH.unpack_from(message)
-    at = _LENGTH.size + length
-    if at > len(message) or (most is not None and length > most):
+    offset = _LENGTH.size + length
+    if offset > len(message) or (max_header is not None and length > max_header):
         raise ValueError(f"a header of {length} bytes in a message of {len(message)}")
 
-    def taken(count: object) -> bytes:
-        nonlocal at
-        if type(count) is not int or not 0 <= count <= len(message) - at:
-            raise ValueError(f"{count!r} raw bytes at {at} of {len(message)}")
-        start, at = at, at + count
-        return message[start:at]
+    def take_bytes(count: object) -> bytes:
+        nonlocal offset
+        if type(count) is not int or not 0 <= count <= len(message) - offset:
+            raise ValueError(f"{count!r} raw bytes at {offset} of {len(message)}")
+        start, offset = offset, offset + count
+        return message[start:offset]
 
     def fill(data: Any) -> Any:
         if isinstance(data, str):
@@ -133,11 +133,11 @@ def unpack(
             return [fill(item) for item in data]
         if isinstance(data, dict):
             if set(data) == {"$bytes"}:
-                return taken(data["$bytes"])
+                return take_bytes(data["$bytes"])
             return {key: fill(item) for key, item in data.items()}
         return data
 
-    name, data = json.loads(message[_LENGTH.size : at])
+    name, data = json.loads(message[_LENGTH.size : offset])
     kinds = typing.get_args(kind) if typing.get_origin(kind) in _UNIONS else (kind,)
     chosen = next((candidate for candidate in kinds if _is_called(candidate, name)), None)
     if chosen is None:

@@ -1,11 +1,4 @@
-"""Python files by path, functions by name, files written whole, exit codes.
-
-Files that are written whole, why one can't be, and the exit code of a command.
-
-Import a Python file by its path, or what was read of it.
-
-A function that a command line names, and where in its file an exception comes from.
-"""
+"""Imports of Python files by path, functions by name, atomic writes, exit codes of commands."""
 
 from __future__ import annotations
 
@@ -26,34 +19,34 @@ _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def replace_text(file: Path, text: str) -> None:
-    """Write all of a text, or leave what was there: whoever reads never sees half. Raises OSError.
+    """Write a file atomically: readers see the old text or the new one. Raises OSError.
 
-    The folder is made where there is none. Half a surrogate pair is written as Python escapes it.
+    Creates the folder if needed. Lone surrogates are written as Python's escapes.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f"{file.name}.part")
-    beside.write_text(text, encoding="utf-8", errors="backslashreplace")
-    os.replace(beside, file)
+    part = file.with_name(f"{file.name}.part")
+    part.write_text(text, encoding="utf-8", errors="backslashreplace")
+    os.replace(part, file)
 
 
-def in_words(error: OSError) -> str:
-    """An error with the file that it is about, and what is needed where that can't be changed."""
+def describe_os_error(error: OSError) -> str:
+    """An error with its file, and a hint if the file is read-only."""
     if error.strerror is None or error.filename is None:
         return str(error)
-    told = f"{error.filename}: {error.strerror}"
-    needs = ". This needs a clone that you may change"
-    return told + needs if error.errno in _READ_ONLY else told
+    message = f"{error.filename}: {error.strerror}"
+    hint = ". This needs a clone that you may change"
+    return message + hint if error.errno in _READ_ONLY else message
 
 
-#: The exit code where nobody reads the output any more: rich ends a program with it, too.
-CLOSED = 1
+#: The exit code if the reader of the output has closed the pipe, as rich has it too.
+EXIT_CLOSED_PIPE = 1
 
 
 def exit_code(command: Callable[[], int], name: str) -> int:
     """Run a command that writes to standard output, and return its exit code.
 
-    An error in what it was given is printed after `name`, and the code is 2. Where the reader of
-    the output has gone, as after `| head`, nothing is printed.
+    A ValueError or OSError is printed after `name`, and the code is 2. If the reader of the output
+    has closed the pipe, as `| head` does, nothing is printed.
     """
     try:
         try:
@@ -62,9 +55,9 @@ def exit_code(command: Callable[[], int], name: str) -> int:
             sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
-        return CLOSED
+        return EXIT_CLOSED_PIPE
     except OSError as error:
-        print(f"{name}: {in_words(error)}", file=sys.stderr)
+        print(f"{name}: {describe_os_error(error)}", file=sys.stderr)
         return 2
     except ValueError as error:
         print(f"{name}: {error}", file=sys.stderr)
@@ -72,7 +65,10 @@ def exit_code(command: Callable[[], int], name: str) -> int:
 
 
 def load_module(file: Path, name: str = "") -> ModuleType:
-    """Import a file as a new module, named `name` or after the file. Raises what it raises."""
+    """Import a file as a new module, named `name` or after the file.
+
+    Raises what the file raises.
+    """
     spec = importlib.util.spec_from_file_location(name or file.stem, file)
     assert spec is not None
     assert spec.loader is not None
@@ -83,9 +79,9 @@ def load_module(file: Path, name: str = "") -> ModuleType:
 
 
 def load_source(file: str, content: bytes) -> ModuleType:
-    """Import what was read of a file, as a new module named after it. Raises what it raises.
+    """Import a file's content as a new module named after it. Raises what the file raises.
 
-    The file itself need not be there: tracebacks show its lines as they were read.
+    The file itself need not exist: tracebacks show the lines of `content`.
     """
     module = ModuleType(Path(file).stem)
     module.__file__ = file
@@ -98,7 +94,7 @@ def load_source(file: str, content: bytes) -> ModuleType:
 
 Function = Callable[..., Any]
 
-#: Files that are nobody's own; the standard library's folder holds site-packages as well.
+#: Prefixes of files that aren't the user's; the standard library's folder has site-packages too.
 _LIBRARIES = (
     "<",
     *(str(Path(__file__).parents[2] / name) for name in ("pallascope", "grader")),
@@ -107,30 +103,34 @@ _LIBRARIES = (
 
 
 def function_at(place: str) -> Function:
-    """FILE.py:NAME or MODULE:NAME. Raises ValueError; what importing raises is told as such."""
-    where, _, name = place.rpartition(":")
-    if not where:
+    """The function FILE.py:NAME or MODULE:NAME. Raises ValueError, also if the import fails."""
+    module_name, _, name = place.rpartition(":")
+    if not module_name:
         raise ValueError(f"{place!r} is not of the form FILE.py:NAME or MODULE:NAME")
     try:
-        module = _imported(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+        module = (
+            _import_file(Path(module_name))
+            if module_name.endswith(".py")
+            else importlib.import_module(module_name)
+        )
     except Exception as error:
-        said = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
-        raise ValueError(f"{where} can't be imported: {said}{own_line(error)}") from error
+        reason = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+        raise ValueError(f"{module_name} can't be imported: {reason}{user_line(error)}") from error
     function = getattr(module, name, None)
     if not callable(function):
-        raise ValueError(f"{where} has no function {name}")
+        raise ValueError(f"{module_name} has no function {name}")
     return function
 
 
-def own_line(error: BaseException) -> str:
-    """The innermost line of the user's own, on lines of its own; "" where there is none."""
+def user_line(error: BaseException) -> str:
+    """The traceback's innermost line in the user's code, as lines of text; "" if there is none."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if "site-packages" not in frame.filename and not frame.filename.startswith(_LIBRARIES):
             return f"\n  line   {frame.filename}:{frame.lineno}\n             {frame.line}"
     return ""
 
 
-def _imported(file: Path) -> Any:
-    """A file as a module; what lies beside it can be imported, as when it is run."""
+def _import_file(file: Path) -> Any:
+    """Import a file; it can import its neighbours, as when Python runs it."""
     sys.path.insert(0, str(file.resolve().parent))
     return load_module(file.resolve())

@@ -7,17 +7,19 @@ import io
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-NARROWEST, WIDEST = 40, 120
+MIN_WIDTH, MAX_WIDTH = 40, 120
 
-#: For terminals that can't show them.
-_PLAIN = {**str.maketrans("✔✘·★☆█░×−–…µ←→", "+x-*.#.x---u<>"), ord("≥"): ">="}
+#: ASCII substitutes for terminals without Unicode.
+_ASCII = {**str.maketrans("✔✘·★☆█░×−–…µ←→", "+x-*.#.x---u<>"), ord("≥"): ">="}
 
 
-def rendered(renderable: RenderableType, width: int, colour: bool, encoding: str = "utf-8") -> str:
-    """A renderable as text of the given width, with ANSI colours if asked for."""
+def render_text(
+    renderable: RenderableType, width: int, colour: bool, encoding: str = "utf-8"
+) -> str:
+    """A renderable as text of the given width, with ANSI colours if `colour`."""
     console = Console(
         file=io.StringIO(),
-        width=max(NARROWEST, min(width, WIDEST)),
+        width=max(MIN_WIDTH, min(width, MAX_WIDTH)),
         height=100,  # given too, or rich falls back to 80 columns on a dumb terminal
         force_terminal=colour,
         color_system="standard" if colour else None,
@@ -31,17 +33,17 @@ def rendered(renderable: RenderableType, width: int, colour: bool, encoding: str
     text = "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
     if encoding.lower().startswith("utf"):
         return text.encode(encoding, "backslashreplace").decode(encoding)
-    return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
+    return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
 
 
 def show(renderable: RenderableType, console: Console) -> None:
-    """Write a renderable where `console` writes, in its width, colours and encoding."""
+    """Write a renderable to the console's file, in the console's width, colours and encoding."""
     colour = console.color_system is not None
-    console.file.write(rendered(renderable, console.width, colour, console.encoding))
+    console.file.write(render_text(renderable, console.width, colour, console.encoding))
     console.file.flush()
 
 
-def say(console: Console, line: str) -> None:
-    """Write one line whole: no markup in it, and no wrapping, so that a path can be copied."""
-    # Within a group: rich takes a text that it is given alone apart, and wraps it after all.
+def print_line(console: Console, line: str) -> None:
+    """Write one line without markup and without wrapping, so that a path can be copied."""
+    # In a group, because rich wraps a text that it gets alone in spite of no_wrap.
     show(Group(Text(line, no_wrap=True, overflow="ignore")), console)

@@ -1,58 +1,53 @@
-"""Suggestions for mistyped names, and texts cut to a readable length.
-
-Mistyped names: which known ones they may stand for.
-
-Texts of anybody's: of any length, with any characters.
-"""
+"""Suggestions for mistyped names, and untrusted texts made printable and short."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-MAX_SUGGESTIONS = 3  # names that are offered
+MAX_SUGGESTIONS = 3
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A question such as "did you mean hint?", the most similar names first; "" for none."""
     import difflib  # only needed once something is mistyped
 
-    close = difflib.get_close_matches(word.lower(), list(dict.fromkeys(known)), MAX_SUGGESTIONS)
+    close = difflib.get_close_matches(name.lower(), list(dict.fromkeys(known)), MAX_SUGGESTIONS)
     if not close:
         return ""
     *others, last = close
     return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
 
-MAX_CHARACTERS = 20_000  # characters
+MAX_CHARACTERS = 20_000
 
-#: Control characters but tab and line feed, with which a text could steer a terminal; those that
-#: change the direction or the lines of a text; halves of surrogate pairs, which no UTF-8 has; and
-#: what XML forbids.
+#: Control characters other than tab and line feed, which could steer a terminal; characters that
+#: change a text's direction or lines; lone surrogates, which UTF-8 lacks; characters that XML
+#: forbids.
 _UNPRINTABLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 
 
 def printable(text: str) -> str:
-    r"""A text that every file and terminal takes: other characters as Python escapes them, \x1b."""
+    r"""A text that any file and terminal accepts; other characters become escapes such as \x1b."""
     return _UNPRINTABLE.sub(_escaped, text.replace("\r\n", "\n"))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
 
 
-def shortened(text: str, most: int = MAX_CHARACTERS, unseen: int = 0) -> str:
-    """The beginning of a text of more than `most` characters, and how much more there is.
+def shortened(text: str, max_characters: int = MAX_CHARACTERS, unread_bytes: int = 0) -> str:
+    """A text cut to `max_characters`, with a note on the length of the rest.
 
-    `unseen` is how many bytes follow that are not in `text`.
+    `unread_bytes` more follow that are not in `text`.
     """
-    more = len(text[most:].encode(errors="replace")) + unseen
-    return f"{text[:most]}\n… {_amount(more)} more" if more else text
+    more = len(text[max_characters:].encode(errors="replace")) + unread_bytes
+    return f"{text[:max_characters]}\n… {_format_size(more)} more" if more else text
 
 
-def _amount(count: int) -> str:
+def _format_size(count: int) -> str:
     """ "29.9 MB", "3 KB", "12 bytes"."""
     if count >= 1_000_000:
         return f"{count / 1_000_000:.1f} MB"

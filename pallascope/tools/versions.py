@@ -1,9 +1,4 @@
-"""Which versions and extras are installed, and how to install them.
-
-Which versions of the packages that judge are installed.
-
-The package's extras, which only Linux on x86-64 can have, and what to do elsewhere.
-"""
+"""Installed versions of jax, libtpu and this package, and how to install its extras."""
 
 from __future__ import annotations
 
@@ -19,15 +14,15 @@ TESTED_JAX = ("0.10.2", "0.13")
 
 
 def versions() -> dict[str, str | None]:
-    """What judged, by package; None for one that is not installed."""
-    return {name: _version(name) for name in (PACKAGE, "jax", "jaxlib", "libtpu")}
+    """The versions of the packages that decide verdicts; None for one that isn't installed."""
+    return {name: _installed_version(name) for name in (PACKAGE, "jax", "jaxlib", "libtpu")}
 
 
 def untested_jax() -> str:
-    """A sentence on a jax outside of the tested range; "" for one within it, or none at all."""
-    installed = _version("jax")
-    oldest, too_new = map(_numbers, TESTED_JAX)
-    if installed is None or oldest <= _numbers(installed) < too_new:
+    """A warning if the installed jax is outside of the tested range, otherwise ""."""
+    installed = _installed_version("jax")
+    oldest, too_new = map(_release, TESTED_JAX)
+    if installed is None or oldest <= _release(installed) < too_new:
         return ""
     tested = f"'jax>={TESTED_JAX[0]},<{TESTED_JAX[1]}'"
     return (
@@ -36,13 +31,13 @@ def untested_jax() -> str:
     )
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    """The release of a version: a pre-release counts as the release that it comes before."""
+def _release(text: str) -> tuple[int, ...]:
+    """The release part of a version; a pre-release counts as its release."""
     release = re.match(r"\d+(\.\d+)*", text)
     return tuple(map(int, release[0].split("."))) if release else ()
 
 
-def _version(package: str) -> str | None:
+def _installed_version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
@@ -50,9 +45,9 @@ def _version(package: str) -> str | None:
 
 
 #: Where the wheels of the extras "tpu" and "gpu" exist, as pyproject.toml's markers say.
-_HOME = ("linux", "x86_64")
+_SUPPORTED_PLATFORM = ("linux", "x86_64")
 _SYSTEMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
-_ELSEWHERE = {
+_ALTERNATIVES = {
     "tpu": "GitHub and Colab have it: push to your fork, or open docs/colab.ipynb",
     "gpu": "Colab, or any Linux on x86-64, can have it",
 }
@@ -60,31 +55,31 @@ _ELSEWHERE = {
 _JAX_FOR_GPUS = "pip install 'jax[cuda12]'"
 
 
-def exist_here() -> bool:
-    """Whether the extras bring anything on this machine."""
-    return _machine() == _HOME
+def extras_available() -> bool:
+    """Whether the extras have wheels for this machine."""
+    return _platform() == _SUPPORTED_PLATFORM
 
 
-def only_on_linux(part: str) -> str:
-    """Why this machine can't have a part of an extra, where it can't."""
-    system, processor = _machine()
+def linux_only_message(part: str) -> str:
+    """The message that a part of an extra doesn't exist for this machine."""
+    system, processor = _platform()
     here = f"{_SYSTEMS.get(system, system)} on {processor.replace('_', '-')}"
     return f"{part} exists for Linux on x86-64 only, and this is {here}"
 
 
-def remedy(extra: str) -> str:
-    """How to get what the extra "tpu" or "gpu" brings, or where else it is."""
-    if exist_here():
+def install_hint(extra: str) -> str:
+    """How to install the extra "tpu" or "gpu", or where else to find a machine with it."""
+    if extras_available():
         return f"pip install '.[{extra}]'"
     if extra == "gpu" and sys.platform == "linux":
         return _JAX_FOR_GPUS
-    return _ELSEWHERE[extra]
+    return _ALTERNATIVES[extra]
 
 
-def reinstall() -> str:
-    """How to bring the environment up to date."""
-    return "pip install -e '.[tpu]'" if exist_here() else "pip install -e ."
+def reinstall_hint() -> str:
+    """The command that updates the environment."""
+    return "pip install -e '.[tpu]'" if extras_available() else "pip install -e ."
 
 
-def _machine() -> tuple[str, str]:
+def _platform() -> tuple[str, str]:
     return sys.platform, platform.machine()

@@ -1,4 +1,4 @@
-"""What any function that holds a Pallas kernel would take on a TPU.
+"""Predicts the cost on a TPU of any function with Pallas kernels.
 
     python -m pallascope.tpu matmul.py:matmul --case 'bf16[4096,4096] bf16[4096,4096] bm=512'
 
@@ -19,9 +19,9 @@ from rich.console import Console, Group
 from rich.progress import track
 from rich.text import Text
 
-from pallascope.tools.files import Function, exit_code, function_at, own_line
+from pallascope.tools.files import Function, exit_code, function_at, user_line
 from pallascope.tools.terminal import show
-from pallascope.tools.versions import remedy, untested_jax
+from pallascope.tools.versions import install_hint, untested_jax
 from pallascope.tpu import compile_process, compiler
 from pallascope.tpu.call_arguments import (
     CallArguments,
@@ -32,7 +32,7 @@ from pallascope.tpu.call_arguments import (
 from pallascope.tpu.chips import CHIPS, DEFAULT, named
 from pallascope.tpu.compiler import Estimate
 from pallascope.tpu.launch_screen import Launch, Side, screen
-from pallascope.tpu.perfetto import MOST_EVENTS, trace
+from pallascope.tpu.perfetto import MAX_EVENTS, trace
 from pallascope.tpu.predict import predictions
 from pallascope.tpu.prediction import Prediction
 from pallascope.tpu.sweep_screen import SweepRow, table
@@ -50,14 +50,14 @@ def _run(arguments: Sequence[str] | None) -> int:
     console = Console(highlight=False)
     if untested := untested_jax():
         print(f"pallascope.tpu: {untested}", file=sys.stderr)
-    return _swept(options, console) if options.sweep else _one(options, console)
+    return _run_sweep(options, console) if options.sweep else _run_case(options, console)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pallascope.tpu",
         description="Predict what the Pallas kernels that a function launches would take on a TPU. "
-        f"Needs no TPU, and runs nothing; libtpu for times ({remedy('tpu')}).",
+        f"Needs no TPU, and runs nothing; libtpu for times ({install_hint('tpu')}).",
         epilog="FUNCTION is FILE.py:NAME or MODULE:NAME. Integer arrays whose contents decide what "
         "is moved, such as scalar prefetch, may be given them: i32[4]=3,1,0,2.",
     )
@@ -94,11 +94,11 @@ def _parser() -> argparse.ArgumentParser:
 # ---- one case, or many ----
 
 
-def _one(options: argparse.Namespace, console: Console) -> int:
+def _run_case(options: argparse.Namespace, console: Console) -> int:
     case = call_of(options.case)
-    events = MOST_EVENTS if options.trace else 0
+    events = MAX_EVENTS if options.trace else 0
     function = _function(options.function, options.chip)
-    _demand_known(function, case)
+    _require_known_keywords(function, case)
     own = _side("yours", function, case, options.chip, events)
     par, xla = None, None
     if options.against:
@@ -122,13 +122,15 @@ def _one(options: argparse.Namespace, console: Console) -> int:
     return 0 if own.kernels and not any(k.failure for k in own.kernels) else 1
 
 
-def _swept(options: argparse.Namespace, console: Console) -> int:
+def _run_sweep(options: argparse.Namespace, console: Console) -> int:
     case, function = call_of(options.case), _function(options.function, options.chip)
     tries = combinations(choices(options.sweep))
-    _demand_known(function, case.with_keywords(tries[0]))
+    _require_known_keywords(function, case.with_keywords(tries[0]))
     err = Console(stderr=True)
     steps = track(tries, "predicting", console=err, transient=True) if err.is_terminal else tries
-    tried = [_tried(function, case.with_keywords(sizes), options.chip, sizes) for sizes in steps]
+    tried = [
+        _sweep_row(function, case.with_keywords(sizes), options.chip, sizes) for sizes in steps
+    ]
     title = f"{options.function.rpartition(':')[2]} on a TPU {options.chip}, predicted"
     show(Group(Text(title, "bold"), Text(f"{options.case}\n", "dim"), table(tried)), console)
     return 0 if any(one.seconds is not None or one.bytes for one in tried) else 1
@@ -143,7 +145,9 @@ def _function(place: str, chip: str) -> Function:
         return function_at(place)
 
 
-def _tried(function: Function, case: CallArguments, chip: str, sizes: dict[str, int]) -> SweepRow:
+def _sweep_row(
+    function: Function, case: CallArguments, chip: str, sizes: dict[str, int]
+) -> SweepRow:
     try:
         return SweepRow(sizes, _predicted(function, case, chip))
     except Exception as error:
@@ -154,25 +158,25 @@ def _side(title: str, function: Function, case: CallArguments, chip: str, events
     try:
         return Side(title, _predicted(function, case, chip, events))
     except Exception as error:
-        return Side(title, trouble=f"{_phrase(error)}{_rules(error)}{own_line(error)}")
+        return Side(title, trouble=f"{_phrase(error)}{_rules(error)}{user_line(error)}")
 
 
 def _predicted(
     function: Function, case: CallArguments, chip: str, events: int = 0
 ) -> tuple[Prediction, ...]:
-    keywords = _accepted(function, case)
+    keywords = _accepted_keywords(function, case)
     return predictions(function, *case.arrays(), chip=chip, events=events, **keywords)
 
 
 def _xla(function: Function, case: CallArguments, chip: str) -> Estimate | None:
     try:
-        keywords = _accepted(function, case)
+        keywords = _accepted_keywords(function, case)
         return compile_process.xla_cycles(function, case.arrays(), named(chip), **keywords)
     except compiler.CompilerUnavailable:
         return None
 
 
-def _accepted(function: Function, case: CallArguments) -> dict[str, Any]:
+def _accepted_keywords(function: Function, case: CallArguments) -> dict[str, Any]:
     """The keywords of a case that a function takes: what is compared with may have fewer."""
     parameters = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -180,9 +184,9 @@ def _accepted(function: Function, case: CallArguments) -> dict[str, Any]:
     return {name: value for name, value in case.keywords.items() if name in parameters}
 
 
-def _demand_known(function: Function, case: CallArguments) -> None:
+def _require_known_keywords(function: Function, case: CallArguments) -> None:
     """Raises ValueError where a keyword is none of the function's."""
-    unknown = [name for name in case.keywords if name not in _accepted(function, case)]
+    unknown = [name for name in case.keywords if name not in _accepted_keywords(function, case)]
     if unknown:
         takes = ", ".join(inspect.signature(function).parameters)
         name = getattr(function, "__name__", "the function")

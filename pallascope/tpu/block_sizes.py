@@ -1,19 +1,13 @@
 """Tiles and block sizes in memory, out-of-bounds blocks, reuse of blocks.
 
-How arrays lie in HBM and VMEM: cut into tiles, the last ones padded.
-A DMA moves whole tiles, so a column of 4096 float32 numbers, shape (4096, 1), is 2 MiB of traffic:
-each number takes a row of 128 lanes.
+Arrays in HBM and VMEM are tiled, and the last tiles are padded. A DMA moves whole tiles, so a
+column of 4096 float32 numbers, shape (4096, 1), is 2 MiB of traffic: each number takes a row of 128
+lanes.
 
-What is said here was read off the layouts that libtpu 0.0.50 and 0.0.51 gave to kernels' operands
-on v4, v5e, v5p, v6e and tpu7x, alike on all, and off the sizes of their DMAs. Where such a layout
-has larger tiles (8-bit arrays whose rows are a multiple of 32), no dimension is padded further.
-Shapes are in elements. `bits` is `tiling.dtype_bits` of the dtype.
-
-How large the blocks of one operand are, and what they hold together.
-
-Blocks that lie outside of their array on some grid step: nothing on a TPU checks that.
-
-How long a kernel keeps a block, and which grid axis makes it let go: words for messages.
+Source: the layouts of kernels' operands, and the sizes of their DMAs, by libtpu 0.0.50 and 0.0.51
+on v4, v5e, v5p, v6e and tpu7x, which are the same on all. Where such a layout has larger tiles
+(8-bit arrays whose rows are a multiple of 32), no dimension is padded further. Shapes are in
+elements. `bits` is `tiling.dtype_bits` of the dtype.
 """
 
 from __future__ import annotations
@@ -74,7 +68,7 @@ def copied_bytes(extent: Shape, shape: Shape, bits: int) -> int:
     return math.prod(padded(extent, (rows, *rest))) * bits // 8
 
 
-def padding_words(shape: Shape, bits: int) -> str:
+def describe_padding(shape: Shape, bits: int) -> str:
     """Which dimensions of an array are padded, for a reader; empty where none is.
 
     "its last dimension, 1, is padded to 128"
@@ -97,7 +91,7 @@ def block(operand: Operand) -> Shape:
     return tuple(1 if size is None else size for size in operand.block)
 
 
-def part_inside(operand: Operand, starts: Ints) -> Ints:
+def size_inside(operand: Operand, starts: Ints) -> Ints:
     """How much of a block lies within the array, in elements: int[steps, rank]."""
     return np.minimum(block(operand), np.array(operand.array.shape, np.int32) - starts)
 
@@ -106,10 +100,10 @@ def sizes(operand: Operand, starts: Ints) -> Ints:
     """How much of a block is moved: Mosaic cuts blocks at the edge, but no Element windows."""
     if operand.element:
         return np.broadcast_to(block(operand), starts.shape)
-    return part_inside(operand, starts)
+    return size_inside(operand, starts)
 
 
-def stored_each(operand: Operand, sizes: Ints) -> Ints:
+def stored_bytes_per_step(operand: Operand, sizes: Ints) -> Ints:
     """Bytes of blocks of these sizes, in whole tiles: int64[steps]."""
     bits = dtype_bits(operand.array.dtype)
     tile = tile_shape(operand.array.shape, bits)
@@ -119,11 +113,11 @@ def stored_each(operand: Operand, sizes: Ints) -> Ints:
     return whole.prod(axis=1) * bits // 8
 
 
-def least(operand: Operand, starts: Ints) -> int:
+def distinct_block_bytes(operand: Operand, starts: Ints) -> int:
     """Bytes of everything that is moved at least once."""
     first = _first_of_each(operand, starts)
-    size = int(stored_each(operand, sizes(operand, first)).sum())
-    return min(size, _covered(operand, first)) if operand.element else size
+    size = int(stored_bytes_per_step(operand, sizes(operand, first)).sum())
+    return min(size, _covered_bytes(operand, first)) if operand.element else size
 
 
 def _first_of_each(operand: Operand, starts: Ints) -> Ints:
@@ -134,7 +128,7 @@ def _first_of_each(operand: Operand, starts: Ints) -> Ints:
     return starts[first]
 
 
-def _covered(operand: Operand, starts: Ints) -> int:
+def _covered_bytes(operand: Operand, starts: Ints) -> int:
     """Bytes that windows cover together; they may overlap.
 
     Counts, tile by tile, windows that begin less windows that have ended, dimension by dimension.
@@ -168,19 +162,23 @@ def blocks_outside(
 def _sentences(
     call: KernelCall, labels: Sequence[str], grid: Sequence[int], starts: Sequence[Indices | None]
 ) -> Iterator[str]:
-    for operand, label, each in zip(call.operands, labels, starts, strict=True):
-        if each is None or not each.size:
+    for operand, label, operand_starts in zip(call.operands, labels, starts, strict=True):
+        if operand_starts is None or not operand_starts.size:
             continue
-        wrong = np.flatnonzero(_outside(operand, each))
-        if not len(wrong):
+        outside_steps = np.flatnonzero(_outside(operand, operand_starts))
+        if not len(outside_steps):
             continue
-        first = int(wrong[0])
+        first = int(outside_steps[0])
         step = ", ".join(str(int(n)) for n in np.unravel_index(first, grid)) if grid else "0"
-        place = ", ".join(map(str, each[first].tolist()))
+        place = ", ".join(map(str, operand_starts[first].tolist()))
         size = ", ".join(map(str, block(operand)))
-        many = f"{len(wrong):,} of {len(each):,} grid steps" if len(each) > 1 else "its one step"
+        steps = (
+            f"{len(outside_steps):,} of {len(operand_starts):,} grid steps"
+            if len(operand_starts) > 1
+            else "its one step"
+        )
         yield (
-            f"{label}: on {many}, first on ({step}), its block is not within the array: it is the "
+            f"{label}: on {steps}, first on ({step}), its block is not within the array: it is the "
             f"({size}) elements from ({place}) on, and the array is {operand.array}. A TPU does "
             "not check that, so the time is of a kernel that is wrong"
         )
@@ -188,7 +186,7 @@ def _sentences(
 
 def _outside(operand: Operand, starts: Indices) -> Indices:
     """On which steps a block is not within its array: bool[steps]."""
-    inside = part_inside(operand, starts)
+    inside = size_inside(operand, starts)
     least = np.array(block(operand)) if operand.element else 1
     return np.any((starts < 0) | (inside < least), axis=1)
 

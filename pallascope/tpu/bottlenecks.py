@@ -1,10 +1,6 @@
-"""What makes a launch slow, and what to try: waits, steps, units.
+"""Causes of a launch's cost, and advice: waits, steps, units, spills.
 
-Steps that are many and small, and waiting: for HBM, for DMAs, for semaphores.
-
-Units that are busier than need be, and registers that do not suffice.
-
-All that makes a launch slow, as far as it is known.
+`bottlenecks` ranks all causes, with those of `excess_traffic`.
 """
 
 from __future__ import annotations
@@ -13,30 +9,31 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-from pallascope.model import Habit, Role
+from pallascope.model import Lint, Role
 from pallascope.tpu.chips import named
-from pallascope.tpu.excess_traffic import Bottleneck, copied, moved
+from pallascope.tpu.excess_traffic import Bottleneck, excess_bytes, xla_copies
 from pallascope.tpu.prediction import Bound, Prediction, Roofline, roofline
 from pallascope.tpu.schedule import OperandDmas, Schedule, Unit
-from pallascope.tpu.units import time_of
+from pallascope.tpu.units import format_time
 
 
-def steps(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+def many_steps(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
     """Many small steps: each has its own overhead, whatever it computes."""
-    mine, pars = _count(own), _count(par) if par else 1
+    mine, pars = _grid_steps(own), _grid_steps(par) if par else 1
     if not own.schedule or mine <= 1.5 * pars:
         return
-    each = own.schedule.cycles / mine
-    if each > _SMALL_STEP:
+    step_cycles = own.schedule.cycles / mine
+    if step_cycles > _SMALL_STEP:
         return
     chip = named(own.chip)
     more = f" where par has {pars:,}" if par else ""
     yield Bottleneck(
         f"{mine:,} grid steps{more}",
-        f"{mine:,} grid steps{more}, of {time_of(each / chip.clock)} each. Every step sets up its "
-        f"DMAs and waits for them: one takes {time_of(chip.dma_latency)} to arrive, however small.",
+        f"{mine:,} grid steps{more}, of {format_time(step_cycles / chip.clock)} each. Every step "
+        "sets up its DMAs and waits for them: one takes "
+        f"{format_time(chip.dma_latency)} to arrive, however small.",
         _FEWER if par and _same_blocks(own, par) else _LARGER,
-        (mine - pars) * min(each, _STEP_OVERHEAD),
+        (mine - pars) * min(step_cycles, _STEP_OVERHEAD),
     )
 
 
@@ -60,53 +57,50 @@ def _same_blocks(own: Prediction, par: Prediction) -> bool:
 _STEP_OVERHEAD, _SMALL_STEP = 300, 1500
 
 
-def _count(prediction: Prediction | None) -> int:
+def _grid_steps(prediction: Prediction | None) -> int:
     grid = prediction.traffic.grid if prediction else ()
     return math.prod(size or 1 for size in grid)
 
 
 #: The part of the time from which on HBM is so busy that nothing but fewer bytes would help.
-_NO_TIME_LEFT = 0.75
+_SATURATED_SHARE = 0.75
 
 
-def full(line: Roofline) -> bool:
+def hbm_is_saturated(line: Roofline) -> bool:
     """Whether HBM has hardly any time left, so that only fewer bytes would help."""
-    return line.bound is Bound.HBM and line.memory >= _NO_TIME_LEFT * line.total
+    return line.bound is Bound.HBM and line.memory >= _SATURATED_SHARE * line.total
 
 
-def for_hbm(own: Prediction, par: Prediction | None, most: float) -> Iterator[Bottleneck]:
-    """Waiting for an HBM that has no time left: whose block is waited for does not matter.
-
-    It costs `most` at the most, in cycles.
-    """
+def hbm_waits(own: Prediction, par: Prediction | None, max_cycles: float) -> Iterator[Bottleneck]:
+    """Waiting for a saturated HBM, whichever block the core waits for. At most `max_cycles`."""
     line = roofline(own)
-    if own.schedule is None or line is None or not full(line):
+    if own.schedule is None or line is None or not hbm_is_saturated(line):
         return
     least = par is not None and own.bytes <= par.bytes
     pars = par.schedule.stalled if par and par.schedule else 0.0
     yield Bottleneck(
         "waits for HBM",
         f"Moving its bytes keeps HBM busy for {line.memory / line.total:.0%} of the time, and the "
-        f"core waits for {time_of(line.waiting)}.",
+        f"core waits for {format_time(line.waiting)}.",
         _AT_PARS if least else _FEWER_BYTES,
-        min(most, own.schedule.stalled - pars),
+        min(max_cycles, own.schedule.stalled - pars),
     )
 
 
-def waits(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
-    """Waiting that par does not do, for each operand and direction, where HBM has time left."""
+def dma_waits(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """Waits beyond par's, by operand and direction, if HBM isn't saturated."""
     line = roofline(own)
-    if own.schedule is None or line is None or full(line):
+    if own.schedule is None or line is None or hbm_is_saturated(line):
         return
-    for one in own.schedule.moved:
-        cycles = one.stalled - _stalled(par, one)
-        waited = time_of(one.stalled / named(own.chip).clock)
-        what = _awaited(own, one.operand)
-        way = "to arrive" if one.inward else "to be written back"
+    for dmas in own.schedule.moved:
+        cycles = dmas.stalled - _stalled(par, dmas)
+        waited = format_time(dmas.stalled / named(own.chip).clock)
+        awaited = _awaited_object(own, dmas.operand)
+        way = "to arrive" if dmas.inward else "to be written back"
         yield Bottleneck(
-            f"waits for {what}",
-            f"The core waits for {what} {way}, {waited} in all.",
-            _remedy(own, one.operand, one.inward),
+            f"waits for {awaited}",
+            f"The core waits for {awaited} {way}, {waited} in all.",
+            _remedy(own, dmas.operand, dmas.inward),
             cycles,
         )
 
@@ -133,7 +127,7 @@ def _remedy(own: Prediction, label: str, inward: bool) -> str:
         )
     if own.traffic.operands[position].by_hand:
         return _STARTED_EARLY if inward else _AWAITED_LATE
-    if _count(own) == 1:
+    if _grid_steps(own) == 1:
         return (
             "With a single grid step nothing is computed while its blocks move: cut the arrays "
             "into blocks, so that one can move while another is computed with."
@@ -146,7 +140,7 @@ def _remedy(own: Prediction, label: str, inward: bool) -> str:
     )
 
 
-def _awaited(own: Prediction, label: str) -> str:
+def _awaited_object(own: Prediction, label: str) -> str:
     pairs = zip(own.labels, own.traffic.operands, strict=True)
     if any(name == label and row.by_hand for name, row in pairs):
         return f"a copy of {label}"
@@ -160,16 +154,18 @@ _FEWER_BYTES = (
 _AT_PARS = "It moves no more bytes than par does: this is the limit."
 
 
-def _stalled(par: Prediction | None, one: OperandDmas) -> float:
+def _stalled(par: Prediction | None, dmas: OperandDmas) -> float:
     schedule = par.schedule if par else None
     if schedule is None:
         return 0.0
-    same = (o.stalled for o in schedule.moved if (o.operand, o.inward) == (one.operand, one.inward))
-    return next(same, 0.0)
+    stalls = (
+        o.stalled for o in schedule.moved if (o.operand, o.inward) == (dmas.operand, dmas.inward)
+    )
+    return next(stalls, 0.0)
 
 
 #: From this part on, a unit is worth a word without par to compare with.
-_MUCH = 0.25
+_BUSY_SHARE = 0.25
 
 _UNITS = {
     Unit.MXU: (
@@ -204,37 +200,37 @@ _UNITS = {
         "turn of eight.",
     ),
 }
-_TURNED = (
+_TRANSPOSED_REDUCTION = (
     "A sum along the lanes, jnp.sum(x, axis=1), leaves one number for each sublane; to make a "
     "row of them, each has to cross the lanes again. Transpose first and sum along the "
     "sublanes, jnp.sum(x.T, axis=0, keepdims=True), which gives the row at once; or stay with "
     "the column, keepdims=True."
 )
 #: Advice that fits better where the kernel does this and par does not, the most telling first.
-_BY_HABIT: tuple[tuple[Unit, Habit, str], ...] = (
+_REMEDY_BY_LINT: tuple[tuple[Unit, Lint, str], ...] = (
     (
         Unit.MXU,
-        Habit.PRECISE_PRODUCT,
+        Lint.PRECISE_PRODUCT,
         "A higher precision= than the default takes several passes: leave it out where the "
         "operands are bfloat16, or need not be exact.",
     ),
     (
         Unit.MXU,
-        Habit.NARROW_PRODUCT,
+        Lint.NARROW_PRODUCT,
         "A matrix that is fed in slices narrower than 128 leaves the rest of the array idle: "
         "multiply whole blocks.",
     ),
-    *((unit, Habit.TURNED_COLUMN, _TURNED) for unit in (Unit.XLU, Unit.VPU)),
+    *((unit, Lint.TURNED_COLUMN, _TRANSPOSED_REDUCTION) for unit in (Unit.XLU, Unit.VPU)),
     (
         Unit.XLU,
-        Habit.TRANSPOSE,
+        Lint.TRANSPOSE,
         "A transpose takes each register through it: transpose the smaller operand, once instead "
         "of on every step, or not at all. dot_general contracts any dimension, and an index map "
         "can exchange the blocks.",
     ),
     (
         Unit.XLU,
-        Habit.LANE_REDUCTION,
+        Lint.LANE_REDUCTION,
         "A reduction along the lanes takes each register through it: add up registers first, over "
         "grid steps or slices of 128 lanes, and reduce along the lanes once, at the end.",
     ),
@@ -245,8 +241,8 @@ _FEWER_REGISTERS = (
 )
 
 
-def work(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
-    """Units that are busier than they are for par, and registers that did not suffice."""
+def busy_units(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """Units that are busier than in par, and register spills."""
     schedule, base = own.schedule, par.schedule if par else None
     if schedule is None:
         return
@@ -264,67 +260,70 @@ def work(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
         yield from _busiest(own, schedule, clock)
         return
     for unit, (name, remedy) in _UNITS.items():
-        mine, pars = schedule.busy.get(unit.value, 0), base.busy.get(unit.value, 0)
-        if mine > pars:
-            taken, less = time_of(mine / clock), time_of(pars / clock)
+        own_cycles, par_cycles = schedule.busy.get(unit.value, 0), base.busy.get(unit.value, 0)
+        if own_cycles > par_cycles:
+            taken, less = format_time(own_cycles / clock), format_time(par_cycles / clock)
             yield Bottleneck(
                 f"keeps {name} busy for {taken} where par takes {less}",
                 f"Bundles that need {name} take {taken}, in par {less}.",
-                _fitting(unit, own, par) or remedy,
-                mine - pars,
+                _remedy_by_lint(unit, own, par) or remedy,
+                own_cycles - par_cycles,
             )
 
 
-def _fitting(unit: Unit, own: Prediction, par: Prediction | None) -> str:
-    """What fits a kernel's habits, where par has others; "" where none of them is known."""
-    habits = set(own.call.habits) - set(par.call.habits if par else ())
-    return next((text for at, habit, text in _BY_HABIT if at is unit and habit in habits), "")
+def _remedy_by_lint(unit: Unit, own: Prediction, par: Prediction | None) -> str:
+    """Advice on a lint of the kernel that par doesn't have; "" if there is none."""
+    habits = set(own.call.lints) - set(par.call.lints if par else ())
+    return next((text for at, habit, text in _REMEDY_BY_LINT if at is unit and habit in habits), "")
 
 
 def _busiest(own: Prediction, schedule: Schedule, clock: float) -> Iterator[Bottleneck]:
-    """The unit that most bundles need. Of a kernel that multiplies matrices most, that is right."""
+    """The unit that most bundles need, unless it is the MXU, which is as it should be."""
     unit = max(_UNITS, key=lambda unit: schedule.busy.get(unit.value, 0))
     cycles = schedule.busy.get(unit.value, 0)
-    if unit is Unit.MXU or cycles < _MUCH * schedule.cycles:
+    if unit is Unit.MXU or cycles < _BUSY_SHARE * schedule.cycles:
         return
     name, remedy = _UNITS[unit]
     part = f"{cycles / schedule.cycles:.0%} of the time"
-    why = f"Bundles that need {name} take {time_of(cycles / clock)}, {part}."
+    why = f"Bundles that need {name} take {format_time(cycles / clock)}, {part}."
     yield Bottleneck(
-        f"keeps {name} busy for {part}", why, _fitting(unit, own, None) or remedy, cycles
+        f"keeps {name} busy for {part}", why, _remedy_by_lint(unit, own, None) or remedy, cycles
     )
 
 
 #: Less than this part of a kernel's cycles is not worth a word.
-_WORTH = 0.04
+_MIN_SHARE = 0.04
 
 
 def bottlenecks(
     own: Sequence[Prediction], par: Sequence[Prediction] = ()
 ) -> tuple[Bottleneck, ...]:
-    """The causes found in a launch's kernels, costliest first.
+    """The causes of the cost of a launch's kernels, costliest first.
 
-    `par` are the kernels of a launch that does the same; they are paired in program order.
+    `par` are the kernels of a launch of the same computation, paired in program order.
     """
     paired: Sequence[Prediction | None] = par if len(own) == len(par) else [None] * len(own)
-    found = [
-        dataclasses.replace(each, why=f"{mine.call.name}: {each.why}") if len(own) > 1 else each
+    causes = [
+        dataclasses.replace(cause, why=f"{mine.call.name}: {cause.why}") if len(own) > 1 else cause
         for mine, pars in zip(own, paired, strict=True)
-        for each in _possible(mine, pars)
+        for cause in _capped_causes(mine, pars)
     ]
-    return tuple(sorted(found, key=lambda each: -each.cycles))
+    return tuple(sorted(causes, key=lambda cause: -cause.cycles))
 
 
-def _possible(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+def _capped_causes(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
     """The causes in one kernel. None costs more than the time that HBM leaves to be saved."""
-    most = _cycles_to_save(own, par)
-    for each in (*_repeated(own, par), *_idle_cores(own, par), *_in_all_runs(own, par, most)):
-        yield dataclasses.replace(each, cycles=min(each.cycles, most))
+    max_cycles = _cycles_to_save(own, par)
+    for cause in (
+        *_loop_around(own, par),
+        *_idle_cores(own, par),
+        *_in_all_runs(own, par, max_cycles),
+    ):
+        yield dataclasses.replace(cause, cycles=min(cause.cycles, max_cycles))
 
 
 def _cycles_to_save(own: Prediction, par: Prediction | None) -> float:
-    """What a kernel takes longer than HBM needs for the fewest bytes that are known to do: those
-    that it moves at least once, or par's."""
+    """The cycles beyond HBM's time for the fewest sufficient bytes: distinct blocks, or par's."""
     if own.schedule is None:
         return math.inf
     rows = own.traffic.operands
@@ -336,8 +335,8 @@ def _cycles_to_save(own: Prediction, par: Prediction | None) -> float:
     return max(0.0, own.cycles - moving)
 
 
-def _repeated(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
-    """A loop around a kernel that par does without, or that makes fewer turns there."""
+def _loop_around(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """A loop around a kernel that par doesn't have, or that has fewer iterations in par."""
     least = par.runs.times if par else 1
     more = own.runs.times - least
     if more <= 0:
@@ -348,15 +347,15 @@ def _repeated(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
         f"{runs}, by a loop around it{f'; par makes {least:,}' if par else ''}. Each of them waits "
         "for its first blocks and for its last, and keeps nothing in VMEM for the next.",
         "Let the grid be the loop: one launch with one more grid axis.",
-        more * _alone(own) if par is None else more * (own.cycles / own.runs.times),
+        more * _startup_cycles(own) if par is None else more * (own.cycles / own.runs.times),
         more * own.bytes // own.runs.times if par else 0,
     )
 
 
 def _idle_cores(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
-    """TensorCores of the chip that rest, where par gives them a part of the work."""
+    """Idle TensorCores that par uses."""
     if own.schedule and own.beside:
-        yield from _uneven(own, own.schedule)
+        yield from _uneven_cores(own, own.schedule)
     if par is None or own.schedule is None or own.sharing >= par.sharing:
         return
     over_mesh = par.call.cores > 1
@@ -380,15 +379,15 @@ _MESH = (
 )
 
 
-def _uneven(own: Prediction, longest: Schedule) -> Iterator[Bottleneck]:
-    """The cores of a mesh whose part is much smaller than another's, which they wait for."""
+def _uneven_cores(own: Prediction, longest: Schedule) -> Iterator[Bottleneck]:
+    """Cores of a mesh with much less work than another one, which they wait for."""
     all_cores = (longest, *own.beside)
-    least = min(one.cycles for one in own.beside)
-    mean = sum(one.cycles for one in all_cores) / len(all_cores)
+    least = min(schedule.cycles for schedule in own.beside)
+    mean = sum(schedule.cycles for schedule in all_cores) / len(all_cores)
     if longest.cycles < 1.2 * mean:
         return
     clock = named(own.chip).clock
-    busy, idle = time_of(longest.cycles / clock), time_of(least / clock)
+    busy, idle = format_time(longest.cycles / clock), format_time(least / clock)
     yield Bottleneck(
         "the cores share the work unevenly",
         f"One TensorCore has work for {busy}, another one for {idle}: the launch ends when the "
@@ -399,35 +398,42 @@ def _uneven(own: Prediction, longest: Schedule) -> Iterator[Bottleneck]:
     )
 
 
-def _alone(own: Prediction) -> float:
-    """About what a run takes longer than a part of a longer one: its first and last DMA."""
+def _startup_cycles(own: Prediction) -> float:
+    """An estimate of the overhead of a separate run: the latency of its first and last DMA."""
     if own.schedule is None:
         return 0.0
     chip = named(own.chip)
     return min(2 * chip.dma_latency * chip.clock, own.schedule.stalled)
 
 
-def _in_all_runs(own: Prediction, par: Prediction | None, most: float) -> Iterator[Bottleneck]:
+def _in_all_runs(
+    own: Prediction, par: Prediction | None, max_cycles: float
+) -> Iterator[Bottleneck]:
     """The causes within one run, with what they cost in all of them: `most` at the most."""
     times = own.runs.times
-    for each in _causes(own, par, most / times):
-        why = f"in each of {times:,} runs: {each.why}" if times > 1 else each.why
-        yield dataclasses.replace(each, why=why, cycles=each.cycles * times, size=each.size * times)
+    for cause in _causes(own, par, max_cycles / times):
+        why = f"in each of {times:,} runs: {cause.why}" if times > 1 else cause.why
+        yield dataclasses.replace(
+            cause, why=why, cycles=cause.cycles * times, size=cause.size * times
+        )
 
 
-def _causes(own: Prediction, par: Prediction | None, most: float) -> Iterator[Bottleneck]:
-    yield from copied(own, par)
-    fewer_bytes = [*moved(own, par), *for_hbm(own, par, most)]
-    others = [*waits(own, par), *steps(own, par), *work(own, par)]
+def _causes(own: Prediction, par: Prediction | None, max_cycles: float) -> Iterator[Bottleneck]:
+    yield from xla_copies(own, par)
+    fewer_bytes = [*excess_bytes(own, par), *hbm_waits(own, par, max_cycles)]
+    others = [*dma_waits(own, par), *many_steps(own, par), *busy_units(own, par)]
     line = roofline(own)
     if own.schedule is None or line is None:
         yield from (*fewer_bytes, *others)
         return
     # Without fewer bytes, the bytes take their time, however little is computed or waited for.
-    room = min(most, own.schedule.cycles * max(0.0, 1 - line.memory / line.total))
-    found = (
-        *(dataclasses.replace(one, cycles=min(one.cycles, most)) for one in fewer_bytes),
-        *(dataclasses.replace(one, cycles=min(one.cycles, room)) for one in others),
+    max_saving = min(max_cycles, own.schedule.cycles * max(0.0, 1 - line.memory / line.total))
+    causes = (
+        *(
+            dataclasses.replace(cause, cycles=min(cause.cycles, max_cycles))
+            for cause in fewer_bytes
+        ),
+        *(dataclasses.replace(cause, cycles=min(cause.cycles, max_saving)) for cause in others),
     )
-    worth = _WORTH * own.schedule.cycles
-    yield from (each for each in found if each.cycles > worth or each.size)
+    worth = _MIN_SHARE * own.schedule.cycles
+    yield from (cause for cause in causes if cause.cycles > worth or cause.size)

@@ -18,15 +18,15 @@ T = TypeVar("T")
 
 def assignments(words: Iterable[str]) -> dict[str, str]:
     """ "bm=512" and the like, by name. Raises ValueError for another form and for a name twice."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in words:
         name, sign, value = word.partition("=")
         if not (name.isidentifier() and sign and value):
             raise ValueError(f"{word!r} is not of the form NAME=VALUE")
-        if name in found:
-            raise ValueError(f"{name} is given twice: {found[name]} and {value}")
-        found[name] = value
-    return found
+        if name in values:
+            raise ValueError(f"{name} is given twice: {values[name]} and {value}")
+        values[name] = value
+    return values
 
 
 def size(name: str, text: str) -> int:
@@ -42,9 +42,11 @@ def choices(words: Iterable[str]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(size(name, text) for text in texts.split(",")) for name, texts in listed}
 
 
-def combinations(of: Mapping[str, Sequence[T]]) -> list[dict[str, T]]:
+def combinations(choices: Mapping[str, Sequence[T]]) -> list[dict[str, T]]:
     """Every choice with every other; the last name changes fastest."""
-    return [dict(zip(of, values, strict=True)) for values in itertools.product(*of.values())]
+    return [
+        dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())
+    ]
 
 
 # ---- a call of a function ----
@@ -95,17 +97,17 @@ def call_of(text: str) -> CallArguments:
     contents: list[tuple[int, ...] | None] = []
     words: list[str] = []
     for word in _words(text):
-        if not (found := _ARRAY.fullmatch(word)):
+        if not (match := _ARRAY.fullmatch(word)):
             words.append(word)
             continue
-        kind = ArrayType(_dtype(found[1]), _shape(word, found[2]))
-        values = None if found[3] is None else _contents(word, found[3])
+        kind = ArrayType(_dtype(match[1]), _shape(word, match[2]))
+        values = None if match[3] is None else _contents(word, match[3])
         if values is not None and len(values) != math.prod(kind.shape):
             raise ValueError(f"{word}: {len(values)} values for {math.prod(kind.shape)} elements")
         types.append(kind)
         contents.append(values)
-    if bad := [word for word in words if "=" not in word]:
-        raise ValueError(f"{bad[0]!r} is no array, as bf16[512,256] is, and no NAME=VALUE")
+    if unparsed := [word for word in words if "=" not in word]:
+        raise ValueError(f"{unparsed[0]!r} is no array, as bf16[512,256] is, and no NAME=VALUE")
     keywords = {name: _value(value) for name, value in assignments(words).items()}
     return CallArguments(tuple(types), tuple(contents), keywords)
 

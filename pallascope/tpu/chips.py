@@ -17,7 +17,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pallascope.tpu.units import time_of
+from pallascope.tpu.units import format_time
 
 
 class Trust(enum.Enum):
@@ -98,14 +98,16 @@ class Chip:
         if not self.accuracy:
             return self.trust.value
         shortest = self.accuracy[-1]
-        found = next((one for one in self.accuracy if seconds >= one.least), shortest)
-        words = (
-            f"predicted times of {time_of(found.least)} or more are within {found.error:.0%} of "
-            "measured ones"
+        matching = next(
+            (accuracy for accuracy in self.accuracy if seconds >= accuracy.least), shortest
+        )
+        text = (
+            f"predicted times of {format_time(matching.least)} or more are within "
+            f"{matching.error:.0%} of measured ones"
         )
         if seconds < shortest.least:
-            return f"{words}; no shorter times are known to compare with"
-        return words
+            return f"{text}; no shorter times are known to compare with"
+        return text
 
     def bandwidth_of_each(self, sharing: int) -> float:
         """Bytes a second that one core moves while `sharing` cores of its chip run the kernel."""
@@ -209,7 +211,7 @@ CHIPS = {chip.name: chip for chip in _ALL}
 DEFAULT = "v5e"
 
 
-def with_cores(cores: int, names: Sequence[str]) -> tuple[str, ...]:
+def chips_with_cores(cores: int, names: Sequence[str]) -> tuple[str, ...]:
     """Those of the named chips whose devices have so many TensorCores; or else the first that does.
 
     Raises ValueError for a name that no chip has.

@@ -23,10 +23,10 @@ from pallascope.tools import codec
 from pallascope.tools.child_process import ChildEnded, ChildProcess, ParentConnection
 from pallascope.tpu import compiler
 from pallascope.tpu.chips import Chip, named
-from pallascope.tpu.compiler import Build, Estimate, computing, not_estimated
-from pallascope.tpu.libtpu import CompilerUnavailable, why_not
+from pallascope.tpu.compiler import Build, Estimate, min_compute_seconds, no_estimate
+from pallascope.tpu.libtpu import CompilerUnavailable, unavailable_reason
 from pallascope.tpu.libtpu_errors import LibtpuRefusal, read_abort, read_lowering_error
-from pallascope.tpu.lowered_programs import LoweredProgram, lowered_again, program_of
+from pallascope.tpu.lowered_programs import LoweredProgram, lower_for_chip, program_of
 
 if TYPE_CHECKING:
     from pallascope.kernels.lowering import TracedKernel
@@ -71,8 +71,10 @@ def _answer(question: Question) -> Answer:
     chip = named(question.chip)
     try:
         if isinstance(question, AskEstimate):
-            return compiler.estimated(lambda: lowered_again(question.program, chip))
-        return compiler.built(lambda: lowered_again(question.program, chip), question.call, chip)
+            return compiler.estimate_lowered(lambda: lower_for_chip(question.program, chip))
+        return compiler.compile_lowered(
+            lambda: lower_for_chip(question.program, chip), question.call, chip
+        )
     except CompilerUnavailable as error:
         return Unavailable(str(error))
 
@@ -117,9 +119,9 @@ def xla_cycles(
         return function(*arrays, **keywords)
 
     try:
-        program, least = program_of(plain, args, chip), computing(plain, args, chip)
+        program, least = program_of(plain, args, chip), min_compute_seconds(plain, args, chip)
     except Exception as error:
-        return not_estimated(error)
+        return no_estimate(error)
     answer = _compiler_child(os.getpid()).answer(AskEstimate(program, chip.name))
     if isinstance(answer, LibtpuRefusal):
         return Estimate(0, answer.message)
@@ -128,7 +130,7 @@ def xla_cycles(
 
 
 def _demand_libtpu() -> None:
-    if reason := why_not():
+    if reason := unavailable_reason():
         raise CompilerUnavailable(reason)
 
 

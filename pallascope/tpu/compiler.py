@@ -31,9 +31,9 @@ from pallascope.tpu.libtpu import (
     compiled,
     dump,
     lower,
-    lower_together,
-    other_version,
-    why_not,
+    lower_for_mesh,
+    unavailable_reason,
+    version_mismatch,
 )
 from pallascope.tpu.libtpu_errors import (
     LibtpuRefusal,
@@ -46,8 +46,8 @@ from pallascope.tpu.tiling import dtype_bits
 from pallascope.tpu.vmem import (
     Vmem,
     footprint,
-    least_windows,
     limit_of,
+    min_window_bytes,
     read_report,
 )
 
@@ -89,7 +89,7 @@ def program_of(
     )
 
 
-def computing(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> float:
+def min_compute_seconds(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> float:
     """Seconds that the operations of a program take on all cores of a chip at the least: products
     at the peak of the MXUs, and meanwhile all others at that of the VPUs.
 
@@ -105,7 +105,7 @@ def computing(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> 
 
 
 def baseline(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Baseline:
-    """What XLA makes of a program for a chip; why not, where it can't be asked."""
+    """XLA's program for a chip, or the reason if there is none."""
     try:
         lowered = lower(function, args, chip)
         with dump():
@@ -127,21 +127,21 @@ __all__ = [
     "CompilerUnavailable",
     "Estimate",
     "build",
-    "built",
-    "estimated",
-    "not_estimated",
-    "other_version",
-    "why_not",
+    "compile_lowered",
+    "estimate_lowered",
+    "no_estimate",
+    "unavailable_reason",
+    "version_mismatch",
     "xla_cycles",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What the compiler makes of one kernel for one chip.
+    """The result of compiling one kernel for one chip.
 
-    `bundles` is its listing of VLIW bundles. Where `failure` is None and something is missing all
-    the same, `missing` says why.
+    `bundles` is the listing of VLIW bundles. `missing` is the reason if there is no listing
+    although `failure` is None.
     """
 
     chip: str
@@ -153,11 +153,10 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """XLA's estimate for a program in cycles; 0 where it has none, and `missing` says why.
+    """XLA's estimate for a program in cycles; 0 if it has none, and `missing` is the reason.
 
-    `moved` is what the program reads from HBM and writes there, in bytes; 0 where that can't be
-    read from it, since it has loops. `computing` is how many seconds its operations take at the
-    chip's peaks.
+    `moved` are the bytes that the program reads from HBM and writes there; 0 if unknown because it
+    has loops. `computing` is the time of its operations at the chip's peaks, in seconds.
     """
 
     cycles: int
@@ -179,14 +178,14 @@ def build(kernel: TracedKernel, chip: Chip) -> Build:
 
     def lowered() -> Any:
         if kernel.axes:
-            return lower_together(kernel.function, kernel.arguments, chip, kernel.axes)
+            return lower_for_mesh(kernel.function, kernel.arguments, chip, kernel.axes)
         return lower(kernel.function, kernel.arguments, chip)
 
-    return built(lowered, kernel.call, chip)
+    return compile_lowered(lowered, kernel.call, chip)
 
 
-def built(lowered: Callable[[], Any], call: KernelCall, chip: Chip) -> Build:
-    """The same of the program that `lowered` makes, each time that it is asked, with one kernel."""
+def compile_lowered(lowered: Callable[[], Any], call: KernelCall, chip: Chip) -> Build:
+    """Compile the program that `lowered` returns, which has one kernel. May call it twice."""
     try:
         program = lowered()
     except CompilerUnavailable:
@@ -194,7 +193,7 @@ def built(lowered: Callable[[], Any], call: KernelCall, chip: Chip) -> Build:
     except Exception as error:
         return Build(chip.name, failure=read_lowering_error(error))
     limit = limit_of(call, chip)
-    if least_windows(call) > limit:  # libtpu would take minutes to find out
+    if min_window_bytes(call) > limit:  # libtpu would take minutes to find out
         return Build(chip.name, failure=windows_too_large(call, limit))
     with dump() as folder:
         try:
@@ -204,7 +203,7 @@ def built(lowered: Callable[[], Any], call: KernelCall, chip: Chip) -> Build:
         else:
             return _read(folder, hlo, call, chip, limit)
     if failure.kind is LibtpuRefusalKind.VMEM:
-        failure = _itemised(failure, lowered, call, chip, limit)
+        failure = _with_allocations(failure, lowered, call, chip, limit)
     return Build(chip.name, failure=failure)
 
 
@@ -220,21 +219,21 @@ def xla_cycles(
         return function(*arrays, **keywords)
 
     try:
-        least = computing(program, args, chip)
+        compute_seconds = min_compute_seconds(program, args, chip)
     except Exception as error:
-        return not_estimated(error)
-    found = estimated(lambda: lower(program, args, chip))
-    return dataclasses.replace(found, computing=least)
+        return no_estimate(error)
+    estimate = estimate_lowered(lambda: lower(program, args, chip))
+    return dataclasses.replace(estimate, computing=compute_seconds)
 
 
-def estimated(lowered: Callable[[], Any]) -> Estimate:
-    """The same of the program that `lowered` makes."""
+def estimate_lowered(lowered: Callable[[], Any]) -> Estimate:
+    """XLA's estimate for the program that `lowered` returns."""
     try:
         program = lowered()
     except CompilerUnavailable:
         raise
     except Exception as error:
-        return not_estimated(error)
+        return no_estimate(error)
     with dump():
         try:
             hlo = compiled(program)
@@ -247,8 +246,8 @@ def estimated(lowered: Callable[[], Any]) -> Estimate:
     return Estimate(cycles, moved=moved)
 
 
-def not_estimated(error: Exception) -> Estimate:
-    """What is said of a function that jax can't trace or lower."""
+def no_estimate(error: Exception) -> Estimate:
+    """The missing estimate for a function that jax can't trace or lower."""
     return Estimate(0, f"jax can't lower it for a TPU: {read_lowering_error(error).message}")
 
 
@@ -286,21 +285,21 @@ def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8", errors="replace")
 
 
-def _itemised(
+def _with_allocations(
     failure: LibtpuRefusal, lowered: Callable[[], Any], call: KernelCall, chip: Chip, limit: int
 ) -> LibtpuRefusal:
-    """With all that makes it too much: by the blocks, where these explain nearly all of it.
+    """The failure with its allocations: the blocks, if they explain nearly all of it.
 
-    Else the kernel may compile where all of the core's VMEM is allowed: then the report tells.
+    Otherwise those of the report for a limit of all of the core's VMEM, if it compiles with that.
     """
     blocks = footprint(call)
-    taken = sum(a.size for a in blocks)
-    wanted = max(failure.wanted, taken)
-    found = dataclasses.replace(failure, wanted=wanted, limit=limit, allocations=blocks)
-    if taken < 0.98 * wanted <= chip.vmem:
+    block_bytes = sum(a.size for a in blocks)
+    wanted = max(failure.wanted, block_bytes)
+    itemized = dataclasses.replace(failure, wanted=wanted, limit=limit, allocations=blocks)
+    if block_bytes < 0.98 * wanted <= chip.vmem:
         program = lowered()
         with dump() as folder, contextlib.suppress(Exception):
             hlo = compiled(program, xla_tpu_scoped_vmem_limit_kib=chip.vmem >> 10)
             if vmem := _read(folder, hlo, call, chip, limit).vmem:
-                return dataclasses.replace(found, allocations=vmem.allocations)
-    return found
+                return dataclasses.replace(itemized, allocations=vmem.allocations)
+    return itemized

@@ -1,21 +1,17 @@
 """Scratch buffers of manual DMA: their slots, and a timeline of each.
 
-What a kernel copies by itself, as the compiler's schedule has it.
-A trace tells what each DMA moves, but not how often it runs where that depends on the step, on
-lengths in SMEM or on a pipeline's own bookkeeping. The schedule has executed all of that.
+All of it comes from the simulated schedule. A trace has each DMA's size, but not the number of
+times that it runs if that depends on the grid step, on lengths in SMEM or on a pipeline's state.
 
-The slots of scratch buffers that a kernel copies to and from by itself, and their semaphores.
-The compiler numbers what it allocates: the scratch that a launch asks for comes first, in order,
-after as many allocations of its own as the version of libtpu decides. Names are given where only
-one number fits: each buffer that is copied to has to be scratch in VMEM, each semaphore one.
+The compiler numbers its allocations: first its own, whose number depends on the version of libtpu,
+then the launch's scratch, in order. A scratch operand's name is used only if a single numbering
+fits: all buffers that are copied to are scratch in VMEM, and all semaphores are semaphores. Buffers
+from a kernel's body (`run_scoped`, `emit_pipeline`) have no names; their slots are numbered in the
+order of their first use.
 
-What a kernel allocates in its body (`run_scoped`, `emit_pipeline`) has no name by which the listing
-could be tied to it: its slots are numbered as they come.
-
-What happens in each slot that a kernel copies to or from by itself, over time.
-A slot that is filled is on its way, then there until the core has waited for it, then in use until
-the next copy into it starts. One that is emptied is on its way, then gone, and may be written again
-once the core has waited for that.
+A slot that is filled is in flight, then arrived until the core has waited for it, then in use until
+the next copy into it starts. A slot that is emptied is in flight, then free once the core has
+waited for the copy.
 """
 
 from __future__ import annotations
@@ -35,14 +31,14 @@ from pallascope.tpu.tiling import dtype_bits
 from pallascope.tpu.traffic import OperandTraffic, Traffic
 
 
-def as_scheduled(traffic: Traffic, labels: Sequence[str], schedule: Schedule) -> Traffic:
-    """The same with the schedule's counts for the operands that the kernel copies by itself.
+def with_scheduled_dma(traffic: Traffic, labels: Sequence[str], schedule: Schedule) -> Traffic:
+    """The traffic with the schedule's counts for the operands of manual DMA.
 
-    `labels` align with the operands, and are the schedule's names for them. The schedule is that of
-    a whole run: not of one core's part.
+    `labels` align with the operands and are their names in the schedule, which must be for a whole
+    run, not for one core's part.
     """
     rows = tuple(
-        _counted(row, [one for one in schedule.moved if one.operand == label])
+        _with_schedule_counts(row, [one for one in schedule.moved if one.operand == label])
         for row, label in zip(traffic.operands, labels, strict=True)
     )
     reasons = iter(traffic.unknown)
@@ -51,16 +47,16 @@ def as_scheduled(traffic: Traffic, labels: Sequence[str], schedule: Schedule) ->
     return dataclasses.replace(traffic, operands=rows, unknown=unknown)
 
 
-def _counted(row: OperandTraffic, moved: Sequence[OperandDmas]) -> OperandTraffic:
+def _with_schedule_counts(row: OperandTraffic, moved: Sequence[OperandDmas]) -> OperandTraffic:
     """One operand. Where the trace has the same bytes, it also knows which of them are padding."""
-    size = sum(one.size for one in moved)
+    size = sum(dmas.size for dmas in moved)
     if not row.by_hand or size == row.bytes:
         return row
     return dataclasses.replace(
         row,
-        moves=sum(one.count for one in moved),
+        moves=sum(dmas.count for dmas in moved),
         bytes=size,
-        written=sum(one.size for one in moved if not one.inward),
+        written=sum(dmas.size for dmas in moved if not dmas.inward),
         padding=0,
         least=min(size, row.stored),
     )
@@ -70,14 +66,14 @@ def _counted(row: OperandTraffic, moved: Sequence[OperandDmas]) -> OperandTraffi
 _ROW = 512
 #: What the number of the first scratch operand's allocation may be: 2 with libtpu 0.0.42, 3 with
 #: 0.0.50.1. In an address it is one more.
-_FIRST = (2, 3)
+_FIRST_SCRATCH_NUMBERS = (2, 3)
 
 
 @dataclass(frozen=True, slots=True)
-class ByHand:
-    """A copy that the kernel makes itself: the slot it uses, and the semaphore that counts it.
+class ManualTransfer:
+    """A transfer of manual DMA, its slot, and the semaphore that counts it.
 
-    `awaited` is the cycle at which the core has waited for it, None where it never does.
+    `awaited` is the cycle at which the core has waited for it, None if it never does.
     """
 
     transfer: Transfer
@@ -86,26 +82,32 @@ class ByHand:
     awaited: float | None
 
 
-def copies_by_hand(kernel: Prediction) -> tuple[ByHand, ...]:
-    """The transfers of a kernel's schedule that no index map asks for, as they were started."""
+def manual_transfers(kernel: Prediction) -> tuple[ManualTransfer, ...]:
+    """The transfers of manual DMA in a kernel's schedule, in the order of their starts."""
     schedule = kernel.schedule
     if schedule is None or not schedule.landings:
         return ()
     pairs = zip(kernel.labels, kernel.traffic.operands, strict=True)
-    own = {label for label, row in pairs if row.by_hand}
-    if not own:
+    by_hand_operands = {label for label, row in pairs if row.by_hand}
+    if not by_hand_operands:
         return ()
-    both = zip(schedule.transfers, schedule.landings, strict=True)
-    found = [(transfer, landing) for transfer, landing in both if transfer.operand in own]
-    names = _Names(kernel.call, named(kernel.chip).granule, [landing for _, landing in found])
+    pairs = zip(schedule.transfers, schedule.landings, strict=True)
+    transfers = [
+        (transfer, landing) for transfer, landing in pairs if transfer.operand in by_hand_operands
+    ]
+    names = _AllocationNames(
+        kernel.call, named(kernel.chip).granule, [landing for _, landing in transfers]
+    )
     return tuple(
-        ByHand(transfer, names.slot(transfer, landing), names.flag(landing), landing.awaited)
-        for transfer, landing in found
+        ManualTransfer(
+            transfer, names.slot(transfer, landing), names.flag(landing), landing.awaited
+        )
+        for transfer, landing in transfers
     )
 
 
-class _Names:
-    """Names for places: those of scratch operands, else numbers in the order of their first use."""
+class _AllocationNames:
+    """Names of slots and semaphores: scratch operands, else numbers by first use."""
 
     def __init__(self, call: KernelCall, granule: int, landings: Sequence[Landing]) -> None:
         self._scratch = call.role(Role.SCRATCH)
@@ -115,21 +117,23 @@ class _Names:
 
     def _fitting(self, landings: Sequence[Landing]) -> int | None:
         """The first scratch operand's number: the one that names most; None where several do."""
-        flags = {_allocation(each.flag)[0] for each in landings}
+        flags = {_allocation(landing.flag)[0] for landing in landings}
         places = {
-            _allocation(each.place // self._rows)[0] for each in landings if each.place is not None
+            _allocation(landing.place // self._rows)[0]
+            for landing in landings
+            if landing.place is not None
         }
-        named_: list[tuple[int, int]] = []
-        for first in _FIRST:
+        counted: list[tuple[int, int]] = []
+        for first in _FIRST_SCRATCH_NUMBERS:
             spaces = {first + n: operand.space for n, operand in enumerate(self._scratch)}
             fits = all(spaces.get(n, "vmem") == "vmem" for n in places) and all(
                 "semaphore" in spaces.get(n, "semaphore") for n in flags
             )
             if fits:
-                named_.append((sum(n in spaces for n in places | flags), first))
-        most = max((count for count, _ in named_), default=0)
-        best = [first for count, first in named_ if count == most]
-        return best[0] if most and len(best) == 1 else None
+                counted.append((sum(n in spaces for n in places | flags), first))
+        largest = max((count for count, _ in counted), default=0)
+        best = [first for count, first in counted if count == largest]
+        return best[0] if largest and len(best) == 1 else None
 
     def slot(self, transfer: Transfer, landing: Landing) -> str:
         if landing.place is None:
@@ -166,8 +170,8 @@ def _part(operand: Operand, offset: int) -> str:
     shape = operand.array.shape
     if len(shape) < 3:
         return operand.name
-    each = block_sizes.stored_bytes(shape[1:], dtype_bits(operand.array.dtype))
-    return _indexed(operand.name, shape[:1], offset // each)
+    slot_bytes = block_sizes.stored_bytes(shape[1:], dtype_bits(operand.array.dtype))
+    return _indexed(operand.name, shape[:1], offset // slot_bytes)
 
 
 def _indexed(name: str, shape: Sequence[int], number: int) -> str:
@@ -180,7 +184,7 @@ def _indexed(name: str, shape: Sequence[int], number: int) -> str:
     return f"{name}[{', '.join(reversed(index))}]"
 
 
-# ---- what overlaps ----
+# ---- overlap ----
 
 
 Span = tuple[float, float]
@@ -188,10 +192,9 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How far copies by hand hide behind computing.
+    """The overlap of manual DMA with compute.
 
-    `computing` are the cycles in which the core does not wait, and `hidden` those of them during
-    which a copy by hand is on its way.
+    The core doesn't wait during `computing` cycles; a manual DMA is in flight in `hidden` of them.
     """
 
     computing: float
@@ -203,42 +206,42 @@ class Overlap:
         return self.hidden / self.computing if self.computing else 0.0
 
 
-def overlap(kernel: Prediction, copies: Sequence[ByHand], until: float) -> Overlap:
+def overlap(kernel: Prediction, copies: Sequence[ManualTransfer], until: float) -> Overlap:
     """What overlaps up to a cycle, as far as single events were kept."""
     schedule = kernel.schedule
     assert schedule is not None
     waits = [(stall.start, stall.end) for stall in schedule.stalls if stall.start < until]
-    computing = list(_between(waits, until))
-    moving = united((one.transfer.start, one.transfer.end) for one in copies)
-    return Overlap(_length(computing), _length(_both(computing, moving)))
+    computing = list(_gaps(waits, until))
+    moving = merged_spans((one.transfer.start, one.transfer.end) for one in copies)
+    return Overlap(_length(computing), _length(_intersections(computing, moving)))
 
 
-def united(spans: Iterator[Span]) -> list[Span]:
+def merged_spans(spans: Iterator[Span]) -> list[Span]:
     """Spans that touch or overlap, as one each; in order."""
-    found: list[Span] = []
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
         else:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
-def most_at_once(copies: Sequence[ByHand]) -> int:
-    """How many of these copies are on their way at a time, at most."""
+def max_concurrent(copies: Sequence[ManualTransfer]) -> int:
+    """The largest number of these transfers that are in flight at the same time."""
     times = sorted(
         (time, change)
-        for one in copies
-        for time, change in ((one.transfer.start, 1), (one.transfer.end, -1))
+        for copy in copies
+        for time, change in ((copy.transfer.start, 1), (copy.transfer.end, -1))
     )
-    most = now = 0
+    maximum = current = 0
     for _, change in times:
-        now += change
-        most = max(most, now)
-    return most
+        current += change
+        maximum = max(maximum, current)
+    return maximum
 
 
-def _between(waits: Sequence[Span], until: float) -> Iterator[Span]:
+def _gaps(waits: Sequence[Span], until: float) -> Iterator[Span]:
     now = 0.0
     for start, end in waits:
         if start > now:
@@ -248,16 +251,16 @@ def _between(waits: Sequence[Span], until: float) -> Iterator[Span]:
         yield now, until
 
 
-def _both(ones: Sequence[Span], others: Sequence[Span]) -> Iterator[Span]:
+def _intersections(spans: Sequence[Span], others: Sequence[Span]) -> Iterator[Span]:
     """Where spans of two ordered lists overlap."""
-    at = 0
-    for start, end in ones:
-        while at < len(others) and others[at][1] <= start:
-            at += 1
-        there = at
-        while there < len(others) and others[there][0] < end:
-            yield max(start, others[there][0]), min(end, others[there][1])
-            there += 1
+    position = 0
+    for start, end in spans:
+        while position < len(others) and others[position][1] <= start:
+            position += 1
+        other = position
+        while other < len(others) and others[other][0] < end:
+            yield max(start, others[other][0]), min(end, others[other][1])
+            other += 1
 
 
 def _length(spans: Sequence[Span] | Iterator[Span]) -> float:
@@ -265,7 +268,7 @@ def _length(spans: Sequence[Span] | Iterator[Span]) -> float:
 
 
 #: Of an operand with more slots, such as one for each row of a gather, there is one lane for all.
-MOST_SLOTS = 8
+MAX_SLOTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +282,7 @@ class Phase:
 
 
 @dataclass(slots=True)
-class _Flight:
+class _ConcurrentCopies:
     """Copies that are on their way to or from one slot together."""
 
     start: float
@@ -288,53 +291,57 @@ class _Flight:
     awaited: float | None
 
 
-def slot_lanes(copies: Sequence[ByHand], end: float) -> dict[str, list[Phase]]:
+def slot_lanes(copies: Sequence[ManualTransfer], end: float) -> dict[str, list[Phase]]:
     """Up to a cycle, what each slot does, by "x_ref → came[0]" or "goes[0] → o_ref"."""
-    by_way: dict[tuple[str, bool], dict[str, list[ByHand]]] = {}
-    for one in copies:
-        way = one.transfer.operand, one.transfer.inward
-        by_way.setdefault(way, {}).setdefault(one.slot, []).append(one)
+    by_way: dict[tuple[str, bool], dict[str, list[ManualTransfer]]] = {}
+    for copy in copies:
+        key = copy.transfer.operand, copy.transfer.inward
+        by_way.setdefault(key, {}).setdefault(copy.slot, []).append(copy)
     lanes: dict[str, list[Phase]] = {}
     for (operand, inward), slots in by_way.items():
-        if len(slots) > MOST_SLOTS:
-            together = [one for one in copies if _way(one) == (operand, inward)]
+        if len(slots) > MAX_SLOTS:
+            together = [
+                copy for copy in copies if _operand_and_direction(copy) == (operand, inward)
+            ]
             slots = {f"{len(slots)} places": together}
-        for slot, group in sorted(slots.items(), key=lambda item: _natural(item[0])):
+        for slot, group in sorted(slots.items(), key=lambda item: _natural_order(item[0])):
             name = f"{operand} → {slot}" if inward else f"{slot} → {operand}"
             name = name if slot else f"{operand} {'in' if inward else 'out'}"
-            lanes[name] = list(_phases(operand, inward, _flights(group), end))
+            lanes[name] = list(_phases(operand, inward, _concurrent_copies(group), end))
     return lanes
 
 
-def _way(one: ByHand) -> tuple[str, bool]:
+def _operand_and_direction(one: ManualTransfer) -> tuple[str, bool]:
     return one.transfer.operand, one.transfer.inward
 
 
-def _natural(name: str) -> tuple[int, str]:
+def _natural_order(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-def _flights(copies: Iterable[ByHand]) -> list[_Flight]:
-    found: list[_Flight] = []
-    for one in sorted(copies, key=lambda each: each.transfer.start):
-        moved, awaited = one.transfer, one.awaited
-        if found and moved.start < found[-1].end:
-            last = found[-1]
+def _concurrent_copies(copies: Iterable[ManualTransfer]) -> list[_ConcurrentCopies]:
+    groups: list[_ConcurrentCopies] = []
+    for copy in sorted(copies, key=lambda each: each.transfer.start):
+        moved, awaited = copy.transfer, copy.awaited
+        if groups and moved.start < groups[-1].end:
+            last = groups[-1]
             last.end, last.size = max(last.end, moved.end), last.size + moved.size
             known = None not in (last.awaited, awaited)
             last.awaited = max(last.awaited or 0.0, awaited or 0.0) if known else None
         else:
-            found.append(_Flight(moved.start, moved.end, moved.size, awaited))
-    return found
+            groups.append(_ConcurrentCopies(moved.start, moved.end, moved.size, awaited))
+    return groups
 
 
-def _phases(operand: str, inward: bool, flights: Sequence[_Flight], end: float) -> Iterator[Phase]:
-    way, there = ("in", "there") if inward else ("out", "gone")
-    for number, one in enumerate(flights):
+def _phases(
+    operand: str, inward: bool, flights: Sequence[_ConcurrentCopies], end: float
+) -> Iterator[Phase]:
+    way, state = ("in", "there") if inward else ("out", "gone")
+    for number, group in enumerate(flights):
         until = flights[number + 1].start if number + 1 < len(flights) else end
-        known = until if one.awaited is None else min(max(one.awaited, one.end), until)
-        yield Phase(f"{operand} {way}", one.start, one.end, one.size)
-        if known > one.end:
-            yield Phase(f"{operand} {there}, not waited for yet", one.end, known)
+        known = until if group.awaited is None else min(max(group.awaited, group.end), until)
+        yield Phase(f"{operand} {way}", group.start, group.end, group.size)
+        if known > group.end:
+            yield Phase(f"{operand} {state}, not waited for yet", group.end, known)
         if inward and until > known:
             yield Phase(f"{operand} in use", known, until)

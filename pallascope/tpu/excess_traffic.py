@@ -1,10 +1,6 @@
 """Bottlenecks: bytes moved more often than needed, padding, copies by XLA.
 
-One thing that makes a kernel slow.
-
-Arrays that XLA copies around a kernel, so that an output may lie where another array does.
-
-Bytes that are moved more often than needed, and padding.
+`bottlenecks` adds the other causes, and ranks all of them.
 """
 
 from __future__ import annotations
@@ -17,14 +13,14 @@ from pallascope.tpu.chips import named
 from pallascope.tpu.prediction import Prediction
 from pallascope.tpu.tiling import dtype_bits
 from pallascope.tpu.traffic import OperandTraffic
-from pallascope.tpu.units import bytes_of
+from pallascope.tpu.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """One cause: in a phrase, why, and what to try.
+    """One cause of a kernel's cost: a phrase, the explanation, and advice.
 
-    `cycles` is about what it costs at most; `size` how many bytes it moves more than par does.
+    `cycles` is an estimate of its largest cost; `size` the excess in bytes over par.
     """
 
     phrase: str
@@ -71,51 +67,51 @@ _TRY = {
 }
 
 
-def copied(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
-    """XLA's copies, unless par has as many."""
+def xla_copies(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """XLA's copies, if par has fewer."""
     if par and len(own.copied) <= len(par.copied):
         return
-    # Where outputs have changed places, that is why each of them is copied.
-    ring = any(each.reason is CopyReason.EXCHANGED for each in own.copied)
-    for each in own.copied:
-        reason, label = each.reason, own.labels[each.operand]
+    # If outputs are exchanged, that is the reason for all of their copies.
+    ring = any(copy.reason is CopyReason.EXCHANGED for copy in own.copied)
+    for copy in own.copied:
+        reason, label = copy.reason, own.labels[copy.operand]
         if ring and reason is CopyReason.ELSEWHERE:
             continue
-        size = own.size_of(each) * (len(own.copied) if ring else 1)
+        size = own.size_of(copy) * (len(own.copied) if ring else 1)
         yield Bottleneck(
-            f"XLA copies {label} {'after' if reason in _AFTER else 'before'} the kernel",
-            _WHY[reason].format(label, f"{bytes_of(size)} in and out"),
+            f"XLA copies {label} {'after' if reason in _AFTER_THE_KERNEL else 'before'} the kernel",
+            _WHY[reason].format(label, f"{format_bytes(size)} in and out"),
             _TRY[reason],
-            own.cycles_of(each),
+            own.cycles_of(copy),
             size if par else 0,
         )
 
 
-_AFTER = (CopyReason.ELSEWHERE, CopyReason.EXCHANGED)
+_AFTER_THE_KERNEL = (CopyReason.ELSEWHERE, CopyReason.EXCHANGED)
 
 
-def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
-    """Operands that move more bytes than par's, or than once what is used of them."""
+def excess_bytes(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
+    """Operands that move more bytes than par's, or, without par, than their distinct blocks."""
     chip = named(own.chip)
     for position, row in enumerate(own.traffic.operands):
         if not row.bytes or not row.least:
             continue
-        at = _counterpart(own, par, position)
-        if par and at is None and (single := _single(own, par, position)):
-            yield _copies(own, position, single)
+        par_position = _counterpart(own, par, position)
+        if par and par_position is None and (single := _unstacked(own, par, position)):
+            yield _stacked_copies(own, position, single)
             continue
-        other = par.traffic.operands[at] if par and at is not None else None
+        other = par.traffic.operands[par_position] if par and par_position is not None else None
         if par and other is None and (narrow := _narrower(par, row)):
-            yield _wider(own, position, narrow)
+            yield _wider_dtype(own, position, narrow)
             continue
         needed = other.bytes if other and other.bytes else row.least
-        more = row.bytes - needed
-        if more <= 0:
+        excess = row.bytes - needed
+        if excess <= 0:
             continue
-        cycles = more / own.sharing / own.bandwidth * chip.clock
+        cycles = excess / own.sharing / own.bandwidth * chip.clock
         if own.schedule:  # bytes that move while the core computes cost nothing
             cycles = min(cycles, own.schedule.stalled)
-        size = more if other else 0
+        size = excess if other else 0
         against = "par" if other else "needed"
         verb = "writes" if row.role is Role.OUTPUT else "reads"
         label, times = own.labels[position], row.bytes / needed
@@ -124,28 +120,30 @@ def moved(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
             yield Bottleneck(phrase, _padding(label, row), _PADDED, cycles, size)
             continue
         reuse = own.reuse[position]
-        why = f"{label} moves {bytes_of(row.bytes)} in {row.moves:,} blocks: {reuse}"
-        kept = par.reuse[at] if par and at is not None else None
+        why = f"{label} moves {format_bytes(row.bytes)} in {row.moves:,} blocks: {reuse}"
+        kept = par.reuse[par_position] if par and par_position is not None else None
         if other and kept and kept != reuse:
             same = "never lets go of it" if kept.axis is None else f"keeps it for {kept.kept}"
             why += f"; par {same}"
         elif other and other.bytes:
-            why += f"; par moves {bytes_of(other.bytes)} in {other.moves:,}"
+            why += f"; par moves {format_bytes(other.bytes)} in {other.moves:,}"
         if row.by_hand:
             copies = f"{row.moves:,} cop{'y' if row.moves == 1 else 'ies'}"
-            why = f"{label} moves {bytes_of(row.bytes)} in {copies} that the kernel makes itself"
+            why = (
+                f"{label} moves {format_bytes(row.bytes)} in {copies} that the kernel makes itself"
+            )
             remedy = _COPIED_AGAIN
         elif other is None:
             remedy = _REFETCHED_ALONE
         else:
-            remedy = _REFETCHED_SMALL if _smaller(own, par) else _REFETCHED
+            remedy = _REFETCHED_SMALL if _has_smaller_blocks(own, par) else _REFETCHED
         yield Bottleneck(phrase, why + ".", remedy, cycles, size)
 
 
-def _single(own: Prediction, par: Prediction, position: int) -> OperandTraffic | None:
-    """An input of par's alone, of which this one may be a stack of copies, by its shape."""
+def _unstacked(own: Prediction, par: Prediction, position: int) -> OperandTraffic | None:
+    """An input of par of which this operand may be a stack of copies, by its shape."""
     row = own.traffic.operands[position]
-    arrays = [one.array for one in own.traffic.operands]
+    arrays = [operand.array for operand in own.traffic.operands]
     for other in par.traffic.operands:
         shape = other.array.shape
         inner = len(row.array.shape) > len(shape) > 0 and row.array.shape[-len(shape) :] == shape
@@ -156,16 +154,16 @@ def _single(own: Prediction, par: Prediction, position: int) -> OperandTraffic |
     return None
 
 
-def _copies(own: Prediction, position: int, single: OperandTraffic) -> Bottleneck:
-    """What it costs to read a stack where par reads one of its arrays."""
+def _stacked_copies(own: Prediction, position: int, single: OperandTraffic) -> Bottleneck:
+    """The cost of reading a stack of copies where par reads a single array."""
     chip, row, label = named(own.chip), own.traffic.operands[position], own.labels[position]
     mine, pars = row.bytes or 0, single.bytes or 1
     more = mine - pars
     cycles = more / chip.bandwidth * chip.clock
     return Bottleneck(
         f"reads {label} {mine / pars:.1f}× as much as par",
-        f"{label} is {row.array}, of which {bytes_of(mine)} move; par's is {single.array}, of "
-        f"which {bytes_of(pars)} move.",
+        f"{label} is {row.array}, of which {format_bytes(mine)} move; par's is {single.array}, of "
+        f"which {format_bytes(pars)} move.",
         _STACKED,
         min(cycles, own.schedule.stalled) if own.schedule else cycles,
         more,
@@ -176,7 +174,7 @@ _NUMBERS = ("bfloat", "float", "int", "uint")
 
 
 def _narrower(par: Prediction, row: OperandTraffic) -> OperandTraffic | None:
-    """Par's operand of the same role and shape whose elements are narrower, if there is one."""
+    """Par's operand of the same role and shape with a narrower dtype, if there is one."""
     return next(
         (
             other
@@ -191,7 +189,7 @@ def _narrower(par: Prediction, row: OperandTraffic) -> OperandTraffic | None:
     )
 
 
-def _wider(own: Prediction, position: int, narrow: OperandTraffic) -> Bottleneck:
+def _wider_dtype(own: Prediction, position: int, narrow: OperandTraffic) -> Bottleneck:
     """An operand of a wider dtype than par's."""
     row, label, chip = own.traffic.operands[position], own.labels[position], named(own.chip)
     mine, pars = row.bytes or 0, narrow.bytes or 0
@@ -201,8 +199,8 @@ def _wider(own: Prediction, position: int, narrow: OperandTraffic) -> Bottleneck
         cycles = min(cycles, own.schedule.stalled)
     return Bottleneck(
         f"{label} is {row.array.dtype} where par's is {narrow.array.dtype}",
-        f"{label} moves {bytes_of(mine)}: it is {row.array} where par has {narrow.array}, "
-        f"which moves {bytes_of(pars)}.",
+        f"{label} moves {format_bytes(mine)}: it is {row.array} where par has {narrow.array}, "
+        f"which moves {format_bytes(pars)}.",
         "Leave arrays in the dtype that they have: cast in the kernel, after the load, where each "
         "element is in VMEM already.",
         cycles,
@@ -245,7 +243,7 @@ def _padding(label: str, row: OperandTraffic) -> str:
 
 
 def _counterpart(own: Prediction, par: Prediction | None, position: int) -> int | None:
-    """Which of par's operands is the same array in the same role, in the same place among its."""
+    """The position of par's operand with the same array, role and rank among such operands."""
     if par is None:
         return None
     row = own.traffic.operands[position]
@@ -258,6 +256,6 @@ def _counterpart(own: Prediction, par: Prediction | None, position: int) -> int 
     return among[place] if place < len(among) else None
 
 
-def _smaller(own: Prediction, par: Prediction | None) -> bool:
+def _has_smaller_blocks(own: Prediction, par: Prediction | None) -> bool:
     """Whether the kernel's blocks are smaller than par's."""
     return par is not None and own.traffic.vmem < par.traffic.vmem

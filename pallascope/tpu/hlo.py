@@ -1,11 +1,8 @@
 """Reads compiled HLO: instructions, bytes in HBM, VMEM, cycles.
 
-Reading the text of programs that are compiled for a TPU: what XLA makes of them, mostly.
-
-What XLA's own program for a function moves from and to HBM, read from its compiled text.
 XLA runs the instructions of a program's entry computation one after another. Each reads its
-operands from HBM and writes its results there, unless their layout says VMEM, S(1). What happens
-within an instruction, such as a fusion, stays on the chip.
+operands from HBM and writes its results there, unless their layout is in VMEM, S(1). Intermediates
+within an instruction, such as a fusion, stay on the chip.
 """
 
 from __future__ import annotations

@@ -1,16 +1,7 @@
 """One kernel on a terminal: its bound, time, traffic, VMEM.
 
-The same content drawn wide or narrow.
-
-Messages with labelled paragraphs, laid out anew for another width.
-
-What goes over the links between chips, as rows and notes of a screen.
-
-What a reader has to know of one kernel before its numbers: what they leave out or take in.
-
-Why the compiler refuses a kernel, for a screen that is given no better words.
-
-One kernel on a screen: its bound, where its time goes, what moves, what takes VMEM.
+`kernel_block` draws a prediction at any width from 40 columns on. `launch_screen` puts the kernels
+of a launch together.
 """
 
 from __future__ import annotations
@@ -32,23 +23,23 @@ from pallascope.model import (
     Role,
     Route,
     RunCount,
-    busiest,
-    carried,
-    sent_by,
+    busiest_link_bytes,
+    collective_sent_bytes,
+    total_link_bytes,
 )
 from pallascope.tpu.chips import Chip
 from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind
 from pallascope.tpu.prediction import Prediction, Roofline, roofline
 from pallascope.tpu.schedule import Unit
 from pallascope.tpu.traffic import OUTSIDE, OperandTraffic
-from pallascope.tpu.units import bytes_of, time_of, way_of
-from pallascope.tpu.vmem import Use, fitting
+from pallascope.tpu.units import format_bytes, format_route, format_time
+from pallascope.tpu.vmem import Use, smaller_blocks
 
 
 class FirstThatFits:
-    """Of several renderables, widest first, the first that fits uncut; else the last.
+    """The first of several renderables, widest first, that fits the width; otherwise the last.
 
-    `probes` are measured in place of what may take several lines.
+    `probes` are measured instead of renderables that may wrap.
     """
 
     def __init__(
@@ -67,35 +58,35 @@ class FirstThatFits:
 
 
 _LABEL = re.compile(r" {2}(\w+) {1,6}(?=\S)")
-_UNDER = 9  # columns that a paragraph's further lines are indented by
+_INDENT_COLUMNS = 9  # columns that a paragraph's further lines are indented by
 
 
-def labelled(message: str, style: str = "") -> RenderableType:
-    """A message whose paragraphs stand beside their labels, as findings have them.
+def labelled_paragraphs(message: str, style: str = "") -> RenderableType:
+    """A finding's message as a table of labels and paragraphs, which wraps at any width.
 
-    The first lines, up to the first label, are in `style`. Lines that are indented further than
+    The lines before the first label have the style `style`. Lines that are indented further than
     their paragraph, such as code, are not joined.
     """
     head: list[str] = []
     parts: list[tuple[str, list[str]]] = []
     for line in message.splitlines():
-        if found := _LABEL.match(line):
-            parts.append((found[1], [line[found.end() :]]))
+        if match := _LABEL.match(line):
+            parts.append((match[1], [line[match.end() :]]))
         elif not parts:
             head.append(line)
-        elif line[: _UNDER + 1].strip():
+        elif line[: _INDENT_COLUMNS + 1].strip():
             parts[-1][1][-1] += f" {line.strip()}"
         else:
-            parts[-1][1].append(line[_UNDER:])
-    shown: list[RenderableType] = [Text("\n".join(head), style)]
+            parts[-1][1].append(line[_INDENT_COLUMNS:])
+    renderables: list[RenderableType] = [Text("\n".join(head), style)]
     if parts:
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style="dim", no_wrap=True)
         table.add_column()
         for label, lines in parts:
             table.add_row(f"  {label}", Text("\n".join(lines)))
-        shown.append(table)
-    return Group(*shown)
+        renderables.append(table)
+    return Group(*renderables)
 
 
 NO_TIME = (
@@ -104,30 +95,32 @@ NO_TIME = (
 )
 
 
-def sent(kernels: Sequence[Prediction], collectives: tuple[Collective, ...]) -> int | None:
-    """What one chip sends to others, in bytes; None where nobody can tell."""
-    sizes = [*(kernel.sent_bytes for kernel in kernels), sent_by(collectives)]
+def sent_bytes(kernels: Sequence[Prediction], collectives: tuple[Collective, ...]) -> int | None:
+    """The bytes that one chip sends to others; None if unknown."""
+    sizes = [*(kernel.sent_bytes for kernel in kernels), collective_sent_bytes(collectives)]
     return None if None in sizes else sum(filter(None, sizes))
 
 
-def least_time(routes: Sequence[Route] | None, chip: Chip) -> str:
-    """How long the busiest link takes at its full bandwidth, in words; "" where unknown."""
-    return f"≥ {time_of(busiest(routes) / chip.link)}" if routes and chip.link else ""
+def min_link_time(routes: Sequence[Route] | None, chip: Chip) -> str:
+    """The time that the busiest link takes at its full bandwidth; "" if unknown."""
+    return (
+        f"≥ {format_time(busiest_link_bytes(routes) / chip.link)}" if routes and chip.link else ""
+    )
 
 
-def told(title: str, routes: Sequence[Route] | None) -> Iterator[str]:
-    """A line for each way."""
+def route_lines(title: str, routes: Sequence[Route] | None) -> Iterator[str]:
+    """A line for each route."""
     for route in routes or ():
-        yield f"{title}: each chip sends {bytes_of(route.bytes)} {way_of(route)}"
+        yield f"{title}: each chip sends {format_bytes(route.bytes)} {format_route(route)}"
     if routes and any(route.hops > 1 for route in routes):
-        yield f"{title}: links carry {bytes_of(carried(routes))}, bytes times hops"
+        yield f"{title}: links carry {format_bytes(total_link_bytes(routes))}, bytes times hops"
 
 
-def remarks(kernel: Prediction) -> Iterator[str]:
-    """All of them, in words."""
-    yield from uncovered(kernel)
-    yield from loops(kernel.runs)
-    yield from copies(kernel)
+def kernel_notes(kernel: Prediction) -> Iterator[str]:
+    """Everything that a reader has to know before reading the kernel's numbers."""
+    yield from unwritten_notes(kernel)
+    yield from run_count_notes(kernel.runs)
+    yield from xla_copy_notes(kernel)
     if kernel.least:
         yield (
             f"its time is a lower bound ({kernel.least}): HBM's full bandwidth is counted for what "
@@ -141,18 +134,18 @@ def remarks(kernel: Prediction) -> Iterator[str]:
         )
 
 
-def copies(kernel: Prediction) -> Iterator[str]:
-    """What XLA copies around a kernel, in words."""
+def xla_copy_notes(kernel: Prediction) -> Iterator[str]:
+    """A note on XLA's copies before and after a kernel."""
     if kernel.copied:
         names = ", ".join(dict.fromkeys(kernel.labels[each.operand] for each in kernel.copied))
         yield (
-            f"XLA copies {names}: {bytes_of(kernel.copied_bytes)} are read and written around "
+            f"XLA copies {names}: {format_bytes(kernel.copied_bytes)} are read and written around "
             "the kernel, which are in the launch's time and bytes"
         )
 
 
-def loops(runs: RunCount) -> Iterator[str]:
-    """What the loops and branches around a kernel mean for the numbers, in words."""
+def run_count_notes(runs: RunCount) -> Iterator[str]:
+    """Notes on the loops and branches around a kernel."""
     if runs.times != 1:
         yield (
             f"a loop around it makes {runs.times:,} runs of it; what follows is of one of them, "
@@ -170,8 +163,8 @@ def loops(runs: RunCount) -> Iterator[str]:
         )
 
 
-def uncovered(kernel: Prediction) -> Iterator[str]:
-    """Outputs of which the grid leaves a part unwritten, in words."""
+def unwritten_notes(kernel: Prediction) -> Iterator[str]:
+    """Notes on outputs that the grid writes only in part."""
     rows = zip(kernel.call.operands, kernel.traffic.operands, kernel.labels, strict=True)
     for operand, row, label in rows:
         if row.role is not Role.OUTPUT or operand.aliased or row.by_hand:
@@ -188,13 +181,17 @@ def refusal(call: KernelCall, failure: LibtpuRefusal) -> str:
 
 def _paragraphs(call: KernelCall, failure: LibtpuRefusal) -> Iterator[str]:
     if failure.wanted and failure.limit:
-        yield f"  needs  {bytes_of(failure.wanted)}, of {bytes_of(failure.limit)}"
-    for one in sorted(failure.allocations, key=lambda one: -one.size):
-        name = one.name or one.use.value
-        held = f"{one.buffers} × {one.shape}" if one.buffers > 1 else one.shape
-        yield f"           {name}  {held}  {bytes_of(one.size)}"
+        yield f"  needs  {format_bytes(failure.wanted)}, of {format_bytes(failure.limit)}"
+    for allocation in sorted(failure.allocations, key=lambda allocation: -allocation.size):
+        name = allocation.name or allocation.use.value
+        shape = (
+            f"{allocation.buffers} × {allocation.shape}"
+            if allocation.buffers > 1
+            else allocation.shape
+        )
+        yield f"           {name}  {shape}  {format_bytes(allocation.size)}"
     if failure.kind is LibtpuRefusalKind.VMEM and (
-        fits := fitting(call, failure.limit, failure.wanted)
+        fits := smaller_blocks(call, failure.limit, failure.wanted)
     ):
         yield f"  fits   {', '.join(f'{fit.block} of {fit.name}' for fit in fits)}"
     if failure.place:
@@ -202,9 +199,9 @@ def _paragraphs(call: KernelCall, failure: LibtpuRefusal) -> Iterator[str]:
 
 
 BAR = 24
-_SHOWN = 0.005  # of the time: less than that rounds to 0 %
+_MIN_SHARE = 0.005  # of the time: less than that rounds to 0 %
 _INDENT = (0, 0, 0, 2)
-_NONE = "–"
+_UNKNOWN = "–"
 _BY_HAND = "by hand"
 _WAITING = "waiting"
 _NAMES = {Unit.VMEM: "loads, stores", Unit.SCALAR: "scalar core"}
@@ -217,14 +214,14 @@ def kernel_block(
     """One kernel. `refused` is why the compiler refuses it; `whole` the launch's seconds."""
     inside: list[RenderableType] = []
     if kernel.failure:
-        inside.append(labelled(refused or refusal(kernel.call, kernel.failure), "red"))
+        inside.append(labelled_paragraphs(refused or refusal(kernel.call, kernel.failure), "red"))
     elif kernel.unknown and (kernel.compiled or kernel.call.unknown):
         inside.append(Text(f"no time can be told: {kernel.unknown}", "yellow"))
     inside += [Text(f"{text}.", "red") for text in kernel.outside]
-    inside += [Text(text, "yellow") for text in remarks(kernel)]
+    inside += [Text(text, "yellow") for text in kernel_notes(kernel)]
     if line := roofline(kernel):
         inside += [_bound(line), Text(), _Time(line)]
-    inside += [Text(), _drawn(kernel), *_under(kernel), *_vmem(kernel)]
+    inside += [Text(), _operand_view(kernel), *_operand_notes(kernel), *_vmem(kernel)]
     return Group(_title(kernel, whole), Padding(Group(*inside), _INDENT))
 
 
@@ -241,7 +238,7 @@ def _title(kernel: Prediction, whole: float | None) -> Text:
     if kernel.runs.times > 1:
         text.append(f", {kernel.runs.times:,} runs")
     if whole and kernel.seconds is not None:
-        text.append(f", {time_of(kernel.seconds)} ({kernel.seconds / whole:.0%} of the launch)")
+        text.append(f", {format_time(kernel.seconds)} ({kernel.seconds / whole:.0%} of the launch)")
     return text
 
 
@@ -250,7 +247,7 @@ def _bound(line: Roofline) -> Text:
 
 
 class _Time:
-    """Issue by unit, and waiting: together all of the time. Bars take what room there is."""
+    """Bars for the time of each unit, and for waiting, as wide as the terminal allows."""
 
     def __init__(self, line: Roofline) -> None:
         self._line = line
@@ -263,11 +260,11 @@ class _Time:
         table = Table.grid(padding=(0, 2, 0, 0))
         for justify in ("left", "right", "right", "left"):
             table.add_column(justify=justify, no_wrap=True)
-        rows = [row for row in rows if row[1] >= _SHOWN * total]
+        rows = [row for row in rows if row[1] >= _MIN_SHARE * total]
         for name, taken in sorted(rows, key=lambda row: -row[1]):
             colour = "yellow" if name == _WAITING else "green"
             drawn = Text("█" * round(bar * taken / total), colour)
-            table.add_row(name, time_of(taken), f"{taken / total:.0%}", drawn)
+            table.add_row(name, format_time(taken), f"{taken / total:.0%}", drawn)
         yield table
 
 
@@ -276,7 +273,7 @@ class _Time:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """One row in words; nothing where there is nothing to say."""
+    """The cells of one operand's row; "" for an empty cell."""
 
     name: str
     role: str
@@ -302,24 +299,24 @@ _COLUMNS = {
     "VMEM": "vmem",
     "waits": "waits",
 }
-_TEXTS = ("name", "role", "array", "block")
-#: What is left out first where the terminal is narrow.
-_LEAST = ("array", "role")
+_TEXT_COLUMNS = ("name", "role", "array", "block")
+#: The columns that a narrow terminal drops first.
+_OPTIONAL_COLUMNS = ("array", "role")
 
 
 def _operands(kernel: Prediction) -> Iterator[_Operand]:
     waits: defaultdict[str, float] = defaultdict(float)
     moved: defaultdict[str, int] = defaultdict(int)
     schedule = kernel.schedule
-    for one in schedule.moved if schedule else ():
-        waits[one.operand] += one.stalled
-        moved[one.operand] += one.size
+    for dmas in schedule.moved if schedule else ():
+        waits[dmas.operand] += dmas.stalled
+        moved[dmas.operand] += dmas.size
     for row, label in zip(kernel.traffic.operands, kernel.labels, strict=True):
         if row.role is Role.SCRATCH and not row.vmem:
             continue  # semaphores, and scratch outside of VMEM
         size = moved[label] if row.bytes is None and schedule else row.bytes
-        part = waits[label] / schedule.cycles if schedule else 0.0
-        yield _operand(row, label, size, part)
+        share = waits[label] / schedule.cycles if schedule else 0.0
+        yield _operand(row, label, size, share)
 
 
 def _operand(row: OperandTraffic, label: str, size: int | None, waits: float) -> _Operand:
@@ -329,22 +326,22 @@ def _operand(row: OperandTraffic, label: str, size: int | None, waits: float) ->
         role=_ROLES[row.role],
         array=str(row.array),
         block=_BY_HAND if row.by_hand else _shape(row.block),
-        moves="" if stays else _NONE if row.moves is None else f"{row.moves:,}",
-        bytes="" if stays else _NONE if size is None else bytes_of(size),
+        moves="" if stays else _UNKNOWN if row.moves is None else f"{row.moves:,}",
+        bytes="" if stays else _UNKNOWN if size is None else format_bytes(size),
         refetch=f"{row.refetch:.1f}×" if row.refetch else "",
         padding=f"{row.padding / row.bytes:.0%}" if row.padding and row.bytes else "",
-        vmem=bytes_of(row.vmem) if row.vmem else "",
-        waits=f"{waits:.0%}" if waits >= _SHOWN else "",
+        vmem=format_bytes(row.vmem) if row.vmem else "",
+        waits=f"{waits:.0%}" if waits >= _MIN_SHARE else "",
     )
 
 
-def _drawn(kernel: Prediction) -> FirstThatFits:
-    """A table with as many columns as there is room for, or a paragraph for each operand."""
+def _operand_view(kernel: Prediction) -> FirstThatFits:
+    """A table with as many columns as fit, or a paragraph for each operand."""
     rows = list(_operands(kernel))
-    used = {t: f for t, f in _COLUMNS.items() if any(getattr(row, f) for row in rows)}
+    columns = {t: f for t, f in _COLUMNS.items() if any(getattr(row, f) for row in rows)}
     tables = [
-        _table(rows, {t: f for t, f in used.items() if f not in _LEAST[:left_out]})
-        for left_out in range(len(_LEAST) + 1)
+        _table(rows, {t: f for t, f in columns.items() if f not in _OPTIONAL_COLUMNS[:dropped]})
+        for dropped in range(len(_OPTIONAL_COLUMNS) + 1)
     ]
     return FirstThatFits(*tables, _stacked(rows))
 
@@ -352,7 +349,7 @@ def _drawn(kernel: Prediction) -> FirstThatFits:
 def _table(rows: Sequence[_Operand], columns: Mapping[str, str]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for title, field in columns.items():
-        justify = "left" if field in _TEXTS else "right"
+        justify = "left" if field in _TEXT_COLUMNS else "right"
         table.add_column(title, justify=justify, no_wrap=True)
     for row in rows:
         table.add_row(*(getattr(row, field) for field in columns.values()))
@@ -365,18 +362,18 @@ def _stacked(rows: Sequence[_Operand]) -> RenderableType:
         values = [
             f"{row.moves} moves" if title == "moves" else f"{title} {getattr(row, field)}"
             for title, field in _COLUMNS.items()
-            if field not in _TEXTS and getattr(row, field)
+            if field not in _TEXT_COLUMNS and getattr(row, field)
         ]
         parts.append(Text.assemble((row.name, "bold"), f" {row.role} {row.block}"))
         parts.append(Padding(Text(", ".join(values)), _INDENT))
     return Group(*parts)
 
 
-def _under(kernel: Prediction) -> Iterator[Text]:
-    """What the counts do not tell by themselves."""
+def _operand_notes(kernel: Prediction) -> Iterator[Text]:
+    """Notes on operands whose counts need an explanation."""
     for row, label in zip(kernel.traffic.operands, kernel.labels, strict=True):
-        told = row.by_hand or (kernel.outside and row.note == OUTSIDE)
-        if row.note and not told and row.role is not Role.SCRATCH:
+        already_noted = row.by_hand or (kernel.outside and row.note == OUTSIDE)
+        if row.note and not already_noted and row.role is not Role.SCRATCH:
             yield Text(f"{label}: {row.note}", "dim")
 
 
@@ -385,11 +382,13 @@ def _vmem(kernel: Prediction) -> Iterator[Text]:
         sums: defaultdict[Use, int] = defaultdict(int)
         for each in vmem.allocations:
             sums[each.use] += each.size
-        uses = ", ".join(f"{_USES[use]} {bytes_of(size)}" for use, size in sums.items())
-        text = f"VMEM: {bytes_of(vmem.used)} of {bytes_of(vmem.limit)}"
+        uses = ", ".join(f"{_USES[use]} {format_bytes(size)}" for use, size in sums.items())
+        text = f"VMEM: {format_bytes(vmem.used)} of {format_bytes(vmem.limit)}"
         yield Text(f"{text} ({uses})" if uses else text)
     elif not kernel.failure:
-        yield Text(f"VMEM: {bytes_of(kernel.traffic.vmem)} for blocks and scratch, by their shapes")
+        yield Text(
+            f"VMEM: {format_bytes(kernel.traffic.vmem)} for blocks and scratch, by their shapes"
+        )
     if kernel.schedule and kernel.schedule.spills:
         yield Text(
             f"spills: vector registers are saved or fetched back {kernel.schedule.spills:,} times"

@@ -1,10 +1,7 @@
-"""A launch on a terminal beside another one, and XLA's instructions.
+"""A launch on a terminal: its predicted cost next to par's and XLA's, and advice.
 
-XLA's programs on a terminal: their instructions, one after another, and what each moves.
-
-One screen for a launch: what its kernels would take on a TPU, and what to try.
-Draws predictions, asks for none: all that is said here was found out elsewhere. Reads well from 40
-columns on, and without colour.
+It only draws predictions that were made elsewhere. It is readable from 40 columns on and without
+colour.
 """
 
 from __future__ import annotations
@@ -18,17 +15,17 @@ from rich.text import Text
 
 from pallascope.model import Baseline, Collective, Measured
 from pallascope.tpu import kernel_screen
-from pallascope.tpu.bottlenecks import bottlenecks, full
+from pallascope.tpu.bottlenecks import bottlenecks, hbm_is_saturated
 from pallascope.tpu.chips import Chip, named
 from pallascope.tpu.compiler import Estimate
 from pallascope.tpu.excess_traffic import Bottleneck
-from pallascope.tpu.kernel_screen import FirstThatFits, kernel_block, labelled
-from pallascope.tpu.libtpu import not_checked
-from pallascope.tpu.prediction import Prediction, roofline, routes_of
-from pallascope.tpu.units import bytes_of, time_of
+from pallascope.tpu.kernel_screen import FirstThatFits, kernel_block, labelled_paragraphs
+from pallascope.tpu.libtpu import not_checked_message
+from pallascope.tpu.prediction import Prediction, roofline, routes_of_kernels
+from pallascope.tpu.units import format_bytes, format_time
 
 
-def baselines(measured: Measured, name: str, drawn: str, chip: str) -> RenderableType:
+def baselines_screen(measured: Measured, name: str, drawn: str, chip: str) -> RenderableType:
     """A table for each program of a kata, with XLA's own estimate of its time."""
     parts: list[RenderableType] = [
         Text.assemble((name, "bold"), f" on a TPU {chip}: XLA's own programs, without Pallas\n"),
@@ -43,28 +40,28 @@ def baselines(measured: Measured, name: str, drawn: str, chip: str) -> Renderabl
 def _program(name: str, baseline: Baseline) -> list[RenderableType]:
     if baseline.missing:
         return [Text.assemble((name, "bold"), f": {baseline.missing}")]
-    seconds = f", {time_of(baseline.seconds)} by XLA's estimate" if baseline.seconds else ""
-    heading = Text.assemble((name, "bold"), f": {bytes_of(baseline.bytes)} moved{seconds}")
+    seconds = f", {format_time(baseline.seconds)} by XLA's estimate" if baseline.seconds else ""
+    heading = Text.assemble((name, "bold"), f": {format_bytes(baseline.bytes)} moved{seconds}")
     table = Table(box=None, pad_edge=False)
     for column in ("  instruction", "read", "written"):
         table.add_column(column, justify="left" if column.startswith(" ") else "right")
     for step in baseline.steps:
-        table.add_row(f"  {step.name}", bytes_of(step.read), bytes_of(step.written))
+        table.add_row(f"  {step.name}", format_bytes(step.read), format_bytes(step.written))
     return [heading, table]
 
 
-MOST_ADVICE = 3
-_WORTH = 0.04  # of the time; what is less is not worth a word
-NONE = "–"
+MAX_ADVICE = 3
+_MIN_SHARE = 0.04  # of the time; what is less is not worth a word
+UNKNOWN = "–"
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One launch on a screen: its kernels, in program order, or what kept it from having any.
+    """One launch on a screen: its kernels, in program order.
 
-    `trouble` says that in words (of par, in few), and so do `refusals` for kernels that the
-    compiler refuses; they align with `kernels`. `todo`: there is nothing yet, by no fault.
-    `collectives` are what devices send to each other around the kernels.
+    `trouble` is the reason if there are none (short for par). `refusals` align with `kernels` and
+    say why the compiler refuses one. `todo`: the launch is still to be written. `collectives` are
+    the collective operations around the kernels.
     """
 
     title: str
@@ -76,26 +73,26 @@ class Side:
 
     @property
     def seconds(self) -> float | None:
-        """Of all kernels together; None where one has no schedule."""
+        """The time of all kernels together; None if one has no schedule."""
         known = [k.seconds for k in self.kernels if k.seconds is not None]
         return sum(known) if self.kernels and len(known) == len(self.kernels) else None
 
     @property
     def least(self) -> bool:
-        """Whether `seconds` are no more than a lower bound."""
+        """Whether `seconds` is only a lower bound."""
         return any(kernel.least for kernel in self.kernels)
 
     @property
     def bytes(self) -> int:
-        """To and from HBM, of all kernels together."""
+        """The HBM traffic of all kernels together."""
         return sum(kernel.bytes for kernel in self.kernels)
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a screen is about. `drawn` are sizes and dtype in words; `notes` stand at its end.
+    """The content of a screen. `drawn` describes the sizes and dtype; `notes` come last.
 
-    `par` is a launch that does the same, and `xla` what XLA makes of it without Pallas.
+    `par` is a launch of the same computation, and `xla` XLA's estimate for it without Pallas.
     """
 
     name: str
@@ -108,11 +105,11 @@ class Launch:
 
 
 def screen(launch: Launch) -> RenderableType:
-    """All of a launch: beside par and XLA, kernel by kernel, and what to try."""
+    """A launch compared with par and XLA, then kernel by kernel, then advice."""
     own, par = launch.own, launch.par
     parts: list[RenderableType] = [_title(launch)]
     if own.trouble:
-        parts += [labelled(own.trouble, "yellow" if own.todo else "red"), Text()]
+        parts += [labelled_paragraphs(own.trouble, "yellow" if own.todo else "red"), Text()]
     if own.kernels or (par and par.kernels):
         parts += [FirstThatFits(_compared(launch), _compared(launch, narrow=True)), Text()]
     several = len(own.kernels) > 1
@@ -156,7 +153,7 @@ def _compared(launch: Launch, narrow: bool = False) -> Table:
 Row = tuple[str, list[str], str, str]
 
 _AT_PAR = "at par; to go beyond it"
-#: Of kernels that have no time.
+#: For kernels without a predicted time.
 _BYTES_AT_PAR = "its bytes are at par; to go beyond them"
 
 
@@ -165,56 +162,56 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
     yield (
         "time",
         [
-            NONE if one is None else _at_least(side) + time_of(one)
-            for side, one in zip(sides, times, strict=True)
+            UNKNOWN if seconds is None else _at_least(side) + format_time(seconds)
+            for side, seconds in zip(sides, times, strict=True)
         ],
         _ratio_of_times(sides),
-        _floor_of(launch.xla, named(launch.chip)),
+        _least_xla_time(launch.xla, named(launch.chip)),
     )
     sizes = [side.bytes for side in sides]
-    moved = bytes_of(launch.xla.moved) if launch.xla and launch.xla.moved else ""
-    yield "HBM bytes", [bytes_of(size) for size in sizes], _ratio(sizes), moved
+    moved = format_bytes(launch.xla.moved) if launch.xla and launch.xla.moved else ""
+    yield "HBM bytes", [format_bytes(size) for size in sizes], _ratio(sizes), moved
     yield from _link_rows(sides, named(launch.chip))
     vmem = [max(_vmem(k) for k in side.kernels) for side in sides]
-    yield "VMEM", [bytes_of(size) for size in vmem], "", ""
+    yield "VMEM", [format_bytes(size) for size in vmem], "", ""
     if any(times):
         yield "bandwidth", [_bandwidth(side) for side in sides], "", ""
         yield "waiting", [_waiting(side) for side in sides], "", ""
         yield "spills", [_spills(side) for side in sides], "", ""
-        yield "bound by", [_bounds(side) for side in sides], "", ""
+        yield "bound by", [_bound_of_longest(side) for side in sides], "", ""
 
 
 def _link_rows(sides: Sequence[Side], chip: Chip) -> Iterator[Row]:
-    """What one chip sends to others, and how long its links are busy with it at least."""
-    sent = [kernel_screen.sent(side.kernels, side.collectives) for side in sides]
+    """Rows for the bytes that one chip sends, and the least time that its links take."""
+    sent = [kernel_screen.sent_bytes(side.kernels, side.collectives) for side in sides]
     if not any(sent) and None not in sent:
         return
-    told = [NONE if size is None else bytes_of(size) for size in sent]
-    yield "link bytes", told, _ratio(sent), ""
-    least = [kernel_screen.least_time(routes_of(side.kernels), chip) for side in sides]
+    sizes = [UNKNOWN if size is None else format_bytes(size) for size in sent]
+    yield "link bytes", sizes, _ratio(sent), ""
+    least = [kernel_screen.min_link_time(routes_of_kernels(side.kernels), chip) for side in sides]
     if any(least) and not any(side.collectives for side in sides):
-        yield "link time", [one or NONE for one in least], "", ""
+        yield "link time", [time or UNKNOWN for time in least], "", ""
     hidden = [_overlap(side) for side in sides]
-    if set(hidden) != {NONE}:
+    if set(hidden) != {UNKNOWN}:
         yield "overlap", hidden, "", ""
 
 
 def _overlap(side: Side) -> str:
-    """Which part of its products is computed while something comes from another chip."""
+    """The share of the matrix products that overlaps with copies from another chip."""
     covered = [kernel.covered for kernel in side.kernels if kernel.covered is not None]
-    return f"{min(covered):.0%}" if covered else NONE
+    return f"{min(covered):.0%}" if covered else UNKNOWN
 
 
-def _floor_of(xla: Estimate | None, chip: Chip) -> str:
-    return f"≥ {time_of(floor)}" if xla and (floor := xla.floor(chip)) else NONE
+def _least_xla_time(xla: Estimate | None, chip: Chip) -> str:
+    return f"≥ {format_time(floor)}" if xla and (floor := xla.floor(chip)) else UNKNOWN
 
 
-def _of_xla(xla: Estimate, chip: Chip) -> Iterator[str]:
-    """What its column stands for, and its own estimate."""
+def _xla_notes(xla: Estimate, chip: Chip) -> Iterator[str]:
+    """Notes on XLA's column, and XLA's own estimate."""
     program = "XLA: the same in jax.numpy, without Pallas"
     if xla.moved:
-        moving, computing = time_of(xla.moved / (chip.bandwidth * chip.cores)), xla.computing
-        operations = f" and {time_of(computing)} for its operations" if computing else ""
+        moving, computing = format_time(xla.moved / (chip.bandwidth * chip.cores)), xla.computing
+        operations = f" and {format_time(computing)} for its operations" if computing else ""
         yield (
             f"{program}. It takes at least {moving} for its bytes{operations}, at the chip's "
             "bandwidth and peaks"
@@ -225,7 +222,7 @@ def _of_xla(xla: Estimate, chip: Chip) -> Iterator[str]:
         yield f"{program}: {xla.missing}"
         return
     if xla.cycles:
-        estimate = time_of(xla.cycles / chip.clock)
+        estimate = format_time(xla.cycles / chip.clock)
         yield f"XLA's own estimate of its time is {estimate}; such estimates are rough"
     else:
         yield f"XLA's own estimate of its time: none ({xla.missing})"
@@ -238,7 +235,7 @@ def _ratio(values: Sequence[float | None]) -> str:
 
 
 def _ratio_of_times(sides: Sequence[Side]) -> str:
-    """Beside a lower bound there is none; a lower bound beside a time is one of the ratio."""
+    """The ratio of the times. It is a lower bound if the launch's time is; none if par's is."""
     if any(side.least for side in sides[1:]):
         return ""
     ratio = _ratio([side.seconds for side in sides])
@@ -254,51 +251,51 @@ def _vmem(kernel: Prediction) -> int:
 
 
 def _bandwidth(side: Side) -> str:
-    """The share of HBM's bandwidth that the bytes of all kernels reach over their time."""
+    """The share of HBM's bandwidth that all kernels use."""
     if not side.seconds:
-        return NONE
+        return UNKNOWN
     moving = sum(kernel.bytes / kernel.sharing / kernel.bandwidth for kernel in side.kernels)
     return f"{moving / side.seconds:.0%}"
 
 
 def _waiting(side: Side) -> str:
     if side.seconds is None:
-        return NONE
+        return UNKNOWN
     stalled = sum(k.schedule.stalled * k.runs.times for k in side.kernels if k.schedule)
     return f"{stalled / sum(k.cycles for k in side.kernels):.0%}"
 
 
 def _spills(side: Side) -> str:
     if side.seconds is None:
-        return NONE
+        return UNKNOWN
     return f"{sum(k.schedule.spills * k.runs.times for k in side.kernels if k.schedule):,}"
 
 
-def _bounds(side: Side) -> str:
+def _bound_of_longest(side: Side) -> str:
     """The bound of the kernel that takes longest."""
-    found = [(k.cycles, line.bound.value) for k in side.kernels if (line := roofline(k))]
-    return max(found)[1] if found else NONE
+    bounds = [(k.cycles, line.bound.value) for k in side.kernels if (line := roofline(k))]
+    return max(bounds)[1] if bounds else UNKNOWN
 
 
-# ---- what to try, and what has to be said ----
+# ---- advice and notes ----
 
 
 def _to_try(own: Side, par: Side | None) -> list[RenderableType]:
     if not own.kernels or any(k.failure for k in own.kernels):
         return []
-    beside = par.kernels if par and not any(k.failure for k in par.kernels) else ()
-    found, title = bottlenecks(own.kernels, beside), "what costs most, and what to try"
-    if beside and not found:
-        found, title = bottlenecks(own.kernels), _AT_PAR if own.seconds else _BYTES_AT_PAR
+    par_kernels = par.kernels if par and not any(k.failure for k in par.kernels) else ()
+    causes, title = bottlenecks(own.kernels, par_kernels), "what costs most, and what to try"
+    if par_kernels and not causes:
+        causes, title = bottlenecks(own.kernels), _AT_PAR if own.seconds else _BYTES_AT_PAR
     whole = sum(k.cycles for k in own.kernels)
-    found = [each for each in found if each.size or each.cycles >= _WORTH * whole]
-    if not found:
-        return [Text(_AT_THE_LIMIT), Text()] if _full(own) else []
+    causes = [cause for cause in causes if cause.size or cause.cycles >= _MIN_SHARE * whole]
+    if not causes:
+        return [Text(_AT_THE_LIMIT), Text()] if _hbm_is_saturated(own) else []
     parts: list[RenderableType] = [Text(title, "bold")]
-    told: set[str] = set()
-    for number, each in enumerate(found[:MOST_ADVICE], 1):
-        parts.append(_advised(number, each, whole, each.remedy in told))
-        told.add(each.remedy)
+    remedies: set[str] = set()
+    for number, cause in enumerate(causes[:MAX_ADVICE], 1):
+        parts.append(_advice(number, cause, whole, cause.remedy in remedies))
+        remedies.add(cause.remedy)
     return [*parts, Text()]
 
 
@@ -309,52 +306,53 @@ _AT_THE_LIMIT = (
 )
 
 
-def _full(side: Side) -> bool:
-    """Whether HBM has no time left in any of the launch's kernels."""
+def _hbm_is_saturated(side: Side) -> bool:
+    """Whether HBM is saturated in all of the launch's kernels."""
     lines = [roofline(kernel) for kernel in side.kernels]
-    return all(line is not None and full(line) for line in lines)
+    return all(line is not None and hbm_is_saturated(line) for line in lines)
 
 
-def _advised(number: int, each: Bottleneck, whole: float, told: bool) -> RenderableType:
-    text = Text(each.why)
+def _advice(number: int, cause: Bottleneck, whole: float, repeated: bool) -> RenderableType:
+    text = Text(cause.why)
     if whole:
-        text.append(f" (up to {min(each.cycles / whole, 1):.0%} of the time)", "dim")
+        text.append(f" (up to {min(cause.cycles / whole, 1):.0%} of the time)", "dim")
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_row(f"{number}.", text)
-    table.add_row("", Text.assemble(("try: ", "bold"), "the same." if told else each.remedy))
+    table.add_row("", Text.assemble(("try: ", "bold"), "the same." if repeated else cause.remedy))
     return table
 
 
-def _around(side: Side | None) -> Iterator[str]:
-    """What the devices send to each other around the kernels, one by one."""
-    for one in side.collectives if side else ():
-        axes = " and ".join(f'"{axis}"' for axis in one.axes)
-        arrays = ", ".join(map(str, one.arrays))
-        size = NONE if one.bytes is None else bytes_of(one.bytes)
-        where = f", line {one.line}" if one.line else ""
-        yield f"{one.name} over {axes} of {arrays}: {size} over the links of each chip{where}"
+def _collective_notes(side: Side | None) -> Iterator[str]:
+    """A line for each collective around the kernels."""
+    for collective in side.collectives if side else ():
+        axes = " and ".join(f'"{axis}"' for axis in collective.axes)
+        arrays = ", ".join(map(str, collective.arrays))
+        size = UNKNOWN if collective.bytes is None else format_bytes(collective.bytes)
+        where = f", line {collective.line}" if collective.line else ""
+        links = f"{size} over the links of each chip"
+        yield f"{collective.name} over {axes} of {arrays}: {links}{where}"
     if side and side.collectives and side.seconds:
         yield "time: of the kernels alone; what is sent between them comes on top"
 
 
 def _notes(launch: Launch) -> Iterator[str]:
-    asked = [side for side in (launch.own, launch.par) if side and side.kernels]
-    unchecked = (k.unknown for s in asked for k in s.kernels if not k.compiled and not k.failure)
+    sides = [side for side in (launch.own, launch.par) if side and side.kernels]
+    unchecked = (k.unknown for s in sides for k in s.kernels if not k.compiled and not k.failure)
     if reason := next(unchecked, ""):
-        yield not_checked(reason, "its time and spills")
-    elif asked:
-        several = any(kernel.sent_bytes != 0 for side in asked for kernel in side.kernels)
+        yield not_checked_message(reason, "its time and spills")
+    elif sides:
+        several = any(kernel.sent_bytes != 0 for side in sides for kernel in side.kernels)
         if several:
             yield kernel_screen.NO_TIME
-        elif times := [side.seconds for side in asked if side.seconds is not None]:
+        elif times := [side.seconds for side in sides if side.seconds is not None]:
             yield f"{launch.chip}: {named(launch.chip).accuracy_of(times[0])}"
-    for side in asked:
-        yield from kernel_screen.told(side.title, routes_of(side.kernels))
-    yield from _around(launch.own if launch.own.kernels else launch.par)
+    for side in sides:
+        yield from kernel_screen.route_lines(side.title, routes_of_kernels(side.kernels))
+    yield from _collective_notes(launch.own if launch.own.kernels else launch.par)
     if launch.own.seconds and launch.par and launch.par.seconds:
         yield "par: on the same chip, so most errors of a prediction are in both times"
     if launch.par and launch.par.trouble:
         yield f"par: {launch.par.trouble}"
-    if asked and launch.xla:
-        yield from _of_xla(launch.xla, named(launch.chip))
+    if sides and launch.xla:
+        yield from _xla_notes(launch.xla, named(launch.chip))
     yield from launch.notes

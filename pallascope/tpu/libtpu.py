@@ -1,8 +1,8 @@
-"""libtpu in this process: whether it is there, loading it, its dumps.
+"""libtpu in this process: availability, loading, dumps.
 
-libtpu writes schedules to files. Where it writes them is read from the environment when it is
-loaded, once per process, and that happens here: in a folder of this process's own, which exists
-only during a compilation. jax and libtpu are imported on first use, not before.
+libtpu dumps schedules to a folder that it reads from the environment when it is loaded, once per
+process. Each process has its own folder, which exists only during a compilation. jax and libtpu are
+imported on first use.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pallascope.model import Axes, devices_of
-from pallascope.tools.versions import exist_here, only_on_linux, remedy
+from pallascope.model import Axes, mesh_size
+from pallascope.tools.versions import extras_available, install_hint, linux_only_message
 from pallascope.tpu.chips import Chip
 
 #: XLA:CPU runs what the interpreter runs without the algebraic simplifier, and libtpu reads the
 #: same environment. For a TPU, the simplifier belongs to what is predicted.
-_EVERY_PASS = {"xla_disable_hlo_passes": ""}
+_ALL_PASSES = {"xla_disable_hlo_passes": ""}
 
 #: Under which libtpu loads where no TPU is, beside other processes that use it, and in silence.
 _ENVIRONMENT = {
@@ -42,7 +42,7 @@ _ENVIRONMENT = {
 #: The listing after register allocation: of the later ones, bundles that only wait are gone.
 LISTING = "packed-bundles-post-ra"
 #: Else operands may be put into VMEM before the kernel runs, and their traffic goes unseen.
-_IN_HBM = {
+_OPERANDS_IN_HBM = {
     "xla_vf_vmem_memory_space_assignment": False,
     "xla_gf_vmem_memory_space_assignment": False,
     "xla_tpu_cmem_memory_space_assignment": False,
@@ -50,50 +50,56 @@ _IN_HBM = {
 
 
 class CompilerUnavailable(RuntimeError):
-    """libtpu can't be used in this process; the text says why, and what to do."""
+    """libtpu can't be used in this process; the message has the reason and a remedy."""
 
 
-def why_not() -> str:
-    """Why libtpu can't be used here; "" where it can, as far as is known without loading it."""
+def unavailable_reason() -> str:
+    """The reason if libtpu can't be used here, otherwise ""; found out without loading it."""
     if importlib.util.find_spec("libtpu") is None:
-        return remedy("tpu") if exist_here() else only_on_linux("libtpu, the TPU's compiler,")
-    installed, asked = _versions()
-    if asked and _numbers(installed) < _numbers(asked):
-        return f"libtpu {installed} is older than jax asks for ({asked}): {remedy('tpu')}"
+        return (
+            install_hint("tpu")
+            if extras_available()
+            else linux_only_message("libtpu, the TPU's compiler,")
+        )
+    installed, required = _versions()
+    if required and _numbers(installed) < _numbers(required):
+        return f"libtpu {installed} is older than jax asks for ({required}): {install_hint('tpu')}"
     return ""
 
 
-def not_checked(reason: str, more: str = "and its time there") -> str:
-    """What is said where `reason` kept the compiler from being asked, about it and `more`."""
-    return f"not checked: whether the TPU's compiler accepts it, {more} ({reason})"
+def not_checked_message(reason: str, subject: str = "and its time there") -> str:
+    """The note that, for `reason`, neither acceptance by the compiler nor `subject` was checked."""
+    return f"not checked: whether the TPU's compiler accepts it, {subject} ({reason})"
 
 
-def other_version() -> str:
-    """A word on a libtpu that is newer than the one that the installed jax asks for, else ""."""
-    installed, asked = _versions()
-    newer = asked and _numbers(installed)[: len(_numbers(asked))] > _numbers(asked)
-    return f"libtpu {installed}, while jax asks for {asked}" if newer else ""
+def version_mismatch() -> str:
+    """A note if libtpu is newer than the version that the installed jax requires, otherwise ""."""
+    installed, required = _versions()
+    newer = required and _numbers(installed)[: len(_numbers(required))] > _numbers(required)
+    return f"libtpu {installed}, while jax asks for {required}" if newer else ""
 
 
 def _versions() -> tuple[str, str]:
     """The libtpu that is installed, and the one that jax's extra "tpu" asks for ("" if none)."""
     try:
         installed = importlib.metadata.version("libtpu")
-        wanted = importlib.metadata.requires("jax") or []
+        requirements = importlib.metadata.requires("jax") or []
     except importlib.metadata.PackageNotFoundError:
         return "", ""
-    asked = (re.match(r"libtpu *==? *([\d.]+\*?) *;.*['\"]tpu['\"]", line) for line in wanted)
-    return installed, next((found[1] for found in asked if found), "")
+    matches = (
+        re.match(r"libtpu *==? *([\d.]+\*?) *;.*['\"]tpu['\"]", line) for line in requirements
+    )
+    return installed, next((match[1] for match in matches if match), "")
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
-def lower_together(
+def lower_for_mesh(
     function: Callable[..., Any], args: Sequence[Any], chip: Chip, axes: Axes
 ) -> Any:
-    """Trace and lower what one kernel does on each device of a mesh of the chip's topology.
+    """Trace and lower a kernel for a mesh of devices of the chip's topology.
 
     Raises CompilerUnavailable, and what jax raises.
     """
@@ -105,15 +111,15 @@ def lower_together(
     from pallascope.kernels.sharding import split_rows, spread_over
 
     sizes, names = tuple(size for _, size in axes), tuple(name for name, _ in axes)
-    devices = np.array(_devices(chip)[: devices_of(axes)]).reshape(sizes)
+    devices = np.array(_devices(chip)[: mesh_size(axes)]).reshape(sizes)
     with for_chip(chip.kind, chip.cores, axes):
         spread, whole = spread_over(axes, function, args)
         mesh = Mesh(devices, names, axis_types=jax.sharding.get_abstract_mesh().axis_types)
         split = NamedSharding(mesh, split_rows(axes))
-        given = [split if a.shape else NamedSharding(mesh, PartitionSpec()) for a in whole]
+        shardings = [split if a.shape else NamedSharding(mesh, PartitionSpec()) for a in whole]
         placed = [
             jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding)
-            for a, sharding in zip(whole, given, strict=True)
+            for a, sharding in zip(whole, shardings, strict=True)
         ]
         launched = jax.jit(lambda *arrays: spread(*arrays), out_shardings=split)
         return launched.trace(*placed).lower(lowering_platforms=("tpu",))
@@ -131,31 +137,33 @@ def lower(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Any:
     sharding = jax.sharding.SingleDeviceSharding(device(chip))
     placed = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding) for a in args]
     with for_chip(chip.kind, chip.cores):
-        # A new function each time: jax remembers what it has made of one that it knows, and then
-        # compiles nothing, and nothing is written.
-        # Without arguments, only the results say for which device it is compiled.
+        # A new function each time, because jax caches by function: a cached one isn't compiled
+        # again, and libtpu would dump nothing.
+        # Without arguments, only out_shardings says for which device it is compiled.
         launched = jax.jit(lambda *arrays: function(*arrays), out_shardings=sharding)
         traced = launched.trace(*placed)
         return traced.lower(lowering_platforms=("tpu",))
 
 
 def compiled(lowered: Any, **options: int) -> str:
-    """Compile what was lowered; the program's scheduled HLO. Raises what the compiler raises."""
+    """Compile a lowered program to scheduled HLO. Raises what the compiler raises."""
     import jax
 
     # jax would store the program, if it stores any, but can't load it again: there is no TPU.
-    stored = "jax_persistent_cache_min_compile_time_secs"
-    before = getattr(jax.config, stored)
-    jax.config.update(stored, math.inf)
+    option = "jax_persistent_cache_min_compile_time_secs"
+    previous = getattr(jax.config, option)
+    jax.config.update(option, math.inf)
     try:
-        return lowered.compile(compiler_options={**_IN_HBM, **_EVERY_PASS, **options}).as_text()
+        return lowered.compile(
+            compiler_options={**_OPERANDS_IN_HBM, **_ALL_PASSES, **options}
+        ).as_text()
     finally:
-        jax.config.update(stored, before)
+        jax.config.update(option, previous)
 
 
 @contextlib.contextmanager
 def dump() -> Iterator[Path]:
-    """The folder that libtpu writes to, empty at first and gone afterwards."""
+    """The folder that libtpu dumps to, empty at first and removed afterwards."""
     folder = _folder()
     shutil.rmtree(folder, ignore_errors=True)  # there if anything else was compiled in this process
     folder.mkdir(mode=0o700)
@@ -174,7 +182,7 @@ def _folder() -> Path:
 
 
 @functools.cache
-def _loader() -> int:
+def _loaded_by_pid() -> int:
     """The process that has loaded libtpu."""
     return os.getpid()
 
@@ -188,7 +196,9 @@ def _topology(name: str) -> Any:
             return topologies.get_topology_desc(platform="tpu", topology_name=name)
         except Exception as error:
             what = f"libtpu can't be loaded ({str(error).partition(chr(10))[0]})"
-            raise CompilerUnavailable(f"{what}; {other_version() or remedy('tpu')}") from error
+            raise CompilerUnavailable(
+                f"{what}; {version_mismatch() or install_hint('tpu')}"
+            ) from error
 
 
 def device(chip: Chip) -> Any:
@@ -198,24 +208,24 @@ def device(chip: Chip) -> Any:
 
 def _devices(chip: Chip) -> Sequence[Any]:
     """All devices of the chip's topology. Raises CompilerUnavailable."""
-    if reason := why_not():
+    if reason := unavailable_reason():
         raise CompilerUnavailable(reason)
-    if _loader() != os.getpid():
+    if _loaded_by_pid() != os.getpid():
         raise CompilerUnavailable("libtpu was loaded before this process was forked")
     return _topology(chip.topology).devices
 
 
 @contextlib.contextmanager
 def _environment() -> Iterator[None]:
-    """What libtpu reads when it is loaded; put back afterwards, since it is for this process."""
+    """The environment in which libtpu is loaded, restored afterwards."""
     flags = f"--xla_jf_dump_to={_folder()} --xla_jf_dump_llo_text=true "
     flags += f"--xla_jf_dump_llo_pass_label_regex=(^|[^-]){LISTING}$"
     added = {**_ENVIRONMENT, **os.environ}
     added["LIBTPU_INIT_ARGS"] = f"{os.environ.get('LIBTPU_INIT_ARGS', '')} {flags}".strip()
-    before = dict(os.environ)
+    previous = dict(os.environ)
     os.environ.update(added)
     try:
         yield
     finally:
         os.environ.clear()
-        os.environ.update(before)
+        os.environ.update(previous)

@@ -1,7 +1,7 @@
-"""Reads why libtpu refused a kernel.
+"""Parses libtpu's error messages.
 
-The texts are those of libtpu 0.0.42.1, 0.0.50.1 and 0.0.51. One of unknown form stays whole, as
-an INTERNAL failure.
+Supports libtpu 0.0.42.1, 0.0.50.1 and 0.0.51. A message of unknown form becomes an INTERNAL failure
+with its full text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pallascope.tpu.vmem import (
 
 
 class LibtpuRefusalKind(enum.Enum):
-    """What a kernel failed by."""
+    """The kind of a libtpu error."""
 
     VMEM = "vmem"  # it asks for more vector memory than there is
     SMEM = "smem"  # … scalar memory
@@ -41,7 +41,7 @@ class LibtpuRefusalKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class LibtpuRefusal:
-    """A refusal. Sizes are in bytes; 0 where the text has none.
+    """A parsed error of libtpu. Sizes are in bytes; 0 if the message has none.
 
     `operation` is MLIR's name of what was compiled, such as "tpu.vector_load", and `types` what it
     was applied to. `file` and `place` are the kernel's line, where the exception knows it.
@@ -77,14 +77,14 @@ _OPERATION = re.compile(
 _FRAME = re.compile(r'"[^"]*"\("([^"]+)":(\d+):\d+')
 #: A line of a failed check in libtpu: a letter, date, time, thread and source line before the text.
 _FATAL = re.compile(r"F\d{4} [\d:.]+ +\d+ [\w./]+:\d+\] (.*)")
-_GIVEN_UP = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+_ABORT_SIGNALS = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def read_refusal(error: BaseException, call: KernelCall) -> LibtpuRefusal:
-    """What an exception that libtpu raised for a kernel says. Never raises itself."""
+    """Parse an exception that libtpu raised for a kernel. Never raises."""
     text = str(error)
-    for read in (_out_of_vmem, _out_of_one, _out_of_hbm, _unsupported):
+    for read in (_out_of_vmem, _single_allocation, _out_of_hbm, _unsupported):
         if failure := read(text, error, call):
             return failure
     return LibtpuRefusal(
@@ -93,7 +93,7 @@ def read_refusal(error: BaseException, call: KernelCall) -> LibtpuRefusal:
 
 
 def read_lowering_error(error: BaseException) -> LibtpuRefusal:
-    """The same for what jax raised while it lowered the kernel."""
+    """Parse an exception that jax raised while it lowered the kernel."""
     text = f"{type(error).__name__}: {error}"
     file, place = _place_of(error)
     return LibtpuRefusal(
@@ -102,31 +102,31 @@ def read_lowering_error(error: BaseException) -> LibtpuRefusal:
 
 
 def read_abort(code: int, printed: str) -> LibtpuRefusal | None:
-    """What a process that ended while it compiled a kernel says, by its exit code.
+    """Parse the output of a process that ended while it compiled a kernel.
 
-    None where it was not the compiler that gave up. `printed` is all that it has printed.
+    None if the exit code doesn't mean that the compiler aborted.
     """
-    if -code not in _GIVEN_UP:
+    if -code not in _ABORT_SIGNALS:
         return None
-    name, said = signal.Signals(-code).name, last_words(printed)
+    name, last_message = signal.Signals(-code).name, fatal_message(printed)
     message = f"the TPU's compiler ends without a verdict on it ({name})"
     return LibtpuRefusal(
-        LibtpuRefusalKind.ABORT, f"{message}: {said}" if said else message, printed
+        LibtpuRefusalKind.ABORT, f"{message}: {last_message}" if last_message else message, printed
     )
 
 
-def last_words(printed: str) -> str:
-    """What libtpu, or another library of Google's, gave up at; "" where it does not say."""
+def fatal_message(printed: str) -> str:
+    """The message of a failed check in libtpu or another Google library; "" if there is none."""
     return next((found[1] for found in map(_FATAL.match, printed.splitlines()) if found), "")
 
 
 def windows_too_large(call: KernelCall, limit: int) -> LibtpuRefusal:
-    """What libtpu would say of blocks that, all together, are larger than `limit` bytes."""
-    taken = (*footprint(call), *scoped_buffers(call))
-    wanted = sum(allocation.size for allocation in taken)
+    """The error that libtpu would give for blocks of more than `limit` bytes together."""
+    allocations = (*footprint(call), *scoped_buffers(call))
+    wanted = sum(allocation.size for allocation in allocations)
     text = f"{_TOO_MUCH}: blocks and scratch take {wanted:,} bytes, and the limit is {limit:,}"
     return LibtpuRefusal(
-        LibtpuRefusalKind.VMEM, _TOO_MUCH, text, wanted=wanted, limit=limit, allocations=taken
+        LibtpuRefusalKind.VMEM, _TOO_MUCH, text, wanted=wanted, limit=limit, allocations=allocations
     )
 
 
@@ -149,7 +149,7 @@ def _out_of_vmem(text: str, _error: BaseException, call: KernelCall) -> LibtpuRe
     )
 
 
-def _out_of_one(text: str, _error: BaseException, call: KernelCall) -> LibtpuRefusal | None:
+def _single_allocation(text: str, _error: BaseException, call: KernelCall) -> LibtpuRefusal | None:
     """A single allocation that is larger than all of the memory."""
     found = _SINGLE.search(text)
     if not found or found[4] not in ("vmem", "smem", "sflag"):

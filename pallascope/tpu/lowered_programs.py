@@ -1,7 +1,6 @@
 """A program lowered for a TPU, as data.
 
-jax and its bytes of StableHLO are all that is needed there: neither the function, nor the file that
-it comes from, nor what has been done with jax before.
+Another process can compile it from its StableHLO alone, without the function or its file.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pallascope.tpu.chips import Chip
 
 @dataclass(frozen=True, slots=True)
 class LoweredProgram:
-    """StableHLO in `module`. `kept` are the positions of the inputs that it looks at."""
+    """StableHLO in `module`. `kept` are the positions of the inputs that it uses."""
 
     module: bytes
     kept: tuple[int, ...]
@@ -32,12 +31,12 @@ def program_of(function: Callable[..., Any], args: Sequence[Any], chip: Chip) ->
     from pallascope.kernels.lowering import for_chip
 
     with for_chip(chip.kind, chip.cores):
-        # A new function each time: jax remembers what it has made of one that it knows.
+        # A new function each time, because jax caches traces by function.
         traced = jax.jit(lambda *arrays: function(*arrays))
-        return as_data(jax.export.export(traced, platforms=["tpu"])(*args))
+        return program_from_export(jax.export.export(traced, platforms=["tpu"])(*args))
 
 
-def as_data(exported: Any) -> LoweredProgram:
+def program_from_export(exported: Any) -> LoweredProgram:
     """A jax.export.Exported without the trees of its inputs and outputs."""
     return LoweredProgram(
         bytes(exported.mlir_module_serialized),
@@ -47,27 +46,27 @@ def as_data(exported: Any) -> LoweredProgram:
     )
 
 
-def lowered_again(program: LoweredProgram, chip: Chip) -> Any:
+def lower_for_chip(program: LoweredProgram, chip: Chip) -> Any:
     """The program, lowered for a device of the chip's topology. Raises CompilerUnavailable."""
     import jax
 
     from pallascope.tpu.libtpu import device
 
-    return lowered_for(program, jax.sharding.SingleDeviceSharding(device(chip)), "tpu")
+    return lower_for_sharding(program, jax.sharding.SingleDeviceSharding(device(chip)), "tpu")
 
 
-def lowered_for(program: LoweredProgram, sharding: Any, platform: str) -> Any:
-    """The same for the device of a sharding, on the platform that it was lowered for."""
+def lower_for_sharding(program: LoweredProgram, sharding: Any, platform: str) -> Any:
+    """The program, lowered for the device of a sharding, on its original platform."""
     import jax
 
     placed = [jax.ShapeDtypeStruct(t.shape, _dtype(t), sharding=sharding) for t in program.inputs]
     # Without inputs, only the outputs say for which device it is compiled.
-    launched = jax.jit(exported_of(program, platform).call, out_shardings=sharding)
+    launched = jax.jit(export_from_program(program, platform).call, out_shardings=sharding)
     return launched.trace(*placed).lower(lowering_platforms=(platform,))
 
 
-def exported_of(program: LoweredProgram, platform: str) -> Any:
-    """The jax.export.Exported that `as_data` was given, for the platform that it is for."""
+def export_from_program(program: LoweredProgram, platform: str) -> Any:
+    """The jax.export.Exported of a program, for its platform."""
     import jax
     import jax.numpy as jnp
 
@@ -76,7 +75,7 @@ def exported_of(program: LoweredProgram, platform: str) -> Any:
     def stand_in(*_: Any) -> list[Any]:
         return [jnp.zeros(t.shape, _dtype(t)) for t in program.outputs]
 
-    # What jax can call again has more fields than a module; they follow from the types alone.
+    # The other fields of an Exported follow from the types alone.
     same_types = jax.export.export(jax.jit(stand_in), platforms=[platform])(*inputs)
     return dataclasses.replace(
         same_types, mlir_module_serialized=program.module, module_kept_var_idx=program.kept
@@ -87,7 +86,7 @@ def _type(aval: Any) -> ArrayType:
     return ArrayType(aval.dtype.name, tuple(aval.shape))
 
 
-def _dtype(of: ArrayType) -> Any:
+def _dtype(array: ArrayType) -> Any:
     import jax.numpy as jnp
 
-    return jnp.dtype(of.dtype)
+    return jnp.dtype(array.dtype)

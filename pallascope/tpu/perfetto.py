@@ -1,10 +1,9 @@
 """The predicted timeline as a trace for Perfetto.
 
-A process for each kernel; in it a lane for the grid's steps, one for the core, which computes or
-waits, one for the bytes on their way between HBM and the chip, and one or more for each operand and
-direction, where a slice is a DMA from its start to its arrival. Slices on one lane never overlap: a
-DMA that starts before an earlier one of its operand has arrived goes to a lane of its own. Of an
-operand that the kernel copies by itself, each slot of its buffer has a lane (`slot_lanes`).
+Each kernel is a process. Its lanes are the grid steps, the core, which computes or waits, the HBM
+bus, and one or more for each operand and direction, where a slice is a DMA from its start to its
+arrival. Slices on one lane never overlap: a DMA that starts before an earlier one of its operand
+has arrived gets another lane. With manual DMA, each slot of a buffer has a lane (`slot_lanes`).
 
 Format: the "Trace Event Format", JSON object form; complete events ("X") and metadata ("M") alone.
 Times in µs, from the launch's beginning, to three digits.
@@ -21,12 +20,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pallascope.tpu.chips import named
-from pallascope.tpu.dma_buffers import copies_by_hand, slot_lanes
+from pallascope.tpu.dma_buffers import manual_transfers, slot_lanes
 from pallascope.tpu.prediction import Prediction
 from pallascope.tpu.schedule import Schedule, Stall, Transfer
 
 #: How many transfers, stalls and steps of a kernel a trace shows: about 8 MB of JSON.
-MOST_EVENTS = 20_000
+MAX_EVENTS = 20_000
 
 STEPS, CORE, BUS = "grid steps", "core", "HBM"
 SETUP, FIRST, LAST = "setup", "first blocks move in", "last blocks move out"
@@ -46,7 +45,9 @@ class Slice:
 Lanes = dict[str, list[Slice]]
 
 
-def trace(launches: Iterable[tuple[str, Sequence[Prediction]]], most: int = MOST_EVENTS) -> str:
+def trace(
+    launches: Iterable[tuple[str, Sequence[Prediction]]], max_events: int = MAX_EVENTS
+) -> str:
     """The timelines of launches, each with its title, as one JSON text.
 
     `most` is the number of events that the predictions were asked to keep. Kernels of a launch
@@ -64,7 +65,7 @@ def trace(launches: Iterable[tuple[str, Sequence[Prediction]]], most: int = MOST
                 name += f", one of {kernel.runs.times:,} runs"
             names[name] += 1
             number = f" ({names[name]})" if names[name] > 1 else ""
-            events += _process(names.total(), name + number, kernel, start, most)
+            events += _process(names.total(), name + number, kernel, start, max_events)
             start += kernel.schedule.cycles / named(kernel.chip).clock
     notice = "predicted from the TPU compiler's schedule; nothing was run"
     content = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"notice": notice}}
@@ -72,7 +73,7 @@ def trace(launches: Iterable[tuple[str, Sequence[Prediction]]], most: int = MOST
 
 
 def _process(
-    process: int, name: str, kernel: Prediction, offset: float, most: int
+    process: int, name: str, kernel: Prediction, offset: float, max_events: int
 ) -> Iterator[Event]:
     clock = named(kernel.chip).clock
 
@@ -81,19 +82,19 @@ def _process(
 
     yield _metadata("process_name", process, 0, name=name)
     yield _metadata("process_sort_index", process, 0, sort_index=process)
-    for thread, (lane, slices) in enumerate(lanes(kernel, most).items(), 1):
+    for thread, (lane, slices) in enumerate(lanes(kernel, max_events).items(), 1):
         yield _metadata("thread_name", process, thread, name=lane)
         yield _metadata("thread_sort_index", process, thread, sort_index=thread)
-        for one in slices:
-            start, end = nanoseconds(one.start), nanoseconds(one.end)
+        for slice_ in slices:
+            start, end = nanoseconds(slice_.start), nanoseconds(slice_.end)
             yield {
                 "ph": "X",
-                "name": one.name,
+                "name": slice_.name,
                 "pid": process,
                 "tid": thread,
                 "ts": start / 1000,
                 "dur": (end - start) / 1000,
-                "args": {"cycles": round(one.end - one.start), **one.about},
+                "args": {"cycles": round(slice_.end - slice_.start), **slice_.about},
             }
 
 
@@ -101,51 +102,51 @@ def _metadata(name: str, process: int, thread: int, /, **args: Any) -> Event:
     return {"ph": "M", "name": name, "pid": process, "tid": thread, "args": args}
 
 
-def lanes(kernel: Prediction, most: int = MOST_EVENTS) -> Lanes:
-    """What one kernel's trace shows, by the names of the lanes; in each, in order of time.
+def lanes(kernel: Prediction, max_events: int = MAX_EVENTS) -> Lanes:
+    """The slices of one kernel's trace by lane, in order of time.
 
     The first lane takes all of the kernel's cycles. Where more happened than was kept, everything
     ends where the first list of events does, and the rest is one slice that says so.
     """
     schedule = kernel.schedule
     assert schedule is not None
-    end = shown_until(schedule, most)
+    end = last_complete_cycle(schedule, max_events)
     transfers = [t for t in schedule.transfers if t.start < end]
-    by_hand = [one for one in copies_by_hand(kernel) if one.transfer.start < end]
-    slots = {(one.transfer.operand, one.transfer.end): one.slot for one in by_hand}
-    found = {
-        STEPS: list(_steps(kernel, schedule, end)),
-        CORE: list(_core(schedule.stalls, end, slots)),
-        BUS: list(_on_the_bus(transfers, kernel)),
+    by_hand = [copy for copy in manual_transfers(kernel) if copy.transfer.start < end]
+    slots = {(copy.transfer.operand, copy.transfer.end): copy.slot for copy in by_hand}
+    by_lane = {
+        STEPS: list(_step_slices(kernel, schedule, end)),
+        CORE: list(_core_slices(schedule.stalls, end, slots)),
+        BUS: list(_bus_slices(transfers, kernel)),
     }
-    own = {one.transfer.operand for one in by_hand}
-    for lane, group in _by_lane(t for t in transfers if t.operand not in own).items():
-        for number, slices in enumerate(_apart(group), 1):
-            found[f"{lane} ({number})" if number > 1 else lane] = slices
+    by_hand_operands = {copy.transfer.operand for copy in by_hand}
+    for lane, group in _by_lane(t for t in transfers if t.operand not in by_hand_operands).items():
+        for number, slices in enumerate(_non_overlapping_lanes(group), 1):
+            by_lane[f"{lane} ({number})" if number > 1 else lane] = slices
     for lane, phases in slot_lanes(by_hand, end).items():
-        found[lane] = [
-            Slice(one.name, one.start, one.end, {"bytes": one.size} if one.size else {})
-            for one in phases
+        by_lane[lane] = [
+            Slice(copy.name, copy.start, copy.end, {"bytes": copy.size} if copy.size else {})
+            for copy in phases
         ]
-    return {name: slices for name, slices in found.items() if slices}
+    return {name: slices for name, slices in by_lane.items() if slices}
 
 
-def shown_until(schedule: Schedule, most: int = MOST_EVENTS) -> float:
+def last_complete_cycle(schedule: Schedule, max_events: int = MAX_EVENTS) -> float:
     """The cycle from which on a list of events is incomplete; else the schedule's end."""
-    last = [schedule.cycles]
-    if len(schedule.turns) >= most:
-        last.append(schedule.turns[-1])
-    if len(schedule.transfers) >= most:
-        last.append(schedule.transfers[-1].start)
-    if len(schedule.stalls) >= most:
-        last.append(schedule.stalls[-1].end)
-    return min(last)
+    ends = [schedule.cycles]
+    if len(schedule.turns) >= max_events:
+        ends.append(schedule.turns[-1])
+    if len(schedule.transfers) >= max_events:
+        ends.append(schedule.transfers[-1].start)
+    if len(schedule.stalls) >= max_events:
+        ends.append(schedule.stalls[-1].end)
+    return min(ends)
 
 
 # ---- the grid ----
 
 
-def _steps(kernel: Prediction, schedule: Schedule, end: float) -> Iterator[Slice]:
+def _step_slices(kernel: Prediction, schedule: Schedule, end: float) -> Iterator[Slice]:
     """One slice after another, from the first cycle to the last."""
     complete = end == schedule.cycles
     turns = [turn for turn in schedule.turns if turn < end]
@@ -154,7 +155,7 @@ def _steps(kernel: Prediction, schedule: Schedule, end: float) -> Iterator[Slice
         return
     # A turn that the events do not cover to its end is part of the rest.
     bounds = [0.0, *turns, *([end] if complete else [])]
-    names = itertools.chain([SETUP], _names(kernel, len(turns) if complete else None))
+    names = itertools.chain([SETUP], _step_names(kernel, len(turns) if complete else None))
     for (start, stop), name in zip(itertools.pairwise(bounds), names, strict=False):
         if stop > start:
             yield Slice(name, start, stop)
@@ -162,7 +163,7 @@ def _steps(kernel: Prediction, schedule: Schedule, end: float) -> Iterator[Slice
         yield Slice("the rest, not shown", bounds[-1], schedule.cycles)
 
 
-def step_spans(kernel: Prediction, most: int = MOST_EVENTS) -> tuple[float, ...]:
+def step_spans(kernel: Prediction, max_events: int = MAX_EVENTS) -> tuple[float, ...]:
     """When each grid step computes, in cycles: its begin, and after them all the last one's end.
 
     As far as a list of `most` events goes. Empty where turns of the schedule are no grid steps.
@@ -172,8 +173,8 @@ def step_spans(kernel: Prediction, most: int = MOST_EVENTS) -> tuple[float, ...]
     steps = _number_of_steps(kernel)
     if steps == 1:
         return 0.0, schedule.cycles
-    turns = schedule.turns[:most]
-    complete = len(schedule.turns) < most
+    turns = schedule.turns[:max_events]
+    complete = len(schedule.turns) < max_events
     if steps == 0 or (complete and len(turns) != steps + 2):
         return ()
     return tuple(turns[1 : steps + 2])
@@ -183,7 +184,7 @@ def _number_of_steps(kernel: Prediction) -> int:
     return math.prod(size or 0 for size in kernel.traffic.grid)
 
 
-def _names(kernel: Prediction, turns: int | None) -> Iterator[str]:
+def _step_names(kernel: Prediction, turns: int | None) -> Iterator[str]:
     """What each turn of the outermost loop does; `turns` is their number where it is known.
 
     A grid of more than one step takes two turns more: step n computes in turn n + 1.
@@ -199,7 +200,7 @@ def _names(kernel: Prediction, turns: int | None) -> Iterator[str]:
         yield from (f"turn {number}" for number in itertools.count())
 
 
-def _core(
+def _core_slices(
     stalls: Iterable[Stall], end: float, slots: Mapping[tuple[str, float], str]
 ) -> Iterator[Slice]:
     """The core computes wherever it does not wait; `slots` by what arrives there, and when."""
@@ -210,8 +211,8 @@ def _core(
         if stall.start > now:
             yield Slice("computes", now, stall.start)
         slot = slots.get((stall.operand, stall.end), "")
-        what = f"{stall.operand or 'a semaphore'}{f' ({slot})' if slot else ''}"
-        yield Slice(f"waits for {what}", stall.start, stall.end)
+        awaited = f"{stall.operand or 'a semaphore'}{f' ({slot})' if slot else ''}"
+        yield Slice(f"waits for {awaited}", stall.start, stall.end)
         now = stall.end
     if end > now:
         yield Slice("computes", now, end)
@@ -220,35 +221,37 @@ def _core(
 # ---- what moves ----
 
 
-def _on_the_bus(transfers: Iterable[Transfer], kernel: Prediction) -> Iterator[Slice]:
+def _bus_slices(transfers: Iterable[Transfer], kernel: Prediction) -> Iterator[Slice]:
     """Bytes on their way, one transfer after another; each arrives some time after its last."""
     bytes_per_cycle = kernel.bandwidth / named(kernel.chip).clock
-    for one in transfers:
-        name = f"{one.operand} {_way(one.inward)}"
-        end = one.start + one.size / bytes_per_cycle
-        yield Slice(name, one.start, end, {"bytes": one.size})
+    for transfer in transfers:
+        name = f"{transfer.operand} {_direction(transfer.inward)}"
+        end = transfer.start + transfer.size / bytes_per_cycle
+        yield Slice(name, transfer.start, end, {"bytes": transfer.size})
 
 
 def _by_lane(transfers: Iterable[Transfer]) -> dict[str, list[Transfer]]:
-    found: dict[str, list[Transfer]] = {}
-    for one in transfers:
-        found.setdefault(f"{one.operand} {_way(one.inward)}", []).append(one)
-    return found
+    by_lane: dict[str, list[Transfer]] = {}
+    for transfer in transfers:
+        by_lane.setdefault(f"{transfer.operand} {_direction(transfer.inward)}", []).append(transfer)
+    return by_lane
 
 
-def _apart(transfers: Iterable[Transfer]) -> list[list[Slice]]:
+def _non_overlapping_lanes(transfers: Iterable[Transfer]) -> list[list[Slice]]:
     """The transfers of one operand in as few lanes as keep them from overlapping."""
-    found: list[list[Slice]] = []
-    for one in transfers:
-        about = {"bytes": one.size}
-        drawn = Slice(f"{one.operand} {_way(one.inward)}", one.start, one.end, about)
-        free = next((lane for lane in found if lane[-1].end <= one.start), None)
+    lanes: list[list[Slice]] = []
+    for transfer in transfers:
+        about = {"bytes": transfer.size}
+        drawn = Slice(
+            f"{transfer.operand} {_direction(transfer.inward)}", transfer.start, transfer.end, about
+        )
+        free = next((lane for lane in lanes if lane[-1].end <= transfer.start), None)
         if free is None:
-            found.append([drawn])
+            lanes.append([drawn])
         else:
             free.append(drawn)
-    return found
+    return lanes
 
 
-def _way(inward: bool) -> str:
+def _direction(inward: bool) -> str:
     return "in" if inward else "out"

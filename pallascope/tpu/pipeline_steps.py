@@ -20,11 +20,11 @@ import numpy as np
 
 from pallascope.model import (
     Axes,
+    CommTimeline,
     KernelCall,
     Operand,
     Problem,
     Role,
-    SideBySide,
 )
 from pallascope.tpu import traffic
 from pallascope.tpu.chips import DEFAULT, named
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 Ints = np.ndarray[Any, Any]
 
 #: How many grid steps are followed.
-MOST_STEPS = 50_000
+MAX_STEPS = 50_000
 #: Tables of more elements are not copied.
-MOST_CELLS = 65_536
+MAX_TABLE_CELLS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class TableRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Motion:
+class BlockMotion:
     """One kernel's blocks over its grid, as far as index maps and scalar prefetch tell.
 
     `labels`, `paths` and `tables` align with the operands: a path is None where there are no
@@ -91,20 +91,20 @@ class Motion:
     paths: tuple[Path | None, ...]
     tables: tuple[tuple[int, ...] | None, ...]
     reads: tuple[TableRead, ...]
-    side_by_side: SideBySide | None = None
+    side_by_side: CommTimeline | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class LaunchMotion:
     """The kernels of one launch, in program order, or what was raised on the way to them."""
 
     problem: Problem | None = None
-    kernels: tuple[Motion, ...] = ()
+    kernels: tuple[BlockMotion, ...] = ()
 
 
 def motions(
     function: Callable[..., Any], *args: Any, chip: str = DEFAULT, **kwargs: Any
-) -> tuple[Motion, ...]:
+) -> tuple[BlockMotion, ...]:
     """Follow the blocks of each kernel that `function(*args, **kwargs)` launches.
 
     Nothing is lowered, so a block that Mosaic refuses is followed like any other. `args` are
@@ -116,12 +116,12 @@ def motions(
     target = named(chip)
     with for_chip(target.kind, target.cores):
         launch = TracedLaunch.of(function, args, kwargs)
-    return motions_of(launch, args, chip)
+    return motions_of_launch(launch, args, chip)
 
 
-def motions_of(
+def motions_of_launch(
     launch: TracedLaunch, args: Sequence[Any], chip: str, axes: Axes = ()
-) -> tuple[Motion, ...]:
+) -> tuple[BlockMotion, ...]:
     """The same of a launch that was traced for this chip, by its name, or a mesh of such `axes`."""
     from pallascope.kernels import for_chip
 
@@ -130,25 +130,25 @@ def motions_of(
         return tuple(map(follow, launch.kernels(args)))
 
 
-def follow(kernel: TracedKernel, most: int = MOST_STEPS) -> Motion:
+def follow(kernel: TracedKernel, max_steps: int = MAX_STEPS) -> BlockMotion:
     """Follow the first `most` steps of one kernel, which has been traced for a chip."""
     blocks, operands = kernel.block_positions(), kernel.call.operands
-    moved = traffic.traffic(
+    moved_traffic = traffic.traffic(
         kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies()
     )
     grid = [size for size in blocks.grid if size is not None]
     known = len(grid) == len(blocks.grid)
     steps = math.prod(grid) if known else 0
-    rows = zip(operands, blocks.starts, moved.operands, strict=True)
+    rows = zip(operands, blocks.starts, moved_traffic.operands, strict=True)
     tables = [_cells(table) for table in kernel.tables]
-    reads = kernel.prefetch_reads(grid, most) if known and tables else ()
-    return Motion(
+    reads = kernel.prefetch_reads(grid, max_steps) if known and tables else ()
+    return BlockMotion(
         call=kernel.call,
         labels=distinct_names(operands),
         steps=steps,
-        shown=min(steps, most),
-        traffic=moved,
-        paths=tuple(_path(*each, most) for each in rows),
+        shown=min(steps, max_steps),
+        traffic=moved_traffic,
+        paths=tuple(_path(*each, max_steps) for each in rows),
         tables=(*tables, *[None] * (len(operands) - len(tables))),
         reads=tuple(
             TableRead(r.operand, r.table, *(((), ()) if r.cells is None else _runs(r.cells)))
@@ -158,7 +158,9 @@ def follow(kernel: TracedKernel, most: int = MOST_STEPS) -> Motion:
     )
 
 
-def _path(operand: Operand, starts: Ints | None, row: OperandTraffic, most: int) -> Path | None:
+def _path(
+    operand: Operand, starts: Ints | None, row: OperandTraffic, max_steps: int
+) -> Path | None:
     """The runs that begin by step `most`: where one more does, the last that is shown has an end.
 
     A block that lies outside of the array is followed, and moves nothing that could be counted. A
@@ -170,19 +172,19 @@ def _path(operand: Operand, starts: Ints | None, row: OperandTraffic, most: int)
         return None
     if row.bytes is None and row.note != OUTSIDE:
         return None
-    moved = np.flatnonzero(traffic.moves(operand, starts))
+    moved = np.flatnonzero(traffic.block_moves(operand, starts))
     first = np.append(0, moved[:-1] + 1) if operand.role is Role.OUTPUT else moved
     bytes_each = np.zeros(len(starts), np.int64)
     if row.bytes is not None:
-        bytes_each = traffic.move_bytes(operand, starts)
-    kept = first <= most
-    where, what = starts[first[kept]], bytes_each[moved[kept]]
+        bytes_each = traffic.bytes_per_step(operand, starts)
+    kept = first <= max_steps
+    where, moved_bytes = starts[first[kept]], bytes_each[moved[kept]]
     place, each = _places(where)
     return Path(
         first=tuple(first[kept].tolist()),
         place=tuple(place.tolist()),
         starts=tuple(where[each].reshape(-1).tolist()),
-        sizes=tuple(what[each].tolist()),
+        sizes=tuple(moved_bytes[each].tolist()),
     )
 
 
@@ -202,6 +204,6 @@ def _runs(values: Ints) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _cells(table: Any) -> tuple[int, ...] | None:
-    if table is None or table.size > MOST_CELLS or not np.issubdtype(table.dtype, np.integer):
+    if table is None or table.size > MAX_TABLE_CELLS or not np.issubdtype(table.dtype, np.integer):
         return None
     return tuple(table.reshape(-1).tolist())

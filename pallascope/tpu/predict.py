@@ -25,7 +25,7 @@ from pallascope.model import (
 from pallascope.tpu import compile_process, compiler, libtpu
 from pallascope.tpu.block_sizes import blocks_outside, reuse
 from pallascope.tpu.chips import DEFAULT, Chip, named
-from pallascope.tpu.dma_buffers import as_scheduled
+from pallascope.tpu.dma_buffers import with_scheduled_dma
 from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind, windows_too_large
 from pallascope.tpu.prediction import Prediction
 from pallascope.tpu.schedule import (
@@ -33,10 +33,10 @@ from pallascope.tpu.schedule import (
     OperandSource,
     Schedule,
     simulate,
-    words,
+    smem_words,
 )
 from pallascope.tpu.traffic import Traffic, traffic
-from pallascope.tpu.vmem import limit_of, overflows
+from pallascope.tpu.vmem import certainly_overflows, limit_of
 
 if TYPE_CHECKING:
     from pallascope.kernels import TracedLaunch
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 #: Of a kernel that communicates: its schedule waits for what others do.
-TOGETHER = "it communicates with other chips, and how long that takes is not predicted"
+COMMUNICATES = "it communicates with other chips, and how long that takes is not predicted"
 
 
 def predictions(
@@ -74,7 +74,7 @@ def predictions(
     return _predicted(launch, args, target, events, compile_process.build)
 
 
-def predictions_of(
+def predictions_of_launch(
     launch: TracedLaunch, args: Sequence[Any], chip: str, events: int = 0, axes: Axes = ()
 ) -> tuple[Prediction, ...]:
     """The same of a launch that was traced for this chip, by its name. Raises NotLowered.
@@ -85,7 +85,7 @@ def predictions_of(
     here, and where it aborts, so does the process.
     """
     target = named(chip)
-    _loaded_before_jax_does(target)
+    _load_libtpu_first(target)
     return _predicted(launch, args, target, events, compiler.build, axes)
 
 
@@ -107,7 +107,7 @@ def _predicted(
     return tuple(predict(kernel, target, events, build) for kernel in kernels)
 
 
-def _loaded_before_jax_does(chip: Chip) -> None:
+def _load_libtpu_first(chip: Chip) -> None:
     """Load libtpu as `libtpu` does it, before jax loads it in search of a TPU."""
     with contextlib.suppress(compiler.CompilerUnavailable):
         libtpu.device(chip)
@@ -149,33 +149,33 @@ def predict(kernel: TracedKernel, chip: Chip, events: int, build: Builder) -> Pr
     if failure := _too_many_cores(kernel.call, chip):
         return prediction(failure=failure)
     try:
-        made = build(kernel, chip)
+        build_result = build(kernel, chip)
     except compiler.CompilerUnavailable as error:
-        if overflows(kernel.call, chip):
+        if certainly_overflows(kernel.call, chip):
             return prediction(failure=windows_too_large(kernel.call, limit_of(kernel.call, chip)))
         return prediction(unknown=str(error))
-    if made.failure:
-        return prediction(failure=made.failure)
-    if made.missing:
-        return prediction(compiled=True, unknown=made.missing)
+    if build_result.failure:
+        return prediction(failure=build_result.failure)
+    if build_result.missing:
+        return prediction(compiled=True, unknown=build_result.missing)
     if kernel.axes:
-        return prediction(compiled=True, unknown=TOGETHER, vmem=made.vmem)
+        return prediction(compiled=True, unknown=COMMUNICATES, vmem=build_result.vmem)
     shared = chip.cores if _is_split(kernel.call) else 1
     core = dataclasses.replace(chip, bandwidth=chip.bandwidth_of_each(shared))
     try:
-        what = made.bundles, core, _sources(kernel, labels), _words(kernel), events
+        arguments = build_result.bundles, core, _sources(kernel, labels), _words(kernel), events
         # Of a grid, libtpu gives the first core most; over a mesh, the body chooses.
-        each = [simulate(*what, core=number) for number in range(kernel.call.cores)]
+        schedules = [simulate(*arguments, core=number) for number in range(kernel.call.cores)]
     except NotUnderstood as reason:
-        return prediction(compiled=True, unknown=str(reason), vmem=made.vmem)
-    schedule, *beside = sorted(each, key=lambda one: -one.cycles)
+        return prediction(compiled=True, unknown=str(reason), vmem=build_result.vmem)
+    schedule, *beside = sorted(schedules, key=lambda one: -one.cycles)
     if shared > 1:
         of_cores = {"sharing": shared, "beside": tuple(beside)}
-        return prediction(compiled=True, schedule=schedule, vmem=made.vmem, **of_cores)
-    if doubt := _contradiction(moved, labels, schedule):
-        return prediction(compiled=True, unknown=doubt, vmem=made.vmem)
-    moved = as_scheduled(moved, labels, schedule)
-    return prediction(compiled=True, schedule=schedule, vmem=made.vmem)
+        return prediction(compiled=True, schedule=schedule, vmem=build_result.vmem, **of_cores)
+    if contradiction := _contradiction(moved, labels, schedule):
+        return prediction(compiled=True, unknown=contradiction, vmem=build_result.vmem)
+    moved = with_scheduled_dma(moved, labels, schedule)
+    return prediction(compiled=True, schedule=schedule, vmem=build_result.vmem)
 
 
 def _sent(copies: Dmas, grid: Sequence[int]) -> int | None:
@@ -225,7 +225,7 @@ def _sources(kernel: TracedKernel, labels: tuple[str, ...]) -> dict[OperandSourc
 
 def _words(kernel: TracedKernel) -> dict[OperandSource, list[int]]:
     return {
-        OperandSource("input", number): words(value)
+        OperandSource("input", number): smem_words(value)
         for number, value in enumerate(kernel.values)
         if value is not None
     }
@@ -240,10 +240,10 @@ def _contradiction(moved: Traffic, labels: tuple[str, ...], schedule: Schedule) 
     for row, label in zip(moved.operands, labels, strict=True):
         if row.bytes is None or row.role is Role.SCRATCH or row.by_hand:
             continue
-        found = scheduled.get((label, row.role is not Role.OUTPUT), 0)
-        if found != row.bytes:
+        scheduled_bytes = scheduled.get((label, row.role is not Role.OUTPUT), 0)
+        if scheduled_bytes != row.bytes:
             return (
-                f"the compiler's schedule moves {found:,} bytes of {label}, "
+                f"the compiler's schedule moves {scheduled_bytes:,} bytes of {label}, "
                 f"its index map asks for {row.bytes:,}"
             )
     return ""

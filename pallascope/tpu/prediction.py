@@ -1,17 +1,13 @@
 """A kernel's predicted cost as data, and its roofline.
 
-What is known of a launch's kernels on a chip, as data.
+The core issues bundles while HBM moves bytes. At best they overlap, and the kernel takes as long as
+the longer of the two: the floor. The rest is exposed waiting, the latency of DMAs. The bound is
 
-What bounds a kernel: HBM, one of the core's units, or waiting for DMAs to arrive.
-Two things take time at once: the core issues bundles, and HBM moves bytes. At best they overlap,
-and the kernel takes as long as the longer of the two: the floor. What it takes beyond the floor is
-waiting that nothing hides, the latency of DMAs. The larger of the two names the bound:
-
-    HBM          moving the bytes at full bandwidth takes at least as long as issuing, and at least
-                 half of the time
-    DMA latency  what is left beyond the floor is more than that, or, where issuing is the floor,
-                 more than the busiest unit takes
-    a unit       else: the one that most of the issued bundles need
+    HBM          if moving the bytes at full bandwidth takes at least as long as issuing, and at
+                 least half of the time
+    DMA latency  if the time beyond the floor is longer than that, or, where issuing is the floor,
+                 longer than the busiest unit takes
+    a unit       otherwise: the one that most of the issued bundles need
 
 So a matmul that computes for 99 % of its time is bound by the MXU, though its bytes take 71 %;
 one with 41 % of waiting, 29 % of MXU and 23 % for its bytes is bound by DMA latency.
@@ -31,7 +27,7 @@ from pallascope.model import (
     Route,
     RunCount,
     XlaCopy,
-    carried,
+    total_link_bytes,
 )
 from pallascope.tpu import block_sizes
 from pallascope.tpu.block_sizes import Reuse
@@ -40,7 +36,7 @@ from pallascope.tpu.libtpu_errors import LibtpuRefusal
 from pallascope.tpu.schedule import Schedule, Unit
 from pallascope.tpu.tiling import dtype_bits
 from pallascope.tpu.traffic import Traffic
-from pallascope.tpu.units import bytes_of, time_of
+from pallascope.tpu.units import format_bytes, format_time
 from pallascope.tpu.vmem import Vmem
 
 _ONCE = RunCount()
@@ -48,29 +44,27 @@ _ONCE = RunCount()
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One kernel on one chip, as far as that is known without running it there.
+    """The predicted cost of one kernel on one chip.
 
-    `traffic` follows from the index maps, and so does `reuse`, which aligns with its operands; what
-    the kernel copies by itself is the schedule's count, where there is one. `labels` name the
-    operands, each differently; the schedule uses them too. `compiled`: the compiler accepts the
-    kernel. Where it refuses, `failure` says why; where it could not be asked, or where there is no
-    schedule, `unknown` does.
+    `traffic` and `reuse`, which aligns with its operands, follow from the index maps; the traffic
+    of manual DMA comes from the schedule if there is one. `labels` are unique names of the
+    operands, which the schedule uses too. `compiled`: the compiler accepts the kernel. `failure` is
+    its error if it refuses; `unknown` is the reason if it is unavailable, or if there is no
+    schedule.
 
-    `schedule` and `traffic` are of one run, of which the launch makes as many as `runs` says:
-    `seconds`, `cycles` and `bytes` are of all of them. `outside` has a sentence for each operand
-    whose block lies outside of its array on some step: then the kernel is wrong, however long it
-    takes.
+    `schedule` and `traffic` are for one run, and the launch makes `runs`: `seconds`, `cycles` and
+    `bytes` are for all of them. `outside` has a sentence for each operand whose block is out of
+    bounds on some step; then the kernel is wrong.
 
-    `sharing` is how many cores share the grid, its parallel axes. The schedule is then that of the
-    core that has most of it, at its part of HBM's bandwidth, and so its time is the kernel's.
-    `beside` are those of a mesh's other cores, each of which chooses its part by itself.
+    `sharing` cores share the parallel axes of the grid. The schedule is that of the core with the
+    most work, at its share of HBM's bandwidth, so its time is the kernel's. `beside` are the
+    schedules of a mesh's other cores, each of which chooses its own part of the work.
 
-    `copied` is what XLA copies around each run, of operands that share an array: that is in
-    `seconds`, `cycles` and `bytes`, and in no schedule. `sent` are the bytes of one run that a chip
-    sends over its links to others, and `routes` the ways that they take; None where that is known
-    only at run time. `covered` is the part
-    of its matrix products, 0 to 1, that is computed while something comes from another chip; None
-    where that is not known, or where there are none.
+    `copied` are XLA's copies of aliased operands around each run, which count in `seconds`,
+    `cycles` and `bytes` but are in no schedule. In one run a chip sends `sent` bytes to others,
+    along `routes`; both are None if they are known only at run time. `covered` is the share of the
+    matrix products, 0 to 1, that overlaps with copies from another chip; None if unknown, or if
+    there are no products.
     """
 
     chip: str
@@ -94,46 +88,46 @@ class Prediction:
 
     @property
     def cycles(self) -> float:
-        """Predicted cycles of all runs, without the launch; 0 where there is no schedule."""
+        """Predicted cycles of all runs, without the launch overhead; 0 without a schedule."""
         if self.schedule is None:
             return 0.0
         return (self.schedule.cycles + self._copying) * self.runs.times
 
     @property
     def seconds(self) -> float | None:
-        """Predicted time on the chip, without the launch; None where there is no schedule."""
+        """Predicted time on the chip, without the launch overhead; None without a schedule."""
         return self.cycles / named(self.chip).clock if self.schedule else None
 
     @property
     def least(self) -> str:
-        """Why `seconds` and `cycles` are no more than lower bounds; "" where they are the time."""
+        """The reason if `seconds` and `cycles` are only lower bounds, otherwise ""."""
         return self.schedule.least if self.schedule else ""
 
     @property
     def bandwidth(self) -> float:
-        """Of HBM, bytes a second that the core gets whose schedule this is."""
+        """HBM's bandwidth for the scheduled core, in bytes per second."""
         return named(self.chip).bandwidth_of_each(self.sharing)
 
     @property
     def bytes(self) -> int:
-        """Bytes between HBM and the chip in all runs: as scheduled, else by the index maps."""
+        """Bytes between HBM and the chip in all runs: by the schedule, else by the index maps."""
         return (self._bytes_of_a_run + self.copied_bytes) * self.runs.times
 
     @property
     def sent_bytes(self) -> int | None:
-        """What a chip sends to others in all runs; None where nobody can tell."""
+        """The bytes that a chip sends to others in all runs; None if unknown."""
         return None if self.sent is None or self.runs.untold else self.sent * self.runs.times
 
     @property
-    def carried_bytes(self) -> int | None:
-        """What links carry of that: bytes times hops. None where nobody can tell."""
+    def link_bytes(self) -> int | None:
+        """The load on the links: bytes times hops; None if unknown."""
         if self.routes is None or self.runs.untold:
             return None
-        return carried(self.routes) * self.runs.times
+        return total_link_bytes(self.routes) * self.runs.times
 
     @property
     def copied_bytes(self) -> int:
-        """What XLA's copies around one run read and write."""
+        """The bytes that XLA's copies around one run read and write."""
         return sum(map(self.size_of, self.copied))
 
     def size_of(self, copy: XlaCopy) -> int:
@@ -155,16 +149,16 @@ class Prediction:
         if self.schedule is None or (self.sharing > 1 and not self.traffic.unknown):
             return self.traffic.bytes
         if self.beside:
-            return sum(one.bytes for one in (self.schedule, *self.beside))
+            return sum(schedule.bytes for schedule in (self.schedule, *self.beside))
         return self.schedule.bytes * self.sharing
 
 
 @dataclass(frozen=True, slots=True)
 class OnChip:
-    """What became of one launch on its way to the chips: as far as it came.
+    """The result of lowering and compiling one launch for several chips.
 
-    `problem` is what Mosaic or the trace for a TPU refused. Without it there is a prediction for
-    each kernel on each chip, and there are the `collectives` around the kernels.
+    `problem` is the exception if tracing for a TPU or Mosaic's lowering failed. Otherwise there is
+    a prediction for each kernel on each chip. `collectives` are those around the kernels.
     """
 
     problem: Problem | None = None
@@ -173,7 +167,7 @@ class OnChip:
 
     @property
     def unsupported(self) -> bool:
-        """Whether this version of jax keeps something elsewhere that is needed to lower."""
+        """Whether this version of jax lacks internals that lowering needs."""
         return self.problem is not None and self.problem.kind == "UnsupportedJax"
 
     def on(self, chip: str) -> tuple[Prediction, ...]:
@@ -182,12 +176,12 @@ class OnChip:
 
     @property
     def not_compiled(self) -> tuple[Prediction, ...]:
-        """The kernels that the compiler has neither accepted nor refused: it was not asked."""
+        """The kernels that the compiler has neither accepted nor refused."""
         return tuple(p for p in self.predictions if not p.compiled and p.failure is None)
 
 
-def routes_of(kernels: Sequence[Prediction]) -> tuple[Route, ...] | None:
-    """The ways of all that these kernels send, each once; None where they are not known."""
+def routes_of_kernels(kernels: Sequence[Prediction]) -> tuple[Route, ...] | None:
+    """The routes of all bytes that these kernels send, each once; None if unknown."""
     count = Counter[tuple[tuple[str, int], ...]]()
     for kernel in kernels:
         if kernel.routes is None or kernel.runs.untold:
@@ -198,7 +192,7 @@ def routes_of(kernels: Sequence[Prediction]) -> tuple[Route, ...] | None:
 
 
 class Bound(enum.Enum):
-    """What a kernel would have to do less of, or faster, to take less time."""
+    """The resource that bounds a kernel's time."""
 
     HBM = "HBM"
     MXU = "MXU"
@@ -212,10 +206,10 @@ class Bound(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Where the time of one kernel goes, in seconds.
+    """The breakdown of one kernel's time, in seconds.
 
-    `memory` is what its `bytes` take at HBM's full `bandwidth`. `units` are the bundles issued, by
-    the unit that each needs most, busiest first; together with `waiting` they make `total`.
+    `memory` is the time of its `bytes` at HBM's full `bandwidth`. `units` is the issue time by
+    unit, busiest first; together with `waiting` it adds up to `total`.
     """
 
     total: float
@@ -236,7 +230,7 @@ class Roofline:
 
     @property
     def bound(self) -> Bound:
-        """What names the bound, by the rule above."""
+        """The bound, by the rule in the module's docstring."""
         if self.memory >= self.issue:
             return Bound.HBM if self.memory >= self.total / 2 else Bound.LATENCY
         busiest, taken = self.units[0]
@@ -245,27 +239,29 @@ class Roofline:
     @property
     def why(self) -> str:
         """The numbers behind the bound, in one sentence."""
-        moved = f"{bytes_of(self.bytes)} at {self.bandwidth / 1e9:.0f} GB/s take"
-        moving = f"{moved} {time_of(self.memory)}, {self.memory / self.total:.0%} of the time"
+        moved = f"{format_bytes(self.bytes)} at {self.bandwidth / 1e9:.0f} GB/s take"
+        moving = f"{moved} {format_time(self.memory)}, {self.memory / self.total:.0%} of the time"
         if self.bound is Bound.HBM:
             return moving
         if self.bound is Bound.LATENCY:
             return f"{self.waiting / self.total:.0%} of the time is spent waiting; {moving}"
         _, taken = self.units[0]
-        return f"busy for {time_of(taken)}, {taken / self.total:.0%} of the time; {moving}"
+        return f"busy for {format_time(taken)}, {taken / self.total:.0%} of the time; {moving}"
 
 
 def roofline(kernel: Prediction) -> Roofline | None:
-    """Where one kernel's time goes; None where there is no schedule."""
+    """The breakdown of one kernel's time; None without a schedule."""
     schedule = kernel.schedule
     if schedule is None or not schedule.cycles:
         return None
     chip = named(kernel.chip)
-    found = ((unit, schedule.busy.get(unit.value, 0) / chip.clock) for unit in Unit)
+    seconds_by_unit = ((unit, schedule.busy.get(unit.value, 0) / chip.clock) for unit in Unit)
     return Roofline(
         total=schedule.cycles / chip.clock,
         bytes=schedule.bytes,
         bandwidth=kernel.bandwidth,
-        units=tuple(sorted((each for each in found if each[1]), key=lambda each: -each[1])),
+        units=tuple(
+            sorted((pair for pair in seconds_by_unit if pair[1]), key=lambda pair: -pair[1])
+        ),
         waiting=schedule.stalled / chip.clock,
     )

@@ -14,10 +14,10 @@ from rich.text import Text
 from pallascope.model import Role
 from pallascope.tpu.kernel_screen import FirstThatFits
 from pallascope.tpu.prediction import Prediction, roofline
-from pallascope.tpu.units import bytes_of, time_of
+from pallascope.tpu.units import format_bytes, format_time
 
 _TITLES = ("time", "HBM bytes", "VMEM", "bound by")
-_REMARK = 20  # columns that a remark gets at least
+_MIN_NOTE_WIDTH = 20  # columns that a remark gets at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,47 +51,49 @@ class _Row:
     style: str
 
 
-def table(tried: Sequence[SweepRow]) -> RenderableType:
+def table(rows: Sequence[SweepRow]) -> RenderableType:
     """All combinations in the order given. At least one."""
-    whole = _whole(tried)
-    reasons = [_reason(one, whole) for one in tried]
-    good = [one for one, wrong in zip(tried, reasons, strict=True) if not wrong]
-    best, title = _best(good)
-    rows = [
-        _row(one, wrong, title if one is best else "")
-        for one, wrong in zip(tried, reasons, strict=True)
+    required = _required_shares(rows)
+    reasons = [_rejection(row, required) for row in rows]
+    accepted = [row for row, reason in zip(rows, reasons, strict=True) if not reason]
+    best, title = _best(accepted)
+    table_rows = [
+        _row(row, reason, title if row is best else "")
+        for row, reason in zip(rows, reasons, strict=True)
     ]
-    names = tuple(tried[0].sizes)
-    probe = [dataclasses.replace(row, remark=row.remark[:_REMARK]) for row in rows]
-    drawn = FirstThatFits(_wide(names, rows), _narrow(names, rows), probes=[_wide(names, probe)])
-    return Group(drawn, *_under(tried, best, title))
+    names = tuple(rows[0].sizes)
+    probe = [dataclasses.replace(row, remark=row.remark[:_MIN_NOTE_WIDTH]) for row in table_rows]
+    drawn = FirstThatFits(
+        _wide(names, table_rows), _narrow(names, table_rows), probes=[_wide(names, probe)]
+    )
+    return Group(drawn, *_sweep_notes(rows, best, title))
 
 
 def _best(good: Sequence[SweepRow]) -> tuple[SweepRow | None, str]:
     """The fastest; where no times are known, the one that moves the fewest bytes."""
-    timed = [one for one in good if one.seconds is not None]
+    timed = [row for row in good if row.seconds is not None]
     if timed:
-        return min(timed, key=lambda one: one.seconds or 0.0), "fastest"
-    return min(good, key=lambda one: one.bytes, default=None), "fewest bytes"
+        return min(timed, key=lambda row: row.seconds or 0.0), "fastest"
+    return min(good, key=lambda row: row.bytes, default=None), "fewest bytes"
 
 
-def _row(one: SweepRow, wrong: str, best: str) -> _Row:
-    remark = f"← {best}" if best else wrong
-    style = "bold green" if best else "dim" if wrong else ""
-    return _Row(tuple(map(str, one.sizes.values())), _numbers(one), remark, style)
+def _row(row: SweepRow, reason: str, best: str) -> _Row:
+    remark = f"← {best}" if best else reason
+    style = "bold green" if best else "dim" if reason else ""
+    return _Row(tuple(map(str, row.sizes.values())), _numbers(row), remark, style)
 
 
-def _numbers(one: SweepRow) -> tuple[str, ...]:
-    if not one.kernels:
+def _numbers(row: SweepRow) -> tuple[str, ...]:
+    if not row.kernels:
         return ("–",) * len(_TITLES)
-    least = any(kernel.least for kernel in one.kernels)
-    time = "–" if one.seconds is None else f"{'≥ ' * least}{time_of(one.seconds)}"
-    return time, bytes_of(one.bytes), bytes_of(one.vmem), _bound(one)
+    least = any(kernel.least for kernel in row.kernels)
+    time = "–" if row.seconds is None else f"{'≥ ' * least}{format_time(row.seconds)}"
+    return time, format_bytes(row.bytes), format_bytes(row.vmem), _bound(row)
 
 
-def _bound(one: SweepRow) -> str:
-    found = [(k.cycles, line.bound.value) for k in one.kernels if (line := roofline(k))]
-    return max(found)[1] if found else "–"
+def _bound(row: SweepRow) -> str:
+    bounds = [(k.cycles, line.bound.value) for k in row.kernels if (line := roofline(k))]
+    return max(bounds)[1] if bounds else "–"
 
 
 def _wide(names: Sequence[str], rows: Sequence[_Row]) -> Table:
@@ -116,11 +118,11 @@ def _narrow(names: Sequence[str], rows: Sequence[_Row]) -> Group:
     return Group(*parts)
 
 
-def _under(tried: Sequence[SweepRow], best: SweepRow | None, title: str) -> Iterator[Text]:
+def _sweep_notes(rows: Sequence[SweepRow], best: SweepRow | None, title: str) -> Iterator[Text]:
     if best:
         sizes = " ".join(f"{name}={size}" for name, size in best.sizes.items())
         yield Text.assemble(f"\n{title}: ", (sizes, "bold"))
-    kernels = (kernel for one in tried for kernel in one.kernels)
+    kernels = (kernel for row in rows for kernel in row.kernels)
     if reason := next((k.unknown for k in kernels if not k.compiled and not k.failure), ""):
         yield Text(f"not checked: times, and whether it fits into VMEM ({reason})", "dim")
 
@@ -128,31 +130,31 @@ def _under(tried: Sequence[SweepRow], best: SweepRow | None, title: str) -> Iter
 # ---- what can't be ----
 
 
-def _reason(one: SweepRow, whole: Mapping[tuple[int, str], float]) -> str:
+def _rejection(row: SweepRow, required: Mapping[tuple[int, str], float]) -> str:
     """Why a combination is none, in a few words; nothing where it is one."""
-    if one.trouble:
-        return one.trouble
-    for kernel in one.kernels:
+    if row.trouble:
+        return row.trouble
+    for kernel in row.kernels:
         if kernel.failure:
             wanted, limit = kernel.failure.wanted, kernel.failure.limit
             if wanted and limit:
-                return f"needs {bytes_of(wanted)} of {kernel.failure.kind.value.upper()}"
+                return f"needs {format_bytes(wanted)} of {kernel.failure.kind.value.upper()}"
             return kernel.failure.message
         if kernel.outside:
             return f"the block of {kernel.outside[0].partition(':')[0]} is not within its array"
     missed = [
         (role is not Role.OUTPUT, f"{verb} {part:.0%} of {label}")
-        for position, kernel in enumerate(one.kernels)
-        for (label, role), part in _parts(kernel).items()
-        if part < whole[position, label] - 1e-9
+        for position, kernel in enumerate(row.kernels)
+        for (label, role), part in _moved_shares(kernel).items()
+        if part < required[position, label] - 1e-9
         for verb in ("writes" if role is Role.OUTPUT else "reads",)
     ]
     if missed:
         return min(missed)[1]
-    return next((k.unknown for k in one.kernels if k.unknown and k.compiled), "")
+    return next((k.unknown for k in row.kernels if k.unknown and k.compiled), "")
 
 
-def _parts(kernel: Prediction) -> dict[tuple[str, Role], float]:
+def _moved_shares(kernel: Prediction) -> dict[tuple[str, Role], float]:
     """Which part of each operand is moved at least once; of inputs that no table chooses from."""
     chosen = bool(kernel.call.role(Role.PREFETCH))
     rows = zip(kernel.traffic.operands, kernel.labels, strict=True)
@@ -163,13 +165,13 @@ def _parts(kernel: Prediction) -> dict[tuple[str, Role], float]:
     }
 
 
-def _whole(tried: Sequence[SweepRow]) -> dict[tuple[int, str], float]:
+def _required_shares(rows: Sequence[SweepRow]) -> dict[tuple[int, str], float]:
     """Of each operand, the part that has to be moved: all of an output, and of an input as much
     as any combination reads."""
     most: dict[tuple[int, str], float] = {}
-    for one in tried:
-        for position, kernel in enumerate(one.kernels):
-            for (label, role), part in _parts(kernel).items():
+    for row in rows:
+        for position, kernel in enumerate(row.kernels):
+            for (label, role), part in _moved_shares(kernel).items():
                 wanted = 1.0 if role is Role.OUTPUT else part
                 most[position, label] = max(most.get((position, label), 0.0), wanted)
     return most

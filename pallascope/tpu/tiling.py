@@ -1,6 +1,5 @@
-"""Which block shapes a TPU accepts, and the nearest legal ones.
+"""The block shapes that a TPU accepts, the rules that a block breaks, and the nearest legal ones.
 
-Which block shapes a TPU accepts, and the nearest ones that it would.
 A vector register holds 8 sublanes by 128 lanes of 32 bits, and arrays lie in memory as tiles of
 that shape, so a block is cut along the edges of tiles. Mosaic, the compiler behind Pallas on a TPU,
 checks that while it lowers a kernel. This module gives the same answer without jax.
@@ -11,8 +10,6 @@ Source: `_check_block_mappings` in `jax/_src/pallas/mosaic/lowering.py`, alike i
 Shapes are in elements. In a block, None is a squeezed dimension: it counts as a size of 1, and as
 a dimension, so `(None, 128)` has rank 2. `pl.Blocked`, `pl.Element` and `pl.BoundedSlice` count as
 their block size. Inputs and outputs obey the same rules.
-
-Which of a kernel's blocks a TPU refuses, by the rules in `tiling`.
 """
 
 from __future__ import annotations
@@ -232,10 +229,10 @@ def _distance(block: Block, other: Block, array: Shape) -> float:
 def refused_blocks(call: KernelCall) -> tuple[tuple[Operand, tuple[Violation, ...]], ...]:
     """The inputs and outputs whose blocks a TPU refuses, and why."""
     operands = (
-        (operand, _broken(operand, bool(call.grid)))
+        (operand, _operand_violations(operand, bool(call.grid)))
         for operand in call.role(Role.INPUT, Role.OUTPUT)
     )
-    return tuple((operand, broken) for operand, broken in operands if broken)
+    return tuple((operand, violated) for operand, violated in operands if violated)
 
 
 def refused_blocks_phrase(call: KernelCall) -> str:
@@ -256,7 +253,7 @@ def block_paragraphs(operand: Operand, broken: tuple[Violation, ...]) -> Iterato
     shape, bits = operand.array.shape, dtype_bits(operand.array.dtype)
     legal = nearest_legal_blocks(operand.block, shape, bits, _space(operand))
     if legal and legal != (operand.block,):
-        yield "legal", f"nearest: {_either(tuple(map(block_text, legal)))}"
+        yield "legal", f"nearest: {_joined(tuple(map(block_text, legal)))}"
     if operand.space == "smem" and operand.role is Role.INPUT:
         yield "try", _WHOLE_TABLE
 
@@ -272,7 +269,7 @@ def block_text(block: Block) -> str:
     return f"({', '.join(map(str, block))}{',' * (len(block) == 1)})"
 
 
-def _either(texts: tuple[str, ...]) -> str:
+def _joined(texts: tuple[str, ...]) -> str:
     *others, last = texts
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -281,7 +278,7 @@ def _space(operand: Operand) -> Space:
     return Space.of(None if operand.space == "default" else operand.space)
 
 
-def _broken(operand: Operand, on_grid: bool) -> tuple[Violation, ...]:
+def _operand_violations(operand: Operand, on_grid: bool) -> tuple[Violation, ...]:
     try:
         bits = dtype_bits(operand.array.dtype)
     except ValueError:  # random keys, semaphores: no block of numbers

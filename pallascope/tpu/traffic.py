@@ -46,12 +46,11 @@ _HBM = (Space.ANY, Space.HBM)
 
 @dataclass(frozen=True, slots=True)
 class OperandTraffic:
-    """What is moved for one operand. Bytes include the padding of tiles.
+    """The traffic of one operand. Bytes include the padding of tiles.
 
-    `moves` counts blocks, `bytes` what they hold in HBM, `padding` the part of that which is no
-    element of the array, and `least` what the different blocks hold, each moved once. The three
-    counts are None where they are not known: `note` says why. `vmem` is what all buffers of the
-    block take.
+    `moves` is the number of block moves and `bytes` their bytes in HBM, of which `padding` belong
+    to no element. `least` are the bytes if each distinct block moved once. The three counts are
+    None if unknown, and `note` is the reason. `vmem` are the bytes of all the block's buffers.
     """
 
     name: str
@@ -69,20 +68,20 @@ class OperandTraffic:
 
     @property
     def by_hand(self) -> bool:
-        """Whether the kernel copies it by itself, where it needs it: it has no blocks."""
+        """Whether the kernel copies it by manual DMA; then it has no blocks."""
         return self.note == BY_THE_KERNEL
 
     @property
     def refetch(self) -> float | None:
-        """How many times over the operand is moved: 1.0 is ideal. None where not known."""
+        """The number of times that the operand is moved: 1.0 is ideal. None if unknown."""
         return self.bytes / self.least if self.bytes is not None and self.least else None
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What one kernel moves in one run, on all the cores that it asks for.
+    """The traffic of one run of a kernel, on all of its cores.
 
-    Sums are over what is known; `unknown` names what is left out, and why.
+    Sums are over known operands; `unknown` names the others, with the reason.
     """
 
     kernel: str
@@ -107,17 +106,17 @@ class Traffic:
 
     @property
     def least(self) -> int:
-        """Bytes if each block that is used were moved once."""
+        """Bytes if each distinct block were moved once."""
         return sum(o.least or 0 for o in self.operands)
 
     @property
     def padding(self) -> int:
-        """Bytes moved that are no elements of any array."""
+        """Bytes of padding moved."""
         return sum(o.padding for o in self.operands)
 
     @property
     def vmem(self) -> int:
-        """Bytes of VMEM that blocks and scratch take. What the compiler spills comes on top."""
+        """Bytes of VMEM for blocks and scratch, without the compiler's spills."""
         return sum(o.vmem for o in self.operands)
 
 
@@ -128,20 +127,20 @@ def traffic(
     reasons: Sequence[str] = (),
     copies: Dmas | None = None,
 ) -> Traffic:
-    """Count what a kernel moves.
+    """Count the bytes that a kernel moves.
 
-    `grid`, `starts` and `reasons` are those of `Kernel.block_positions()`, and `copies` are those
-    of `Kernel.copies()`: without them, what a kernel copies by itself is not known.
+    `grid`, `starts` and `reasons` come from `TracedKernel.block_positions()`, and `copies` from
+    `TracedKernel.copies()`; without them, the bytes of manual DMA are unknown.
 
-    `starts` are int32[steps, rank] in elements, None where there are none: then `reasons` say why.
-    Both align with `call.operands`.
+    `starts` are int32[steps, rank] in elements, or None, and `reasons` say why. Both align with
+    `call.operands`.
     """
-    why = reasons or [""] * len(call.operands)
-    rows = [_row(call, *each) for each in zip(call.operands, starts, why, strict=True)]
+    notes = reasons or [""] * len(call.operands)
+    rows = [_row(call, *pair) for pair in zip(call.operands, starts, notes, strict=True)]
     if copies and None not in grid:
         steps = math.prod(n or 0 for n in grid) if copies.each_step else 1
         rows = [
-            _copied(row, known, steps) if row.by_hand and known is not None else row
+            _with_manual_dma(row, known, steps) if row.by_hand and known is not None else row
             for row, known in zip(rows, map(copies.of, range(len(rows))), strict=True)
         ]
     details = copies.unknown if copies else [""] * len(rows)
@@ -153,10 +152,10 @@ def traffic(
     return Traffic(call.name, grid, tuple(rows), unknown)
 
 
-def moves(operand: Operand, starts: Ints) -> Ints:
-    """On which grid steps a block is moved: bool[steps].
+def block_moves(operand: Operand, starts: Ints) -> Ints:
+    """The grid steps on which a block is moved: bool[steps].
 
-    An input block is fetched for that step, an output block written back after it.
+    An input block is fetched before that step, an output block is written back after it.
     """
     moved = np.ones(len(starts), bool)
     changes = (starts[1:] != starts[:-1]).any(axis=1)
@@ -167,15 +166,17 @@ def moves(operand: Operand, starts: Ints) -> Ints:
     return moved
 
 
-def move_bytes(operand: Operand, starts: Ints) -> Ints:
-    """What is moved on each grid step: int64[steps] of bytes, padding included.
+def bytes_per_step(operand: Operand, starts: Ints) -> Ints:
+    """The bytes moved on each grid step, with padding: int64[steps].
 
     Raises ValueError for a dtype of unknown width.
     """
-    moved = moves(operand, starts)
+    moved = block_moves(operand, starts)
     result = np.zeros(len(starts), np.int64)
-    if not _comes_along(operand):
-        result[moved] = block_sizes.stored_each(operand, block_sizes.sizes(operand, starts[moved]))
+    if not _is_single_element(operand):
+        result[moved] = block_sizes.stored_bytes_per_step(
+            operand, block_sizes.sizes(operand, starts[moved])
+        )
     return result
 
 
@@ -197,7 +198,7 @@ def _row(call: KernelCall, operand: Operand, starts: Ints | None, reason: str) -
         vmem = buffered_bytes(call, operand) if space in _VMEM else 0
     except ValueError as error:
         return unknown(str(error))
-    if _comes_along(operand):
+    if _is_single_element(operand):
         return OperandTraffic(*identity, stored=stored, vmem=vmem, note=NO_DMA)
     if operand.role is Role.SCRATCH:
         return OperandTraffic(*identity, vmem=vmem)
@@ -211,10 +212,10 @@ def _row(call: KernelCall, operand: Operand, starts: Ints | None, reason: str) -
     sizes = block_sizes.sizes(operand, starts)
     if (starts < 0).any() or (sizes <= 0).any():
         return unknown(OUTSIDE, vmem)
-    moved = moves(operand, starts)
-    size = int(block_sizes.stored_each(operand, sizes[moved]).sum())
+    moved = block_moves(operand, starts)
+    size = int(block_sizes.stored_bytes_per_step(operand, sizes[moved]).sum())
     elements = int(
-        np.prod(block_sizes.part_inside(operand, starts[moved]), axis=1, dtype=np.int64).sum()
+        np.prod(block_sizes.size_inside(operand, starts[moved]), axis=1, dtype=np.int64).sum()
     )
     return OperandTraffic(
         *identity,
@@ -222,14 +223,14 @@ def _row(call: KernelCall, operand: Operand, starts: Ints | None, reason: str) -
         bytes=size,
         written=size if operand.role is Role.OUTPUT else 0,
         padding=size - elements * bits // 8,
-        least=block_sizes.least(operand, starts[moved]),
+        least=block_sizes.distinct_block_bytes(operand, starts[moved]),
         stored=stored,
         vmem=vmem,
     )
 
 
-def _copied(row: OperandTraffic, copies: Sequence[Dma], steps: int) -> OperandTraffic:
-    """What the kernel copies of an operand by itself on so many steps."""
+def _with_manual_dma(row: OperandTraffic, copies: Sequence[Dma], steps: int) -> OperandTraffic:
+    """The traffic of an operand that the kernel copies by manual DMA, over `steps` grid steps."""
     try:
         bits = dtype_bits(row.array.dtype)
     except ValueError:
@@ -251,7 +252,7 @@ def _copied(row: OperandTraffic, copies: Sequence[Dma], steps: int) -> OperandTr
 
 
 def _stored(array: ArrayType) -> int:
-    """Bytes of a whole array, padding included; 0 where its dtype's width is not known."""
+    """Bytes of a whole array with padding; 0 if its dtype's width is unknown."""
     try:
         return block_sizes.stored_bytes(array.shape, dtype_bits(array.dtype))
     except ValueError:
@@ -265,7 +266,7 @@ def _space(name: str) -> Space | None:
         return None
 
 
-def _comes_along(operand: Operand) -> bool:
-    """Whether an operand reaches the chip with the launch: XLA has a place for single elements."""
+def _is_single_element(operand: Operand) -> bool:
+    """Whether an operand is a single element, which XLA passes with the launch, without a DMA."""
     incoming = operand.role in (Role.INPUT, Role.PREFETCH)
     return incoming and math.prod(operand.array.shape) == 1

@@ -1,13 +1,9 @@
-"""What takes VMEM, by the compiler's report, and smaller blocks that fit.
+"""VMEM allocations of a kernel, by the compiler's report, and smaller blocks that would fit.
 
-What takes a kernel's VMEM, by the compiler's report, and which block sizes would fit.
-A kernel's VMEM holds windows (the blocks of its operands, most of them twice, so that the next
-block moves in while the present one is used), scratch, and spills: values for which there were no
-registers left. Sizes are in bytes.
-
-Which smaller blocks of a kernel would fit into VMEM.
-A kernel's operands share their block sizes: `bm` is a dimension of x's block, of o's and of the
-accumulator's. A KernelCall does not say so, but equal cuts of equal dimensions give it away.
+A kernel's VMEM holds windows (its operands' blocks, most of them double-buffered), scratch, and
+spilled registers. Sizes are in bytes. Operands share block sizes: `bm` is a dimension of x's block,
+of o's and of the accumulator's. A KernelCall doesn't have these names, so equal blocks of equal
+dimensions are taken to be one.
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ from pallascope.tpu.tiling import (
 
 
 class Use(enum.Enum):
-    """What an allocation is for."""
+    """The purpose of an allocation."""
 
     WINDOW = "window"
     SCRATCH = "scratch"
@@ -59,7 +55,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Vmem:
-    """One kernel's VMEM: what it may have, what it has, and what for."""
+    """One kernel's VMEM: the limit, the bytes used, and the allocations."""
 
     limit: int
     used: int
@@ -81,10 +77,10 @@ def read_report(html: str, instruction: str, call: KernelCall, limit: int) -> Vm
     breakdown = (data.get("hlo_breakdowns") or {}).get(instruction)
     if breakdown is None:
         return Vmem(limit, 0, ())
-    listed = [a for b in breakdown["blocks"] for a in b["allocations"]]
-    found = [(a.get("tag", ""), a.get("shape", ""), int(a["size"])) for a in listed]
+    allocations = [a for b in breakdown["blocks"] for a in b["allocations"]]
+    tagged = [(a.get("tag", ""), a.get("shape", ""), int(a["size"])) for a in allocations]
     used = sum(int(b["block_size"]) for b in breakdown["blocks"])
-    return Vmem(limit, used, named_allocations(found, call))
+    return Vmem(limit, used, named_allocations(tagged, call))
 
 
 _WINDOW = re.compile(
@@ -98,18 +94,20 @@ _BUFFERS = re.compile(r"This allocation has (\d+) buffering levels")
 
 
 def named_allocations(
-    found: Sequence[tuple[str, str, int]], call: KernelCall
+    allocations: Sequence[tuple[str, str, int]], call: KernelCall
 ) -> tuple[Allocation, ...]:
     """Allocations by (tag, shape, size) as libtpu words them, with the names of the operands."""
     scratch = [o for o in call.role(Role.SCRATCH) if in_vmem(o)]
-    used = [shape for tag, shape, _ in found if tag == _SCRATCH]
+    shapes = [shape for tag, shape, _ in allocations if tag == _SCRATCH]
     # Scratch has no number; it is listed in order, without what the kernel does not use.
-    everything = used == [_shape(o) for o in scratch]
-    names = iter([o.name for o in scratch] if everything else [_only(s, scratch) for s in used])
-    return tuple(_allocation(tag, shape, size, call, names) for tag, shape, size in found)
+    all_listed = shapes == [_shape(o) for o in scratch]
+    names = iter(
+        [o.name for o in scratch] if all_listed else [_name_by_shape(s, scratch) for s in shapes]
+    )
+    return tuple(_allocation(tag, shape, size, call, names) for tag, shape, size in allocations)
 
 
-def _only(shape: str, scratch: Sequence[Operand]) -> str:
+def _name_by_shape(shape: str, scratch: Sequence[Operand]) -> str:
     """The name of the scratch buffer of a shape, if there is but one."""
     same = [o.name for o in scratch if _shape(o) == shape]
     return same[0] if len(same) == 1 else ""
@@ -156,7 +154,7 @@ def footprint(call: KernelCall) -> tuple[Allocation, ...]:
 def scoped_buffers(call: KernelCall) -> tuple[Allocation, ...]:
     """The buffers that a kernel's body makes for its own copies."""
     return tuple(
-        Allocation(Use.SCRATCH, SCOPED, _in_words(array, array.shape), 1, _stored(array))
+        Allocation(Use.SCRATCH, SCOPED, _shape_text(array, array.shape), 1, _stored(array))
         for array in call.scoped
     )
 
@@ -166,7 +164,7 @@ def limit_of(call: KernelCall, chip: Chip) -> int:
     return min(call.vmem_limit or chip.scoped_vmem, chip.vmem)
 
 
-def overflows(call: KernelCall, chip: Chip) -> bool:
+def certainly_overflows(call: KernelCall, chip: Chip) -> bool:
     """Whether blocks and buffers alone show, without the compiler, that a kernel can't have them.
 
     Blocks count with all of their buffers, and so does what the kernel copies to or from by itself.
@@ -178,13 +176,16 @@ def overflows(call: KernelCall, chip: Chip) -> bool:
         o for o in call.role(Role.SCRATCH) if in_vmem(o) and o.first is not FirstAccess.NOTHING
     ]
     scoped = sum(map(_stored, call.scoped))
-    certain = sum(_held(call, o) for o in (*windows, *(o for o in scratch if o.copied))) + scoped
-    unsure = sum(_held(call, o) for o in scratch if not o.copied)
+    certain = (
+        sum(_buffered_bytes_exact(call, o) for o in (*windows, *(o for o in scratch if o.copied)))
+        + scoped
+    )
+    unsure = sum(_buffered_bytes_exact(call, o) for o in scratch if not o.copied)
     return certain > limit_of(call, chip) or certain + unsure > chip.vmem
 
 
-def least_windows(call: KernelCall) -> int:
-    """What one copy of each operand's block takes: less than this, no kernel gets along with."""
+def min_window_bytes(call: KernelCall) -> int:
+    """The bytes of one buffer for each operand's block: the least that a kernel needs."""
     operands = (o for o in call.operands if o.role is not Role.SCRATCH and in_vmem(o))
     return sum(block_bytes(operand, operand.block) for operand in operands)
 
@@ -205,12 +206,12 @@ def in_vmem(operand: Operand) -> bool:
 
 
 def buffered_bytes(call: KernelCall, operand: Operand) -> int:
-    """What all buffers of an operand's block take in VMEM, in whole KiB as the compiler has it."""
-    return -(-_held(call, operand) // 1024) * 1024
+    """The VMEM for all buffers of an operand's block, in whole KiB as the compiler allocates it."""
+    return -(-_buffered_bytes_exact(call, operand) // 1024) * 1024
 
 
-def _held(call: KernelCall, operand: Operand) -> int:
-    """The same to the byte."""
+def _buffered_bytes_exact(call: KernelCall, operand: Operand) -> int:
+    """The VMEM for all buffers of an operand's block, not rounded up."""
     buffers = 1 if is_fixed(call, operand) else operand.buffers
     return block_bytes(operand, operand.block) * buffers
 
@@ -230,10 +231,10 @@ def _stored(array: ArrayType) -> int:
 
 def _shape(operand: Operand) -> str:
     """A block in the compiler's words: "bf16[512,256]"."""
-    return _in_words(operand.array, operand.block)
+    return _shape_text(operand.array, operand.block)
 
 
-def _in_words(array: ArrayType, block: Block) -> str:
+def _shape_text(array: ArrayType, block: Block) -> str:
     short = array.dtype.replace("float", "f").replace("int", "s").replace("us", "u")
     sizes: list[Any] = [1 if n is None else n for n in block]
     return f"{short.replace('_', '')}[{','.join(map(str, sizes))}]"
@@ -277,23 +278,23 @@ class _Part:
         return block_bytes(self.operand, block) * buffers
 
 
-def fitting(call: KernelCall, limit: int, wanted: int = 0) -> tuple[Fit, ...]:
-    """Blocks and scratch that differ and would fit into `limit` bytes; none if none is found.
+def smaller_blocks(call: KernelCall, limit: int, requested: int = 0) -> tuple[Fit, ...]:
+    """Smaller blocks and scratch that would fit into `limit` bytes; () if none are found.
 
     The largest block size is halved, or brought to the next legal size below, until all fits.
-    `wanted` is what the compiler asks for as the kernel is: what goes beyond blocks and scratch,
-    such as spills, is taken to shrink with them.
+    `requested` are the bytes that the compiler needs for the present blocks. Anything beyond blocks
+    and scratch, such as spills, is assumed to shrink with them.
     """
     parts = list(_parts(call))
     cuts = dict.fromkeys(at for part in parts for at in part.along if isinstance(at, _Cut))
     sizes = {cut: cut.size for cut in cuts}
     own = sum(part.size(sizes) for part in parts)
-    most = limit * min(1.0, own / wanted) if wanted else limit
-    while sum(part.size(sizes) for part in parts) > most:
-        smaller = {cut: n for cut in sizes if (n := _smaller(cut, parts, sizes))}
+    max_bytes = limit * min(1.0, own / requested) if requested else limit
+    while sum(part.size(sizes) for part in parts) > max_bytes:
+        smaller = {cut: n for cut in sizes if (n := _next_smaller_size(cut, parts, sizes))}
         if not smaller:
             return ()
-        cut = max(smaller, key=lambda cut: _worth(cut, parts, sizes))
+        cut = max(smaller, key=lambda cut: _cut_priority(cut, parts, sizes))
         sizes[cut] = smaller[cut]
     changed = ((part, part.block(sizes)) for part in parts)
     return tuple(Fit(p.operand.name, block) for p, block in changed if block != p.operand.block)
@@ -307,10 +308,10 @@ def _parts(call: KernelCall) -> Iterator[_Part]:
         blocks.append(_Part(operand, is_fixed(call, operand), along))
     yield from blocks
     for operand in (o for o in call.role(Role.SCRATCH) if in_vmem(o)):
-        yield _Part(operand, True, _following(operand, blocks))
+        yield _Part(operand, True, _scratch_dims(operand, blocks))
 
 
-def _following(scratch: Operand, blocks: list[_Part]) -> tuple[_Cut | int | None, ...]:
+def _scratch_dims(scratch: Operand, blocks: list[_Part]) -> tuple[_Cut | int | None, ...]:
     """Which cuts a scratch buffer's shape goes by: those of a block of its shape, else by size."""
     for part in blocks:
         along = tuple(at for at in part.along if at is not None)
@@ -318,25 +319,25 @@ def _following(scratch: Operand, blocks: list[_Part]) -> tuple[_Cut | int | None
             return along
     cuts = {at for part in blocks for at in part.along if isinstance(at, _Cut)}
 
-    def one(size: int | None) -> _Cut | int | None:
+    def cut_of_size(size: int | None) -> _Cut | int | None:
         same = [cut for cut in cuts if cut.size == size]
         return same[0] if len(same) == 1 else size
 
-    return tuple(map(one, scratch.block))
+    return tuple(map(cut_of_size, scratch.block))
 
 
-def _smaller(cut: _Cut, parts: list[_Part], sizes: dict[_Cut, int]) -> int:
+def _next_smaller_size(cut: _Cut, parts: list[_Part], sizes: dict[_Cut, int]) -> int:
     """The next legal size of at most half, with a ragged edge only where there is one; else 0."""
     even = cut.whole % cut.size == 0
     for size in range(sizes[cut] // 2, 0, -1):
         if even and cut.whole % size:
             continue
-        if all(_legal(part, {**sizes, cut: size}) for part in parts if cut in part.along):
+        if all(_is_legal(part, {**sizes, cut: size}) for part in parts if cut in part.along):
             return size
     return 0
 
 
-def _legal(part: _Part, sizes: dict[_Cut, int]) -> bool:
+def _is_legal(part: _Part, sizes: dict[_Cut, int]) -> bool:
     operand = part.operand
     if operand.role is Role.SCRATCH:
         return True
@@ -345,7 +346,7 @@ def _legal(part: _Part, sizes: dict[_Cut, int]) -> bool:
     return not violations(part.block(sizes), operand.array.shape, bits, space, moves=True)
 
 
-def _worth(
+def _cut_priority(
     cut: _Cut, parts: list[_Part], sizes: dict[_Cut, int]
 ) -> tuple[bool, bool, bool, int, int]:
     """What to cut first: of the dimensions that are cut already, the one with the largest blocks.

@@ -504,7 +504,10 @@ def compiled(kata: Kata, solution: ModuleType, first: Reference) -> Iterator[Pro
             with interpreted(launch, []) as program:
                 yield program
         return
-    chip, mesh = chips.named(chips.with_cores(kata.key.cores, (chips.DEFAULT,))[0]), kata.key.mesh
+    chip, mesh = (
+        chips.named(chips.chips_with_cores(kata.key.cores, (chips.DEFAULT,))[0]),
+        kata.key.mesh,
+    )
     with for_chip(chip.kind, chip.cores, mesh), running(Mode.STRICT, cores=1) as strict:
         if mesh:
             keywords[MESH] = jax.sharding.get_abstract_mesh()

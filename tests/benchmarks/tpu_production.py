@@ -32,7 +32,7 @@ from pallascope.tpu import compile_process
 from pallascope.tpu.chips import CHIPS, named
 from pallascope.tpu.predict import predict
 from pallascope.tpu.prediction import Prediction, roofline
-from pallascope.tpu.units import bytes_of, time_of
+from pallascope.tpu.units import format_bytes, format_time
 
 Launch = tuple[Callable[..., Any], Sequence[Any]]
 LAUNCHES: dict[str, Callable[[], Launch]] = {}
@@ -273,12 +273,12 @@ def _compiled(kernel: Prediction) -> list[str]:
     grid = " × ".join("?" if n is None else str(n) for n in kernel.traffic.grid) or "1"
     if kernel.failure:
         return ["no", grid, "–", "–", kernel.failure.message]
-    moved = bytes_of(kernel.bytes) if kernel.schedule or not kernel.traffic.unknown else "–"
+    moved = format_bytes(kernel.bytes) if kernel.schedule or not kernel.traffic.unknown else "–"
     if kernel.seconds is None:
         return ["yes" if kernel.compiled else "–", grid, moved, "–", kernel.unknown]
     found = roofline(kernel)
     bound = found.bound.value if found else ""
-    return ["yes", grid, moved, time_of(kernel.seconds), bound]
+    return ["yes", grid, moved, format_time(kernel.seconds), bound]
 
 
 def _first_line(error: Exception) -> str:

@@ -45,7 +45,7 @@ from pallascope.tools.files import load_module
 from pallascope.tpu import CHIPS, compiler
 from pallascope.tpu.chips import DEFAULT
 from pallascope.tpu.libtpu import device
-from pallascope.tpu.predict import predictions_of
+from pallascope.tpu.predict import predictions_of_launch
 
 TRACK = "1_basics"
 #: `import libtpu` finds nothing.
@@ -118,7 +118,7 @@ def _case(times: Times, kata: Kata, case: Case, own: ModuleType, par: ModuleType
     def predicted(launch: Callable[..., Any]) -> None:
         with for_chip(chip.kind, chip.cores):
             traced = TracedLaunch.of(launch, inputs, keywords)
-        assert all(found.schedule for found in predictions_of(traced, inputs, DEFAULT))
+        assert all(found.schedule for found in predictions_of_launch(traced, inputs, DEFAULT))
 
     times.clock("lowers", words, lowered)
     both = [
@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="of the whole track, each way")
     parser.add_argument("--seed", type=int, default=0, help="draws the hidden cases")
     options = parser.parse_args()
-    if reason := compiler.why_not():
+    if reason := compiler.unavailable_reason():
         raise SystemExit(reason)
     started = time.perf_counter()
     device(CHIPS[DEFAULT])

@@ -40,8 +40,8 @@ from grader.verdict import Case
 from pallascope.model import Reference
 from pallascope.tools.files import load_module
 from pallascope.tpu import Prediction, compile_process, predictions
-from pallascope.tpu.chips import CHIPS, named, with_cores
-from pallascope.tpu.units import bytes_of, time_of
+from pallascope.tpu.chips import CHIPS, chips_with_cores, named
+from pallascope.tpu.units import format_bytes, format_time
 
 ROOT = Path(__file__).parents[2]
 # The package has a function of the module's name.
@@ -79,8 +79,8 @@ class Side:
         told = [kernel.unknown for kernel in self.kernels if kernel.unknown]
         used = max((kernel.vmem.used for kernel in self.kernels if kernel.vmem), default=0)
         moved = sum(kernel.bytes for kernel in self.kernels)
-        first = time_of(seconds) if seconds is not None else told[0]
-        return [first, bytes_of(moved), bytes_of(used)]
+        first = format_time(seconds) if seconds is not None else told[0]
+        return [first, format_bytes(moved), format_bytes(used)]
 
 
 def case_of(exercise: Kata) -> Case:
@@ -106,8 +106,8 @@ def side(function: Function, args: Sequence[Any], chip: str, kernels: str = "") 
 def by_xla(function: Function, args: Sequence[Any], chip: str) -> tuple[str, str]:
     """XLA's estimate, or why there is none; and the bytes that its program moves."""
     found = compile_process.xla_cycles(function, args, named(chip))
-    told = time_of(found.cycles / named(chip).clock) if found.cycles else found.missing
-    return told, bytes_of(found.moved) if found.moved else "–"
+    told = format_time(found.cycles / named(chip).clock) if found.cycles else found.missing
+    return told, format_bytes(found.moved) if found.moved else "–"
 
 
 def row(
@@ -330,7 +330,7 @@ def main() -> None:
             reference = specs.reference(solution, exercise.name, case, evaluated=False)
             spec, keywords = specs.spec_of(solution, exercise.name, case)
             spec = None if options.no_xla else functools.partial(spec, **keywords)
-            for chip in with_cores(exercise.key.cores, options.chip or ("v5e", "v6e")):
+            for chip in chips_with_cores(exercise.key.cores, options.chip or ("v5e", "v6e")):
                 own = getattr(solution, exercise.name)
                 print(row(exercise, case, reference, spec, own, chip), flush=True)
     print(f"\n{time.perf_counter() - started:.0f} s")

@@ -22,7 +22,8 @@ _SIGNALS = """    for other in (left, right):
         pl.semaphore_signal(barrier, 1, device_id=(other,))
     pl.semaphore_wait(barrier, 2)
 """
-needs_libtpu = pytest.mark.skipif(bool(compiler.why_not()), reason="libtpu is not installed")
+NO_LIBTPU = compiler.unavailable_reason()
+needs_libtpu = pytest.mark.skipif(bool(NO_LIBTPU), reason="libtpu is not installed")
 _CREDIT = """
     pl.semaphore_signal(barrier, 1, device_id=(left,))
     pl.semaphore_wait(barrier, 1)"""

@@ -9,7 +9,7 @@ import pytest
 
 from grader.checks.compiles import accident_finding
 from grader.verdict import Check
-from pallascope.model import Accident, Narrow
+from pallascope.model import Accident, SubWordInt
 from tests.pallascope.support.calls import doubling, trace
 from tests.support.making import FILE, attempt, evidence
 from tests.support.repositories import Repository
@@ -22,16 +22,16 @@ CRASHED = Accident(
 )
 
 
-def computing_in(*narrow: Narrow) -> str:
+def computing_in(*narrow: SubWordInt) -> str:
     """What is said of a crash at 16-bit integers, where the kernel computes with these."""
-    traced = trace(dataclasses.replace(doubling(), narrow=narrow))
+    traced = trace(dataclasses.replace(doubling(), sub_word_ints=narrow))
     finding = accident_finding(CRASHED, evidence(attempt(traced=traced)))
     assert finding.check is Check.COMPILES
     return f"{finding.phrase}\n" + " ".join(finding.message.split())
 
 
 def test_a_crash_at_narrow_integers_names_them_and_their_line() -> None:
-    said = computing_in(Narrow("int8", 5), Narrow("uint16", 7))
+    said = computing_in(SubWordInt("int8", 5), SubWordInt("uint16", 7))
     assert said.startswith("uint16 arithmetic crashes the TPU's compiler\n")
     assert f"line {FILE}:7" in said
     assert "Compute in jnp.int32 in place of jnp.uint16" in said
@@ -39,7 +39,7 @@ def test_a_crash_at_narrow_integers_names_them_and_their_line() -> None:
 
 
 def test_a_crash_at_anything_else_is_told_as_one() -> None:
-    for narrow in ((), (Narrow("int8", 5),)):
+    for narrow in ((), (SubWordInt("int8", 5),)):
         said = computing_in(*narrow)
         assert said.startswith("while compiling: crashed (SIGABRT)\n")
         assert "It said: Operation not supported: kVectorAddS16" in said

@@ -394,7 +394,7 @@ def test_a_compiler_that_takes_too_long_is_told_as_that() -> None:
     assert "Usual reasons" not in found.message
 
 
-@pytest.mark.skipif(bool(compiler.why_not()), reason="libtpu")
+@pytest.mark.skipif(bool(compiler.unavailable_reason()), reason="libtpu")
 def test_a_buffer_that_is_too_large_is_named() -> None:
     large = jax.ShapeDtypeStruct((8192, 1024), jnp.float32)
     message = refused_finding(predictions(scoped_through_vmem, large), "katas/a.py").message

@@ -64,11 +64,11 @@ from grader.checks.diagnoses.value_patterns import (
 from grader.exercise.answer_key import Roundings
 from pallascope.model import (
     FirstAccess,
-    Habit,
+    Lint,
     Operand,
+    OutputBlocks,
     Role,
     Share,
-    Walk,
 )
 from tests.pallascope.support.calls import array, call, operand, output
 from tests.support.making import X
@@ -107,9 +107,9 @@ def bfloat16(values: Values) -> Values:
     return values.astype(ml_dtypes.bfloat16).astype(np.float64)
 
 
-def walk(*blocks: Index) -> Walk:
+def walk(*blocks: Index) -> OutputBlocks:
     """One output over a grid of one dimension."""
-    return Walk(tuple((i,) for i in range(len(blocks))), (blocks,))
+    return OutputBlocks(tuple((i,) for i in range(len(blocks))), (blocks,))
 
 
 def kernel(*operands: Operand, **others: Any) -> dict[str, Any]:
@@ -150,7 +150,9 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
         "grid dimension 0 is not parallel",
     ),
     never_visited: (
-        suspect(with_part(LAST, np.nan), walk=walk((0, 0), (1, 0), (2, 0)), **kernel(output())),
+        suspect(
+            with_part(LAST, np.nan), output_blocks=walk((0, 0), (1, 0), (2, 0)), **kernel(output())
+        ),
         "block (3, 0) never written",
     ),
     not_aliased: (
@@ -165,7 +167,7 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     never_stored: (
         suspect(
             with_part(LAST, np.nan),
-            walk=EVERY_ROW,
+            output_blocks=EVERY_ROW,
             with_zeros=with_part(LAST, 0.0),
             **kernel(output()),
         ),
@@ -258,7 +260,7 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
         "only 3 of 32 rows are wrong",
     ),
     mask_within_reach: (
-        suspect(with_part(3, 0.5), **kernel(output(), habits=(Habit.NEAR_MASK,))),
+        suspect(with_part(3, 0.5), **kernel(output(), lints=(Lint.NEAR_MASK,))),
         "a mask value within reach of the scores?",
     ),
     rounded_too_early: (suspect(bfloat16(X)), "rounded too early"),
@@ -291,7 +293,7 @@ def test_pattern_is_not_seen_in_noise(pattern: Callable[[Suspect], Diagnosis | N
     kernel_of = kernel(x_ref, output(), scratch(FirstAccess.WRITE))
     noise = suspect(
         NOISE,
-        walk=EVERY_ROW,
+        output_blocks=EVERY_ROW,
         with_zeros=NOISE,
         inputs={"x": X},
         shares=(share_of("first", X / 2),),
@@ -338,22 +340,24 @@ def test_the_dimension_and_the_output_that_parallel_steps_share() -> None:
 
 
 def test_blocks_that_no_step_leads_to_are_counted() -> None:
-    shown = suspect(np.full_like(X, np.nan), walk=walk((0, 0), (1, 0)), output=0)
+    shown = suspect(np.full_like(X, np.nan), output_blocks=walk((0, 0), (1, 0)), output=0)
     said = why(never_visited, shown)
     assert "blocks (2, 0) and (3, 0) never written" in said
     assert "The grid has 2 steps, the result 4 blocks" in said
-    assert never_visited(replace(shown, walk=EVERY_ROW)) is None
-    assert never_visited(replace(shown, walk=None)) is None
+    assert never_visited(replace(shown, output_blocks=EVERY_ROW)) is None
+    assert never_visited(replace(shown, output_blocks=None)) is None
 
 
 def test_a_right_block_may_be_left_alone() -> None:
     """It holds what an aliased input held, so that is no reason why another is wrong."""
-    shown = suspect(with_part(LAST, 7.0), walk=walk((1, 0), (2, 0), (3, 0)), output=0)
+    shown = suspect(with_part(LAST, 7.0), output_blocks=walk((1, 0), (2, 0), (3, 0)), output=0)
     assert never_visited(shown) is None
 
 
 def test_a_block_of_a_vector_is_a_plain_number() -> None:
-    shown = suspect(np.full(32, np.nan), np.ones(32), (8,), walk=walk((0,), (1,), (2,)), output=0)
+    shown = suspect(
+        np.full(32, np.nan), np.ones(32), (8,), output_blocks=walk((0,), (1,), (2,)), output=0
+    )
     assert "block 3 never written" in why(never_visited, shown)
 
 
@@ -688,7 +692,7 @@ OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
     "a race leaves memory unwritten": (
         suspect(
             np.full_like(X, np.nan),
-            walk=walk((0, 0), (0, 0)),
+            output_blocks=walk((0, 0), (0, 0)),
             with_zeros=np.zeros_like(X),
             **kernel(output(axes=()), parallel=(0,)),
         ),
@@ -698,7 +702,7 @@ OVERLAPS: dict[str, tuple[Suspect, Callable[..., Any], Callable[..., Any]]] = {
     "a block never visited is never stored": (
         suspect(
             with_part(LAST, np.nan),
-            walk=walk((0, 0), (1, 0), (2, 0)),
+            output_blocks=walk((0, 0), (1, 0), (2, 0)),
             with_zeros=with_part(LAST, 0.0),
             **kernel(output()),
         ),
@@ -912,7 +916,7 @@ def test_a_row_that_should_be_zero_and_is_not_is_no_rounding() -> None:
 def test_rows_of_nothing_are_told_what_a_near_mask_does() -> None:
     right = with_part(5, 0.0)
     wrong = with_part(5, 0.25, right)
-    near = diagnose(suspect(wrong, right, **kernel(output(), habits=(Habit.NEAR_MASK,))))
+    near = diagnose(suspect(wrong, right, **kernel(output(), lints=(Lint.NEAR_MASK,))))
     far = diagnose(suspect(wrong, right, **kernel(output())))
     assert near
     assert far
@@ -922,6 +926,6 @@ def test_rows_of_nothing_are_told_what_a_near_mask_does() -> None:
 
 
 def test_a_near_mask_wins_over_rounding() -> None:
-    found = diagnose(suspect(bfloat16(X), **kernel(output(), habits=(Habit.NEAR_MASK,))))
+    found = diagnose(suspect(bfloat16(X), **kernel(output(), lints=(Lint.NEAR_MASK,))))
     assert found
     assert found.phrase.startswith("a mask value")

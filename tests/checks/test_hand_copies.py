@@ -20,8 +20,8 @@ from pallascope.kernels import (
     watching_copies,
 )
 from pallascope.model import (
-    CopyFault,
-    Hazard,
+    DmaFault,
+    DmaHazard,
     Mode,
     SourceFile,
 )
@@ -40,7 +40,7 @@ def cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def run(launch: Launch, eager: bool = False) -> tuple[list[np.ndarray], Sequence[CopyFault]]:
+def run(launch: Launch, eager: bool = False) -> tuple[list[np.ndarray], Sequence[DmaFault]]:
     """The results, none where it raises, and what was found."""
     watch = CopyWatch(SOURCE)
     results: list[np.ndarray] = []
@@ -242,7 +242,7 @@ def test_it_does_not_matter_when_the_interpreter_copies() -> None:
 
 def test_parallel_steps_share_no_slots() -> None:
     call = calls.call(parallel=(0,))
-    fault = CopyFault(Hazard.NO_START, semaphore="sems[1]", size=4096)
+    fault = DmaFault(DmaHazard.NO_START, semaphore="sems[1]", size=4096)
     finding = copies_finding([fault], FILE, [call])
     assert finding is not None
     assert "The grid is marked parallel" in finding.message
@@ -257,7 +257,7 @@ def test_right_values_do_not_excuse_it() -> None:
 
 
 def test_garbage_in_a_slot_is_no_fault_until_a_value_is_wrong() -> None:
-    hint = CopyFault(Hazard.NOTHING_THERE, "x_slots[1]")
+    hint = DmaFault(DmaHazard.NOTHING_THERE, "x_slots[1]")
     assert copies_finding([hint], FILE) is None
     diagnosis = nothing_there([hint])
     assert diagnosis is not None

@@ -23,14 +23,14 @@ from pallascope.model import (
     ArrayType,
     Clues,
     FirstAccess,
-    Habit,
+    Lint,
     Mode,
     Observation,
+    OutputBlocks,
     Problem,
     Role,
     SourceLine,
     Stage,
-    Walk,
 )
 from tests.pallascope.support.calls import array, call, doubling, operand, output, trace
 from tests.support.making import FILE, NOWHERE, X, attempt, evidence, reference, with_key
@@ -104,8 +104,8 @@ def test_the_mode_reaches_the_tolerance() -> None:
 
 def test_clues_reach_the_diagnosis() -> None:
     nan = np.full_like(Y, np.nan)
-    walk = Walk(((0,), (1,)), (((0, 0), (1, 0)),))
-    said = told(evidence(attempt(nan), clues=lambda: Clues(walk=walk)))
+    walk = OutputBlocks(((0,), (1,)), (((0, 0), (1, 0)),))
+    said = told(evidence(attempt(nan), clues=lambda: Clues(output_blocks=walk)))
     assert said.startswith("blocks (2, 0) and (3, 0) never written\n")
     scratch = call(operand("x_ref", X.shape, (8, 128)), output(first=FirstAccess.READ))
     zeros = Clues(with_zeros=(array(Y + 1),))
@@ -127,9 +127,9 @@ def test_inputs_reach_the_diagnosis() -> None:
 def test_a_result_that_is_no_kernels_output_has_no_blocks() -> None:
     """Where it was reshaped, say, the output's index map tells nothing."""
     traced = trace(doubling(), results=(ArrayType("float32", (4096,)),))
-    walk = Walk(((0,),), (((0, 0),),))
+    walk = OutputBlocks(((0,),), (((0, 0),),))
     tried = attempt(np.full(4096, np.nan), traced)
-    given = evidence(tried, reference((Y.ravel(),)), clues=lambda: Clues(walk=walk))
+    given = evidence(tried, reference((Y.ravel(),)), clues=lambda: Clues(output_blocks=walk))
     said = told(given)
     assert said.startswith("the result: 4096 of 4096 elements are wrong\n")
     assert "worst  element 0: got nan" in said
@@ -143,7 +143,7 @@ def test_of_two_results_the_wrong_one_is_named() -> None:
 
 
 def test_a_result_that_no_kernel_stores_has_the_keys_name() -> None:
-    traced = trace(doubling(), held=(None,))
+    traced = trace(doubling(), kernel_outputs=(None,))
     tried = attempt(np.full(X.shape, 7), traced)
     given = with_key(evidence(tried), results=("dx",))
     assert told(given).startswith("dx: 4096 of 4096 elements are wrong\n")
@@ -151,7 +151,7 @@ def test_a_result_that_no_kernel_stores_has_the_keys_name() -> None:
 
 def test_a_result_has_the_name_of_the_output_that_it_holds() -> None:
     outputs = (operand(name, (32, 128), (8, 128), Role.OUTPUT) for name in ("a_ref", "b_ref"))
-    traced = trace(call(operand("x_ref", (32, 128), (8, 128)), *outputs), held=(1,))
+    traced = trace(call(operand("x_ref", (32, 128), (8, 128)), *outputs), kernel_outputs=(1,))
     assert "b_ref: " in told(evidence(attempt(np.full(X.shape, 7), traced)))
 
 
@@ -385,11 +385,11 @@ def test_an_index_before_the_start_is_not_called_past_the_end(
 
 def test_right_values_that_a_tpu_would_round() -> None:
     """Only where the key asks for full precision, and nothing else is wrong."""
-    rounded = replace(doubling(), habits=(Habit.ROUNDED_PRODUCT,))
+    rounded = replace(doubling(), lints=(Lint.ROUNDED_PRODUCT,))
     right = attempt(traced=trace(rounded))
     assert check(evidence(right)) is None
     said = told(evidence(right, full_precision=True))
     assert said.startswith("a product of float32 at the default precision\n")
     assert 'precision="highest"' in said
-    precise = replace(doubling(), habits=(Habit.PRECISE_PRODUCT,))
+    precise = replace(doubling(), lints=(Lint.PRECISE_PRODUCT,))
     assert check(evidence(attempt(traced=trace(precise)), full_precision=True)) is None

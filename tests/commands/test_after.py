@@ -21,7 +21,7 @@ def told(shop: Shop) -> Shop:
 def test_it_is_for_those_who_have_solved_it(
     told: Shop, clone: Clone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pallascope.tpu.libtpu.why_not", lambda: "not here")
+    monkeypatch.setattr("pallascope.tpu.libtpu.unavailable_reason", lambda: "not here")
     assert UNSOLVED in told.run("after", "double", code=2)
     assert "--yes" in told.run("after", "double", code=2)
     assert "word last" in told.run("after", "double", "--yes")

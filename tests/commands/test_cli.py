@@ -113,7 +113,7 @@ def test_the_versions_of_what_judges(
     """Also outside of a repository; a package that is not there is told as such."""
     if somewhere:
         monkeypatch.chdir(tmp_path.parent)
-    monkeypatch.setattr("pallascope.tools.versions._version", {"jax": "1.2.3"}.get)
+    monkeypatch.setattr("pallascope.tools.versions._installed_version", {"jax": "1.2.3"}.get)
     said = shop.run("--version")
     assert said.startswith("pallas-katas not installed, jax 1.2.3, jaxlib not installed, libtpu")
 

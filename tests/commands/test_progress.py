@@ -24,7 +24,7 @@ from grader.record.history import (
 from grader.record.ledger import HEADER, LEDGER, read_ledger
 from grader.report.history_log import history_text
 from grader.tools.git import Git, git_in
-from pallascope.tools.terminal import rendered
+from pallascope.tools.terminal import render_text
 from tests.support.repositories import ROOT, Clone, Shop
 
 TODAY = datetime.date(2026, 11, 20)
@@ -250,7 +250,7 @@ def test_the_log(lived: tuple[Clone, list[str]]) -> None:
     clone, ids = lived
     found = history(read_ledger(clone.root), clone.git)
     first, second, third, fourth = (commit[:8] for commit in ids)
-    assert lines(rendered(history_text(found, TODAY), 80, False)) == [
+    assert lines(render_text(history_text(found, TODAY), 80, False)) == [
         "2026-11-17",
         f"  ✔ ★★☆ double   {first}",
         "2026-11-18",
@@ -266,7 +266,7 @@ def test_the_log(lived: tuple[Clone, list[str]]) -> None:
         "  2026-11-18  ████████████ 3",
         "  2026-11-20  ████████████████████████ 6",
     ]
-    plain = rendered(history_text(found, TODAY), 40, False, "ascii")
+    plain = render_text(history_text(found, TODAY), 40, False, "ascii")
     assert "  + **. double   " in plain
     assert max(map(len, plain.splitlines())) <= 40
 
@@ -380,7 +380,7 @@ def test_streaks(days: tuple[str, ...], current: int, longest: int) -> None:
 def test_stars_over_time_are_few_bars(count: int, step: int, name: str, last: str) -> None:
     start = datetime.date(2026, 1, 1)
     found = solved(*(str(start + datetime.timedelta(n * step)) for n in range(count)))
-    said = lines(rendered(history_text(found, TODAY), 80, False))
+    said = lines(render_text(history_text(found, TODAY), 80, False))
     bars = said[said.index(f"stars by {name}") + 1 :]
     assert len(bars) <= 14
     assert re.fullmatch(rf"  {last}  █{{24}} {count}", bars[-1])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pallascope.tools.files import in_words
+from pallascope.tools.files import describe_os_error
 from tests.support.repositories import ROOT, Clone
 
 #: Root is subject to permissions only without these capabilities.
@@ -93,5 +93,5 @@ def test_a_picture_is_written_elsewhere(read_only: Clone) -> None:
 def test_an_error_is_told_without_its_number(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere") as raised:
         (tmp_path / "nowhere").read_text()
-    assert in_words(raised.value) == f"{tmp_path}/nowhere: No such file or directory"
-    assert in_words(OSError("a reason")) == "a reason"
+    assert describe_os_error(raised.value) == f"{tmp_path}/nowhere: No such file or directory"
+    assert describe_os_error(OSError("a reason")) == "a reason"

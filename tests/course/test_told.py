@@ -122,7 +122,7 @@ WRONG = {
 
 @pytest.mark.parametrize("told", WRONG.values(), ids=[name.replace(" ", "-") for name in WRONG])
 def test_words_fit_what_is_wrong(told: Told, asking: WorkerClient, tmp_path: Path) -> None:
-    if told.compiled and (reason := compiler.why_not()):
+    if told.compiled and (reason := compiler.unavailable_reason()):
         pytest.skip(reason)
     exercise = BY_NAME[told.exercise]
     wrong = with_text(exercise, tmp_path, _changed(exercise, told.changes))

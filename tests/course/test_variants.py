@@ -73,7 +73,7 @@ def test_right_variant_earns_its_stars(
         )
 
 
-@pytest.mark.skipif(compiler.why_not() != "", reason="libtpu is not installed")
+@pytest.mark.skipif(compiler.unavailable_reason() != "", reason="libtpu is not installed")
 @pytest.mark.parametrize("chip", CHIPS)
 def test_blocks_chosen_by_chip_earn_their_stars_on_each(
     chip: str, lines: WorkerQueues, tmp_path: Path

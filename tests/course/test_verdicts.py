@@ -75,7 +75,7 @@ def test_stub_is_todo(exercise: Kata, plan: Plan, grader: Grader, tmp_path: Path
     state = grader.grade(stub, case, SECONDS).state
     if exercise.key.debugging:  # its given code runs, and has to be wrong, or slow
         if exercise.key.par_required:
-            if reason := compiler.why_not():
+            if reason := compiler.unavailable_reason():
                 pytest.skip(reason)
             case = cases[-1]
             state = grader.grade(stub, case, SECONDS).state
@@ -166,7 +166,8 @@ def test_mistake_is_rejected(
             solved = slow and not wrong.key.par_required
             assert found.state is (State.PASSED if solved else State.FAILED)
             assert found.stars == 2 if slow else found.stars < 2
-    if mistake.caught is Check.PREDICTIONS and not shown and (reason := compiler.why_not()):
+    reason = compiler.unavailable_reason()
+    if mistake.caught is Check.PREDICTIONS and reason and not shown:
         pytest.skip(reason)
     demand(
         shown,

@@ -12,7 +12,8 @@ from tests.support.repositories import Repository
 
 LARGE = "\n[production]\nbm = 256\nM = 8192\nN = 2048\n"
 
-needs_libtpu = pytest.mark.skipif(bool(compiler.why_not()), reason="libtpu is not installed")
+NO_LIBTPU = compiler.unavailable_reason()
+needs_libtpu = pytest.mark.skipif(bool(NO_LIBTPU), reason="libtpu is not installed")
 
 
 @needs_libtpu

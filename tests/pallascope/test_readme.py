@@ -68,14 +68,14 @@ def test_the_examples_are_five() -> None:
     ("code", "output"), [one[1:] for one in EXAMPLES], ids=[one[0] for one in EXAMPLES]
 )
 def test_an_example_prints_what_the_page_says(code: str, output: str, kernels: Path) -> None:
-    if "predictions" in code and (reason := compiler.why_not()):
+    if "predictions" in code and (reason := compiler.unavailable_reason()):
         pytest.skip(reason)
     assert ran(kernels, "-c", code) == output
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_runs(command: str, kernels: Path) -> None:
-    if reason := compiler.why_not():
+    if reason := compiler.unavailable_reason():
         pytest.skip(reason)
     python, *arguments = shlex.split(command)
     assert python == "python"

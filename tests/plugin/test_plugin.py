@@ -394,7 +394,7 @@ def slow(repository: Repository) -> Repository:
 
 
 def needs_libtpu() -> None:
-    if reason := compiler.why_not():
+    if reason := compiler.unavailable_reason():
         pytest.skip(reason)
 
 

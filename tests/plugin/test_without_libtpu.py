@@ -58,7 +58,7 @@ def test_the_point_of_an_exercise_has_to_be_judged(
     monkeypatch.chdir(repository.root)
     assert main(["next"]) == 0
     assert "kata_02_fits.py" in capsys.readouterr().out
-    monkeypatch.setattr(libtpu, "why_not", lambda: "not here")
+    monkeypatch.setattr(libtpu, "unavailable_reason", lambda: "not here")
     assert main(["next"]) == 0
     assert "kata_03_open.py" in capsys.readouterr().out
 

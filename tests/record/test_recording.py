@@ -36,7 +36,7 @@ from grader.verdict import (
     State,
 )
 from pallascope.model import Mode
-from pallascope.tools.terminal import rendered
+from pallascope.tools.terminal import render_text
 from pallascope.tpu import compiler
 from tests.support.repositories import Repository
 
@@ -179,7 +179,7 @@ def test_damage_is_told_of_where_something_is_appended(repository: Repository) -
 
 
 def words(done: NewPasses, root: Path) -> str:
-    return "".join(rendered(text, 100, False) for text in newly_recorded(done, root))
+    return "".join(render_text(text, 100, False) for text in newly_recorded(done, root))
 
 
 def test_many_passes_are_one_line(settled_git: None, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_session_records_each_pass_once(repository: Repository) -> None:
     assert done.state("restless") == "passed"
     assert {grade["blob"] for grade in done.grades["restless"]} == {""}
     assert [name for name, _ in solved.versions] == ["grader", "jax", "libtpu", "chip"]
-    assert (dict(solved.versions)["libtpu"] == "-") == bool(compiler.why_not())
+    assert (dict(solved.versions)["libtpu"] == "-") == bool(compiler.unavailable_reason())
     assert f"recorded  right {'★' * stars}{'☆' * (3 - stars)}   " in done.out
 
 

@@ -22,7 +22,7 @@ from grader.verdict import (
     NotJudged,
     State,
 )
-from pallascope.tools.terminal import rendered
+from pallascope.tools.terminal import render_text
 
 PHRASE = (
     "bm=8: every element of o_ref is off by the same factor, 1.5, on all of the grid's steps, so"
@@ -66,7 +66,7 @@ def shown(
     given: list[Grade] | None = None,
 ) -> str:
     session = standings(POOL, grades() if given is None else given)
-    return rendered(session_map(session, 7, verbosity), width, colour, encoding)
+    return render_text(session_map(session, 7, verbosity), width, colour, encoding)
 
 
 @pytest.fixture(autouse=True)
@@ -93,11 +93,11 @@ def test_the_whole_map() -> None:
 
 def test_more_stands_before_what_to_do_next() -> None:
     session, notes = standings(POOL, grades()), [Text("recorded  double ★★★")]
-    said = rendered(session_map(session, 7, 0, notes), 100, False).splitlines()
+    said = render_text(session_map(session, 7, 0, notes), 100, False).splitlines()
     at = said.index("recorded  double ★★★")
     assert "of 12 stars" in said[at - 1]
     assert said[at + 1].startswith("fix   ")
-    assert "recorded" not in rendered(session_map(session, 7, -2, notes), 100, False)
+    assert "recorded" not in render_text(session_map(session, 7, -2, notes), 100, False)
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 300])

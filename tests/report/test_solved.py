@@ -13,7 +13,7 @@ from grader.report.completion import (
     solved_text,
 )
 from grader.verdict import Cost, Grade, State
-from pallascope.tools.terminal import rendered
+from pallascope.tools.terminal import render_text
 from tests.support.repositories import Repository
 
 WORDS = "word " * 19 + "word\n"
@@ -29,7 +29,7 @@ def double(repository: Repository) -> Kata:
 def shown(kata: Kata, more: str = "", width: int = 60) -> list[str]:
     text = solved_text(kata, more)
     assert text is not None
-    return rendered(text, width, False).splitlines()
+    return render_text(text, width, False).splitlines()
 
 
 def test_paragraphs_flow_and_commands_stay(double: Kata) -> None:
@@ -59,7 +59,7 @@ def test_without_a_text_there_is_nothing_to_say(repository: Repository) -> None:
 def test_of_many_only_the_command_is_named(repository: Repository) -> None:
     katas = [repository.add(f"k{n}", number=n + 1, key=KEY) for n in range(MAX_TEXTS + 1)]
     (line,) = newly_solved(katas, [], quiet=False)
-    assert "kata after k0" in rendered(line, 100, False)
+    assert "kata after k0" in render_text(line, 100, False)
     assert len(list(newly_solved(katas[:MAX_TEXTS], [], quiet=False))) == MAX_TEXTS
     assert list(newly_solved(katas, [], quiet=True)) == []
 

@@ -10,7 +10,7 @@ from grader.sandbox.judge_worker import answer
 from grader.sandbox.messages import RunResult, RunTrace, TargetDevice, eager_copies
 from grader.verdict import Case
 from pallascope.kernels import TracedLaunch, for_chip
-from pallascope.model import Hazard, Mode, SourceFile
+from pallascope.model import DmaHazard, Mode, SourceFile
 from pallascope.tools import arrays, codec
 from tests.support import copying_kernels as kernels
 
@@ -37,7 +37,7 @@ def ran(bug: str, eager: bool) -> RunResult:
 def test_what_went_wrong_crosses_over_with_its_lines() -> None:
     found = ran("leaves", eager=False)
     (fault,) = found.copy_faults
-    assert fault.hazard is Hazard.NEVER_AWAITED
+    assert fault.hazard is DmaHazard.NEVER_AWAITED
     assert fault.line is not None
     assert fault.line.text == "out.start()"
     assert codec.from_builtins(RunResult, codec.to_builtins(found)) == found

@@ -46,7 +46,7 @@ from pallascope.tools import codec
 from pallascope.tools.text import MAX_CHARACTERS
 from pallascope.tpu import OnChip
 from pallascope.tpu.compiler import Estimate
-from pallascope.tpu.pipeline_steps import Followed
+from pallascope.tpu.pipeline_steps import LaunchMotion
 
 SOURCE = SourceFile("/katas/kata.py", b"import jax\nx = 1  # \x1b[2J\n")
 TRACE = TraceLaunch(SOURCE, "kata", (), {}, TargetDevice("v5e"))
@@ -70,7 +70,7 @@ SAID = (
         RunResult(),
         Looked(),
     ),
-    *(OnChip(None, ()), OnGpu("h100"), Followed(None), Warmed(), PROBLEM, Estimate(1)),
+    *(OnChip(None, ()), OnGpu("h100"), LaunchMotion(None), Warmed(), PROBLEM, Estimate(1)),
 )
 NO_ANSWER = (TypeError, ValueError, struct.error, RecursionError)
 

@@ -121,8 +121,8 @@ def test_a_crash_is_the_kernels_or_nobodys(crash: GpuCrash) -> None:
     found = GpuRunner(Stub(failing(crash))).ran(JOB, False)
     assert found
     assert times
-    assert (found.crash is crash) == bool(times.wrong) == crash.of_the_kernel
-    assert bool(found.why_not) == bool(times.why_not) == (not crash.of_the_kernel)
+    assert (found.crash is crash) == bool(times.wrong) == crash.is_kernel_fault
+    assert bool(found.why_not) == bool(times.why_not) == (not crash.is_kernel_fault)
     assert "CUDA_ERROR_X" in (found.said or found.why_not)
 
 

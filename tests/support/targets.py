@@ -50,7 +50,7 @@ def target_of(kata: Kata) -> str:
 
 def no_compiler(kata: Kata) -> str:
     """Why the compiler that such a kata needs is not here; "" where it is."""
-    return toolchain.why_not() if target_of(kata) == "gpu" else compiler.why_not()
+    return toolchain.why_not() if target_of(kata) == "gpu" else compiler.unavailable_reason()
 
 
 def due(kata: Kata, case: Case) -> Due:

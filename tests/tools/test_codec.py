@@ -26,12 +26,12 @@ from pallascope.model import (
     Clues,
     Observation,
     Operand,
+    OutputBlocks,
     Problem,
     Reference,
     Role,
     Share,
     Trace,
-    Walk,
 )
 from pallascope.tools import codec
 from pallascope.tools.arrays import (
@@ -44,7 +44,18 @@ from pallascope.tools.arrays import (
 st.register_type_strategy(float, st.floats(allow_nan=False))  # NaN is equal to nothing
 anything = settings(deadline=None, database=None, max_examples=25)
 grades = st.from_type(Grade)
-CARRIED = (Accident, Observation, Case, Clues, Finding, Operand, Problem, Reference, Trace, Walk)
+CARRIED = (
+    Accident,
+    Observation,
+    Case,
+    Clues,
+    Finding,
+    Operand,
+    Problem,
+    Reference,
+    Trace,
+    OutputBlocks,
+)
 
 
 @pytest.mark.parametrize("kind", CARRIED, ids=lambda kind: kind.__name__)
@@ -178,7 +189,7 @@ WRONG = {
     "number for a text": (Case, {**CASE, "dtype": 8}),
     "number for bytes": (Array, {"dtype": "int8", "shape": [1], "data": 3}),
     "half a size": (Case, {**CASE, "sizes": {"M": 8.5}}),
-    "number for a tuple": (Walk, {"steps": 3, "outputs": []}),
+    "number for a tuple": (OutputBlocks, {"steps": 3, "outputs": []}),
     "none for a text": (Case, {**CASE, "dtype": None}),
     "nothing for a place": (Problem, {"stage": "run", "kind": "", "message": "", "place": {}}),
     "field missing": (Case, {"index": 0}),

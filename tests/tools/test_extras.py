@@ -12,7 +12,7 @@ import pytest
 from grader.plugin import hooks
 from pallascope.gpu import __main__ as gpu_command
 from pallascope.gpu import toolchain
-from pallascope.tools.versions import reinstall, remedy
+from pallascope.tools.versions import install_hint, reinstall_hint
 from pallascope.tpu import __main__ as tpu_command
 from pallascope.tpu import libtpu
 
@@ -34,10 +34,10 @@ def said() -> dict[str, str]:
     """Every text that names a way to install something."""
     return {
         "header": hooks._compiler_note(),
-        "libtpu": libtpu.why_not(),
+        "libtpu": libtpu.unavailable_reason(),
         "gpu": toolchain.why_not(),
-        "remedies": f"{remedy('tpu')}, {remedy('gpu')}",
-        "update": reinstall(),
+        "remedies": f"{install_hint('tpu')}, {install_hint('gpu')}",
+        "update": reinstall_hint(),
         "pallascope.tpu": tpu_command._parser().format_help(),
         "pallascope.gpu": gpu_command._parser().format_help(),
     }
@@ -55,4 +55,4 @@ def test_elsewhere_the_header_says_once_what_can_be_done(machine: tuple[str, str
 
 
 def test_a_gpu_under_linux_on_arm_has_jaxs_own_extra(machine: tuple[str, str]) -> None:
-    assert ("jax[cuda12]" in remedy("gpu")) == (machine == ARM)
+    assert ("jax[cuda12]" in install_hint("gpu")) == (machine == ARM)

@@ -15,7 +15,7 @@ from tests.support.repositories import ROOT
 OLDEST, TOO_NEW = TESTED_JAX
 SAID = "isn't one of the versions that the katas are tested with: grading goes on"
 #: A package that is imported before all others, in whose view another jax is installed.
-OTHER = "import pallascope.tools.versions as v; v._version = lambda name: '0.13.1'"
+OTHER = "import pallascope.tools.versions as v; v._installed_version = lambda name: '0.13.1'"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ OTHER = "import pallascope.tools.versions as v; v._version = lambda name: '0.13.
 def test_a_jax_outside_of_the_range_is_named(
     monkeypatch: pytest.MonkeyPatch, installed: str | None, tested: bool
 ) -> None:
-    monkeypatch.setattr("pallascope.tools.versions._version", {"jax": installed}.get)
+    monkeypatch.setattr("pallascope.tools.versions._installed_version", {"jax": installed}.get)
     said = untested_jax()
     assert (not said) == tested
     assert tested or (f"jax {installed} {SAID}" in said and "\n" not in said)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from grader.view.kernel_view import meeting_of
-from pallascope.model import Act, Deed, SideBySide
+from pallascope.model import ActionKind, CommTimeline, DeviceAction
 
-SENDS = Deed(Act.SENDS, "x_ref", "o_ref[0]", 1, "recv[0]", 2048)
-WAITS = Deed(Act.WAITS, semaphore="recv[0]", size=2048)
+SENDS = DeviceAction(ActionKind.SENDS, "x_ref", "o_ref[0]", 1, "recv[0]", 2048)
+WAITS = DeviceAction(ActionKind.WAITS, semaphore="recv[0]", size=2048)
 CHIPS = ((0, 0), (0, 1))
 
 
 def test_a_send_is_with_the_chip_and_on_its_link() -> None:
-    found = meeting_of(SideBySide(CHIPS, (((SENDS, WAITS), (WAITS,)),)))
+    found = meeting_of(CommTimeline(CHIPS, (((SENDS, WAITS), (WAITS,)),)))
     assert found
     assert found.chips == ("chip 0, 0", "chip 0, 1")
     first = "sends x_ref to chip 0, 1, into its o_ref[0]; recv[0] counts it"
@@ -21,10 +21,14 @@ def test_a_send_is_with_the_chip_and_on_its_link() -> None:
 
 
 def test_what_is_done_often_in_a_row_is_said_once() -> None:
-    signal = Deed(Act.SIGNALS, to=1, semaphore="free", size=2)
-    copy = Deed(Act.COPIES, "x_ref", "a buffer of a pipeline", semaphore="sem", size=512)
+    signal = DeviceAction(ActionKind.SIGNALS, to=1, semaphore="free", size=2)
+    copy = DeviceAction(
+        ActionKind.COPIES, "x_ref", "a buffer of a pipeline", semaphore="sem", size=512
+    )
     found = meeting_of(
-        SideBySide(CHIPS, (((signal, copy, copy), (Deed(Act.MULTIPLIES, size=4096),)),))
+        CommTimeline(
+            CHIPS, (((signal, copy, copy), (DeviceAction(ActionKind.MULTIPLIES, size=4096),)),)
+        )
     )
     assert found
     ((mine, others),) = found.moments
@@ -34,8 +38,8 @@ def test_what_is_done_often_in_a_row_is_said_once() -> None:
 
 
 def test_what_is_stuck_or_cut_short_says_so() -> None:
-    stuck = meeting_of(SideBySide(CHIPS, (((SENDS,), (WAITS,)),), stuck=True))
-    cut = meeting_of(SideBySide(CHIPS, (((SENDS,), ()),), whole=False))
+    stuck = meeting_of(CommTimeline(CHIPS, (((SENDS,), (WAITS,)),), stuck=True))
+    cut = meeting_of(CommTimeline(CHIPS, (((SENDS,), ()),), whole=False))
     assert stuck
     assert cut
     assert "never comes" in stuck.note
@@ -43,4 +47,4 @@ def test_what_is_stuck_or_cut_short_says_so() -> None:
 
 
 def test_chips_that_have_nothing_to_do_with_each_other_are_not_drawn() -> None:
-    assert meeting_of(SideBySide(CHIPS, (((WAITS,), ()),))) is None
+    assert meeting_of(CommTimeline(CHIPS, (((WAITS,), ()),))) is None

@@ -27,7 +27,7 @@ from grader.view.launch_view import page
 from pallascope.model import Mode, Role
 from pallascope.tools import codec
 from pallascope.tpu.perfetto import step_spans
-from pallascope.tpu.pipeline_steps import Motion, motions
+from pallascope.tpu.pipeline_steps import BlockMotion, motions
 from pallascope.tpu.pipeline_steps import Path as Runs
 from pallascope.tpu.schedule import Landing
 from pallascope.tpu.traffic import traffic
@@ -63,13 +63,13 @@ def _read(file: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def motion() -> Motion:
+def motion() -> BlockMotion:
     """Doubling in four blocks of rows, on a grid of four steps."""
     call = doubling()
     starts = np.array([[8 * step, 0] for step in range(4)], np.int32)
     moved = traffic(call, (4,), (starts, starts))
     path = Runs((0, 1, 2, 3), (0, 1, 2, 3), (0, 0, 8, 0, 16, 0, 24, 0), (4096,) * 4)
-    return Motion(call, ("x_ref", "o_ref"), 4, 4, moved, (path, path), (None, None), ())
+    return BlockMotion(call, ("x_ref", "o_ref"), 4, 4, moved, (path, path), (None, None), ())
 
 
 def document(**changed: Any) -> Document:
@@ -123,7 +123,7 @@ def test_a_refused_kernel_shows_what_it_wanted_and_why() -> None:
 def test_what_is_not_known_is_told_instead_of_counted() -> None:
     call = doubling()
     moved = traffic(call, (None,), (None, None), ("no one knows", "no one knows"))
-    empty = Motion(call, ("x_ref", "o_ref"), 0, 0, moved, (None, None), (None, None), ())
+    empty = BlockMotion(call, ("x_ref", "o_ref"), 0, 0, moved, (None, None), (None, None), ())
     kernel = kernel_of(empty, None, "v5e")
     assert kernel.grid == (None,)
     for one in kernel.operands:
@@ -190,7 +190,7 @@ def test_turns_that_are_no_steps_are_not_taken_for_them() -> None:
 
 def test_the_beginning_of_a_long_run_is_tied_to_its_steps() -> None:
     ran = schedule(turns=tuple(float(turn) for turn in range(5)))
-    assert step_spans(prediction(ran), most=5) == (1.0, 2.0, 3.0, 4.0)
+    assert step_spans(prediction(ran), max_events=5) == (1.0, 2.0, 3.0, 4.0)
 
 
 def test_without_a_schedule_there_is_no_timeline() -> None:

@@ -1,4 +1,4 @@
-"""What to try, by what an error message says.
+"""Advice by error message.
 
 exception_advice  Advice on exceptions while a file is imported, traced or run
 libtpu_advice     Advice on what libtpu refuses although Mosaic lowered it

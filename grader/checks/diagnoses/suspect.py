@@ -18,9 +18,9 @@ from grader.checks.phrasing import listed, times
 from pallascope.model import (
     KernelCall,
     Operand,
+    OutputBlocks,
     Role,
     Share,
-    Walk,
 )
 
 
@@ -50,7 +50,7 @@ class Suspect:
     result: Comparison
     call: KernelCall | None = None
     output: int | None = None
-    walk: Walk | None = None
+    output_blocks: OutputBlocks | None = None
     with_zeros: Floats | None = None
     inputs: dict[str, Floats] | None = None
     shares: tuple[tuple[Share, Floats], ...] = ()
@@ -65,9 +65,9 @@ class Suspect:
     @property
     def written(self) -> set[Index]:
         """The blocks that the index map returns on some grid step; all of them where unknown."""
-        if self.walk is None or self.output is None:
+        if self.output_blocks is None or self.output is None:
             return set(self.result.indices())
-        return set(self.walk.outputs[self.output])
+        return set(self.output_blocks.outputs[self.output])
 
     @property
     def wrong_nan(self) -> Mask:

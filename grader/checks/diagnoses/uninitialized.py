@@ -1,9 +1,4 @@
-"""Diagnoses of NaN and memory that nothing has written.
-
-NaN where numbers belong: from past an edge, from an input, from the arithmetic itself.
-
-Blocks that nothing wrote, memory that was read before it was written, races.
-"""
+"""Diagnoses of NaN, unwritten blocks, reads of uninitialized memory, and races."""
 
 from __future__ import annotations
 
@@ -199,7 +194,7 @@ def never_visited(suspect: Suspect) -> Diagnosis | None:
     if not missed:
         return None
     which = blocks_in_words(missed)
-    steps = len(suspect.walk.steps) if suspect.walk else 0
+    steps = len(suspect.output_blocks.steps) if suspect.output_blocks else 0
     return Diagnosis(
         f"{which} never written",
         f"In {result.name}, {which} {_were(which)} never written: the output's index map never "

@@ -1,9 +1,4 @@
-"""Diagnoses of wrong values: offsets, factors, overflow, rounding.
-
-Wrong numbers: too large, off by a constant, of rows that should be zero.
-
-Numbers that are nearly right: another formula, or rounded too early.
-"""
+"""Diagnoses of wrong values: offsets, factors, overflow, another formula, rounding."""
 
 from __future__ import annotations
 
@@ -18,7 +13,7 @@ from grader.checks.diagnoses.suspect import (
     wrong_values,
 )
 from grader.checks.phrasing import count, number
-from pallascope.model import Habit
+from pallascope.model import Lint
 
 _LEAST_FACTOR = 1e-3
 
@@ -59,7 +54,7 @@ def rows_of_nothing(suspect: Suspect) -> Diagnosis | None:
 
 
 def _what_masks(suspect: Suspect) -> str:
-    if suspect.call and Habit.NEAR_MASK in suspect.call.habits:
+    if suspect.call and Lint.NEAR_MASK in suspect.call.lints:
         return f"The kernel masks with a number that {_NEAR}"
     return (
         "A mask value far below all scores, but finite, keeps (−inf) − (−inf) out, and no score "
@@ -70,7 +65,7 @@ def _what_masks(suspect: Suspect) -> str:
 def mask_within_reach(suspect: Suspect) -> Diagnosis | None:
     """A mask value that is a score like any other, in a kernel whose result has wrong rows."""
     call = suspect.call
-    if call is None or Habit.NEAR_MASK not in call.habits or suspect.result.actual.ndim < 2:
+    if call is None or Lint.NEAR_MASK not in call.lints or suspect.result.actual.ndim < 2:
         return None
     if not np.isfinite(suspect.result.actual).all():
         return None

@@ -1,9 +1,8 @@
-"""How long a kernel takes: the TPU compiler's own schedule, executed without a TPU.
+"""Simulates the TPU compiler's schedule of a kernel.
 
-The vector units' work takes the cycles for which the compiler has scheduled it; only waiting for
-DMAs and semaphores takes more. So it is enough to execute the scalar core, which decides what is
-looped, branched, copied and waited for. What can't be known for sure is not guessed: it raises
-NotUnderstood, with the reason in words.
+The vector units take exactly the scheduled cycles; only waits for DMAs and semaphores take longer.
+So it is enough to simulate the scalar core, which runs the loops, branches, copies and waits.
+Anything uncertain raises NotUnderstood with the reason.
 
 bundles      Reads the listing of VLIW bundles, and their use of the units
 machine      Memory, DMA engine and semaphores around the scalar core, in time
@@ -14,7 +13,7 @@ simulate     Simulates a schedule: cycles of one core
 
 from pallascope.tpu.schedule.bundles import NotUnderstood, Unit
 from pallascope.tpu.schedule.machine import Landing, Stall, Transfer
-from pallascope.tpu.schedule.registers import OperandSource, words
+from pallascope.tpu.schedule.registers import OperandSource, smem_words
 from pallascope.tpu.schedule.simulate import OperandDmas, Schedule, simulate
 
 __all__ = [
@@ -27,5 +26,5 @@ __all__ = [
     "Transfer",
     "Unit",
     "simulate",
-    "words",
+    "smem_words",
 ]

@@ -1,6 +1,5 @@
-"""Reads the listing of VLIW bundles, and their use of the units.
+"""Reads the compiler's final schedule, a listing of VLIW bundles, and counts cycles by unit.
 
-Reading the compiler's final schedule: a listing of VLIW bundles.
 A TPU core issues one bundle a cycle; a bundle holds an instruction for each unit that has something
 to do: scalar ALUs, vector ALUs, matrix units, loads, stores, DMA. A line of the listing reads
 
@@ -11,8 +10,6 @@ named twice: by its place in the program, and by the register that holds it, her
 
 The format is not documented; this reads what libtpu 0.0.42 to 0.0.51 write under
 `--xla_jf_dump_llo_text` for the pass `packed-bundles-post-ra`. Anything else raises NotUnderstood.
-
-What the bundles of a schedule are spent on, by the unit that the slowest part needs.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from dataclasses import dataclass
 
 
 class NotUnderstood(Exception):
-    """The schedule holds something whose effect is not known here; says what, for the user."""
+    """The schedule has something with an unknown effect; the message describes it."""
 
 
 @dataclass(frozen=True, slots=True)

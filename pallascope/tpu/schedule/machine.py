@@ -1,9 +1,9 @@
-"""Memory, DMA engine and semaphores around the scalar core, in time.
+"""Simulates memory, the DMA engine and semaphores around the scalar core.
 
-The model of the DMA engine has three numbers of the chip's: every transfer waits its turn, moves at
-HBM's bandwidth, and arrives a fixed latency later. Transfers within the chip cost the latency only.
-How fast a DMA from HBM to HBM is, nobody has published. It reads its bytes and writes them, so it
-takes at least the time that HBM's bandwidth needs for both: that is counted, and told as `least`.
+The DMA engine runs one transfer at a time, at HBM's bandwidth, and each arrives a fixed latency
+later. Transfers within the chip cost the latency only. The speed of a DMA from HBM to HBM isn't
+published. It reads and writes its bytes, so it counts as HBM's time for both, and `least` says that
+the total is a lower bound.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ class Machine:
         """Issue a DMA with strides of any number; `kind` may be "", where the listing says none."""
         if index(flag) & _OTHER_CHIP:
             raise NotUnderstood("a DMA to another chip")
-        ends = ("hbm" if isinstance(place, Address) else "vmem" for place in (source, target))
-        self.transfer(kind or "_to_".join(ends), source, granules, target, flag, dense=False)
+        spaces = ("hbm" if isinstance(place, Address) else "vmem" for place in (source, target))
+        self.transfer(kind or "_to_".join(spaces), source, granules, target, flag, dense=False)
 
     def transfer(
         self, kind: str, source: Any, granules: Any, target: Any, flag: Any, dense: bool = True
@@ -168,7 +168,7 @@ class Machine:
         for place, other, inward in ((source, target, True), (target, source, False)):
             if (start if inward else end) == "hbm":
                 within = other if "vmem" in (start, end) and isinstance(other, int) else None
-                self._through_hbm(arrival, _whose(place), inward, size)
+                self._through_hbm(arrival, _operand_address(place), inward, size)
                 self._note_landing(Landing(within, index(flag)), granules)
         if end == "smem":
             self._fill(index(target), size // 4, source if dense else None)
@@ -276,7 +276,7 @@ class Machine:
 _UNWRITTEN = Unknown("scalar memory that was not written before")
 
 
-def _whose(address: Any) -> Address:
+def _operand_address(address: Any) -> Address:
     if not isinstance(address, Address):
         index(address)  # unknown, it is to blame
         raise NotUnderstood("a DMA to an address that belongs to no operand")

@@ -1,15 +1,14 @@
 """Values in registers of the scalar core, and words in SMEM.
 
-How a scalar operand lies in SMEM: the 32-bit words that the scalar core reads.
+A register holds a word, an address in HBM, or an unknown value. A word is a signed 32-bit Python
+integer; a predicate is a bool.
+
 SMEM holds an array in the tiles that it has in HBM (`pallascope.tpu.block_sizes`), one after the
 other along a row of them: up to 8 rows of 128 lanes, and the native 32 or 64 rows for 8 or
 4 bits where they divide the array's. Elements narrower than a word share one with those of the
 following rows, the first row in the lowest bits. An array of rank 1 lies in rows of
-128, so elements 0 and 128 of an int16 array share a word. Read off the addresses that libtpu's
+128, so elements 0 and 128 of an int16 array share a word. Source: the addresses that libtpu's
 schedules compute.
-
-What a register of the scalar core holds: a word, an address in HBM, or something unknown.
-A word is a Python integer, signed, of 32 bits; a predicate is a bool.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pallascope.tpu.tiling import LANES, dtype_bits, native_tile
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 
 
-def words(array: Array) -> list[int]:
+def smem_words(array: Array) -> list[int]:
     """An array's image in SMEM as signed 32-bit words, padded with zeros.
 
     Any shape; dtypes of up to 32 bits, bool as int32. Raises ValueError for a dtype of another
@@ -76,9 +75,9 @@ class OperandSource:
 
 
 class Unknown:
-    """A scalar that only a real run can tell; it spreads to whatever is computed from it.
+    """A scalar that is known only in a real run; every value computed from it is unknown too.
 
-    Deciding anything by it raises NotUnderstood: a branch, a DMA, an address.
+    Using it for a branch, a DMA or an address raises NotUnderstood.
     """
 
     __slots__ = ("why",)
@@ -114,7 +113,7 @@ class Unknown:
 
 
 class Address(Unknown):
-    """A place in HBM. Where that is, only a real run can tell, but not whose it is.
+    """An address in HBM: a known operand and offset, at an unknown base.
 
     A DMA counts the `offset` in granules; so does the scalar core, except on v5e, where it counts
     sixteen of them and shifts the sum when it makes a DMA's address.
@@ -155,7 +154,7 @@ def _known(value: Any) -> bool:
     return not isinstance(value, Unknown)
 
 
-def choose(condition: Any, this: Any, other: Any) -> Any:
+def select(condition: Any, this: Any, other: Any) -> Any:
     """`this` where the condition holds, else `other`; unknown if the condition is."""
     if isinstance(condition, Unknown):
         return condition
@@ -178,7 +177,7 @@ def divide(dividend: Any, divisor: Any) -> tuple[Any, Any]:
 
 
 def floating(*operands: Any) -> Unknown:
-    """What arithmetic in float32 gives: it is not carried out, but may not be to blame."""
+    """The unknown result of float32 arithmetic; an operand that is unknown is the reason."""
     unknown = first_unknown(*operands)
     return Unknown("arithmetic on a float32 scalar") if unknown is None else unknown
 

@@ -1,12 +1,9 @@
 """Executes the scalar instructions of a schedule.
 
-What instructions of the scalar core do, as Python expressions.
-Registers become `s[23]` and `p[12]`; whatever reaches beyond them is a method of the machine `m`.
-The vector units decide nothing here: what they hand to the scalar core is Unknown.
-
-Running a schedule: its basic blocks become Python functions, which call each other by number.
-A branch takes effect some bundles late: those in its delay slots run whether it is taken or not.
-Instructions of one bundle read registers before any of them writes.
+Each basic block is compiled to a Python function. Registers become `s[23]` and `p[12]`; memory,
+DMA and semaphores are methods of the machine `m`. Values from the vector units are Unknown. The
+bundles in a branch's delay slots run whether it is taken or not. All instructions of a bundle read
+registers before any of them writes.
 """
 
 from __future__ import annotations
@@ -26,9 +23,9 @@ from pallascope.tpu.schedule.registers import (
     Address,
     OperandSource,
     Unknown,
-    choose,
     floating,
     leading_zeros,
+    select,
     wrapped,
 )
 
@@ -218,13 +215,13 @@ REGISTERS = 64
 
 #: A matmul of 8192 x 8192 in blocks of 128 runs through 1.6 million, in seconds; a loop that never
 #: ends through any number.
-MOST_BLOCKS = 10_000_000
+MAX_BLOCKS = 10_000_000
 
 Block = Callable[[list[Any], list[Any], Machine], int]
 _NAMES = {
     "Source": OperandSource,
     "address": Address,
-    "choose": choose,
+    "choose": select,
     "fits": FITS,
     "floating": floating,
     "leading_zeros": leading_zeros,
@@ -301,7 +298,7 @@ class ScheduleProgram:
         counts: Counter[int] = Counter()
         turns: list[float] = []
         header, at = self._outermost(), 0
-        for _ in range(MOST_BLOCKS):
+        for _ in range(MAX_BLOCKS):
             if at == END:
                 break
             counts[at] += 1
@@ -309,7 +306,7 @@ class ScheduleProgram:
                 turns.append(machine.now)
             at = self._blocks[at](s, p, machine)
         else:
-            raise NotUnderstood(f"a run through more than {MOST_BLOCKS:,} basic blocks")
+            raise NotUnderstood(f"a run through more than {MAX_BLOCKS:,} basic blocks")
         issued = [0] * len(self._bundles)
         for first, count in counts.items():
             for number in range(first, self._ends[first]):

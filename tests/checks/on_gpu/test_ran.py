@@ -87,7 +87,7 @@ def test_what_the_solution_does_too_is_not_judged(run: GpuRun) -> None:
     )
 
 
-@pytest.mark.parametrize("crash", [crash for crash in GpuCrash if crash.of_the_kernel])
+@pytest.mark.parametrize("crash", [crash for crash in GpuCrash if crash.is_kernel_fault])
 def test_each_crash_has_words_of_its_own(crash: GpuCrash) -> None:
     run = GpuRun(H100, crash=crash, said="CUDA_ERROR_X", strays=("a read of 4 bytes",))
     told = found(gpu_hardware.check_gpu_ran(on(run)))

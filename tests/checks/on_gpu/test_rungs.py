@@ -27,8 +27,8 @@ from pallascope.gpu.gpu_compiler import Compiled, GpuKernel
 from pallascope.gpu.gpu_resources import Mix, Resources
 from pallascope.model import (
     Clues,
-    Disorder,
     GpuFault,
+    GpuHazard,
     GpuTimes,
     Mode,
     OnGpu,
@@ -149,21 +149,21 @@ def test_a_box_that_is_not_all_there_is_out_of_bounds(
     ("arrived", "advice"), [(0, "Start what arrives at here"), (1, "Let 2 arrive")]
 )
 def test_what_to_try_against_a_wait_that_never_ends(arrived: int, advice: str) -> None:
-    fault = GpuFault(Disorder.NEVER_ARRIVES, "here", None, arrived=arrived, needed=2)
+    fault = GpuFault(GpuHazard.NEVER_ARRIVES, "here", None, arrived=arrived, needed=2)
     assert advice in disorder_finding(fault, "a.py").message
 
 
 def test_what_the_trace_shows_is_told_before_races_and_values() -> None:
     fault = GpuFault(
-        Disorder.NO_COMMIT, "o_smem", SourceLine(7, "copy"), SourceLine(6, "store"), "wgmma"
+        GpuHazard.NO_COMMIT, "o_smem", SourceLine(7, "copy"), SourceLine(6, "store"), "wgmma"
     )
     seen = attempt(gpu_faults=(fault,), complaints=("RACE DETECTED",))
     told = found(gpu_interpreted.check_gpu_interpreted(judged(NOT_HERE, attempt=seen)))
     assert told.phrase == "o_smem is stored to, and not committed before wgmma"
 
 
-@pytest.mark.parametrize("disorder", Disorder)
-def test_each_disorder_has_words_of_its_own(disorder: Disorder) -> None:
+@pytest.mark.parametrize("disorder", GpuHazard)
+def test_each_disorder_has_words_of_its_own(disorder: GpuHazard) -> None:
     fault = GpuFault(
         disorder, "a_smem", SourceLine(7, "here()"), reader="wgmma", arrived=1, needed=2
     )
@@ -171,9 +171,9 @@ def test_each_disorder_has_words_of_its_own(disorder: Disorder) -> None:
     assert "a_smem" in told.phrase
     assert "katas/x.py:7" in told.message
     others = {
-        d: disorder_finding(dataclasses.replace(fault, disorder=d), "").phrase for d in Disorder
+        d: disorder_finding(dataclasses.replace(fault, hazard=d), "").phrase for d in GpuHazard
     }
-    assert len(set(others.values())) == len(Disorder)
+    assert len(set(others.values())) == len(GpuHazard)
 
 
 def test_what_jax_refuses_is_told_without_the_extra() -> None:

@@ -7,7 +7,7 @@ from rich.console import Group
 from pallascope.gpu.gpu_screen import measured
 from pallascope.gpu.gpus import CHIPS, peaks_of
 from pallascope.model import GpuTimes, Times
-from pallascope.tools.terminal import rendered
+from pallascope.tools.terminal import render_text
 
 OWN, PAR = Times(2e-3, 1.9e-3, 2.5e-3, 20), Times(1e-3, 1e-3, 1e-3, 20)
 H100 = CHIPS["h100"].title
@@ -15,7 +15,7 @@ BYTES, OPERATIONS = round(3352.32e9 * 5e-4), round(989.4e12 * 8e-4)
 
 
 def text(times: GpuTimes, operations: int = OPERATIONS) -> str:
-    shown = rendered(Group(*measured(times, BYTES, operations)), 120, colour=False)
+    shown = render_text(Group(*measured(times, BYTES, operations)), 120, colour=False)
     return " ".join(shown.split())
 
 

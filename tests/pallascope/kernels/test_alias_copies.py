@@ -19,7 +19,7 @@ from pallascope.tpu.libtpu import (
     compiled,
     device,
     dump,
-    why_not,
+    unavailable_reason,
 )
 from tests.pallascope.support.launches import shape
 
@@ -112,7 +112,7 @@ def test_copies_are_told(
 
 
 @pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
-@pytest.mark.skipif(bool(why_not()), reason="libtpu compiles")
+@pytest.mark.skipif(bool(unavailable_reason()), reason="libtpu compiles")
 @each
 def test_xla_makes_as_many(
     aliases: dict[int, int], donated: tuple[int, ...], copied: list[tuple[int, CopyReason]]
@@ -147,7 +147,7 @@ def test_arrays_between_kernels_belong_to_the_launch(
     launch: Launch, donated: tuple[int, ...], copied: list[list[tuple[int, CopyReason]]]
 ) -> None:
     assert told(jax.jit(launch, donate_argnums=donated), X) == copied
-    if not why_not():
+    if not unavailable_reason():
         assert made_by_xla(launch, donated, X) == sum(map(len, copied))
 
 

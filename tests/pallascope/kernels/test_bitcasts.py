@@ -76,7 +76,7 @@ def test_a_single_element_is_not_worth_telling(dtype: str) -> None:
     assert not outside(lambda x: x.reshape(1, 1), (1,), dtype)
 
 
-@pytest.mark.skipif(bool(libtpu.why_not()), reason="libtpu is not installed")
+@pytest.mark.skipif(bool(libtpu.unavailable_reason()), reason="libtpu is not installed")
 @DTYPES
 def test_libtpu_says_the_same(dtype: str) -> None:
     """All that moves nothing, in one program: between its inputs and its kernels, bitcasts."""

@@ -12,7 +12,7 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from pallascope.kernels import TracedLaunch, for_chip
-from pallascope.model import RESHARDING, Collective, sent_by
+from pallascope.model import RESHARDING, Collective, collective_sent_bytes
 
 AXES = (("data", 2), ("model", 2))
 ROWS = P("x")
@@ -103,8 +103,8 @@ def test_a_loop_counts_each_turn_and_what_nothing_uses_none() -> None:
         lax.psum(x, "x")
         return x
 
-    assert sent_by(collectives(on_each(looped))) == 3 * PART
-    assert sent_by(collectives(on_each(until))) is None
+    assert collective_sent_bytes(collectives(on_each(looped))) == 3 * PART
+    assert collective_sent_bytes(collectives(on_each(until))) is None
     assert collectives(on_each(unused)) == ()
 
 
@@ -138,7 +138,7 @@ def twice(after: Any, before: Any, between: Callable[..., Any] = lambda x: x) ->
 )
 def test_what_is_cut_in_another_way_has_to_move(after: Any, before: Any, sent: int) -> None:
     found = collectives(twice(after, before))
-    assert sent_by(found) == sent
+    assert collective_sent_bytes(found) == sent
     assert {one.name for one in found} <= {RESHARDING}
 
 
@@ -166,4 +166,4 @@ def test_axes_that_change_places() -> None:
 def test_over_how_many_links_it_goes(function: Callable[..., Any], hops: float) -> None:
     (one,) = collectives(on_each(function))
     assert one.bytes
-    assert one.carried_bytes == round(one.bytes * hops)
+    assert one.link_bytes == round(one.bytes * hops)

@@ -18,7 +18,7 @@ from pallascope.kernels.happens_before import (
     unbegun,
     unordered,
 )
-from pallascope.model import Between
+from pallascope.model import DeviceHazard
 
 DEVICES, SIZE, FIRST = 4, 8, 10
 #: The barrier semaphore, and those of the kernel.
@@ -72,7 +72,7 @@ def _row(buffer: int, row: int) -> BufferPart:
     return BufferPart(buffer, ((row, row + 1, 1),), (4,))
 
 
-def _found(program: Program) -> list[Between]:
+def _found(program: Program) -> list[DeviceHazard]:
     """The hazards of a program that all devices run, each once."""
     exchange = Exchange(complete=True)
     for number in range(DEVICES):
@@ -200,18 +200,20 @@ def test_what_is_right_in_every_order_is_right(program: Program) -> None:
 @pytest.mark.parametrize(
     ("program", "hazards"),
     [
-        (_no_barrier, [Between.NO_BARRIER]),
-        (_hears_the_left, [Between.NO_BARRIER]),
-        (_hears_one_of_two, [Between.NO_BARRIER]),
-        (_no_credit, [Between.IN_USE]),
-        (_credit_to_itself, [Between.IN_USE]),
-        (_one_semaphore, [Between.SHARED]),
-        (_reads_first, [Between.EARLY]),
-        (_changes_what_leaves, [Between.STILL_SENT]),
-        (_never_waits_for_the_send, [Between.NEVER_AWAITED]),
-        (_a_signal_too_many, [Between.LEFT_OVER]),
-        (_all_to_one_place, [Between.BOTH_WRITE]),
+        (_no_barrier, [DeviceHazard.NO_BARRIER]),
+        (_hears_the_left, [DeviceHazard.NO_BARRIER]),
+        (_hears_one_of_two, [DeviceHazard.NO_BARRIER]),
+        (_no_credit, [DeviceHazard.IN_USE]),
+        (_credit_to_itself, [DeviceHazard.IN_USE]),
+        (_one_semaphore, [DeviceHazard.SHARED]),
+        (_reads_first, [DeviceHazard.EARLY]),
+        (_changes_what_leaves, [DeviceHazard.STILL_SENT]),
+        (_never_waits_for_the_send, [DeviceHazard.NEVER_AWAITED]),
+        (_a_signal_too_many, [DeviceHazard.LEFT_OVER]),
+        (_all_to_one_place, [DeviceHazard.BOTH_WRITE]),
     ],
 )
-def test_what_is_wrong_in_some_order_is_found(program: Program, hazards: Sequence[Between]) -> None:
+def test_what_is_wrong_in_some_order_is_found(
+    program: Program, hazards: Sequence[DeviceHazard]
+) -> None:
     assert set(hazards) <= set(_found(program))

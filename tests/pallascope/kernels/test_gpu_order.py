@@ -16,7 +16,7 @@ from pallascope.gpu.gpus import named
 from pallascope.gpu.thread_block import disorders
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.serialization import make_ready_for_gpus
-from pallascope.model import Disorder, GpuFault, SourceFile
+from pallascope.model import GpuFault, GpuHazard, SourceFile
 from tests.pallascope.support import gpu_pipelines
 from tests.pallascope.support.gpu_launches import double_by_tma, one_wgmma, struct
 from tests.pallascope.support.gpu_pipelines import (
@@ -48,18 +48,18 @@ def faults_of(launch: Launch, *args: Any, values: Sequence[Any] = ()) -> tuple[G
 @pytest.mark.parametrize(
     ("sizes", "commit", "told"),
     [
-        ([64, 0, 64], False, [Disorder.NO_COMMIT]),
+        ([64, 0, 64], False, [GpuHazard.NO_COMMIT]),
         ([64, 0, 64], True, []),
         ([0, 0, 0], False, []),  # nothing is copied
         ([64], False, []),  # not what the launch takes: nothing is known
     ],
 )
 def test_what_a_kernel_does_by_a_table(
-    sizes: list[int], commit: bool, told: list[Disorder]
+    sizes: list[int], commit: bool, told: list[GpuHazard]
 ) -> None:
     given = [np.array(sizes, np.int32), np.zeros(X.shape, X.dtype)][: 1 + (len(sizes) > 1)]
     faults = faults_of(chosen(commit), struct("int32", 3), X, values=given)
-    assert [fault.disorder for fault in faults] == told
+    assert [fault.hazard for fault in faults] == told
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,15 @@ def test_nothing_is_said_of_jax_s_own_matmul() -> None:
 @pytest.mark.parametrize(
     ("launch", "disorder", "ref", "line"),
     [
-        (copied(commit=False), Disorder.NO_COMMIT, "o_slots[0]", "plgpu.copy_smem_to_gmem("),
-        (copied(drain=False), Disorder.NOT_DRAINED, "o_slots[1]", "plgpu.copy_smem_to_gmem("),
-        (copied(out_left=2), Disorder.LEAVING, "o_slots[0]", "o_slots[slot] ="),
-        (copied(ahead=2), Disorder.LAPPED, "here[0]", "plgpu.barrier_wait(here"),
-        (copied(arrivals=2), Disorder.NEVER_ARRIVES, "here[0]", "plgpu.barrier_wait(here"),
+        (copied(commit=False), GpuHazard.NO_COMMIT, "o_slots[0]", "plgpu.copy_smem_to_gmem("),
+        (copied(drain=False), GpuHazard.NOT_DRAINED, "o_slots[1]", "plgpu.copy_smem_to_gmem("),
+        (copied(out_left=2), GpuHazard.LEAVING, "o_slots[0]", "o_slots[slot] ="),
+        (copied(ahead=2), GpuHazard.LAPPED, "here[0]", "plgpu.barrier_wait(here"),
+        (copied(arrivals=2), GpuHazard.NEVER_ARRIVES, "here[0]", "plgpu.barrier_wait(here"),
     ],
 )
-def test_a_pipeline_by_hand(launch: Launch, disorder: Disorder, ref: str, line: str) -> None:
-    fault = next(fault for fault in faults_of(launch, X) if fault.disorder is disorder)
+def test_a_pipeline_by_hand(launch: Launch, disorder: GpuHazard, ref: str, line: str) -> None:
+    fault = next(fault for fault in faults_of(launch, X) if fault.hazard is disorder)
     assert fault.ref == ref
     assert fault.line
     assert fault.line.text.startswith(line)
@@ -105,33 +105,33 @@ def test_a_pipeline_by_hand(launch: Launch, disorder: Disorder, ref: str, line: 
 @pytest.mark.parametrize(
     ("launch", "disorder", "ref"),
     [
-        (multiplied(early=True), Disorder.READ_BY_WGMMA, "a_slots[0]"),
-        (multiplied(left=1), Disorder.READ_BY_WGMMA, "a_slots[0]"),
-        (multiplied(wait=False), Disorder.LAPPED, "full[1]"),
-        (multiplied(arrivals=1), Disorder.LAPPED, "full[1]"),
-        (multiplied(arrivals=3), Disorder.NEVER_ARRIVES, "free[0]"),
-        (multiplied(arrive=False), Disorder.NEVER_ARRIVES, "free[0]"),
+        (multiplied(early=True), GpuHazard.READ_BY_WGMMA, "a_slots[0]"),
+        (multiplied(left=1), GpuHazard.READ_BY_WGMMA, "a_slots[0]"),
+        (multiplied(wait=False), GpuHazard.LAPPED, "full[1]"),
+        (multiplied(arrivals=1), GpuHazard.LAPPED, "full[1]"),
+        (multiplied(arrivals=3), GpuHazard.NEVER_ARRIVES, "free[0]"),
+        (multiplied(arrive=False), GpuHazard.NEVER_ARRIVES, "free[0]"),
     ],
 )
-def test_threads_that_meet_at_barriers(launch: Launch, disorder: Disorder, ref: str) -> None:
+def test_threads_that_meet_at_barriers(launch: Launch, disorder: GpuHazard, ref: str) -> None:
     found = faults_of(launch, A, B)
-    assert (found[0].disorder, found[0].ref) == (disorder, ref)
+    assert (found[0].hazard, found[0].ref) == (disorder, ref)
 
 
 @pytest.mark.parametrize(
     ("launch", "disorder", "ref", "line"),
     [
-        (tensor_products(free=False), Disorder.READ_BY_MMA, "a_slots[0]", "plgpu.copy_gmem_to"),
-        (tensor_products(done=False), Disorder.NOT_MULTIPLIED, "acc_tmem", "result = plgpu.async"),
-        (tensor_products(told=False), Disorder.NEVER_ARRIVES, "end", "plgpu.barrier_wait(end)"),
-        (tensor_products(loaded=False), Disorder.STILL_LOADED, "acc_tmem", "plgpu.tcgen05_mma("),
+        (tensor_products(free=False), GpuHazard.READ_BY_MMA, "a_slots[0]", "plgpu.copy_gmem_to"),
+        (tensor_products(done=False), GpuHazard.NOT_MULTIPLIED, "acc_tmem", "result = plgpu.async"),
+        (tensor_products(told=False), GpuHazard.NEVER_ARRIVES, "end", "plgpu.barrier_wait(end)"),
+        (tensor_products(loaded=False), GpuHazard.STILL_LOADED, "acc_tmem", "plgpu.tcgen05_mma("),
     ],
 )
 def test_products_into_tensor_memory(
-    launch: Launch, disorder: Disorder, ref: str, line: str
+    launch: Launch, disorder: GpuHazard, ref: str, line: str
 ) -> None:
     fault = faults_of(launch, A, B)[0]
-    assert (fault.disorder, fault.ref) == (disorder, ref)
+    assert (fault.hazard, fault.ref) == (disorder, ref)
     assert fault.line
     assert fault.line.text.startswith(line)
 

@@ -13,7 +13,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from pallascope.kernels import TracedLaunch, for_chip
-from pallascope.model import Habit, KernelCall, Mode
+from pallascope.model import KernelCall, Lint, Mode
 
 SHAPE = jax.ShapeDtypeStruct((256, 256), jnp.float32)
 HBM = pl.BlockSpec(memory_space=pl.ANY)
@@ -61,22 +61,22 @@ def call_of(kernel: Callable[..., None], **options: Any) -> KernelCall:
 @pytest.mark.parametrize(
     ("kernel", "habits"),
     [
-        (turned, {Habit.LANE_REDUCTION, Habit.TURNED_COLUMN}),
-        (column, {Habit.LANE_REDUCTION}),
-        (product, {Habit.ROUNDED_PRODUCT}),
-        (slices, {Habit.NARROW_PRODUCT, Habit.PRECISE_PRODUCT}),
-        (transposed, {Habit.TRANSPOSE}),
-        (masks_with(-1e9), {Habit.NEAR_MASK}),
-        (masks_with(-30.0), {Habit.NEAR_MASK}),
+        (turned, {Lint.LANE_REDUCTION, Lint.TURNED_COLUMN}),
+        (column, {Lint.LANE_REDUCTION}),
+        (product, {Lint.ROUNDED_PRODUCT}),
+        (slices, {Lint.NARROW_PRODUCT, Lint.PRECISE_PRODUCT}),
+        (transposed, {Lint.TRANSPOSE}),
+        (masks_with(-1e9), {Lint.NEAR_MASK}),
+        (masks_with(-30.0), {Lint.NEAR_MASK}),
         (masks_with(0.0), set()),
         (masks_with(-2.4e38), set()),
         (masks_with(float("-inf")), set()),
     ],
 )
 def test_habits_are_seen_wherever_they_stand(
-    kernel: Callable[..., None], habits: set[Habit]
+    kernel: Callable[..., None], habits: set[Lint]
 ) -> None:
-    assert set(call_of(kernel).habits) == habits
+    assert set(call_of(kernel).lints) == habits
 
 
 def copies(x_ref: Any, o_ref: Any, buffer_ref: Any, semaphore: Any, *, wait: bool) -> None:

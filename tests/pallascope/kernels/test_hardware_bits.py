@@ -19,7 +19,7 @@ from pallascope.kernels.prng_emulation import Generators, NotSeeded, stochastica
 from pallascope.model import Mode
 from pallascope.tpu.chips import named
 from pallascope.tpu.libtpu import CompilerUnavailable
-from pallascope.tpu.predict import predictions_of
+from pallascope.tpu.predict import predictions_of_launch
 from tests.pallascope.support.core_map_kernels import launched
 
 BLOCK, STEPS = (8, 128), 5
@@ -211,7 +211,7 @@ def test_a_chip_draws_its_own() -> None:
         carried = TracedLaunch.carried(traced.dumped())
         assert carried.run((given,), Mode.STRICT, 1)[0].any()
         try:
-            (prediction,) = predictions_of(carried, (given,), "v5e", 0)
+            (prediction,) = predictions_of_launch(carried, (given,), "v5e", 0)
         except CompilerUnavailable:
             pytest.skip("libtpu is not installed")
     assert not prediction.failure

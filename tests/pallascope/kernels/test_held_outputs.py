@@ -37,4 +37,4 @@ def two(x: jax.Array) -> list[jax.Array]:
 )
 def test_results_are_told_by_the_output_that_they_hold(after: Any, held: tuple[Any, ...]) -> None:
     launch = TracedLaunch.of(lambda x: after(*two(x)), (shape("float32", 8, 128),), {})
-    assert launch.trace().held == held
+    assert launch.trace().kernel_outputs == held

@@ -12,7 +12,7 @@ from pallascope.kernels.dma_hazards import (
     Moment,
     WaitsForever,
 )
-from pallascope.model import Hazard
+from pallascope.model import DmaHazard
 
 X, SLOTS, OTHER = 100, 101, 102
 SEM, SECOND = 2000, 2001
@@ -30,7 +30,7 @@ def flight(slot: int, semaphore: int = SEM, size: int = SIZE, line: int = 1) -> 
     return Flight(rows(X, 0, 8), target, semaphore, size, Moment(line))
 
 
-def found(core: InFlight) -> list[Hazard]:
+def found(core: InFlight) -> list[DmaHazard]:
     return [fault.hazard for fault in core.seen()]
 
 
@@ -54,7 +54,7 @@ def test_one_slot_may_be_read_while_another_arrives() -> None:
     core.read(rows(SLOTS, 0, 8), NOW)
     assert not found(core)
     core.read(rows(SLOTS, 7, 9), NOW)
-    assert found(core) == [Hazard.READ_EARLY]
+    assert found(core) == [DmaHazard.READ_EARLY]
 
 
 def test_rows_between_those_that_arrive_may_be_read() -> None:
@@ -63,7 +63,7 @@ def test_rows_between_those_that_arrive_may_be_read() -> None:
     core.read(rows(SLOTS, 1, 8, 2), NOW)
     assert not found(core)
     core.read(rows(SLOTS, 2, 8, 2), NOW)
-    assert found(core) == [Hazard.READ_EARLY]
+    assert found(core) == [DmaHazard.READ_EARLY]
 
 
 @pytest.mark.parametrize("waits", [(SIZE,) * 3, (3 * SIZE,), (SIZE, 2 * SIZE)])
@@ -76,7 +76,7 @@ def test_copies_that_share_a_semaphore_end_when_all_bytes_were_waited_for(
     for size in waits[:-1]:
         core.wait(SEM, size, NOW)
     core.read(rows(SLOTS, 0, 8), NOW)
-    assert found(core) == [Hazard.READ_EARLY]
+    assert found(core) == [DmaHazard.READ_EARLY]
     core.wait(SEM, waits[-1], NOW)
     core.read(rows(SLOTS, 0, 24), NOW)
     assert len(found(core)) == 1
@@ -88,7 +88,7 @@ def test_a_wait_that_nothing_ends_raises() -> None:
     with pytest.raises(WaitsForever):
         core.wait(SEM, SIZE, NOW)
     (fault,) = core.seen()
-    assert fault.hazard is Hazard.NO_START
+    assert fault.hazard is DmaHazard.NO_START
     assert [one.semaphore for one in fault.elsewhere] == [SECOND]
 
 
@@ -110,7 +110,7 @@ def test_what_is_left_at_the_end_is_told_for_each_semaphore() -> None:
     core.start(flight(1, SECOND, line=2))
     core.end()
     last, only = core.seen()
-    assert last.hazard is only.hazard is Hazard.NEVER_AWAITED
+    assert last.hazard is only.hazard is DmaHazard.NEVER_AWAITED
     assert (last.number, last.started) == (1, 4)
     assert (only.number, only.started) == (1, 1)
 
@@ -121,7 +121,7 @@ def test_a_buffer_that_ceases_to_exist_takes_its_copies_along() -> None:
     core.end(of=OTHER)
     assert not found(core)
     core.end(of=SLOTS)
-    assert found(core) == [Hazard.NEVER_AWAITED]
+    assert found(core) == [DmaHazard.NEVER_AWAITED]
     core.end()
     assert len(found(core)) == 1
 
@@ -137,7 +137,7 @@ def test_garbage_is_told_only_of_what_copies_fill() -> None:
             core.start(flight(1))
             core.wait(SEM, SIZE, NOW)
             core.read(rows(SLOTS, 8, 16), NOW)
-        assert found(core) == [Hazard.NOTHING_THERE] * filled
+        assert found(core) == [DmaHazard.NOTHING_THERE] * filled
 
 
 def test_only_the_first_faults_are_kept() -> None:
@@ -145,7 +145,7 @@ def test_only_the_first_faults_are_kept() -> None:
     core.start(flight(0))
     for _ in range(3 * MOST_FAULTS):
         core.write(rows(SLOTS, 0, 8), NOW)
-    assert found(core) == [Hazard.OVERWRITES_ARRIVING] * MOST_FAULTS
+    assert found(core) == [DmaHazard.OVERWRITES_ARRIVING] * MOST_FAULTS
 
 
 def test_a_core_that_others_send_to_is_left_alone() -> None:

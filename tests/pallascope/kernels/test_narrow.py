@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
 from pallascope.kernels import TracedLaunch
-from pallascope.model import Narrow
+from pallascope.model import SubWordInt
 
 WORDS = jax.ShapeDtypeStruct((8, 128), jnp.int32)
 SHORTS = jax.ShapeDtypeStruct((8, 128), jnp.int16)
@@ -26,15 +26,15 @@ def casts(x_ref: Any, o_ref: Any) -> None:
     o_ref[...] = (x_ref[...].astype(jnp.int32) * 2).astype(o_ref.dtype)
 
 
-def narrow(kernel: Any, array: jax.ShapeDtypeStruct) -> tuple[Narrow, ...]:
+def narrow(kernel: Any, array: jax.ShapeDtypeStruct) -> tuple[SubWordInt, ...]:
     launch = TracedLaunch.of(pl.pallas_call(kernel, array, grid=(1,)), (array,), {})
     (call,) = launch.trace(__file__).calls
-    return call.narrow
+    return call.sub_word_ints
 
 
 def test_the_first_line_that_computes_is_told() -> None:
     first = masks.__code__.co_firstlineno + 3
-    assert narrow(masks, WORDS) == (Narrow("int16", first),)
+    assert narrow(masks, WORDS) == (SubWordInt("int16", first),)
 
 
 def test_what_is_only_stored_is_no_work() -> None:

@@ -18,7 +18,7 @@ from pallascope.kernels.outside_kernels import OutsideReader
 from pallascope.model import RunCount
 from pallascope.tpu.chips import CHIPS
 from pallascope.tpu.hlo import kernel_instructions
-from pallascope.tpu.libtpu import compiled, lower, why_not
+from pallascope.tpu.libtpu import compiled, lower, unavailable_reason
 from tests.pallascope.support.launches import shape
 
 X = shape("float32", 64, 128)
@@ -131,7 +131,7 @@ def test_by_the_trace(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in LAUNCHES if name != "scan of no turns"])
-@pytest.mark.skipif(bool(why_not()), reason="libtpu")
+@pytest.mark.skipif(bool(unavailable_reason()), reason="libtpu")
 def test_by_what_xla_keeps(name: str) -> None:
     function, expected = LAUNCHES[name]
     program = compiled(lower(function, [X], V5E))

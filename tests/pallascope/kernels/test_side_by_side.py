@@ -14,7 +14,7 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import PartitionSpec as P
 
 from pallascope.kernels import TracedLaunch, for_chip
-from pallascope.model import Act, Deed, SideBySide
+from pallascope.model import ActionKind, CommTimeline, DeviceAction
 from pallascope.tpu.chips import named
 
 RING = (("x", 4),)
@@ -27,7 +27,7 @@ def cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def beside(kernel: Callable[..., None]) -> SideBySide | None:
+def beside(kernel: Callable[..., None]) -> CommTimeline | None:
     def part(x: jax.Array) -> jax.Array:
         hbm = pl.BlockSpec(memory_space=pl.ANY)
         return pl.pallas_call(
@@ -76,17 +76,17 @@ def test_a_copy_is_there_at_the_next_moment() -> None:
     barrier = "the barrier semaphore"
     assert [moment[3] for moment in found.moments] == [
         (
-            Deed(Act.SIGNALS, to=0, semaphore=barrier, size=1),
-            Deed(Act.WAITS, semaphore=barrier, size=1),
+            DeviceAction(ActionKind.SIGNALS, to=0, semaphore=barrier, size=1),
+            DeviceAction(ActionKind.WAITS, semaphore=barrier, size=1),
         ),
         (
-            Deed(Act.GETS, semaphore=barrier, size=1),
-            Deed(Act.SENDS, "x_ref", "o_ref[3]", 0, "sems[1]", SIZE),
-            Deed(Act.WAITS, semaphore="sems[0]", size=SIZE),
+            DeviceAction(ActionKind.GETS, semaphore=barrier, size=1),
+            DeviceAction(ActionKind.SENDS, "x_ref", "o_ref[3]", 0, "sems[1]", SIZE),
+            DeviceAction(ActionKind.WAITS, semaphore="sems[0]", size=SIZE),
         ),
         (
-            Deed(Act.GETS, semaphore="sems[0]", size=SIZE),
-            Deed(Act.GETS, semaphore="sems[1]", size=SIZE),
+            DeviceAction(ActionKind.GETS, semaphore="sems[0]", size=SIZE),
+            DeviceAction(ActionKind.GETS, semaphore="sems[1]", size=SIZE),
         ),
     ]
 
@@ -100,7 +100,10 @@ def test_chips_that_wait_for_each_other_for_ever() -> None:
     found = beside(kernel)
     assert found
     assert found.stuck
-    assert found.moments[-1] == ((Deed(Act.WAITS, semaphore="sems[1]", size=SIZE),),) * 4
+    assert (
+        found.moments[-1]
+        == ((DeviceAction(ActionKind.WAITS, semaphore="sems[1]", size=SIZE),),) * 4
+    )
 
 
 def test_one_chip_that_does_something_else() -> None:

@@ -11,8 +11,8 @@ from pallascope.model import (
     Array,
     ArrayType,
     FirstAccess,
-    Habit,
     KernelCall,
+    Lint,
     Operand,
     Operation,
     Role,
@@ -61,9 +61,9 @@ def call(
     grid: tuple[int, ...] = (4,),
     parallel: tuple[int, ...] = (),
     callbacks: tuple[str, ...] = (),
-    habits: tuple[Habit, ...] = (),
+    lints: tuple[Lint, ...] = (),
 ) -> KernelCall:
-    return KernelCall("double", grid, operands, parallel, callbacks, habits=habits)
+    return KernelCall("double", grid, operands, parallel, callbacks, lints=lints)
 
 
 def doubling(block: tuple[int | None, ...] = (8, 128)) -> KernelCall:
@@ -80,5 +80,5 @@ def trace(
     flags = (bool(calls),) * len(results) if from_kernel is None else from_kernel
     around = tuple(Operation(one) if isinstance(one, str) else one for one in outside)
     outputs = range(len(calls[-1].role(Role.OUTPUT)) if calls else 0)
-    held = tuple(at if at in outputs else None for at in range(len(results)))
-    return Trace(calls, around, results, flags, **{"held": held, **others})
+    kernel_outputs = tuple(at if at in outputs else None for at in range(len(results)))
+    return Trace(calls, around, results, flags, **{"kernel_outputs": kernel_outputs, **others})

@@ -23,7 +23,7 @@ from pallascope.kernels import TracedLaunch
 from pallascope.kernels.lowering import TracedKernel, for_chip
 from pallascope.tpu import compiler
 from pallascope.tpu.chips import named
-from pallascope.tpu.schedule import words
+from pallascope.tpu.schedule import smem_words
 from pallascope.tpu.traffic import traffic
 
 F32, I32, U32 = jnp.float32, jnp.int32, jnp.uint32
@@ -252,8 +252,8 @@ def compiled(name: str, chip_name: str) -> dict[str, Any]:
     assert build.bundles, build
     return {
         "listing": build.bundles,
-        "words": [words(arg) if arg.size < 10_000 else [] for arg in map(np.asarray, args)],
-        "truth": words(truth) if isinstance(truth, np.ndarray) else truth,
+        "words": [smem_words(arg) if arg.size < 10_000 else [] for arg in map(np.asarray, args)],
+        "truth": smem_words(truth) if isinstance(truth, np.ndarray) else truth,
         "bytes": _bytes(kernel),
         "steps": int(np.prod([n or 0 for n in kernel.block_positions().grid], dtype=int)),
     }

@@ -25,4 +25,4 @@ def test_a_long_text_is_cut_and_says_so(text: str, said: str) -> None:
 
 
 def test_what_was_never_read_counts_too() -> None:
-    assert shortened("abc", 3, unseen=7) == "abc\n… 7 bytes more"
+    assert shortened("abc", 3, unread_bytes=7) == "abc\n… 7 bytes more"

@@ -10,8 +10,8 @@ from pallascope.model import (
     Measured,
     MeasuredProgram,
 )
-from pallascope.tools.terminal import rendered
-from pallascope.tpu.launch_screen import baselines
+from pallascope.tools.terminal import render_text
+from pallascope.tpu.launch_screen import baselines_screen
 
 NORM = MeasuredProgram(
     "norm",
@@ -29,7 +29,7 @@ NORM = MeasuredProgram(
 
 
 def test_each_instruction_has_a_line() -> None:
-    text = rendered(baselines(Measured((NORM,)), "leave", "M=8", "v5e"), 80, colour=False)
+    text = render_text(baselines_screen(Measured((NORM,)), "leave", "M=8", "v5e"), 80, colour=False)
     assert "leave on a TPU v5e" in text
     assert "M=8" in text
     assert "norm: 5 KiB moved, 5 µs by XLA's estimate" in text
@@ -42,11 +42,13 @@ def test_each_instruction_has_a_line() -> None:
 
 
 def test_the_answers_are_not_told() -> None:
-    text = rendered(baselines(Measured((NORM,)), "leave", "M=8", "v5e"), 80, colour=False)
+    text = render_text(baselines_screen(Measured((NORM,)), "leave", "M=8", "v5e"), 80, colour=False)
     assert "3 KiB" not in text, "the bytes at best"
 
 
 def test_a_program_that_xla_was_not_asked_about() -> None:
     unasked = dataclasses.replace(NORM, baseline=Baseline(missing="no libtpu here"))
-    text = rendered(baselines(Measured((unasked,)), "leave", "M=8", "v5e"), 80, colour=False)
+    text = render_text(
+        baselines_screen(Measured((unasked,)), "leave", "M=8", "v5e"), 80, colour=False
+    )
     assert "norm: no libtpu here" in text

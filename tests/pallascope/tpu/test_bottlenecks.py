@@ -13,7 +13,7 @@ from pallascope.tpu.block_sizes import Reuse
 from pallascope.tpu.bottlenecks import bottlenecks
 from pallascope.tpu.chips import CHIPS
 from pallascope.tpu.excess_traffic import Bottleneck
-from pallascope.tpu.kernel_screen import remarks
+from pallascope.tpu.kernel_screen import kernel_notes
 from pallascope.tpu.schedule import OperandDmas
 from pallascope.tpu.traffic import BY_THE_KERNEL
 from tests.pallascope.support.predicted import (
@@ -324,8 +324,8 @@ def test_what_xla_copies_is_told(reason: CopyReason, phrase: str, remedy: str) -
     assert found.phrase == phrase
     assert remedy in found.remedy
     assert found.size == copied.bytes - par.bytes
-    assert "XLA copies x_ref: " in " ".join(remarks(copied))
-    assert "XLA" not in " ".join(remarks(par))
+    assert "XLA copies x_ref: " in " ".join(kernel_notes(copied))
+    assert "XLA" not in " ".join(kernel_notes(par))
 
 
 def test_results_that_have_changed_places_are_told_once() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pallascope.tpu import Prediction, compiler
-from pallascope.tpu.dma_buffers import as_scheduled
+from pallascope.tpu.dma_buffers import with_scheduled_dma
 from pallascope.tpu.predict import predictions
 from pallascope.tpu.schedule import OperandDmas
 from pallascope.tpu.traffic import BY_THE_KERNEL, OUTSIDE
@@ -25,13 +25,13 @@ LENGTHS = np.array([3, 0, 130, 256], np.int32)
 TABLES = np.array([[1, 1, 1, 1], [40, -1, 3, 7]], np.int32)
 IDS = np.array([5, 1, 1, 0, 7, 500, 3, 2], np.int32)
 
-needs_libtpu = pytest.mark.skipif(bool(compiler.why_not()), reason="libtpu")
+needs_libtpu = pytest.mark.skipif(bool(compiler.unavailable_reason()), reason="libtpu")
 
 
 def test_only_what_the_trace_does_not_tell_is_taken_from_the_schedule() -> None:
     call = matmul()
     traced = rows(call, bytes=None, moves=None, least=None, stored=900, note=BY_THE_KERNEL)
-    again = as_scheduled(
+    again = with_scheduled_dma(
         traced,
         [one.name for one in call.operands],
         dataclasses.replace(
@@ -50,7 +50,7 @@ def test_only_what_the_trace_does_not_tell_is_taken_from_the_schedule() -> None:
 def test_reasons_of_operands_with_blocks_stay() -> None:
     call = matmul()
     hidden = rows(call, bytes=None, moves=None, least=None, note=OUTSIDE)
-    assert as_scheduled(hidden, [one.name for one in call.operands], schedule()) == hidden
+    assert with_scheduled_dma(hidden, [one.name for one in call.operands], schedule()) == hidden
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -36,8 +36,8 @@ def test_names() -> None:
 def test_chips_with_enough_cores(
     asked: tuple[str, ...], for_one: tuple[str, ...], for_two: tuple[str, ...]
 ) -> None:
-    assert chips.with_cores(1, asked) == for_one
-    assert chips.with_cores(2, asked) == for_two
+    assert chips.chips_with_cores(1, asked) == for_one
+    assert chips.chips_with_cores(2, asked) == for_two
 
 
 @pytest.mark.parametrize("chip", ALL)

@@ -123,6 +123,6 @@ def test_without_libtpu_there_is_no_child(monkeypatch: pytest.MonkeyPatch) -> No
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(compile_process, "why_not", lambda: "no libtpu here")
+    monkeypatch.setattr(compile_process, "unavailable_reason", lambda: "no libtpu here")
     monkeypatch.setattr(subprocess, "Popen", never)
     compile_process.start()

@@ -24,10 +24,10 @@ from pallascope.tpu.libtpu_errors import LibtpuRefusalKind, read_refusal
 from pallascope.tpu.vmem import (
     Allocation,
     Use,
-    fitting,
     footprint,
-    least_windows,
+    min_window_bytes,
     named_allocations,
+    smaller_blocks,
 )
 from tests.pallascope.support import ROOT
 from tests.pallascope.support.calls import call, operand
@@ -137,7 +137,7 @@ def test_the_report_agrees_with_the_blocks(name: str, built: dict[str, Built]) -
     if name not in ("doubling", "spilling"):  # whose operands share a name
         assert {n: found for n, found in reported.items() if found[0] in uses} == expected
     assert vmem.used == sum(a.size for a in vmem.allocations)
-    assert least_windows(built[name].call) <= vmem.used
+    assert min_window_bytes(built[name].call) <= vmem.used
 
 
 def test_every_kind_of_allocation(built: dict[str, Built]) -> None:
@@ -426,25 +426,25 @@ def versions(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_versions(version: str, refused: bool, noted: bool, versions: pytest.MonkeyPatch) -> None:
     versions.setattr(importlib.metadata, "version", lambda name: version)
     older = f"libtpu {version} is older than jax asks for (0.0.42.*): pip install '.[tpu]'"
-    assert compiler.why_not() == (older if refused else "")
+    assert compiler.unavailable_reason() == (older if refused else "")
     newer = f"libtpu {version}, while jax asks for 0.0.42.*"
-    assert compiler.other_version() == (newer if noted else "")
+    assert compiler.version_mismatch() == (newer if noted else "")
 
 
 def test_no_libtpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    assert compiler.why_not() == "pip install '.[tpu]'"
+    assert compiler.unavailable_reason() == "pip install '.[tpu]'"
     with pytest.raises(compiler.CompilerUnavailable, match="pip install"):
         libtpu.device(CHIPS["v5e"])
     monkeypatch.setattr(sys, "platform", "darwin")
     only = "libtpu, the TPU's compiler, exists for Linux on x86-64 only, and this is"
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
-    assert compiler.why_not() == f"{only} macOS on arm64"
+    assert compiler.unavailable_reason() == f"{only} macOS on arm64"
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert compiler.why_not() == f"{only} Linux on aarch64"
+    assert compiler.unavailable_reason() == f"{only} Linux on aarch64"
 
 
 def test_the_installed_jax_names_its_libtpu() -> None:
@@ -475,7 +475,7 @@ def test_nothing_is_imported_before_it_is_needed(tmp_path: Path) -> None:
     code = "import sys, importlib.util\n"
     for module in ("chips", "hlo", "libtpu", "libtpu_errors", "vmem", "compiler"):
         code += f"import pallascope.tpu.{module}\n"
-    code += "pallascope.tpu.compiler.why_not()\n"
+    code += "pallascope.tpu.compiler.unavailable_reason()\n"
     code += "print([name for name in ('jax', 'libtpu', 'jaxlib') if name in sys.modules])"
     assert running(tmp_path, code) == "[]\n"
 
@@ -583,22 +583,22 @@ def blocks(found: tuple[object, ...]) -> dict[str, tuple[int | None, ...]]:
 
 def test_the_largest_block_size_is_halved_first() -> None:
     # x: 1024*2048*4*2 = 16 MiB, y: 2048*512*4*2 = 8, o: 1024*512*4*2 = 4, acc: 2. In MiB: 30.
-    assert blocks(fitting(matmul(1024, 512, 2048), 18 * MIB)) == {
+    assert blocks(smaller_blocks(matmul(1024, 512, 2048), 18 * MIB)) == {
         "x": (1024, 1024),
         "y": (1024, 512),
     }
     # Accumulators follow: 8+4+4+2 = 18 is still too much for 16.
-    assert blocks(fitting(matmul(1024, 512, 2048), 16 * MIB)) == {
+    assert blocks(smaller_blocks(matmul(1024, 512, 2048), 16 * MIB)) == {
         "x": (512, 1024),
         "y": (1024, 512),
         "o": (512, 512),
         "acc": (512, 512),
     }
-    assert fitting(matmul(1024, 512, 2048), 30 * MIB) == ()
+    assert smaller_blocks(matmul(1024, 512, 2048), 30 * MIB) == ()
 
 
 def test_what_the_compiler_adds_is_taken_to_shrink_as_well() -> None:
-    fit = fitting(matmul(1024, 512, 2048), 18 * MIB, 40 * MIB)
+    fit = smaller_blocks(matmul(1024, 512, 2048), 18 * MIB, 40 * MIB)
     assert blocks(fit)["o"] == (512, 512)
 
 
@@ -608,7 +608,7 @@ def test_blocks_stay_legal_and_edges_even() -> None:
         operand("o", (8, 384 * 64), (8, 384 * 32), Role.OUTPUT, moves=True, axes=(0,)),
         grid=(2,),
     )
-    fit = blocks(fitting(lanes, 1 << 19))
+    fit = blocks(smaller_blocks(lanes, 1 << 19))
     assert fit["x"] == fit["o"]
     rows, columns = fit["x"]
     assert rows == 8
@@ -620,7 +620,7 @@ def test_blocks_stay_legal_and_edges_even() -> None:
 def test_edges_stay_even() -> None:
     """Of 120 rows, blocks of 40 become blocks of 8: 16 would be legal, but leave a ragged edge."""
     rows = kernel(operand("x", (120, 128), (40, 128), moves=True, axes=(0,)), grid=(3,))
-    assert blocks(fitting(rows, 2 * 20 * 128 * 4)) == {"x": (8, 128)}
+    assert blocks(smaller_blocks(rows, 2 * 20 * 128 * 4)) == {"x": (8, 128)}
 
 
 def test_a_kernel_without_a_grid_is_cut_by_rows() -> None:
@@ -628,7 +628,7 @@ def test_a_kernel_without_a_grid_is_cut_by_rows() -> None:
         operand("x", (4096, 2048)), operand("o", (4096, 2048), role=Role.OUTPUT), grid=()
     )
     # 512 rows of 2048 are 4 MiB, and each is there twice now.
-    assert blocks(fitting(whole, 16 * MIB)) == {"x": (512, 2048), "o": (512, 2048)}
+    assert blocks(smaller_blocks(whole, 16 * MIB)) == {"x": (512, 2048), "o": (512, 2048)}
 
 
 def test_what_can_be_cut_no_further() -> None:
@@ -639,14 +639,14 @@ def test_what_can_be_cut_no_further() -> None:
         operand("hbm", (1 << 20, 1 << 10), space="any"),
         grid=(1,),
     )
-    assert fitting(small, 16 * MIB) == ()
+    assert smaller_blocks(small, 16 * MIB) == ()
 
 
 @pytest.mark.parametrize("name", [*TOO_LARGE, "values_too_large"])
 def test_the_compilers_own_cases(name: str, built: dict[str, Built]) -> None:
     failure = built[name].build.failure
     assert failure is not None
-    fit = blocks(fitting(built[name].call, failure.limit, failure.wanted))
+    fit = blocks(smaller_blocks(built[name].call, failure.limit, failure.wanted))
     if "scratch" in name:
         assert fit == {}
     else:

@@ -17,13 +17,13 @@ from pallascope.kernels.lowering import TracedKernel
 from pallascope.model import Role
 from pallascope.tools import codec
 from pallascope.tpu.pipeline_steps import (
-    Followed,
-    Motion,
+    BlockMotion,
+    LaunchMotion,
     follow,
     motions,
 )
 from pallascope.tpu.pipeline_steps import Path as Runs
-from pallascope.tpu.traffic import BY_THE_KERNEL, OUTSIDE, move_bytes
+from pallascope.tpu.traffic import BY_THE_KERNEL, OUTSIDE, bytes_per_step
 from tests.pallascope.support.core_map_kernels import (
     add_by_copies,
     add_by_pipeline,
@@ -48,7 +48,7 @@ def where(path: Runs, steps: int) -> np.ndarray[Any, Any]:
     return np.array([places[place] for first, end, place in runs for _ in range(first, end)])
 
 
-def moved(motion: Motion, position: int) -> list[int]:
+def moved(motion: BlockMotion, position: int) -> list[int]:
     """Bytes by step: an input's before the first step of a run, an output's after its last."""
     path = motion.paths[position]
     assert path is not None
@@ -60,7 +60,7 @@ def moved(motion: Motion, position: int) -> list[int]:
     return found
 
 
-def agrees_with_traffic(motion: Motion) -> None:
+def agrees_with_traffic(motion: BlockMotion) -> None:
     for position, (row, path) in enumerate(zip(motion.traffic.operands, motion.paths, strict=True)):
         if row.bytes is None or row.role is Role.SCRATCH:
             continue
@@ -86,7 +86,9 @@ def test_drawn_launches_are_followed_as_their_index_maps_say(drawn: Any) -> None
         if path is None or starts is None:
             continue
         np.testing.assert_array_equal(where(path, motion.steps), starts)
-        assert moved(motion, position) == list(move_bytes(motion.call.operands[position], starts))
+        assert moved(motion, position) == list(
+            bytes_per_step(motion.call.operands[position], starts)
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -97,13 +99,15 @@ def test_solved_ones_move_what_traffic_counts(name: str) -> None:
     for motion in found:
         agrees_with_traffic(motion)
         assert motion.shown == motion.steps == math.prod(n or 0 for n in motion.traffic.grid)
-    assert codec.unpack(Followed, codec.pack(Followed(None, found))) == Followed(None, found)
+    assert codec.unpack(LaunchMotion, codec.pack(LaunchMotion(None, found))) == LaunchMotion(
+        None, found
+    )
 
 
 # ---- tables ----
 
 
-def cells(motion: Motion, operand: str, table: str) -> list[int]:
+def cells(motion: BlockMotion, operand: str, table: str) -> list[int]:
     """Which cell an operand's index map reads on each step."""
     (read,) = (
         read
@@ -212,7 +216,7 @@ def test_a_table_of_unknown_contents_is_none() -> None:
 
 def test_a_long_grid_is_followed_up_to_a_step() -> None:
     launch, x = copies("float32", (64, 128), ROWS, grid=(8,))
-    motion = follow(on_v5e(launch, x), most=3)
+    motion = follow(on_v5e(launch, x), max_steps=3)
     assert (motion.steps, motion.shown) == (8, 3)
     for path in motion.paths:
         assert path is not None
@@ -263,7 +267,7 @@ def test_a_kernel_over_a_mesh_is_one_step_by_hand(launch: Callable[..., Any]) ->
     assert (motion.steps, motion.shown) == (1, 1)
     assert set(motion.paths) == {None}
     assert all(row.by_hand for row in motion.traffic.operands)
-    assert codec.unpack(Motion, codec.pack(motion)) == motion
+    assert codec.unpack(BlockMotion, codec.pack(motion)) == motion
 
 
 def test_an_unknown_chip_is_told() -> None:

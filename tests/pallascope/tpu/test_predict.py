@@ -35,7 +35,7 @@ from pallascope.tpu.vmem import Use
 from tests.pallascope.support import core_map_kernels as launches
 from tests.pallascope.support.launches import shape
 
-libtpu = pytest.mark.skipif(bool(compiler.why_not()), reason="libtpu")
+libtpu = pytest.mark.skipif(bool(compiler.unavailable_reason()), reason="libtpu")
 
 
 def added(x: jax.Array, *, block: int = 128) -> jax.Array:
@@ -288,7 +288,7 @@ def test_a_schedule_that_contradicts_the_index_maps_is_not_believed(
         rows = (dataclasses.replace(found.operands[0], bytes=1), *found.operands[1:])
         return dataclasses.replace(found, operands=rows)
 
-    if compiler.why_not():
+    if compiler.unavailable_reason():
         pytest.skip("libtpu")
     monkeypatch.setattr(predict, "traffic", other)
     (found,) = predictions(added, X)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import RenderableType
 
 from pallascope.model import Role
-from pallascope.tools.terminal import rendered
+from pallascope.tools.terminal import render_text
 from pallascope.tpu import Prediction
 from pallascope.tpu.chips import CHIPS
 from pallascope.tpu.compiler import Estimate
@@ -39,7 +39,7 @@ PAR = prediction(schedule(1500, 1200, {"MXU": 800, "scalar": 400}, size=8 * SIZE
 
 
 def shown(what: RenderableType, width: int = 80, **options: Any) -> str:
-    return rendered(what, width, options.pop("colour", False), **options)
+    return render_text(what, width, options.pop("colour", False), **options)
 
 
 def launch(*own: Prediction, par: Prediction | None = PAR, **changed: Any) -> Launch:

@@ -8,11 +8,11 @@ import pytest
 from pallascope.model import Role
 from pallascope.tpu import Prediction, compiler
 from pallascope.tpu.dma_buffers import (
-    MOST_SLOTS,
-    ByHand,
+    MAX_SLOTS,
+    ManualTransfer,
     Phase,
-    copies_by_hand,
-    most_at_once,
+    manual_transfers,
+    max_concurrent,
     overlap,
     slot_lanes,
 )
@@ -25,7 +25,7 @@ from tests.pallascope.support.calls import call, operand
 from tests.pallascope.support.launches import shape
 from tests.pallascope.support.predicted import prediction, schedule
 
-needs_libtpu = pytest.mark.skipif(bool(compiler.why_not()), reason="libtpu")
+needs_libtpu = pytest.mark.skipif(bool(compiler.unavailable_reason()), reason="libtpu")
 
 #: Where the first and the second scratch operand begin. VMEM is counted in granules of 32 bytes.
 BUFFER, FLAG = 3 << 18 << 4, 4 << 18
@@ -33,8 +33,10 @@ SLOT = 8 * 128 * 4 // 32
 ELSEWHERE = 9 << 18 << 4
 
 
-def moved(start: float, end: float, slot: str = "came[0]", awaited: float | None = None) -> ByHand:
-    return ByHand(Transfer("x_ref", True, start, end, 100), slot, "sem[0]", awaited)
+def moved(
+    start: float, end: float, slot: str = "came[0]", awaited: float | None = None
+) -> ManualTransfer:
+    return ManualTransfer(Transfer("x_ref", True, start, end, 100), slot, "sem[0]", awaited)
 
 
 def kernel(*places: int | None, flag: int = FLAG, buffers: int = 1) -> Prediction:
@@ -57,7 +59,7 @@ def kernel(*places: int | None, flag: int = FLAG, buffers: int = 1) -> Predictio
 
 
 def test_places_in_scratch_have_its_name_and_index() -> None:
-    found = copies_by_hand(kernel(BUFFER, BUFFER + SLOT, BUFFER))
+    found = manual_transfers(kernel(BUFFER, BUFFER + SLOT, BUFFER))
     assert [(one.slot, one.semaphore, one.awaited) for one in found] == [
         ("came[0]", "sem[0]", 400.0),
         ("came[1]", "sem[1]", 400.0),
@@ -66,7 +68,7 @@ def test_places_in_scratch_have_its_name_and_index() -> None:
 
 
 def test_other_places_are_numbered_as_they_come() -> None:
-    found = copies_by_hand(kernel(ELSEWHERE + SLOT, ELSEWHERE, ELSEWHERE + SLOT, None))
+    found = manual_transfers(kernel(ELSEWHERE + SLOT, ELSEWHERE, ELSEWHERE + SLOT, None))
     assert [one.slot for one in found] == ["slot 0", "slot 1", "slot 0", ""]
 
 
@@ -74,15 +76,15 @@ def test_other_places_are_numbered_as_they_come() -> None:
 def test_scratch_follows_what_the_compiler_allocates_for_itself(further: int) -> None:
     """How much that is differs between versions: what is a buffer, what a semaphore, tells it."""
     more = further << 18
-    (one,) = copies_by_hand(kernel(BUFFER + SLOT + 16 * more, flag=FLAG + more))
+    (one,) = manual_transfers(kernel(BUFFER + SLOT + 16 * more, flag=FLAG + more))
     assert (one.slot, one.semaphore) == ("came[1]", "sem[0]")
 
 
 def test_what_could_be_either_of_two_buffers_has_no_name() -> None:
     """A second buffer where one libtpu has the first: nothing tells which it is."""
-    (one,) = copies_by_hand(kernel(BUFFER, flag=ELSEWHERE, buffers=2))
+    (one,) = manual_transfers(kernel(BUFFER, flag=ELSEWHERE, buffers=2))
     assert one.slot == "came[0]"
-    (one,) = copies_by_hand(kernel(BUFFER + (1 << 18 << 4), flag=ELSEWHERE, buffers=2))
+    (one,) = manual_transfers(kernel(BUFFER + (1 << 18 << 4), flag=ELSEWHERE, buffers=2))
     assert one.slot == "slot 0"
 
 
@@ -90,8 +92,8 @@ def test_what_index_maps_ask_for_is_not_copied_by_hand() -> None:
     ran = schedule(
         transfers=(Transfer("x_ref", True, 0, 9, 100),), landings=(Landing(BUFFER, FLAG),)
     )
-    assert copies_by_hand(prediction(ran)) == ()
-    assert copies_by_hand(prediction(unknown="no libtpu")) == ()
+    assert manual_transfers(prediction(ran)) == ()
+    assert manual_transfers(prediction(unknown="no libtpu")) == ()
 
 
 def test_a_slot_is_filled_then_there_then_in_use() -> None:
@@ -119,7 +121,7 @@ def test_copies_to_one_slot_at_a_time_are_one_flight() -> None:
 
 
 def test_a_slot_that_is_emptied_is_free_once_that_is_waited_for() -> None:
-    out = ByHand(Transfer("o_ref", False, 0, 9, 100), "goes", "", 20)
+    out = ManualTransfer(Transfer("o_ref", False, 0, 9, 100), "goes", "", 20)
     assert slot_lanes([out], 50) == {
         "goes → o_ref": [
             Phase("o_ref out", 0, 9, 100),
@@ -129,20 +131,20 @@ def test_a_slot_that_is_emptied_is_free_once_that_is_waited_for() -> None:
 
 
 def test_very_many_slots_share_a_lane() -> None:
-    rows = [moved(n, n + 3, f"slot {n}", awaited=99) for n in range(MOST_SLOTS + 1)]
+    rows = [moved(n, n + 3, f"slot {n}", awaited=99) for n in range(MAX_SLOTS + 1)]
     assert list(slot_lanes(rows, 100)) == ["x_ref → 9 places"]
-    assert len(slot_lanes(rows[1:], 100)) == MOST_SLOTS
+    assert len(slot_lanes(rows[1:], 100)) == MAX_SLOTS
 
 
 def test_computing_hides_what_is_on_its_way_meanwhile() -> None:
     """The core waits from 50 to 150 and from 200 to 250; copies take 0 to 150 and 100 to 250."""
     made = kernel(BUFFER, BUFFER + SLOT)
-    copies = copies_by_hand(made)
+    copies = manual_transfers(made)
     found = overlap(made, copies, 1000.0)
     assert (found.computing, found.hidden) == (850, 100)
     assert overlap(made, copies, 300.0).computing == 150
     assert overlap(made, [], 1000.0).share == 0
-    assert (most_at_once(copies), most_at_once([])) == (2, 0)
+    assert (max_concurrent(copies), max_concurrent([])) == (2, 0)
 
 
 def test_the_core_says_in_which_slot_it_waits_for_what() -> None:
@@ -158,7 +160,7 @@ def test_slots_and_overlap_of_what_the_compiler_makes_of_a_double_buffer() -> No
     shares: list[float] = []
     for launch in (launches.double_buffer, launches.one_after_another):
         (found,) = predictions(launch, x, events=1000)
-        copies = copies_by_hand(found)
+        copies = manual_transfers(found)
         names = [(c.transfer.operand, c.slot, c.semaphore) for c in copies if c.transfer.inward]
         assert names == [("x_ref", f"came[{n % 2}]", f"came_sem[{n % 2}]") for n in range(4)]
         assert all(one.awaited and one.awaited >= one.transfer.end for one in copies)

@@ -29,8 +29,8 @@ from pallascope.tpu.traffic import (
     OUTSIDE,
     OperandTraffic,
     Traffic,
-    move_bytes,
-    moves,
+    block_moves,
+    bytes_per_step,
     traffic,
 )
 from tests.pallascope.support import core_map_kernels as launches
@@ -131,11 +131,11 @@ def test_whole_rows_are_kept_while_columns_pass() -> None:
 def test_on_which_steps_blocks_move() -> None:
     x = Operand("x", Role.INPUT, F32, (8, 128), "default", axes=(0,))
     starts = np.array([[0, 0], [0, 0], [8, 0], [0, 0], [0, 0]], np.int32)
-    assert moves(x, starts).tolist() == [True, False, True, True, False]
-    assert move_bytes(x, starts).tolist() == [4096, 0, 4096, 4096, 0]
+    assert block_moves(x, starts).tolist() == [True, False, True, True, False]
+    assert bytes_per_step(x, starts).tolist() == [4096, 0, 4096, 4096, 0]
     o = dataclasses.replace(x, role=Role.OUTPUT)
-    assert moves(o, starts).tolist() == [False, True, True, False, True]
-    assert moves(o, starts[:0]).tolist() == []
+    assert block_moves(o, starts).tolist() == [False, True, True, False, True]
+    assert block_moves(o, starts[:0]).tolist() == []
 
 
 def test_a_block_that_every_step_shares_is_fetched_once() -> None:
@@ -272,7 +272,7 @@ def test_a_single_element_comes_along() -> None:
     assert (x.bytes, x.note, o.bytes, o.note) == (0, NO_DMA, 512, "")
     assert counted(kernel).unknown == ()
     steps = np.zeros((1, 2), np.int32)
-    assert [move_bytes(of, steps).tolist() for of in kernel.call.operands] == [[0], [512]]
+    assert [bytes_per_step(of, steps).tolist() for of in kernel.call.operands] == [[0], [512]]
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_single_element_comes_along() -> None:
     ],
 )
 def test_padding_in_words(sizes: tuple[int, ...], bits: int, says: str) -> None:
-    assert block_sizes.padding_words(sizes, bits) == says
+    assert block_sizes.describe_padding(sizes, bits) == says
 
 
 def test_tiles_of_narrow_elements() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pallascope.model import Array
 from pallascope.tools.arrays import from_numpy
-from pallascope.tpu.lowered_programs import LoweredProgram, as_data
+from pallascope.tpu.lowered_programs import LoweredProgram, program_from_export
 
 X = np.arange(256, dtype=np.float32).reshape(2, 128)
 
@@ -20,7 +20,7 @@ def program(function: Callable[..., Any], *inputs: Any) -> LoweredProgram:
     """Lowered for the CPU, for inputs like these."""
     shapes = [jax.ShapeDtypeStruct(np.shape(x), np.asarray(x).dtype) for x in inputs or (X,)]
     traced = jax.jit(lambda *arrays: jax.tree.leaves(function(*arrays)))
-    return as_data(jax.export.export(traced, platforms=["cpu"])(*shapes))
+    return program_from_export(jax.export.export(traced, platforms=["cpu"])(*shapes))
 
 
 def doubling() -> LoweredProgram:

@@ -107,7 +107,7 @@ def test_the_real_process_says_why_it_has_no_gpu() -> None:
     failure = run(QUESTION).failure
     if failure is not None:
         assert failure.stage is GpuRunStage.STARTING
-        assert not failure.crash.of_the_kernel
+        assert not failure.crash.is_kernel_fault
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:

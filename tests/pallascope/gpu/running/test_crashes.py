@@ -44,7 +44,7 @@ def test_only_a_launch_hangs(stage: GpuRunStage, crash: GpuCrash) -> None:
 
 
 def test_what_is_the_kernels_own_fault() -> None:
-    own = {crash for crash in GpuCrash if crash.of_the_kernel}
+    own = {crash for crash in GpuCrash if crash.is_kernel_fault}
     assert own == {
         GpuCrash.ADDRESS,
         GpuCrash.MISALIGNED,

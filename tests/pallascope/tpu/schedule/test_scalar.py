@@ -10,7 +10,7 @@ from pallascope.tpu.schedule.registers import (
     Address,
     OperandSource,
     Unknown,
-    choose,
+    select,
     wrapped,
 )
 from tests.pallascope.support.listings import INPUT, evaluate, place, run
@@ -266,7 +266,7 @@ def test_a_branch_past_the_end_ends() -> None:
 
 
 def test_loops_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "MOST_BLOCKS", 10)
+    monkeypatch.setattr(running, "MAX_BLOCKS", 10)
     with pytest.raises(NotUnderstood, match="a run through more than 10 basic blocks"):
         run("LB: > %5 = sbr.rel target bundleno = 0 (0x0), region = 3", "> ", "> ")
     run(*LOOP)
@@ -493,9 +493,9 @@ def test_addresses_count_from_their_operand() -> None:
 
 
 def test_choosing_by_what_is_unknown() -> None:
-    assert choose(True, 1, 2) == 1
-    assert choose(False, 1, 2) == 2
-    assert isinstance(choose(Unknown("this"), 1, 1), Unknown)
+    assert select(True, 1, 2) == 1
+    assert select(False, 1, 2) == 2
+    assert isinstance(select(Unknown("this"), 1, 1), Unknown)
 
 
 @pytest.mark.parametrize(

@@ -6,22 +6,22 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pallascope.tpu.schedule import words
+from pallascope.tpu.schedule import smem_words
 
 
 def test_a_row_lies_word_by_word() -> None:
-    found = words(np.array([5, -6, 7], np.int32))
+    found = smem_words(np.array([5, -6, 7], np.int32))
     assert found[:4] == [5, -6, 7, 0]
     assert len(found) == 128
 
 
 def test_a_scalar_is_the_first_word() -> None:
-    assert words(np.int32(-3))[0] == -3  # type: ignore[arg-type]
-    assert words(np.array(True))[0] == 1
+    assert smem_words(np.int32(-3))[0] == -3  # type: ignore[arg-type]
+    assert smem_words(np.array(True))[0] == 1
 
 
 def test_rows_of_a_tile_follow_each_other() -> None:
-    found = words(np.arange(3 * 5, dtype=np.int32).reshape(3, 5))
+    found = smem_words(np.arange(3 * 5, dtype=np.int32).reshape(3, 5))
     assert [found[row * 128 : row * 128 + 6] for row in range(3)] == [
         [0, 1, 2, 3, 4, 0],
         [5, 6, 7, 8, 9, 0],
@@ -32,7 +32,7 @@ def test_rows_of_a_tile_follow_each_other() -> None:
 
 def test_tiles_follow_each_other_along_the_rows() -> None:
     table = np.arange(9 * 130, dtype=np.int32).reshape(9, 130)
-    found = words(table)
+    found = smem_words(table)
     assert len(found) == 4 * 1024
     assert found[7 * 128 + 5] == table[7, 5]
     assert found[1024 + 7 * 128 + 1] == table[7, 129]
@@ -41,7 +41,7 @@ def test_tiles_follow_each_other_along_the_rows() -> None:
 
 def test_leading_dimensions_come_first() -> None:
     table = np.arange(2 * 3 * 2 * 4, dtype=np.int32).reshape(2, 3, 2, 4)
-    found = words(table)
+    found = smem_words(table)
     assert found[(1 * 3 + 2) * 2 * 128 + 128 + 3] == table[1, 2, 1, 3]
 
 
@@ -49,7 +49,7 @@ def test_leading_dimensions_come_first() -> None:
 def test_narrow_elements_share_words_with_the_rows_below(dtype: str, share: int) -> None:
     bits = 32 // share
     table = np.arange(16 * 4).reshape(16, 4).astype(dtype)
-    found = words(table)
+    found = smem_words(table)
     assert len(found) == 16 // share * 128
     for row in range(share):
         assert found[3] >> bits * row & (1 << bits) - 1 == table[row, 3]
@@ -57,13 +57,13 @@ def test_narrow_elements_share_words_with_the_rows_below(dtype: str, share: int)
 
 
 def test_negative_elements_keep_to_their_part() -> None:
-    assert words(np.array([[-1], [0]], np.int16))[0] == 0xFFFF
-    assert words(np.array([[0], [-1]], np.int16))[0] == -(1 << 16)
-    assert words(np.array([[-1], [0]], np.int8))[0] == 0xFF
+    assert smem_words(np.array([[-1], [0]], np.int16))[0] == 0xFFFF
+    assert smem_words(np.array([[0], [-1]], np.int16))[0] == -(1 << 16)
+    assert smem_words(np.array([[-1], [0]], np.int8))[0] == 0xFF
 
 
 def test_a_long_row_of_narrow_elements_is_folded() -> None:
-    found = words(np.arange(300, dtype=np.int16))
+    found = smem_words(np.arange(300, dtype=np.int16))
     assert found[3] == 3 + (131 << 16)
     assert found[128 + 3] == 128 + 131
     assert len(found) == 256
@@ -71,30 +71,30 @@ def test_a_long_row_of_narrow_elements_is_folded() -> None:
 
 def test_large_tables_of_bytes_have_native_tiles() -> None:
     table = np.arange(64 * 200).reshape(64, 200) % 100
-    found = words(table.astype(np.int8))
+    found = smem_words(table.astype(np.int8))
     assert found[128 * 7 + 2] & 0xFF == table[28, 2]  # word row 7 of the first 32 rows
     assert found[128 * 8 + 2] & 0xFF == table[0, 130]  # then the tile beside it
     assert found[128 * 16 + 2] & 0xFF == table[32, 2]
-    assert words(table[:40].astype(np.int8))[128 * 2 + 2] & 0xFF == table[0, 130]
-    assert words(table.astype(np.int16))[128 * 4 + 2] & 0xFF == table[0, 130]
+    assert smem_words(table[:40].astype(np.int8))[128 * 2 + 2] & 0xFF == table[0, 130]
+    assert smem_words(table.astype(np.int16))[128 * 4 + 2] & 0xFF == table[0, 130]
 
 
 def test_half_bytes() -> None:
     table = (np.arange(8 * 2).reshape(8, 2) % 16 - 8).astype(ml_dtypes.int4)
     column = sum((int(table[row, 0]) & 15) << 4 * row for row in range(8))
-    assert words(table)[0] & 0xFFFFFFFF == column
+    assert smem_words(table)[0] & 0xFFFFFFFF == column
 
 
 def test_booleans_take_a_word_each() -> None:
-    assert words(np.array([[True, False], [False, True]]))[:2] == [1, 0]
-    assert words(np.array([[True, False], [False, True]]))[128:130] == [0, 1]
+    assert smem_words(np.array([[True, False], [False, True]]))[:2] == [1, 0]
+    assert smem_words(np.array([[True, False], [False, True]]))[128:130] == [0, 1]
 
 
 def test_floats_are_their_bits() -> None:
-    assert words(np.array([1.0, -2.0], np.float32))[:2] == [0x3F800000, -(1 << 30)]
-    assert words(np.array([[1.0]], ml_dtypes.bfloat16))[0] == 0x3F80
+    assert smem_words(np.array([1.0, -2.0], np.float32))[:2] == [0x3F800000, -(1 << 30)]
+    assert smem_words(np.array([[1.0]], ml_dtypes.bfloat16))[0] == 0x3F80
 
 
 def test_wide_elements_are_refused() -> None:
     with pytest.raises(ValueError, match="no word of SMEM holds a float64"):
-        words(np.zeros(3))
+        smem_words(np.zeros(3))
