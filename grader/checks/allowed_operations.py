@@ -13,7 +13,7 @@ from grader.checks.phrasing import listed, paragraph
 from grader.checks.surrounding_operations import IN_THE_KERNEL, LARGEST, too_much
 from grader.verdict import Check, Finding
 from pallascope.model import Array, ArrayType, Constant, KernelCall, Operation, Trace
-from pallascope.tpu.units import format_bytes
+from pallascope.tools.text import format_bytes
 
 
 def check_pallas_used(

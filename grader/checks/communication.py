@@ -23,9 +23,9 @@ from pallascope.model import (
     collective_link_bytes,
     collective_sent_bytes,
 )
+from pallascope.tools.text import format_bytes, format_route
 from pallascope.tpu import Prediction
 from pallascope.tpu.prediction import routes_of_kernels
-from pallascope.tpu.units import format_bytes, format_route
 
 _MOST = 3  # that are told
 

@@ -12,11 +12,11 @@ from grader.checks.evidence import TpuEvidence
 from grader.checks.phrasing import at, listed, paragraph
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import Accident, Observation, SubWordInt
+from pallascope.tools.text import format_bytes
 from pallascope.tpu import OnChip, Prediction
 from pallascope.tpu.chips import named
 from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind
 from pallascope.tpu.tiling import Block
-from pallascope.tpu.units import format_bytes
 from pallascope.tpu.vmem import Allocation, Fit, Use, smaller_blocks
 
 #: How libtpu's internal names end that say of which integers an operation is: kVectorAddS16.

@@ -23,11 +23,11 @@ from grader.verdict import (
     NotJudged,
 )
 from pallascope.model import Accident
+from pallascope.tools.text import format_bytes, format_time
 from pallascope.tpu import OnChip, Prediction
 from pallascope.tpu.bottlenecks import bottlenecks
 from pallascope.tpu.chips import Trust, named
 from pallascope.tpu.excess_traffic import Bottleneck
-from pallascope.tpu.units import format_bytes, format_time
 
 _TRUSTED = (Trust.VALIDATED, Trust.TWO_CORES)
 

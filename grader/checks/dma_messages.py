@@ -13,7 +13,7 @@ from pallascope.model import (
     KernelCall,
     ManualCopy,
 )
-from pallascope.tpu.units import format_bytes
+from pallascope.tools.text import format_bytes
 
 #: A phrase, what happens, why that is wrong, and what to try.
 Words = tuple[str, str, str, str]

@@ -16,7 +16,7 @@ from pallascope.gpu import Compiled, GpuKernel
 from pallascope.gpu.gpu_compile_errors import GpuRefusal, GpuRefusalKind, read_text
 from pallascope.model import Accident, OnGpu, Problem, Stage
 from pallascope.tools import codec
-from pallascope.tpu.units import format_bytes
+from pallascope.tools.text import format_bytes
 
 
 def compiled_of(on_gpu: OnGpu) -> Compiled | None:

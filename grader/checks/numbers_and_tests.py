@@ -11,7 +11,7 @@ from grader.checks.runs import first_paragraph
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import QUANTITIES, Accident, MeasuredProgram, Trial, TrialVerdict
 from pallascope.tools.arrays import in_float64
-from pallascope.tpu.units import format_bytes
+from pallascope.tools.text import format_bytes
 
 #: Two numbers are taken for the same, where a wrong one is recognised.
 SAME = 0.02

@@ -36,12 +36,12 @@ from pallascope.gpu.gpu_screen import kernels_of, measured
 from pallascope.model import Accident, GpuTimes, OnGpu, Reference
 from pallascope.tools.arrays import dtype_of
 from pallascope.tools.terminal import print_line, show
+from pallascope.tools.text import format_time
 from pallascope.tpu.call_arguments import assignments, choices, combinations
 from pallascope.tpu.chips import CHIPS, DEFAULT, named
 from pallascope.tpu.launch_screen import Launch, Side, baselines_screen, screen
 from pallascope.tpu.perfetto import MAX_EVENTS, last_complete_cycle, trace
 from pallascope.tpu.sweep_screen import table
-from pallascope.tpu.units import format_time
 
 _SIZES = (
     "sizes and dtype to use instead of those drawn, such as M=2048 bm=512 dtype=bfloat16; sizes "

@@ -26,9 +26,8 @@ from pallascope.gpu import Compiled, NotInstalled
 from pallascope.gpu.gpu_compile_errors import GpuRefusal, GpuRefusalKind, read_refusal
 from pallascope.gpu.gpu_compile_process import compiled
 from pallascope.gpu.gpu_interpreter import run_interpreted
-from pallascope.gpu.gpu_programs import program_of
 from pallascope.gpu.gpu_resources import SharedBuffer, buffers_of
-from pallascope.gpu.gpus import named
+from pallascope.gpu.gpus import named, program_of
 from pallascope.gpu.thread_block import disorders
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.calls import called_as_written

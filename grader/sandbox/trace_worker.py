@@ -38,8 +38,8 @@ from grader.sandbox.messages import (
     Warm,
     Warmed,
 )
-from pallascope.gpu.gpu_programs import traced_for
 from pallascope.gpu.gpus import named as gpu_named
+from pallascope.gpu.gpus import traced_for
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.kernels.serialization import make_ready_for_gpus
 from pallascope.model import SourceFile, Stage

@@ -28,6 +28,7 @@ from grader.view.document import (
 )
 from pallascope import model
 from pallascope.model import ActionKind, CommTimeline, DeviceAction, KernelCall, Role
+from pallascope.tools.text import format_bytes
 from pallascope.tpu import Prediction
 from pallascope.tpu.chips import named
 from pallascope.tpu.dma_buffers import (
@@ -49,7 +50,6 @@ from pallascope.tpu.perfetto import (
 from pallascope.tpu.pipeline_steps import BlockMotion, Path, TableRead
 from pallascope.tpu.schedule import Schedule
 from pallascope.tpu.traffic import OperandTraffic, Traffic
-from pallascope.tpu.units import format_bytes
 from pallascope.tpu.vmem import (
     Allocation,
     Use,

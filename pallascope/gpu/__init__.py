@@ -7,10 +7,9 @@ gpu_compile_errors   Reads why a Mosaic GPU kernel can't be traced, lowered or c
 gpu_compile_process  Compiles for a GPU in a child process
 gpu_compiler         Compiles with XLA and ptxas in this process, without a GPU
 gpu_interpreter      Runs a GPU launch in Mosaic GPU's interpreter on the CPU
-gpu_programs         Traces and lowers a Mosaic GPU function for a GPU that isn't here
 gpu_resources        Registers, spills, occupancy, shared memory and instructions of a kernel
 gpu_screen           The compiler's numbers for a GPU kernel, on a terminal
-gpus                 The table of GPUs, each number with its source
+gpus                 The table of GPUs, and tracing for one of them
 hardware             Finds the GPU of this machine, and runs programs on it in a child process
 hardware_process     The child process that runs and times a program on the GPU
 operations           The meaning of Mosaic GPU's operations, and tables that they look up
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from pallascope.gpu.gpus import CHIPS, GpuChip, named
     from pallascope.gpu.toolchain import NotInstalled, why_not
 
-#: Where each name is. Processes that trace launches import two modules of this package; the rest
+#: Where each name is. Processes that trace launches import one module of this package; the rest
 #: is loaded for who asks for it.
 _HOMES = {
     **dict.fromkeys(("CHIPS", "GpuChip", "named"), "gpus"),

@@ -19,10 +19,9 @@ from rich.console import Console
 
 from pallascope.gpu.gpu_compile_errors import GpuRefusalKind
 from pallascope.gpu.gpu_compile_process import PATIENCE, compiled_for
-from pallascope.gpu.gpu_programs import traced_for
 from pallascope.gpu.gpu_resources import SharedBuffer, buffers_of
 from pallascope.gpu.gpu_screen import screen
-from pallascope.gpu.gpus import CHIPS, DEFAULT, named
+from pallascope.gpu.gpus import CHIPS, DEFAULT, named, traced_for
 from pallascope.gpu.toolchain import NotInstalled
 from pallascope.tools.files import Function, exit_code, function_at
 from pallascope.tools.terminal import show

@@ -24,8 +24,7 @@ from pallascope.gpu.gpu_compile_errors import (
     timed_out,
 )
 from pallascope.gpu.gpu_compiler import Compiled, compile_program, prepare
-from pallascope.gpu.gpu_programs import program_of
-from pallascope.gpu.gpus import GpuChip, named
+from pallascope.gpu.gpus import GpuChip, named, program_of
 from pallascope.gpu.toolchain import NotInstalled, why_not
 from pallascope.tools import codec
 from pallascope.tools.child_process import ChildEnded, ChildProcess, ChildTimeout, ParentConnection

@@ -1,4 +1,6 @@
-"""The table of GPUs, each number with its source.
+"""The table of GPUs, and tracing and lowering for one that isn't here, which jax does alone.
+
+Sources of the numbers:
 
 sheet     NVIDIA's data sheets of the H100 SXM5 and of the HGX B200
 guide     CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
@@ -8,7 +10,13 @@ peak      what makes the sheet's peak: clock = peak / (2 * multiply-adds a cycle
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pallascope.tpu.lowered_programs import LoweredProgram
 
 _KIB = 1 << 10
 
@@ -134,3 +142,40 @@ def description(chip: GpuChip) -> str:
         " runtime_version { major: 12 minor: 9 }"
         f' device_description_str: "{chip.title}"'
     )
+
+
+def program_of(function: Callable[..., Any], args: Sequence[Any], chip: GpuChip) -> LoweredProgram:
+    """Trace and lower `function(*args)` for a chip. Raises what jax raises."""
+    import jax
+
+    from pallascope.tpu.lowered_programs import program_from_export
+
+    with traced_for(chip):
+        # A new function each time: jax remembers what it has made of one that it knows.
+        traced = jax.jit(lambda *arrays: jax.tree.leaves(function(*arrays)))
+        return program_from_export(jax.export.export(traced, platforms=["cuda"])(*args))
+
+
+@contextlib.contextmanager
+def traced_for(chip: GpuChip) -> Iterator[None]:
+    """Trace and lower as on this GPU: Mosaic GPU asks the device for its compute capability.
+
+    A function that asks JAX which devices there are gets the answers of that GPU.
+    """
+    from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
+
+    from pallascope.kernels.lowering import as_on_gpu
+
+    capability = ".".join(map(str, chip.capability))
+
+    class Device(AbstractDevice):
+        @property
+        def compute_capability(self) -> str:
+            return capability
+
+    device = Device(device_kind=chip.title, num_cores=chip.multiprocessors, platform="cuda")
+    with (
+        as_on_gpu(chip.title, chip.multiprocessors, capability),
+        use_abstract_mesh(AbstractMesh((), (), abstract_device=device)),
+    ):
+        yield

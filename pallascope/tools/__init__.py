@@ -5,6 +5,6 @@ child_process  Starts Python child processes and exchanges messages with them
 codec          Frozen values to builtins, JSON and bytes, and back
 files          Python files by path, functions by name, files written whole, exit codes
 terminal       Renders rich output as text, with or without colour and Unicode
-text           Suggestions for mistyped names, and texts cut to a readable length
+text           Texts: sizes, times, suggestions for mistyped names, untrusted text
 versions       Which versions and extras are installed, and how to install them
 """

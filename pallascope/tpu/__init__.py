@@ -24,7 +24,6 @@ schedule/         Simulates the TPU compiler's schedule of a kernel
 sweep_screen      A table of predicted times over block sizes
 tiling            Which block shapes a TPU accepts, and the nearest legal ones
 traffic           Bytes that a kernel moves between HBM and VMEM
-units             Formats sizes, times and routes
 vmem              VMEM allocations, and smaller blocks that would fit
 """
 

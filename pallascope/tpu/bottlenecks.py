@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 from pallascope.model import Lint, Role
+from pallascope.tools.text import format_time
 from pallascope.tpu.chips import named
 from pallascope.tpu.excess_traffic import Bottleneck, excess_bytes, xla_copies
 from pallascope.tpu.prediction import Bound, Prediction, Roofline, roofline
 from pallascope.tpu.schedule import OperandDmas, Schedule, Unit
-from pallascope.tpu.units import format_time
 
 
 def many_steps(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:

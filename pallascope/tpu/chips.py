@@ -17,7 +17,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pallascope.tpu.units import format_time
+from pallascope.tools.text import format_time
 
 
 class Trust(enum.Enum):

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pallascope.model import CopyReason, Role
+from pallascope.tools.text import format_bytes
 from pallascope.tpu.chips import named
 from pallascope.tpu.prediction import Prediction
 from pallascope.tpu.tiling import dtype_bits
 from pallascope.tpu.traffic import OperandTraffic
-from pallascope.tpu.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)

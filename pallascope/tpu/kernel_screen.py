@@ -27,12 +27,12 @@ from pallascope.model import (
     collective_sent_bytes,
     total_link_bytes,
 )
+from pallascope.tools.text import format_bytes, format_route, format_time
 from pallascope.tpu.chips import Chip
 from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind
 from pallascope.tpu.prediction import Prediction, Roofline, roofline
 from pallascope.tpu.schedule import Unit
 from pallascope.tpu.traffic import OUTSIDE, OperandTraffic
-from pallascope.tpu.units import format_bytes, format_route, format_time
 from pallascope.tpu.vmem import Use, smaller_blocks
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pallascope.model import Baseline, Collective, Measured
+from pallascope.tools.text import format_bytes, format_time
 from pallascope.tpu import kernel_screen
 from pallascope.tpu.bottlenecks import bottlenecks, hbm_is_saturated
 from pallascope.tpu.chips import Chip, named
@@ -22,7 +23,6 @@ from pallascope.tpu.excess_traffic import Bottleneck
 from pallascope.tpu.kernel_screen import FirstThatFits, kernel_block, labelled_paragraphs
 from pallascope.tpu.libtpu import not_checked_message
 from pallascope.tpu.prediction import Prediction, roofline, routes_of_kernels
-from pallascope.tpu.units import format_bytes, format_time
 
 
 def baselines_screen(measured: Measured, name: str, drawn: str, chip: str) -> RenderableType:

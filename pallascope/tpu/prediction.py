@@ -29,6 +29,7 @@ from pallascope.model import (
     XlaCopy,
     total_link_bytes,
 )
+from pallascope.tools.text import format_bytes, format_time
 from pallascope.tpu import block_sizes
 from pallascope.tpu.block_sizes import Reuse
 from pallascope.tpu.chips import named
@@ -36,7 +37,6 @@ from pallascope.tpu.libtpu_errors import LibtpuRefusal
 from pallascope.tpu.schedule import Schedule, Unit
 from pallascope.tpu.tiling import dtype_bits
 from pallascope.tpu.traffic import Traffic
-from pallascope.tpu.units import format_bytes, format_time
 from pallascope.tpu.vmem import Vmem
 
 _ONCE = RunCount()

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pallascope.model import Role
+from pallascope.tools.text import format_bytes, format_time
 from pallascope.tpu.kernel_screen import FirstThatFits
 from pallascope.tpu.prediction import Prediction, roofline
-from pallascope.tpu.units import format_bytes, format_time
 
 _TITLES = ("time", "HBM bytes", "VMEM", "bound by")
 _MIN_NOTE_WIDTH = 20  # columns that a remark gets at least

@@ -26,12 +26,12 @@ import jax
 import jax.numpy as jnp
 
 from grader.exercise.catalog import Kata, katas
-from pallascope.gpu.gpu_programs import traced_for
 from pallascope.gpu.gpus import (
     CHIPS,
     DEFAULT,
     GpuChip,
     named,
+    traced_for,
 )
 from pallascope.tools.files import load_module
 

@@ -66,7 +66,7 @@ from grader.exercise.reference_results import reference_function  # noqa: E402
 from grader.verdict import Case  # noqa: E402
 from pallascope.gpu import gpus as gpu_chips  # noqa: E402
 from pallascope.gpu.gpu_interpreter import interpreted  # noqa: E402
-from pallascope.gpu.gpu_programs import traced_for  # noqa: E402
+from pallascope.gpu.gpus import traced_for  # noqa: E402
 from pallascope.kernels import TracedLaunch, for_chip, running  # noqa: E402
 from pallascope.kernels.evaluator import Replacement, retraced  # noqa: E402
 from pallascope.kernels.serialization import make_ready_for_gpus  # noqa: E402

@@ -28,11 +28,11 @@ from jax.experimental.pallas.ops.tpu.random import philox, threefry
 
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.lowering import for_chip, lower
+from pallascope.tools.text import format_bytes, format_time
 from pallascope.tpu import compile_process
 from pallascope.tpu.chips import CHIPS, named
 from pallascope.tpu.predict import predict
 from pallascope.tpu.prediction import Prediction, roofline
-from pallascope.tpu.units import format_bytes, format_time
 
 Launch = tuple[Callable[..., Any], Sequence[Any]]
 LAUNCHES: dict[str, Callable[[], Launch]] = {}

@@ -39,9 +39,9 @@ from grader.exercise.catalog import Kata, katas
 from grader.verdict import Case
 from pallascope.model import Reference
 from pallascope.tools.files import load_module
+from pallascope.tools.text import format_bytes, format_time
 from pallascope.tpu import Prediction, compile_process, predictions
 from pallascope.tpu.chips import CHIPS, chips_with_cores, named
-from pallascope.tpu.units import format_bytes, format_time
 
 ROOT = Path(__file__).parents[2]
 # The package has a function of the module's name.

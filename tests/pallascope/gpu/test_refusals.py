@@ -17,9 +17,8 @@ from pallascope.gpu.gpu_compile_errors import (
     read_text,
     timed_out,
 )
-from pallascope.gpu.gpu_programs import program_of
 from pallascope.gpu.gpu_resources import buffers_of
-from pallascope.gpu.gpus import GpuChip, named
+from pallascope.gpu.gpus import GpuChip, named, program_of
 from tests.pallascope.support import gpu_launches as launches
 from tests.pallascope.support.gpu_launches import struct, tiled
 

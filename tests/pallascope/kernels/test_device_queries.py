@@ -22,8 +22,8 @@ from jax.experimental.pallas.ops.tpu import ragged_paged_attention as ragged
 from jax.experimental.pallas.ops.tpu.ragged_paged_attention import tuned_block_sizes
 from jax.extend import backend
 
-from pallascope.gpu.gpu_programs import traced_for
 from pallascope.gpu.gpus import named as gpu
+from pallascope.gpu.gpus import traced_for
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.model import (
     ArrayType,

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from pallascope.gpu.gpu_interpreter import run_interpreted
-from pallascope.gpu.gpu_programs import traced_for
-from pallascope.gpu.gpus import named
+from pallascope.gpu.gpus import named, traced_for
 from pallascope.kernels import NotCarried, TracedLaunch
 from pallascope.kernels.serialization import make_ready_for_gpus
 from pallascope.model import Role

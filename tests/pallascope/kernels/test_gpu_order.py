@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from jax.experimental.pallas.ops.gpu import hopper_matmul_mgpu
 
-from pallascope.gpu.gpu_programs import traced_for
-from pallascope.gpu.gpus import named
+from pallascope.gpu.gpus import named, traced_for
 from pallascope.gpu.thread_block import disorders
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.serialization import make_ready_for_gpus
