@@ -193,7 +193,12 @@ def step(workflow: str) -> str:
 def in_bash(script: str, folder: Path, require: str) -> subprocess.CompletedProcess[str]:
     """Run the step as a workflow does, its summary in `folder`."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environ = {"PATH": path, "CI": "true", "PYTEST_ADDOPTS": "", "KATA_REQUIRE": require}
+    environ = {
+        "PATH": path,
+        "CI": "true",
+        "PYTEST_ADDOPTS": "-p grader.plugin",
+        "KATA_REQUIRE": require,
+    }
     return subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", script],
         cwd=folder,

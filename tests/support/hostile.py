@@ -57,6 +57,7 @@ import os, struct
 from pallascope.model import *
 from grader.sandbox.messages import *
 from pallascope.tools import codec
+from pallascope.tools.child_process import framed
 
 def says(message):
     for name in os.listdir("/proc/self/fd"):

@@ -59,10 +59,7 @@ tries("has inherited files", lambda: bool([one for one in opened if one != "/dev
       and not one.startswith(("socket:", "pipe:", "/proc/"))
       and not one.endswith(("/out", "/err"))]))
 tries("has inherited sockets", lambda: len([one for one in opened if "socket:" in one]) > 1)
-# One pipe is there to be read: it closes when pytest ends.
-tries("has inherited pipes", lambda: len([one for one in opened if "pipe:" in one]) > 1)
-tries("writes to a pipe", lambda: [os.write(int(fd), b"x") for fd in os.listdir("/proc/self/fd")
-      if os.path.lexists(f"/proc/self/fd/{fd}") and "pipe:" in os.readlink(f"/proc/self/fd/{fd}")])
+tries("has inherited pipes", lambda: bool([one for one in opened if "pipe:" in one]))
 """
 WRITES = """
 for name, path in PLACES.items():
