@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from grader.exercise.targets import GpuTarget
@@ -206,20 +205,13 @@ class GpuLaunchClient(LaunchClient):
 
     def compiled(self) -> OnGpu | Accident:
         """The launch, lowered by jax and compiled for the GPU."""
-        return self._compiled
+        return self._once("compiled", lambda: self._on_gpu(compiled=True))
 
     def lowered(self) -> OnGpu | Accident:
         """The launch, lowered by jax for the GPU."""
-        return self._lowered
-
-    @cached_property
-    def _compiled(self) -> OnGpu | Accident:
-        return self._on_gpu(compiled=True)
-
-    @cached_property
-    def _lowered(self) -> OnGpu | Accident:
-        known = self.__dict__.get("_compiled")
-        return known if isinstance(known, OnGpu) else self._on_gpu(compiled=False)
+        if isinstance(known := self._known.get("compiled"), OnGpu):
+            return known
+        return self._once("lowered", lambda: self._on_gpu(compiled=False))
 
     def _on_gpu(self, compiled: bool) -> OnGpu | Accident:
         traced = self.traced

@@ -8,8 +8,8 @@ launch is asked once. If a process dies over a question, the answer is an `Accid
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from grader.exercise.catalog import Kata
@@ -109,6 +109,14 @@ class WorkerQueues:
         ):
             queue.warm(warm)
 
+    def drop_pending(self) -> None:
+        """Forget what a stopped attempt has asked and not received, so that nobody asks it again.
+
+        The trusted worker goes on, and its answers are kept.
+        """
+        for queue in (self.attempting, self.running, self.meshed, self.compiling):
+            queue.drop_pending()
+
     def part(self) -> None:
         """Drop the present file: its process, and all of its answers.
 
@@ -157,6 +165,17 @@ class LaunchClient:
     seconds: float | None = SECONDS
     events: int = 0  # single transfers and stalls that a predicted schedule keeps
     solution: bool = False
+    _known: dict[str, Any] = field(default_factory=dict[str, Any], init=False)
+
+    def _once(self, name: str, ask: Callable[[], T]) -> T:
+        """What `ask` returns, asked once.
+
+        Python 3.11 computes a `cached_property` for one object at a time, under a lock. A kernel
+        that hangs in one thread would keep all others waiting.
+        """
+        if name not in self._known:
+            self._known[name] = ask()
+        return self._known[name]
 
     @property
     def device(self) -> TargetDevice:
@@ -167,9 +186,10 @@ class LaunchClient:
     def mode(self) -> Mode:
         return self.kata.key.target.mode(self.queues.pool.device.mode)
 
-    @cached_property
+    @property
     def source(self) -> SourceFile:
-        return solution_file(self.kata) if self.solution else learners_file(self.kata)
+        read = solution_file if self.solution else learners_file
+        return self._once("source", lambda: read(self.kata))
 
     @property
     def trace_question(self) -> TraceLaunch:
@@ -189,8 +209,11 @@ class LaunchClient:
         """Begin to trace, without waiting for the answer."""
         self._tracer.ask(self.trace_question, self.seconds)
 
-    @cached_property
+    @property
     def traced(self) -> Traced | Accident:
+        return self._once("traced", self._trace)
+
+    def _trace(self) -> Traced | Accident:
         return expected(Traced, self._tracer.answer(self.trace_question, self.seconds))
 
     def begin_compiling(self) -> None:

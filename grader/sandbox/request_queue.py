@@ -105,6 +105,12 @@ class RequestQueue:
         while len(kept) > self._kept or sum(each.size for each in kept) > self._most:
             self._answered.remove(kept.pop(0))
 
+    def drop_pending(self) -> None:
+        """Forget the questions that are not answered yet, and end the worker that has them."""
+        if self._pending and self._asking:
+            self._asking.kill()
+        self._pending.clear()
+
     def warm(self, question: Warm) -> None:
         """Have a process begin with this that has not been asked anything; nobody asks for more."""
         if self._worker() is not self._asking:
@@ -124,7 +130,7 @@ class RequestQueue:
         try:
             worker = self._worker()
         except Stopped:
-            self._pending.clear()
+            self.drop_pending()
             raise
         if worker is self._asking:
             return

@@ -170,7 +170,7 @@ class _GradingThread(threading.Thread):
             else:
                 self._grader.rehearse(job.kata, job.case)
         except Stopped:
-            return
+            self._queues.drop_pending()
         except (BrokenKata, KeyProblem, RegionError) as error:
             self._post_event(GradingFailed(job.run, broken_kata_message(error)))
         except SandboxError as error:

@@ -249,7 +249,7 @@ def test_checks_stand_in_their_order() -> None:
     assert CODE.findall(listed) == [check.value for check in Check]
 
 
-def test_every_kind_of_kata_has_a_row() -> None:
+def test_every_kind_of_exercise_has_a_row() -> None:
     text = AUTHORING.read_text(encoding="utf-8")
     section = text.split("\n## Kinds of kata\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE)
@@ -275,7 +275,7 @@ GRADED_BY = ("after", "contract", "layout", "readmes", "sessions", "shapes", "ve
 NEEDED = ("scale_2d", "leaky_relu")
 
 
-def test_the_kata_of_the_tutorial_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exercise_of_the_tutorial_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a copy that has no katas besides, so that collecting the tests is quick."""
     monkeypatch.syspath_prepend(ROOT / "tools")
     generate = importlib.import_module("generate")

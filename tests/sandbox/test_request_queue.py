@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from grader.exercise.cases import hidden_cases
+from grader.exercise.catalog import katas
+from grader.sandbox.launch_client import LaunchClient, WorkerQueues
 from grader.sandbox.messages import (
     Answer,
     Question,
@@ -16,12 +22,14 @@ from grader.sandbox.messages import (
 )
 from grader.sandbox.request_queue import RequestQueue
 from grader.sandbox.worker_pool import Stopped, Worker
-from pallascope.model import Accident
+from pallascope.model import Accident, Reference
 from pallascope.tools import codec
+from tests.support.repositories import ROOT
 
 DIED = Accident("crashed", "it crashed", crashed=True)
 STUCK = Accident("stuck", "it hangs", stuck=True)
 KEPT_WAITING = Accident("waited", "the machine is busy", stuck=True, kept_waiting=True)
+NO_REFERENCE = Reference((), (), {}, (), (), (), 0)
 
 
 def question(name: str) -> Warm:
@@ -56,6 +64,9 @@ class FakeWorker:
     def ask(self, asked: Question) -> None:
         self.asked.append(asked)
         self._waiting.append(asked)
+
+    def kill(self) -> None:
+        self.dead = True
 
     def answer(self, seconds: float | None) -> Answer | Accident:
         self.seconds.append(seconds)
@@ -122,6 +133,17 @@ def test_a_death_is_that_of_the_question_that_was_asked_first() -> None:
     assert queue.answer(question("b")) == Warmed()
     assert queue.answer(question("deadly")) == DIED
     assert role.asked == [["deadly", "b"], ["b", "deadly"]]
+
+
+def test_dropped_questions_are_not_asked_again() -> None:
+    """The worker that still has them is ended, so that its answers meet no later question."""
+    role = WorkerRole(named)
+    queue = RequestQueue(role)
+    queue.ask(question("dropped"))
+    queue.drop_pending()
+    queue.drop_pending()
+    assert queue.answer(question("next")) == Warmed()
+    assert role.asked == [["dropped"], ["next"]]
 
 
 def test_an_accident_is_not_kept() -> None:
@@ -201,3 +223,35 @@ def test_only_a_process_that_was_asked_nothing_is_warmed() -> None:
     queue.answer(question("a"))
     queue.warm(question("warm"))
     assert role.asked == [["warm", "a"]]
+
+
+class WaitingQueues:
+    """The queues of one thread: its answers are accidents, which come once `may_answer` is set."""
+
+    def __init__(self) -> None:
+        self.pool = SimpleNamespace(attempt=lambda _: None)
+        self.attempting = SimpleNamespace(answer=self._answer)
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+
+    def _answer(self, *_: object) -> Accident:
+        self.asked.set()
+        assert self.may_answer.wait(60)
+        return DIED
+
+
+def test_a_launch_that_hangs_keeps_no_other_thread_waiting() -> None:
+    kata = next(kata for kata in katas(ROOT, "solutions") if kata.name == "constant_add")
+    case = hidden_cases(kata, 1)[0]
+    queues = WaitingQueues(), WaitingQueues()
+    hanging, other = (
+        LaunchClient(cast(WorkerQueues, one), kata, case, NO_REFERENCE, ("v5e",), None)
+        for one in queues
+    )
+    queues[1].may_answer.set()
+    with ThreadPoolExecutor(2) as threads:
+        answer = threads.submit(lambda: hanging.traced)
+        assert queues[0].asked.wait(60)
+        assert threads.submit(lambda: other.traced).result(60) == DIED
+        assert not answer.done()
+        queues[0].may_answer.set()
+        assert answer.result(60) == DIED

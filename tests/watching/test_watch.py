@@ -696,13 +696,11 @@ def test_a_run_that_hangs_is_dropped_for_the_next(
 ) -> None:
     cases = draw(shop.double.id, shop.double.key, SEED)
     shop.repository.solve(shop.double, "while True: pass")
-    lanes.grade(shop.double, cases, 60)
+    lanes.grade(shop.double, cases, 3600)  # if it were waited for, this test would time out
     time.sleep(1)
-    started = time.monotonic()
     shop.repository.solve(shop.double)
     run = lanes.grade(shop.double, cases, 60)
     assert grades(told, run, 3) == dict.fromkeys(range(3), State.PASSED)
-    assert time.monotonic() - started < 50, "it was waited for"
 
 
 def test_a_solution_that_has_changed_is_asked_anew(
