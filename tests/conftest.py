@@ -17,8 +17,8 @@ from grader.grading import cost_studies
 from grader.grading.grader import Grader
 from grader.sandbox import devices
 from grader.sandbox.client import WorkerClient
-from grader.sandbox.devices import environment
 from grader.sandbox.launch_client import WorkerQueues
+from grader.sandbox.worker_environment import environment
 from grader.sandbox.worker_pool import WorkerPool
 from pallascope.tpu.chips import DEFAULT
 from tests.support.contract import OwnPar, Share

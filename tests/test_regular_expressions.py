@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from grader.checks.advice.exception_advice import exception_advice
+from grader.checks.exception_advice import exception_advice
 from grader.sandbox.messages import KIND_LIMIT, MESSAGE_LIMIT
 from pallascope.model import Problem, SourceLine, Stage
 from tests.support.patterns import Search, every_search, worst_cases

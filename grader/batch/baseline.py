@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.batch.samples import COMPLETION, ID, TASK
+from grader.batch.completions import COMPLETION
+from grader.batch.samples import ID, TASK
 from grader.exercise.catalog import Kata
 from grader.exercise.mutants import wrong_version
 from grader.verdict import MAX_STARS, Check

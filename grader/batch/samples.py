@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
+from grader.batch.completions import NoSample, json_kind, source_of
 from grader.exercise.catalog import Kata
-from grader.exercise.regions import (
-    BEGIN,
-    RegionError,
-    fill_dedented,
-    regions,
-)
 from grader.grading.session_case import MOST_BYTES
 from pallascope.tools.text import did_you_mean
 
-TASK, COMPLETION, ID = "task_id", "completion", "id"
+TASK, ID = "task_id", "id"
 #: Bytes of a line that is read. JSON may write each byte of a file as six.
 MOST_LINE = 16 * MOST_BYTES
 
@@ -31,10 +24,6 @@ def lines_of(file: IO[bytes]) -> Iterator[bytes]:
         yield line
         while len(line) > MOST_LINE and not line.endswith(b"\n"):
             line = file.readline(MOST_LINE + 1)
-
-
-class NoSample(ValueError):
-    """A line can't be graded; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +88,7 @@ def _row(line: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise NoSample(f"is no JSON that can be read ({error})") from None
     if not isinstance(row, dict):
-        raise NoSample(f"is no JSON object, but {_kind(row)}")
+        raise NoSample(f"is no JSON object, but {json_kind(row)}")
     return row
 
 
@@ -108,7 +97,7 @@ def _kata(row: Mapping[str, Any], katas: Mapping[str, Kata]) -> Kata:
         raise NoSample(f'has no "{TASK}"')
     id = row[TASK]
     if not isinstance(id, str):
-        raise NoSample(f'"{TASK}" is {_kind(id)}, and has to be a text')
+        raise NoSample(f'"{TASK}" is {json_kind(id)}, and has to be a text')
     if id in katas:
         return katas[id]
     hint = did_you_mean(id[:100], katas)
@@ -122,57 +111,3 @@ def _demand_new(row: Mapping[str, Any], number: int, seen: dict[str, int]) -> No
     if id in seen:
         raise NoSample(f'has the same "{ID}" as line {seen[id]}: {id[:100]}')
     seen[id] = number
-
-
-def source_of(kata: Kata, row: Mapping[str, Any]) -> str:
-    """The whole file that a row's completion stands for. Raises NoSample.
-
-    A completion is a whole file, or what belongs into the kata's only region, or a list with a text
-    for each region, or a text in which each stands between its marker lines.
-    """
-    if COMPLETION not in row:
-        raise NoSample(f'has no "{COMPLETION}"')
-    completion = row[COMPLETION]
-    parts = completion if isinstance(completion, list) else [completion]
-    for part in parts:
-        if not isinstance(part, str):
-            raise NoSample(f'"{COMPLETION}" is {_kind(part)}, and has to be a text')
-    size = sum(len(part.encode("utf-8", "surrogatepass")) for part in parts)
-    if size > MOST_BYTES:
-        raise NoSample(f"the completion has {size:,} bytes, and at most {MOST_BYTES:,} are graded")
-    if not any(part.strip() for part in parts):
-        raise NoSample("the completion is empty")
-    if isinstance(completion, str) and is_whole(kata, completion):
-        return completion
-    return _filled(kata, completion)
-
-
-def is_whole(kata: Kata, text: str) -> bool:
-    """Whether a text is a file, by the functions that it has, and not what fills a region."""
-    names = "|".join((kata.name, kata.test, f"{kata.name}_spec"))
-    return bool(re.search(rf"^def (?:{names})\b", text, re.MULTILINE))
-
-
-def _filled(kata: Kata, completion: str | list[str]) -> str:
-    stub = kata.stub_text()
-    count = len(regions(stub))
-    if isinstance(completion, list):
-        bodies = completion
-    elif BEGIN in completion:
-        try:
-            bodies = [region.body for region in regions(completion)]
-        except RegionError as error:
-            raise NoSample(f"the completion's markers do not pair up: {error}") from None
-    else:
-        bodies = [completion]
-    if len(bodies) != count:
-        raise NoSample(
-            f"the completion fills {len(bodies)} solution regions, and {kata.name} has {count}: "
-            "give the whole file, or a list with one text for each region"
-        )
-    return fill_dedented(stub, [textwrap.dedent(body.replace("\r\n", "\n")) for body in bodies])
-
-
-def _kind(value: object) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
-    return "null" if value is None else kinds.get(type(value), "a number")

@@ -13,7 +13,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from grader.checks.communication import Sender, in_words, larger_parts, links_finding, waits_first
+from grader.checks.communication_cost import (
+    Sender,
+    in_words,
+    larger_parts,
+    links_finding,
+    waits_first,
+)
 from grader.checks.evidence import TpuEvidence
 from grader.checks.phrasing import allowed, multiple, paragraph
 from grader.verdict import (

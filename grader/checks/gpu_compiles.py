@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grader.checks import runs
+from grader.checks import exceptions
 from grader.checks.evidence import GpuEvidence
 from grader.checks.phrasing import at, listed, paragraph
 from grader.verdict import Check, Finding, NotJudged
@@ -29,7 +29,7 @@ def check_gpu_traced(evidence: GpuEvidence) -> Finding | None:
     problem, found = evidence.problem, None
     if problem and problem.stage is Stage.TRACE:
         found = trace_finding(problem, evidence.file)
-    return found or runs.check(evidence)
+    return found or exceptions.check(evidence)
 
 
 def check_gpu_lowers(evidence: GpuEvidence) -> Finding | NotJudged | None:
@@ -38,7 +38,7 @@ def check_gpu_lowers(evidence: GpuEvidence) -> Finding | NotJudged | None:
     if isinstance(lowered, Accident):
         return NotJudged(Check.LOWERS, f"jax did not answer: {lowered.phrase}")
     if lowered.problem:
-        return runs.problem_finding(lowered.problem, evidence.file)
+        return exceptions.problem_finding(lowered.problem, evidence.file)
     compiled = None if lowered.lowered else compiled_of(lowered)
     if compiled and compiled.failure:
         return refused_finding(compiled.failure, lowered, Check.LOWERS)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from grader.checks import gpu_compiles, values
-from grader.checks.advice.exception_advice import EXCEPTION_ADVICE, exception_advice
 from grader.checks.evidence import GpuEvidence
+from grader.checks.exception_advice import EXCEPTION_ADVICE, exception_advice
+from grader.checks.exceptions import first_paragraph
 from grader.checks.phrasing import at, listed, paragraph
-from grader.checks.runs import first_paragraph
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import GpuFault, GpuHazard, Problem, Stage
 

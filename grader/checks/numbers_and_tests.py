@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from grader.checks.evidence import TpuEvidence
+from grader.checks.exceptions import first_paragraph
 from grader.checks.phrasing import paragraph
-from grader.checks.runs import first_paragraph
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import QUANTITIES, Accident, MeasuredProgram, Trial, TrialVerdict
 from pallascope.tools.arrays import in_float64

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from grader.checks.evidence import TpuEvidence
+from grader.checks.exceptions import accident_finding, complaint_finding, interpreter_finding
 from grader.checks.phrasing import (
     count,
     listed,
@@ -31,7 +32,6 @@ from grader.checks.random_statistics import (
     repeated_between,
     repeated_within,
 )
-from grader.checks.runs import accident_finding, complaint_finding, interpreter_finding
 from grader.exercise.key_tables import Randomness
 from grader.verdict import Check, Finding
 from pallascope.model import (

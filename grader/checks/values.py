@@ -17,7 +17,7 @@ from grader.checks.compare import (
     coarsest,
     compare,
 )
-from grader.checks.device_races import copies_differ, devices_finding, one_axis
+from grader.checks.device_messages import copies_differ, devices_finding, one_axis
 from grader.checks.diagnoses import (
     Suspect,
     diagnose,
@@ -28,6 +28,7 @@ from grader.checks.diagnoses.suspect import Diagnosis, rms, rounding
 from grader.checks.diagnoses.uninitialized import no_steps, shared_by_parallel_steps
 from grader.checks.dma_messages import copies_finding, nothing_there
 from grader.checks.evidence import Evidence
+from grader.checks.exceptions import FOUND, complaint_finding, interpreter_finding
 from grader.checks.phrasing import (
     WIDTH,
     listed,
@@ -35,7 +36,6 @@ from grader.checks.phrasing import (
     paragraph,
     times,
 )
-from grader.checks.runs import FOUND, complaint_finding, interpreter_finding
 from grader.verdict import Check, Finding
 from pallascope.model import (
     Accident,

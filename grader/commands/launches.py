@@ -19,8 +19,8 @@ from rich.console import Console, Group, RenderableType
 from rich.progress import track
 from rich.text import Text
 
+from grader.checks.exceptions import in_full, problem_finding
 from grader.checks.gpu_compiles import compiled_of
-from grader.checks.runs import in_full, problem_finding
 from grader.commands.arguments import one_kata, set_completer
 from grader.exercise import repository
 from grader.exercise.answer_key import DTYPES
@@ -41,7 +41,7 @@ from pallascope.tpu.call_arguments import assignments, choices, combinations
 from pallascope.tpu.chips import CHIPS, DEFAULT, named
 from pallascope.tpu.launch_screen import Launch, Side, baselines_screen, screen
 from pallascope.tpu.perfetto import MAX_EVENTS, last_complete_cycle, trace
-from pallascope.tpu.sweep_screen import table
+from pallascope.tpu.sweep import table
 
 _SIZES = (
     "sizes and dtype to use instead of those drawn, such as M=2048 bm=512 dtype=bfloat16; sizes "

@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from grader.checks.runs import NO_KERNEL, in_full, outcome_of, problem_finding
+from grader.checks.exceptions import NO_KERNEL, in_full, outcome_of, problem_finding
 from grader.exercise.answer_key import DTYPES, Key, Slack
 from grader.exercise.arithmetic import factors
 from grader.exercise.cases import draw
@@ -38,7 +38,7 @@ from pallascope.tpu.call_arguments import size
 from pallascope.tpu.chips import DEFAULT
 from pallascope.tpu.launch_screen import Launch, Side
 from pallascope.tpu.pipeline_steps import BlockMotion, LaunchMotion
-from pallascope.tpu.sweep_screen import SweepRow
+from pallascope.tpu.sweep import SweepRow
 
 
 def misfit(client: WorkerClient, kata: Kata, case: Case) -> str:

@@ -13,10 +13,10 @@ from grader.checks import (
     compiles,
     contract,
     cost,
+    exceptions,
     lowers,
     numbers_and_tests,
     randomness,
-    runs,
     values,
 )
 from grader.checks.allowed_operations import (
@@ -124,7 +124,7 @@ class Ladder:
 
 TPU_LADDER = Ladder(
     (
-        Rung(runs.check, 0, asked=_always),
+        Rung(exceptions.check, 0, asked=_always),
         Rung(contract.check, 0, asked=_not_of_a_test),
         Rung(check_own_work, 0, asked=_not_of_a_test),
         Rung(check_pallas_used, 0),

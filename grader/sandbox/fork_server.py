@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from grader.sandbox import process_limits
-from grader.sandbox.devices import skip_plugins
 from grader.sandbox.isolation import Isolation, confinement
 from grader.sandbox.messages import WorkerRole
 from grader.sandbox.process_limits import Child
+from grader.sandbox.worker_environment import skip_plugins
 from grader.sandbox.worker_files import WorkerFiles, removed
 from pallascope.tools import codec
 from pallascope.tools.child_process import (

@@ -25,8 +25,8 @@ from pallascope.model import (
 from pallascope.tools import codec
 
 if TYPE_CHECKING:
-    from pallascope.gpu.hardware import Here, SanitizerReport
-    from pallascope.gpu.hardware_process import GpuRunFailure, GpuRunResult, RunQuestion
+    from pallascope.gpu.local_gpu import Here, SanitizerReport
+    from pallascope.gpu.local_gpu_process import GpuRunFailure, GpuRunResult, RunQuestion
     from pallascope.tpu.lowered_programs import LoweredProgram
 
 #: How far results may be from the solution's at production size, as a share of its largest element.
@@ -56,28 +56,28 @@ class LocalGpu:
 
     def here(self) -> Here:
         """Which GPU it is, or why there is none."""
-        from pallascope.gpu.hardware import here
+        from pallascope.gpu.local_gpu import here
 
         return here(os.environ)
 
     def run(self, question: RunQuestion) -> GpuRunResult:
         """Run a program, in a separate process."""
-        from pallascope.gpu import hardware
+        from pallascope.gpu import local_gpu
 
-        return hardware.run(question, TIMING_SECONDS if question.par else RUN_SECONDS)
+        return local_gpu.run(question, TIMING_SECONDS if question.par else RUN_SECONDS)
 
     def has_tools(self) -> bool:
         """Whether compute-sanitizer is installed."""
-        from pallascope.gpu import hardware
+        from pallascope.gpu import local_gpu
 
-        return hardware.found(os.environ) is not None
+        return local_gpu.found(os.environ) is not None
 
     def look(self, question: RunQuestion, tool: str) -> tuple[SanitizerReport, ...] | None:
         """The reports of a tool of compute-sanitizer on a run; None if it ends without any."""
-        from pallascope.gpu import hardware
+        from pallascope.gpu import local_gpu
 
-        program = hardware.found(os.environ)
-        return hardware.look(question, tool, program) if program else None
+        program = local_gpu.found(os.environ)
+        return local_gpu.look(question, tool, program) if program else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class GpuRunner:
         """One launch, where `looked_at` also under compute-sanitizer; None where no GPU can run it
         or jax does not lower it."""
         from pallascope.gpu.gpus import named
-        from pallascope.gpu.hardware_process import RunQuestion
+        from pallascope.gpu.local_gpu_process import RunQuestion
 
         program = _program(job.launch)
         if program is None or self.here().why_not_for(named(job.chip)):
@@ -148,7 +148,7 @@ class GpuRunner:
     def timed(self, job: GpuJob, par: OnGpu | Accident) -> GpuTimes | None:
         """A launch in turns with the solution's; None where there is no sign of a GPU."""
         from pallascope.gpu.gpus import named
-        from pallascope.gpu.hardware_process import RunQuestion
+        from pallascope.gpu.local_gpu_process import RunQuestion
 
         here = self.here()
         if here.none:
@@ -170,7 +170,7 @@ class GpuRunner:
 
     def _strays(self, question: RunQuestion, noted: bool) -> Iterator[str]:
         """What memcheck reports; what racecheck does is `noted`."""
-        from pallascope.gpu.hardware import MEMCHECK, RACECHECK
+        from pallascope.gpu.local_gpu import MEMCHECK, RACECHECK
 
         if not self._gpu.has_tools():
             if noted:
@@ -249,7 +249,7 @@ class GpuLaunchClient(LaunchClient):
 
 def times_of(found: GpuRunResult, title: str) -> GpuTimes:
     """The times of two launches, or why there are none, or what is wrong with the first."""
-    from pallascope.gpu.hardware_process import GpuRunStage
+    from pallascope.gpu.local_gpu_process import GpuRunStage
 
     device, failure = found.device or title, found.failure
     if failure:

@@ -12,7 +12,7 @@ from typing import Any
 from grader.checks import values
 from grader.checks.compare import Comparison
 from grader.checks.evidence import Evidence, TpuEvidence
-from grader.checks.runs import NO_KERNEL, in_full, problem_finding
+from grader.checks.exceptions import NO_KERNEL, in_full, problem_finding
 from grader.exercise.catalog import Kata
 from grader.grading import cost_studies
 from grader.grading.grader import evidence_of

@@ -10,8 +10,8 @@ gpu_interpreter      Runs a GPU launch in Mosaic GPU's interpreter on the CPU
 gpu_resources        Registers, spills, occupancy, shared memory and instructions of a kernel
 gpu_screen           The compiler's numbers for a GPU kernel, on a terminal
 gpus                 The table of GPUs, and tracing for one of them
-hardware             Finds the GPU of this machine, and runs programs on it in a child process
-hardware_process     The child process that runs and times a program on the GPU
+local_gpu            Finds the GPU of this machine, and runs programs on it in a child process
+local_gpu_process    The child process that runs and times a program on the GPU
 operations           The meaning of Mosaic GPU's operations, and tables that they look up
 thread               Follows one GPU thread through its trace: its events, in order
 thread_block         Simulates a block of GPU threads in several orders, and finds races

@@ -21,7 +21,7 @@ pipeline_steps    The blocks that a kernel's pipeline moves, grid step by grid s
 predict           Predictions: lowering, compiling, traffic and schedule together
 prediction        A kernel's predicted cost as data, and its roofline
 schedule/         Simulates the TPU compiler's schedule of a kernel
-sweep_screen      A table of predicted times over block sizes
+sweep             A table of predicted times over block sizes
 tiling            Which block shapes a TPU accepts, and the nearest legal ones
 traffic           Bytes that a kernel moves between HBM and VMEM
 vmem              VMEM allocations, and smaller blocks that would fit

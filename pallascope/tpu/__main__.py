@@ -35,7 +35,7 @@ from pallascope.tpu.launch_screen import Launch, Side, screen
 from pallascope.tpu.perfetto import MAX_EVENTS, trace
 from pallascope.tpu.predict import predictions
 from pallascope.tpu.prediction import Prediction
-from pallascope.tpu.sweep_screen import SweepRow, table
+from pallascope.tpu.sweep import SweepRow, table
 from pallascope.tpu.tiling import block_paragraphs, refused_blocks, refused_blocks_phrase
 
 

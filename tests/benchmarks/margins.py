@@ -40,7 +40,7 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from grader.exercise.key_tables import MAX_DEVICES, MESH, KataKind  # noqa: E402
-from grader.sandbox.devices import environment  # noqa: E402
+from grader.sandbox.worker_environment import environment  # noqa: E402
 from grader.verdict import Device  # noqa: E402
 from pallascope.model import Mode  # noqa: E402
 

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.checks.advice.libtpu_advice import libtpu_advice
-from grader.checks.compiles import check, refused_finding
+from grader.checks.compiles import check, libtpu_advice, refused_finding
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import (
     Accident,

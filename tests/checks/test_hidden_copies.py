@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.checks.communication import waits_first
+from grader.checks.communication_cost import waits_first
 from tests.pallascope.support.predicted import prediction, schedule
 
 ANY = prediction(schedule(cycles=1000, size=1_000_000))

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from grader.checks import cost
-from grader.checks.communication import dearest
+from grader.checks.communication_cost import dearest
 from grader.verdict import Finding
 from pallascope.model import (
     RESHARDING,

@@ -16,8 +16,7 @@ import pytest
 from jax import lax
 from jax.experimental import pallas as pl
 
-from grader.checks.advice.mosaic_advice import FORMULAS, WORKAROUNDS, workaround_for
-from grader.checks.lowers import lowering_finding
+from grader.checks.lowers import FORMULAS, WORKAROUNDS, lowering_finding, workaround_for
 from grader.sandbox.exception_reports import caught
 from grader.verdict import Check
 from pallascope.kernels import TracedLaunch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.checks.communication import in_words, larger_parts
+from grader.checks.communication_cost import in_words, larger_parts
 from pallascope.model import KernelCall, Role
 from tests.pallascope.support.calls import call, operand
 

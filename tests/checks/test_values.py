@@ -14,7 +14,7 @@ import pytest
 from jax.experimental import pallas as pl
 
 from grader.checks.evidence import Evidence
-from grader.checks.runs import complaint_finding, interpreter_finding
+from grader.checks.exceptions import complaint_finding, interpreter_finding
 from grader.checks.values import check
 from grader.sandbox.exception_reports import caught
 from grader.verdict import Check, Finding

@@ -15,7 +15,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.advice.exception_advice import OLDER_SPELLINGS
+from grader.checks.exception_advice import OLDER_SPELLINGS
 from grader.exercise.catalog import SOLUTIONS, katas
 from tests.support.repositories import ROOT
 

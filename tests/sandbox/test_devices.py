@@ -10,22 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox import devices as workers_environment
+from grader.sandbox import worker_environment
 from grader.sandbox.devices import (
     AUTO,
     GOOGLE,
     MODES,
-    QUICK_TO_COMPILE,
     Hardware,
     ModeError,
     choose,
-    environment,
     in_words,
-    passed_on,
     probe,
 )
 from grader.sandbox.launcher import Launcher
 from grader.sandbox.messages import Warm, Warmed, WorkerRole
+from grader.sandbox.worker_environment import QUICK_TO_COMPILE, environment, passed_on
 from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Device
 from pallascope.model import Mode
@@ -174,7 +172,7 @@ def test_flags_that_xla_may_not_know_are_passed_to_versions_that_do(
     monkeypatch: pytest.MonkeyPatch, jaxlib: str | None, known: bool
 ) -> None:
     """One that it does not know ends the process."""
-    monkeypatch.setattr(workers_environment, "versions", lambda: {"jaxlib": jaxlib})
+    monkeypatch.setattr(worker_environment, "versions", lambda: {"jaxlib": jaxlib})
     flags = environment(choose(AUTO, NOTHING), {})["XLA_FLAGS"]
     assert (QUICK_TO_COMPILE in flags) is known
 

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from grader.sandbox.gpu_runs import NO_TOOL, GpuJob, GpuRunner, LocalGpu
-from pallascope.gpu.hardware import MEMCHECK, RACECHECK, Here, SanitizerReport
-from pallascope.gpu.hardware_process import (
+from pallascope.gpu.local_gpu import MEMCHECK, RACECHECK, Here, SanitizerReport
+from pallascope.gpu.local_gpu_process import (
     GpuRunFailure,
     GpuRunResult,
     GpuRunStage,

@@ -16,7 +16,6 @@ from grader.exercise.catalog import Kata
 from grader.grading.grader import Grader
 from grader.sandbox import devices, launcher, process_limits
 from grader.sandbox.client import WorkerClient
-from grader.sandbox.devices import environment
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launch_client import BrokenKata, WorkerQueues
 from grader.sandbox.launcher import Launcher, SandboxError
@@ -29,6 +28,7 @@ from grader.sandbox.messages import (
     Warm,
     WorkerRole,
 )
+from grader.sandbox.worker_environment import environment
 from grader.sandbox.worker_pool import (
     MOST_ASKED,
     MOST_USED,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
 
-from grader.checks.runs import check
+from grader.checks.exceptions import check
 from grader.sandbox.exception_reports import caught
 from pallascope.kernels import TracedLaunch
 from pallascope.model import Observation, SourceFile, Stage

@@ -30,7 +30,7 @@ from pallascope.tpu.chips import CHIPS
 from pallascope.tpu.compiler import Build
 from pallascope.tpu.kernel_screen import kernel_block
 from pallascope.tpu.libtpu_errors import LibtpuRefusalKind
-from pallascope.tpu.sweep_screen import SweepRow, table
+from pallascope.tpu.sweep import SweepRow, table
 from pallascope.tpu.vmem import Use
 from tests.pallascope.support import core_map_kernels as launches
 from tests.pallascope.support.launches import shape

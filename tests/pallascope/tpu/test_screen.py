@@ -16,7 +16,7 @@ from pallascope.tpu.chips import CHIPS
 from pallascope.tpu.compiler import Estimate
 from pallascope.tpu.launch_screen import Launch, Side, screen
 from pallascope.tpu.schedule import OperandDmas
-from pallascope.tpu.sweep_screen import SweepRow, table
+from pallascope.tpu.sweep import SweepRow, table
 from pallascope.tpu.traffic import BY_THE_KERNEL, OUTSIDE
 from tests.pallascope.support.calls import call, operand
 from tests.pallascope.support.predicted import (

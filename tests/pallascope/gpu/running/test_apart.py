@@ -10,9 +10,9 @@ from typing import Self, cast
 
 import pytest
 
-from pallascope.gpu import hardware, hardware_process
-from pallascope.gpu.hardware import run
-from pallascope.gpu.hardware_process import GpuRunResult, GpuRunStage, RunQuestion
+from pallascope.gpu import local_gpu, local_gpu_process
+from pallascope.gpu.local_gpu import run
+from pallascope.gpu.local_gpu_process import GpuRunResult, GpuRunStage, RunQuestion
 from pallascope.model import GpuCrash
 from pallascope.tools.child_process import ChildEnded, ChildProcess, ChildTimeout
 from tests.pallascope.gpu.running.programs import doubling, given
@@ -32,7 +32,7 @@ class Child:
         self.question: object = None
 
     def start(self, module: str, environ: Mapping[str, str], before: Sequence[str]) -> ChildProcess:
-        assert (module, before) == (hardware_process.__name__, ())
+        assert (module, before) == (local_gpu_process.__name__, ())
         self.environ = environ
         return cast(ChildProcess, self)
 
@@ -40,7 +40,7 @@ class Child:
         self.question = question
 
     def answer(self, kind: object, seconds: float) -> object:
-        assert 0 <= seconds <= hardware.PATIENCE
+        assert 0 <= seconds <= local_gpu.PATIENCE
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -121,11 +121,11 @@ def test_one_at_a_time(tmp_path: Path) -> None:
                 return True
         return False
 
-    with hardware.alone(lock):
+    with local_gpu.alone(lock):
         lock.chmod(0o444)
         assert taken()
     assert not taken()
-    with hardware.alone(lock):
+    with local_gpu.alone(lock):
         assert taken()
-    with hardware.alone(tmp_path / "no folder/lock"):
+    with local_gpu.alone(tmp_path / "no folder/lock"):
         assert not taken()

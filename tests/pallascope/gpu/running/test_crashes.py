@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pallascope.gpu.hardware_process import GpuRunStage, read_failure, stopped
+from pallascope.gpu.local_gpu_process import GpuRunStage, read_failure, stopped
 from pallascope.model import GpuCrash
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pallascope.gpu import hardware as module
+from pallascope.gpu import local_gpu as module
 from pallascope.gpu import named
-from pallascope.gpu.hardware import Here, environment, here
+from pallascope.gpu.local_gpu import Here, environment, here
 
 H100, B200 = named("h100"), named("b200")
 ANSWER = "pallas-katas-gpu:\t9.0\tNVIDIA H100 80GB HBM3\n"

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from pallascope.gpu import hardware
-from pallascope.gpu.hardware import (
+from pallascope.gpu import local_gpu
+from pallascope.gpu.local_gpu import (
     MEMCHECK,
     RACECHECK,
     found,
     look,
     reports,
 )
-from pallascope.gpu.hardware_process import RunQuestion
+from pallascope.gpu.local_gpu_process import RunQuestion
 from pallascope.tools.child_process import ChildProcess
 from tests.pallascope.gpu.running.programs import doubling
 from tests.pallascope.support import ROOT
@@ -122,7 +122,7 @@ def test_no_report_is_not_no_run() -> None:
 
 
 def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hardware.sys, "path", [])
+    monkeypatch.setattr(local_gpu.sys, "path", [])
     assert found({"PATH": str(tmp_path)}, tmp_path) is None
     below = tmp_path / "usr/local/cuda/bin/compute-sanitizer"
     below.parent.mkdir(parents=True)
@@ -135,7 +135,7 @@ def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 #: Stands for the tool and the process that it looks at. The log may come after the answer.
 TOOL = """
 import sys, time
-from pallascope.gpu.hardware_process import GpuRunResult
+from pallascope.gpu.local_gpu_process import GpuRunResult
 from pallascope.tools import codec
 from pallascope.tools.child_process import ParentConnection
 parent = ParentConnection(at_end=lambda: None)

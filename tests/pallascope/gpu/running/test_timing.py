@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pallascope.gpu.hardware_process import (
+from pallascope.gpu.local_gpu_process import (
     BUDGET,
     FEWEST,
     MOST,

@@ -1,4 +1,4 @@
-"""Finds the code in a model's answer.
+"""Makes a file of a completion, and finds the completion in a model's answer.
 
 Fences are Markdown's: three or more backticks or tildes, a word for the language, up to a line of
 at least as many of the same, or to the end of the answer, where a model was cut off.
@@ -9,17 +9,20 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from grader.batch.samples import (
-    COMPLETION,
-    NoSample,
-    is_whole,
-    source_of,
-)
 from grader.exercise.catalog import Kata
-from grader.exercise.regions import BEGIN, regions
+from grader.exercise.regions import (
+    BEGIN,
+    RegionError,
+    fill_dedented,
+    regions,
+)
+from grader.grading.session_case import MOST_BYTES
+
+COMPLETION = "completion"  # the field of a sample
 
 #: Characters of bare code that are parsed here: a region's body. Some longer texts take Python's
 #: parser gigabytes, and a process that is not confined has no limit of its own.
@@ -30,6 +33,10 @@ _OPENING = re.compile(r"([ \t>]*+)(`{3,}+|~{3,}+)[ \t]*+([^\s`]*+)[^`]*+")
 _THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
 _A_FILE = re.compile(r"\s*(?:\"{3}|'{3}|import\s|from\s+[\w.]+\s+import\s)")
 _PYTHON = ("", "python", "python3", "py", "py3")
+
+
+class NoSample(ValueError):
+    """A line can't be graded; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +120,60 @@ def _outdented(lines: Iterable[str], indent: str) -> Iterator[str]:
             yield line[len(indent.rstrip()) :]
         else:
             yield line
+
+
+# ---- completions ----
+
+
+def source_of(kata: Kata, row: Mapping[str, Any]) -> str:
+    """The whole file that a row's completion stands for. Raises NoSample.
+
+    A completion is a whole file, or what belongs into the kata's only region, or a list with a text
+    for each region, or a text in which each stands between its marker lines.
+    """
+    if COMPLETION not in row:
+        raise NoSample(f'has no "{COMPLETION}"')
+    completion = row[COMPLETION]
+    parts = completion if isinstance(completion, list) else [completion]
+    for part in parts:
+        if not isinstance(part, str):
+            raise NoSample(f'"{COMPLETION}" is {json_kind(part)}, and has to be a text')
+    size = sum(len(part.encode("utf-8", "surrogatepass")) for part in parts)
+    if size > MOST_BYTES:
+        raise NoSample(f"the completion has {size:,} bytes, and at most {MOST_BYTES:,} are graded")
+    if not any(part.strip() for part in parts):
+        raise NoSample("the completion is empty")
+    if isinstance(completion, str) and is_whole(kata, completion):
+        return completion
+    return _filled(kata, completion)
+
+
+def is_whole(kata: Kata, text: str) -> bool:
+    """Whether a text is a file, by the functions that it has, and not what fills a region."""
+    names = "|".join((kata.name, kata.test, f"{kata.name}_spec"))
+    return bool(re.search(rf"^def (?:{names})\b", text, re.MULTILINE))
+
+
+def _filled(kata: Kata, completion: str | list[str]) -> str:
+    stub = kata.stub_text()
+    count = len(regions(stub))
+    if isinstance(completion, list):
+        bodies = completion
+    elif BEGIN in completion:
+        try:
+            bodies = [region.body for region in regions(completion)]
+        except RegionError as error:
+            raise NoSample(f"the completion's markers do not pair up: {error}") from None
+    else:
+        bodies = [completion]
+    if len(bodies) != count:
+        raise NoSample(
+            f"the completion fills {len(bodies)} solution regions, and {kata.name} has {count}: "
+            "give the whole file, or a list with one text for each region"
+        )
+    return fill_dedented(stub, [textwrap.dedent(body.replace("\r\n", "\n")) for body in bodies])
+
+
+def json_kind(value: object) -> str:
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
+    return "null" if value is None else kinds.get(type(value), "a number")

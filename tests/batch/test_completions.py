@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from grader.batch.answers import (
+from grader.batch.completions import (
     blocks,
     completion_in,
     is_code,
@@ -140,7 +140,7 @@ def test_a_long_answer_takes_no_longer_for_its_size() -> None:
 
 
 def test_an_answer_that_nobody_could_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grader.batch.answers.MOST_ANSWER", len(WHOLE))
+    monkeypatch.setattr("grader.batch.completions.MOST_ANSWER", len(WHOLE))
     assert source_in(ONE, WHOLE) == WHOLE
     with pytest.raises(NoSample, match="the answer has more than"):
         source_in(ONE, f"{WHOLE}#")

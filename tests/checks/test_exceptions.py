@@ -14,8 +14,8 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.advice.exception_advice import exception_advice
-from grader.checks.runs import check, first_paragraph
+from grader.checks.exception_advice import exception_advice
+from grader.checks.exceptions import check, first_paragraph
 from grader.sandbox.exception_reports import MissingGradeCall, caught
 from grader.verdict import Check
 from pallascope.kernels import TracedLaunch

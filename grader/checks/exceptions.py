@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from grader.checks import compiles, lowers
-from grader.checks.advice.exception_advice import (
+from grader.checks.diagnoses import Diagnosis
+from grader.checks.evidence import Evidence
+from grader.checks.exception_advice import (
     EXCEPTION_ADVICE,
     WITHOUT_KERNEL,
     AdviceTable,
     exception_advice,
 )
-from grader.checks.diagnoses import Diagnosis
-from grader.checks.evidence import Evidence
 from grader.checks.phrasing import at, paragraph
 from grader.verdict import Check, Finding
 from pallascope.model import Accident, KernelCall, Problem, Role, Stage

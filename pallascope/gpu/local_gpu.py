@@ -28,9 +28,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pallascope.gpu import hardware_process
+from pallascope.gpu import local_gpu_process
 from pallascope.gpu.gpus import GpuChip
-from pallascope.gpu.hardware_process import (
+from pallascope.gpu.local_gpu_process import (
     GpuRunResult,
     GpuRunStage,
     RunQuestion,
@@ -197,7 +197,7 @@ def run(
     `before` stands before the process's command. `added` goes to its environment.
     """
     environ = {**environment(os.environ), **added}
-    with alone(), start(hardware_process.__name__, environ, before) as child:
+    with alone(), start(local_gpu_process.__name__, environ, before) as child:
         child.send(question)
         return _answer(child, patience)
 
