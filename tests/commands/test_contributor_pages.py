@@ -84,6 +84,7 @@ def test_every_path_is_there() -> None:
     names = {file.name for file in files}
     pages = {page: paths(page) for page in PAGES}
     assert sum(len(listed) for listed in pages.values()) > 100
+    missing = []
     for page, listed in pages.items():
         bases = (ROOT, ROOT / "grader") if page.name == "CONTRIBUTING.md" else (ROOT,)
         for path in listed:
@@ -94,7 +95,9 @@ def test_every_path_is_there() -> None:
             if page not in DETAILED and path.partition("/")[0] not in BEGINNINGS:
                 continue  # a learner's own file, or one of JAX
             there = any((base / path).exists() for base in bases) if "/" in path else path in names
-            assert there, f"{page}: no {path}"
+            if not there:
+                missing.append(f"{page.name}: {path}")
+    assert missing == []
 
 
 # ---- names ----
