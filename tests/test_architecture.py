@@ -129,7 +129,7 @@ ASKS_FOR_TARGET = re.compile(
 )
 
 
-def test_nothing_else_asks_which_target_a_kata_is_for() -> None:
+def test_nothing_else_asks_which_target_an_exercise_is_for() -> None:
     texts = {module: file.read_text(encoding="utf-8") for module, file in FILES.items()}
     asking = {module for module, text in texts.items() if ASKS_FOR_TARGET.search(text)}
     assert [module for module in asking if not OF_TARGETS.fullmatch(module)] == []
