@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import runpy
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from tests.support.repositories import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-BENCHMARKS = ROOT / "tests" / "benchmarks"
+BENCHMARKS = ROOT / "tools" / "benchmarks"
 RELEASE = runpy.run_path(str(ROOT / ".ci" / "release_notes.py"))
 #: Asked for because pytest loads them: their options are in README.md and pyproject.toml.
 PLUGINS = {"pytest-timeout", "pytest-xdist"}
@@ -167,12 +168,12 @@ def test_no_record_of_anybody_is_shipped() -> None:
 
 @pytest.mark.parametrize("script", sorted(BENCHMARKS.glob("*.py")), ids=lambda script: script.stem)
 def test_a_benchmark_says_how_it_is_started(script: Path) -> None:
-    """One that imports from tests/ is a module of the root; docs/testing.md names them all."""
+    """One that imports from tests/ or tools/ is a module of the root; docs/testing.md names all."""
     text = script.read_text(encoding="utf-8")
-    of_tests = "\nfrom tests" in text or "\nimport tests" in text
+    of_root = re.search(r"^(from|import) (tests|tools)\b", text, re.MULTILINE)
     how = (
-        f"python -m tests.benchmarks.{script.stem}"
-        if of_tests
+        f"python -m tools.benchmarks.{script.stem}"
+        if of_root
         else f"python {script.relative_to(ROOT)}"
     )
     assert f"    {how}" in (ast.get_docstring(ast.parse(text), clean=False) or "")

@@ -148,7 +148,7 @@ _ALL = (
         vmem=128 * _MIB,  # jax, compiler
         scoped_vmem=16 * _MIB,  # compiler
         trust=Trust.VALIDATED,  # JAX's matmul tutorial; grouped matmul of tokamax
-        accuracy=(Accuracy(0.75e-3, 0.13), Accuracy(16e-6, 0.22)),  # tests/benchmarks
+        accuracy=(Accuracy(0.75e-3, 0.13), Accuracy(16e-6, 0.22)),  # tools/benchmarks
         narrow=(2.0, 4.0),
     ),
     Chip(
@@ -165,7 +165,7 @@ _ALL = (
         vmem=64 * _MIB,  # jax, compiler
         scoped_vmem=16 * _MIB,  # compiler
         trust=Trust.TWO_CORES,  # grouped matmul and splash attention of tokamax
-        accuracy=(Accuracy(0.4e-3, 0.16),),  # tests/benchmarks
+        accuracy=(Accuracy(0.4e-3, 0.16),),  # tools/benchmarks
         narrow=(2.0, 4.0),
         alone=1.4,
     ),

@@ -6,8 +6,8 @@ import pytest
 
 from grader.exercise.catalog import katas
 from pallascope.kernels.serialization import make_ready_for_gpus
-from tests.benchmarks import gpu_tracks
 from tests.support.repositories import ROOT
+from tools.benchmarks import gpu_tracks
 
 KATAS = {kata.name: kata for kata in katas(ROOT, "solutions") if kata.key.target.name == "gpu"}
 ROWS = [(name, title) for name, rows in gpu_tracks.JOBS.items() for title in rows]

@@ -1,6 +1,6 @@
 """Solutions stay below half of the tolerance: here where they did not, and every night all of them.
 
-`tests/benchmarks/margins.py` measures them over 200 seeds.
+`tools/benchmarks/margins.py` measures them over 200 seeds.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def error(result: Comparison) -> Floats:
 
 def test_the_measurement_fails_at_half_and_goes_on_where_it_was(tmp_path: Path) -> None:
     store = tmp_path / "margins.jsonl"
-    script = [sys.executable, "tests/benchmarks/margins.py", "constant_add", "--solutions"]
+    script = [sys.executable, "tools/benchmarks/margins.py", "constant_add", "--solutions"]
     for error, code in ((None, 0), (0.49, 0), (0.5, 1)):
         if error:  # what was measured before is not measured again
             (line,) = store.read_text().splitlines()

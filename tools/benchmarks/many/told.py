@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.benchmarks.many.mixture import Made
+from tools.benchmarks.many.mixture import Made
 
 if TYPE_CHECKING:
-    from tests.benchmarks.grade_many import Account
+    from tools.benchmarks.grade_many import Account
 
 EVALUATION, CORES = 10_000, 64
 # A Ray node has no folder of katas, so what reaches for one finds none: denied all the same.

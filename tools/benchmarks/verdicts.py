@@ -1,7 +1,7 @@
 """All verdicts as JSON lines, to be compared before and after a change to the grader.
 
-    python -m tests.benchmarks.verdicts write FILE [--seed N] [--kinds …] [-k WORD] [--processes N]
-    python -m tests.benchmarks.verdicts compare BEFORE AFTER
+    python -m tools.benchmarks.verdicts write FILE [--seed N] [--kinds …] [-k WORD] [--processes N]
+    python -m tools.benchmarks.verdicts compare BEFORE AFTER
 
 `write` grades stubs, solutions, known mistakes, variants, hostile files, crashes and hangs, case by
 case up to the first that does not pass, and writes one line for each text. It goes on where it was
@@ -26,10 +26,10 @@ from grader.api import examiner
 from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.mutants import wrong_version
-from tests.benchmarks.many.mixture import CRASHES, HANGS
 from tests.support import hostile, hostile_launches, hostile_machine
 from tests.support.repositories import ROOT
 from tests.support.variants import variants
+from tools.benchmarks.many.mixture import CRASHES, HANGS
 
 Text = tuple[str, str, str]  # kind, name, contents
 KINDS = ("stub", "solution", "mistake", "variant", "hostile", "fault")

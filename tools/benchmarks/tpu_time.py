@@ -1,6 +1,6 @@
 """What it costs to ask the TPU's compiler: each hidden case of the first track, and all of it.
 
-    python tests/benchmarks/tpu_time.py [--runs 3] [--seed 0]
+    python tools/benchmarks/tpu_time.py [--runs 3] [--seed 0]
 
 lowers       trace a launch for a TPU and lower its kernels with Mosaic
 predicts     the same, then compile it with libtpu, read the schedule and simulate it

@@ -1,6 +1,6 @@
 """Predicted beside measured times on a TPU v5e: 18 matrix multiplications and 10 grouped ones.
 
-    python tests/benchmarks/tpu_accuracy.py
+    python tools/benchmarks/tpu_accuracy.py
 
 prints two tables in Markdown, and the median and worst ratio of each. Nothing is run, so no TPU
 is needed; it takes about five minutes, for the smallest blocks make 262144 grid steps.

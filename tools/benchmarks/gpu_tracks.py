@@ -1,6 +1,6 @@
 """Solutions of 10_gpu beside JAX's own, timed on the GPU of this machine.
 
-    python tests/benchmarks/gpu_tracks.py [--sizes 1024,4096] [--rounds 20] [--dry] [NAME …]
+    python tools/benchmarks/gpu_tracks.py [--sizes 1024,4096] [--rounds 20] [--dry] [NAME …]
 
 Needs a Hopper or a Blackwell, and jax with CUDA: each times the katas that are for it. "jax" is
 what one would call without Pallas: XLA's matmul, the attention of `jax.nn.dot_product_attention` by

@@ -1,6 +1,6 @@
 """From saving a kata to its verdict under `kata watch`, beside a cold `pytest -k` in the same run.
 
-    python tests/benchmarks/watch_time.py [--saves 20] [NAME …]
+    python tools/benchmarks/watch_time.py [--saves 20] [NAME …]
 
 Every save differs from the one before, in a comment. The next comes a while after pytest has
 confirmed the verdict, as it would from a person. Saves and cold runs alternate, so that a machine

@@ -1,6 +1,6 @@
 """How far the solutions of two tracks are from code that is not ours: jax.nn, XLA, JAX's kernels.
 
-    python -m tests.benchmarks.cross_check [WORD …]
+    python -m tools.benchmarks.cross_check [WORD …]
 
 For one hidden case of each solution the largest error of any result, relative to the largest
 element of that result, by dtype. WORDs choose some by name.

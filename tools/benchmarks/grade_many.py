@@ -1,6 +1,6 @@
 """Many submissions of all kinds through `kata grade` on two Ray nodes, which are killed meanwhile.
 
-    python -m tests.benchmarks.grade_many [--count 1000] [--folder DIR] [--minutes M] [WORD …]
+    python -m tools.benchmarks.grade_many [--count 1000] [--folder DIR] [--minutes M] [WORD …]
         [--local] [--calm] [--check N]
 
 Solutions, known mistakes, mutants, hostile files, crashes and hangs, for the katas whose names hold
@@ -32,10 +32,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.benchmarks.many import agreement, told
-from tests.benchmarks.many.mixture import Made, mixture
-from tests.benchmarks.many.nodes import Nodes, started
-from tests.benchmarks.many.processes import (
+from tools.benchmarks.many import agreement, told
+from tools.benchmarks.many.mixture import Made, mixture
+from tools.benchmarks.many.nodes import Nodes, started
+from tools.benchmarks.many.processes import (
     GRADES,
     MARK,
     Clock,

@@ -1,7 +1,7 @@
 """How far right kernels stay below the tolerance, and how far wrong ones exceed it.
 
-    python tests/benchmarks/margins.py [NAMES] [--seeds 3] [--all]
-    python tests/benchmarks/margins.py [NAMES] --solutions [--seeds 200] [--shapes 2] [--store FILE]
+    python tools/benchmarks/margins.py [NAMES] [--seeds 3] [--all]
+    python tools/benchmarks/margins.py [NAMES] --solutions [--seeds 200] [--shapes 2] [--store FILE]
 
 With `--solutions`, each kata's solution is run in the interpreter that grades it, on inputs of one
 hidden case of each seed, and its largest error is printed, as a multiple of the tolerance. It exits

@@ -1,7 +1,7 @@
 """MB that each process holds after so many submissions, or its peak over a whole pytest session.
 
-    python tests/benchmarks/grade_memory.py [--submissions 60] [--every 10] [--each 10] [NAME …]
-    python tests/benchmarks/grade_memory.py --session [NAME …]
+    python tools/benchmarks/grade_memory.py [--submissions 60] [--every 10] [--each 10] [NAME …]
+    python tools/benchmarks/grade_memory.py --session [NAME …]
 
 Right and wrong submissions for each kata in turn, each a text of its own, all of one seed, as
 `kata grade` judges them. Private memory that is resident is counted, in MB of 10^6 bytes.

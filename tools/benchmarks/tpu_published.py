@@ -1,6 +1,6 @@
 """Predicted beside published times on a TPU v5p and a tpu7x, in two halves.
 
-    python tests/benchmarks/tpu_published.py [--chip v5p] [--kernel grouped] [--every 4]
+    python tools/benchmarks/tpu_published.py [--chip v5p] [--kernel grouped] [--every 4]
 
 Tokamax ships what its tuning measured; `published_v5p_tpu7x.json` holds its rows, and the kernels
 that are predicted are those that ship in JAX, with the same blocks: megablox's grouped matmul and

@@ -1,6 +1,6 @@
 """Solutions at production size, beside the kernels that ship in JAX, and XLA.
 
-    python tests/benchmarks/tpu_tracks.py [--chip v5e] [--chip v6e] [--no-xla] [WORD …]
+    python tools/benchmarks/tpu_tracks.py [--chip v5e] [--chip v6e] [--no-xla] [WORD …]
 
 Each solution after 1_basics is compiled and simulated at the size that its key has under
 [production], the first where there are several, in bfloat16 if it can be drawn; WORDs choose some

@@ -1,6 +1,6 @@
 """How many wrong versions of the solutions are rejected: mutants, graded as learners' files.
 
-    python -m tests.benchmarks.mutants [--count N] [--seeds 1,20] [--minutes M] [--out F] [WORD …]
+    python -m tools.benchmarks.mutants [--count N] [--seeds 1,20] [--minutes M] [--out F] [WORD …]
 
 Small changes are made to the regions of all solutions (`tests/support/mutations.py`), the same
 number for each kata as far as it has so many, and the same in every run. Each is graded on the

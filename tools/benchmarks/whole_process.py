@@ -1,6 +1,6 @@
 """What grading costs, as whole processes, beside the bare minimum in the same run.
 
-    python tests/benchmarks/whole_process.py [--runs 10] [--against PYTHON]
+    python tools/benchmarks/whole_process.py [--runs 10] [--against PYTHON]
 
 bare       python -c: import jax, Pallas and jaxtyping, one kernel call in the strict interpreter
 collect    pytest --collect-only -k constant_add: pytest itself, our imports, one key

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from tests.benchmarks.many.processes import MARK, descendants, running
+from tools.benchmarks.many.processes import MARK, descendants, running
 
 SMALL = "100000000"  # bytes of object store
 STARTING_SECONDS = 90.0

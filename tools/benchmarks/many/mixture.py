@@ -12,10 +12,10 @@ from typing import Any
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.key_tables import KataKind
 from grader.exercise.mutants import wrong_version
-from tests.benchmarks.mutants import chosen
 from tests.support import hostile, hostile_launches, hostile_machine
 from tests.support.hostile import LAUNCH, ZEROS, Hostile, fails_to
 from tests.support.repositories import ROOT
+from tools.benchmarks.mutants import chosen
 
 #: Of a hundred submissions. A hang takes its 30 seconds.
 SHARES = {

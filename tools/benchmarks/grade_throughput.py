@@ -1,6 +1,6 @@
 """Submissions an hour: `kata grade --workers 2` beside `pytest -n 2`, on the same work.
 
-    python tests/benchmarks/grade_throughput.py [--students 8] [--rounds 1] [--workers 2] [NAME …]
+    python tools/benchmarks/grade_throughput.py [--students 8] [--rounds 1] [--workers 2] [NAME …]
 
 Each student has an answer to each kata: the first all solutions, the others known mistakes.
 `pytest -n 2` grades one student's clone after another, as whoever has no `kata grade` would. Both

@@ -1,6 +1,6 @@
 """The kernels that ship in JAX, predicted for TPUs: cost, or the reason why there is none.
 
-    python tests/benchmarks/tpu_production.py [--chip v5e] [--chip v6e] [WORD …]
+    python tools/benchmarks/tpu_production.py [--chip v5e] [--chip v6e] [WORD …]
 
 Every kernel of `jax.experimental.pallas.ops.tpu`, at sizes that models have, is lowered, compiled
 and simulated; WORDs choose launches by what their names contain. Page tables, group sizes and masks
