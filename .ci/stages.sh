@@ -75,13 +75,17 @@ install() {
     .venv/bin/pip install -q -e '.[dev,tpu]'
 }
 
-# Verdicts that an earlier run knows are not graded again: see tests/support/known_verdicts.py.
+# A half of the contract: `newest` grades the other. With a share, what has not changed lately takes
+# turns: see tests/support/turns.py. Verdicts that an earlier run knows are not graded again: see
+# tests/support/known_verdicts.py.
 known_verdicts=${KNOWN_VERDICTS:-${XDG_CACHE_HOME:-$HOME/.cache}/pallas-katas}
 tests() {
-    local command
+    local command share=
     command=$(printed "'.\[dev,tpu\]'")
     require_browser
-    export PYTEST_ADDOPTS="${PYTEST_ADDOPTS:-} --known-verdicts=$known_verdicts/oldest.json --durations=15"
+    [ -z "$new" ] || share=--share=oldest
+    share+=" --known-verdicts=$known_verdicts/oldest.json"
+    export PYTEST_ADDOPTS="${PYTEST_ADDOPTS:-} $share --durations=15"
     eval "${command/-n 2/-n $workers}"
 }
 
@@ -126,7 +130,7 @@ newest() {
         -n "$workers" --share=newest --known-verdicts="$known_verdicts/newest.json" --durations=10
 }
 
-# Everything on all seeds, every mistake on every hidden case; no verdict is known before.
+# Everything on all seeds, every mistake on every hidden case, and nothing in turns, or known before.
 whole() {
     [ -x "$1/bin/pytest" ] || { echo "no newer Python here than $("$old" --version)" >&2; return 1; }
     require_browser

@@ -44,13 +44,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--share",
         choices=[share.value for share in Share],
         default=Share.WHOLE.value,
-        help="grade of the contract only what CI grades on the newest jax (default: %(default)s)",
+        help="grade only what CI grades of the contract on one end of jax (default: %(default)s)",
     )
     parser.addoption(
         "--known-verdicts",
         type=Path,
         metavar="FILE",
         help="leave out the verdicts that FILE knows, and add the new ones to it",
+    )
+    parser.addoption(
+        "--all-variants",
+        action="store_true",
+        help="grade all files of tests/variants, not only those whose turn it is",
     )
     parser.addoption(
         "--every-case",

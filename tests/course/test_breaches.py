@@ -98,27 +98,24 @@ def test_what_a_session_has_alike_is_told(repository: Repository, cases: str, wo
     assert "no session has alike what [alike] allows: bm.\nDelete the entry" in said
 
 
-def test_the_share_of_the_newest_jax_is_a_part_of_the_whole() -> None:
-    mistakes = [[_name(*pair) for pair in share.mistakes(verdicts.EVERY)] for share in Share]
-    whole, newest = mistakes
-    assert len(set(whole)) == len(whole)
-    assert set(newest) < set(whole)
+@pytest.mark.parametrize("share", Share)
+def test_what_ci_grades_on_the_two_ends_is_all_of_it_once(share: Share) -> None:
+    """The whole is both of its shares, which have nothing in common."""
+    parts = [Share.OLDEST, Share.NEWEST] if share is Share.WHOLE else [share]
+    plans = [Plan(part, (1,), False) for part in (*parts, Share.WHOLE)]
+    *mine, whole = [[_name(*pair) for pair in plan.mistakes(verdicts.EVERY)] for plan in plans]
+    mistakes = [name for part in mine for name in part]
+    assert len(set(mistakes)) == len(mistakes)
+    assert set(mistakes) <= set(whole)
+    assert (len(mistakes) == len(whole)) is (share is Share.WHOLE)
+    stubs = [kata for part in parts for kata in part.stubs(verdicts.EVERY)]
+    assert len(stubs) == (0 if share is Share.NEWEST else len(verdicts.EVERY))
     cases = verdicts.draw(verdicts.EVERY[0].id, verdicts.EVERY[0].key, 1)
-    assert Share.WHOLE.cases(cases) == cases
-    assert list(Share.NEWEST.cases(cases)) == list(cases)[1::2]
-    assert list(Share.WHOLE.stubs(verdicts.EVERY)) == list(verdicts.EVERY)
-    assert not Share.NEWEST.stubs(verdicts.EVERY)
-
-
-def test_of_some_cases_the_first_and_the_largest_show_the_cost() -> None:
-    plan = Plan(Share.WHOLE, (1,), False)
-    for kata in verdicts.EVERY:
-        cases = verdicts.draw(kata.id, kata.key, 1)
-        large = [case for case in cases[1:] if case.production]
-        shown = plan.some(cases, shows_cost=True)
-        assert list(shown) == ([cases[0], *large] if large else list(cases))
-        assert list(plan.some(cases, shows_cost=False)) == [cases[0]]
-        assert Plan(Share.WHOLE, (1,), True).some(cases, shows_cost=False) == cases
+    graded = sorted(case.index for part in parts for case in part.cases(cases))
+    assert set(graded) <= {case.index for case in cases}
+    assert len(graded) == len(set(graded))
+    if share is Share.WHOLE:
+        assert graded == [case.index for case in cases]
 
 
 def _name(kata: Kata, mistake: Mistake) -> str:

@@ -58,13 +58,13 @@ def test_another_version_makes_another_state(root: Path, monkeypatch: pytest.Mon
 def test_a_changed_solution_key_variant_or_test_has_another_digest(tmp_path: Path) -> None:
     kata = next(kata for kata in katas(ROOT, "solutions") if kata.name == "constant_add")
     own = next(variant for variant in variants() if variant.kata.id == kata.id)
-    files = {"solution": kata.solution, "key_path": kata.key_path, "path": own.path}
+    files = {"solution": kata.solution, "key_path": kata.key_path, "variant": own.path}
     copies = {name: tmp_path / f"{name}{file.suffix}" for name, file in files.items()}
     test = tmp_path / "test.py"
 
     def digests() -> set[str]:
         copied = SimpleNamespace(solution=copies["solution"], key_path=copies["key_path"])
-        written = SimpleNamespace(kata=copied, path=copies["path"])
+        written = SimpleNamespace(kata=copied, source=copies["variant"].read_text())
         item = SimpleNamespace(nodeid="x", path=test)
         item.callspec = SimpleNamespace(params={"variant": written})
         return {verdict_digest(cast(pytest.Item, item), every_case) for every_case in (0, 1)}

@@ -58,9 +58,9 @@ def verdict_digest(item: pytest.Item, every_case: bool) -> str:
     values: dict[str, Any] = item.callspec.params  # type: ignore[attr-defined]
     variant = values.get("variant")
     kata = variant.kata if variant else values["exercise"]
-    files = [item.path, kata.solution, kata.key_path, *([variant.path] if variant else [])]
-    names = f"{item.nodeid} {every_case}"
-    return digest(names.encode(), *(file.read_bytes() for file in files))
+    files = (item.path, kata.solution, kata.key_path)
+    texts = (item.nodeid, str(every_case), variant.source if variant else "")
+    return digest(*(text.encode() for text in texts), *(file.read_bytes() for file in files))
 
 
 def read(file: Path) -> dict[str, list[str]]:

@@ -1,8 +1,9 @@
 """Right kernels in other styles: the files of tests/variants, and each as a learner would have it.
 
-A variant holds what is written in another way: functions, which take the place of the solution's of
-the same name, and whatever else they need. Its docstring says what is different, and in its last
-line the stars that it deserves: "Stars: 3".
+A file has the variants of one kata, each after a line like "# ---- STYLE ----". A variant is
+written in another way: its functions take the place of the solution's of the same name, and it has
+whatever else they need. Its docstring says what is different, and in its last line the stars that
+it deserves: "Stars: 3".
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from pathlib import Path
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.regions import BEGIN, END
 from tests.support.repositories import ROOT
+from tests.support.turns import this_turn
 
 FOLDER = ROOT / "tests" / "variants"
+#: How many of them a session grades unless it was asked for all.
+A_TURN = 8
+_HEADING = re.compile(r"^# ---- (\w+) ----\n", re.MULTILINE)
 
 
 class Malformed(ValueError):
@@ -26,12 +31,16 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A right kernel in another style. `stars` are those that it deserves at least; `depends`: one
-    version of libtpu makes it as fast as par, another does not."""
+    """A right kernel in another style: its part of a file, and where that is.
+
+    `stars` are those that it deserves at least; `depends`: one version of libtpu makes it as fast
+    as par, another does not.
+    """
 
     kata: Kata
     style: str
     path: Path
+    source: str
     stars: int
     depends: bool = False
 
@@ -42,7 +51,7 @@ class Variant:
 
     def text(self) -> str:
         """The learner's file: the solution with the variant's functions in the place of its own."""
-        return composed(self.kata.solution.read_text(), self.path.read_text())
+        return composed(self.kata.solution.read_text(), self.source)
 
 
 def variants() -> tuple[Variant, ...]:
@@ -51,20 +60,27 @@ def variants() -> tuple[Variant, ...]:
     order = {kata.name: number for number, kata in enumerate(by_name.values())}
     found = []
     for path in FOLDER.glob("*/*.py"):
-        name, _, style = path.stem.partition("__")
-        kata = by_name.get((path.parent.name, name))
-        if kata is None or not style:
-            raise Malformed(f"{path}: not called TRACK/NAME__STYLE.py after a kata")
-        found.append(Variant(kata, style, path, *_stars(path)))
+        kata = by_name.get((path.parent.name, path.stem))
+        if kata is None:
+            raise Malformed(f"{path}: not called TRACK/NAME.py after a kata")
+        _, *parts = _HEADING.split(path.read_text())
+        for style, source in zip(parts[::2], parts[1::2], strict=True):
+            found.append(Variant(kata, style, path, source, *_stars(path, style, source)))
     return tuple(sorted(found, key=lambda variant: (order[variant.kata.name], variant.style)))
 
 
-def _stars(path: Path) -> tuple[int, bool]:
-    words = ast.get_docstring(ast.parse(path.read_text())) or ""
+def _stars(path: Path, style: str, source: str) -> tuple[int, bool]:
+    words = ast.get_docstring(ast.parse(source)) or ""
     said = re.search(r"^Stars: ([123])( or 3)?\b", words, re.MULTILINE)
     if not said:
-        raise Malformed(f"{path}: its docstring has no line like 'Stars: 3'")
+        raise Malformed(f"{path}: the docstring of {style} has no line like 'Stars: 3'")
     return int(said[1]), bool(said[2])
+
+
+def their_turn(every: Sequence[Variant]) -> list[Variant]:
+    """Those that are graded at this commit: A_TURN of them, drawn over all katas."""
+    turns = -(-len(every) // A_TURN) or 1
+    return list(every[this_turn().number % turns :: turns])
 
 
 # ---- the learner's file ----

@@ -1,0 +1,65 @@
+"""Right kernels of double_buffer in other styles: see docs/authoring.md."""
+
+# ---- first_and_last_unrolled ----
+
+"""The first step and the last one stand outside of the loop; waits before the next start.
+
+Stars: 3
+"""
+
+
+def double_buffer_kernel(x_hbm, w_ref, o_hbm, x_ref, o_ref, sems):
+    bm = x_ref.shape[1]
+    steps = x_hbm.shape[0] // bm
+
+    def copy(i, slot, going):
+        rows = pl.ds(i * bm, bm)
+        ends = (o_ref.at[slot], o_hbm.at[rows]) if going else (x_hbm.at[rows], x_ref.at[slot])
+        return pltpu.make_async_copy(*ends, sems.at[int(going), slot])
+
+    def step(i, slot, *, last):
+        copy(i, slot, False).wait()
+        if not last:
+            copy(i + 1, 1 - slot, False).start()
+        pl.when(jnp.int32(i) > 1)(lambda: copy(i - 2, slot, True).wait())
+        o_ref[slot] = jnp.maximum(x_ref[slot] * w_ref[...], 0).astype(o_ref.dtype)
+        copy(i, slot, True).start()
+
+    copy(0, 0, False).start()
+    jax.lax.fori_loop(0, steps - 1, lambda i, _: step(i, jax.lax.rem(i, 2), last=False), None)
+    step(steps - 1, (steps - 1) % 2, last=True)
+    copy(steps - 2, steps % 2, True).wait()
+    copy(steps - 1, (steps - 1) % 2, True).wait()
+
+
+# ---- python_loop ----
+
+"""A Python loop, since the number of blocks is known: no pl.when, and longer code.
+
+Stars: 3
+"""
+
+
+def double_buffer_kernel(x_hbm, w_ref, o_hbm, x_ref, o_ref, sems):
+    bm = x_ref.shape[1]
+    blocks = [pl.ds(start, bm) for start in range(0, x_hbm.shape[0], bm)]
+    bring = [
+        pltpu.make_async_copy(x_hbm.at[rows], x_ref.at[i % 2], sems.at[0, i % 2])
+        for i, rows in enumerate(blocks)
+    ]
+    send = [
+        pltpu.make_async_copy(o_ref.at[i % 2], o_hbm.at[rows], sems.at[1, i % 2])
+        for i, rows in enumerate(blocks)
+    ]
+    bring[0].start()
+    for i in range(len(blocks)):
+        if i + 1 < len(blocks):
+            bring[i + 1].start()
+        bring[i].wait()
+        if i >= 2:
+            send[i - 2].wait()
+        x = x_ref[i % 2].astype(jnp.float32)
+        o_ref[i % 2] = jnp.maximum(x * w_ref[...], 0).astype(o_ref.dtype)
+        send[i].start()
+    for copy in send[-2:]:
+        copy.wait()
