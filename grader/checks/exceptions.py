@@ -165,7 +165,7 @@ def race_told(
         "A race: two cores access the same memory, at least one of them writes, and nothing orders "
         "the accesses."
     )
-    found = list(_by_core(text, file)) or [_error(text)]
+    found = sorted(_by_core(text, file)) or [_error(text)]  # chance says which is found first
     over_mesh = bool(calls) and all(call.cores > 1 for call in calls)
     advice = _MESH if over_mesh else _GRID
     return "race between two cores", "\n".join([explanation, *found]), advice

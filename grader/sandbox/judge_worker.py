@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 
 import numpy as np
 
@@ -133,6 +134,25 @@ def _read(question: ReadTrace) -> RunResult:
 
 
 def _ran(question: RunTrace) -> RunResult:
+    """The run; if it raises, that of one core, where the same step always fails first.
+
+    With two cores, the one that fails first stops the other: chance says which.
+    """
+    result = _run(question)
+    raised = result.problem and result.problem.stage is Stage.RUN
+    if raised and question.cores > 1 and not question.device.mesh:
+        alone = _run(dataclasses.replace(question, cores=1))
+        if alone.problem and _without_numbers(alone) == _without_numbers(result):
+            return alone
+    return result
+
+
+def _without_numbers(result: RunResult) -> tuple[str, str] | None:
+    problem = result.problem
+    return problem and (problem.kind, re.sub(r"\d+", "", problem.message))
+
+
+def _run(question: RunTrace) -> RunResult:
     values = list(map(arrays.to_numpy, question.inputs))
     with _surroundings(question):
         with exception_reports.caught(question.source, Stage.TRACE) as caught:

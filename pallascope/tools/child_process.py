@@ -298,8 +298,10 @@ class ChildProcess:
         grace: float = 0.0,
     ) -> None:
         ours, theirs = socket.socketpair()
-        self._output, self._grace = output, grace
+        self._grace = grace
         self._printed = ""
+        # It stays open: a child that ends may remove its folder before this process reads it.
+        self._output = open(output, "a+b") if output else None  # noqa: SIM115
         with theirs, open(output or os.devnull, "ab") as file:
             self._process = subprocess.Popen(
                 command,
@@ -356,11 +358,11 @@ class ChildProcess:
 
     def printed(self) -> str:
         """The end of what the child has printed to its file."""
-        if self._output is None or not self._output.exists():
+        if self._output is None or self._output.closed:
             return self._printed
-        with open(self._output, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_PRINTED))
-            return file.read(MAX_PRINTED).decode(errors="replace")
+        file = self._output.fileno()
+        start = max(0, os.fstat(file).st_size - MAX_PRINTED)
+        return os.pread(file, MAX_PRINTED, start).decode(errors="replace")
 
     def close(self, seconds: float | None = None) -> int:
         """End the child; its exit code, or minus the number of the signal that ended it.
@@ -373,6 +375,8 @@ class ChildProcess:
         if self._end.alive:
             self._printed = self.printed()
             self._end()
+            if self._output:
+                self._output.close()
         return self._process.wait()
 
     def __enter__(self) -> Self:

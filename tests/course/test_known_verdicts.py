@@ -67,7 +67,7 @@ def test_a_changed_solution_key_variant_or_test_has_another_digest(tmp_path: Pat
         written = SimpleNamespace(kata=copied, source=copies["variant"].read_text())
         item = SimpleNamespace(nodeid="x", path=test)
         item.callspec = SimpleNamespace(params={"variant": written})
-        return {verdict_digest(cast(pytest.Item, item), every_case) for every_case in (0, 1)}
+        return {verdict_digest(cast(pytest.Item, item), every_case) for every_case in (False, True)}
 
     for name, file in files.items():
         copies[name].write_bytes(file.read_bytes())
@@ -107,6 +107,17 @@ def test_a_known_verdict_is_left_out(known: Path, workers: tuple[str, ...]) -> N
     assert code == 0, text
     assert f"0 verdicts known from {known}, 1 new" in text
     assert list(json.loads(known.read_text())) == ["another state", state()]
+
+
+def test_a_list_without_exercises_is_skipped(known: Path) -> None:
+    """As it is where it is no exercise's turn."""
+    file = known.with_name("test_of_none.py")
+    marks = "@pytest.mark.verdict\n@pytest.mark.parametrize('exercise', [])"
+    file.write_text(f"import pytest\n\n{marks}\ndef test_verdict(exercise): ...\n")
+    asked = [str(file), "-p", "tests.conftest", f"--known-verdicts={known}"]
+    code, text = sessions.apart(60, ROOT, [*asked, "-p", "no:cacheprovider"], {})
+    assert code == 0, text
+    assert "1 skipped" in text
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"x": 1}'])

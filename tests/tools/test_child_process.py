@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -185,7 +186,7 @@ def child(does: str = "pass") -> ChildProcess:
 
 def scratch_of(process: ChildProcess) -> Path:
     assert process._output
-    return process._output.parent
+    return Path(process._output.name).parent
 
 
 def test_a_child_answers_and_leaves_nothing() -> None:
@@ -201,6 +202,14 @@ def test_a_child_answers_and_leaves_nothing() -> None:
     assert process.printed() == "printed\n" * 2
     with pytest.raises(ChildEnded):
         process.answer(Text)
+
+
+def test_the_output_of_a_child_that_has_removed_its_folder_is_known() -> None:
+    with child("print('printed', flush=True)") as process:
+        process.send(Text("one"))
+        process.answer(Text, 60)
+        shutil.rmtree(scratch_of(process))
+    assert process.printed() == "printed\n"
 
 
 def test_a_child_that_hangs_is_killed_with_what_it_started() -> None:
