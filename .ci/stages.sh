@@ -142,6 +142,11 @@ margins() {
     "$1/bin/python" tools/benchmarks/margins.py --solutions
 }
 
+# Phrases that make the English hard to read; the report fails for none.
+prose() {
+    .venv/bin/python tools/prose.py
+}
+
 # ---- running them, and what each took ----
 
 # Run a stage; one that fails is noted, and ends nothing: the others have things to say too. Not to be

@@ -396,5 +396,5 @@ def _with_mistake(evidence: TpuEvidence, finding: Finding) -> Finding:
     title = evidence.resembles(lambda outputs: _equal(outputs, evidence.outputs))
     if not title:
         return finding
-    same = paragraph("also", f"The same result comes out of code that {title}.")
+    same = paragraph("also", f"Your kernel {title}: your result matches that mistake exactly.")
     return dataclasses.replace(finding, message=f"{finding.message}\n{same}")

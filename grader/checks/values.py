@@ -61,7 +61,7 @@ def known_mistake(
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str],
     diagnosis: Diagnosis | None,
 ) -> Diagnosis | None:
-    """What has been seen of wrong results, and whether a known mistake has the same."""
+    """The diagnosis of wrong results; it names a known mistake if that has the same results."""
 
     def agree(outputs: tuple[Array, ...]) -> bool:
         return len(outputs) == len(results) and all(map(alike, results, outputs))
@@ -69,13 +69,10 @@ def known_mistake(
     title = resembles(agree)
     if not title:
         return diagnosis
-    phrase, same = (
-        f"the result of code that {title}",
-        f"The same result comes out of code that {title}.",
-    )
+    phrase, same = f"your kernel {title}", "Your result matches that mistake exactly"
     if diagnosis is None:
-        return Diagnosis(phrase, same)
-    why = f"{same} What shows is: {diagnosis.phrase}. {diagnosis.why}"
+        return Diagnosis(phrase, f"{same}.")
+    why = f"{same}: {diagnosis.phrase}. {diagnosis.why}"
     return dataclasses.replace(diagnosis, phrase=phrase, why=why)
 
 

@@ -123,7 +123,7 @@ G = [7, 8, 12, 16]
 old = "2 * x"
 new = "3 * x"
 caught = "values"
-says = "code that multiplies by another number"
+says = "your kernel multiplies by another number"
 """,
     KataKind.PREDICTIONS: f"""
 [predictions]

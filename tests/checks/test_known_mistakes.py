@@ -60,13 +60,11 @@ def test_rounding_errors_are_not_alike() -> None:
 def test_the_title_is_told_before_what_is_vague() -> None:
     results = [comparison(WRONG)]
     told = known_mistake(results, lambda agrees: "adds" if agrees((array(WRONG),)) else "", None)
-    assert told == Diagnosis(
-        "the result of code that adds", "The same result comes out of code that adds."
-    )
+    assert told == Diagnosis("your kernel adds", "Your result matches that mistake exactly.")
     vague = Diagnosis("off", "It is off.", vague=True)
     told = known_mistake(results, lambda _: "adds", vague)
     assert told
-    assert told.phrase == "the result of code that adds"
-    assert told.why == "The same result comes out of code that adds. What shows is: off. It is off."
+    assert told.phrase == "your kernel adds"
+    assert told.why == "Your result matches that mistake exactly: off. It is off."
     assert known_mistake(results, lambda agrees: "x" * agrees((array(X),)), vague) == vague
     assert known_mistake(results, lambda agrees: "x" * agrees(()), None) is None

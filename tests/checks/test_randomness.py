@@ -285,4 +285,4 @@ def test_a_known_mistake_is_named_if_all_bits_are_alike() -> None:
         return "forgets the seed" if agrees((y, dx)) else ""
 
     said = told(dataclasses.replace(given, resembles=resembles))
-    assert "The same result comes out of code that forgets the seed." in said
+    assert "Your kernel forgets the seed: your result matches that mistake exactly." in said

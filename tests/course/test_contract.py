@@ -30,7 +30,7 @@ LINES = range(20, 61)
 WIDTH = 100
 CONCEPT = 60
 MISTAKES = 3
-#: What goes on from "code that".
+#: The beginning of a sentence after "your kernel".
 GOES_ON = re.compile(r"((never|also|only) )?([a-z]+s|doesn't)\b")
 #: Words that fit nearly any wrong kernel: as `says` they would test nothing.
 SAID_OF_MANY = {
@@ -84,20 +84,20 @@ def test_key_holds_hints_and_mistakes(exercise: Kata) -> None:
 
 @each
 def test_mistakes_are_told_apart(exercise: Kata) -> None:
-    """A title goes on from "The same result comes out of code that …", and is told like this."""
+    """A title follows "your kernel" in a message, as a sentence about the kernel."""
     file = exercise.key_path
     for mistake in exercise.key.mistakes:
         demand(
             GOES_ON.match(mistake.title) and not mistake.title.endswith("."),
             file,
-            f"the title {mistake.title!r} does not go on from: code that …",
+            f"the title {mistake.title!r} does not follow `your kernel` as a sentence",
             "Begin with a verb, as in: adds the wrong constant",
         )
         demand(
             mistake.says not in SAID_OF_MANY,
             file,
             f"the words {mistake.says!r} of the mistake {mistake.title!r} are said of many others",
-            "Pin words that this one deserves: its Ref, its reason, or `code that` and its title",
+            "Pin words that this one deserves: its Ref, its reason, or `your kernel` and its title",
         )
 
 

@@ -89,7 +89,7 @@ WRONG = {
     "few large errors among many small": Told(
         "attention_one_q_block",
         {"widened(alpha, H) * acc_ref[...] + pv": "widened(alpha * alpha, H) * acc_ref[...] + pv"},
-        "code that rescales the accumulator twice",
+        "your kernel rescales the accumulator twice",
         ("rounded too early",),
     ),
     "the logarithm of the weights": Told(
