@@ -18,7 +18,7 @@ from typing import Any
 from grader.exercise.answer_key import Key
 from grader.exercise.key_reader import MAX_CASES, load
 from grader.exercise.key_tables import KeyProblem
-from grader.exercise.regions import RegionError, fill_dedented, regions
+from grader.exercise.regions import Region, RegionError, fill_dedented, regions
 from pallascope.tools.text import did_you_mean
 
 KATAS = "katas"
@@ -131,14 +131,32 @@ class Kata:
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             return False
 
-    def location(self) -> tuple[str, int]:
-        """The file, relative to the root, and the line to start typing at."""
-        file = self.path.relative_to(self.root).as_posix()
+    def regions_left(self) -> tuple[tuple[Region, ...], int]:
+        """The regions that are as in the stub, and the number of all regions.
+
+        Both are empty if the learner's file or the stub can't be read.
+        """
         try:
-            found_regions = regions(self.text())
+            found, stub = regions(self.text()), regions(self.stub_text())
+        except (OSError, ValueError, KeyProblem):
+            return (), 0
+        shipped = {region.body for region in stub}
+        return tuple(region for region in found if region.body in shipped), len(found)
+
+    def location(self) -> tuple[str, int]:
+        """The file, relative to the root, and the line to start typing at.
+
+        That is the first region that is as in the stub; the first region if none is.
+        """
+        file = self.path.relative_to(self.root).as_posix()
+        left, _ = self.regions_left()
+        if left:
+            return file, left[0].first
+        try:
+            found = regions(self.text())
         except (OSError, ValueError):
             return file, 1
-        return file, found_regions[0].first if found_regions else 1
+        return file, found[0].first if found else 1
 
 
 def name_of(id: str) -> str:

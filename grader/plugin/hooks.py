@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import shutil
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,8 @@ import pytest
 from grader.exercise import catalog
 from grader.plugin.items import GRADE, NEXT, SECONDS, SESSION, KataCase, KataFile
 from grader.plugin.options import SEED
-from grader.plugin.reporter import ATTRIBUTE, SUMMARISING
-from grader.report.failures import FAILED, FailureText, explanation, summary_word
+from grader.plugin.reporter import ATTRIBUTE
+from grader.report.failures import explanation
 from grader.report.report_files import properties
 from grader.sandbox import devices
 from grader.verdict import Check, Finding, Grade, State
@@ -23,7 +21,7 @@ from pallascope.tools.versions import extras_available, install_hint, untested_j
 from pallascope.tpu import libtpu
 
 NO_DEBUGGER_MESSAGE = (
-    "katas: --pdb opens no debugger for a kata, whose kernel runs in another process; print, "
+    "--pdb opens no debugger for a kata, whose kernel runs in another process; print, "
     "pl.debug_print and kata view NAME show what it does"
 )
 
@@ -97,40 +95,40 @@ def _grade_of_error(item: KataCase, report: pytest.TestReport) -> Grade:
     return Grade(item.kata.id, index, State.FAILED, 0, finding)
 
 
-def pytest_report_teststatus(
-    report: pytest.TestReport, config: pytest.Config
-) -> tuple[str, str, Any] | None:
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
     grade = getattr(report, ATTRIBUTE, None)
     if grade and report.skipped and grade["state"] == State.TODO.value:
         return "todo", "t", ("TODO", {"yellow": True})
-    failure = report.longrepr if grade and config.stash.get(SUMMARISING, False) else None
-    if isinstance(failure, FailureText):
-        columns = shutil.get_terminal_size().columns
-        word = summary_word(failure.headline, report.nodeid, columns)
-        if word != FAILED:
-            failure = dataclasses.replace(failure, headline_shown=True)
-            report.longrepr = failure  # type: ignore[assignment]
-        return "failed", "F", (word, {"red": True})
     return None
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
+@pytest.hookimpl(wrapper=True)
+def pytest_report_header(config: pytest.Config) -> Generator[None, list[Any], list[Any]]:
+    """Two lines about the session, and further ones only for what is unusual.
+
+    They replace the three lines in which pytest-timeout repeats its settings: with the header, the
+    map and one explanation, a session should fit on one screen.
+    """
+    others = yield
     session = config.stash[SESSION]
     if not catalog.katas(session.root):
-        return []
-    return [
-        f"katas: {devices.in_words(session.device)}",
-        f"katas: for TPU {', '.join(session.chips)}{_compiler_note()}",
-        f"katas: {session.isolated}",
-        f"katas: hidden cases drawn with --kata-seed {session.seed}",
-        *([f"katas: {untested}"] if (untested := untested_jax()) else []),
-        *([NO_DEBUGGER_MESSAGE] if config.getoption("usepdb") else []),
+        return others
+    others = [lines for lines in others if not "".join(lines).startswith("timeout:")]
+    settings = [f"TPU {', '.join(session.chips)}", f"--kata-seed {session.seed}"]
+    if session.isolated.isolated:
+        settings.insert(1, str(session.isolated))
+    unusual = [
+        "" if session.isolated.isolated else str(session.isolated),
+        _compiler_note(),
+        untested_jax(),
+        NO_DEBUGGER_MESSAGE if config.getoption("usepdb") else "",
     ]
+    lines = [devices.in_words(session.device), ", ".join(settings), *filter(None, unusual)]
+    return [*others, [f"katas: {line}" for line in lines]]
 
 
 def _compiler_note() -> str:
     if reason := libtpu.unavailable_reason():
         advice = "" if extras_available() else f" ({install_hint('tpu')})"
-        return f"; not compiled: {reason}{advice}"
-    other_version = libtpu.version_mismatch()
-    return f" ({other_version})" if other_version else ""
+        return f"not compiled: {reason}{advice}"
+    return libtpu.version_mismatch() or ""

@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import pytest
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 
 from grader.exercise import catalog
 from grader.exercise.catalog import Kata
+from grader.exercise.key_tables import KeyProblem
+from grader.exercise.regions import RegionError
 from grader.grading.session_case import GONE
 from grader.plugin.items import SESSION
 from grader.record.ledger import NewPasses, record_session
 from grader.report import maps, report_files
 from grader.report.completion import newly_solved
-from grader.report.failures import FailureText, repeated_failure
+from grader.report.failures import FailureText, explanation, joint_report, reason
 from grader.report.maps import newly_recorded
-from grader.report.standings import SessionStandings, same_failure, standings
+from grader.report.standings import SessionStandings, Standing, standings
 from grader.verdict import Grade, State
 from pallascope.tools import codec
 from pallascope.tools.files import describe_os_error
 from pallascope.tools.terminal import render_text
 
-SUMMARISING = pytest.StashKey[bool]()  # pytest is writing its summary
 ATTRIBUTE = "kata_grade"  # of a report: the grade as builtins, which xdist sends to the controller
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _FailedCase:
+    """A failed hidden case's grade and pytest's report."""
+
+    grade: Grade
+    report: pytest.TestReport
 
 
 class Reporter:
@@ -35,26 +45,23 @@ class Reporter:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._grades: list[Grade] = []
+        self._failed: list[_FailedCase] = []
         self._recorded = NewPasses()
         self._file_errors: list[str] = []  # files that could not be written
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the grade. A failure like an earlier one of the same kata gets a short text."""
+        """Collect the grade."""
         if not hasattr(report, ATTRIBUTE):
             return
         grade = codec.from_builtins(Grade, getattr(report, ATTRIBUTE))
-        if report.failed and (earlier := self._earlier_failure(grade)):
-            seed = self._config.stash[SESSION].seed
-            report.longrepr = repeated_failure(grade, earlier, report.nodeid, seed)
         if isinstance(report.longrepr, str):
             # If this were a str and the variable CI is set, pytest's summary would repeat all of
             # it.
             report.longrepr = FailureText(report.longrepr)  # type: ignore[assignment]
         self._grades.append(grade)
-
-    def _earlier_failure(self, grade: Grade) -> Grade | None:
-        return next((g for g in self._grades if same_failure(g, grade)), None)
+        if report.failed:
+            self._failed.append(_FailedCase(grade, report))
 
     def _unmatched(self) -> str:
         """The message for a -k that matches no kata; "" if the arguments include no katas.
@@ -87,11 +94,90 @@ class Reporter:
     def _standings(self) -> SessionStandings:
         return standings(self._katas(), self._grades)
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter, exitstatus: int
+    ) -> Generator[None]:
+        """Print the map, and below it the explanation of the kata to fix first.
+
+        Cases that fail for the same reason share one block, and have no line in pytest's summary.
+        Blocks of further katas stand above the map.
+        """
+        to_fix = self._to_fix()
+        blocks = self._joint_reports()
+        stats = terminalreporter.stats
+        failed = stats.get("failed", [])
+        # A session may have rerun a case: what pytest counts as failed decides.
+        ours = {id(case.report) for case in self._failed} & {id(report) for report in failed}
+        first = [report for kata, report in blocks if to_fix and kata == to_fix.kata.id]
+        others = [report for kata, report in blocks if not (to_fix and kata == to_fix.kata.id)]
+        try:
+            _print_failures(terminalreporter, others if ours else [])
+            stats["failed"] = [report for report in failed if id(report) not in ours]
+            yield
+            self._print_map(terminalreporter, exitstatus, to_fix)
+            _print_failures(terminalreporter, first if ours else [])
+            if to_fix and self._config.get_verbosity() > -2:
+                self._write(terminalreporter, maps.fix_line(to_fix.kata))
+        finally:
+            if failed:
+                stats["failed"] = failed
+            else:
+                stats.pop("failed", None)
+
+    def _to_fix(self) -> Standing | None:
+        """The first failed kata; none if --tb=no leaves out explanations."""
+        if self._config.option.tbstyle == "no":
+            return None
+        following = self._standings().next
+        return following if following and following.state is State.FAILED else None
+
+    def _joint_reports(self) -> list[tuple[str, pytest.TestReport]]:
+        """For each kata and reason, one report that stands for its cases, with the kata's id."""
+        groups: dict[tuple[str, ...], list[_FailedCase]] = {}
+        for case in self._failed:
+            groups.setdefault(reason(case.grade), []).append(case)
+        return [(key[0], self._joint_report(cases)) for key, cases in groups.items()]
+
+    def _joint_report(self, cases: Sequence[_FailedCase]) -> pytest.TestReport:
+        session = self._config.stash[SESSION]
+        kata = catalog.kata_with_id(session.root, cases[0].grade.kata)
+        count = sum(grade.kata == kata.id for grade in self._grades)
+        try:
+            drawn = session.cases(kata)
+        except (KeyProblem, RegionError, OSError):
+            drawn = ()
+
+        def size(case: _FailedCase) -> int:
+            index = case.grade.case
+            return math.prod(drawn[index].sizes.values()) if index < len(drawn) else 0
+
+        example = min(cases, key=size)
+        text = str(example.report.longrepr)
+        if example.grade.finding and text.startswith(example.grade.finding.check.title):
+            text = explanation(
+                kata, example.grade, example.report.nodeid, session.seed, opens=False
+            )
+        title = f"{kata.name}: {len(cases)} of {count} hidden cases"
+        return joint_report(example.report, title, text)
+
+    def _write(self, terminalreporter: pytest.TerminalReporter, text: RenderableType) -> None:
+        terminalreporter.ensure_newline()
+        terminalreporter.write(
+            render_text(
+                Group(text),  # rich wraps a text that it gets alone in spite of no_wrap
+                width=shutil.get_terminal_size().columns,
+                colour=terminalreporter.hasmarkup,
+                encoding=maps.encoding_of(terminalreporter),
+            )
+        )
+
+    def _print_map(
+        self,
+        terminalreporter: pytest.TerminalReporter,
+        exitstatus: int,
+        to_fix: Standing | None,
     ) -> None:
-        # With CI set, and from -vv on, pytest cuts nothing off.
-        self._config.stash[SUMMARISING] = not in_ci(os.environ) and self._config.get_verbosity() < 2
         for text in self._file_errors:
             terminalreporter.write_line(text, yellow=True)
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and (text := self._unmatched()):
@@ -101,20 +187,18 @@ class Reporter:
         isolated = self._config.stash[SESSION].isolated
         if not (isolated.isolated or has_header(self._config)):
             terminalreporter.write_line(f"katas: {isolated}", yellow=True)
-        text = render_text(
+        terminalreporter.ensure_newline()
+        terminalreporter.section("katas", sep="=")
+        self._write(
+            terminalreporter,
             maps.session_map(
                 self._standings(),
                 self._config.stash[SESSION].seed,
                 self._config.get_verbosity(),
                 [*newly_recorded(self._recorded, self._config.rootpath), *self._newly_solved()],
+                explained=to_fix,
             ),
-            width=shutil.get_terminal_size().columns,
-            colour=terminalreporter.hasmarkup,
-            encoding=maps.encoding_of(terminalreporter),
         )
-        terminalreporter.ensure_newline()
-        terminalreporter.section("katas", sep="=")
-        terminalreporter.write(text)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -145,6 +229,15 @@ class Reporter:
             )
             self._file_errors += [why] if why else []
         return written
+
+
+def _print_failures(
+    terminalreporter: pytest.TerminalReporter, reports: list[pytest.TestReport]
+) -> None:
+    """Print these reports as pytest prints failures, in the style of --tb."""
+    if reports:
+        terminalreporter.stats["failed"] = reports
+        terminalreporter.summary_failures()
 
 
 def has_header(config: pytest.Config) -> bool:

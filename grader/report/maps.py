@@ -5,6 +5,7 @@ A session's map shows its grades. The map of `kata progress` shows the ledger an
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -62,6 +63,16 @@ def next_step(kata: Kata, verb: str) -> Text:
     )
 
 
+def fix_line(kata: Kata) -> Text:
+    """Where to fix a failed kata, and the command for a hint."""
+    file, line = kata.location()
+    return Text(no_wrap=True, overflow="ignore").append_text(
+        Text.assemble(
+            ("fix   ", "bold"), (f"{file}:{line}", "cyan"), f"   stuck?  kata hint {kata.name}"
+        )
+    )
+
+
 PROGRESS_SIGNS = {
     FileState.SOLVED: ("✔", "green"),
     FileState.CHANGED: ("~", "yellow"),
@@ -71,17 +82,22 @@ PROGRESS_SIGNS = {
 }
 COMMIT = "kata commit"
 _MAX_NAMES = 4  # in one line
+_MAX_TODO = 3  # lines of katas that are todo, in one track
 
 
 def progress_summary(
     statuses: Sequence[KataStatus], notes: Iterable[RenderableType] = ()
 ) -> RenderableType:
-    """The total, `notes`, and the next step."""
+    """The total (at the start of the course, the first track), `notes`, and the next step."""
     next_status = next_kata(statuses)
     step = (
         next_step(next_status.kata, "next") if next_status else Text(no_next_kata_message(statuses))
     )
-    return Group(_progress_total(statuses), *notes, step)
+    total = _progress_total(statuses)
+    if next_status and all(status.file_state is FileState.TODO for status in statuses):
+        track = next_status.kata.track
+        total = track_heading(track, 0, sum(s.kata.track == track for s in statuses))
+    return Group(total, *notes, step)
 
 
 def no_next_kata_message(statuses: Sequence[KataStatus]) -> str:
@@ -189,22 +205,35 @@ def encoding_of(reporter: Any) -> str:
 
 
 def session_map(
-    standings: SessionStandings, seed: int, verbosity: int = 0, extra: Iterable[RenderableType] = ()
+    standings: SessionStandings,
+    seed: int,
+    verbosity: int = 0,
+    extra: Iterable[RenderableType] = (),
+    explained: Standing | None = None,
 ) -> RenderableType:
     """A bar for each track, a line for each kata, the total, `extra`, the next step.
 
     `seed` is for commands that repeat the session's cases. Below a verbosity of -1 (-qq), only the
-    total is shown; above 0 (-v), also cases and seconds.
+    total is shown; above 0 (-v), also cases and seconds. `explained` is the failed kata whose
+    explanation and next step the caller prints below: its line counts the failed cases instead.
+    Except with -v, katas that are todo have a line only if they come first in the next kata's
+    track.
     """
     parts: list[RenderableType] = []
+    verbose = verbosity > 0
     if verbosity > -2:
+        collapsed = [] if verbose else _only_todo(standings)
         for track in standings.tracks:
-            parts += [_title(track), _lines(track, verbosity > 0)]
-    parts.append(_total(standings))
+            if track not in collapsed:
+                parts += [_title(track), _lines(track, verbose, explained)]
+        if collapsed:
+            parts.append(_collapsed(collapsed))
+    if verbosity < -1 or any(s.state is not State.TODO for s in standings.all):
+        parts.append(_total(standings))
     if verbosity > -2:
         parts += [*_notes(standings, seed), *extra]
-    if standings.next and verbosity > -2:
-        parts.append(_next(standings.next))
+    if standings.next and verbosity > -2 and not explained:
+        parts.append(next_step(standings.next.kata, "next"))
     return Group(*parts)
 
 
@@ -216,9 +245,38 @@ def _title(track: TrackStandings) -> Text:
     return text
 
 
-def _lines(track: TrackStandings, verbose: bool) -> Group:
-    width = max(len(standing.kata.name) for standing in track.standings)
-    return Group(*(_line(standing, width, verbose) for standing in track.standings))
+def _only_todo(standings: SessionStandings) -> list[TrackStandings]:
+    """The tracks in which every kata is todo, without the track of the next kata."""
+    at_hand = standings.next.kata.track if standings.next else ""
+    return [
+        track
+        for track in standings.tracks
+        if track.name != at_hand and all(s.state is State.TODO for s in track.standings)
+    ]
+
+
+def _collapsed(tracks: Sequence[TrackStandings]) -> Text:
+    count = sum(len(track.standings) for track in tracks)
+    names = f"{len(tracks)} more tracks" if len(tracks) > 1 else tracks[0].name
+    return Text(f"{names}: {count} katas todo", "dim")
+
+
+def _lines(track: TrackStandings, verbose: bool, explained: Standing | None) -> Group:
+    shown, left_out = list(track.standings), list[Standing]()
+    if not verbose:
+        todo = [s for s in shown if s.state is State.TODO and not s.regions_done]
+        left_out = todo[1:] if len(todo) > _MAX_TODO else []
+        shown = [s for s in shown if s not in left_out]
+    width = max(len(standing.kata.name) for standing in shown)
+    lines = [_line(_counted(s) if s == explained else s, width, verbose) for s in shown]
+    if left_out:
+        lines.append(Text(f"  · {len(left_out)} more todo", "dim"))
+    return Group(*lines)
+
+
+def _counted(standing: Standing) -> Standing:
+    phrase = f"{standing.failed} of {standing.cases} hidden cases failed: explained below"
+    return dataclasses.replace(standing, phrase=phrase)
 
 
 def _line(standing: Standing, width: int, verbose: bool) -> Text:
@@ -281,10 +339,6 @@ def not_solved_message(not_judged: Iterable[Standing]) -> str:
 def lacks_third_star(standing: Standing) -> bool:
     """Whether a kata lacks only the third star, the one for cost. `kata cost` explains it."""
     return standing.state is State.PASSED and standing.stars == MAX_STARS - 1
-
-
-def _next(standing: Standing) -> Text:
-    return next_step(standing.kata, "fix" if standing.state is State.FAILED else "next")
 
 
 def newly_recorded(new_passes: NewPasses, root: Path) -> Iterator[Text]:

@@ -21,11 +21,13 @@ class Standing:
     phrase: str  # the reason for missing stars, in a few words
     case: int  # the index of the worst hidden case
     cases: int  # the number of hidden cases that ran
+    failed: int  # the number of hidden cases that failed
     seconds: float
     beside_par: float | None = None  # the worst case's cycles (else bytes) ÷ par's
     notes: tuple[str, ...] = ()  # without repetitions
     not_judged: NotJudged | None = None  # the first rung that could not be judged
     whole: bool = True  # every hidden case ran
+    regions_done: int = 0  # while it is todo: the number of regions that are no longer the stub's
 
     @property
     def solved(self) -> bool:
@@ -94,15 +96,22 @@ def standing(kata: Kata, grades: Sequence[Grade]) -> Standing:
         kata=kata,
         state=worst.state,
         stars=0 if incomplete and worst.state is State.PASSED else stars,
-        phrase=_phrase(worst, stars, incomplete),
+        phrase=_phrase(worst, stars, incomplete, kata),
         case=worst.case,
         cases=len(grades),
+        failed=sum(grade.state is State.FAILED for grade in grades),
         seconds=sum(grade.seconds for grade in grades),
         beside_par=max(filter(None, map(_cost_ratio, grades)), default=None),
         notes=tuple(dict.fromkeys(note for grade in grades for note in grade.notes)),
         not_judged=worst.not_judged or next((g.not_judged for g in grades if g.not_judged), None),
         whole=not incomplete,
+        regions_done=_regions_done(kata) if worst.state is State.TODO else 0,
     )
+
+
+def _regions_done(kata: Kata) -> int:
+    left, count = kata.regions_left()
+    return count - len(left)
 
 
 def _incomplete_phrase(kata: Kata, grades: Sequence[Grade]) -> str:
@@ -124,14 +133,23 @@ def _cost_ratio(grade: Grade) -> float | None:
     return None
 
 
-def _phrase(worst: Grade, stars: int, incomplete: str) -> str:
+def _phrase(worst: Grade, stars: int, incomplete: str, kata: Kata) -> str:
     if incomplete and worst.state is State.PASSED:
         return f"{'★' * stars} so far: {incomplete}"
     if worst.finding:
         return f"{worst.finding.check.title}: {worst.finding.phrase}"
     if worst.state is State.TODO:
-        return "todo"
+        return _todo_phrase(kata)
     return f"{worst.not_judged.check.title}: not judged" if worst.not_judged else ""
+
+
+def _todo_phrase(kata: Kata) -> str:
+    """ "todo", and which regions are left if others are done."""
+    left, count = kata.regions_left()
+    if not left or len(left) == count:
+        return "todo"
+    lines = ", ".join(str(region.first) for region in left)
+    return f"{count - len(left)} of {count} regions done; left: line {lines}"
 
 
 def _next_standing(all_standings: list[Standing]) -> Standing | None:
@@ -154,13 +172,3 @@ def not_judged_reasons(standings: SessionStandings) -> dict[NotJudged, list[Stan
         if standing.not_judged:
             by_reason.setdefault(standing.not_judged, []).append(standing)
     return by_reason
-
-
-def same_failure(earlier: Grade, later: Grade) -> bool:
-    """Whether two cases of one kata fail the same check. The second then gets a short text."""
-    return (
-        earlier.kata == later.kata
-        and earlier.finding is not None
-        and later.finding is not None
-        and earlier.finding.check is later.finding.check
-    )

@@ -112,8 +112,7 @@ def _also(hardware: Hardware, alone: bool) -> Iterator[str]:
 def in_words(device: Device) -> str:
     """One line for the header: how kernels are run, and which runs come in addition."""
     how = {
-        Mode.STRICT: "strict: TPU interpreter on the CPU, NaN for unwritten memory, two cores, "
-        "race detection",
+        Mode.STRICT: "strict TPU interpreter: NaN in unwritten memory, two cores, races",
         Mode.INTERPRET: "interpret: plain interpreter on the CPU, forgives much that a TPU does "
         "not; nothing is recorded",
         Mode.COMPILED: "compiled: on the TPU here alone; nothing is recorded",

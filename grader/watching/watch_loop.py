@@ -14,8 +14,8 @@ from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.record.ledger import read_ledger
 from grader.record.status import FileState, next_kata, status_of, unsolved_names
-from grader.report.failures import broken_kata_message, explanation
-from grader.report.standings import same_failure, standings
+from grader.report.failures import broken_kata_message, explanation, reason
+from grader.report.standings import standings
 from grader.sandbox.isolation import level
 from grader.tools.editor import NoEditor
 from grader.verdict import Case, Grade, State
@@ -214,7 +214,7 @@ class Watch:
             return
         current = self._run
         if grade.finding and grade.state is State.FAILED:
-            if not any(same_failure(earlier, grade) for earlier in current.grades):
+            if reason(grade) not in map(reason, current.grades):
                 self._case = self._case if _any_failed(current.grades) else grade.case
                 self._show_failure(current.kata, grade)
         elif grade.printed:

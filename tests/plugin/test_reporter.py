@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
 import pytest
 
 from grader.plugin import items
@@ -99,3 +109,54 @@ def test_a_session_says_once_that_it_is_not_isolated(
     monkeypatch.setattr(items, "level", lambda _: able if machine == "linux" else unable)
     out = repository.pytest("-k", "hidden0", *words).out
     assert out.count("not isolated: only Linux") == (machine == "darwin")
+
+
+def screen(root: Path, columns: int, environ: dict[str, str]) -> list[str]:
+    """The rows that `pytest` fills in a terminal of 24 rows, without colours."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    removed = ("CI", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "PYTEST_ADDOPTS")
+    kept = {name: value for name, value in os.environ.items() if name not in removed}
+    command = [sys.executable, "-m", "pytest", "-p", "grader.plugin", "-p", "no:cacheprovider"]
+    with subprocess.Popen(
+        command, cwd=root, stdout=theirs, stderr=theirs, env={**kept, "TERM": "xterm", **environ}
+    ) as process:
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:  # Linux's sign that the other end is closed
+                part = b""
+            if not part:
+                break
+            written += part
+        process.wait()
+    os.close(ours)
+    text = written.decode("utf-8" if environ.get("LC_ALL") != "C" else "ascii")
+    assert ("\x1b[" in text) is not environ.get("NO_COLOR")
+    lines = re.sub(r"\x1b\[[\d;]*[mK]", "", text).replace("\r", "").splitlines()
+    return [line[i : i + columns] for line in lines for i in range(0, len(line) or 1, columns)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "environ", "body", "reason"),
+    [
+        (80, {}, "o_ref[...] = y_ref[...] * 2", "NameError: name 'y_ref' is not defined"),
+        (80, {}, "o_ref[...] = x_ref[...] * 3", "values: off by the same factor: 1.5"),
+        (100, {"NO_COLOR": "1"}, "o_ref[...] = x_ref[...] + y", "NameError: name 'y'"),
+        (160, {"LC_ALL": "C", "PYTHONUTF8": "0"}, "pass", "values: o_ref"),
+    ],
+    ids=["raises", "values", "no-colour", "ascii"],
+)
+def test_one_failed_exercise_fits_on_a_screen(
+    repository: Repository, columns: int, environ: dict[str, str], body: str, reason: str
+) -> None:
+    repository.solve(repository.add("right"))
+    repository.solve(repository.add("wrong", number=2), body)
+    rows = screen(repository.root, columns, environ)
+    text = "\n".join(rows)
+    assert reason in text
+    assert len(rows) <= 30, text
+    assert text.index("katas =") < text.index(reason)
+    assert rows[-2].startswith("fix   katas/1_first/kata_02_wrong.py:14   stuck?  kata hint")

@@ -8,11 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Group
 from rich.text import Text
 
 from grader.exercise.catalog import Kata
-from grader.report.failures import repeated_failure
-from grader.report.maps import encoding_of, session_map
+from grader.report.failures import reason
+from grader.report.maps import encoding_of, fix_line, session_map
 from grader.report.standings import standings
 from grader.verdict import (
     MAX_STARS,
@@ -85,10 +86,49 @@ def test_the_whole_map() -> None:
         "2_second  ██████████████  1/1 solved\n"
         "  ✔ 01 ★★★ softmax\n"
         "2 of 4 solved, 1 failed, 1 todo   7 of 12 stars\n"
-        "fix   katas/1_first/kata_02_blocked_transpose.py:1\n"
+        "next  katas/1_first/kata_02_blocked_transpose.py:1\n"
         "      pytest -k blocked_transpose\n"
         "      stuck?  kata hint blocked_transpose\n"
     )
+
+
+def test_the_explained_exercise_counts_its_cases_and_leaves_the_next_step_to_the_caller() -> None:
+    session = standings(POOL, grades())
+    text = render_text(session_map(session, 7, explained=session.next), 100, False)
+    assert "  ✘ 02 ★☆☆ blocked_transpose  1 of 1 hidden cases failed: explained below\n" in text
+    assert text.endswith("7 of 12 stars\n")
+    assert PHRASE[:9] not in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_where_to_fix_it_is_one_line(width: int) -> None:
+    line = render_text(Group(fix_line(FAILING)), width, False)
+    where = "katas/1_first/kata_02_blocked_transpose.py:1"
+    assert line == f"fix   {where}   stuck?  kata hint blocked_transpose\n"
+
+
+def test_todo_exercises_are_counted_where_there_are_many() -> None:
+    pool = [
+        kata(n, f"k{n}", track) for track in ("1_first", "2_second", "3_third") for n in range(9)
+    ]
+    given = [Grade(k.id, 0, State.TODO, 0) for k in pool]
+
+    def text(verbosity: int, given: list[Grade]) -> str:
+        return render_text(session_map(standings(pool, given), 7, verbosity), 100, False)
+
+    assert text(0, given).splitlines()[:4] == [
+        "1_first  ░░░░░░░░░░░░░░  0/9 solved",
+        "  · 00 ☆☆☆ k0  todo",
+        "  · 8 more todo",
+        "2 more tracks: 18 katas todo",
+    ]
+    assert text(1, given).count("  · ") == 27
+    assert "0 of 27" not in text(0, given)
+    one_track = text(0, given[:18])
+    assert "2_second: 9 katas todo" in one_track
+    solved = text(0, [Grade(pool[0].id, 0, State.PASSED, MAX_STARS), *given[1:]])
+    assert "  · 01 ☆☆☆ k1  todo\n  · 7 more todo\n" in solved
+    assert "1 of 27 solved" in solved
 
 
 def test_more_stands_before_what_to_do_next() -> None:
@@ -96,7 +136,7 @@ def test_more_stands_before_what_to_do_next() -> None:
     said = render_text(session_map(session, 7, 0, notes), 100, False).splitlines()
     at = said.index("recorded  double ★★★")
     assert "of 12 stars" in said[at - 1]
-    assert said[at + 1].startswith("fix   ")
+    assert said[at + 1].startswith("next  ")
     assert "recorded" not in render_text(session_map(session, 7, -2, notes), 100, False)
 
 
@@ -104,7 +144,7 @@ def test_more_stands_before_what_to_do_next() -> None:
 def test_no_line_is_wider_than_the_terminal_but_what_is_to_be_copied(width: int) -> None:
     lines = shown(width).splitlines()
     limit = max(40, min(width, 120))
-    start = lines.index("fix   katas/1_first/kata_02_blocked_transpose.py:1")
+    start = lines.index("next  katas/1_first/kata_02_blocked_transpose.py:1")
     assert max(map(len, lines[:start])) <= limit
     assert lines[start + 2] == "      stuck?  kata hint blocked_transpose"
     (failing,) = (line for line in lines if "✘" in line)
@@ -215,14 +255,15 @@ def test_nothing_comes_next_where_all_is_solved() -> None:
     assert text.splitlines()[-1] == f"1 of 1 solved, 0 failed, 0 todo   {MAX_STARS} of 3 stars"
 
 
-def test_a_repeated_failure_is_told_in_short_with_its_command() -> None:
-    later = Grade(FAILING.id, 2, State.FAILED, 1, Finding(Check.VALUES, "off", "long story"))
-    text = repeated_failure(later, failure(), "katas/x.py::test_x[hidden2]", 77)
-    assert text.startswith("values: off")
-    assert "hidden0" in text
-    assert 'pytest "katas/x.py::test_x[hidden2]" --kata-seed 77' in text
-    assert len(text.splitlines()) <= 3
-    assert "long story" not in text
+def test_cases_fail_for_one_reason_if_only_numbers_differ() -> None:
+    def of(check: Check, phrase: str, kata: Kata = FAILING) -> tuple[str, ...]:
+        return reason(Grade(kata.id, 0, State.FAILED, 0, Finding(check, phrase, "")))
+
+    first = of(Check.VALUES, "block (0, 1) is off by 1.5")
+    assert first == of(Check.VALUES, "block (12, 0) is off by 1,024")
+    assert first != of(Check.VALUES, "block (0, 1) is transposed")
+    assert first != of(Check.RUNS, "block (0, 1) is off by 1.5")
+    assert first != of(Check.VALUES, "block (0, 1) is off by 1.5", SOLVED)
 
 
 def test_the_encoding_is_that_of_pytests_stream() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.report.standings import same_failure, standings
+from grader.report.standings import standings
 from grader.verdict import (
     Check,
     Finding,
@@ -135,20 +135,26 @@ def test_cases_that_did_not_run_are_told(repository: Repository) -> None:
     assert every.stars == 2
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "same"),
-    [
-        (failed(A), failed(A, 1), True),
-        (failed(A), failed(A, 1, finding=Finding(Check.VALUES, "other", "words")), True),
-        (failed(A), failed(A, 1, finding=SHAPE), False),
-        (failed(A), failed(B), False),
-        (failed(A), passed(A, 1), False),
-        (todo(A), todo(A, 1), False),
-    ],
-    ids=["alike", "other-words", "other-check", "other-exercise", "passed", "todo"],
-)
-def test_the_same_failure_is_the_same_check_of_one_exercise(
-    first: Grade, second: Grade, same: bool
-) -> None:
-    assert same_failure(first, second) is same
-    assert same_failure(second, first) is same
+def test_a_region_that_is_left_is_named(repository: Repository) -> None:
+    kata = repository.add("two", key=Repository.KEY.replace('["double it"]', '["rows", "x2"]'))
+    rows = "    rows = pl.BlockSpec((bm, x.shape[1]), lambda i: (i, 0))\n"
+    fenced = f"    # BEGIN SOLUTION\n{rows}    # END SOLUTION\n"
+    text = kata.solution.read_text().replace(rows, fenced)
+    kata.solution.write_text(text)
+    kata.path.write_text(kata.stub_text())
+
+    def phrase() -> str:
+        (one,) = standings([kata], [todo(kata)]).all
+        return one.phrase
+
+    assert phrase() == "todo"
+    lines = kata.path.read_text().splitlines()
+    assert kata.location() == ("katas/1_first/kata_01_two.py", 14)
+    kernel = kata.stub_text().replace('raise NotImplementedError("rows")', "pass", 1)
+    kata.path.write_text(kernel)
+    left = 1 + next(n for n, line in enumerate(lines) if '"x2"' in line)
+    assert phrase() == f"1 of 2 regions done; left: line {left}"
+    assert kata.location() == ("katas/1_first/kata_01_two.py", left)
+    kata.path.write_text(text)
+    assert phrase() == "todo"
+    assert kata.location() == ("katas/1_first/kata_01_two.py", 14)
