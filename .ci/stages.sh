@@ -75,17 +75,13 @@ install() {
     .venv/bin/pip install -q -e '.[dev,tpu]'
 }
 
-# A half of the contract: `newest` grades the other. With a share, what has not changed lately takes
-# turns: see tests/support/turns.py. Verdicts that an earlier run knows are not graded again: see
-# tests/support/known_verdicts.py.
-known_verdicts=${KNOWN_VERDICTS:-${XDG_CACHE_HOME:-$HOME/.cache}/pallas-katas}
+# All tests, but those that an earlier run knows to pass: see tests/support/known_results.py.
+known_results=${KNOWN_RESULTS:-${XDG_CACHE_HOME:-$HOME/.cache}/pallas-katas}
 tests() {
-    local command share=
+    local command
     command=$(printed "'.\[dev,tpu\]'")
     require_browser
-    [ -z "$new" ] || share=--share=oldest
-    share+=" --known-verdicts=$known_verdicts/oldest.json"
-    export PYTEST_ADDOPTS="${PYTEST_ADDOPTS:-} $share --durations=15"
+    export PYTEST_ADDOPTS="${PYTEST_ADDOPTS:-} --known-results=$known_results/oldest.json --durations=15"
     eval "${command/-n 2/-n $workers}"
 }
 
@@ -127,10 +123,10 @@ newest() {
     .venv-new/bin/pytest tests/course/test_verdicts.py tests/course/test_carried_solutions.py \
         tests/checks/test_race_messages.py tests/sandbox/test_traced_for_chip.py \
         tests/pallascope/kernels tests/pallascope/test_readme.py \
-        -n "$workers" --share=newest --known-verdicts="$known_verdicts/newest.json" --durations=10
+        -n "$workers" --share=newest --known-results="$known_results/newest.json" --durations=10
 }
 
-# Everything on all seeds, every mistake on every hidden case, and nothing in turns, or known before.
+# Everything on all seeds, every mistake on every hidden case, whatever earlier runs know.
 whole() {
     [ -x "$1/bin/pytest" ] || { echo "no newer Python here than $("$old" --version)" >&2; return 1; }
     require_browser

@@ -23,7 +23,7 @@ from grader.sandbox.worker_pool import WorkerPool
 from pallascope.tpu.chips import DEFAULT
 from tests.support.contract import OwnPar, Share
 from tests.support.distribution import Distribution, in_order
-from tests.support.known_verdicts import KnownVerdicts
+from tests.support.known_results import KnownResults
 from tests.support.repositories import ROOT, Clone, Repository, Shop
 from tests.support.sessions import LentPool
 
@@ -44,18 +44,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--share",
         choices=[share.value for share in Share],
         default=Share.WHOLE.value,
-        help="grade only what CI grades of the contract on one end of jax (default: %(default)s)",
+        help="grade only what CI grades of the contract on the newest jax (default: %(default)s)",
     )
     parser.addoption(
-        "--known-verdicts",
+        "--known-results",
         type=Path,
         metavar="FILE",
-        help="leave out the verdicts that FILE knows, and add the new ones to it",
-    )
-    parser.addoption(
-        "--all-variants",
-        action="store_true",
-        help="grade all files of tests/variants, not only those whose turn it is",
+        help="leave out the tests that FILE knows to pass, and add those that pass to it",
     )
     parser.addoption(
         "--every-case",
@@ -165,9 +160,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if not config.getoption("numprocesses", None):
         os.environ.pop("PYTEST_ADDOPTS", None)
-    config.addinivalue_line("markers", "verdict: a verdict that --known-verdicts may know")
-    if file := config.getoption("--known-verdicts"):
-        config.pluginmanager.register(KnownVerdicts(config, file))
+    config.addinivalue_line(
+        "markers",
+        "verdict: depends on the files that a verdict can import, and on its kata",
+    )
+    if file := config.getoption("--known-results"):
+        config.pluginmanager.register(KnownResults(config, file))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import known_verdicts
+from tests.support import known_results
 from tests.support.repositories import ROOT
 
 #: From the ground up, as drawn in CONTRIBUTING.md. A module imports from rows below its own only; a
@@ -83,7 +83,7 @@ def test_a_module_imports_from_below(module: str) -> None:
 def test_verdicts_depend_on_the_files_that_they_can_import() -> None:
     """On the layers below grading: a verdict that CI knows is not graded again."""
     below = [name for row in ROWS[: ROW["grader.grading"]] for name in row if "grader" in name]
-    modules = {name.removesuffix(".py").replace("/", ".") for name in known_verdicts.FILES}
+    modules = {name.removesuffix(".py").replace("/", ".") for name in known_results.VERDICT_FILES}
     ours = {name for name in modules if name.partition(".")[0] in PACKAGES}
     assert ours == {"pallascope", *below, "grader.grading"}
 

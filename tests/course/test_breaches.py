@@ -15,7 +15,7 @@ from grader.verdict import Check
 from tests.course import test_contract as contract
 from tests.course import test_sessions as sessions
 from tests.course import test_verdicts as verdicts
-from tests.support.contract import Plan, Share
+from tests.support.contract import TOLD_BY_JAX, Plan, Share
 from tests.support.repositories import Repository
 
 NO_MISTAKE = Mistake("doubles by adding", "* 2", "+ x_ref[...]", Check.VALUES, "off by")
@@ -98,25 +98,37 @@ def test_what_a_session_has_alike_is_told(repository: Repository, cases: str, wo
     assert "no session has alike what [alike] allows: bm.\nDelete the entry" in said
 
 
-@pytest.mark.parametrize("share", Share)
-def test_what_ci_grades_on_the_two_ends_is_all_of_it_once(share: Share) -> None:
-    """The whole is both of its shares, which have nothing in common."""
-    parts = [Share.OLDEST, Share.NEWEST] if share is Share.WHOLE else [share]
-    plans = [Plan(part, (1,), False) for part in (*parts, Share.WHOLE)]
-    *mine, whole = [[_name(*pair) for pair in plan.mistakes(verdicts.EVERY)] for plan in plans]
-    mistakes = [name for part in mine for name in part]
-    assert len(set(mistakes)) == len(mistakes)
-    assert set(mistakes) <= set(whole)
-    assert (len(mistakes) == len(whole)) is (share is Share.WHOLE)
-    stubs = [kata for part in parts for kata in part.stubs(verdicts.EVERY)]
-    assert len(stubs) == (0 if share is Share.NEWEST else len(verdicts.EVERY))
-    cases = verdicts.draw(verdicts.EVERY[0].id, verdicts.EVERY[0].key, 1)
-    graded = sorted(case.index for part in parts for case in part.cases(cases))
-    assert set(graded) <= {case.index for case in cases}
-    assert len(graded) == len(set(graded))
-    if share is Share.WHOLE:
-        assert graded == [case.index for case in cases]
+def test_the_newest_jax_grades_a_case_of_each_exercise_and_what_jax_words() -> None:
+    whole, newest = Share.WHOLE.mistakes(verdicts.EVERY), Share.NEWEST.mistakes(verdicts.EVERY)
+    assert set(map(_name, newest)) < set(map(_name, whole))
+    assert sum(len(kata.key.mistakes) for kata in verdicts.EVERY) == len(whole)
+    assert {mistake.caught for _, mistake in newest} <= set(TOLD_BY_JAX)
+    assert list(Share.NEWEST.stubs(verdicts.EVERY)) == []
+    for kata in verdicts.EVERY:
+        cases = verdicts.draw(kata.id, kata.key, 1)
+        assert Share.WHOLE.cases(cases) == cases
+        (one,) = Share.NEWEST.cases(cases)
+        assert one in cases
+        assert not one.production or all(case.production for case in cases)
 
 
-def _name(kata: Kata, mistake: Mistake) -> str:
+@pytest.mark.parametrize("shows_cost", [True, False])
+def test_a_variant_is_graded_on_one_case_and_on_those_that_show_its_cost(shows_cost: bool) -> None:
+    brief, full = Plan(Share.WHOLE, (1,), False), Plan(Share.WHOLE, (1,), True)
+    for kata in verdicts.EVERY:
+        cases = verdicts.draw(kata.id, kata.key, 1)
+        some = brief.some(kata, cases, shows_cost=shows_cost)
+        large = [case for case in cases if case.production]
+        assert full.some(kata, cases, shows_cost=shows_cost) == cases
+        if not shows_cost:
+            assert len(some) == 1
+        elif large:
+            assert [case for case in some if case.production] == large
+            assert len(some) == len(large) + (len(cases) > len(large))
+        else:
+            assert some == cases
+
+
+def _name(pair: tuple[Kata, Mistake]) -> str:
+    kata, mistake = pair
     return re.sub(r"\W", "", f"{kata.id}{mistake.title}")

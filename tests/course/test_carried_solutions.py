@@ -21,7 +21,7 @@ from grader.verdict import Case
 from pallascope.tools.arrays import dtype_of
 from pallascope.tools.files import load_module
 from tests.pallascope.support.carried import carried, same, traced
-from tests.support.contract import Plan, Share
+from tests.support.contract import Plan
 from tests.support.repositories import ROOT
 
 CHUNKS = 3
@@ -33,7 +33,7 @@ SOLUTIONS = [kata for kata in ALL if kata.key.target.uses_libtpu]  # lowered for
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_solutions(chunk: int, pytestconfig: pytest.Config) -> None:
     plan = Plan.of(pytestconfig)
-    for solution in plan.katas(plan.share.katas(SOLUTIONS))[chunk::CHUNKS]:
+    for solution in plan.share.katas(SOLUTIONS)[chunk::CHUNKS]:
         for closed in solved(solution, plan):
             again = carried(closed, solution.key.mesh)
             assert str(again) == str(closed), solution.id
@@ -41,8 +41,8 @@ def test_solutions(chunk: int, pytestconfig: pytest.Config) -> None:
 
 
 def solved(kata: Kata, plan: Plan) -> Iterator[core.ClosedJaxpr]:
-    """Traces of a solution on two of its hidden cases, or on one of a share of them."""
-    most = 2 if plan.share is Share.WHOLE else 1
+    """Traces of a solution on one of its hidden cases; with --every-case, on two."""
+    most = 2 if plan.every_case else 1
     solution, axes = load_module(kata.solution), kata.key.mesh
     for seed in plan.seeds:
         for case in plan.share.cases(draw(kata.id, kata.key, seed))[:most]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 
 from grader.exercise.catalog import Kata, katas
-from tests.support.contract import Plan
 from tests.support.crosschecking import CLOSE, error_of_spec
 from tests.support.independent import INDEPENDENT
 from tests.support.repositories import ROOT
@@ -17,12 +16,7 @@ from tests.support.repositories import ROOT
 COMPARED = [kata for kata in katas(ROOT, "solutions") if kata.name in INDEPENDENT]
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "exercise" in metafunc.fixturenames:
-        compared = Plan.of(metafunc.config).katas(COMPARED)
-        metafunc.parametrize("exercise", compared, ids=lambda kata: kata.name)
-
-
+@pytest.mark.parametrize("exercise", COMPARED, ids=lambda kata: kata.name)
 def test_spec_agrees(exercise: Kata) -> None:
     assert error_of_spec(exercise, "float32") <= CLOSE["float32"]
 

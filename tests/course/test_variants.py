@@ -1,9 +1,7 @@
 """Right kernels in other styles are accepted: each earns the stars that its file says.
 
-A session grades those whose turn it is at this commit, which their ids name. With `-k`, with
-`--all-variants` and with `--every-case`, as `.ci/full` says, it grades all of them. With a share of
-the contract, as CI says, each on one hidden case, and what costs more than par on that of
-production size, too.
+Each is graded on one hidden case, and those that cost more than par on that of production size, too.
+With `--every-case`, as in `.ci/full`, they are graded on all hidden cases.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from pallascope.tpu.chips import CHIPS
 from tests.support.contract import Plan, demand
 from tests.support.repositories import ROOT, with_text
 from tests.support.targets import due, no_compiler
-from tests.support.variants import Variant, their_turn, variants
+from tests.support.variants import Variant, variants
 
 SECONDS = 60
 #: Right kernels in other styles that each exercise has at least.
@@ -34,10 +32,7 @@ FEWEST = 2
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "variant" not in metafunc.fixturenames:
         return
-    config = metafunc.config
-    asked = [config.getoption(name) for name in ("all_variants", "every_case", "keyword")]
-    chosen = variants() if any(asked) else their_turn(variants())
-    metafunc.parametrize("variant", chosen, ids=lambda variant: variant.id)
+    metafunc.parametrize("variant", variants(), ids=lambda variant: variant.id)
 
 
 @pytest.mark.verdict
@@ -50,7 +45,7 @@ def test_right_variant_earns_its_stars(
     plan = Plan.of(pytestconfig)
     for seed in plan.seeds:
         dearer = variant.stars < MAX_STARS
-        cases = plan.some(draw(written.id, written.key, seed), shows_cost=dearer)
+        cases = plan.some(written, draw(written.id, written.key, seed), shows_cost=dearer)
         grades = [grader.grade(written, case, SECONDS) for case in cases]
         for case, grade in zip(cases, grades, strict=True):
             told = grade.not_judged

@@ -1,7 +1,7 @@
 """What every exercise is graded: its stub, its solution, and its solution with each known mistake.
 
-`--share` grades a part, as CI does at each end of jax: of katas that have not changed lately, what
-has its turn. `--seeds` and `--every-case` grade more, and so does `-k`.
+`--share newest` grades a part, as CI does on the newest jax. `--seeds` and `--every-case` grade
+more.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     plan = Plan.of(metafunc.config)
     if "mistake" in metafunc.fixturenames:
-        mistakes = plan.mistakes(EVERY)
+        mistakes = plan.share.mistakes(EVERY)
         metafunc.parametrize(("exercise", "mistake"), mistakes, ids=map(_id, mistakes))
     else:
         stubs = metafunc.definition.name == test_stub_is_todo.__name__
@@ -101,7 +101,7 @@ def test_solution_earns_every_star(
 ) -> None:
     """Beside par that was computed by another process: at least on one case that is run."""
     solved = with_text(exercise, tmp_path, exercise.solution.read_text())
-    for number, case in enumerate(plan.cases(exercise, draw(solved.id, solved.key, seed))):
+    for number, case in enumerate(plan.cases(draw(solved.id, solved.key, seed))):
         apart = plan.every_case or not (number or case.production)
         grade = (grader if apart else own_par).grade(solved, case, SECONDS)
         expected = due(solved, case)
@@ -152,7 +152,7 @@ def test_mistake_is_rejected(
         pytest.skip(reason)
     wrong = with_text(exercise, tmp_path, mistaken(exercise, mistake))
     heard, shown = [], False
-    cases = plan.in_order(exercise, draw(wrong.id, wrong.key, seed))
+    cases = plan.in_order(draw(wrong.id, wrong.key, seed))
     if mistake.caught is Check.COST and wrong.key.kernel:
         cases = tuple(case for case in cases if costs(wrong, case))
     for case in cases:

@@ -1,7 +1,7 @@
 """The contract that every exercise is held to: how a breach is told, which share is graded.
 
-CI grades each kata once: one share on the oldest jax, the other on the newest, and of both what has
-its turn. `.ci/full` grades the whole on both.
+CI grades the whole on the oldest jax, and a share on the newest. `.ci/full` grades the whole on
+both.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ from grader.sandbox.launch_client import LaunchClient
 from grader.sandbox.request_queue import SECONDS
 from grader.verdict import Case, Check
 from pallascope.model import Reference
-from tests.support.turns import Turn, this_turn
 
-#: CI grades one in so many known mistakes of a kata that has not changed lately, and so on.
-TURNS = 4
 #: Told in words of jax, or of what it accepts: this may change with its version.
 TOLD_BY_JAX = (Check.RUNS, Check.CONTRACT, Check.BLOCKS, Check.LOWERS, Check.COMPILES)
 
@@ -42,113 +39,80 @@ class Share(enum.Enum):
     """What part of the contract a session grades."""
 
     WHOLE = "whole"
-    OLDEST = "oldest"  # CI's on the oldest jax: every second hidden case, and mistakes that we tell
-    NEWEST = "newest"  # CI's on the newest: the other cases, and mistakes that jax tells
+    NEWEST = (
+        "newest"  # CI's on the newest jax: a case of each kata, and the mistakes that jax words
+    )
 
     def cases(self, cases: Sequence[Case]) -> Sequence[Case]:
-        """Those of a solution's hidden cases that are graded."""
-        return {Share.WHOLE: cases, Share.OLDEST: cases[::2], Share.NEWEST: cases[1::2]}[self]
+        """The graded ones of a solution's hidden cases.
+
+        On the newest jax, where XLA compiles three times as long: the second that is run.
+        """
+        run = [case for case in cases if not case.production]
+        return cases if self is Share.WHOLE else (run or cases)[:2][-1:]
 
     def katas(self, every: Sequence[Kata]) -> Sequence[Kata]:
-        """Those of which one end of jax is enough: what they show is seen again in verdicts."""
-        return {Share.WHOLE: every, Share.OLDEST: every[::2], Share.NEWEST: every[1::2]}[self]
+        """The katas whose launches are compared after serialization."""
+        return every if self is Share.WHOLE else every[1::2]
 
     def stubs(self, every: Sequence[Kata]) -> Sequence[Kata]:
         """The katas whose stubs are graded."""
         return () if self is Share.NEWEST else every
 
-    def tells(self, mistake: Mistake) -> bool:
-        """Whether the known mistake is graded."""
-        return self is Share.WHOLE or (mistake.caught in TOLD_BY_JAX) is (self is Share.NEWEST)
+    def mistakes(self, every: Sequence[Kata]) -> list[tuple[Kata, Mistake]]:
+        """The known mistakes that are graded."""
+        whole = self is Share.WHOLE
+        return [
+            (kata, mistake)
+            for kata in every
+            for mistake in kata.key.mistakes
+            if whole or mistake.caught in TOLD_BY_JAX
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a session grades of the contract.
 
-    `every_case`: each mistake on all hidden cases, not only up to the one that shows it; and par
-    computed anew for each case of a solution. With a `turn`, what has not changed lately is graded
-    in part.
+    `every_case`: each mistake on all hidden cases, not only up to the one that shows it; par
+    computed again for each case of a solution; variants on all hidden cases.
     """
 
     share: Share
     seeds: tuple[int, ...]
     every_case: bool
-    turn: Turn | None = None
 
     @classmethod
     def of(cls, config: pytest.Config) -> Plan:
         seeds = str(config.getoption("--seeds")).split(",")
         share = Share(config.getoption("--share"))
-        asked = config.getoption("keyword") or config.getoption("--every-case")
-        return cls(
-            share,
-            tuple(map(int, seeds)),
-            bool(config.getoption("--every-case")),
-            None if asked or share is Share.WHOLE else this_turn(),
-        )
+        return cls(share, tuple(map(int, seeds)), bool(config.getoption("--every-case")))
 
-    def cases(self, kata: Kata, cases: Sequence[Case]) -> Sequence[Case]:
-        """Those of a solution's hidden cases that are graded.
+    def cases(self, cases: Sequence[Case]) -> Sequence[Case]:
+        """The graded ones of a solution's hidden cases."""
+        return self.share.cases(cases)
 
-        In turns, the first of those that are run, on the oldest jax; and of every fourth kata,
-        another one on the newest, where XLA takes three times as long to compile what the
-        interpreter runs, and those of production size, which take the TPU's compiler long, on one
-        of the two.
+    def some(self, kata: Kata, cases: Sequence[Case], *, shows_cost: bool) -> Sequence[Case]:
+        """The hidden cases on which a variant is graded: one, which its kata's id selects.
+
+        With `shows_cost`, also that of production size. Without one of that size, any may be the
+        one that shows what a kernel costs: then it is all of them.
         """
-        graded = self.share.cases(cases)
-        if (turn := self._turn_of(kata)) is None:
-            return graded
-        its_turn = turn.has(zlib.crc32(kata.id.encode()), TURNS)
-        first, *others = [case for case in cases if not case.production] or [None]
-        if self.share is Share.NEWEST:
-            first = others[turn.number // TURNS % len(others)] if its_turn and others else None
-        large = [case for case in graded if case.production and its_turn]
-        return [case for case in cases if case is first or case in large]
-
-    def some(self, cases: Sequence[Case], *, shows_cost: bool) -> Sequence[Case]:
-        """Of a kata's hidden cases one; with `shows_cost`, one that is run and the largest.
-
-        The largest is that of production size. Without one of that size, any may be the one that
-        shows what a kernel costs: then it is all of them.
-        """
-        if self.turn is None:
-            return cases
-        if not shows_cost:
-            return [cases[self.turn.number % len(cases)]]
         run = [case for case in cases if not case.production]
-        if len(run) == len(cases):
+        if self.every_case or (shows_cost and len(run) == len(cases)):
             return cases
-        one = run[self.turn.number % len(run)] if run else None
-        return [case for case in cases if case is one or case.production]
+        among = run if shows_cost and run else cases
+        one = among[zlib.crc32(kata.id.encode()) % len(among)]
+        return [case for case in cases if case is one or (shows_cost and case.production)]
 
-    def katas(self, every: Sequence[Kata]) -> list[Kata]:
-        """Those that are looked at where it is enough to look once after a change."""
-        placed = ((self._turn_of(kata), place, kata) for place, kata in enumerate(every))
-        return [kata for turn, place, kata in placed if turn is None or turn.has(place, TURNS)]
-
-    def mistakes(self, every: Sequence[Kata]) -> list[tuple[Kata, Mistake]]:
-        """The known mistakes that are graded."""
-        found = []
-        for number, kata in enumerate(every):
-            turn, told = self._turn_of(kata), filter(self.share.tells, kata.key.mistakes)
-            for place, mistake in enumerate(told, start=number):
-                if turn is None or turn.has(place, TURNS):
-                    found.append((kata, mistake))
-        return found
-
-    def in_order(self, kata: Kata, cases: Sequence[Case]) -> Sequence[Case]:
+    def in_order(self, cases: Sequence[Case]) -> Sequence[Case]:
         """All of them, in the order in which a mistake is tried on them.
 
         What jax tells, it tells of most cases: first come those of which the solution's results
         are known already. What we tell shows soonest in the order in which they were drawn.
         """
-        first = self.cases(kata, cases) if self.share is Share.NEWEST else ()
+        first = self.cases(cases) if self.share is Share.NEWEST else ()
         return (*first, *(case for case in cases if case not in first))
-
-    def _turn_of(self, kata: Kata) -> Turn | None:
-        """The turn that a kata waits for, if it does."""
-        return None if self.turn and kata.id in self.turn.changed else self.turn
 
 
 class OwnPar(WorkerClient):

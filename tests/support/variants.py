@@ -17,11 +17,8 @@ from pathlib import Path
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.regions import BEGIN, END
 from tests.support.repositories import ROOT
-from tests.support.turns import this_turn
 
 FOLDER = ROOT / "tests" / "variants"
-#: How many of them a session grades unless it was asked for all.
-A_TURN = 8
 _HEADING = re.compile(r"^# ---- (\w+) ----\n", re.MULTILINE)
 
 
@@ -75,12 +72,6 @@ def _stars(path: Path, style: str, source: str) -> tuple[int, bool]:
     if not said:
         raise Malformed(f"{path}: the docstring of {style} has no line like 'Stars: 3'")
     return int(said[1]), bool(said[2])
-
-
-def their_turn(every: Sequence[Variant]) -> list[Variant]:
-    """Those that are graded at this commit: A_TURN of them, drawn over all katas."""
-    turns = -(-len(every) // A_TURN) or 1
-    return list(every[this_turn().number % turns :: turns])
 
 
 # ---- the learner's file ----
