@@ -26,7 +26,7 @@ Concept
 
     the pipeline doesn't prefetch the next step's block but the next block that differs, and
     starts its copy as soon as a slot is free. So the copy can take as long as the previous
-    expert's rows. The search has a cost: scalar code that scans the coming steps runs in each
+    expert's steps. The search has a cost: scalar code that scans the coming steps runs in each
     step. For an operand whose block changes in every step, there is nothing to gain.
     `pl.pallas_call` doesn't support lookahead; `emit_pipeline` does.
 
