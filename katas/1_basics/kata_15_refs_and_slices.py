@@ -80,7 +80,7 @@ def refs_and_slices_spec(
 def refs_and_slices_kernel(starts_ref, x_ref, o_ref):
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "find the first column of this step's strip; add the strips of both halves and store the sum"
+        "find the start column of this step's strip; add the strips of both halves and store the sum"
     )
     # END SOLUTION
 

@@ -19,18 +19,18 @@ Concept
             shows bytes, time and what bounds it, and what a repair costs.
 
     A symptom that comes and goes is rarely random. The kernel's instructions are the same in
-    each run, and so are its inputs' shapes. So something else must differ: which memory does
-    it read that nobody has written? List all memory that the body reads in one step, and who
-    wrote each part of it:
+    each run, and so are its inputs' shapes. So something else must differ: which unwritten
+    memory does it read? List all memory that the body reads in one step, and who wrote each
+    part of it:
 
         read by the body         written by
         x_ref, w_ref             the copy from HBM, inside the array
         acc_ref                  the body, in an earlier step
         the rest of a block      nobody: whatever lay in VMEM before
 
-    On a TPU, that memory mostly holds the finite numbers of an earlier block. But sometimes
-    it holds another kernel's integers, which can be any float. In your colleague's tests on
-    the CPU, K was a multiple of bk.
+    On a TPU, the rest of a block mostly holds the finite numbers of an earlier block. But
+    sometimes it holds another kernel's integers, which can be anything when read as floats.
+    In your colleague's tests on the CPU, K was a multiple of bk.
 
     Then follow such an element through the arithmetic, with NaN, with Inf and with 1e30 in
     its place. Which operations remove it, and which only seem to? A repair is complete if no

@@ -2,10 +2,10 @@
 
 Goal
     The launch below multiplies x by the weights w. Its results are right, but it is obviously
-    slow: 1024 tokens by weights of 4096 x 6144 take 16.4 ms on a v5e, and should take 0.30
-    ms. Repair it. You choose the block sizes. They must divide M, N and K, which are powers
-    of two from 128 to 2048 in the graded cases, and multiples of 1024 at production size:
-    min(M, 256) suits all of them.
+    slow: 1024 tokens by weights of 4096 x 6144 take 16.4 ms on a v5e, and should take
+    0.30 ms. Repair it. You choose the block sizes. They must divide M, N and K, which are
+    powers of two from 128 to 2048 in the graded cases, and multiples of 1024 at production
+    size: min(M, 256) suits all of them.
 
 Concept
     Three tools show you a kernel, from the inside out:
@@ -23,7 +23,7 @@ Concept
     In a slow kernel that is right, no line is wrong. So calculate before you change anything.
     Each of these numbers follows from the grid, the index maps and the block shapes alone:
 
-        steps             the product of the grid. A step takes about 0.33 µs, even
+        steps             the product of the grid axes. A step takes about 0.33 µs, even
                           if it has hardly any work
         work of a step    2 * bm * bn * bk operations, at 197 TFLOP/s
         bytes of a step   the blocks whose index differs from the step before
@@ -32,10 +32,10 @@ Concept
                           if an axis that it uses changes faster
 
     Then compare three times: of the steps, of the work, and of the bytes at 819 GB/s. Reduce
-    the longest of the three; then another one is the longest. A repair that considers only
+    the longest; then another one of the three is the longest. A repair that considers only
     the first gets stuck at the second.
 
-    VMEM limits you. Each block that changes is in VMEM twice, the accumulator is one more
+    VMEM is the limit. Each block that changes is in VMEM twice, the accumulator is one more
     block, in float32, and together they must fit into the 16 MiB that a kernel gets unless it
     requests more.
 

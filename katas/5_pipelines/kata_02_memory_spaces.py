@@ -31,15 +31,15 @@ Concept
 
     `pltpu.sync_copy(source, target)` copies one Ref to another with a DMA, and returns when
     all of it has arrived. Both must have the same shape and dtype. To copy a part, take a
-    view: `x_ref.at[rows, columns]`, as in refs_and_slices. An array is stored in tiles of 8 x
-    128 numbers (bfloat16: 16 x 128), and a DMA moves whole tiles. So a part must start at a
-    tile boundary. The compiler knows that `i * bm` is a multiple of bm. The rows of a part
+    view: `x_ref.at[rows, columns]`, as in refs_and_slices. An array is stored in tiles of
+    8 x 128 numbers (bfloat16: 16 x 128), and a DMA moves whole tiles. So a part must start at
+    a tile boundary. The compiler knows that `i * bm` is a multiple of bm. The rows of a part
     needn't be contiguous in memory.
 
     The body allocates its own VMEM. `pl.run_scoped(function, *types)` makes a Ref for each
     type, such as `pltpu.VMEM(shape, dtype)`, calls the function with them, and frees them
-    when it returns. They start with garbage. Scratch of the launch would also work, but lives
-    as long as the kernel.
+    when it returns. Their initial content is garbage. Scratch of the launch would also work,
+    but lives as long as the kernel.
 
     This is simple, and slow. A copy that you wait for at once overlaps with nothing: the core
     waits for HBM, and then HBM waits for the core. For 192 MiB, this takes 396 µs on a v5e,

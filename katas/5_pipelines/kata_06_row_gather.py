@@ -2,8 +2,8 @@
 
 Goal
     ids holds B row numbers, and table, an embedding table in HBM, holds the rows. Write the
-    body of a kernel whose step i copies bt of them: row r of o_ref becomes row ids[i * bt +
-    r] of the table. The same number may appear several times. The launch is given. All copies
+    body of a kernel whose step i copies bt of them: row r of o_ref becomes the table's row
+    ids[i * bt + r]. The same number may appear several times. The launch is given. All copies
     of a step must end within it: o_ref is copied to HBM when the body ends.
 
 Concept

@@ -3,8 +3,8 @@
 Goal
     Multiply a lower triangular x by y. Write the body and the launch, given `one_core()`. x
     has zeros above its diagonal. Blocks of x that contain only zeros should neither be read
-    nor multiplied. Blocks of x are bm x bk, those of y bk x bn, and those of the result bm x
-    bn. They divide the arrays; bk may be larger or smaller than bm.
+    nor multiplied. Blocks of x are bm x bk, those of y bk x bn, and those of the result
+    bm x bn. They divide the arrays; bk may be larger or smaller than bm.
 
 Concept
     The strips of x and y that make one block of the result are too long for VMEM, so they are

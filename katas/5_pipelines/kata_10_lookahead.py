@@ -4,12 +4,12 @@ Goal
     Rows of x are sorted by expert, and each block of bm rows belongs to one: experts[i] is
     its number. Multiply each block by its expert's weights. Write the body of the kernel: the
     function for one step, and the call of `pltpu.emit_pipeline` with a step for each block.
-    An expert's weights are one block, (D, N). The launch is given, and so is its VMEM, 24
-    MiB.
+    An expert's weights are one block, (D, N). The launch is given, and so is its VMEM,
+    24 MiB.
 
 Concept
-    A pipeline looks one step ahead. While step i computes, it copies the blocks that step i +
-    1 needs and doesn't have. If a large block changes only now and then, the copies are
+    A pipeline looks one step ahead. While step i computes, it copies the blocks that step
+    i + 1 needs and doesn't have. If a large block changes only now and then, the copies are
     unbalanced: for many steps nothing is copied, and then the large block must arrive within
     a single step.
 
@@ -20,7 +20,7 @@ Concept
         lookahead        >=w1======|       >=w2======|
 
     (`>` is where a copy starts. The waits make steps longer, which isn't drawn.) The second
-    slot of w was free all the time. With
+    slot of w is free all the time. With
 
         pl.BlockSpec(..., pipeline_mode=pl.Buffered(2, use_lookahead=True))
 
@@ -34,8 +34,8 @@ Concept
     steps ahead. This takes VMEM for one more block, and suffices only if two steps take
     longer than the copy. Here it doesn't fit.
 
-    For 64 blocks of 128 rows, 12 experts and D = N = 2048 in bfloat16, a step takes about 6
-    µs, and copying 8 MiB of weights takes 10 µs. On a v5e:
+    For 64 blocks of 128 rows, 12 experts and D = N = 2048 in bfloat16, a step takes about
+    6 µs, and copying 8 MiB of weights takes 10 µs. On a v5e:
 
         two buffers                   444 µs
         two buffers, lookahead        393 µs

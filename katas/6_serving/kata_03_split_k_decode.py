@@ -7,10 +7,10 @@ Goal
     order of the grid are given.
 
 Concept
-    One sequence of 98,305 tokens, 8 heads of keys: one core of a v5p reads them in 234 µs.
-    The v5p has two cores, but the second was idle: each sequence is one sum, and one core
-    computes a sum. Two splits take 154 µs, because their grid dimension is "parallel". If it
-    were "arbitrary", one core would do both, in 237 µs. (A v5e has one core and takes 509 µs
+    One sequence of 98,305 tokens, 8 heads of keys: a v5p reads them in 234 µs. It has two
+    cores, but one of them is idle: the result of a sequence is one sum, computed by one core.
+    Two splits take 154 µs, because their grid dimension is "parallel". If it were
+    "arbitrary", one core would do both, in 237 µs. (A v5e has one core and takes 509 µs
     either way. `kata cost split_k_decode splits=1 --chip v5p` prints the first of these
     numbers.) Blocks go to the splits round-robin, so that splits are balanced at any length:
 
@@ -23,10 +23,10 @@ Concept
         part = sum of exp(s - m) * v / l           the result, if these were all keys
         lse  = log(sum of exp(s)) = m + log(l)     how much they weigh, as a logarithm
 
-    Nothing else is needed to merge them: exp(lse) is the part's share of the denominator. So
-    the merged result is the mean of the parts, weighted by exp(lse). This is another softmax,
-    over splits instead of keys, and needs the same care: exp(100) overflows float32, so
-    subtract the largest lse first.
+    These two numbers suffice to merge the parts: exp(lse) is the part's share of the
+    denominator. So the merged result is the mean of the parts, weighted by exp(lse). This is
+    another softmax, over splits instead of keys, and needs the same care: exp(100) overflows
+    float32, so subtract the largest lse first.
 
     In a short sequence, some splits have no keys. An unused batch entry has length zero: none
     of its splits has keys. Then m is -inf and l is 0, and NaN can arise in three ways: 0 / 0,

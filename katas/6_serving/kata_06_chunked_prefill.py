@@ -11,10 +11,10 @@ Concept
     wait. With chunks of 512 tokens, it can decode other sequences between chunks, or in the
     same batch. A chunk reads the keys and values of earlier chunks from the cache.
 
-    So its queries start in the middle of the sequence. Query t of the chunk is token start +
-    t of the sequence, its *absolute position*, and sees the keys up to that position. `start`
-    is a number in SMEM that differs between calls. For start = 5, pages of 4 slots, a chunk
-    of 6 tokens, and blocks of 3 queries:
+    So its queries start in the middle of the sequence. Query t of the chunk is token
+    start + t of the sequence, its *absolute position*, and sees the keys up to that position.
+    `start` is a number in SMEM that differs between calls. For start = 5, pages of 4 slots, a
+    chunk of 6 tokens, and blocks of 3 queries:
 
         page of the sequence     0           1           2           (3)
         position              0 1 2 3     4 5 6 7     8 9 10 .     . . . .

@@ -9,9 +9,9 @@ Goal
 
 Concept
     Decoding is bound by the bytes of the cache, so the matrix unit idles. Speculative
-    decoding uses it: the large model checks several drafted tokens in one step instead of
-    one, and keeps the longest branch that it agrees with. In a tree, guesses with a common
-    beginning share it, and its rows of the cache:
+    decoding uses it: in the step that one token would need, the large model checks several
+    drafted tokens, and keeps the longest branch that it agrees with. In a tree, guesses with
+    a common beginning share its rows of the cache:
 
         the sequence         the drafts               bit 5 4 3 2 1 0
                              0 ── 1 ── 3    draft 0       . . . . . 1  =  1

@@ -28,8 +28,8 @@ Concept
         +---------+                                      |
         | block 2 |   tri @ block 2  +  carry  <---------+
 
-    When a program is right on one chip and wrong on another, don't ask what is wrong with the
-    second. Ask what the first does that nobody has promised. A v5e has one TensorCore, which
+    When a program is right on one chip and wrong on another, don't look for a fault in the
+    second. Ask which behaviour of the first isn't guaranteed. A v5e has one TensorCore, which
     walks the grid from the first step to the last, whatever you declare about the axes. A v5p
     has two TensorCores that share HBM, and each has its own VMEM. Which steps go to which
     core? What does each core find in its scratch memory when it begins?

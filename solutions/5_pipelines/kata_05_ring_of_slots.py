@@ -19,7 +19,7 @@ Concept
     small. The solution is to have several copies in flight: while one copy waits for its
     first byte, the bytes of others arrive. To keep HBM busy, you need
 
-        bytes under way  =  bandwidth * latency  =  819 GB/s * 0.44 µs  =  352 KiB
+        bytes in flight  =  bandwidth * latency  =  819 GB/s * 0.44 µs  =  352 KiB
 
     at least: six blocks of 64 KiB. This is Little's law, which holds for any queue.
 

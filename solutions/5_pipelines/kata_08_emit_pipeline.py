@@ -24,13 +24,13 @@ Concept
     way. If a step needs an index of the outer grid, the body looks it up first, and the step
     function uses that variable: a Python function sees the names around it.
 
-    Memory works alike. The blocks of a step belong to the pipeline, which has two slots for
+    Memory works the same way. The blocks of a step belong to the pipeline, which has two slots for
     each. An accumulator persists from step to step, so it belongs to the launch, as scratch,
     and a step sees it like any other name. It isn't cleared automatically. Clear it with
     `pl.when`, at the start of a group, of a block, or of a sum: which of the three?
 
-    A pipeline works on Refs in HBM, whole ones or views: `x_hbm.at[e]` is a Ref of shape (M,
-    K). The pipeline ends with its last copy, so nothing overlaps between two groups. This
+    A pipeline works on Refs in HBM, whole ones or views: `x_hbm.at[e]` is a Ref of shape
+    (M, K). The pipeline ends with its last copy, so nothing overlaps between two groups. This
     costs about a µs for each group.
 
     With E = 8 groups of 1024 x 4096 by 4096 x 1024 numbers in bfloat16, and lengths from 512

@@ -38,9 +38,9 @@ Concept
     may be used until all waits have returned.
 
     128 sequences with 8 heads of 128 numbers have 256 KiB of new rows, and the kernel copies
-    8 MiB, in and out. This takes 12.8 µs on a v5e; HBM's bandwidth explains 10.6 of them. One
-    sequence after the other takes 133 µs. A BlockSpec whose block is one tile, with a grid
-    step per sequence, takes 47 µs.
+    8 MiB, in and out. This takes 12.8 µs on a v5e, of which HBM's bandwidth explains 10.6.
+    Updating one sequence after the other takes 133 µs. A BlockSpec whose block is one tile,
+    with a grid step per sequence, takes 47 µs.
 
 Shapes
     name            dtype[dims]                memory space   Ref's shape      block

@@ -2,9 +2,9 @@
 
 Goal
     B sequences, each with one new token, share one pool of N pages. A page holds P keys, or P
-    values, of all G heads. Sequence b has lengths[b] keys, possibly none; keys t * P to t * P
-    + P - 1 are in page table[b, t]. Write the index map of the pages, and the part of the
-    kernel that processes a page. A sequence without keys gets zeros.
+    values, of all G heads. Sequence b has lengths[b] keys, possibly none; keys t * P to
+    t * P + P - 1 are in page table[b, t]. Write the index map of the pages, and the part of
+    the kernel that processes a page. A sequence without keys gets zeros.
 
 Concept
     The length of an answer isn't known in advance, and a cache with room for the longest one

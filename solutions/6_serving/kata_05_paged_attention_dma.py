@@ -25,10 +25,10 @@ Concept
     While the kernel attends to one block, the next one is copied, as in `double_buffer`, but
     with many copies per block.
 
-    The number of copies depends on the length, which is in SMEM. A sequence has ceil(length /
-    P) pages, and its last block may hold fewer than c. Don't wait for pages that you haven't
-    started: that wait would never end. The rest of the slot holds an earlier block.
-    `attend_up_to` masks it, given the number of keys that are left.
+    The number of copies depends on the length, which is in SMEM. A sequence has
+    ceil(length / P) pages, and its last block may hold fewer than c. Don't wait for a page
+    whose copies you haven't started: that wait would never end. The rest of the slot holds an
+    earlier block. `attend_up_to` masks it, given the number of keys that are left.
 
     64 sequences of up to 4096 keys in pages of 16, about half of them filled, 8 heads, D =
     128: 629 µs on a v5e, at 85 % of HBM's bandwidth. The scalar core spends 60 % of that time
