@@ -1,15 +1,14 @@
 """Return a block in VMEM and a single number in SMEM from one kernel.
 
 Goal
-    Write the kernel, and what the launch is missing, for two results at once:
-    x times a scale, rounded to the dtype of x, and the largest |x|. One pass
-    over x is enough for both.
+    Write the kernel, and the missing parts of the launch, for two results at once: x times a
+    scale, rounded to the dtype of x, and the largest |x|. One pass over x is enough for both.
 
 Concept
-    This is how 8-bit training scales a tensor: with a scale chosen earlier,
-    while it looks for the largest |x|, from which the next one is chosen. In
-    two kernels, x would be read twice. For 8192 x 4096 numbers in float32, that
-    is 128 MiB more, or 164 µs on a v5e, on top of 328 µs.
+    8-bit training scales a tensor like this: it applies a scale chosen earlier, and in the
+    same pass finds the largest |x|, from which it chooses the next scale. Two kernels would
+    read x twice. For 8192 x 4096 numbers in float32, that is 128 MiB more, or 164 µs on a
+    v5e, on top of 328 µs.
 
     A core has two memories for two kinds of work:
 
@@ -23,26 +22,25 @@ Concept
                vector unit    scalar core     which also runs the grid,
              4 KiB registers  one number      pl.when and the index maps
 
-    The vector unit has no instruction that stores one number to VMEM. A Ref in
-    SMEM is for single numbers only: `ref[i, j]` loads one and `ref[i, j] = a`
-    stores one. A number that is computed from vectors, such as the maximum of a
-    block, is handed to the scalar core, and one from SMEM may meet a block.
+    The vector unit has no instruction that stores one number to VMEM. A Ref in SMEM holds
+    single numbers only: `ref[i, j]` loads one and `ref[i, j] = a` stores one. You can store a
+    number computed from vectors, such as the maximum of a block, to SMEM, and combine a
+    number from SMEM with a block.
 
-    A BlockSpec says in which memory its block lies. Without a block shape it is
-    the whole array:
+    A BlockSpec chooses the memory of its block. Without a block shape, the block is the whole
+    array:
 
         pl.BlockSpec(memory_space=pltpu.SMEM)
 
-    Two results need two specs and two shapes: `out_specs` and `out_shape` are
-    then tuples, the kernel gets two output Refs, and the launch returns a tuple.
+    Two results need two specs and two shapes: `out_specs` and `out_shape` become tuples, the
+    kernel gets two output Refs, and the launch returns a tuple.
 
-    The block of the first result changes in each step. The second result is one
-    number for the whole grid: all its steps see the same word of SMEM, which goes
-    to HBM after the last one. What row_sum taught about a block that steps share
-    is true for it, along every axis of the grid: something has to be in it before
-    the first step that looks at it, and the steps depend on each other, which
-    `dimension_semantics` must not deny. On a chip with two cores, each core has
-    an SMEM of its own.
+    The block of the first result changes in each step. The second result is one number for
+    the whole grid: all steps see the same word of SMEM, which is copied to HBM after the last
+    one. It follows the rules that row_sum taught for a block that several steps share, along
+    every axis of the grid. It must be initialized before the first step reads it. And the
+    steps depend on each other, so `dimension_semantics` must not call them parallel. On a
+    chip with two cores, each core has its own SMEM.
 
 Shapes
     name        dtype[dims]     memory space   Ref's shape   block
@@ -86,7 +84,7 @@ def two_memories_kernel(scale_ref, x_ref, o_ref, top_ref):
 def two_memories(
     scale: Float32[Array, "1 1"], x: Float[Array, "M N"], *, bm: int = 256, bn: int = 1024
 ) -> tuple[Float[Array, "M N"], Float32[Array, "1 1"]]:
-    """Launch: one pass over x in blocks; both numbers, the scale and the largest |x|, in SMEM."""
+    """Launch: one pass over x in blocks; the scale and the largest |x| are in SMEM."""
     M, N = x.shape
     block = pl.BlockSpec((bm, bn), lambda i, j: (i, j))
     # BEGIN SOLUTION

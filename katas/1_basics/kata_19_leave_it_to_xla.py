@@ -1,19 +1,17 @@
-"""Say what five programs cost at best, before you write a kernel for any of them.
+"""Predict the lowest cost of five programs, before you write a kernel for any of them.
 
 Goal
-    Five programs in plain jax.numpy are given. Say of each, as formulas of its
-    sizes: how many bytes it has to move between HBM and the chip, how many
-    operations it takes, how many µs it takes at best, and how many times as
-    fast as XLA's program a kernel of yours could be, at most. An answer may be
-    off by 20 %. The hidden sizes differ from case to case.
+    Five programs in plain jax.numpy are given. For each, write formulas of its sizes: how
+    many bytes it must move between HBM and the chip, how many operations it takes, its
+    shortest possible time in µs, and the largest possible speedup of your kernel over XLA's
+    program. An answer may be off by 20 %. The hidden sizes differ from case to case.
 
 Concept
-    Most programs don't need a kernel: XLA's compiler has fused them already.
-    So *profile the baseline first*, and compare it with what is possible at
-    all. Two things take time, and a good program does both at once: it moves
-    bytes, and it computes. The longer of the two is a floor that no kernel can
-    go below. Drawn over the operations per byte, which are called *arithmetic
-    intensity*, this floor is the *roofline*:
+    Most programs don't need a kernel: XLA's compiler has already fused them. So *profile the
+    baseline first*, and compare it with the best possible time. A program moves bytes and it
+    computes, and a good program overlaps the two. The longer of the two times is a lower
+    bound for every kernel. Plotted over the operations per byte, called *arithmetic
+    intensity*, this bound is the *roofline*:
 
         operations           peak of the MXU
         a second       _______________________
@@ -25,23 +23,21 @@ Concept
                  /  left of it: bound by HBM
                 +--------------------------------------> operations per byte
 
-    What has to be moved is each input once and each result once. What is
-    computed on the way never has to leave the chip, if somebody has kept it
-    there. Operations: one for each element of each +, *, maximum, exp, sum and
-    so on, and two for each multiply-add of a matrix product. Conversions are
-    none. Which peak counts depends on the dtype that the MXU multiplies: int8
-    is done twice as fast as bfloat16 on a v5e.
+    Each input and each result must be moved once. Intermediate values never have to leave the
+    chip, if the program keeps them there. Operations: one for each element of each +, *,
+    maximum, exp, sum and so on, and two for each multiply-add of a matrix product.
+    Conversions don't count. The peak depends on the dtype that the MXU multiplies: on a v5e,
+    int8 is twice as fast as bfloat16.
 
-    XLA's program is a list of instructions that run one after another. Each
-    reads its operands from HBM and writes its result there. XLA fuses chains
-    of elementwise operations with each other, and with the product or sum
-    before them. But where a whole row has to be summed before its elements can
-    be used, they are read again, and a product of matrices that another one
-    needs is written out. Count the passes, or look: `kata cost leave_it_to_xla
-    T=4096` lists XLA's instructions and the bytes of each. A kernel can save
-    the passes that XLA makes too many, and nothing else: speedup is the floor
-    of XLA's bytes and operations over that of the least bytes, 1 for a program
-    that is best left to XLA.
+    XLA's program is a list of instructions that run one after another. Each reads its
+    operands from HBM and writes its result there. XLA fuses chains of elementwise operations
+    with each other, and with the product or sum before them. But if a whole row must be
+    summed before its elements can be used, the row is read again, and if a matrix product
+    feeds another one, it is written out. Count the passes, or look: `kata cost
+    leave_it_to_xla T=4096` lists XLA's instructions and the bytes of each. A kernel can only
+    save XLA's extra passes. So the speedup is the roofline time for XLA's bytes and
+    operations, divided by that for the fewest bytes. It is 1 for a program that is best left
+    to XLA.
 
 Shapes
     name   dtype[dims]                   memory space   Ref's shape   block
@@ -85,7 +81,7 @@ def rms_norm(x: BFloat16[Array, "T D"], g: BFloat16[Array, "D"]) -> BFloat16[Arr
 def feed_forward(
     x: BFloat16[Array, "T D"], w: BFloat16[Array, "D F"], b: BFloat16[Array, "F"]
 ) -> BFloat16[Array, "T F"]:
-    """A layer of weights w and bias b. T is 16 when a model writes text, and large in training."""
+    """A layer of weights w and bias b. T is 16 when a model decodes, and large in training."""
     return jnp.maximum(x @ w + b, 0)
 
 
@@ -103,7 +99,7 @@ def attention_head(
 
 
 class Chip(NamedTuple):
-    """One TensorCore: bytes a second, and operations a second by the dtype that is multiplied."""
+    """One TensorCore: bytes a second, and operations a second for each dtype it multiplies."""
 
     bandwidth: float
     bf16: float
@@ -120,7 +116,7 @@ class Prediction(NamedTuple):
 
 
 def roofline_us(moved: float, flops: float, bandwidth: float, peak: float) -> float:
-    """The µs that no program can go below that moves so many bytes and does so many operations."""
+    """The shortest time in µs of a program with these bytes and operations."""
     # BEGIN SOLUTION
     raise NotImplementedError(
         "return the longer of the two times, in µs, from moved, flops, bandwidth and peak"
@@ -159,7 +155,7 @@ def predict_attention_head(chip: Chip, *, T: int, S: int, H: int) -> Prediction:
 
 
 def leave_it_to_xla(*, T: int, D: int, F: int, S: int, H: int) -> Float32[Array, "5 4"]:
-    """A row for each program, for the chip that is chosen: `pytest --kata-chip` asks for others."""
+    """A row for each program, for the chosen chip: `pytest --kata-chip` selects another."""
     info = pltpu.get_tpu_info()
     bf16 = info.bf16_ops_per_second
     chip = Chip(info.mem_bw_bytes_per_second, bf16, info.int8_ops_per_second or bf16)

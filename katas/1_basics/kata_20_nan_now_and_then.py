@@ -1,43 +1,41 @@
-"""Find out why a colleague's matmul returns NaN now and then, and repair it.
+"""Find out why a colleague's matmul sometimes returns NaN, and repair it.
 
 Goal
-    The kernel below multiplies matrices for any K, also where bk doesn't divide
-    it. Its tests pass on a CPU. On a TPU it has been right for weeks, in
-    hundreds of runs. Then, with the same code and the same shapes, a few runs
-    returned NaN, and the next ones were right again. Repair it. What was Inf
-    before has to stay Inf: such rows tell others that a model has diverged.
+    The kernel below multiplies matrices for any K, even if bk doesn't divide it. Its tests
+    pass on a CPU. On a TPU it was right for weeks, in hundreds of runs. Then, with the same
+    code and the same shapes, a few runs returned NaN, and the next ones were right again.
+    Repair it. Results that were Inf must stay Inf: such rows show that a model has diverged.
 
 Concept
-    Three ways to look at somebody's kernel, from the nearest to the furthest:
+    Three tools show you a kernel, from the inside out:
 
         pl.debug_print("k={} x={}", k, x_ref[0, 0])
-            prints from inside of the body, in every grid step. Print what a
-            step has read, not only what it makes of it.
+            prints from inside the body, in every grid step. Print the
+            values that a step reads, not only its results.
         kata view nan_now_and_then
             draws which block of each operand a step sees, where it lies in its
             array, and which elements of the result are wrong.
         kata cost nan_now_and_then
             shows bytes, time and what bounds it, and what a repair costs.
 
-    A symptom that comes and goes is seldom a matter of luck. The kernel's
-    instructions are the same in each run, and so are its inputs' shapes. So
-    something else must differ: what does it read that nobody has written? Make
-    a list of all memory that the body reads in one step, and of who wrote each
+    A symptom that comes and goes is rarely random. The kernel's instructions are the same in
+    each run, and so are its inputs' shapes. So something else must differ: which unwritten
+    memory does it read? List all memory that the body reads in one step, and who wrote each
     part of it:
 
         read by the body         written by
-        x_ref, w_ref             the copy from HBM, as far as there is something to copy
+        x_ref, w_ref             the copy from HBM, inside the array
         acc_ref                  the body, in an earlier step
         the rest of a block      nobody: whatever lay in VMEM before
 
-    On a TPU, what lay there before is mostly the finite numbers of an earlier
-    block, and sometimes not: another kernel's integers, read as floats, can be
-    anything. On the CPU of your colleague's tests, K was a multiple of bk.
+    On a TPU, the rest of a block mostly holds the finite numbers of an earlier block. But
+    sometimes it holds another kernel's integers, which can be anything when read as floats.
+    In your colleague's tests on the CPU, K was a multiple of bk.
 
-    Then follow such an element through the arithmetic, with NaN, with Inf and
-    with 1e30 in its place. Which operations bring it to an end, and which only
-    seem to? A repair is complete if no value that might lie there can reach the
-    result. It is too much if it also changes values that were really in x or w.
+    Then follow such an element through the arithmetic, with NaN, with Inf and with 1e30 in
+    its place. Which operations remove it, and which only seem to? A repair is complete if no
+    value in that memory can reach the result. It goes too far if it also changes values that
+    really are in x or w.
 
 Shapes
     name      dtype[dims]       memory space   Ref's shape   block

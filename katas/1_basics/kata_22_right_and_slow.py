@@ -1,46 +1,43 @@
 """Find out why a colleague's layer takes fifty times as long as it should.
 
 Goal
-    The launch below multiplies x by the weights w. Its results are right, and
-    no profiler is needed to see that something is wrong with it: 1024 tokens
-    by weights of 4096 x 6144 take 16.4 ms on a v5e, and should take 0.30 ms.
-    Repair it. Block sizes are yours to choose. They have to divide M, N and K,
-    which are powers of two from 128 to 2048 in the cases that are run, and
-    multiples of 1024 at production size: min(M, 256) suits all of them.
+    The launch below multiplies x by the weights w. Its results are right, but it is obviously
+    slow: 1024 tokens by weights of 4096 x 6144 take 16.4 ms on a v5e, and should take
+    0.30 ms. Repair it. You choose the block sizes. They must divide M, N and K, which are
+    powers of two from 128 to 2048 in the graded cases, and multiples of 1024 at production
+    size: min(M, 256) suits all of them.
 
 Concept
-    Three ways to look at somebody's kernel, from the nearest to the furthest:
+    Three tools show you a kernel, from the inside out:
 
         pl.debug_print("i={} j={} k={}", i, j, k)
-            prints from inside of the body, in every grid step. Here the number
-            of lines says something already.
+            prints from inside the body, in every grid step. Here even the
+            number of lines is a clue.
         kata view right_and_slow
-            draws which block of each operand each step needs, and which of them
+            draws the block of each operand that each step needs, and marks blocks that
             were fetched before.
         kata cost right_and_slow
             shows bytes, time and what bounds it. kata cost right_and_slow
             K=2048 and other sizes show what the time grows with.
 
-    A slow kernel that is right has nothing to point at. So do the sum before
-    you change anything. Each of these numbers follows from the grid, the index
-    maps and the block shapes alone:
+    In a slow kernel that is right, no line is wrong. So calculate before you change anything.
+    Each of these numbers follows from the grid, the index maps and the block shapes alone:
 
-        steps             the product of the grid. A step takes about 0.33 µs, even
-                          if there is hardly anything to do in it
+        steps             the product of the grid axes. A step takes about 0.33 µs, even
+                          if it has hardly any work
         work of a step    2 * bm * bn * bk operations, at 197 TFLOP/s
         bytes of a step   the blocks whose index differs from the step before
         fetches of w      how many times each block of w comes from HBM: once for
                           each value of the axes that w's index map leaves out,
                           if an axis that it uses changes faster
 
-    Then compare: the time that the steps take, the time of the work, and the
-    time of the bytes at 819 GB/s. The largest of the three is what you have to
-    make smaller, and then it's another one's turn. A repair that looks only at
+    Then compare three times: of the steps, of the work, and of the bytes at 819 GB/s. Reduce
+    the longest; then another one of the three is the longest. A repair that considers only
     the first gets stuck at the second.
 
-    What limits you is VMEM. Of the blocks that change there are two in VMEM at a
-    time, the accumulator is another one, in float32, and together they have to
-    fit into the 16 MiB that a kernel gets unless it asks for more.
+    VMEM is the limit. Each block that changes is in VMEM twice, the accumulator is one more
+    block, in float32, and together they must fit into the 16 MiB that a kernel gets unless it
+    requests more.
 
 Shapes
     name      dtype[dims]       memory space   Ref's shape             block

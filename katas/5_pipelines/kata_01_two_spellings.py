@@ -1,13 +1,13 @@
-"""Launch a kernel by pl.kernel, a mesh of cores and emit_pipeline.
+"""Launch a kernel with pl.kernel, a mesh of cores and emit_pipeline.
 
 Goal
-    The kernel for one set of blocks is given: it adds a row of biases to x, cuts
-    off what is negative, and multiplies by y. Launch it, this time without
-    `pl.pallas_call`. The number of steps along each axis is M / bm and N / bn.
+    The kernel for one set of blocks is given: it adds a row of biases to x, replaces negative
+    numbers by 0, and multiplies by y. Launch it, this time without `pl.pallas_call`. The
+    number of steps along each axis is M / bm and N / bn.
 
 Concept
-    So far, `pl.pallas_call` has done three things for you at once. The other
-    spelling takes them apart:
+    So far, `pl.pallas_call` has done three things for you at once. The other spelling
+    separates them:
 
         pl.pallas_call(kernel,              pl.kernel(body, out_type=..., mesh=...)
           out_shape=...,  - - - - - - - - >   which cores run it, what comes back
@@ -15,30 +15,28 @@ Concept
           in_specs=..., out_specs=...)        in_specs=..., out_specs=...)
         (x, y)            - - - - - - - - >   both are called with operands
 
-    `pl.kernel` starts a body once on every core of a mesh. It has no grid and no
-    specs, and so it copies nothing. Its Refs are the whole arrays, in HBM:
+    `pl.kernel` starts a body once on every core of a mesh. It has no grid and no specs, so it
+    copies nothing. The body's Refs are the whole arrays, in HBM:
 
                     HBM                       VMEM              vector unit
         body:   x_ref  (M, N)
         pipeline:    block (i, j)  - - - >  2 slots (bm, bn)
         kernel:                                 Ref (bm, bn)  <- - ->  o = ...
 
-    A core can't compute on HBM: `x_ref[...]` is an error in the body. A block has
-    to be in VMEM first. `pltpu.emit_pipeline` returns a function that sees to
-    that: called with Refs in HBM, inputs first, then outputs, it goes through a
-    grid. It copies blocks in, one step ahead, runs the kernel on Refs in VMEM, and
-    copies results out meanwhile. It is an ordinary function that runs inside of
-    a body. So a body can run two pipelines in turn, or copy something by itself
-    before. That is what the kernels that serve language models need, and the
-    next katas will use it.
+    A core can't compute on HBM: `x_ref[...]` is an error in the body. A block must be copied
+    to VMEM first. `pltpu.emit_pipeline` returns a function that does this. Call it with Refs
+    in HBM, inputs first, then outputs. It runs the kernel over a grid, on Refs in VMEM, while
+    it copies the next step's blocks in and earlier results out. It is an ordinary function
+    that runs inside the body, so a body can run two pipelines one after the other, or copy
+    something itself first. Kernels that serve language models need this, and the next katas
+    will use it.
 
-    `out_type` is what `out_shape` was: a `jax.ShapeDtypeStruct` of the whole
-    result. The mesh of one core is given, `one_core()`. `pl.kernel(...)` returns a
-    function of arrays, and its body gets a Ref for each operand, then for each
-    result.
+    `out_type` replaces `out_shape`: a `jax.ShapeDtypeStruct` of the whole result.
+    `one_core()`, a mesh of one core, is given. `pl.kernel(...)` returns a function of arrays.
+    Its body gets a Ref for each operand, then one for each result.
 
-    Nothing is gained or lost by it here. For 8192 x 4096 in bfloat16, both
-    spellings move 192 MiB and take 247 µs of a v5e.
+    Here the two spellings perform the same. For 8192 x 4096 in bfloat16, both move 192 MiB
+    and take 247 µs on a v5e.
 
 Shapes
     name    dtype[dims]     memory space   Ref's shape   block
@@ -47,7 +45,7 @@ Shapes
     b_ref   x.dtype[1, N]   VMEM           (1, bn)       (0, j)
     o_ref   x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
 
-    These are the Refs of the kernel. In the body, all are whole, in HBM.
+    These are the Refs of the kernel. In the body, all Refs are whole arrays, in HBM.
 
 Try
     pytest -k two_spellings          stuck?  kata hint two_spellings
@@ -84,7 +82,7 @@ def two_spellings(
     bm: int = 256,
     bn: int = 1024,
 ) -> Float[Array, "M N"]:
-    """Launch: a body on one core, and in it a pipeline over blocks of (bm, bn)."""
+    """Launch: a body on one core, which runs a pipeline over blocks of (bm, bn)."""
     # BEGIN SOLUTION
     raise NotImplementedError(
         "write a body that runs emit_pipeline over its Refs, and return pl.kernel(body, ...)(x, y, b)"

@@ -1,23 +1,22 @@
-"""Multiply by the first half of a matrix while the second half is still coming.
+"""Multiply by the first half of a matrix while the second half is still being copied.
 
 Goal
-    x is in VMEM, and w, the larger operand, in HBM. Write the body of a kernel that
-    brings w to VMEM in two halves and computes x @ w in o_ref. It multiplies by
-    the first half while the second is on its way. The launch is given.
+    x is in VMEM, and w, the larger operand, in HBM. Write the body of a kernel that copies w
+    to VMEM in two halves and computes x @ w in o_ref. It multiplies by the first half while
+    the second is being copied. The launch is given.
 
 Concept
-    A DMA engine copies by itself. `pltpu.make_async_copy(source, target, semaphore)`
-    only describes a copy. `.start()` starts it and returns at once, and the core
-    goes on. `.wait()` returns when it has ended. Between the two, the target holds
-    old bytes, new bytes or both, and nobody must read it.
+    A DMA engine copies without the core. `pltpu.make_async_copy(source, target, semaphore)`
+    only describes a copy. `.start()` starts it and returns at once, and the core goes on.
+    `.wait()` returns when the copy has ended. In between, the target holds old bytes, new
+    bytes or both, and must not be read.
 
-    What connects the two is the *semaphore*, a counter on the core. A copy that ends
-    adds the bytes that it has brought, and a wait takes as many away, as soon as
-    they are there. It does not know whose bytes they are. Two copies that count on
-    one semaphore may end in any order, so a wait for one can return when the other
-    has ended. Give a copy a semaphore of its own, and it is clear what was waited
-    for. At the end of a kernel, all counters have to be zero: each start needs one
-    wait. A wait for what was never started does not end.
+    Start and wait are connected by a *semaphore*, a counter on the core. A finished copy adds
+    the number of its bytes, and a wait subtracts that number as soon as the counter is large
+    enough. The counter doesn't distinguish copies. Two copies on one semaphore may end in any
+    order, so a wait for one can return when only the other has ended. If each copy has its
+    own semaphore, each wait is unambiguous. At the end of a kernel, all counters must be
+    zero: each start needs one wait. A wait for a copy that was never started doesn't end.
 
     Here w_ref has two slots, and sems two semaphores, one for each half of w:
 
@@ -27,9 +26,8 @@ Concept
         sems[1]   ................................. + wait
         core                       |    product 0   |    product 1   |
 
-    For 256 rows of x and 8 MiB of weights, 2048 x 2048 in bfloat16, that takes
-    21.5 µs of a v5e. With the same copies and the same products, one after the
-    other, it takes 26.5 µs.
+    For 256 rows of x and 8 MiB of weights, 2048 x 2048 in bfloat16, this takes 21.5 µs on a
+    v5e. The same copies and products one after the other take 26.5 µs.
 
 Shapes
     name    dtype[dims]           memory space   Ref's shape   block
@@ -62,7 +60,7 @@ def async_copy_kernel(x_ref, w_hbm, o_ref, w_ref, sems):
     half = w_ref.shape[1]
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "start the copies of both halves of w, multiply by each as soon as it has come, and sum in o_ref"
+        "start the copies of both halves of w, multiply by each as soon as it has arrived, and sum in o_ref"
     )
     # END SOLUTION
 

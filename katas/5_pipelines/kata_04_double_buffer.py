@@ -1,18 +1,18 @@
 """Write the pipeline of copies yourself: two slots in, two slots out.
 
 Goal
-    x and o are in HBM. Write the loop of a kernel that scales the columns of x by
-    w, block by block of bm rows, and cuts off what is negative. While a block is
-    computed, the next one comes, and the one before goes. The launch and two
-    functions that describe the copies are given: `bring(i, slot)` is the copy of
-    block i of x to a slot of x_ref, `send(i, slot)` that of a slot of o_ref to
-    block i of o. The loop over M / bm blocks, at least two, is yours.
+    x and o are in HBM. Write the loop of a kernel that scales the columns of x by w, in
+    blocks of bm rows, and replaces negative numbers by 0. While one block is computed, the
+    next is copied in, and the previous result is copied out. The launch and two functions
+    that describe the copies are given: `bring(i, slot)` copies block i of x to a slot of
+    x_ref, and `send(i, slot)` copies a slot of o_ref to block i of o. Write the loop over the
+    M / bm blocks; there are at least two.
 
 Concept
-    This is what BlockSpecs and emit_pipeline have done for you so far. A
-    block waits for its copy, so the copy has to be started one step before; and
-    it can't go where the present block is still being read. So there are two
-    slots, and steps take turns: slot = i % 2. Four steps in time:
+    BlockSpecs and emit_pipeline have done this for you so far. To be ready in time, a block's
+    copy must start one step before; and it can't overwrite the current block, which is still
+    being read. So there are two slots, and steps alternate between them: slot = i % 2. Four
+    steps in time:
 
         step            0       1       2       3
         bring   0->s0   1->s1   2->s0   3->s1
@@ -20,24 +20,22 @@ Concept
         send                    s0->0   s1->1   s0->2   s1->3
                 |  prologue                     |  epilogue
 
-    Before the first step, nobody has brought its block: that is the *prologue*.
-    After the last one, results are still on their way: the *epilogue*. In
-    between, each step does the same things. In what order is up to you, but
-    three things have to be known when they happen:
+    The first block must be copied before the first step: this is the *prologue*. After the
+    last step, results are still being copied: this is the *epilogue*. In between, all steps
+    do the same things. You choose the order, but three conditions must hold:
 
-    -   A slot of x_ref is read: its block has come.
-    -   A slot of o_ref is stored to: what an earlier step has sent from it, has left.
+    -   Before a slot of x_ref is read, its block has arrived.
+    -   Before a slot of o_ref is stored to, an earlier step's result has left it.
         Which step was that?
-    -   A copy is started: does its block exist? `pl.when(condition)` is for steps at
-        either end that lack something.
+    -   Before a copy is started, its block exists. Use `pl.when(condition)` in the first
+        and last steps, where it may not.
 
-    A wait needs only a copy with the same semaphore and the same size as the one
-    that was started, so `send(i, slot).wait()` waits for a copy that another turn
-    of the loop has started. `sems[0, slot]` count what comes, `sems[1, slot]` what
-    goes.
+    A wait needs only a copy with the same semaphore and the same size as the one that was
+    started. So `send(i, slot).wait()` waits for a copy that another iteration has started.
+    `sems[0, slot]` count incoming bytes, `sems[1, slot]` outgoing ones.
 
-    8192 x 4096 numbers in bfloat16 come and go in 165 µs of a v5e, with blocks of
-    256 rows. With the same copies, one after another, it takes 213 µs.
+    Reading and writing 8192 x 4096 numbers in bfloat16 takes 165 µs on a v5e, with blocks of
+    256 rows. The same copies one after another take 213 µs.
 
 Shapes
     name    dtype[dims]           memory space   Ref's shape    block
@@ -79,7 +77,7 @@ def double_buffer_kernel(x_hbm, w_ref, o_hbm, x_ref, o_ref, sems):
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "bring the first block, loop over all blocks with the next one coming and the last going, then drain"
+        "bring the first block, loop over all blocks while the next arrives and the last leaves, then drain"
     )
     # END SOLUTION
 

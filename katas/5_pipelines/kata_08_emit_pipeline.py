@@ -1,18 +1,16 @@
 """Call a pipeline inside a kernel, with a grid whose size is known only at run time.
 
 Goal
-    Each of E groups has a matrix x[e] and a matrix w[e]. Their product is wanted,
-    but it may only sum over the first lens[e] of the K columns of x and rows of
-    w. What lies beyond is left over from before and may be NaN. Write the body of a
-    kernel that runs once for each group: a function for one step of a pipeline,
-    and the call of `pltpu.emit_pipeline`. lens[e] is a multiple of bk, and not 0.
-    The launch is given.
+    Each of E groups has a matrix x[e] and a matrix w[e]. Compute their product, summed only
+    over the first lens[e] of the K columns of x and rows of w. The rest of x and w is stale
+    and may be NaN. Write the body of a kernel that runs once for each group: a function for
+    one step of a pipeline, and the call of `pltpu.emit_pipeline`. lens[e] is a multiple of
+    bk, and not 0. The launch is given.
 
 Concept
-    The grid of a `pallas_call` is fixed when the program is compiled. Groups of
-    different length would all take as many steps as the longest could need, and
-    bring blocks that nobody uses. A pipeline that a body calls gets its grid when it
-    is called, and a number in it may come from SMEM:
+    The grid of a `pallas_call` is usually fixed when the program is compiled. Then all groups
+    take the maximum number of steps, and copy blocks that nobody uses. A pipeline inside a
+    body gets its grid when it is called, and a number in it may come from SMEM:
 
         grid of the launch             grid of the pipeline, for each e
                                          i        j       k
@@ -20,26 +18,24 @@ Concept
         e = 1   - - - - - - - - - >   (M/bm,   N/bn,   lens[1]/bk)    #
         e = 2   - - - - - - - - - >   (M/bm,   N/bn,   lens[2]/bk)    ######
 
-    So there are two grids now, one inside of the other. Whose indices does
-    `pl.program_id` give? Those of the innermost that is running: in the body, the
-    launch's, and in the function that the pipeline calls for each step, and in its
-    index maps, the pipeline's. `pl.num_programs` goes the same way. What a step
-    has to know of the outer grid, the body looks up before: a Python function
-    sees the names around it.
+    So there are now two grids, one inside the other. `pl.program_id` gives the index in the
+    innermost grid that is running. In the body, this is the launch's grid. In the pipeline's
+    step function and its index maps, it is the pipeline's. `pl.num_programs` works the same
+    way. If a step needs an index of the outer grid, the body looks it up first, and the step
+    function uses that variable: a Python function sees the names around it.
 
-    Likewise with memory. The blocks of a step belong to the pipeline, which has
-    two slots for each. An accumulator stays from step to step, so it belongs to
-    the launch, as a scratch, and a step sees it as it sees other names. Nobody
-    clears it by itself. Clear it with `pl.when`, at the start of a group, of a
-    block, or of a sum: which of the three?
+    Memory works the same way. The blocks of a step belong to the pipeline, which has two slots for
+    each. An accumulator persists from step to step, so it belongs to the launch, as scratch,
+    and a step sees it like any other name. It isn't cleared automatically. Clear it with
+    `pl.when`, at the start of a group, of a block, or of a sum: which of the three?
 
-    A pipeline works on Refs in HBM, whole ones or views: `x_hbm.at[e]` is a Ref of
-    shape (M, K). It ends with its last copy, so between two groups nothing
-    overlaps: that is the price, about a µs each.
+    A pipeline works on Refs in HBM, whole ones or views: `x_hbm.at[e]` is a Ref of shape
+    (M, K). The pipeline ends with its last copy, so nothing overlaps between two groups. This
+    costs about a µs for each group.
 
-    With E = 8 groups of 1024 x 4096 by 4096 x 1024 numbers in bfloat16, whose
-    lengths go from 512 to 4096, this takes 254 µs of a v5e. With K / bk steps for
-    each sum, as in a grid known before, it takes 418 µs.
+    With E = 8 groups of 1024 x 4096 by 4096 x 1024 numbers in bfloat16, and lengths from 512
+    to 4096, this takes 254 µs on a v5e. With a static grid, K / bk steps for each sum, it
+    takes 418 µs.
 
 Shapes
     name      dtype[dims]         memory space   Ref's shape   block
@@ -118,7 +114,7 @@ def emit_pipeline(
 
 
 def emit_pipeline_inputs(key, *, E, M, K, N, bk, dtype):
-    """Groups of one block to all of K, in any order; NaN in x and w past each length."""
+    """Lengths of one block to all of K, in any order; NaN in x and w past each length."""
     order, x_key, w_key = jax.random.split(key, 3)
     blocks = jnp.linspace(1, K // bk, E).astype(jnp.int32)
     lens = bk * jax.random.permutation(order, blocks)

@@ -1,17 +1,16 @@
 """Run a pipeline in every step of another pipeline.
 
 Goal
-    Multiply a lower triangular x by y. You write the body and the launch, given
-    `one_core()`. x has zeros above its diagonal, and the blocks that hold nothing
-    but zeros should neither be read nor multiplied. Blocks of x are bm x bk, those
-    of y bk x bn, and those of the result bm x bn. They divide the arrays; bk may be
-    larger than bm, or smaller.
+    Multiply a lower triangular x by y. Write the body and the launch, given `one_core()`. x
+    has zeros above its diagonal. Blocks of x that contain only zeros should neither be read
+    nor multiplied. Blocks of x are bm x bk, those of y bk x bn, and those of the result
+    bm x bn. They divide the arrays; bk may be larger or smaller than bm.
 
 Concept
-    The strips of x and y that make one block of the result are too long for
-    VMEM, so they come in pieces, along k. In a grid with three axes, all blocks of
-    the result get the same number of pieces. Here each row of blocks needs another
-    number. With bm = bk, for example:
+    The strips of x and y that make one block of the result are too long for VMEM, so they are
+    copied in pieces along k. In a grid with three axes, all blocks of the result get the same
+    number of pieces. Here the number differs for each row of blocks. With bm = bk, for
+    example:
 
                  x             pieces           o
         i = 0   [#| | | ]        1           [ | | | ]
@@ -19,29 +18,28 @@ Concept
         i = 2   [#|#|#| ]        3           [ | | | ]
         i = 3   [#|#|#|#]        4           [ | | | ]
 
-    A pipeline is a function call in a body, and so it may stand in the body of
-    another pipeline. The outer one goes through blocks of the result and copies
-    them out. In each of its steps, the inner one goes through pieces of two strips
-    and copies them in:
+    A pipeline is a function call in a body, so another pipeline's body can call it. The outer
+    one loops over blocks of the result and copies them out. In each of its steps, the inner
+    one loops over pieces of two strips and copies them in:
 
         outer, step (i, j):     before  |  inner: k = 0, 1, 2, ...  |  after
         the next step:          before  |  inner: k = 0, 1, ...     |  after
 
-    The inner grid may be a number that only the step knows. Its index maps may use
-    what the outer body has computed, such as `i = pl.program_id(0)`; in the inner
-    body, program_id is that of the inner grid. Refs of the launch can be used anywhere.
-    And what took a `pl.when` on the first or last k is a line before or after a call.
+    The inner grid may depend on the outer step. Its index maps may use variables of the outer
+    body, such as `i = pl.program_id(0)`. In the inner body, program_id is that of the inner
+    grid. The launch's Refs can be used anywhere. Work that needed a `pl.when` on the first or
+    last k is now a line before or after a call.
 
-    The price: each call of the inner pipeline waits for its first two pieces. So outer
-    blocks should be large. For M = 8192, N = 4096, bk = 512 in bfloat16, on a v5e:
+    The price: each call of the inner pipeline waits for its first two pieces. So outer blocks
+    should be large. For M = 8192, N = 4096, bk = 512 in bfloat16, on a v5e:
 
         bm x bn         outer steps     HBM bytes    time
         512 x 512               128      1.12 GiB    2.04 ms
         512 x 1024               64       880 MiB    1.82 ms
         512 x 2048               32       744 MiB    1.74 ms
 
-    XLA, which doesn't know of the zeros, needs 3.2 ms. A grid with three axes that
-    skips steps is as fast, but as long as the longest row needs.
+    XLA doesn't know about the zeros and needs 3.2 ms. A grid with three axes that skips steps
+    is as fast, but has as many steps in each row as the longest row needs.
 
 Shapes
     name      dtype[dims]       memory space   Ref's shape   block
@@ -75,7 +73,7 @@ def nested_pipeline_spec(x: Float[Array, "M M"], y: Float[Array, "M N"]) -> Floa
 def nested_pipeline(
     x: Float[Array, "M M"], y: Float[Array, "M N"], *, bm: int = 512, bn: int = 2048, bk: int = 512
 ) -> Float[Array, "M N"]:
-    """Launch: a pipeline over blocks of (bm, bn), and in each step one over pieces of bk."""
+    """Launch: a pipeline over blocks of (bm, bn), and in each step another over pieces of bk."""
     M, N = y.shape
     # BEGIN SOLUTION
     raise NotImplementedError(

@@ -1,11 +1,11 @@
-"""Make a kernel fit into VMEM whose weights fit there once, but not twice.
+"""Make a kernel fit into VMEM when one buffer for its weights fits there, but two don't.
 
 Goal
-    Rows of x are sorted by expert, and each block of bm rows belongs to one:
-    `experts[i]` says to which. The kernel is given: it multiplies its rows by the
-    expert's weights. Write its launch. An expert's weights come to VMEM whole, and
-    once. At production size this doesn't fit as it is. Make it fit; it should neither
-    read more nor take longer than it has to.
+    Rows of x are sorted by expert, and each block of bm rows belongs to one: `experts[i]` is
+    its number. The kernel is given: it multiplies its rows by the expert's weights. Write its
+    launch. Copy an expert's weights to VMEM whole, and only once. At production size the
+    default launch doesn't fit. Make it fit, without reading more or taking longer than
+    necessary.
 
 Concept
     With D = 8192, N = 4096 and bm = 128 in bfloat16, blocks take in VMEM
@@ -14,34 +14,34 @@ Concept
         w      2 x 64 MiB  = 128 MiB
         o      2 x  1 MiB  =   2 MiB      and something for the compiler
 
-    A kernel gets 16 MiB unless it asks for more, and a v5e has 128. Interpreters
-    accept a kernel that is too large; the TPU's compiler doesn't. There are three ways
-    out, and each has its price:
+    A kernel gets 16 MiB unless it requests more, and a v5e has 128. Interpreters accept a
+    kernel that is too large; the TPU's compiler doesn't. There are three solutions, and each
+    has its price:
 
-    -   *One buffer:* `pl.BlockSpec(..., pipeline_mode=pl.Buffered(1))`. The second is
-        there so that the next block can come while this one is used:
+    -   *One buffer:* `pl.BlockSpec(..., pipeline_mode=pl.Buffered(1))`. The second
+        exists so that the next block can be copied while this one is used:
 
             two buffers    copy 0 | step 0 | step 1 | step 2
                                   | copy 1 | copy 2 | copy 3
             one buffer     copy 0 | step 0 | copy 1 | step 1 | copy 2 | step 2
 
-        So each *new* block is waited for. What that costs depends on how often the
+        So the kernel waits for each *new* block. The cost depends on how often the
         block changes: for w it is 82 µs for each expert, for x 3 µs for each step.
-        (A block that never changes has one buffer anyway: the compiler sees it.)
+        (A block that never changes has one buffer anyway: the compiler detects it.)
 
     -   *A higher limit:* `compiler_params=pltpu.CompilerParams(vmem_limit_bytes=...)`.
-        What a kernel takes, XLA can't use for other arrays while it runs. And no chip
-        gives more than it has.
+        XLA can't use a kernel's VMEM for other arrays while it runs, and the limit
+        can't exceed the chip's VMEM.
 
-    -   *Less at a time:* half of w's columns, for example. Then x is read twice, 896 MiB
-        in place of 640. Here the matrix unit takes long enough to hide it, and with
-        fewer bits or experts it would not. The result is judged by bytes, too.
+    -   *Smaller blocks:* half of w's columns, for example. Then x is read twice, 896 MiB
+        instead of 640. Here the matrix unit takes long enough to hide this; with
+        fewer bits or experts it wouldn't. The grader counts bytes, too.
 
-    Say for each operand how often its block changes, and add up again.
+    Decide for each operand how often its block changes, and add up again.
 
-    The table gets to the index maps by `grid_spec=pltpu.PrefetchScalarGridSpec(
-    num_scalar_prefetch=1, grid=..., in_specs=..., out_specs=...)`: it is copied to SMEM
-    before the first step, and maps get its Ref after their indices.
+    To pass the table to the index maps, use `grid_spec=pltpu.PrefetchScalarGridSpec(
+    num_scalar_prefetch=1, grid=..., in_specs=..., out_specs=...)`: the table is copied to
+    SMEM before the first step, and maps get its Ref after their indices.
 
 Shapes
     name          dtype[dims]        memory space   Ref's shape   block
@@ -63,7 +63,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jaxtyping import Array, Float, Int32
 
-#: Columns of w that one turn of the kernel's loop works on.
+#: Columns of w that one iteration of the kernel's loop works on.
 COLUMNS = 128
 
 
@@ -88,12 +88,12 @@ def fit_vmem_kernel(experts_ref, x_ref, w_ref, o_ref):
 def fit_vmem(
     experts: Int32[Array, "B"], x: Float[Array, "T D"], w: Float[Array, "E D N"], *, bm: int = 128
 ) -> Float[Array, "T N"]:
-    """Launch: T / bm steps; an expert's weights are in VMEM as long as its blocks last."""
+    """Launch: T / bm steps; an expert's weights stay in VMEM for all of its blocks."""
     T, D = x.shape
     N = w.shape[2]
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "return pl.pallas_call(fit_vmem_kernel, ...)(experts, x, w), with what makes it fit"
+        "return pl.pallas_call(fit_vmem_kernel, ...)(experts, x, w), with options that make it fit"
     )
     # END SOLUTION
 

@@ -1,37 +1,37 @@
-"""Divide the keys of a sequence among several cores, and put the parts together.
+"""Divide the keys of a sequence among several cores, and merge their results.
 
 Goal
-    The same attention as in decode_attention, with the keys of a sequence dealt to
-    P splits that don't know of each other. Write what a split leaves behind, and the
-    kernel that merges the splits of a sequence. Say which block of keys a step needs.
-    The steps of the softmax, and the order of the grid, are given.
+    The same attention as in decode_attention, but the blocks of a sequence's keys are
+    distributed over P independent splits. Write the outputs of a split, the kernel that
+    merges the splits of a sequence, and the index map of the keys. The softmax steps and the
+    order of the grid are given.
 
 Concept
-    One sequence of 98,305 tokens, 8 heads of keys: a v5p reads them in 234 µs. It has
-    two cores, and one of them had nothing to do, as each sequence is a sum, and a sum
-    belongs to one core. Two splits take 154 µs, as their dimension of the grid is
-    "parallel"; were it "arbitrary", one core would do both, in 237 µs. (A v5e has one core,
-    and takes 509 µs either way. `kata cost split_k_decode splits=1 --chip v5p` prints the
-    first of these.) Blocks are dealt in turn, so that splits are equal for any length:
+    One sequence of 98,305 tokens, 8 heads of keys: a v5p reads them in 234 µs. It has two
+    cores, but one of them is idle: the result of a sequence is one sum, computed by one core.
+    Two splits take 154 µs, because their grid dimension is "parallel". If it were
+    "arbitrary", one core would do both, in 237 µs. (A v5e has one core and takes 509 µs
+    either way. `kata cost split_k_decode splits=1 --chip v5p` prints the first of these
+    numbers.) Blocks go to the splits round-robin, so that splits are balanced at any length:
 
         block      0   1   2   3   4   5   6   7
         split 0    x       x       x       x
         split 1        x       x       x       x
 
-    A split runs its own online softmax over its own keys, and ends with
+    A split runs its own online softmax over its own keys, and produces
 
         part = sum of exp(s - m) * v / l           the result, if these were all keys
         lse  = log(sum of exp(s)) = m + log(l)     how much they weigh, as a logarithm
 
-    That is all that one needs to merge them: exp(lse) is the part's share of the
-    denominator. So the merged result is the mean of the parts, weighted by exp(lse). It
-    is a softmax of its own, over splits in place of keys, and needs the same care: an
-    exponential of 100 is too large for float32, so the largest lse is subtracted first.
+    These two numbers suffice to merge the parts: exp(lse) is the part's share of the
+    denominator. So the merged result is the mean of the parts, weighted by exp(lse). This is
+    another softmax, over splits instead of keys, and needs the same care: exp(100) overflows
+    float32, so subtract the largest lse first.
 
-    A short sequence has splits without keys, and a free place in the batch has a
-    length of zero: no split has any. Then m is -inf and l is 0, and there are three
-    ways to get NaN: 0 / 0, -inf - -inf, and 0 * NaN. The weight of such a split has
-    to be 0, and the result without any keys is 0.
+    In a short sequence, some splits have no keys. An unused batch entry has length zero: none
+    of its splits has keys. Then m is -inf and l is 0, and NaN can arise in three ways: 0 / 0,
+    -inf - -inf, and 0 * NaN. The weight of an empty split must be 0, and so must the result
+    of a sequence without keys.
 
 Shapes
     name                dtype[dims]             memory space   Ref's shape    block
@@ -76,9 +76,9 @@ def split_k_decode_spec(
 
 
 def end_of_split(part_ref, lse_ref, m_ref, l_ref, acc_ref):
-    """Write one part: the result for its own keys, and the log of the sum of exponentials."""
+    """Write one part: the result for its own keys, and the log of their sum of exponentials."""
     # BEGIN SOLUTION
-    raise NotImplementedError("write part_ref and lse_ref, also where there were no keys")
+    raise NotImplementedError("write part_ref and lse_ref, also for a split without keys")
     # END SOLUTION
 
 
@@ -99,7 +99,7 @@ def split_k_decode(
     bs: int = 512,
     splits: int = 2,
 ) -> Float[Array, "B G R D"]:
-    """Launch: a kernel that deals blocks of keys to splits in turn, and one that merges parts."""
+    """Launch a kernel whose splits take blocks of keys round-robin, and one that merges parts."""
     B, G, R, D = q.shape
     steps = k.shape[2] // (splits * bs)
 
@@ -145,7 +145,7 @@ def split_k_decode(
 
 
 def split_k_decode_inputs(key, *, B, G, R, S, D, bs, dtype):
-    """Lengths of nearly all keys, none, a block, all, and one; garbage past each.
+    """Lengths: nearly all keys, none, a block, all, and one; garbage past them.
 
     Queries are short and long: scores range from small to far beyond exp's range.
     """

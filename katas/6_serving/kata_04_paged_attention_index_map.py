@@ -1,15 +1,15 @@
-"""Attend to a cache whose pages lie anywhere, found by a table in the index map.
+"""Attend to a cache whose pages lie anywhere: the index map finds them in a table.
 
 Goal
-    B sequences, each with one new token, share one pool of N pages. A page holds P keys,
-    or P values, of all G heads. Sequence b has lengths[b] keys, maybe none; keys t * P
-    to t * P + P - 1 are in page table[b, t]. Write the index map of the pages, and what
-    a step does with a page. A sequence without keys gets zeros.
+    B sequences, each with one new token, share one pool of N pages. A page holds P keys, or P
+    values, of all G heads. Sequence b has lengths[b] keys, possibly none; keys t * P to
+    t * P + P - 1 are in page table[b, t]. Write the index map of the pages, and the part of
+    the kernel that processes a page. A sequence without keys gets zeros.
 
 Concept
-    Nobody knows how long an answer will be. A cache with room for the longest one is
-    mostly empty. So a server cuts its memory into pages, and a sequence takes one more
-    when its last one is full. What is side by side in a sequence is anywhere in memory:
+    The length of an answer isn't known in advance, and a cache with room for the longest one
+    is mostly empty. So a server divides its memory into pages, and a sequence takes another
+    page when its last one is full. Consecutive pages of a sequence can be anywhere in memory:
 
         lengths   table            pool, P = 4
                                      0    1    2    3    4    5    6
@@ -18,23 +18,23 @@ Concept
           11      [ 5, 0, 3 ]      | cc | .. | .. | .. | .. | ac | .. |
                                    +----+----+----+----+----+----+----+
 
-    Two sequences that begin alike, with the same system prompt, also name the same page.
-    Behind the entries that a sequence needs, the table holds old ones.
+    Sequences with the same beginning, such as a system prompt, share its pages. Past the
+    entries that a sequence needs, the table holds stale ones.
 
-    A kernel needs no copy of the cache in the right order. `lengths` and `table` are
-    scalars, prefetched to SMEM, and an index map may read them: the block to bring is
-    any number that it returns. The pipeline prefetches pages as it prefetches
-    neighbouring blocks. An index map gets the grid's indices first and then both Refs.
+    The kernel doesn't need a contiguous copy of the cache. `lengths` and `table` are scalars,
+    prefetched to SMEM, and an index map may read them: it can return any block number. The
+    pipeline prefetches these pages just as it prefetches neighbouring blocks. The index map's
+    arguments are the grid's indices, then both Refs.
 
-    There is one step for each entry of the table. A step whose index map names the page
-    of the step before moves nothing. In production, half of the steps are such: 64
-    sequences of up to 32 pages of 128 keys, about half of them filled, with 8 heads of keys and D
-    = 128. The kernel moves 521 MiB in bfloat16 and takes 1.09 ms of a v5e, with 61 % of
-    HBM's bandwidth. What is missing is the cost of 2048 steps, half of which do nothing.
-    With pages of 32 keys there are 8192, and it takes 3.17 ms. XLA first puts the pages
-    of the whole table in order, and moves 5.08 GiB.
+    There is one step for each entry of the table. If a step's index map names the same page
+    as the step before, nothing is copied. At production size, half of the steps are like
+    that: 64 sequences of up to 32 pages of 128 keys, about half of them filled, with 8 heads
+    of keys and D = 128. The kernel moves 521 MiB in bfloat16 and takes 1.09 ms on a v5e, at
+    61 % of HBM's bandwidth. The rest is the cost of 2048 steps, half of which do nothing.
+    With pages of 32 keys there are 8192 steps, and the kernel takes 3.17 ms. XLA first
+    gathers the pages of the whole table, and moves 5.08 GiB.
 
-    What lies in free pages, and in a page past the length, is garbage: NaN, here.
+    Free pages, and slots past the length, hold garbage: here NaN.
 
 Shapes
     name            dtype[dims]          memory space   Ref's shape    block
@@ -153,7 +153,7 @@ def attend_up_to(q, k, v, left, m_ref, l_ref, acc_ref):
 
 
 def paged_attention_index_map_inputs(key, *, B, T, G, R, P, D, N, dtype):
-    """Lengths of 0, 1, P, P + 1, all, and others; scrambled pages; NaN where nobody's keys are.
+    """Lengths: 0, 1, P, P + 1, all, and random ones; scrambled pages; NaN in unused slots.
 
     All sequences with a full first page share it. Scores lie far apart.
     """

@@ -1,16 +1,16 @@
-"""Attend to pages that you copy yourself, several in a step.
+"""Attend to pages that the kernel copies itself, several in a step.
 
 Goal
-    The job is that of kata 04, with small pages: sequence b has lengths[b] keys, maybe
-    none, and its pages are named by table[b]. k and v are in HBM. Write, for one
-    sequence, the loop that brings its pages, c at a time, to two slots, and attends to
-    them. What a step does with c * P keys, `attend_up_to`, is given.
+    The task is that of kata 04, with small pages: sequence b has lengths[b] keys, possibly
+    none, and table[b] names its pages. k and v are in HBM. For one sequence, write the loop
+    that copies its pages, c at a time, to two slots, and attends to them. `attend_up_to`,
+    which processes c * P keys, is given.
 
 Concept
-    A page of 16 keys is 32 KiB. As a block, it would have a grid step of its own, and
-    kata 04's launch would take 6.46 ms. Steps of 512 keys want 32 pages, from 32
-    places. No BlockSpec can say that, but copies can: each page goes to its place in a
-    slot, and the slot is a block of keys like any other.
+    A page of 16 keys is 32 KiB. As a block, each page would need its own grid step, and kata
+    04's launch would take 6.46 ms. A step of 512 keys needs 32 pages, from 32 places. A
+    BlockSpec can't express that, but copies can: copy each page to its place in a slot, and
+    the slot is a contiguous block of keys.
 
         table[b]     [ 9, 2, 6, 0, 4, ? ]         c = 4, five pages hold keys
 
@@ -20,20 +20,21 @@ Concept
         slot 0      [  P  | P  | P  | P  ]
         slot 1                                   [  P  | .. | .. | .. ]
 
-    All copies of one slot share a semaphore for k, and another for v. It counts bytes,
-    so the slot is there once as many have been waited for as were started. While a block
-    is attended to, the next one comes: `double_buffer`, with a block of many copies.
+    All copies into one slot share a semaphore for k, and another for v. A semaphore counts
+    bytes, so the slot is complete once you have waited for as many copies as you started.
+    While the kernel attends to one block, the next one is copied, as in `double_buffer`, but
+    with many copies per block.
 
-    How many? The length decides, and it is in SMEM. A sequence has ceil(length / P)
-    pages; the last block may hold fewer than c. Pages that are not started must not be
-    waited for, either: the wait would not end. What lies in their place is an earlier
-    block. `attend_up_to` masks by what is left, so nothing more is needed.
+    The number of copies depends on the length, which is in SMEM. A sequence has
+    ceil(length / P) pages, and its last block may hold fewer than c. Don't wait for a page
+    whose copies you haven't started: that wait would never end. The rest of the slot holds an
+    earlier block. `attend_up_to` masks it, given the number of keys that are left.
 
-    64 sequences of up to 4096 keys in pages of 16, about half of them filled, 8 heads,
-    D = 128: 629 µs of a v5e, with 85 % of HBM's bandwidth. The scalar core starts and
-    waits for 13,000 copies, which takes it 60 % of that time. Pages of 128 keys need an
-    eighth of the copies. And nobody brings the first block of a sequence while the one
-    before is attended to.
+    64 sequences of up to 4096 keys in pages of 16, about half of them filled, 8 heads, D =
+    128: 629 µs on a v5e, at 85 % of HBM's bandwidth. The scalar core spends 60 % of that time
+    starting 13,000 copies and waiting for them. Pages of 128 keys need an eighth of the
+    copies. Also, the first block of a sequence isn't prefetched while the previous sequence
+    is processed.
 
 Shapes
     name            dtype[dims]           memory space    Ref's shape      block
@@ -101,7 +102,7 @@ def paged_attention_dma_kernel(
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
     def copies(i, n, slot):
-        """Page n of block i of the sequence, of k and of v, to its place in a slot."""
+        """The copies of page n of block i, of k and of v, to its place in a slot."""
         page, rows = table_ref[b, i * c + n], pl.ds(n * P, P)
         return (
             pltpu.make_async_copy(k_hbm.at[page], k_slots.at[slot, :, rows], sems.at[0, slot]),
@@ -110,7 +111,7 @@ def paged_attention_dma_kernel(
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "bring the pages of the first block; for each block bring those of the next, wait, attend"
+        "copy the pages of the first block; for each block start those of the next, wait, attend"
     )
     # END SOLUTION
     total = l_ref[...]
@@ -171,7 +172,7 @@ def attend_up_to(q, k, v, left, m_ref, l_ref, acc_ref):
 
 
 def paged_attention_dma_inputs(key, *, B, T, G, R, P, D, N, c, dtype):
-    """Lengths of 0, 1, P, P + 1, c * P, more, all; scrambled pages; NaN where nobody's keys are.
+    """Lengths: 0, 1, P, P + 1, c * P, more, all; scrambled pages; NaN in unused slots.
 
     All sequences with a full first page share it. Scores lie far apart.
     """

@@ -1,17 +1,17 @@
 """Attend for a mixed batch: prompts, chunks of prompts and single tokens, in one launch.
 
 Goal
-    The queries of all sequences of a batch lie one after another in q. Write the table
-    of visits, and the body of the kernel after its pages have come: which keys does each
-    row see, and which rows of the block may this visit store?
+    The queries of all sequences of a batch lie one after another in q. Write the list of
+    visits, and the part of the kernel after its pages have arrived: which keys does each row
+    see, and which rows of the block may this visit store?
 
 Concept
-    A server has prompts to compute and sequences to continue, in every step others. To
-    launch a kernel for each, or to pad all of them to one length, would waste most of the
-    time. So a batch is *ragged*: the tokens of all sequences in one array, and cu_q_lens
-    says where each begins and ends. Here are 12 tokens in blocks of bq = 4. Sequence 0
-    has 6 of them, sequence 1 none, 2 one, 3 one, 4 four, and num_seqs = 5. What cu_q_lens
-    holds behind it is garbage; the shapes are those of the largest batch.
+    In every step, a server has other prompts to compute and other sequences to continue. A
+    launch for each, or padding to a common length, would waste most of the time. So a batch
+    is *ragged*: the tokens of all sequences are in one array, and cu_q_lens says where each
+    sequence begins and ends. Here are 12 tokens in blocks of bq = 4. Sequence 0 has 6 of
+    them, sequence 1 none, 2 one, 3 one, 4 four, and num_seqs = 5. Later entries of cu_q_lens
+    are garbage; the shapes fit the largest batch.
 
         cu_q_lens    0           6 6 7 8       12  ?  ?
         token        0 1 2 3 | 4 5 6 7 | 8 9 10 11
@@ -19,22 +19,22 @@ Concept
         q block         0    |    1    |     2
         visits         0/0     0/1 2/1 3/1    4/2         sequence / q block
 
-    Visits are those of the track 4_grouped_matmul, with sequences for groups: a list of
-    sequences, a list of q blocks, and how many there are. A visit computes a whole block
-    and stores only the rows of its sequence. What other visits have stored there stays.
+    Visits work as in the track 4_grouped_matmul, with sequences instead of groups: a list of
+    sequences, a list of q blocks, and the number of visits. A visit computes a whole block
+    but stores only the rows of its sequence. The block's other rows stay unchanged.
 
-    A visit goes through its sequence's pages, a block of `pages` pages in a turn. The
-    turns of all visits are the steps of the grid, and while one is computed, the pages
-    of the next are on their way. That is paged_attention_dma, and it is given. It brings
-    only pages up to the last token that the visit sees. Else, the slot holds garbage.
+    A visit goes through its sequence's pages in turns, `pages` pages per turn. The turns of
+    all visits are the steps of the grid, and while one turn is computed, the pages of the
+    next are copied. This part is given; it is that of paged_attention_dma. It copies pages
+    only up to the last token that the visit sees. The rest of the slot holds garbage.
 
-    `lengths` counts all tokens of a sequence, these included. So its last query here is
-    at position lengths - 1. Sequences may share pages: a prefix that several of them have
-    in common is stored once, and the tables say so.
+    `lengths` counts all tokens of a sequence, including those of this batch. So its last
+    query is at position lengths - 1. Sequences may share pages: a common prefix is stored
+    once, and their tables name the same pages.
 
-    With 60 sequences that continue, about 2000 tokens long, and two prompts of 236 and
-    472 tokens, a launch moves 538 MiB and takes 744 µs of a v5e: 93 % of its bandwidth.
-    XLA's program for the spec, which looks at all slots, moves 48.5 GiB.
+    With 60 sequences that continue, about 2000 tokens long, and two prompts of 236 and 472
+    tokens, a launch moves 538 MiB and takes 744 µs on a v5e, at 93 % of its bandwidth. XLA's
+    program for the spec, which reads all slots, moves 48.5 GiB.
 
 Shapes
     name            dtype[dims]                        memory space   Ref's shape       block
@@ -51,7 +51,7 @@ Shapes
     m_ref, l_ref    float32[G, bq * R, 128]            VMEM scratch   (G, bq*R, 128)    -
     acc_ref         float32[G, bq * R, D]              VMEM scratch   (G, bq*R, D)      -
 
-    b = blocks[s]. Row n of q is token n // R. Of head g, k[g, i] is key i of the turn.
+    b = blocks[s]. Row n of q is token n // R. k[g, i] is key i of the turn, for head g.
 
 Try
     pytest -k ragged_paged_attention          stuck?  kata hint ragged_paged_attention
@@ -82,7 +82,7 @@ def ragged_paged_attention_spec(
     *,
     R: int,
 ) -> Float[Array, "G N D"]:
-    """What the kernel must compute, in plain jax.numpy: with the slots of all sequences."""
+    """What the kernel must compute, in plain jax.numpy: over the slots of all sequences."""
     G, N, D = q.shape
     token = jnp.arange(N)[:, None] // R
     real = jnp.arange(len(lengths)) < num_seqs[0]
@@ -146,7 +146,7 @@ def ragged_paged_attention_kernel(
         clear(m_ref, l_ref, acc_ref)
 
     k, v = (of_heads(kv_ref[slot, :, n]) for n in range(2))
-    end = end_of(step) - turn * bkv  # what this visit sees of k and v
+    end = end_of(step) - turn * bkv  # how many rows of k and v this visit sees
     # BEGIN SOLUTION
     raise NotImplementedError(
         "mask the scores, zero the values, attend; in the last turn, store the rows of this sequence"
@@ -213,7 +213,7 @@ def turns(seqs, blocks, counts, most):
 
 @functools.partial(jax.jit, static_argnames=("B", "N", "R", "G", "D", "P", "page", "n", "dtype"))
 def ragged_paged_attention_inputs(key, *, B, N, R, G, D, P, page, n, dtype):
-    """B - 2 sequences, two of them prompts; scrambled pages, NaN wherever no token is."""
+    """B - 2 sequences, two of them prompts; scrambled pages, NaN in unused slots."""
     seqs, tokens = B - 2, N // R
     q_key, size_key, kv_key, table_key, length_key, order_key = jax.random.split(key, 6)
     # Nothing; a token, a page, a page and a token, a full table; a prompt, and the end of one.

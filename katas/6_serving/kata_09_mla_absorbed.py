@@ -1,17 +1,17 @@
-"""Attend to one latent that all heads share, without making keys or values of it.
+"""Attend to one latent that all heads share, without computing keys or values from it.
 
 Goal
-    Multi-head latent attention caches one row for each token: a latent of R numbers and P
-    numbers with a rotary position. A head's key is w_k[h] times the latent, followed by
-    those P; its value is w_v[h] times the latent. Decode one token for each sequence, and
-    make no key or value. Write the launch's first lines and the middle of the body.
+    Multi-head latent attention caches one row for each token: a latent of R numbers, and P
+    numbers with a rotary position. A head's key is w_k[h] times the latent, followed by those
+    P numbers; its value is w_v[h] times the latent. Decode one token per sequence without
+    computing any key or value. Write the launch's first lines and the middle of the body.
 
 Concept
-    With 16 heads of 128, keys and values of a token are 8 KiB. The row that they come
-    from, R = 512 and P = 64, is 1152 bytes. But if a step first made keys and values of
-    all rows, it would write and read more than it has saved.
+    With 16 heads of 128, the keys and values of a token are 8 KiB. The row that they are
+    computed from, with R = 512 and P = 64, is 1152 bytes. But a step that first computed the
+    keys and values of all rows would write and read more bytes than the cache saves.
 
-    It need not, since a product may be grouped in two ways. With c a row's latent:
+    This isn't necessary, because a product can be grouped in two ways. With c a row's latent:
 
         q . (w_k c)  =  (w_k^T q) . c           sum p_s (w_v c_s)  =  w_v (sum p_s c_s)
             -------      --------                       ---------           ----------
@@ -19,27 +19,27 @@ Concept
             once for     each token                     once for            each token
             each row     that is new                    each row            that is new
 
-    So the weights go to the other side: w_k is *absorbed* by the query, before the
-    kernel (summed in float32, and then in the rows' dtype), and w_v is applied to what
-    the kernel returns. In between, all heads attend to the rows themselves. There is
-    one head of keys, R + P wide, and its values are its own first R columns:
+    So the weights move to the other side. The query *absorbs* w_k before the kernel (summed
+    in float32, then rounded to the rows' dtype), and w_v is applied to the kernel's result.
+    In between, all heads attend to the rows themselves. There is one head of keys, R + P
+    wide, and its values are its own first R columns:
 
                            R columns         P columns
         a row of rows_ref  [ latent         | rope ]     copied once
         as a key           [ w_k^T q . c    + q_rope . rope ]
         as a value         [ latent         ]
 
-    The scores are those of the heads before, number for number. So is their scale: it
-    belongs to a head's D + P numbers, not to the R + P that are multiplied now.
+    The scores are the same numbers as before, and so is their scale: it depends on a head's
+    D + P numbers, not on the R + P that are multiplied now.
 
-    Each row meets H queries, as a key and as a value: 2 H (2 R + P) operations for 2 (R +
-    P) bytes. For H = 16 that is 30 a byte, and HBM decides; for H = 128 it is 242, where a
-    v5e's matrix unit takes as long as its HBM. Predicted for eight sequences of 0 to 8192
-    rows: 63 µs with 16 heads, at 84 % of HBM's bandwidth, since steps past a short one's
-    end copy nothing; 79 µs with 128 heads. XLA makes the keys and values: 524 MiB instead
-    of 42, for 16 heads.
+    Each row meets H queries, as a key and as a value: 2 H (2 R + P) operations for 2 (R + P)
+    bytes. For H = 16, that is 30 operations a byte, and HBM is the bottleneck. For H = 128 it
+    is 242, and a v5e's matrix unit takes as long as its HBM. Predicted for eight sequences of
+    0 to 8192 rows: 63 µs with 16 heads, at 84 % of HBM's bandwidth, since steps past a short
+    sequence's end copy nothing; 79 µs with 128 heads. XLA computes the keys and values:
+    524 MiB instead of 42, for 16 heads.
 
-    In HBM and VMEM, 576 columns take the room of 640. Rows past a length are NaN, and a
+    In HBM and VMEM, 576 columns occupy the space of 640. Rows past a length are NaN, and a
     sequence without rows gets zeros.
 
 Shapes
@@ -104,7 +104,7 @@ def mla_absorbed_kernel(
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "attend to a full block of rows as it is; in a sequence's last one, mask scores and zero rows"
+        "attend to a full block of rows unmasked; in a sequence's last one, mask scores and zero rows"
     )
     # END SOLUTION
 
@@ -123,11 +123,11 @@ def mla_absorbed(
     *,
     bs: int = 512,
 ) -> Float[Array, "B H V"]:
-    """Launch: for each sequence, all heads at once, its rows block by block."""
+    """Launch: for each sequence, the rows block by block, with all heads at once."""
     (B, H, D), P, (_, S, C), R = q.shape, q_rope.shape[2], rows.shape, w_v.shape[1]
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "make `queries` of q, w_k and q_rope, and `scale`; write block_of_rows, which stays at a sequence's last block"
+        "compute `queries` from q, w_k and q_rope, and `scale`; write block_of_rows, which stays at a sequence's last block"
     )
     # END SOLUTION
     attended = pl.pallas_call(
@@ -166,7 +166,7 @@ def mla_absorbed_inputs(key, *, B, H, D, P, S, C, R, V, bs, dtype):
     w_k = jax.random.randint(keys[2], (H, D, R), -1, 2) / 16
     q_rope = jax.random.randint(keys[3], (B, H, P), -16, 17) / 16
     rows = jnp.round(jax.random.normal(keys[4], (B, S, C)) * 16) / 16
-    # All rows have something in common, as latents do: their mean is no zero.
+    # All rows have something in common, as latents do: their mean isn't zero.
     rows = rows.at[:, :, :R].add(jnp.round(jax.random.normal(keys[5], (B, 1, R)) * 16) / 16)
     rows = jnp.where(jnp.arange(S)[:, None] < lengths[:, None, None], rows, jnp.nan)
     w_v = jax.random.normal(keys[6], (H, R, V)) * R**-0.5

@@ -1,15 +1,15 @@
-"""Say what a decode step costs at three batch sizes, and which of its parts a kernel can speed up.
+"""Predict the cost of a decode step at three batch sizes, and which parts a kernel can speed up.
 
 Goal
     Five parts of a model's decode step are given in plain jax.numpy: a layer of weights,
-    attention to a cache, the same to a cache of pages, latent attention, and the
-    verification of drafted tokens. Predict of each, as formulas of its sizes: bytes that
-    it has to move, operations, µs at best, and how many times as fast as XLA's program a
-    kernel could be, at most. An answer may be off by 20 %.
+    attention to a cache, attention to a paged cache, latent attention, and the verification
+    of drafted tokens. For each, write formulas of its sizes: the bytes that it must move, its
+    operations, its shortest time in µs, and the largest possible speedup of a kernel over
+    XLA's program. An answer may be off by 20 %.
 
 Concept
-    "Serving is bound by memory" is half of the truth. Ask what one more sequence in the
-    batch brings: more bytes, or more operations for the same bytes?
+    "Serving is bound by memory" is half of the truth. Ask what one more sequence in the batch
+    adds: more bytes, or more operations for the same bytes?
 
         batch           1          16         256          operations a byte
 
@@ -18,22 +18,22 @@ Concept
 
         µs          weights     weights     cache
 
-    Weights are read once for the whole batch, so their operations a byte grow with it: until
-    B reaches the chip's ridge, 240 on a v5e, sequences are free. A cache belongs to one
-    sequence. Its bytes grow with B as its operations do, and their ratio stays what the
-    model's shape makes it: G heads of queries that share a head of keys in
-    decode_attention, M heads and drafts in verify_drafts, and R heads, twice, in
-    latent_attention, where a model may reach the ridge.
+    Weights are read once for the whole batch, so their operations a byte grow with the batch:
+    until B reaches the chip's ridge, 240 on a v5e, more sequences are free. A cache belongs
+    to one sequence. Its bytes grow with B just as its operations do, so their ratio depends
+    on the model's shape only: G query heads that share a head of keys in decode_attention, M
+    heads and drafts in verify_drafts, and R heads, twice, in latent_attention, where a model
+    may reach the ridge.
 
-    For speedup, count what XLA writes between its instructions, each reading of it, and
-    inputs that two instructions read. Scores are float32.
-    With few queries they are small beside the cache, and not with many. And a cache of
-    pages has an order: XLA's program first collects a sequence's pages in one array. Look:
-    `kata cost serve_bench B=16` lists the instructions and the bytes of each.
+    For the speedup, count the intermediates that XLA writes between its instructions, each
+    read of them, and inputs that two instructions read. Scores are float32. With few queries
+    they are small compared to the cache; with many, they aren't. For a paged cache, XLA's
+    program first gathers a sequence's pages into one array. `kata cost serve_bench B=16`
+    lists the instructions and the bytes of each.
 
-    Speedup is the floor of XLA's bytes and operations over that of the least bytes, as in
-    leave_it_to_xla: 1 for a program that is best left to XLA. All caches are full here:
-    each sequence has S rows.
+    The speedup is the roofline time for XLA's bytes and operations, divided by that for the
+    fewest bytes, as in leave_it_to_xla. It is 1 for a program that is best left to XLA. All
+    caches are full here: each sequence has S rows.
 
 Shapes
     name            dtype[dims]                          memory space   Ref's shape   block
@@ -69,7 +69,7 @@ def dense_layer(x: BFloat16[Array, "B D"], w: BFloat16[Array, "D F"]) -> BFloat1
 def decode_attention(
     q: BFloat16[Array, "B K G H"], k: BFloat16[Array, "B K S H"], v: BFloat16[Array, "B K S H"]
 ) -> BFloat16[Array, "B K G H"]:
-    """Attention of one new token of each sequence, G heads of queries to one of keys."""
+    """Attention of one new token of each sequence: G query heads share a head of keys."""
     s = jnp.einsum("bkgh,bksh->bkgs", q, k, preferred_element_type=jnp.float32)
     return jnp.einsum("bkgs,bksh->bkgh", jax.nn.softmax(s).astype(v.dtype), v)
 
@@ -77,14 +77,14 @@ def decode_attention(
 def verify_drafts(
     q: BFloat16[Array, "B K M H"], k: BFloat16[Array, "B K S H"], v: BFloat16[Array, "B K S H"]
 ) -> BFloat16[Array, "B K M H"]:
-    """The same for several drafted tokens: M heads and drafts to one head of keys."""
+    """The same for several drafted tokens: M heads and drafts share a head of keys."""
     return decode_attention(q, k, v)
 
 
 def paged_values(
     table: Int32[Array, "B N"], p: BFloat16[Array, "B R S"], v: BFloat16[Array, "A P W"]
 ) -> BFloat16[Array, "B R W"]:
-    """Sums of values, by weights p, that lie in N pages of P rows: the end of paged attention."""
+    """The end of paged attention: sums, weighted by p, of values in N pages of P rows."""
     rows = v[table].reshape(p.shape[0], p.shape[2], v.shape[2])
     return jnp.einsum("brs,bsw->brw", p, rows)
 
@@ -92,7 +92,7 @@ def paged_values(
 def latent_attention(
     q: BFloat16[Array, "B R L"], rows: BFloat16[Array, "B S L"]
 ) -> BFloat16[Array, "B R L"]:
-    """Latent attention of R heads to one array of rows, which are keys and values."""
+    """Latent attention of R heads to one array of rows, which are both keys and values."""
     s = jnp.einsum("brl,bsl->brs", q, rows, preferred_element_type=jnp.float32)
     return jnp.einsum("brs,bsl->brl", jax.nn.softmax(s).astype(rows.dtype), rows)
 
@@ -114,39 +114,43 @@ class Prediction(NamedTuple):
 
 
 def predicted(chip: Chip, moved: float, flops: float, extra: float) -> Prediction:
-    """The answers of a program, of which XLA's version moves `extra` bytes more than the least."""
+    """The answers for a program; XLA's version moves `extra` bytes more than `moved`."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "return the four answers, from least bytes, flops, and the extra bytes that XLA moves"
+        "return the four answers, from fewest bytes, flops, and the extra bytes that XLA moves"
     )
     # END SOLUTION
 
 
 def predict_dense_layer(chip: Chip, *, B: int, D: int, F: int) -> Prediction:
     # BEGIN SOLUTION
-    raise NotImplementedError("say of dense_layer: least bytes, operations, extra bytes")
+    raise NotImplementedError(
+        "give for dense_layer: fewest bytes, operations, extra bytes"
+    )
     # END SOLUTION
 
 
 def predict_attention(chip: Chip, *, B: int, K: int, M: int, S: int, H: int) -> Prediction:
-    """Of decode_attention, where M is G, and of verify_drafts."""
+    """For decode_attention, where M is G, and for verify_drafts."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "say of attention with M queries to a head of keys: least bytes, operations, extra bytes"
+        "give for attention with M queries to a head of keys: fewest bytes, operations, extra bytes"
     )
     # END SOLUTION
 
 
 def predict_paged_values(chip: Chip, *, B: int, R: int, S: int, W: int) -> Prediction:
     # BEGIN SOLUTION
-    raise NotImplementedError("say of paged_values: least bytes, operations, extra bytes")
+    raise NotImplementedError(
+        "give for paged_values: fewest bytes, operations, extra bytes"
+    )
     # END SOLUTION
 
 
 def predict_latent_attention(chip: Chip, *, B: int, R: int, S: int, L: int) -> Prediction:
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "say of latent_attention: least bytes, operations, extra bytes"
+        "give for latent_attention: fewest bytes, operations, extra bytes"
     )
     # END SOLUTION
 
@@ -168,7 +172,7 @@ def serve_bench(
     R: int,
     L: int,
 ) -> Float32[Array, "5 4"]:
-    """A row for each program, for the chip that is chosen: `pytest --kata-chip` asks for others."""
+    """A row for each program, for the chosen chip: `pytest --kata-chip` selects another."""
     info = pltpu.get_tpu_info()
     chip = Chip(info.mem_bw_bytes_per_second, info.bf16_ops_per_second)
     rows = [

@@ -1,17 +1,16 @@
-"""Add the two halves of a block of ring buffers, from where each ring begins.
+"""Add the two halves of a block of ring buffers, starting where each ring begins.
 
 Goal
-    Each row of x holds two rings of N / 2 numbers, side by side. Write the body
-    of a kernel that adds them, number by number, and turns the sum so that it
-    begins where the ring does. The rings in block i of rows begin at column
-    starts[i] of their half. The launch is given.
+    Each row of x holds two rings of N / 2 numbers, side by side. Write the body of a kernel
+    that adds them elementwise and rotates the sum so that the ring's first number comes
+    first. In block i of rows, both rings begin at column starts[i] of their half. The launch
+    is given.
 
 Concept
-    Ring buffers are how a model keeps the last N / 2 values of a sequence: a new
-    value goes over the oldest one, so the oldest is anywhere. x_ref is a block
-    of bm whole rows and stays in VMEM for N / 2 / bn steps, and each step writes
-    one strip of bn columns. Here there are four strips, and the ring begins at
-    strip 2:
+    A model keeps the last N / 2 values of a sequence in a ring buffer: a new value overwrites
+    the oldest one, so the oldest can be anywhere. x_ref is a block of bm whole rows and stays
+    in VMEM for N / 2 / bn steps. Each step writes one strip of bn columns. Here there are
+    four strips, and the ring begins at strip 2:
 
         x_ref     |  0  :  1  :  2  :  3  |  4  :  5  :  6  :  7  |
                   |  left half  ^         |  right half ^         |
@@ -19,29 +18,29 @@ Concept
         result    | 2+6 : 3+7 : 0+4 : 1+5 |
         step j       0     1     2     3
 
-    So a step needs a part of x_ref, and where it is depends on j and on a number
-    in memory. There are three things to know about parts of a Ref.
+    So a step needs a part of x_ref whose position depends on j and on a number in memory.
+    Three tools handle parts of a Ref.
 
-    A *slice* loads only that part. Its size has to be known when the kernel is
-    compiled; its start does not. `x_ref[:, a:a + bn]` fails if the kernel
-    computes a. `pl.ds(a, bn)`, "a dynamic slice", takes a start and a size:
+    A *slice* loads only a part. Its size must be known when the kernel is compiled; its start
+    needn't be. `x_ref[:, a:a + bn]` fails if the kernel computes a. `pl.ds(a, bn)`, "a
+    dynamic slice", takes a start and a size:
 
         x_ref[:, pl.ds(a, bn)]      bm rows, and bn columns from column a on
 
-    Slice the Ref, not the value. x_ref[...] is a load of everything, and then a
-    slice at a computed start would have to look for its columns in registers. A
-    TPU's compiler has no such operation.
+    Slice the Ref, not the value. x_ref[...] loads everything. A slice of that value at a
+    computed start would have to find its columns in registers, and a TPU's compiler has no
+    such operation.
 
-    A *view* is a Ref for a part of another Ref. `x_ref.at[...]` takes the same
-    indices as x_ref[...] and loads nothing. What you get can be sliced again,
-    counting from its own column 0, and passed to functions that take Refs.
+    A *view* is a Ref for a part of another Ref. `x_ref.at[...]` takes the same indices as
+    x_ref[...] and loads nothing. You can slice a view again, counting from its own column 0,
+    and pass it to functions that take Refs.
 
-    A *promise*. A register has 128 lanes, and a column's lane is its number modulo
-    128. From a start that is a multiple of 128, a load is a plain load. From any
-    other, each register would have to be put together from two, and the
-    compiler refuses if the start is computed. It understands `j * bn`, but
-    nothing tells it what a number in memory is. `pl.multiple_of(a, k)` returns a
-    and promises that it is a multiple of k. A TPU doesn't check the promise.
+    A *promise* gives the compiler a fact. A register has 128 lanes, and a column's lane is
+    its number modulo 128. If a slice starts at a multiple of 128, its load is a plain load.
+    From any other start, each register would have to be assembled from two, and the compiler
+    refuses if the start is computed. It can analyse `j * bn`, but it knows nothing about a
+    number in memory. `pl.multiple_of(a, k)` returns a and promises that it is a multiple of
+    k. A TPU doesn't check the promise.
 
 Shapes
     name         dtype[dims]       memory space   Ref's shape   block
@@ -91,7 +90,7 @@ def refs_and_slices_kernel(starts_ref, x_ref, o_ref):
 def refs_and_slices(
     starts: Int32[Array, "G"], x: Float[Array, "M N"], *, bm: int = 128, bn: int = 1024
 ) -> Float[Array, "M N//2"]:
-    """Launch: whole rows of x come to VMEM once, and each step writes one strip of columns."""
+    """Launch: whole rows of x are copied once, and each step writes one strip of columns."""
     M, N = x.shape
     return pl.pallas_call(
         refs_and_slices_kernel,

@@ -1,17 +1,17 @@
 """Follow the peaks of many signals in time, with a loop inside the kernel.
 
 Goal
-    x holds B * D signals over T moments. Write the body of a kernel that computes
-    the level of each at every moment, as a level meter shows it: it rises at
-    once with |x|, and falls by a sixteenth per moment otherwise. The launch is given, and
-    so is the start of the body.
+    x holds B * D signals over T time steps. Write the body of a kernel that computes the
+    level of each signal at every time step, like a level meter: it rises at once with |x|,
+    and otherwise falls by a sixteenth per time step. The launch and the start of the body are
+    given.
 
         level[t] = max(15/16 * level[t - 1], |x[t]|)       level[-1] = 0
 
 Concept
-    Quantized training keeps such a level for every tensor, to choose the next
-    step's scale. Each moment needs the level of the one before, so a kernel that
-    has a block of bt moments must go through them one by one:
+    Quantized training keeps such a level for every tensor, to choose the next training step's
+    scale. Each level depends on the one before, so a kernel with a block of bt time steps
+    must compute them one by one:
 
         moment        0       1       2       3              bt - 1
         x_ref[t]      |x|     |x|     |x|     |x|              |x|
@@ -20,29 +20,30 @@ Concept
                        |       |       |       |                |
         o_ref[t]      out     out     out     out              out
 
-    A Python `for` does that while the kernel is traced: it writes its body out bt
-    times. That is right for four turns. For 512 turns of this body, the compiler
+    A Python `for` runs while the kernel is traced: it repeats its body bt times in the
+    program. That is right for four iterations. For 512 iterations of this body, the compiler
     takes six times as long, and the code grows with the block.
 
         jax.lax.fori_loop(start, stop, body, carry)
 
-    is a loop on the TPU. It calls carry = body(t, carry) for every t and returns
-    the last carry. A carry is a value that stays in registers from turn to turn,
-    if it is small. Its shape and dtype can't change. And since 15/16 * level is
-    rounded again in every turn, keep it in float32.
+    is a loop on the TPU. It calls carry = body(t, carry) for every t and returns the last
+    carry. A small carry stays in registers between iterations. Its shape and dtype can't
+    change. Keep the level in float32, because 15/16 * level is rounded again in every
+    iteration.
 
-    `pl.loop(start, stop)` is the same loop without a carry: it would have to keep
-    the level in a Ref. No Python variable gets out of either, traced once.
+    `pl.loop(start, stop)` is the same loop without a carry: it would have to keep the level
+    in a Ref. Both loops trace their body once, so neither can set a Python variable outside
+    it.
 
-    Time is x's first dimension, so each turn has whole tiles of 8 x 128, and
-    x_ref[t] is an address. If time ran along the rows, x_ref[t] would be one of
-    the 8 rows of a register, and 7 / 8 of each operation would be wasted.
+    Time is x's first dimension, so each iteration works on whole tiles of 8 x 128, and
+    x_ref[t] is only an address. If time ran along the rows, x_ref[t] would be one of the 8
+    rows of a register, and 7 / 8 of each operation would be wasted.
 
-    A turn can be too short. With B = 8 and bd = 128 in bfloat16, HBM moves the
-    4 KiB of a turn, in and out, in 7.5 cycles of a v5e, but a turn takes 12: its
-    instructions wait for each other, and for the loop. `fori_loop(..., unroll=u)`
-    writes out u turns for one of the loop, so that the loads of the next turns
-    fill the gaps. Choose a u that divides bt.
+    An iteration can be too short. With B = 8 and bd = 128 in bfloat16, HBM moves the 4 KiB of
+    an iteration, in and out, in 7.5 cycles of a v5e, but the iteration takes 12: its
+    instructions wait for each other, and for the loop. `fori_loop(..., unroll=u)` merges u
+    iterations into one, so that loads of later iterations fill the gaps. Choose a u that
+    divides bt.
 
 Shapes
     name           dtype[dims]        memory space   Ref's shape   block
@@ -96,7 +97,7 @@ def loop_in_the_body_kernel(x_ref, o_ref, peak_ref):
 def loop_in_the_body(
     x: Float[Array, "T B D"], *, bt: int = 256, bd: int = 128
 ) -> Float[Array, "T B D"]:
-    """Launch: blocks of the same signals follow each other in time, and peak_ref links them."""
+    """Launch: blocks of the same signals follow each other in time; peak_ref carries the level."""
     T, B, D = x.shape
     block = pl.BlockSpec((bt, B, bd), lambda j, i: (i, 0, j))
     return pl.pallas_call(

@@ -1,14 +1,14 @@
 """Turn a layer for one sequence into a layer for a batch, with jax.vmap.
 
 Goal
-    Write the launch of result[b] = x[b] @ w + bias[b]. All b share the weights,
-    but each has a bias of its own, as where a model is told a speaker or a task.
-    The kernel is that of one sequence: it has no b, and it stays as it is. First
-    write the launch for one sequence, then let `jax.vmap` make the other from it.
+    Write the launch of result[b] = x[b] @ w + bias[b]. All b share the weights, but each has
+    its own bias, for example one per speaker or task. The kernel is that of one sequence: it
+    has no b and doesn't change. First write the launch for one sequence, then let `jax.vmap`
+    batch it.
 
 Concept
-    In batched_matmul you put an axis in front of the grid, and None into every
-    block. `jax.vmap` does both to a `pallas_call`, whatever is in its kernel:
+    In batched_matmul you put an axis in front of the grid, and None into every block.
+    `jax.vmap` does both to a `pallas_call`, with any kernel:
 
                          your launch      vmap's, of 16 sequences
         grid             (2,)             (16, 2)
@@ -19,30 +19,28 @@ Concept
         index map of w   i -> (0, 0)      b, i -> (0, 0)
         promise          parallel         parallel, parallel
 
-    The kernel doesn't notice. Its Refs have the shapes that they had, and
-    `pl.program_id(0)` is still i. `kata view` shows the grid that comes out.
+    The kernel doesn't notice. Its Refs keep their shapes, and `pl.program_id(0)` is still i.
+    `kata view` shows the resulting grid.
 
-    w differs from the others because `in_axes` says so. It has an entry for each
-    argument: the dimension that the batch runs along, or None for an argument
-    that all of them share:
+    w is treated differently because `in_axes` says so. It has an entry for each argument: the
+    dimension of the batch, or None for a shared argument:
 
         jax.vmap(function, in_axes=(...))(a, b, c)
 
-    A shared block is the same in all steps, so it is fetched once and stays in
-    VMEM. With a copy of w for each b, every b would have to fetch its own. For 16
-    sequences of 512 x 1024 and w of 1024 x 1024, in bfloat16:
+    A shared block is the same in all steps, so it is fetched once and stays in VMEM. If each
+    b had a copy of w, every b would fetch its own. For 16 sequences of 512 x 1024 and w of
+    1024 x 1024, in bfloat16:
 
                             HBM traffic of the kernel       time on a v5e
         w shared             34 MiB                              99 µs
         16 copies of w       64 MiB                             118 µs
         a loop around it     64 MiB, in 16 runs                 168 µs
 
-    Writing the copies, 32 MiB more, is not in the table. In the loop, no run can
-    fetch its first blocks while the one before is still at work.
+    The table leaves out writing the copies, which is 32 MiB more. In the loop, no run can
+    prefetch its first blocks while the previous one is running.
 
-    What in_axes can't say, such as two b that share a block, index maps can. And
-    vmap doesn't know how to put a batch of scalar-prefetch tables into one grid:
-    there it makes a loop around the kernel.
+    Index maps can do more than in_axes, such as let two b share a block. And vmap can't put a
+    batch of scalar-prefetch tables into one grid: it puts a loop around the kernel instead.
 
 Shapes
     name       dtype[dims]     memory space   Ref's shape   block

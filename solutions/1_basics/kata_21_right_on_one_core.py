@@ -1,25 +1,24 @@
 """Find out why a colleague's running sum is right on a v5e and wrong on a v5p.
 
 Goal
-    The kernel below sums the rows of x from the top down: row m of the result
-    is the sum of rows 0 to m. It has passed every test on a v5e, at all sizes.
-    On a v5p, the same program returns sums that are too small in the lower half
-    of the result, and not in every run. Repair it.
+    The kernel below sums the rows of x from the top down: row m of the result is the sum of
+    rows 0 to m. It has passed every test on a v5e, at all sizes. On a v5p, the same program
+    sometimes returns sums that are too small in the lower half of the result. Repair it.
 
 Concept
-    Three ways to look at somebody's kernel, from the nearest to the furthest:
+    Three tools show you a kernel, from the inside out:
 
         pl.debug_print("j={} i={} carry={}", j, i, carry_ref[0, 0])
-            prints from inside of the body, in every grid step. Print what a
-            step finds in memory before it writes there.
+            prints from inside the body, in every grid step. Print the
+            values that a step finds in memory before it writes there.
         kata view right_on_one_core
             draws the order of the steps, the block of each operand in each, and
             which elements of the result are wrong.
         kata cost right_on_one_core --chip v5p
             shows bytes and time, on a chip with two cores as well.
 
-    Within a block, the sums are made by one product with a triangle of ones.
-    From block to block, a row of sums is carried in scratch memory:
+    Within a block, one product with a triangle of ones computes the sums. From block to
+    block, scratch memory carries a row of sums:
 
         x              block sums        result
         +---------+
@@ -29,21 +28,19 @@ Concept
         +---------+                                      |
         | block 2 |   tri @ block 2  +  carry  <---------+
 
-    When a program is right on one chip and wrong on another, don't ask what is
-    wrong with the second. Ask what the first does that nobody has promised. A
-    v5e has one TensorCore, and it walks the grid from the first step to the
-    last, whatever you have told it about the axes. A v5p has two TensorCores
-    that share HBM, and each has a VMEM of its own. Which steps go to which core?
-    What does each of them find in its scratch memory when it begins?
+    When a program is right on one chip and wrong on another, don't look for a fault in the
+    second. Ask which behaviour of the first isn't guaranteed. A v5e has one TensorCore, which
+    walks the grid from the first step to the last, whatever you declare about the axes. A v5p
+    has two TensorCores that share HBM, and each has its own VMEM. Which steps go to which
+    core? What does each core find in its scratch memory when it begins?
 
-    A grid axis makes a promise to the compiler, and the compiler believes it.
-    Go through the axes one by one: if the steps along this one were done in
-    another order, or at the same time, would all of them still find what they
-    read? A repair that takes the promise back everywhere is right, and leaves
-    one of the two cores without work.
+    A parallel grid axis is a promise, and the compiler believes it. Check the axes one by
+    one: if the steps along this axis ran in another order, or at the same time, would each of
+    them still read the right values? A repair that declares no axis parallel is right, but
+    leaves one of the two cores idle.
 
-    The interpreter that grades you has two cores, as on a v5p, and it looks for
-    accesses to the same memory that nothing puts in order.
+    The interpreter that grades you has two cores, like a v5p, and reports unordered accesses
+    to the same memory.
 
 Shapes
     name        dtype[dims]      memory space   Ref's shape   block

@@ -1,17 +1,16 @@
-"""Write the test that a wrong kernel does not pass.
+"""Write a test that wrong kernels fail.
 
 Goal
-    dense is a kernel that works. Write write_the_test(launch), which calls a
-    launch with the signature of dense, at sizes and with inputs that you choose,
-    and raises an AssertionError where the results are not right. It has to pass
-    for right kernels, also for one that adds in another order than this one. And
-    it has to raise for each of eight wrong kernels, which you don't get to see.
-    Every hidden case tries two of them.
+    dense is a kernel that works. Write write_the_test(launch), which calls a launch with the
+    signature of dense, at sizes and with inputs that you choose, and raises an AssertionError
+    if the results aren't right. It must accept right kernels, including one that adds in
+    another order than dense. And it must raise for each of eight wrong kernels, which you
+    don't get to see. Every hidden case tries two of them.
 
 Concept
-    So far the grader has asked the hard questions. For a kernel of your own
-    nobody does. A test that calls it once, at a convenient size and with
-    convenient numbers, is passed by most wrong kernels:
+    So far the grader has chosen the sizes and inputs. For your own kernel, you choose them.
+    Most wrong kernels pass a test that calls them once, at a convenient size and with
+    convenient numbers:
 
         x = ones(128, 128), one block         what goes unseen
         +-----------+
@@ -24,26 +23,26 @@ Concept
 
       - How many blocks does each axis of the grid need for a mistake in its
         index maps to have an effect? Which sizes may have a ragged edge?
-      - Which two blocks would have to differ for a mix-up to be seen? Inputs
-        that repeat, constants and zeros all hide something. Random numbers of a
+      - Which two blocks must differ for a mix-up to show? Inputs that
+        repeat, constants and zeros all hide mistakes. Random numbers from a
         fixed key differ everywhere, and are the same in every run.
       - Which branch of the function do your numbers reach? In a maximum, both
-        sides have to win somewhere.
-      - How small an error has to be found? A float32 result of K products of
+        sides must win somewhere.
+      - How small an error must the test find? A float32 result of K products of
         numbers around 1 is right to about sqrt(K) * 2**-24 of their size. In
         bfloat16, whose mantissa has 8 bits, a running sum is off by 1 % soon.
-        A tolerance between the two tells them apart. But a right kernel may add
-        in another order, so exact equality asks for too much.
-      - What is there where a kernel has written nothing? Here it is NaN, and every
-        comparison with NaN is false. Write the condition so that this fails the
-        test; jnp.max is no help, since on a CPU it may leave NaN out.
+        A tolerance between the two separates them. But a right kernel may add
+        in another order, so exact equality is too strict.
+      - Which values are in elements that a kernel hasn't written? Here NaN, and
+        every comparison with NaN is false. Write the condition so that this fails
+        the test; jnp.max doesn't help, since on a CPU it may ignore NaN.
 
-    A test is a program with an oracle: something simple and slow that says what
-    is right. Here that is dense_spec. It can also be a property that holds for
-    all inputs, such as that scaling x by 2 scales a linear result by 2.
+    A test is a program with an oracle: something simple and slow that gives the right result.
+    Here that is dense_spec. An oracle can also be a property that holds for all inputs: for
+    example, scaling x by 2 scales a linear result by 2.
 
-    The launch that you are given can't be traced by jit. Each call costs a tenth
-    of a second or so; a handful of small ones is enough.
+    The launch that you get can't be traced by jit. Each call costs about a tenth of a second;
+    a handful of small ones is enough.
 
 Shapes
     name      dtype[dims]       memory space   Ref's shape   block

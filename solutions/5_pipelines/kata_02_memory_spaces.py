@@ -1,22 +1,21 @@
 """Copy rows from HBM to VMEM and back by hand, with sync_copy and run_scoped.
 
 Goal
-    Each row of x holds two halves: a value and a gate. Write the body of a kernel
-    that multiplies the value by the sigmoid of the gate, with all Refs in HBM. Go
-    through x in blocks of bm rows, and copy each to VMEM and back yourself. The
-    launch is given, and bm divides M.
+    Each row of x holds two halves: a value and a gate. Write the body of a kernel that
+    multiplies the value by the sigmoid of the gate, with all Refs in HBM. Go through x in
+    blocks of bm rows; copy each block to VMEM and the result back yourself. The launch is
+    given, and bm divides M.
 
 Concept
-    Each Ref lies in one memory, and the memory says what can be done with it:
+    Each Ref is in one memory, and the memory decides how the kernel may use it:
 
         memory   size on a v5e   who reads and writes it
         HBM      16 GiB          copies only
         VMEM     128 MiB         copies, and the vector and matrix units
         SMEM     1 MiB           copies, and the scalar core
 
-    Nobody has cut x into blocks this time: `x_ref` is all of it, in HBM. With 8192
-    rows of 8192 numbers in bfloat16, it has 128 MiB. It passes through VMEM part
-    by part:
+    This time x isn't split into blocks for you: `x_ref` is the whole array, in HBM. With 8192
+    rows of 8192 numbers in bfloat16, it has 128 MiB. Copy it through VMEM part by part:
 
         x_ref    | value block i | gate block i |        HBM
                         |                |
@@ -30,21 +29,21 @@ Concept
                         v
         o_ref    |    block i    |                       HBM
 
-    `pltpu.sync_copy(source, target)` copies a Ref to another one, by a DMA, and
-    returns when all of it has arrived. Both have the same shape and dtype. To copy
-    a part, take a view: `x_ref.at[rows, columns]`, as in refs_and_slices. An array
-    lies in tiles of 8 x 128 numbers (bfloat16: 16 x 128), and a DMA moves whole
-    tiles. So a part has to begin where a tile does. `i * bm` is understood as a
-    multiple of bm. The part may have gaps in memory between its rows.
+    `pltpu.sync_copy(source, target)` copies one Ref to another with a DMA, and returns when
+    all of it has arrived. Both must have the same shape and dtype. To copy a part, take a
+    view: `x_ref.at[rows, columns]`, as in refs_and_slices. An array is stored in tiles of
+    8 x 128 numbers (bfloat16: 16 x 128), and a DMA moves whole tiles. So a part must start at
+    a tile boundary. The compiler knows that `i * bm` is a multiple of bm. The rows of a part
+    needn't be contiguous in memory.
 
-    VMEM for it is asked for by the body. `pl.run_scoped(function, *types)`
-    makes a Ref for each type, such as `pltpu.VMEM(shape, dtype)`, calls the function
-    with them, and frees them when it returns. What is in them at first is garbage.
-    Scratch of the launch would do, too, but lives as long as the kernel.
+    The body allocates its own VMEM. `pl.run_scoped(function, *types)` makes a Ref for each
+    type, such as `pltpu.VMEM(shape, dtype)`, calls the function with them, and frees them
+    when it returns. Their initial content is garbage. Scratch of the launch would also work,
+    but lives as long as the kernel.
 
-    This is simple, and slow. A copy that is waited for at once overlaps with
-    nothing: the core waits for HBM, and then HBM for the core. For 192 MiB, that
-    makes 396 µs on a v5e, where HBM would need 246. The next two katas are about it.
+    This is simple, and slow. A copy that you wait for at once overlaps with nothing: the core
+    waits for HBM, and then HBM waits for the core. For 192 MiB, this takes 396 µs on a v5e,
+    while HBM alone would need 246. The next two katas solve this.
 
 Shapes
     name    dtype[dims]       memory space   Ref's shape   block

@@ -1,45 +1,42 @@
-"""Keep many small copies under way at once: a ring of slots, and how far to look ahead.
+"""Keep many small copies in flight: a ring of slots, and a distance to prefetch.
 
 Goal
-    x and o are in HBM. Write the loop of a kernel that subtracts p's first row
-    from every row of x, multiplies by p's second row, and stores the result in o,
-    bm rows at a time. There is one ring of slots, for both ways: a block comes to
-    a slot, is computed in place, and leaves from the same slot. Block i has slot
-    i % slots. How many blocks ahead you bring, the *distance*, is for you to
-    choose. `bring(i)` and `send(i)` describe the copies. There are at least as
-    many blocks as slots, and at least three slots.
+    x and o are in HBM. Write the loop of a kernel that subtracts p's first row from every row
+    of x, multiplies by p's second row, and stores the result in o, bm rows at a time. One
+    ring of slots serves input and output: a block is copied into a slot, computed in place,
+    and copied out of the same slot. Block i uses slot i % slots. You choose the *distance*:
+    how many blocks ahead you start to copy. `bring(i)` and `send(i)` describe the copies.
+    There are at least as many blocks as slots, and at least three slots.
 
 Concept
-    A copy from HBM takes about 0.44 µs before its first byte is there, however
-    small it is. Only then do its bytes count, at 819 GB/s on a v5e:
+    A copy from HBM takes about 0.44 µs until its first byte arrives, whatever its size. Only
+    then does its size matter, at 819 GB/s on a v5e:
 
         block of 1 MiB     0.44 µs + 1.28 µs       latency is a third
         block of 64 KiB    0.44 µs + 0.08 µs       latency is nearly all
 
-    Large blocks hide this. But pages of a cache, or rows that a router chose,
-    are as small as they are. What helps is to have several under way: while one
-    copy is at its beginning, the bytes of others come. To keep HBM busy,
+    Large blocks hide this latency. But pages of a cache, or rows that a router chose, are
+    small. The solution is to have several copies in flight: while one copy waits for its
+    first byte, the bytes of others arrive. To keep HBM busy, you need
 
-        bytes under way  =  bandwidth * latency  =  819 GB/s * 0.44 µs  =  352 KiB
+        bytes in flight  =  bandwidth * latency  =  819 GB/s * 0.44 µs  =  352 KiB
 
-    at least: six blocks of 64 KiB. This is Little's law, and it holds for
-    a queue in a shop as well.
+    at least: six blocks of 64 KiB. This is Little's law, which holds for any queue.
 
-    A slot goes through three states, and the ring turns by one in each step:
+    A slot goes through three states, and the ring advances by one slot in each step:
 
             step i
                v
         | 0 | 1 | 2 | 3 | 4 | 5 |          slots, 6 of them
         leaving   here  coming . .
 
-    A slot that is to be filled has to be free: what was sent from it must have
-    left. The further ahead you bring, the more copies are coming, but the less
-    time the result before it in that slot has to leave. Think of both ends of the
-    range: what happens if you bring one block ahead, and what if you bring
-    slots - 1? (To bring `slots` ahead is impossible: that slot is in use.)
+    Before a slot is filled, the result that was sent from it must have left. With a larger
+    distance, more copies are in flight, but the previous result in that slot has less time to
+    leave. Consider both extremes: what happens at a distance of one block, and at slots - 1?
+    (A distance of `slots` is impossible: that slot is in use.)
 
-    8192 x 2048 numbers in bfloat16, in blocks of 16 rows (64 KiB), take 83 µs of
-    a v5e with a ring of 16 slots. At a distance of one, they take 165 µs.
+    8192 x 2048 numbers in bfloat16, in blocks of 16 rows (64 KiB), take 83 µs on a v5e with a
+    ring of 16 slots. At a distance of one, they take 165 µs.
 
 Shapes
     name    dtype[dims]          memory space   Ref's shape      block

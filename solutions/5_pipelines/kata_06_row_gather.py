@@ -1,17 +1,16 @@
 """Gather rows whose numbers are known only at run time, with many copies on one semaphore.
 
 Goal
-    ids holds B row numbers, and table, an embedding table in HBM, the rows. Write
-    the body of a kernel whose step i brings bt of them: row r of o_ref has to be
-    row ids[i * bt + r] of the table. The same number may come up several times.
-    The launch is given. Copies of one step may not outlast it: o_ref is copied
-    to HBM when the body ends.
+    ids holds B row numbers, and table, an embedding table in HBM, holds the rows. Write the
+    body of a kernel whose step i copies bt of them: row r of o_ref becomes the table's row
+    ids[i * bt + r]. The same number may appear several times. The launch is given. All copies
+    of a step must end within it: o_ref is copied to HBM when the body ends.
 
 Concept
-    A BlockSpec brings one block per step, and a step takes about 0.33 µs. For
-    rows of 4 KiB, which HBM delivers in 5 ns, that is hopeless. Copies of your own
-    can be started one after the other, as fast as the scalar core can issue them,
-    and they don't wait for each other:
+    A BlockSpec copies one block per step, and a step takes about 0.33 µs. For rows of 4 KiB,
+    which HBM delivers in 5 ns, this is far too slow. The kernel's own copies can start one
+    after the other, as fast as the scalar core can issue them, and they don't wait for each
+    other:
 
         wait for each       >0===| >1===| >2===| >3===| ...
         start all, then     >0===
@@ -20,29 +19,27 @@ Concept
                                >3===
                                     |  <- everything is there
 
-    You don't have to know which row has come when nothing is read before the last
-    has. Then one semaphore is enough. It counts bytes, whoever brings them, and a
-    wait takes bytes away: as many as its descriptor's *target* has. What has to
-    agree are the sums, not the pieces. A wait needs no copy of its own either.
-    Where the descriptor's two Refs are the same, as in
+    If no row is read before the last one has arrived, their order doesn't matter, and one
+    semaphore is enough. It counts the bytes of all copies, and a wait subtracts as many bytes
+    as its descriptor's *target* has. Only the sums must agree, not the individual copies. A
+    wait doesn't even need a matching copy. If the descriptor's two Refs are the same, as in
 
         pltpu.make_async_copy(ref, ref, sem).wait()
 
-    nothing is copied. It only says how many bytes to wait for. If they are fewer
-    than were started, the wait returns early, with some rows still on their way.
+    nothing is copied. The descriptor only says how many bytes to wait for. If they are fewer
+    than were started, the wait returns early, with some rows still in flight.
 
-    What it costs is the scalar core's time: each start reads a number from SMEM,
-    computes two addresses, and issues a DMA, about ten cycles in all. By default
-    the compiler also checks that both ends lie within their arrays, and doubles
-    that. The launch turns it off, `disable_bounds_checks=True`, as kernels do that
-    know their ids to be in range.
+    The cost is the scalar core's time: each start reads a number from SMEM, computes two
+    addresses, and issues a DMA, about ten cycles in all. By default the compiler also checks
+    that both ends lie within their arrays, which doubles the time. The launch turns this off
+    with `disable_bounds_checks=True`, as kernels do whose ids are known to be in range.
 
-    Copies begin and end at tiles, and in an array of [V, D], a row is a part of
-    several. So the table is stored as [V, S, 128], with D = S * 128.
+    Copies begin and end at tile boundaries, and in an array of [V, D], a row covers a part of
+    several tiles. So the table is stored as [V, S, 128], with D = S * 128.
 
-    8192 rows of 2048 numbers in bfloat16 are 32 MiB to read and as many to write,
-    82 µs at full bandwidth. With steps of 256 rows it takes 97 µs of a v5e. A wait
-    right after each start makes it 3.8 ms.
+    8192 rows of 2048 numbers in bfloat16 are 32 MiB to read and 32 MiB to write, 82 µs at
+    full bandwidth. With steps of 256 rows, the kernel takes 97 µs on a v5e. With a wait right
+    after each start, it takes 3.8 ms.
 
 Shapes
     name      dtype[dims]             memory space   Ref's shape    block
@@ -110,7 +107,7 @@ def row_gather(
 
 
 def row_gather_inputs(key, *, B, V, S, dtype):
-    """Words of a text: a few row numbers come up again and again, some never."""
+    """Row numbers like words of a text: a few appear again and again, some never."""
     ids_key, table_key = jax.random.split(key)
     depth = jax.random.uniform(ids_key, (B,))
     ids = jnp.minimum((V * depth**3).astype(jnp.int32), V - 1)

@@ -1,44 +1,44 @@
-"""Find three waits that a colleague's kernel lacks or has in the wrong place.
+"""Find three waits that are missing or in the wrong place in a colleague's kernel.
 
 Goal
-    The kernel below computes silu(g) * u, the middle of a SwiGLU layer, and scales
-    each column by a number of s, in a loop like that of double_buffer. In the
-    interpreter on a CPU, all its tests pass. On a TPU they pass on most days.
-    Three reports came in, each of some runs in a thousand:
+    The kernel below computes silu(g) * u, the middle of a SwiGLU layer, and scales each
+    column by a number of s, in a loop like that of double_buffer. In the interpreter on a
+    CPU, all its tests pass. On a TPU they pass on most days. Three bugs were reported, each
+    in a few runs out of a thousand:
 
-        A   The first rows of the result are scaled by numbers that are not in s.
-            All others are right.
-        B   In a few rows, u is right, and g is that of two blocks before.
-        C   A few rows of one block hold results of the block two further on, and
+        A   The first rows of the result are scaled by numbers that aren't in s.
+            All other rows are right.
+        B   In a few rows, u is right, but g is that of two blocks earlier.
+        C   A few rows of one block hold results of the block two further on, but
             only while something else keeps HBM busy.
 
-    Repair it without making it slower. Each report has a cause of its own.
+    Repair the kernel without making it slower. Each bug has a different cause.
 
 Concept
-    Why did no test see it? The plain interpreter copies everything at `.start()`,
-    at once. A wait then has nothing to wait for, and a kernel without a single
-    wait is right:
+    Why did no test see it? The plain interpreter performs each copy at `.start()`,
+    immediately. A wait then has nothing to wait for, and a kernel without a single wait gives
+    the right result:
 
         interpreter    start = copy ......... wait = nothing
         TPU            start .... copying .... the copy ends .... wait
 
-    Here the grader runs the kernel in another way: in some cases a copy is made
-    as late as the wait allows, and in all of them it follows each copy from its
-    start to its wait. What touches either end in between is told, one fault at a
-    time. Before you read that, make a list. For each Ref, in the order of the
-    program, what is done to it in step i? Change no more than a comment, so that the
-    file counts as begun: `pytest --kata-mode interpret` shows what your colleague saw.
+    The grader runs the kernel in another way: in some cases it delays each copy until its
+    wait, and in all cases it tracks each copy from its start to its wait. It reports any
+    access to either end in between, one fault at a time. Before you read its report, make a
+    list: for each Ref, in program order, what does step i do to it? Change only a comment
+    first, so that the file counts as begun: `pytest --kata-mode interpret` then shows the
+    results that your colleague saw.
 
-        event                      what has to be known before
-        read a slot                its copy has come
-        store to a slot            what was sent from it has left
-        start a copy into a slot   nobody reads the slot any more
+        event                      condition before it
+        read a slot                its copy has arrived
+        store to a slot            the copy out of it has ended
+        start a copy into a slot   all reads of the slot are done
 
-    And for each wait: which copies count on its semaphore?
+    And for each wait: which copies use its semaphore?
 
-    The tempting repair is a wait after each start. It is right, and no two things
-    happen at once any more. With 8192 x 2048 numbers in bfloat16, that takes 271 µs
-    of a v5e, and a good repair 125 µs.
+    The tempting repair is a wait after each start. It is correct, but nothing overlaps any
+    more. With 8192 x 2048 numbers in bfloat16, it takes 271 µs on a v5e, and a good repair
+    125 µs.
 
 Shapes
     name      dtype[dims]           memory space   Ref's shape    block

@@ -1,16 +1,17 @@
-"""Bring the next block that differs, however many steps away it is.
+"""Prefetch the next block that differs, however many steps away it is.
 
 Goal
-    Rows of x are sorted by expert, and each block of bm rows belongs to one: experts[i]
-    says to which. Multiply each block by its expert's weights. Write the body of the
-    kernel: the function for one step, and the call of `pltpu.emit_pipeline` with a step
-    for each block. An expert's weights are one block, (D, N). The launch is given,
-    and so is its VMEM, 24 MiB.
+    Rows of x are sorted by expert, and each block of bm rows belongs to one: experts[i] is
+    its number. Multiply each block by its expert's weights. Write the body of the kernel: the
+    function for one step, and the call of `pltpu.emit_pipeline` with a step for each block.
+    An expert's weights are one block, (D, N). The launch is given, and so is its VMEM,
+    24 MiB.
 
 Concept
-    A pipeline looks one step ahead. While step i computes, it brings what step i + 1
-    needs and doesn't have. Where some block changes every now and then, this is unfair:
-    for many steps nothing is brought, and then a large block has a single step to come.
+    A pipeline looks one step ahead. While step i computes, it copies the blocks that step
+    i + 1 needs and doesn't have. If a large block changes only now and then, the copies are
+    unbalanced: for many steps nothing is copied, and then the large block must arrive within
+    a single step.
 
         experts            0     0     0     1     1     2     2     2
         steps            | 0   | 1   | 2   | 3   | 4   | 5   | 6   | 7   |
@@ -18,30 +19,30 @@ Concept
                                            wait              wait
         lookahead        >=w1======|       >=w2======|
 
-    (`>` is where a copy starts. The waits make steps longer, which isn't drawn.) The
-    other slot for w was free all the time. With
+    (`>` is where a copy starts. The waits make steps longer, which isn't drawn.) The second
+    slot of w is free all the time. With
 
         pl.BlockSpec(..., pipeline_mode=pl.Buffered(2, use_lookahead=True))
 
-    the pipeline asks the index map not for the next step's block but for the next one
-    that differs, and starts its copy as soon as a slot is free. So the copy has as long as
-    the expert before it has rows. Searching costs: scalar code that goes through the steps
-    to come, and is run in each step. For an operand whose block changes in every step
-    there is nothing to find. `pl.pallas_call` doesn't know lookahead; `emit_pipeline` does.
+    the pipeline doesn't prefetch the next step's block but the next block that differs, and
+    starts its copy as soon as a slot is free. So the copy can take as long as the previous
+    expert's steps. The search has a cost: scalar code that scans the coming steps runs in each
+    step. For an operand whose block changes in every step, there is nothing to gain.
+    `pl.pallas_call` doesn't support lookahead; `emit_pipeline` does.
 
-    More buffers without lookahead are the other way out. With three, the pipeline brings
-    w two steps ahead, which takes VMEM for one more block, and is enough only if two steps
-    take longer than the copy. Here it doesn't fit.
+    The alternative is more buffers without lookahead. With three, the pipeline copies w two
+    steps ahead. This takes VMEM for one more block, and suffices only if two steps take
+    longer than the copy. Here it doesn't fit.
 
     For 64 blocks of 128 rows, 12 experts and D = N = 2048 in bfloat16, a step takes about
-    6 µs, and 8 MiB of weights take 10 µs to come. On a v5e:
+    6 µs, and copying 8 MiB of weights takes 10 µs. On a v5e:
 
         two buffers                   444 µs
         two buffers, lookahead        393 µs
         three buffers                 395 µs, with 8 MiB more
 
-    With one expert's run as short as one block, no order of copies helps: then HBM binds.
-    And with weights that come within a step, two buffers do.
+    If an expert's run is only one block, no order of copies helps: HBM is the bottleneck. If
+    weights arrive within one step, two buffers suffice.
 
 Shapes
     name      dtype[dims]        memory space   Ref's shape   block

@@ -1,17 +1,17 @@
-"""Let each block of a pipeline have as many rows as its sequence.
+"""Give each block of a pipeline as many rows as its sequence has.
 
 Goal
-    G sequences stand one below the other in x, and sequence g is made of rows starts[g]
-    up to starts[g + 1]. In each of them, divide every column by the largest magnitude
-    that it has there. Write the body of the kernel: a function for one step, and the
-    call of `pltpu.emit_pipeline` with a step for each sequence. All starts are multiples
-    of 16. No sequence is empty, and none is longer than `most`. The launch is given.
+    x holds G sequences one after another: sequence g is rows starts[g] up to starts[g + 1].
+    In each sequence, divide every column by its largest magnitude there. Write the body of
+    the kernel: a function for one step, and the call of `pltpu.emit_pipeline` with a step for
+    each sequence. All starts are multiples of 16. No sequence is empty, and none is longer
+    than `most`. The launch is given.
 
 Concept
-    In kata emit_pipeline the grid followed the data, and each block was as large as
-    all others. Here a block is one whole sequence, and these have different lengths.
-    With blocks of one size, there are two ways out, and both cost bytes: pad each
-    sequence to the longest, or bring `most` rows from its start and ignore the rest.
+    In kata emit_pipeline the grid depended on the data, and all blocks had the same size.
+    Here a block is one whole sequence, and the lengths differ. With blocks of one size, you
+    could pad each sequence to the longest, or copy `most` rows from its start and ignore the
+    rest. Both cost bytes.
 
         x in HBM                        slots in VMEM, `most` rows each
         starts[0] -> | aaaaaa |         slot 0             slot 1
@@ -22,24 +22,24 @@ Concept
                      | cccccc |
         starts[3] ->
 
-    `pl.BoundedSlice(most)` in place of a size says: this dimension of the block has no
-    more than `most`. That is what a slot gets in VMEM. How much of it is used, and from
-    where, the index map says in each step. It returns no index for this dimension, but a
-    slice of the array, `pl.ds(start, size)`, and both numbers may come from SMEM. For the
-    others, it returns an index of blocks as ever. The copy moves `size` rows, to the start
-    of the slot or from there.
+    `pl.BoundedSlice(most)` instead of a size means: this dimension of the block has at most
+    `most` elements. A slot in VMEM has that size. In each step, the index map chooses the
+    part of the array that is copied. For this dimension it returns not an index but a slice
+    of the array, `pl.ds(start, size)`, and both numbers may come from SMEM. For the other
+    dimensions, it returns block indices as usual. The copy moves `size` rows, to or from the
+    start of the slot.
 
-    Three things nobody checks for you on a TPU:
+    A TPU checks none of these three:
 
-    -   *The slot keeps its shape.* In the step, x_ref has `most` rows, and what stands
-        below the sequence (the dots) is left from an earlier one, or from nobody.
-    -   *Tiles.* A slice in HBM begins and ends between tiles. The compiler has to know
-        that a number from SMEM does, and `pl.multiple_of(start, 16)` promises it.
-    -   *Results may overlap.* Slices can be anything. If two steps write to the same row,
-        their copies are under way at the same time, and either may be the last.
+    -   *The slot keeps its shape.* In the step, x_ref has `most` rows, and the rows
+        below the sequence (the dots) hold an earlier one, or garbage.
+    -   *Tiles.* A slice in HBM begins and ends at tile boundaries. For a start from SMEM,
+        `pl.multiple_of(start, 16)` promises this to the compiler.
+    -   *Results may overlap.* Slices are arbitrary. If two steps write to the same row,
+        their copies are in flight at the same time, and either may be the last.
 
-    64 sequences of 16 to 512 rows and 2048 columns in bfloat16 take 175 µs of a v5e, and
-    move 128 MiB. Padded to 512 rows each, they are 256 MiB, which take 328 µs.
+    64 sequences of 16 to 512 rows and 2048 columns in bfloat16 take 175 µs on a v5e, and move
+    128 MiB. Padded to 512 rows each, they are 256 MiB and take 328 µs.
 
 Shapes
     name        dtype[dims]      memory space   Ref's shape   block
@@ -47,7 +47,7 @@ Shapes
     x_hbm       x.dtype[T, D]    HBM            (T, D)        whole
     o_hbm       x.dtype[T, D]    HBM            (T, D)        whole
 
-    S = G + 1. Blocks of the pipeline are up to `most` rows, and all D columns.
+    S = G + 1. Blocks of the pipeline have up to `most` rows, and all D columns.
 
 Try
     pytest -k dynamic_blocks         stuck?  kata hint dynamic_blocks
@@ -110,7 +110,7 @@ def dynamic_blocks(
 
 
 def dynamic_blocks_inputs(key, *, G, D, most, dtype):
-    """Sequences of 16 to `most` rows, in any order, each of a scale of its own."""
+    """Sequences of 16 to `most` rows, in any order, each with its own scale."""
     order, of_x, of_scale = jax.random.split(key, 3)
     lens = [16 + 16 * ((most // 16 - 1) * g // (G - 1)) for g in range(G)]
     T = sum(lens)

@@ -1,22 +1,21 @@
-"""Choose the blocks of a matmul for any size, as well as a sweep would.
+"""Choose the blocks of a matmul for any size, as well as a sweep does.
 
 Goal
-    The matmul is given. Write `blocks(M, N, K, itemsize)`: the block sizes bm, bn and
-    bk for a product of (M, K) and (K, N), with numbers of `itemsize` bytes. Each has
-    to divide its size. You are judged on sizes that are not in the table of this
-    track's README, and there the kernel may take no longer than with our blocks.
+    The matmul is given. Write `blocks(M, N, K, itemsize)`: the block sizes bm, bn and bk for
+    a product of (M, K) and (K, N), with numbers of `itemsize` bytes. Each has to divide its
+    size. You are graded on sizes that aren't in the table of this track's README, and there
+    the kernel may not take longer than with the reference solution's blocks.
 
 Concept
-    Three limits act on a block, and each pushes to another side. Before you sweep,
-    predict which of them binds:
+    Three limits act on a block, and they conflict. Before you sweep, predict which one binds:
 
-        HBM        x is read N / bn times, y M / bm times (y only once if bk = K, for
-                   then its block stays while i goes on), at 819 GB/s.
+        HBM        x is read N / bn times, y M / bm times (y only once if bk = K: its
+                   block then stays the same while i advances), at 819 GB/s.
         MXU        2 M N K operations, at 197 Tflop/s. And for each of the K / bk pieces,
-                   the sums, M N of them, are fetched and stored again. That takes about
-                   a cycle, at 1.5 GHz, for 1024 of them. A step takes 0.2 µs by itself.
+                   the M N sums are loaded and stored again. This takes about one cycle,
+                   at 1.5 GHz, for 1024 sums. A step has an overhead of 0.2 µs.
         VMEM       two blocks each of x, y and the result, and the sums in float32. Of
-                   16 MiB, leave 5 to the compiler, for what registers don't hold.
+                   16 MiB, leave 5 to the compiler, for spilled registers.
 
     A large bn saves bytes, a large bk saves additions, and both take VMEM:
 
@@ -26,17 +25,16 @@ Concept
               +--------+               |           |       y again: M / bm times
                                        +-----------+       sums:    K / bk times
 
-    And blocks have to fit their sizes. Powers of two are what comes to mind, but the
-    layers of models are 6912 or 11520 wide: 6912 is 2^8 * 27, and the largest power of
-    two that divides it is 256, which is too narrow. Multiples of 128 are all that a
-    block needs: 768 divides it as well.
+    Blocks must also divide the sizes. Powers of two come to mind first, but layers of models
+    are 6912 or 11520 wide: 6912 is 2^8 * 27, and the largest power of two that divides it is
+    256, which is too narrow. But blocks only need to be multiples of 128, and 768 also
+    divides it.
 
-    The README's table is a sweep, with predicted times. A sweep takes seconds for each
-    row. A formula for the time takes nothing, so `blocks` can look at all legal
-    combinations, leave out those that don't fit, and take the best of the rest. The
-    formula need not be exact: it has to put good blocks before bad ones. XLA, which
-    chooses like that, is about as fast for a product; kernels that XLA doesn't have
-    need you to choose.
+    The README's table is a sweep, with predicted times. A sweep takes seconds for each row. A
+    formula takes no time, so `blocks` can evaluate all legal combinations, drop those that
+    don't fit, and return the best of the rest. The formula needn't be exact: it only has to
+    rank good blocks above bad ones. XLA chooses its blocks like this and is about as fast for
+    a product. For kernels that XLA doesn't have, you must choose.
 
 Shapes
     name      dtype[dims]       memory space   Ref's shape   block
@@ -112,7 +110,7 @@ def tune_blocks_kernel(x_ref, y_ref, o_ref, acc_ref):
 def tune_blocks(
     x: Float[Array, "M K"], y: Float[Array, "K N"], *, bm: int = 0, bn: int = 0, bk: int = 0
 ) -> Float[Array, "M N"]:
-    """Launch with blocks that `blocks` chooses, or with those that a sweep names."""
+    """Launch with the blocks that `blocks` chooses, or with those of a sweep."""
     (M, K), N = x.shape, y.shape[1]
     if not bm:
         bm, bn, bk = blocks(M, N, K, x.dtype.itemsize)

@@ -1,23 +1,22 @@
 """Write the keys of new tokens into a cache, at each sequence's own position.
 
 Goal
-    Each of B sequences has a new token. Its keys, new[b], have to be written into the
-    cache, as row positions[b] of each head: cache[b, g, positions[b]] = new[b, g].
-    All other rows stay as they are, and where they are. Write the kernel, and say
-    which input the result takes the place of. The values have a cache of their own,
-    for which the same function is called.
+    Each of B sequences has a new token. Write its keys, new[b], into the cache as row
+    positions[b] of each head: cache[b, g, positions[b]] = new[b, g]. All other rows keep
+    their values and their place in memory. Write the kernel, and choose the input whose
+    memory the result reuses. The values are in a separate cache, which the same function
+    updates.
 
 Concept
-    A model that produces text computes keys and values of one more token in each step,
-    and needs those of all earlier tokens. They are kept in HBM, in a *cache* with room
-    for S tokens of each sequence. Beside the weights it is the largest array of a
-    server, so it is changed in place: the old cache is donated, `input_output_aliases`
-    gives its place to the new one, and as old_hbm and cache_hbm stay in HBM as whole
-    arrays, nothing moves but what the kernel copies.
+    In each decoding step, a language model computes the keys and values of one new token per
+    sequence and reads those of all earlier tokens. They are kept in HBM, in a *cache* with
+    room for S tokens per sequence. After the weights, the cache is a server's largest array,
+    so it is updated in place: the caller donates the old cache, and `input_output_aliases`
+    gives its memory to the new one. old_hbm and cache_hbm are whole arrays in HBM, so only
+    the kernel's own copies move data.
 
-    One row of one head is 256 bytes, 128 numbers in bfloat16. But HBM holds arrays in
-    tiles, of 16 rows in bfloat16 and 8 in float32, and a copy begins and ends at the
-    edge of a tile:
+    One row of one head is 256 bytes: 128 numbers in bfloat16. But HBM stores arrays in tiles,
+    of 16 rows in bfloat16 and 8 in float32, and a copy must start and end at a tile boundary:
 
         row 15  | old old old old old old old |
                 +-----------------------------+ -+
@@ -29,18 +28,19 @@ Concept
                 +-----------------------------+ -+
         row 32  |  -   -   -   -   -   -   -  |
 
-    That is called *read, modify, write*. The other rows go back as they came. A position
-    is known only at run time, as a number in SMEM. Which tile it is in is arithmetic.
-    But the compiler must know that a copy starts at a tile's edge, and a promise says so:
-    `pl.multiple_of(start, T)`.
+    This is called *read, modify, write*. The other rows of the tile go back unchanged. The
+    position is a number in SMEM, known only at run time, and the kernel computes the tile's
+    first row from it. The compiler must also know that this row is at a tile boundary.
+    Promise it with `pl.multiple_of(start, T)`.
 
-    A copy waits about half a microsecond for HBM, and the sequences don't depend on
-    each other. All reads share sems[0], all writes sems[1]: a semaphore counts bytes,
-    so no tile is there before all have been waited for. For 128 sequences with 8 heads
-    of 128 numbers, 256 KiB are new and 8 MiB are copied, in and out. That takes 12.8 µs
-    of a v5e, of which HBM's bandwidth explains 10.6. One sequence after the other, it
-    takes 133 µs; with a tile as the block of a BlockSpec and a step for each sequence,
-    47 µs.
+    A copy waits about half a microsecond for HBM, and the sequences are independent. All
+    reads share sems[0], and all writes share sems[1]. A semaphore counts bytes, so no tile
+    may be used until all waits have returned.
+
+    128 sequences with 8 heads of 128 numbers have 256 KiB of new rows, and the kernel copies
+    8 MiB, in and out. This takes 12.8 µs on a v5e, of which HBM's bandwidth explains 10.6.
+    Updating one sequence after the other takes 133 µs. A BlockSpec whose block is one tile,
+    with a grid step per sequence, takes 47 µs.
 
 Shapes
     name            dtype[dims]                memory space   Ref's shape      block
@@ -51,7 +51,7 @@ Shapes
     tiles_ref       cache.dtype[B, G, T, D]    VMEM scratch   (B, G, T, D)     -
     sems            dma semaphore[2]           SMEM scratch   (2,)             -
 
-    T is the number of rows of a tile. It divides S.
+    T is the number of rows in a tile, and divides S.
 
 Try
     pytest -k kv_cache_write          stuck?  kata hint kv_cache_write
@@ -116,7 +116,7 @@ def kv_cache_write_kernel(positions_ref, new_ref, old_hbm, cache_hbm, tiles_ref,
 def kv_cache_write(
     positions: Int32[Array, "B"], new: Float[Array, "B G D"], cache: Float[Array, "B G S D"]
 ) -> Float[Array, "B G S D"]:
-    """Launch: one step; the cache stays in HBM. The caller has no further use for the old one."""
+    """Launch: one step; the cache stays in HBM. The caller donates the old one."""
     B, G, _, D = cache.shape
     T = 32 // cache.dtype.itemsize
     # BEGIN SOLUTION
@@ -143,7 +143,7 @@ def kv_cache_write(
 
 
 def kv_cache_write_inputs(key, *, B, G, S, D, dtype):
-    """A first and a last row, rows at either end of a tile, and others, in any order."""
+    """The first and last row, rows next to a tile boundary, and random ones, in random order."""
     new_key, cache_key, row_key, order_key = jax.random.split(key, 4)
     new = jax.random.normal(new_key, (B, G, D)).astype(dtype)
     cache = jax.random.normal(cache_key, (B, G, S, D)).astype(dtype)

@@ -1,16 +1,16 @@
-"""Attend with one query per head to what is in the cache.
+"""Attend with one query per head to the keys and values in a cache.
 
 Goal
-    Each of B sequences has one new token, with one query for each of G * R heads. Its
-    cache has room for S keys, and the first lengths[b] of them are there, at least
-    one. Write what a step does with a block of bs keys and values, for all heads of
-    a sequence. The launch, the start and the end of the kernel are given.
+    Each of B sequences has one new token, with one query for each of G * R heads. The
+    sequence's cache has room for S keys; its first lengths[b] slots, at least one, hold keys.
+    Write the part of the kernel that processes a block of bs keys and values, for all heads
+    of a sequence. The launch and the kernel's start and end are given.
 
 Concept
-    In training, a block of keys meets hundreds of queries. In decoding it meets one per
-    head, and nothing can be used twice, except that R query heads share a head of keys.
-    They are the rows of a matrix product. The matrix unit holds the block of keys and
-    lets rows pass by it. To load the block is what takes time:
+    In training, a block of keys meets hundreds of queries. In decoding it meets one per head.
+    Keys and values are reused only because R query heads share one head of keys, so their
+    queries form the rows of one matrix product. The matrix unit loads a block of keys and
+    then streams the query rows past it, and loading takes most of the time:
 
                         one product of 8 rows          8 products of 1 row
 
@@ -20,21 +20,21 @@ Concept
               D         +-------+                      +-------+ ...
                         150 µs                         771 µs
 
-    So the queries come as q[b, g, r], with the heads that share keys side by side, and
-    einsum or a dot for each g multiplies them.
+    So the queries have the layout q[b, g, r], with the heads that share keys next to each
+    other. Multiply them with an einsum, or with one dot for each g.
 
-    All the rest is memory. 64 sequences with caches of 4096 slots, about half of them
-    filled, 8 heads of keys with 8 queries each, D = 128: 584 MiB of keys and values in
-    bfloat16. The products keep the matrix unit busy for a fifth of the time that these
-    bytes need. The kernel takes 849 µs of a v5e, with 88 % of HBM's bandwidth. Row by row
-    it takes 1.16 ms. XLA reads all slots, and takes 2.5 ms.
+    Everything else is memory traffic. Take 64 sequences with caches of 4096 slots, about half
+    of them filled, 8 heads of keys with 8 queries each, and D = 128: 584 MiB of keys and
+    values in bfloat16. The products keep the matrix unit busy for a fifth of the time that
+    these bytes need. The kernel takes 849 µs on a v5e, at 88 % of HBM's bandwidth. With one
+    product per query row it takes 1.16 ms. XLA reads all slots and takes 2.5 ms.
 
-    The launch's index map stops at the last block that holds keys: further steps name it
-    again, and nothing moves. Such a step must not count the block again. An idle step
-    takes 0.35 µs, and all of them are most of the missing 12 %.
+    The launch's index map stops at the last block that holds keys. Further steps name that
+    block again, so nothing is copied, and they must not count its keys again. An idle step
+    takes 0.35 µs. The idle steps explain most of the missing 12 %.
 
-    The last block is ragged, and what lies past the length is garbage: keys of an
-    earlier sequence, or NaN. Not even a weight of zero makes a NaN harmless.
+    The last block is ragged: past the length it holds garbage, either keys of an earlier
+    sequence or NaN. A weight of zero doesn't remove a NaN.
 
 Shapes
     name            dtype[dims]          memory space   Ref's shape    block
@@ -113,7 +113,7 @@ def decode_attention(
     *,
     bs: int = 512,
 ) -> Float[Array, "B G R D"]:
-    """Launch: one step for each block of bs keys, with all heads; none is read past the length."""
+    """Launch: a step for each block of bs keys, with all heads; reads no block past the length."""
     B, G, R, D = q.shape
     S = k.shape[2]
 
@@ -144,7 +144,7 @@ def decode_attention(
 
 
 def decode_attention_inputs(key, *, B, G, R, S, D, bs, dtype):
-    """Lengths of a block and one key, all keys, a block, one key, and others; garbage past each.
+    """Lengths: a block and one key, all keys, a block, one key, and random ones; garbage past them.
 
     Queries are short and long: scores range from small to far beyond exp's range.
     """

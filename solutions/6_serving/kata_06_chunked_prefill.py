@@ -1,20 +1,20 @@
-"""Attend from a chunk of a prompt to all that came before it, and to itself.
+"""Attend from a chunk of a prompt to all tokens before it, and to itself.
 
 Goal
     A long prompt is computed in chunks. The keys and values of this chunk's tokens are
-    in the pages of the cache already, behind those of all earlier chunks. Write the
-    index map of the pages, and the middle of the body: which keys may each query see,
-    and which of a page's values have to be zeroed before the product?
+    already in the pages of the cache, after those of all earlier chunks. Write the index map
+    of the pages, and the middle of the body: which keys may each query see, and which of a
+    page's values must be zeroed before the product?
 
 Concept
-    A server that computes a prompt of 32,768 tokens in one go lets everybody else wait
-    for it. In chunks of 512 tokens, it can decode for others between them, or with them
-    in one batch. What a chunk needs of the earlier ones is in the cache.
+    A server that computes a prompt of 32,768 tokens in one step makes all other requests
+    wait. With chunks of 512 tokens, it can decode other sequences between chunks, or in the
+    same batch. A chunk reads the keys and values of earlier chunks from the cache.
 
-    So its queries begin in the middle. Query t of the chunk is token start + t of the
-    sequence, its *absolute position*, and it sees the keys up to that. `start` is data,
-    and differs from call to call: it is in SMEM. For start = 5, pages of 4 slots, a chunk
-    of 6 tokens, and blocks of 3 queries:
+    So its queries start in the middle of the sequence. Query t of the chunk is token
+    start + t of the sequence, its *absolute position*, and sees the keys up to that position.
+    `start` is a number in SMEM that differs between calls. For start = 5, pages of 4 slots, a
+    chunk of 6 tokens, and blocks of 3 queries:
 
         page of the sequence     0           1           2           (3)
         position              0 1 2 3     4 5 6 7     8 9 10 .     . . . .
@@ -27,20 +27,20 @@ Concept
                     4  (9)  | # # # # | | # # # # | | # #   ? | | ? ? ? ? |
                     5 (10)  | # # # # | | # # # # | | # # # ? | | ? ? ? ? |
 
-    The edge isn't the diagonal of a square, and is not aligned with pages. Block 0 needs
-    the pages 0 and 1 only. If the index map stays at page 1 for the rest of the steps,
+    The edge of the mask isn't the diagonal of a square, and isn't aligned with pages. Block 0
+    needs only pages 0 and 1. If the index map stays at page 1 for the remaining steps,
     nothing more is copied.
 
-    Slots past the chunk's last token, marked ?, hold what a page's former owner left, here NaN.
-    A mask turns their scores into weights of 0. But 0 times NaN is NaN, so their values
-    have to be replaced before the product.
+    Slots after the chunk's last token, marked ?, hold values of the page's former owner, here
+    NaN. A mask turns their scores into weights of 0. But 0 times NaN is NaN, so replace their
+    values before the product.
 
-    The R heads of queries that share a head of keys are rows of one matrix, as in
-    decode_attention: row t * R + r of q is head r of query t. A chunk of 2048 tokens
-    behind 2000 others, with 8 heads of keys, R = 4, D = 128 and pages of 256 slots in
-    bfloat16 moves 132 MiB and takes 1.01 ms of a v5e. The matrix unit is its busiest
-    part, 44 % of that time; the softmax and the steps take turns with it. XLA's program
-    for the spec collects the pages, makes all scores and moves 2.84 GiB.
+    The R query heads that share a head of keys are rows of one matrix, as in
+    decode_attention: row t * R + r of q is head r of query t. A chunk of 2048 tokens after
+    2000 others, with 8 heads of keys, R = 4, D = 128 and pages of 256 slots in bfloat16,
+    moves 132 MiB and takes 1.01 ms on a v5e. The matrix unit is the busiest unit, at 44 % of
+    that time; the softmax and the step overhead alternate with it. XLA's program for the spec
+    gathers the pages, computes all scores and moves 2.84 GiB.
 
 Shapes
     name           dtype[dims]               memory space   Ref's shape      block
@@ -167,7 +167,7 @@ def chunked_prefill(
     jax.jit, static_argnames=("G", "N", "D", "P", "page", "n", "before", "R", "dtype")
 )
 def chunked_prefill_inputs(key, *, G, N, D, P, page, n, before, R, dtype):
-    """A chunk of N / R tokens behind `before` others: scrambled pages, NaN wherever no token is."""
+    """A chunk of N / R tokens after `before` others: scrambled pages, NaN in unused slots."""
     q_key, size_key, kv_key, table_key = jax.random.split(key, 4)
     size = jnp.exp(jax.random.uniform(size_key, (G, N, 1), maxval=3.5))
     q = jax.random.normal(q_key, (G, N, D)) * size

@@ -1,38 +1,38 @@
-"""Write the new keys into their pages in the same kernel that reads them.
+"""Write the new keys into their pages in the same kernel that reads the pages.
 
 Goal
-    The kernel of ragged_paged_attention also gets the keys and values of the new tokens,
-    and the cache lacks them. Write the order of its copies: when does a step bring pages,
-    insert new rows, send pages back, and start to bring what the next step needs?
+    The kernel of ragged_paged_attention now also gets the keys and values of the new tokens,
+    which aren't in the cache yet. Write the order of its copies: when does a step read pages,
+    insert new rows, write pages back, and start to read the pages of the next step?
 
 Concept
-    With a kernel for the cache and one for attention, each page that gets a new row is
-    read and written by the first, and read again by the second. Where a token's page is
-    in VMEM already, its new row can be put in there, and the page sent back while the
-    attention is computed. It costs one launch less, and no read more.
+    With separate kernels for the cache and for attention, the first reads and writes each
+    page that gets a new row, and the second reads it again. A fused kernel has that page in
+    VMEM already: it inserts the new row there, and writes the page back while the attention
+    is computed. This saves one launch and the extra reads.
 
-    But now two copies have to do with the same bytes of HBM, and nobody orders them but
-    you. A prompt of 40 tokens makes three visits with blocks of 16. All of its tokens
-    are in the same pages, so each visit reads what the one before has written:
+    But now two copies access the same bytes of HBM, and only your code orders them. A prompt
+    of 40 tokens makes three visits with blocks of 16. All of its tokens are in the same
+    pages, so each visit reads pages that the visit before has written:
 
         step s       | bring X | insert | send X ......... wait |
         step s + 1            | bring X ?                       | bring X !
 
-    Started at "?", as before the computation of step s, the copy of step s + 1 takes page
-    X as it was, or half of each. Often enough it will be lucky. At "!" it is right, and
-    nothing overlaps. So look at what the next step is. A step of another sequence can't
-    want these pages: sequences share only pages that are full, and nobody writes to
-    those. Nor can the next turn of a visit, which has other pages. Most steps of a batch
-    are followed by one of these.
+    If the copy of step s + 1 starts at "?", before the computation of step s as usual, it
+    reads page X as it was, or half of each version. It will often be lucky. At "!" it is
+    correct, but nothing overlaps. So the order must depend on the next step. A step of
+    another sequence can't need these pages: sequences share only full pages, and full pages
+    aren't written. The next turn of the same visit reads other pages, too. Most steps of a
+    batch are followed by a step of one of these kinds.
 
-    There is one array for the cache: the result is the input's memory, which the caller
-    donates. pages_hbm is the result's Ref, and holds what the input held. What the
-    kernel doesn't write stays.
+    There is one array for the cache: the result reuses the memory of the input, which the
+    caller donates. pages_hbm is the Ref of the result and starts with the input's content.
+    Pages that the kernel doesn't write stay unchanged.
 
-    The batch of ragged_paged_attention takes 863 µs of a v5e. 744 of them it took to read.
-    The rest is 27 MiB that are written, and visits of prompts that wait for each other. A
-    kernel of its own for writing would read and write 54 MiB more and be one launch more.
-    With all pages brought late, it would be 1.24 ms.
+    The batch of ragged_paged_attention takes 863 µs on a v5e, and reading alone took 744 µs.
+    The rest is 27 MiB of writes, and visits of prompts that wait for each other. A separate
+    kernel for writing would read and write 54 MiB more and add one launch. If every step read
+    its pages late, the kernel would take 1.24 ms.
 
 Shapes
     name            dtype[dims]                        memory space   Ref's shape       block
@@ -51,7 +51,7 @@ Shapes
     m_ref, l_ref    float32[G, bq * R, 128]            VMEM scratch   (G, bq*R, 128)    -
     acc_ref         float32[G, bq * R, D]              VMEM scratch   (G, bq*R, D)      -
 
-    b = blocks[s]. Given are functions of a step that do one thing each: see the kernel.
+    b = blocks[s]. The kernel gives you one function for each part of a step.
 
 Try
     pytest -k rpa_fused_write          stuck?  kata hint rpa_fused_write
@@ -102,12 +102,12 @@ def rpa_fused_write_spec(
 
 
 def rpa_fused_write_step(step, steps, same, writes, bring, insert, send, attend):
-    """Everything that one step does: the only place where copies start and are waited for.
+    """One whole step: copies are started and waited for only here.
 
-    `bring(step)` and `send` have .start() and .wait(): all pages of a step, from HBM to its slot;
-    and those pages of this step that get new rows, from its slot to HBM. `insert()` puts the new
-    rows into the pages in the slot; `attend()` computes with what is there. `writes` says whether
-    this step has new rows, `same` whether the next one goes through the same pages of the same
+    `bring(step)` copies all pages of a step from HBM to its slot. `send` copies those pages of this
+    step that get new rows from the slot to HBM. Both have .start() and .wait(). `insert()` puts the
+    new rows into the pages in the slot; `attend()` computes with the slot. `writes` says whether
+    this step has new rows, `same` whether the next step reads the same pages of the same
     sequence; both are traced.
     """
     # BEGIN SOLUTION
@@ -187,7 +187,7 @@ def rpa_fused_write_kernel(
     step, steps = pl.program_id(0), pl.num_programs(0)
     seq, block, turn, slot = seqs_ref[step], blocks_ref[step], turns_ref[step], step % 2
     q_start, q_end = cu_q_lens_ref[seq], cu_q_lens_ref[seq + 1]
-    # Slots of this turn: of token 0 of the q block, and the visit's first and last new one.
+    # Slots of this turn: of the q block's token 0, and of the visit's first and last new token.
     row_0 = lengths_ref[seq] - q_end + block * bq - turn * bkv
     first = row_0 + jnp.maximum(q_start - block * bq, 0)
     end = keys(lengths_ref[seq], q_end, block, bq) - turn * bkv
@@ -264,7 +264,7 @@ def turns(seqs, blocks, counts, most):
 
 @functools.partial(jax.jit, static_argnames=("B", "N", "R", "G", "D", "P", "page", "n", "dtype"))
 def rpa_fused_write_inputs(key, *, B, N, R, G, D, P, page, n, dtype):
-    """B - 2 sequences, two of them prompts; scrambled pages, NaN wherever no earlier token is."""
+    """B - 2 sequences, two of them prompts; scrambled pages, NaN in slots without old tokens."""
     seqs, tokens = B - 2, N // R
     q_key, size_key, kv_key, table_key, length_key, order_key, new_key = jax.random.split(key, 7)
     # Nothing; a token, a page, a page and a token, a full table; a prompt, and the end of one.
@@ -301,7 +301,7 @@ def rpa_fused_write_inputs(key, *, B, N, R, G, D, P, page, n, dtype):
 
 
 class Copies:
-    """The copies that copy(i) describes, from number `first` up to `stop`."""
+    """The copies copy(i), for i from `first` up to `stop`."""
 
     def __init__(self, copy, first, stop):
         self.copy, self.first, self.stop = copy, first, stop
@@ -316,7 +316,7 @@ class Copies:
 
 
 def put(new_ref, page_ref, row_0, first, end):
-    """Put rows of new_ref[2, G, bq, D] into a page: row 0 belongs in slot row_0, wherever that is.
+    """Put rows of new_ref[2, G, bq, D] into a page: row 0 belongs in slot row_0, maybe outside.
 
     Only slots from `first` up to `end` change. The rows are moved by a product with ones and zeros.
     """

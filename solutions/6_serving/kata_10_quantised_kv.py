@@ -1,19 +1,19 @@
 """Attend to pages of 8-bit keys and values, with a scale for each page and head.
 
 Goal
-    The cache of kata 05 in 8 bits: k and v are int8 or float8_e4m3fn, and what they stand
-    for is k[n, g] * scales[n, g, 0] and v[n, g] * scales[n, g, 1], for page n and head
-    g. The copies and their loop are those of kata 05. Write the copy of a page's scales,
-    and `attend`, with `product` and `softmax_step` below.
+    The cache of kata 05 in 8 bits: k and v are int8 or float8_e4m3fn. The keys and values
+    that they represent are k[n, g] * scales[n, g, 0] and v[n, g] * scales[n, g, 1], for page
+    n and head g. The copies and their loop are those of kata 05. Write the copy of a page's
+    scales, and `attend`, using `product` and `softmax_step` below.
 
 Concept
-    Decoding is bound by the bytes of the cache, and 8 bits are half of bfloat16's. A
-    scale for the whole cache would be too coarse: one large value makes all others
-    small. A scale for each page and head costs 2 % of the bytes, and a new page
-    needs no other page to be rounded again.
+    Decoding is bound by the bytes of the cache, and 8-bit numbers halve those of bfloat16.
+    One scale for the whole cache would be too coarse: a single large value would make all
+    others small. A scale for each page and head costs 2 % of the bytes, and a new page
+    doesn't require other pages to be quantised again.
 
     Where is the scale applied? Within a page and a head it is one number, so it can be
-    taken out of a product:
+    factored out of a product:
 
         q @ (k * scale).T     P * D multiplications of a head's keys
         (q @ k.T) * scale     R * P of its scores
@@ -21,23 +21,23 @@ Concept
         p @ (v * scale)       P * D
         (p @ v) * scale       R * D of its part of the result
 
-    The right-hand sides also are more accurate. An 8-bit number is exact in bfloat16,
-    and its product with a scale isn't: it would be rounded before the matrix unit
-    multiplies it. Behind the product everything is float32.
+    The second line of each pair is also more accurate. An 8-bit number is exact in bfloat16,
+    but its product with a scale would be rounded before the matrix unit multiplies it. After
+    the product, everything is float32.
 
-    But a block has c pages, with a scale each. So it takes c products with the keys, and
-    one softmax of all their scores; then c products with the values, and each takes its
-    scale before it is added.
+    But a block has c pages, each with its own scale. So `attend` needs c products with the
+    keys, and one softmax of all their scores; then c products with the values, each scaled
+    before it is added.
 
-    Scales lie where their page does in the pool, not where it comes in the sequence. In
-    a page that doesn't exist, scales are what an earlier block left, or garbage, which
-    may be NaN. 0 * NaN is NaN. Its scores are masked by softmax_step, and its
-    values are 0 already: past the length, `clear` has overwritten them.
+    Scales are indexed by the page's place in the pool, not by its place in the sequence. For
+    a page that doesn't exist, the slot's scales are those of an earlier block, or garbage
+    that may be NaN, and 0 * NaN is NaN. softmax_step masks the scores of such a page, and its
+    values are 0 already: `clear` has overwritten them past the length.
 
-    16 sequences of up to 4096 keys in pages of 128, 8 heads, D = 128, in int8: 110 µs of a
-    v5e. Kata 05 with such pages takes 1.6 µs for each MiB of bfloat16, so 155 µs for the
-    same keys. Half the bytes don't halve the time: they keep HBM busy for 57 % of it.
-    8-bit numbers become bfloat16 in the vector units, and that now takes longest.
+    16 sequences of up to 4096 keys in pages of 128, 8 heads, D = 128, in int8: 110 µs on a
+    v5e. Kata 05 with such pages takes 1.6 µs for each MiB of bfloat16, so 155 µs for the same
+    keys. Half the bytes don't halve the time: they keep HBM busy for 57 % of it. The vector
+    units convert 8-bit numbers to bfloat16, and this is now the slowest part.
 
 Shapes
     name            dtype[dims]             memory space    Ref's shape       block
@@ -111,7 +111,7 @@ def quantised_kv_kernel(
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
     def copies(i, n, slot):
-        """Page n of block i of the sequence: k, v, and their scales, to their place in a slot."""
+        """The copies of page n of block i: k, v, and their scales, to their place in a slot."""
         page = table_ref[b, i * c + n]
         k = pltpu.make_async_copy(k_hbm.at[page], k_slots.at[slot, n], sems.at[0, slot])
         v = pltpu.make_async_copy(v_hbm.at[page], v_slots.at[slot, n], sems.at[1, slot])
@@ -134,14 +134,14 @@ def quantised_kv_kernel(
                     do(copy)
 
     def clear(i):
-        """The values of block i past the length become 0: what is there may be NaN."""
+        """Set the values of block i past the length to 0: they may be NaN."""
         v = v_slots[i % 2].astype(jnp.float32)
         row = jax.lax.broadcasted_iota(jnp.int32, v.shape, 2)
         row += P * jax.lax.broadcasted_iota(jnp.int32, v.shape, 0)
         v_slots[i % 2] = jnp.where(row < length - i * c * P, v, 0).astype(v_slots.dtype)
 
     def attend(i):
-        """Block i, which has come: c pages, of which some may not exist."""
+        """Process block i, which has arrived: c pages, some of which may not exist."""
         q, slot, left = q_ref[...], i % 2, length - i * c * P
         # BEGIN SOLUTION
         scales = [jnp.where(n * P < left, scales_slots[slot, n], 0)[:, None] for n in range(c)]
@@ -210,12 +210,12 @@ def quantised_kv(
 
 
 def product(equation, x, y):
-    """An einsum in float32 of x and of y, whose 8 bits are exact in x's dtype."""
+    """An einsum of x and y in float32. The 8-bit numbers of y are exact in x's dtype."""
     return jnp.einsum(equation, x, y.astype(x.dtype), preferred_element_type=jnp.float32)
 
 
 def softmax_step(s, left, m_ref, l_ref):
-    """Weights p of a block, of whose scores the first `left` count, and alpha for earlier sums."""
+    """A block's weights p, of which the first `left` count, and alpha to rescale earlier sums."""
     here = jax.lax.broadcasted_iota(jnp.int32, s.shape, 2) < left
     s = jnp.where(here, s, -jnp.inf)
     m_prev = m_ref[...]
@@ -227,7 +227,7 @@ def softmax_step(s, left, m_ref, l_ref):
 
 
 def quantised_kv_inputs(key, *, B, T, G, R, P, D, N, c, bits, dtype):
-    """Lengths of 0, 1, P, P + 1, c * P, all; scrambled pages; garbage where nobody's keys are.
+    """Lengths: 0, 1, P, P + 1, c * P, all; scrambled pages; garbage in unused slots.
 
     All sequences with a full first page share it. `bits` is 0 for int8, 1 for float8_e4m3fn.
     """
@@ -235,7 +235,7 @@ def quantised_kv_inputs(key, *, B, T, G, R, P, D, N, c, bits, dtype):
     q_key, k_key, v_key, scale_key, length_key, order_key, page_key = jax.random.split(key, 7)
     # In quarters, so that every product and every sum of 8-bit keys is exact in float32.
     q = jnp.round(jax.random.normal(q_key, (B, G, R, D)) * 4) / 4
-    # No more than 47 pages are drawn, and each is many pages of a large pool.
+    # At most 47 pages are drawn; a large pool repeats them.
     few = (jnp.round(jax.random.normal(one, (47, G, P, D)) * 5) for one in (k_key, v_key))
     k, v = (x.astype(stored)[jnp.arange(N) % 47] for x in few)
     scales = jnp.exp2(jax.random.uniform(scale_key, (N, G, 2), minval=-6.0, maxval=-2.0))

@@ -1,17 +1,17 @@
 """Verify a tree of guessed tokens in one pass over the cache: a mask kept as bits in SMEM.
 
 Goal
-    A small model has drafted T tokens after a sequence: several ways to go on, as a tree.
-    Their keys and values stand behind those of the sequence. A draft sees the whole
-    sequence, its own ancestors and itself, but no other draft: bit c of tree[b, t] is 1
-    if draft t sees draft c (itself included). Write the middle of the body: which scores
-    count, when what a draft sees comes as the bits of one integer?
+    A small model has drafted T tokens after a sequence: several continuations, as a tree.
+    Their keys and values follow those of the sequence. A draft sees the whole sequence, its
+    own ancestors and itself, but no other draft: bit c of tree[b, t] is 1 if draft t sees
+    draft c (itself included). Write the middle of the body: which scores count, given each
+    draft's visible drafts as the bits of one integer?
 
 Concept
     Decoding is bound by the bytes of the cache, so the matrix unit idles. Speculative
-    decoding uses it: the large model checks several drafted tokens in the step that it
-    would have needed for one, and keeps the longest branch that it agrees with. As a
-    tree, several guesses for one place share their beginning, and its rows of the cache:
+    decoding uses it: in the step that one token would need, the large model checks several
+    drafted tokens, and keeps the longest branch that it agrees with. In a tree, guesses with
+    a common beginning share its rows of the cache:
 
         the sequence         the drafts               bit 5 4 3 2 1 0
                              0 ── 1 ── 3    draft 0       . . . . . 1  =  1
@@ -21,24 +21,24 @@ Concept
                                                   4       . 1 . . 1 1  = 19
                                                   5       1 . . 1 . 1  = 37
 
-    The mask is no triangle: drafts 1 and 2 are rivals for the same place. As an array it
-    would be [T, S]. But all of the sequence is visible, and what differs is T bits for
-    each draft. They are in SMEM beside the lengths, and a kernel makes vectors of them with
-    a shift.
+    The mask isn't a triangle: drafts 1 and 2 are alternatives for the same position. As an
+    array it would be [T, S]. But every draft sees the whole sequence, and drafts differ only
+    in T bits each. These are in SMEM next to the lengths, and a kernel expands them to
+    vectors with a shift.
 
-    Draft c of sequence b is row length + c of its keys. Blocks that end before
-    `length` need no mask. Those with drafts do, and a tree may begin in one block and end
-    in the next. Rows after the last draft are what earlier guesses left, here NaN.
+    Draft c of sequence b is row length + c of its keys. Blocks that end before `length` need
+    no mask. Blocks with drafts do, and a tree may begin in one block and end in the next.
+    Rows after the last draft hold earlier guesses, here NaN.
 
     Head g's query for draft t is row g * T + t of q_ref: the G = N // T heads that share
-    keys, and their T drafts, are rows of one matrix. For 8 sequences of up to 8192 keys, 8 heads of
-    keys and G = 4, predicted for a v5e with blocks of 2048 keys:
+    keys, and their T drafts, are rows of one matrix. For 8 sequences of up to 8192 keys, 8
+    heads of keys and G = 4, predicted for a v5e with blocks of 2048 keys:
 
         drafts          1         8        16        32
         one pass   287 µs    294 µs    302 µs    345 µs
 
-    That is 79 % of HBM's bandwidth up to 16 drafts, as some sequences are short and steps
-    past their end copy nothing. With 32 drafts, the matrix unit decides.
+    This is 79 % of HBM's bandwidth up to 16 drafts: some sequences are short, and steps past
+    their end copy nothing. With 32 drafts, the matrix unit is the bottleneck.
 
 Shapes
     name                 dtype[dims]              memory space   Ref's shape    block
@@ -175,7 +175,7 @@ def speculative_tree_mask_inputs(key, *, B, K, N, T, S, D, bs, dtype):
     turn = jax.random.randint(turn_key, (), 0, 2)
     lengths = jnp.resize(jnp.roll(kinds, turn), B).astype(jnp.int32)
     parents = jax.random.randint(parent_key, (B, T), 0, jnp.maximum(jnp.arange(T), 1))
-    # Every second draft hangs close to the root, so that there are always rivals.
+    # Every second draft is close to the root, so that there are always alternatives.
     parents = jnp.where(jnp.arange(T) % 2 == 0, parents, parents // 3)
     tree = jnp.zeros((B, T), jnp.int32).at[:, 0].set(1)
     for t in range(1, T):

@@ -31,7 +31,7 @@ def paged_attention_dma_kernel(
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
     def copies(i, n, slot):
-        """Page n of block i of the sequence, of k and of v, to its place in a slot."""
+        """The copies of page n of block i, of k and of v, to its place in a slot."""
         page, rows = table_ref[b, i * c + n], pl.ds(n * P, P)
         return (
             pltpu.make_async_copy(k_hbm.at[page], k_slots.at[slot, :, rows], sems.at[0, slot]),
@@ -101,7 +101,7 @@ def paged_attention_dma_kernel(
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
     def copies(i, n, slot):
-        """Page n of block i of the sequence, of k and of v, to its place in a slot."""
+        """The copies of page n of block i, of k and of v, to its place in a slot."""
         page, rows = table_ref[b, i * c + n], pl.ds(n * P, P)
         return (
             pltpu.make_async_copy(k_hbm.at[page], k_slots.at[slot, :, rows], sems.at[0, slot]),
