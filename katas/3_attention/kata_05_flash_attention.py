@@ -69,7 +69,7 @@ LANES = 128
 def flash_attention_spec(
     q: Float[Array, "B N T H"], k: Float[Array, "B N S H"], v: Float[Array, "B N S H"]
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     scores = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[-1] ** -0.5
     return jnp.einsum("bnts,bnsh->bnth", jax.nn.softmax(scores, axis=-1), v)
 

@@ -79,7 +79,7 @@ def splash_attention_spec(
     data_next: Int32[Array, "I J"],
     mask_next: Int32[Array, "I J"],
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     S, bkv = k.shape[2], partial_masks.shape[2]
     mask = dense_mask(partial_masks, block_mask, data_next, mask_next, S // bkv)
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))

@@ -77,7 +77,7 @@ def sliding_window_and_sinks_spec(
     window: int,
     sinks: int,
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     query, key = jnp.arange(q.shape[2])[:, None], jnp.arange(k.shape[2])
     mask = (key <= query) & ((query - key < window) | (key < sinks))
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))

@@ -77,7 +77,7 @@ def splash_backward_dq_spec(
     data_next: Int32[Array, "I steps"],
     mask_next: Int32[Array, "I steps"],
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     S, bkv = k.shape[2], partial_masks.shape[2]
     scale = q.shape[3] ** -0.5
     mask = dense_mask(partial_masks, block_mask, data_next, mask_next, S // bkv)

@@ -60,7 +60,7 @@ from jaxtyping import Array, Float
 
 
 def threads_and_grids_spec(x: Float[Array, "N"]) -> Float[Array, "N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x * jax.nn.sigmoid(x)
 
 

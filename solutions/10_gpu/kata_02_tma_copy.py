@@ -61,7 +61,7 @@ from jaxtyping import Array, Float
 
 
 def tma_copy_spec(x: Float[Array, "M N"], y: Float[Array, "M N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x + y
 
 

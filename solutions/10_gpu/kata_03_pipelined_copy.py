@@ -64,7 +64,7 @@ from jaxtyping import Array, Float
 
 
 def pipelined_copy_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.square(jnp.maximum(x, 0))
 
 

@@ -73,7 +73,7 @@ from jaxtyping import Array, Float
 def flash_attention_hopper_spec(
     q: Float[Array, "H T D"], k: Float[Array, "H D S"], v: Float[Array, "H S D"], *, causal=0
 ) -> Float[Array, "H T D"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     s = (q @ k) * q.shape[2] ** -0.5
     if causal:
         s = jnp.where(jnp.tri(s.shape[1], s.shape[2], dtype=bool), s, -jnp.inf)

@@ -69,7 +69,7 @@ from jaxtyping import Array, Float
 
 
 def blackwell_tcgen05_spec(a: Float[Array, "M K"], b: Float[Array, "K N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return a @ b
 
 

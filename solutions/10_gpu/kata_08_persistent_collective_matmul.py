@@ -70,7 +70,7 @@ from jaxtyping import Array, Float
 def persistent_collective_matmul_spec(
     a: Float[Array, "M K"], b: Float[Array, "K N"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return a @ b
 
 

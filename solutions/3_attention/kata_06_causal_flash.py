@@ -72,7 +72,7 @@ MASK_VALUE = -0.7 * float(jnp.finfo(jnp.float32).max)
 def causal_flash_spec(
     q: Float[Array, "B N T H"], k: Float[Array, "B N T H"], v: Float[Array, "B N T H"]
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     T, H = q.shape[2:]
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * H**-0.5
     s = jnp.where(jnp.tri(T, dtype=bool), s, -jnp.inf)

@@ -70,7 +70,7 @@ from jaxtyping import Array, Float, Float32
 def flash_backward_delta_spec(
     o: Float[Array, "B N T H"], do: Float[Array, "B N T H"]
 ) -> Float32[Array, "B N 1 T"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     wide = jnp.promote_types(o.dtype, jnp.float32)
     return jnp.sum(o.astype(wide) * do.astype(wide), axis=-1)[:, :, None, :]
 
