@@ -1,4 +1,4 @@
-r"""Skip what a causal mask hides: the arithmetic, and the copies from HBM.
+r"""Skip the work that a causal mask hides: the arithmetic, and the copies from HBM.
 
 Goal
     Make flash attention causal: query t sees keys 0 to t and no others. Write
