@@ -69,7 +69,7 @@ def tma_copy_kernel(x_gmem, y_gmem, o_gmem, x_smem, y_smem, here):
     """Add one box of x and one of y."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "bring both boxes to x_smem and y_smem, wait, add them there, and send the sum"
+        "load both boxes into x_smem and y_smem, wait, add them there, and copy the sum out"
     )
     # END SOLUTION
 

@@ -79,7 +79,7 @@ def wgmma_matmul_kernel(a_gmem, b_gmem, o_gmem, a_smem, b_smem, o_smem, here):
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "sum the products of boxes of a and b over K with wgmma, and send the result"
+        "sum the products of boxes of a and b over K with wgmma, and copy the result out"
     )
     # END SOLUTION
 

@@ -2,8 +2,8 @@
 
 Goal
     Write the kernel of a matmul whose blocks have three warpgroups. The third loads
-    boxes of a and b through a ring of slots. The first two multiply, each bm of the
-    2 * bm rows of the block's result. The launch is given.
+    boxes of a and b through a ring of slots. The first two multiply: each
+    computes bm of the 2 * bm rows of the block's result. The launch is given.
 
 Concept
     In wgmma_matmul, the tensor cores wait while boxes are loaded. One warpgroup can load
@@ -80,7 +80,7 @@ def warp_specialised_matmul_kernel(a_gmem, b_gmem, o_gmem, a_smem, b_smem, o_sme
     def bring():
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "bring all boxes of a_gmem and b_gmem through the ring, each as soon as its slot is free"
+            "load all boxes of a_gmem and b_gmem through the ring, each as soon as its slot is free"
         )
         # END SOLUTION
 
@@ -89,7 +89,7 @@ def warp_specialised_matmul_kernel(a_gmem, b_gmem, o_gmem, a_smem, b_smem, o_sme
         mine = pl.ds(wg * bm, bm)
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "multiply as boxes come, free the slots that are used again, and send the result to o_gmem"
+            "multiply boxes as they arrive, free the slots that are used again, and copy the result to o_gmem"
         )
         # END SOLUTION
 

@@ -31,7 +31,7 @@ Concept
     computed, long before the box of values. Free only slots that are used again; those
     of the last `slots` boxes aren't.
 
-    `exp2` is one instruction, and `exp` is exp2 and a product. Scale scores by
+    `exp2` is one instruction, and `exp` is exp2 and a multiplication. Scale scores by
     D**-0.5 * log2(e) once, and use exp2 throughout: `scale` is that number.
 
     With `causal`, a query sees no later key. All queries see key 0, so each has
@@ -119,7 +119,7 @@ def flash_attention_hopper_kernel(
 
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "attend to box after box of keys and values with an online softmax, and send the result"
+            "attend to box after box of keys and values with an online softmax, and copy the result out"
         )
         # END SOLUTION
 

@@ -89,7 +89,7 @@ def blackwell_tcgen05_kernel(
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "bring, multiply into tensor memory, refill the slots that are free, and send the result"
+        "bring, multiply into tensor memory, refill the slots that are free, and copy the result out"
     )
     # END SOLUTION
 

@@ -107,7 +107,7 @@ def persistent_collective_matmul_kernel(
         def multiply():
             # BEGIN SOLUTION
             raise NotImplementedError(
-                "multiply as boxes come to a_smem, into the half of this box, once its last sums have been loaded"
+                "multiply boxes as they arrive in a_smem, into the half of this box, once its last sums have been loaded"
             )
             # END SOLUTION
 
@@ -116,7 +116,7 @@ def persistent_collective_matmul_kernel(
             rows = pl.ds((i * pair + mine) * bm, bm)
             # BEGIN SOLUTION
             raise NotImplementedError(
-                "load the sums when they are complete, let the half go, and send them"
+                "load the sums when they are complete, release the half, and store them"
             )
             # END SOLUTION
 

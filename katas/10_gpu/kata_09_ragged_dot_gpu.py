@@ -86,7 +86,7 @@ def ragged_dot_gpu_kernel(
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "look up group and rows, multiply the box by the group's weights, and send the rows"
+        "look up group and rows, multiply the box by the group's weights, and store the rows"
     )
     # END SOLUTION
 

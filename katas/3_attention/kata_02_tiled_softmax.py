@@ -3,7 +3,7 @@
 Goal
     Write the body of a kernel that returns the softmax of each row of x. The
     launch cuts each row into blocks of bn columns and shows you each block three
-    times. What you learn about a row in one pass, you need in the next.
+    times. Each pass needs the results of the one before.
 
 Concept
     A softmax needs two numbers that depend on the whole row, and the second one

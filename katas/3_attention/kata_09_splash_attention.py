@@ -2,7 +2,7 @@
 
 Goal
     Write the forward kernel of splash attention, which is used to train large
-    models: block-sparse attention that neither computes nor copies what the mask
+    models: block-sparse attention that neither computes nor copies blocks that the mask
     skips, with grouped queries. You write the grid_spec of the launch. The body
     and the tables are given. `dense_mask` shows which mask the tables stand for.
 

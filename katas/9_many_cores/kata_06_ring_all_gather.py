@@ -75,7 +75,7 @@ def ring_all_gather_kernel(x_ref, o_ref, local_sem, send_sems, recv_sems):
     left, right = lax.rem(me + n - 1, n), lax.rem(me + 1, n)
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "after a barrier, copy x_ref to o_ref[me], and in each of n - 1 hops send on the block that came last"
+        "after a barrier, copy x_ref to o_ref[me]; in each of n - 1 hops send on the last block"
     )
     # END SOLUTION
 

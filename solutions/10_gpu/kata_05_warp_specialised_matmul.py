@@ -2,8 +2,8 @@
 
 Goal
     Write the kernel of a matmul whose blocks have three warpgroups. The third loads
-    boxes of a and b through a ring of slots. The first two multiply, each bm of the
-    2 * bm rows of the block's result. The launch is given.
+    boxes of a and b through a ring of slots. The first two multiply: each
+    computes bm of the 2 * bm rows of the block's result. The launch is given.
 
 Concept
     In wgmma_matmul, the tensor cores wait while boxes are loaded. One warpgroup can load

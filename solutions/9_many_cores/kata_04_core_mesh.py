@@ -6,10 +6,10 @@ Goal
     are M / bm blocks of rows, possibly an odd number.
 
 Concept
-    A "parallel" grid axis asks the compiler to distribute its steps, and leaves it to
-    the compiler which core gets which. With a mesh, you decide. In two_spellings the
-    mesh had one core. On a mesh of two, `pl.kernel` starts the same body on each core,
-    and both see the same whole Refs in HBM:
+    If a grid axis is "parallel", the compiler distributes its steps over the cores.
+    With a mesh, you distribute the work yourself. In two_spellings the mesh had one
+    core. On a mesh of two, `pl.kernel` starts the same body on each core, and both see
+    the same whole Refs in HBM:
 
         core 0   body(x_hbm, g_hbm, o_hbm)  - - > VMEM of core 0
         core 1   body(x_hbm, g_hbm, o_hbm)  - - > VMEM of core 1

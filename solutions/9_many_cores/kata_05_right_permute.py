@@ -37,7 +37,7 @@ Concept
 
     `pl.semaphore_signal(semaphore, device_id=(number,))` adds 1 to another chip's
     semaphore. `pl.semaphore_wait(semaphore, 2)` waits until mine is at least 2, and
-    subtracts 2. The launch must pass `collective_id=0` so that this kernel gets one.
+    subtracts 2. `collective_id=0` in the launch gives the kernel its barrier semaphore.
 
     Each chip sends its quarter over one link. For 4096 x 4096 in bfloat16, that
     is 8 MiB on each link, all at the same time.
